@@ -1,0 +1,254 @@
+//! The loop: poll what is ready, fire what is due, park.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use units::{Duration, Instant};
+
+use crate::park::{Park, ThreadPark};
+use crate::task::{JoinHandle, Tasks};
+use crate::timer::{Sleep, Timers};
+use crate::waker::{self, Inbox, Ready, TaskId};
+
+/// A handle to a runtime; clones name the same one.
+#[derive(Clone)]
+pub struct Runtime {
+    core: Rc<Core>,
+}
+
+pub(crate) struct Core {
+    clock: Clock,
+    tasks: RefCell<Tasks>,
+    ready: Rc<Ready>,
+    pub(crate) timers: RefCell<Timers>,
+    inbox: Arc<Inbox>,
+    /// The main future waits in no slot; its wakers carry this number, which no task has.
+    main: TaskId,
+}
+
+enum Clock {
+    /// Virtual time; it moves only when the loop moves it.
+    Virtual(Cell<Instant>),
+    /// Real time since `start`. The park is borrowed only by the loop.
+    Real { start: std::time::Instant, park: RefCell<Box<dyn Park>> },
+}
+
+/// A simulation that cannot go on: tasks wait, and no timer is left that could wake them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stalled {
+    /// When time stopped.
+    pub at: Instant,
+    /// How many tasks wait, the main future not counted.
+    pub waiting_tasks: usize,
+}
+
+impl std::fmt::Display for Stalled {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(
+            f,
+            "the simulation stalled at {}: {} tasks wait and no timer is left to wake them",
+            self.at.since(Instant::START),
+            self.waiting_tasks
+        )
+    }
+}
+
+impl std::error::Error for Stalled {}
+
+impl Runtime {
+    /// A runtime under the virtual clock, at [`Instant::START`].
+    pub fn simulated() -> Runtime {
+        struct Nobody;
+        impl crate::park::Unpark for Nobody {
+            fn unpark(&self) {}
+        }
+        Runtime::new(Clock::Virtual(Cell::new(Instant::START)), Arc::new(Nobody))
+    }
+
+    /// A runtime under the real clock that waits in `park`. [`Instant::START`] is now.
+    pub fn live(park: impl Park + 'static) -> Runtime {
+        Runtime::live_since(std::time::Instant::now(), park)
+    }
+
+    /// As [`Runtime::live`], with [`Instant::START`] at `start`: runtimes on several threads then share one time scale.
+    pub fn live_since(start: std::time::Instant, park: impl Park + 'static) -> Runtime {
+        let unpark = park.unparker();
+        Runtime::new(Clock::Real { start, park: RefCell::new(Box::new(park)) }, unpark)
+    }
+
+    /// A runtime under the real clock, without I/O.
+    pub fn live_timers() -> Runtime {
+        Runtime::live(ThreadPark::default())
+    }
+
+    fn new(clock: Clock, unpark: Arc<dyn crate::park::Unpark>) -> Runtime {
+        let inbox = Arc::new(Inbox { woken: Mutex::new(Vec::new()), unpark });
+        let runtime = waker::register(Arc::clone(&inbox));
+        let main = TaskId { runtime, generation: 0, slot: (crate::waker::MAX_TASKS - 1) as u32 };
+        let ready = Rc::new(Ready { runtime, woken: RefCell::new(Vec::new()) });
+        Runtime {
+            core: Rc::new(Core { clock, tasks: RefCell::default(), ready, timers: RefCell::default(), inbox, main }),
+        }
+    }
+
+    /// The time now, since the clock's start.
+    pub fn now(&self) -> Instant {
+        self.core.now()
+    }
+
+    /// True under the virtual clock: then payload may be left out, and nothing waits for the world.
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.core.clock, Clock::Virtual(_))
+    }
+
+    /// Waits for `time`.
+    pub fn sleep(&self, time: Duration) -> Sleep {
+        Sleep::new(Rc::clone(&self.core), self.now() + time)
+    }
+
+    /// Waits until `deadline`; not at all if it has passed.
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Sleep::new(Rc::clone(&self.core), deadline)
+    }
+
+    /// Lets every other ready task run once before the caller goes on.
+    pub async fn yield_now(&self) {
+        let mut yielded = false;
+        std::future::poll_fn(|context| {
+            if std::mem::replace(&mut yielded, true) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Starts a task. It runs until it ends or the runtime is dropped or cleared, whether or not the handle is kept.
+    pub fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
+        let (handle, body) = JoinHandle::attach(future);
+        self.start(body);
+        handle
+    }
+
+    /// Starts a task whose result nobody wants; one allocation cheaper than [`spawn`](Runtime::spawn).
+    pub fn spawn_detached(&self, future: impl Future<Output = ()> + 'static) {
+        self.start(Box::pin(future));
+    }
+
+    fn start(&self, body: crate::task::Body) {
+        let id = self.core.tasks.borrow_mut().insert(self.core.ready.runtime, body);
+        self.core.ready.woken.borrow_mut().push(id);
+    }
+
+    /// Drops all tasks where they stand, as a power cut does to a machine.
+    pub fn clear(&self) {
+        // A dropped task may spawn or drop others: nothing is borrowed meanwhile.
+        loop {
+            let bodies = self.core.tasks.borrow_mut().drain();
+            self.core.ready.woken.borrow_mut().clear();
+            if bodies.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Runs `main` and all tasks until `main` is done. Tasks that are not done then stay, and go on in the next `block_on`.
+    ///
+    /// # Panics
+    /// If the simulation stalls: our code waits for something that nobody will do. [`try_block_on`](Runtime::try_block_on) returns it.
+    pub fn block_on<T>(&self, main: impl Future<Output = T>) -> T {
+        self.try_block_on(main).unwrap_or_else(|stalled| panic!("{stalled}"))
+    }
+
+    /// As [`block_on`](Runtime::block_on), but returns when the simulation stalls. A live runtime never stalls: it waits.
+    pub fn try_block_on<T>(&self, main: impl Future<Output = T>) -> Result<T, Stalled> {
+        let core = &*self.core;
+        let _entered = waker::enter(&core.ready);
+        let mut main = pin!(main);
+        let mut poll_main = true;
+        let mut batch = Vec::new();
+        loop {
+            if std::mem::take(&mut poll_main) {
+                let waker = core.main.waker();
+                if let Poll::Ready(value) = main.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    return Ok(value);
+                }
+            }
+            std::mem::swap(&mut batch, &mut *core.ready.woken.borrow_mut());
+            for id in batch.drain(..) {
+                if id == core.main {
+                    poll_main = true;
+                } else {
+                    core.poll(id);
+                }
+            }
+            let idle = !poll_main && core.ready.woken.borrow().is_empty();
+            core.advance(idle)?;
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn now(&self) -> Instant {
+        match &self.clock {
+            Clock::Virtual(now) => now.get(),
+            Clock::Real { start, .. } => Instant::from_nanos(start.elapsed().as_nanos() as u64),
+        }
+    }
+
+    fn poll(&self, id: TaskId) {
+        let Some(mut body) = self.tasks.borrow_mut().take(id) else { return };
+        let waker = id.waker();
+        match body.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Pending => self.tasks.borrow_mut().put_back(id, body),
+            Poll::Ready(()) => {
+                self.tasks.borrow_mut().remove(id);
+                // Dropped last and with nothing borrowed: what a task owned may wake or spawn others.
+                drop(body);
+            }
+        }
+    }
+
+    /// Lets time pass: in simulation only when nothing can be done now, live always, as the world does not wait.
+    fn advance(&self, idle: bool) -> Result<(), Stalled> {
+        match &self.clock {
+            Clock::Virtual(now) => {
+                if idle {
+                    let mut timers = self.timers.borrow_mut();
+                    let Some(next) = timers.next() else {
+                        return Err(Stalled { at: now.get(), waiting_tasks: self.tasks.borrow().live() });
+                    };
+                    assert!(next >= now.get(), "time does not run backwards");
+                    now.set(next);
+                    timers.fire(next);
+                }
+            }
+            Clock::Real { park, .. } => {
+                let next = self.timers.borrow_mut().next();
+                let limit = match next {
+                    _ if !idle => Some(Duration::ZERO),
+                    Some(next) => Some(next.saturating_since(self.now())),
+                    None => None,
+                };
+                park.borrow_mut().park(limit);
+                if next.is_some() {
+                    self.timers.borrow_mut().fire(self.now());
+                }
+                let mut woken = self.inbox.woken.lock().expect("no panic under this lock");
+                self.ready.woken.borrow_mut().append(&mut woken);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        waker::unregister(self.ready.runtime);
+    }
+}

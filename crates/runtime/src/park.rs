@@ -1,0 +1,62 @@
+//! How a live runtime waits.
+
+use std::sync::{Arc, Condvar, Mutex};
+
+use units::Duration;
+
+/// Waits for the world when no task can go on.
+pub trait Park {
+    /// Collects what has happened outside and wakes the tasks concerned.
+    ///
+    /// Waits at most `limit` (for ever if `None`, not at all if zero) if nothing has happened yet. May return early.
+    fn park(&mut self, limit: Option<Duration>);
+
+    /// Ends a `park` from another thread; before one begins, makes it return at once.
+    fn unparker(&self) -> Arc<dyn Unpark>;
+}
+
+/// The other thread's half of a [`Park`].
+pub trait Unpark: Send + Sync {
+    /// Ends the present or the next `park`.
+    fn unpark(&self);
+}
+
+/// A park for runtimes that wait only for timers and other threads.
+#[derive(Default)]
+pub struct ThreadPark {
+    bell: Arc<Bell>,
+}
+
+#[derive(Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Park for ThreadPark {
+    fn park(&mut self, limit: Option<Duration>) {
+        let mut rung = self.bell.rung.lock().expect("no panic under this lock");
+        if !*rung {
+            rung = match limit {
+                Some(limit) if limit.is_zero() => rung,
+                Some(limit) => {
+                    let limit = std::time::Duration::from_nanos(limit.as_nanos());
+                    self.bell.changed.wait_timeout(rung, limit).expect("no panic under this lock").0
+                }
+                None => self.bell.changed.wait(rung).expect("no panic under this lock"),
+            };
+        }
+        *rung = false;
+    }
+
+    fn unparker(&self) -> Arc<dyn Unpark> {
+        Arc::clone(&self.bell) as Arc<dyn Unpark>
+    }
+}
+
+impl Unpark for Bell {
+    fn unpark(&self) {
+        *self.rung.lock().expect("no panic under this lock") = true;
+        self.changed.notify_one();
+    }
+}

@@ -1,0 +1,123 @@
+//! Tasks and their handles.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use crate::waker::{MAX_TASKS, TaskId};
+
+pub(crate) type Body = Pin<Box<dyn Future<Output = ()>>>;
+
+/// The tasks of one runtime, in reused slots.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+struct Slot {
+    generation: u32,
+    /// Absent while the task is being polled, and when the slot is free.
+    body: Option<Body>,
+    live: bool,
+}
+
+impl Tasks {
+    /// Takes a task in; returns where it is.
+    pub fn insert(&mut self, runtime: u16, body: Body) -> TaskId {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                assert!(self.slots.len() < MAX_TASKS, "at most {MAX_TASKS} tasks live at once");
+                self.slots.push(Slot { generation: 0, body: None, live: false });
+                (self.slots.len() - 1) as u32
+            }
+        };
+        let entry = &mut self.slots[slot as usize];
+        entry.body = Some(body);
+        entry.live = true;
+        TaskId { runtime, generation: entry.generation, slot }
+    }
+
+    /// The task's body, to be polled; `None` if the task has ended (a late waker) or is being polled further up the stack.
+    pub fn take(&mut self, id: TaskId) -> Option<Body> {
+        let slot = self.slots.get_mut(id.slot as usize)?;
+        if slot.generation == id.generation { slot.body.take() } else { None }
+    }
+
+    /// Puts a body back that is not done.
+    pub fn put_back(&mut self, id: TaskId, body: Body) {
+        let slot = &mut self.slots[id.slot as usize];
+        assert!(slot.generation == id.generation && slot.live, "a task keeps its slot while it is polled");
+        slot.body = Some(body);
+    }
+
+    /// Frees the slot of a task that is done; wakers that still name it find nobody.
+    pub fn remove(&mut self, id: TaskId) {
+        let slot = &mut self.slots[id.slot as usize];
+        assert!(slot.generation == id.generation && slot.live, "a task ends once");
+        slot.live = false;
+        slot.generation = TaskId::next_generation(slot.generation);
+        self.free.push(id.slot);
+    }
+
+    /// How many tasks have not ended.
+    pub fn live(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Takes all bodies out, so that they can be dropped while nothing is borrowed.
+    pub fn drain(&mut self) -> Vec<Body> {
+        let slots = std::mem::take(&mut self.slots);
+        self.free.clear();
+        slots.into_iter().filter_map(|slot| slot.body).collect()
+    }
+}
+
+pub(crate) struct Outcome<T> {
+    value: Option<T>,
+    waiting: Option<Waker>,
+}
+
+/// Waits for a task's result. Dropping it lets the task run on unobserved.
+pub struct JoinHandle<T> {
+    outcome: Rc<RefCell<Outcome<T>>>,
+}
+
+impl<T: 'static> JoinHandle<T> {
+    /// Wraps a future so that its result reaches the handle.
+    pub(crate) fn attach(future: impl Future<Output = T> + 'static) -> (JoinHandle<T>, Body) {
+        let outcome = Rc::new(RefCell::new(Outcome { value: None, waiting: None }));
+        let handle = JoinHandle { outcome: Rc::clone(&outcome) };
+        let body = async move {
+            let value = future.await;
+            let mut outcome = outcome.borrow_mut();
+            outcome.value = Some(value);
+            if let Some(waiting) = outcome.waiting.take() {
+                waiting.wake();
+            }
+        };
+        (handle, Box::pin(body))
+    }
+
+    /// The result, if the task has ended and nobody has taken it.
+    pub fn take(&self) -> Option<T> {
+        self.outcome.borrow_mut().value.take()
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = T;
+    fn poll(self: Pin<&mut Self>, context: &mut Context) -> Poll<T> {
+        let mut outcome = self.outcome.borrow_mut();
+        match outcome.value.take() {
+            Some(value) => Poll::Ready(value),
+            None => {
+                outcome.waiting = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
