@@ -1,0 +1,138 @@
+//! Memory for payloads: aligned for direct I/O, splittable without a copy, or absent.
+//!
+//! Built on `bytes`: a [`Buffer`] is a `BytesMut` whose first byte lies on a 4 KiB boundary when it is made, a [`Data`] is a
+//! `Bytes`. Splitting a buffer gives disjoint parts of one allocation, which a RAID hands to several members and joins again;
+//! freezing it gives data that many requests share.
+//!
+//! A *phantom* buffer has a length and no memory. Simulations of timing use it: what is not looked at is not moved.
+
+use bytes::{Bytes as Shared, BytesMut};
+use units::Bytes;
+
+/// Direct I/O wants memory aligned to the logical block; a page satisfies every device and needs one translation.
+const ALIGNMENT: usize = 4096;
+
+/// Memory that a read fills. Owned by one place at a time.
+#[derive(Debug)]
+pub struct Buffer(Memory<BytesMut>);
+
+/// Bytes that a write stores; clones share them.
+#[derive(Debug, Clone)]
+pub struct Data(Memory<Shared>);
+
+#[derive(Debug, Clone)]
+enum Memory<M> {
+    Real(M),
+    Phantom(Bytes),
+}
+
+impl Buffer {
+    /// Zeroed memory that starts on a page.
+    pub fn zeroed(length: Bytes) -> Buffer {
+        let mut memory = BytesMut::zeroed(length.as_usize() + ALIGNMENT);
+        let _ = memory.split_to(memory.as_ptr().align_offset(ALIGNMENT));
+        memory.truncate(length.as_usize());
+        assert!(memory.as_ptr().addr().is_multiple_of(ALIGNMENT), "direct I/O needs aligned memory");
+        Buffer(Memory::Real(memory))
+    }
+
+    /// A length without memory.
+    pub fn phantom(length: Bytes) -> Buffer {
+        Buffer(Memory::Phantom(length))
+    }
+
+    /// How many bytes it holds, or stands for.
+    pub fn len(&self) -> Bytes {
+        match &self.0 {
+            Memory::Real(memory) => Bytes::new(memory.len() as u64),
+            Memory::Phantom(length) => *length,
+        }
+    }
+
+    /// True if it holds no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len().is_zero()
+    }
+
+    /// The bytes; `None` for a phantom.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Memory::Real(memory) => Some(memory),
+            Memory::Phantom(_) => None,
+        }
+    }
+
+    /// The bytes, to be filled; `None` for a phantom.
+    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        match &mut self.0 {
+            Memory::Real(memory) => Some(memory),
+            Memory::Phantom(_) => None,
+        }
+    }
+
+    /// Cuts the first `length` bytes off and returns them; both parts lie in the same allocation. Panics if it is shorter.
+    pub fn split_to(&mut self, length: Bytes) -> Buffer {
+        match &mut self.0 {
+            Memory::Real(memory) => Buffer(Memory::Real(memory.split_to(length.as_usize()))),
+            Memory::Phantom(whole) => {
+                *whole = *whole - length;
+                Buffer(Memory::Phantom(length))
+            }
+        }
+    }
+
+    /// Puts a part back that [`split_to`](Buffer::split_to) cut off in front of `rest`; free of cost if they are neighbours in memory.
+    pub fn join(&mut self, rest: Buffer) {
+        match (&mut self.0, rest.0) {
+            (Memory::Real(memory), Memory::Real(rest)) => memory.unsplit(rest),
+            (Memory::Phantom(length), Memory::Phantom(rest)) => *length += rest,
+            _ => panic!("real memory and a phantom do not join"),
+        }
+    }
+
+    /// Bytes to be written, shared from now on.
+    pub fn freeze(self) -> Data {
+        Data(match self.0 {
+            Memory::Real(memory) => Memory::Real(memory.freeze()),
+            Memory::Phantom(length) => Memory::Phantom(length),
+        })
+    }
+}
+
+impl Data {
+    /// A length without bytes.
+    pub fn phantom(length: Bytes) -> Data {
+        Data(Memory::Phantom(length))
+    }
+
+    /// How many bytes it holds, or stands for.
+    pub fn len(&self) -> Bytes {
+        match &self.0 {
+            Memory::Real(memory) => Bytes::new(memory.len() as u64),
+            Memory::Phantom(length) => *length,
+        }
+    }
+
+    /// True if it holds no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len().is_zero()
+    }
+
+    /// The bytes; `None` for a phantom.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Memory::Real(memory) => Some(memory),
+            Memory::Phantom(_) => None,
+        }
+    }
+
+    /// The part from `start`, `length` bytes long; shares the memory. Panics if it reaches beyond the end.
+    pub fn slice(&self, start: Bytes, length: Bytes) -> Data {
+        let end = start + length;
+        assert!(end <= self.len(), "a slice to {end:#} of {:#}", self.len());
+        Data(match &self.0 {
+            Memory::Real(memory) => Memory::Real(memory.slice(start.as_usize()..end.as_usize())),
+            Memory::Phantom(_) => Memory::Phantom(length),
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! A device in memory: what conformance tests and the storm stand on.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use runtime::Runtime;
+use units::Bytes;
+
+use crate::{Device, Operation, Payload, Reply, Request, Shape, Stamps};
+
+/// Memory comes in pages of this size, made when first written: a large device costs only what is used of it.
+const PAGE: usize = 64 * 1024;
+
+/// A device that keeps its blocks in memory and replies at once (in the next turn of the runtime, so that nobody starves).
+///
+/// Time, faults and limits are filters that stand in front of it.
+pub struct MemoryDevice {
+    runtime: Runtime,
+    shape: Shape,
+    pages: RefCell<HashMap<u64, Box<[u8]>>>,
+}
+
+impl MemoryDevice {
+    /// A device full of zeroes.
+    pub fn new(runtime: &Runtime, shape: Shape) -> MemoryDevice {
+        MemoryDevice { runtime: runtime.clone(), shape, pages: RefCell::default() }
+    }
+
+    /// Calls `visit` for each page that the range touches: page number, range within the page, range within the request.
+    fn pages(offset: Bytes, length: Bytes, mut visit: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>)) {
+        let (mut at, end) = (offset.get(), (offset + length).get());
+        while at < end {
+            let (page, within) = (at / PAGE as u64, (at % PAGE as u64) as usize);
+            let count = (PAGE - within).min((end - at) as usize);
+            let done = (at - offset.get()) as usize;
+            visit(page, within..within + count, done..done + count);
+            at += count as u64;
+        }
+    }
+
+    fn carry_out(&self, request: &mut Request) {
+        let pages = &mut *self.pages.borrow_mut();
+        match (&mut request.payload, request.operation) {
+            (Payload::Into(buffer), Operation::Read) => {
+                let Some(into) = buffer.bytes_mut() else { return };
+                Self::pages(request.offset, request.length, |page, within, range| match pages.get(&page) {
+                    Some(page) => into[range].copy_from_slice(&page[within]),
+                    None => into[range].fill(0),
+                });
+            }
+            (Payload::From(data), Operation::Write) => {
+                let Some(from) = data.bytes() else { return };
+                Self::pages(request.offset, request.length, |page, within, range| {
+                    let page = pages.entry(page).or_insert_with(|| vec![0; PAGE].into_boxed_slice());
+                    page[within].copy_from_slice(&from[range]);
+                });
+            }
+            (Payload::None, Operation::Discard | Operation::WriteZeroes) => {
+                Self::pages(request.offset, request.length, |page, within, _| {
+                    if within.len() == PAGE {
+                        pages.remove(&page);
+                    } else if let Some(page) = pages.get_mut(&page) {
+                        page[within].fill(0);
+                    }
+                });
+            }
+            (Payload::None, Operation::Flush) => {}
+            (payload, operation) => panic!("a {operation:?} with payload {payload:?}"),
+        }
+    }
+}
+
+impl Device for MemoryDevice {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    async fn submit(&self, mut request: Request) -> Reply {
+        let submitted = self.runtime.now();
+        if let Err(error) = self.shape.check(&request) {
+            return request.refuse(error, submitted);
+        }
+        self.runtime.yield_now().await;
+        self.carry_out(&mut request);
+        request.answer(Ok(()), Stamps { submitted, completed: self.runtime.now() })
+    }
+}
