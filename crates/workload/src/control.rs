@@ -1,0 +1,119 @@
+//! When a pass begins, what counts, and when it ends.
+//!
+//! One `Control` is shared by all lanes of all streams of a pass, on whatever threads they run; it is a handful of atomics.
+//!
+//! ```text
+//! begin        + start-up             last stream done measuring       + cool-down
+//!   |--- not counted ---|------------ counted ------------|--- not counted ---| end
+//! ```
+//!
+//! Requests go on through all three phases: a stream that has reached its limit keeps the load up, uncounted, until every other one
+//! has reached its own.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use units::{Bytes, Duration, Instant};
+
+/// When a stream has done its part of a pass, whichever comes first; counted for each device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// This many counted requests.
+    pub requests: Option<u64>,
+    /// This many counted bytes.
+    pub bytes: Option<Bytes>,
+    /// This much counted time.
+    pub time: Option<Duration>,
+}
+
+impl Limits {
+    /// Ends only with the run's measuring time.
+    pub const NONE: Limits = Limits { requests: None, bytes: None, time: None };
+}
+
+/// The state of a pass.
+#[derive(Debug)]
+pub struct Control {
+    begin: Instant,
+    start_up: Duration,
+    cool_down: Duration,
+    /// Streams (one for each device) that still measure.
+    measuring: AtomicU32,
+    /// When the last of them stopped measuring; `u64::MAX` before.
+    measured: AtomicU64,
+    /// When requests stop; `u64::MAX` while that is unknown.
+    end: AtomicU64,
+    interrupted: AtomicBool,
+}
+
+impl Control {
+    /// A pass of `streams` streams (counted once for each device) that begins at `begin`.
+    pub fn new(begin: Instant, start_up: Duration, cool_down: Duration, streams: u32) -> Control {
+        Control {
+            begin,
+            start_up,
+            cool_down,
+            measuring: AtomicU32::new(streams),
+            measured: AtomicU64::new(u64::MAX),
+            end: AtomicU64::new(u64::MAX),
+            interrupted: AtomicBool::new(false),
+        }
+    }
+
+    /// When all streams start together.
+    pub fn begin(&self) -> Instant {
+        self.begin
+    }
+
+    /// When counting starts.
+    pub fn counts_from(&self) -> Instant {
+        self.begin + self.start_up
+    }
+
+    /// When the last stream stopped measuring, once that is known.
+    pub fn counted_until(&self) -> Option<Instant> {
+        let measured = self.measured.load(Relaxed);
+        (measured != u64::MAX).then(|| Instant::from_nanos(measured))
+    }
+
+    /// True if a request that is due at `intended` is no longer to be made.
+    pub fn is_over(&self, intended: Instant) -> bool {
+        intended.as_nanos() >= self.end.load(Relaxed)
+    }
+
+    /// When requests stop, once that is known.
+    pub fn end(&self) -> Option<Instant> {
+        let end = self.end.load(Relaxed);
+        (end != u64::MAX).then(|| Instant::from_nanos(end))
+    }
+
+    /// Until when late arrivals of an open loop are still served: as long again as was measured. A device that cannot serve in twice
+    /// the time what was offered is too far behind for its response times to mean anything but "too much".
+    pub(crate) fn drained_until(&self) -> Option<Instant> {
+        if self.was_interrupted() {
+            return self.end();
+        }
+        Some(self.end()? + self.counted_until()?.saturating_since(self.counts_from()))
+    }
+
+    /// One stream has stopped measuring at `at`; the last one sets the end of the pass.
+    pub(crate) fn stream_done(&self, at: Instant) {
+        let before = self.measuring.fetch_sub(1, Relaxed);
+        assert!(before > 0, "a stream stops measuring once");
+        if before == 1 {
+            self.measured.fetch_min(at.as_nanos(), Relaxed);
+            self.end.fetch_min((at + self.cool_down).as_nanos(), Relaxed);
+        }
+    }
+
+    /// Ends the pass at `now`, whatever is left to do: an interrupt, or an error in a run that stops on errors.
+    pub fn interrupt(&self, now: Instant) {
+        self.interrupted.store(true, Relaxed);
+        self.measured.fetch_min(now.as_nanos(), Relaxed);
+        self.end.fetch_min(now.as_nanos(), Relaxed);
+    }
+
+    /// True if the pass was ended before its time.
+    pub fn was_interrupted(&self) -> bool {
+        self.interrupted.load(Relaxed)
+    }
+}

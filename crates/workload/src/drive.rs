@@ -1,0 +1,313 @@
+//! The loop that issues a stream's requests.
+//!
+//! Each place in the queue is a *lane*: a task that takes the next request of the shared generator, awaits it, records it, and
+//! comes back. A closed loop of depth 8 is 8 lanes. An open loop is as many lanes as may be under way: an idle lane takes the next
+//! arrival and sleeps until it is due; while all are busy, arrivals fall due unseen and are taken late, with their intended time
+//! intact. So neither loop allocates or spawns per request, and the queue of late arrivals costs no memory, however long.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use device::{Buffer, Data, Device, DeviceError, Operation, Request};
+use futures_util::future::{join_all, select};
+use rand::Rng;
+use record::{Phase, Row};
+use runtime::{Random, Runtime};
+use units::{Bytes, Duration, Instant};
+
+use crate::{Clockwork, Control, Fill, Generator, Load, Stream};
+
+/// Takes the rows of a run.
+pub trait Observer {
+    /// One request has completed. Called in order of completion within a runtime; must be quick.
+    fn observe(&mut self, row: &Row);
+}
+
+impl<F: FnMut(&Row)> Observer for F {
+    fn observe(&mut self, row: &Row) {
+        self(row);
+    }
+}
+
+/// What to do when a request fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnError {
+    /// End the run; what was recorded stays.
+    Stop,
+    /// Count it and go on. A device that is gone is left alone all the same.
+    Continue,
+}
+
+/// How far a stream is, for progress displays; updated with each completion.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Completed requests, of all phases.
+    pub requests: Cell<u64>,
+    /// Bytes of those that succeeded.
+    pub bytes: Cell<u64>,
+    /// Those that failed.
+    pub errors: Cell<u64>,
+    /// Requests under way.
+    pub under_way: Cell<u32>,
+    /// Arrivals of an open loop that were due but never issued, because the device was too far behind.
+    pub unserved: Cell<u64>,
+}
+
+/// One stream on one device, in one pass.
+pub struct Drive<'a, D, O> {
+    /// The clock and the timers.
+    pub runtime: &'a Runtime,
+    /// What is loaded.
+    pub device: &'a D,
+    /// With what.
+    pub stream: &'a Stream,
+    /// From when until when; shared with the other streams of the pass.
+    pub control: &'a Control,
+    /// Where rows go.
+    pub observer: &'a RefCell<O>,
+    /// How far it is.
+    pub tally: &'a Tally,
+    /// What an error does.
+    pub on_error: OnError,
+    /// The numbers that go into the rows.
+    pub stream_index: u16,
+    /// See [`Row::device`].
+    pub device_index: u16,
+    /// See [`Row::pass`].
+    pub pass: u16,
+    /// The seed of this stream on this device in this pass.
+    pub seed: u64,
+    /// Memory for the lanes: where reads go. The engine may give registered memory; [`Buffer::zeroed`] will do.
+    pub buffers: &'a dyn Fn(Bytes) -> Buffer,
+}
+
+/// What the lanes of one stream share.
+struct Shared {
+    generator: Generator,
+    clockwork: Option<Clockwork>,
+    /// When counting ends at the latest.
+    until: Instant,
+    counted_requests: u64,
+    counted_bytes: Bytes,
+    /// The limit of requests or bytes is reached.
+    counted_out: bool,
+    reported_done: bool,
+    data: Data,
+    random: Random,
+}
+
+impl Shared {
+    /// Counting is over for this stream; said to the others once.
+    fn report_done(&mut self, control: &Control, at: Instant) {
+        if !std::mem::replace(&mut self.reported_done, true) {
+            control.stream_done(at);
+        }
+    }
+}
+
+impl<D: Device, O: Observer> Drive<'_, D, O> {
+    /// Issues requests until the pass is over and all of them have completed. Returns the first error, if any.
+    ///
+    /// Until [`Control`] says that the pass is over, this never returns by itself, except when the device is gone.
+    pub async fn run(&self) -> Option<DeviceError> {
+        let begin = self.control.begin();
+        let mut random = Random::new(self.seed);
+        let clockwork = match &self.stream.load {
+            Load::Open { arrivals, .. } => Some(Clockwork::new(*arrivals, begin, Random::new(random.next_u64()))),
+            Load::Closed { .. } => None,
+        };
+        let until = self.stream.limits.time.map_or(Instant::NEVER, |time| self.control.counts_from() + time);
+        let shared = Rc::new(RefCell::new(Shared {
+            generator: Generator::new(self.stream, self.device.shape().size, random.next_u64()),
+            clockwork,
+            until,
+            counted_requests: 0,
+            counted_bytes: Bytes::ZERO,
+            counted_out: false,
+            reported_done: false,
+            data: self.data(&mut random),
+            random,
+        }));
+        let failure = RefCell::new(None);
+        // Every lane has its memory before the pass begins.
+        let lanes: Vec<_> = (0..self.stream.lanes())
+            .map(|_| self.lane(&shared, &failure, (self.buffers)(self.stream.sizes.largest())))
+            .collect();
+        self.runtime.sleep_until(begin).await;
+        select(Box::pin(join_all(lanes)), Box::pin(self.time_limit(&shared))).await;
+        // Only an interrupt or a lost device ends the lanes before the limits do.
+        shared.borrow_mut().report_done(self.control, self.runtime.now());
+        failure.into_inner()
+    }
+
+    /// Reports the stream's time limit when it comes, even if no request is due then. Never returns: the lanes end a pass.
+    async fn time_limit(&self, shared: &RefCell<Shared>) {
+        let until = shared.borrow().until;
+        if self.sleep_until(until).await {
+            shared.borrow_mut().report_done(self.control, until);
+        }
+        std::future::pending().await
+    }
+
+    /// Sleeps until `deadline` and says so, or until the pass is over and says that it was. Other threads may end a pass, so
+    /// long sleeps look around now and then.
+    async fn sleep_until(&self, deadline: Instant) -> bool {
+        const LOOK_AROUND: Duration = Duration::millis(100);
+        loop {
+            let now = self.runtime.now();
+            if now >= deadline {
+                return true;
+            }
+            if self.control.is_over(now) {
+                return false;
+            }
+            self.runtime.sleep_until(deadline.min(now + LOOK_AROUND)).await;
+        }
+    }
+
+    /// What writes store: a few requests' worth of bytes from which each write takes an aligned part.
+    fn data(&self, random: &mut Random) -> Data {
+        if !self.stream.mix.has_writes() {
+            return Data::phantom(Bytes::ZERO);
+        }
+        let largest = self.stream.sizes.largest().round_up(PAGE);
+        let mut buffer = (self.buffers)(largest + PAGE * (FILL_PAGES - 1));
+        if let (Fill::Random, Some(bytes)) = (self.stream.fill, buffer.bytes_mut()) {
+            random.fill_bytes(bytes);
+        }
+        buffer.freeze()
+    }
+
+    async fn lane(&self, shared: &RefCell<Shared>, failure: &RefCell<Option<DeviceError>>, buffer: Buffer) {
+        let mut memory = Some(buffer);
+        let mut intended = self.control.begin();
+        // A closed loop without think time goes on from a completion, which has been: it need not look at the clock.
+        let waits = !matches!(self.stream.load, Load::Closed { think: Duration::ZERO, .. });
+        loop {
+            if let Some(clockwork) = &mut shared.borrow_mut().clockwork {
+                intended = clockwork.next_arrival();
+            }
+            if waits && !self.sleep_until(intended).await || self.is_over(&mut shared.borrow_mut(), intended) {
+                return;
+            }
+            let (request, phase) = self.next_request(&mut shared.borrow_mut(), &mut memory, intended);
+            let mut row = Row::new(request.operation, phase);
+            row.offset = request.offset;
+            row.length = request.length.get() as u32;
+            self.tally.under_way.update(|n| n + 1);
+            row.depth = self.tally.under_way.get() as u16;
+
+            let reply = self.device.submit(request).await;
+
+            self.tally.under_way.update(|n| n - 1);
+            if let Some(buffer) = reply.buffer {
+                match &mut memory {
+                    Some(rest) => {
+                        let rest = std::mem::replace(rest, buffer);
+                        memory.as_mut().expect("just replaced").join(rest);
+                    }
+                    None => memory = Some(buffer),
+                }
+            }
+            row.intended = intended;
+            row.submitted = reply.stamps.submitted.max(intended);
+            row.completed = reply.stamps.completed.max(row.submitted);
+            row.stream = self.stream_index;
+            row.device = self.device_index;
+            row.pass = self.pass;
+            self.account(&mut row, reply.result.as_ref().err());
+            if let Err(error) = reply.result {
+                let gone = error == DeviceError::Gone;
+                failure.borrow_mut().get_or_insert(error);
+                if self.on_error == OnError::Stop {
+                    self.control.interrupt(self.runtime.now());
+                }
+                if gone {
+                    return;
+                }
+            }
+            if let Load::Closed { think, .. } = self.stream.load {
+                intended = row.completed + think;
+            }
+        }
+    }
+
+    /// True if the request that is due at `intended` is no longer to be made.
+    fn is_over(&self, shared: &mut Shared, intended: Instant) -> bool {
+        if intended >= shared.until {
+            shared.report_done(self.control, shared.until);
+        }
+        if self.control.is_over(intended) {
+            return true;
+        }
+        let Some(clockwork) = &mut shared.clockwork else { return false };
+        // Arrivals that were due while the pass was on are served late, but not for ever.
+        let given_up = self.control.drained_until().is_some_and(|until| self.runtime.now() >= until);
+        if given_up {
+            let mut due = intended;
+            while !self.control.is_over(due) {
+                self.tally.unserved.update(|n| n + 1);
+                due = clockwork.next_arrival();
+            }
+        }
+        given_up
+    }
+
+    /// The next request, its memory, and what it counts for. Reports when the stream has reached its limits.
+    fn next_request(&self, shared: &mut Shared, memory: &mut Option<Buffer>, intended: Instant) -> (Request, Phase) {
+        let ask = shared.generator.next_ask();
+        let phase = if intended < self.control.counts_from() {
+            Phase::StartUp
+        } else if shared.counted_out || intended >= shared.until {
+            Phase::CoolDown
+        } else {
+            Phase::Measure
+        };
+        if phase == Phase::Measure {
+            shared.counted_requests += 1;
+            shared.counted_bytes += ask.length;
+            let limits = &self.stream.limits;
+            if limits.requests.is_some_and(|limit| shared.counted_requests >= limit)
+                || limits.bytes.is_some_and(|limit| shared.counted_bytes >= limit)
+            {
+                // This request is the last that counts.
+                shared.counted_out = true;
+                shared.report_done(self.control, intended);
+            }
+        }
+        let request = match ask.operation {
+            Operation::Read => {
+                let mut buffer = memory.take().expect("a lane has its memory when it asks");
+                if buffer.len() > ask.length {
+                    let asked = buffer.split_to(ask.length);
+                    *memory = Some(std::mem::replace(&mut buffer, asked));
+                }
+                Request::read(ask.offset, buffer)
+            }
+            _ => {
+                let page = u64::from(shared.random.next_u32()) % FILL_PAGES;
+                Request::write(ask.offset, shared.data.slice(PAGE * page, ask.length))
+            }
+        };
+        (request, phase)
+    }
+
+    fn account(&self, row: &mut Row, error: Option<&DeviceError>) {
+        self.tally.requests.update(|n| n + 1);
+        match error {
+            None => self.tally.bytes.update(|n| n + u64::from(row.length)),
+            Some(error) => {
+                self.tally.errors.update(|n| n + 1);
+                row.errno = error.errno() as u16;
+            }
+        }
+        self.observer.borrow_mut().observe(row);
+    }
+}
+
+/// Direct I/O wants page-aligned memory, so writes take their bytes from page boundaries.
+const PAGE: Bytes = Bytes::kib(4);
+
+/// Between so many starting pages a write chooses.
+const FILL_PAGES: u64 = 64;

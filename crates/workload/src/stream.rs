@@ -1,0 +1,186 @@
+//! The description of one source of load on one device.
+
+use units::{Bytes, Duration, Ratio};
+
+use crate::{Arrivals, Limits, Pattern, Sizes};
+
+/// One source of load, as it runs on each of its devices.
+///
+/// Checked against a device by [`Stream::check`]; the rest of the crate relies on that.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stream {
+    /// What it is called in results.
+    pub name: String,
+    /// Reads and writes.
+    pub mix: Mix,
+    /// Where requests go.
+    pub pattern: Pattern,
+    /// How large they are.
+    pub sizes: Sizes,
+    /// The part of the device that is used.
+    pub region: Region,
+    /// Requests start on a multiple of this, counted from the start of the region.
+    pub align: Bytes,
+    /// When they are issued.
+    pub load: Load,
+    /// When the stream has done its part of a pass, besides the end of the run's measuring time.
+    pub limits: Limits,
+    /// What writes store.
+    pub fill: Fill,
+}
+
+/// The share of reads; the rest are writes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mix {
+    /// 100 % reads only, 0 % writes only.
+    pub reads: Ratio,
+}
+
+/// A range of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// Byte address of its first byte.
+    pub start: Bytes,
+    /// How long it is; `None` for all that follows.
+    pub length: Option<Bytes>,
+}
+
+/// When requests are issued.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Load {
+    /// The next request follows a completion.
+    Closed {
+        /// Requests under way on each device.
+        depth: u32,
+        /// Time from a completion to the next request in its place.
+        think: Duration,
+    },
+    /// Requests follow a schedule.
+    Open {
+        /// The schedule, for each device.
+        arrivals: Arrivals,
+        /// At most so many are under way on each device; further arrivals wait, and their wait counts.
+        outstanding: u32,
+    },
+}
+
+/// What writes store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fill {
+    /// Random bytes, which no device can compress or deduplicate.
+    Random,
+    /// Zeroes.
+    Zero,
+}
+
+/// Why a stream cannot run on a device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum StreamError {
+    #[error(
+        "stream '{stream}' uses {length} from {start:#}, but {device} ends at {size:#}; shorten `region` or take a larger device"
+    )]
+    RegionBeyondEnd { stream: String, device: String, start: Bytes, length: Bytes, size: Bytes },
+    #[error(
+        "stream '{stream}' asks for {request:#} in a region of {length:#} on {device}; take smaller requests or a larger region"
+    )]
+    RequestBeyondRegion { stream: String, device: String, request: Bytes, length: Bytes },
+    #[error(
+        "stream '{stream}' has a {what} of {value:#}, which is no multiple of the {block:#} blocks of {device}; take a multiple"
+    )]
+    Misaligned { stream: String, device: String, what: &'static str, value: Bytes, block: Bytes },
+    #[error(
+        "streams '{first}' and '{second}' both write {device} from {start:#} to {end:#}; give them regions that do not overlap"
+    )]
+    OverlappingWrites { first: String, second: String, device: String, start: Bytes, end: Bytes },
+}
+
+impl Mix {
+    /// Reads only.
+    pub const READS: Mix = Mix { reads: Ratio::ONE };
+    /// Writes only.
+    pub const WRITES: Mix = Mix { reads: Ratio::ZERO };
+
+    /// True if any write can occur.
+    pub fn has_writes(self) -> bool {
+        self.reads < Ratio::ONE
+    }
+}
+
+impl Region {
+    /// The whole device.
+    pub const WHOLE: Region = Region { start: Bytes::ZERO, length: None };
+
+    /// Its length on a device of the given size; zero if it starts beyond the end.
+    pub fn length_on(&self, size: Bytes) -> Bytes {
+        self.length.unwrap_or(size.saturating_sub(self.start))
+    }
+}
+
+impl Stream {
+    /// A closed-loop stream over the whole device; the caller changes what differs.
+    pub fn closed(name: impl Into<String>, mix: Mix, pattern: Pattern, size: Bytes, depth: u32) -> Stream {
+        Stream {
+            name: name.into(),
+            mix,
+            pattern,
+            sizes: Sizes::fixed(size),
+            region: Region::WHOLE,
+            align: size,
+            load: Load::Closed { depth, think: Duration::ZERO },
+            limits: Limits::NONE,
+            fill: Fill::Random,
+        }
+    }
+
+    /// The most requests that can be under way on one device.
+    pub fn lanes(&self) -> u32 {
+        match self.load {
+            Load::Closed { depth, .. } => depth,
+            Load::Open { outstanding, .. } => outstanding,
+        }
+    }
+
+    /// Refuses a device on which this stream cannot run.
+    pub fn check(&self, device: &device::Shape) -> Result<(), StreamError> {
+        let (stream, name) = (|| self.name.clone(), || device.name.clone());
+        let length = self.region.length_on(device.size);
+        match self.region.start.checked_add(length) {
+            Some(end) if end <= device.size => {}
+            _ => {
+                let (start, size) = (self.region.start, device.size);
+                return Err(StreamError::RegionBeyondEnd { stream: stream(), device: name(), start, length, size });
+            }
+        }
+        if self.sizes.largest() > length {
+            let request = self.sizes.largest();
+            return Err(StreamError::RequestBeyondRegion { stream: stream(), device: name(), request, length });
+        }
+        let block = device.logical_block;
+        let aligned = [("region start", self.region.start), ("alignment", self.align)]
+            .into_iter()
+            .chain(self.sizes.each().map(|size| ("request size", size)));
+        for (what, value) in aligned {
+            if !value.is_multiple_of(block) {
+                return Err(StreamError::Misaligned { stream: stream(), device: name(), what, value, block });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses two streams that write the same blocks of one device: what is stored there would depend on luck.
+    pub fn check_overlap(&self, other: &Stream, device: &device::Shape) -> Result<(), StreamError> {
+        let range = |stream: &Stream| {
+            let start = stream.region.start;
+            start..start + stream.region.length_on(device.size)
+        };
+        let (mine, theirs) = (range(self), range(other));
+        let (start, end) = (mine.start.max(theirs.start), mine.end.min(theirs.end));
+        if self.mix.has_writes() && other.mix.has_writes() && start < end {
+            let (first, second) = (self.name.clone(), other.name.clone());
+            return Err(StreamError::OverlappingWrites { first, second, device: device.name.clone(), start, end });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! The loops, under both clocks, on devices whose behaviour is known.
+
+use std::cell::RefCell;
+
+use device::{Buffer, Device, DeviceError, MemoryDevice, Reply, Request, Shape, Stamps};
+use record::{Phase, Row};
+use runtime::{Resource, Runtime};
+use units::{Bytes, Duration, Frequency, Instant, Ratio};
+use workload::{Arrivals, Control, Drive, Limits, Load, Mix, OnError, Pattern, Stream, Tally};
+
+/// A device with `servers` servers that take `time` for each request.
+struct Server {
+    runtime: Runtime,
+    shape: Shape,
+    servers: Resource,
+    time: Duration,
+    fails_after: Option<(u64, DeviceError)>,
+    served: std::cell::Cell<u64>,
+}
+
+impl Server {
+    fn new(runtime: &Runtime, servers: u32, time: Duration) -> Server {
+        let shape = Shape::new("server", Bytes::mib(64));
+        let (runtime, servers) = (runtime.clone(), Resource::new(runtime, servers));
+        Server { runtime, shape, servers, time, fails_after: None, served: Default::default() }
+    }
+}
+
+impl Device for Server {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+    async fn submit(&self, request: Request) -> Reply {
+        let submitted = self.runtime.now();
+        let _place = self.servers.acquire(0).await;
+        self.runtime.sleep(self.time).await;
+        self.served.update(|n| n + 1);
+        let result = match &self.fails_after {
+            Some((n, error)) if self.served.get() > *n => Err(error.clone()),
+            _ => Ok(()),
+        };
+        request.answer(result, Stamps { submitted, completed: self.runtime.now() })
+    }
+}
+
+fn load(runtime: &Runtime, device: &impl Device, stream: &Stream, control: &Control, on_error: OnError) -> Vec<Row> {
+    load_with(runtime, device, stream, control, on_error, &Tally::default())
+}
+
+fn load_with(
+    runtime: &Runtime,
+    device: &impl Device,
+    stream: &Stream,
+    control: &Control,
+    on_error: OnError,
+    tally: &Tally,
+) -> Vec<Row> {
+    let rows = RefCell::new(Vec::new());
+    let observer = RefCell::new(|row: &Row| rows.borrow_mut().push(*row));
+    let drive = Drive {
+        runtime,
+        device,
+        stream,
+        control,
+        observer: &observer,
+        tally,
+        on_error,
+        stream_index: 3,
+        device_index: 5,
+        pass: 1,
+        seed: 42,
+        buffers: &Buffer::zeroed,
+    };
+    runtime.block_on(drive.run());
+    assert_eq!(tally.under_way.get(), 0, "a pass ends when its last request has completed");
+    assert_eq!(tally.requests.get() as usize, rows.borrow().len());
+    rows.into_inner()
+}
+
+fn reads(depth: u32) -> Stream {
+    Stream::closed("reads", Mix::READS, Pattern::Random, Bytes::kib(4), depth)
+}
+
+#[test]
+fn a_closed_loop_keeps_its_depth_and_follows_completions() {
+    let runtime = Runtime::simulated();
+    let device = Server::new(&runtime, 4, Duration::millis(1));
+    let mut stream = reads(4);
+    stream.limits.time = Some(Duration::millis(100));
+    let control = Control::new(Instant::START, Duration::millis(10), Duration::millis(5), 1);
+    let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
+    let counted: Vec<_> = rows.iter().filter(|row| row.phase() == Phase::Measure).collect();
+    assert_eq!(counted.len(), 400, "4 servers of 1 ms for 100 ms");
+    assert_eq!(rows.len(), 460, "and the load is on in start-up and cool-down");
+    assert!(counted.iter().all(|row| row.response() == Duration::millis(1) && row.wait() == Duration::ZERO));
+    assert!(rows.iter().all(|row| (row.stream, row.device, row.pass) == (3, 5, 1) && row.depth <= 4));
+    assert_eq!(control.counted_until(), Some(Instant::START + Duration::millis(110)));
+}
+
+#[test]
+fn think_time_lowers_the_load() {
+    let runtime = Runtime::simulated();
+    let device = Server::new(&runtime, 1, Duration::millis(1));
+    let mut stream = reads(1);
+    stream.load = Load::Closed { depth: 1, think: Duration::millis(3) };
+    stream.limits.time = Some(Duration::millis(400));
+    let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+    let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
+    assert_eq!(rows.len(), 100);
+    assert!(rows.iter().all(|row| row.response() == Duration::millis(1)), "thinking is not responding");
+}
+
+#[test]
+fn limits_by_requests_and_bytes_are_exact() {
+    for limits in [
+        Limits { requests: Some(1000), bytes: None, time: None },
+        Limits { requests: None, bytes: Some(Bytes::kib(4000)), time: None },
+    ] {
+        let runtime = Runtime::simulated();
+        let device = Server::new(&runtime, 3, Duration::micros(100));
+        let mut stream = reads(7);
+        stream.limits = limits;
+        let control = Control::new(Instant::START, Duration::millis(1), Duration::millis(1), 1);
+        let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
+        assert_eq!(rows.iter().filter(|row| row.phase() == Phase::Measure).count(), 1000);
+        assert!(rows.iter().any(|row| row.phase() == Phase::CoolDown));
+    }
+}
+
+/// Offered 3000/s, served 2000/s: after 5 s the backlog is a third of the time. A tool that counts from submission sees `outstanding` / 2000.
+#[test]
+fn an_open_loop_counts_from_the_arrival() {
+    let runtime = Runtime::simulated();
+    let device = Server::new(&runtime, 1, Duration::micros(500));
+    let mut stream = reads(1);
+    let arrivals = Arrivals::Poisson(Frequency::per_second(3000.0));
+    stream.load = Load::Open { arrivals, outstanding: 32 };
+    stream.limits.time = Some(Duration::seconds(5));
+    let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+    let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
+    let offered = rows.iter().filter(|row| row.phase() == Phase::Measure).count();
+    assert!((14_500..15_500).contains(&offered), "{offered} arrivals in 5 s");
+    let worst = rows.iter().map(Row::response).max().unwrap();
+    assert!(worst > Duration::millis(2400) && worst < Duration::millis(2700), "worst response {worst}");
+    let at_device = rows.iter().map(Row::service).max().unwrap();
+    assert!(at_device <= Duration::millis(16), "the device itself never held one longer than 32 places: {at_device}");
+}
+
+/// Offered ten times what it can do, the device is given as long again as was measured; the rest is counted, not awaited.
+#[test]
+fn a_hopeless_backlog_is_given_up_and_counted() {
+    let runtime = Runtime::simulated();
+    let device = Server::new(&runtime, 1, Duration::millis(1));
+    let mut stream = reads(1);
+    stream.load = Load::Open { arrivals: Arrivals::Constant(Frequency::per_second(10_000.0)), outstanding: 8 };
+    stream.limits.time = Some(Duration::seconds(1));
+    let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+    let tally = Tally::default();
+    let rows = load_with(&runtime, &device, &stream, &control, OnError::Stop, &tally);
+    assert_eq!(rows.len() as u64 + tally.unserved.get(), 10_000, "every arrival is accounted for");
+    assert!((1990..=2010).contains(&rows.len()), "{} served in two seconds", rows.len());
+}
+
+#[test]
+fn an_open_loop_below_capacity_keeps_its_rate() {
+    let runtime = Runtime::simulated();
+    let device = Server::new(&runtime, 8, Duration::millis(1));
+    let mut stream = reads(1);
+    stream.load = Load::Open { arrivals: Arrivals::Constant(Frequency::per_second(1000.0)), outstanding: 64 };
+    stream.limits.time = Some(Duration::seconds(2));
+    let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+    let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
+    assert_eq!(rows.len(), 2000);
+    assert!(rows.iter().all(|row| row.wait() == Duration::ZERO && row.response() == Duration::millis(1)));
+}
+
+#[test]
+fn a_rare_arrival_does_not_hold_the_end_of_the_pass() {
+    let runtime = Runtime::simulated();
+    let device = Server::new(&runtime, 1, Duration::millis(1));
+    let mut stream = reads(1);
+    stream.load = Load::Open { arrivals: Arrivals::Constant(Frequency::per_second(0.01)), outstanding: 4 };
+    stream.limits.time = Some(Duration::seconds(1));
+    let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+    let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
+    assert_eq!(rows.len(), 1);
+    assert!(runtime.now() < Instant::START + Duration::millis(1200), "ended at {:?}", runtime.now());
+}
+
+#[test]
+fn errors_stop_the_run_or_are_counted() {
+    let error = DeviceError::Medium { offset: Bytes::ZERO, length: Bytes::kib(4) };
+    // With three lanes, two more are under way when the first error, or the end, is seen.
+    for (on_error, expected) in [(OnError::Stop, 13), (OnError::Continue, 102)] {
+        let runtime = Runtime::simulated();
+        let mut device = Server::new(&runtime, 1, Duration::millis(1));
+        device.fails_after = Some((10, error.clone()));
+        let mut stream = reads(3);
+        stream.limits.time = Some(Duration::millis(100));
+        let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+        let rows = load(&runtime, &device, &stream, &control, on_error);
+        let (good, bad): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.errno == 0);
+        assert_eq!(good.len(), 10);
+        assert!(bad.iter().all(|row| row.errno == 5));
+        assert_eq!(rows.len(), expected);
+        assert_eq!(control.was_interrupted(), on_error == OnError::Stop);
+    }
+}
+
+#[test]
+fn a_lost_device_ends_its_streams() {
+    let runtime = Runtime::simulated();
+    let mut device = Server::new(&runtime, 2, Duration::millis(1));
+    device.fails_after = Some((50, DeviceError::Gone));
+    let mut stream = reads(4);
+    stream.limits.time = Some(Duration::seconds(3600));
+    let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+    let rows = load(&runtime, &device, &stream, &control, OnError::Continue);
+    assert_eq!(rows.iter().filter(|row| row.errno != 0).count(), 4, "each lane learns it once");
+    assert!(runtime.now() < Instant::START + Duration::seconds(1));
+}
+
+/// One suite, two arms: what was written by the stream is on the device, whatever the clock.
+#[test]
+fn the_same_stream_runs_under_both_clocks() {
+    let run = |runtime: Runtime| {
+        let device = MemoryDevice::new(&runtime, Shape::new("memory", Bytes::mib(4)));
+        let mut stream =
+            Stream::closed("mix", Mix { reads: Ratio::percent(30.0) }, Pattern::RandomOnce, Bytes::kib(4), 8);
+        stream.limits.requests = Some(1024);
+        let begin = runtime.now() + Duration::millis(1);
+        let control = Control::new(begin, Duration::ZERO, Duration::ZERO, 1);
+        let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
+        let asked: Vec<_> = rows.iter().map(|row| (row.operation(), row.offset)).take(1024).collect();
+        let written = asked.iter().filter(|(operation, _)| *operation == device::Operation::Write).count();
+        let mut stored = 0;
+        for (operation, offset) in &asked {
+            let reply = runtime.block_on(device.submit(Request::read(*offset, Buffer::zeroed(Bytes::kib(4)))));
+            let empty = reply.buffer.unwrap().bytes().unwrap().iter().all(|byte| *byte == 0);
+            assert_eq!(empty, *operation == device::Operation::Read, "{operation:?} at {offset}");
+            stored += usize::from(!empty);
+        }
+        assert_eq!(stored, written);
+        asked
+    };
+    let (simulated, live) = (run(Runtime::simulated()), run(Runtime::live_timers()));
+    let sorted = |mut asked: Vec<(device::Operation, Bytes)>| {
+        asked.sort_by_key(|(_, offset)| *offset);
+        asked
+    };
+    assert_eq!(sorted(simulated), sorted(live));
+}
+
+#[test]
+fn writes_come_in_several_sizes_from_one_memory() {
+    let runtime = Runtime::simulated();
+    let device = MemoryDevice::new(&runtime, Shape::new("memory", Bytes::mib(4)));
+    let mut stream = Stream::closed("mix", Mix { reads: Ratio::percent(50.0) }, Pattern::Random, Bytes::kib(4), 5);
+    stream.sizes = workload::Sizes::weighted([(Bytes::new(512), 1), (Bytes::kib(4), 1), (Bytes::kib(64), 1)]).unwrap();
+    stream.align = Bytes::SECTOR;
+    stream.limits.requests = Some(3000);
+    let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+    let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
+    assert!(rows.iter().all(|row| row.errno == 0));
+}

@@ -1,0 +1,169 @@
+//! What streams ask for, whatever they are.
+
+use std::collections::{HashMap, HashSet};
+
+use device::{Operation, Shape};
+use proptest::prelude::*;
+use runtime::Random;
+use units::{Bytes, Duration, Frequency, Instant, Ratio};
+use workload::{Arrivals, Clockwork, Generator, Mix, Pattern, Permutation, Region, Sizes, Stream, StreamError};
+
+fn stream(pattern: Pattern, size: Bytes) -> Stream {
+    Stream::closed("test", Mix::READS, pattern, size, 1)
+}
+
+proptest! {
+    #[test]
+    fn a_permutation_gives_every_number_once(n in 1..5000u64, seed: u64) {
+        let order = Permutation::new(n, seed);
+        let seen: HashSet<_> = (0..n).map(|index| order.at(index)).collect();
+        prop_assert_eq!(seen.len() as u64, n);
+        prop_assert!(seen.iter().all(|number| *number < n));
+    }
+
+    #[test]
+    fn requests_stay_in_their_region_and_on_their_alignment(
+        pattern in prop_oneof![
+            (0..64u64).prop_map(|n| Pattern::Sequential { from: Bytes::SECTOR * n }),
+            (1..64u64).prop_map(|n| Pattern::Strided { stride: Bytes::SECTOR * n }),
+            Just(Pattern::Random),
+        ],
+        sizes in prop::collection::vec((1..32u64, 1..9u32), 1..4),
+        align in 1..9u64, start in 0..100u64, extra in 0..1000u64, seed: u64,
+    ) {
+        let mut stream = stream(pattern, Bytes::SECTOR);
+        stream.sizes = Sizes::weighted(sizes.iter().map(|(n, weight)| (Bytes::SECTOR * *n, *weight))).unwrap();
+        stream.align = Bytes::SECTOR * align;
+        stream.mix = Mix { reads: Ratio::percent(50.0) };
+        let length = Bytes::SECTOR * (extra + 64 + 32);
+        stream.region = Region { start: Bytes::SECTOR * start, length: Some(length) };
+        let device = Shape::new("d", stream.region.start + length);
+        stream.check(&device).unwrap();
+        let mut generator = Generator::new(&stream, device.size, seed);
+        let again = Generator::new(&stream, device.size, seed);
+        let asks: Vec<_> = (0..500).map(|_| generator.next_ask()).collect();
+        for ask in &asks {
+            prop_assert!(ask.offset >= stream.region.start && ask.offset + ask.length <= device.size);
+            if pattern == Pattern::Random {
+                prop_assert!((ask.offset - stream.region.start).is_multiple_of(stream.align));
+            }
+            prop_assert!(stream.sizes.each().any(|size| size == ask.length));
+        }
+        let mut again = again;
+        prop_assert!(asks.iter().all(|ask| *ask == again.next_ask()), "the same seed asks the same");
+    }
+
+    #[test]
+    fn random_once_visits_every_block_once_a_round(blocks in 1..800u64, tail in 0..8u64, seed: u64) {
+        let size = Bytes::kib(4);
+        let device = size * blocks + Bytes::SECTOR * tail;
+        let mut generator = Generator::new(&stream(Pattern::RandomOnce, size), device, seed);
+        for _round in 0..3 {
+            let seen: HashSet<_> = (0..blocks).map(|_| generator.next_ask().offset).collect();
+            prop_assert_eq!(seen.len() as u64, blocks);
+        }
+    }
+}
+
+#[test]
+fn sequential_requests_follow_each_other_and_wrap() {
+    let mut generator =
+        Generator::new(&stream(Pattern::Sequential { from: Bytes::kib(8) }, Bytes::kib(4)), Bytes::new(18 * 1024), 1);
+    let offsets: Vec<_> = (0..6).map(|_| generator.next_ask().offset.get() / 1024).collect();
+    assert_eq!(offsets, [8, 12, 0, 4, 8, 12], "the last 2 KiB do not hold a request");
+}
+
+#[test]
+fn strided_requests_leave_gaps() {
+    let mut generator =
+        Generator::new(&stream(Pattern::Strided { stride: Bytes::kib(16) }, Bytes::kib(4)), Bytes::kib(48), 1);
+    let offsets: Vec<_> = (0..5).map(|_| generator.next_ask().offset.get() / 1024).collect();
+    assert_eq!(offsets, [0, 16, 32, 0, 16]);
+}
+
+/// Shares within five standard deviations of a binomial.
+#[test]
+fn mixes_and_sizes_keep_their_shares() {
+    let mut stream = stream(Pattern::Random, Bytes::kib(4));
+    stream.mix = Mix { reads: Ratio::percent(70.0) };
+    stream.sizes = Sizes::weighted([(Bytes::kib(4), 6), (Bytes::kib(64), 3), (Bytes::kib(256), 1)]).unwrap();
+    let mut generator = Generator::new(&stream, Bytes::gib(1), 7);
+    let n = 100_000;
+    let (mut reads, mut sizes) = (0, HashMap::new());
+    for _ in 0..n {
+        let ask = generator.next_ask();
+        reads += u32::from(ask.operation == Operation::Read);
+        *sizes.entry(ask.length).or_insert(0) += 1;
+    }
+    let agrees = |count: u32, share: f64| {
+        let expected = share * f64::from(n);
+        let deviation = (expected * (1.0 - share)).sqrt();
+        assert!((f64::from(count) - expected).abs() < 5.0 * deviation, "{count} of {n}, expected {expected}");
+    };
+    agrees(reads, 0.7);
+    agrees(sizes[&Bytes::kib(4)], 0.6);
+    agrees(sizes[&Bytes::kib(64)], 0.3);
+    agrees(sizes[&Bytes::kib(256)], 0.1);
+}
+
+/// Random addresses are uniform: chi-square over 64 equal parts, 99.99 percent quantile for 63 degrees of freedom.
+#[test]
+fn random_addresses_are_uniform() {
+    let mut generator = Generator::new(&stream(Pattern::Random, Bytes::kib(4)), Bytes::mib(256), 3);
+    let (n, parts) = (64_000u32, 64);
+    let mut counts = vec![0u32; parts];
+    for _ in 0..n {
+        counts[(generator.next_ask().offset.get() * parts as u64 / (256 << 20)) as usize] += 1;
+    }
+    let expected = f64::from(n) / parts as f64;
+    let chi: f64 = counts.iter().map(|count| (f64::from(*count) - expected).powi(2) / expected).sum();
+    assert!(chi < 113.5, "chi-square {chi}");
+}
+
+#[test]
+fn poisson_arrivals_have_their_rate_and_no_memory() {
+    let rate = Frequency::per_second(3000.0);
+    let mut clockwork = Clockwork::new(Arrivals::Poisson(rate), Instant::START, Random::new(5));
+    let n = 200_000;
+    let (mut last, mut sum, mut squares) = (Instant::START, 0.0, 0.0);
+    for _ in 0..n {
+        let arrival = clockwork.next_arrival();
+        let gap = arrival.since(last).as_seconds();
+        (last, sum, squares) = (arrival, sum + gap, squares + gap * gap);
+    }
+    let mean = sum / f64::from(n);
+    let variation = (squares / f64::from(n) - mean * mean).sqrt() / mean;
+    assert!((mean * rate.get() - 1.0).abs() < 5.0 / f64::from(n).sqrt(), "mean distance {mean}");
+    assert!((variation - 1.0).abs() < 0.02, "coefficient of variation {variation}");
+}
+
+#[test]
+fn constant_arrivals_are_evenly_spaced_from_the_start() {
+    let arrivals = Arrivals::Constant(Frequency::per_second(1000.0));
+    let start = Instant::START + Duration::seconds(1);
+    let mut clockwork = Clockwork::new(arrivals, start, Random::new(1));
+    assert_eq!(clockwork.next_arrival(), start);
+    assert_eq!(clockwork.next_arrival(), start + Duration::millis(1));
+}
+
+#[test]
+fn streams_that_do_not_fit_are_refused_in_words() {
+    let device = Shape::new("sdb", Bytes::mib(1));
+    let mut beyond = stream(Pattern::Random, Bytes::kib(4));
+    beyond.region = Region { start: Bytes::kib(512), length: Some(Bytes::mib(1)) };
+    assert_eq!(
+        beyond.check(&device).unwrap_err().to_string(),
+        "stream 'test' uses 1 MiB from 512 KiB, but sdb ends at 1 MiB; shorten `region` or take a larger device"
+    );
+    let huge = stream(Pattern::Random, Bytes::mib(2));
+    assert!(matches!(huge.check(&device), Err(StreamError::RequestBeyondRegion { .. })));
+    let crooked = stream(Pattern::Random, Bytes::new(1000));
+    assert!(matches!(crooked.check(&device), Err(StreamError::Misaligned { .. })));
+    let mut writer = stream(Pattern::Random, Bytes::kib(4));
+    writer.mix = Mix::WRITES;
+    assert!(matches!(writer.check_overlap(&writer, &device), Err(StreamError::OverlappingWrites { .. })));
+    let mut elsewhere = writer.clone();
+    elsewhere.region = Region { start: Bytes::kib(512), length: None };
+    writer.region.length = Some(Bytes::kib(512));
+    writer.check_overlap(&elsewhere, &device).unwrap();
+}
