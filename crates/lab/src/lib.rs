@@ -1,0 +1,9 @@
+//! Experiments: from a TOML file to a checked plan, run live or simulated, swept, and surveyed.
+
+mod document;
+mod experiment;
+mod source;
+
+pub use document::{Point, Setting, read};
+pub use experiment::{Engine, Experiment, Io, Mode, Run, StreamPlan};
+pub use source::{Source, SourceError};

@@ -1,0 +1,161 @@
+//! The workload language: what it says, and what it says of what is wrong.
+
+use lab::{Engine, Mode, Point, Setting, Source, SourceError, read};
+use units::{Bytes, Duration, Ratio};
+use workload::{Limits, Load, OnError, Pattern};
+
+fn parse(text: &str) -> Result<Vec<Point>, SourceError> {
+    parse_with(text, &[])
+}
+
+fn parse_with(text: &str, settings: &[&str]) -> Result<Vec<Point>, SourceError> {
+    let settings: Vec<Setting> = settings.iter().map(|setting| setting.parse().unwrap()).collect();
+    read(&Source { name: "load.toml".into(), text: text.into() }, &settings)
+}
+
+const MINIMAL: &str = r#"
+[run]
+measure = "10 s"
+
+[[stream]]
+name = "readers"
+operation = "read"
+pattern = "random"
+size = "4 KiB"
+"#;
+
+#[test]
+fn a_minimal_file_has_defaults() {
+    let [point] = &parse(MINIMAL).unwrap()[..] else { panic!("one point") };
+    let experiment = &point.experiment;
+    assert_eq!(experiment.name, "load");
+    assert_eq!((experiment.seed, experiment.run.passes), (1, 1));
+    assert_eq!((experiment.io.mode, experiment.io.engine), (Mode::Direct, Engine::Auto));
+    let stream = &experiment.streams[0].stream;
+    assert_eq!(stream.load, Load::Closed { depth: 1, think: Duration::ZERO });
+    assert_eq!(stream.align, Bytes::kib(4));
+    assert_eq!(stream.limits, Limits { time: Some(Duration::seconds(10)), ..Limits::NONE });
+    assert!(!experiment.writes());
+}
+
+#[test]
+fn everything_can_be_said() {
+    let points = parse(
+        r#"
+name = "all"
+seed = 7
+[run]
+passes = 3
+start-up = "1 s"
+measure = "10 s"
+cool-down = "500 ms"
+on-error = "continue"
+devices = 2
+[io]
+mode = "buffered"
+engine = "sync"
+[[stream]]
+name = "a"
+on = [0, 1]
+operation = { reads = "70 %" }
+pattern = { strided = "1 MiB" }
+size = [{ size = "4 KiB", weight = 3 }, { size = "64 KiB", weight = 1 }]
+align = "4 KiB"
+region = { start = "1 MiB", length = "1 GiB" }
+depth = 8
+think = "1 ms"
+limit = { requests = 10, bytes = "1 GiB", time = "5 s" }
+fill = "zero"
+[[stream]]
+operation = "write"
+pattern = "sequential"
+from = "8 KiB"
+size = "8 KiB"
+arrivals = { poisson = "3000/s" }
+outstanding = 9
+"#,
+    )
+    .unwrap();
+    let experiment = &points[0].experiment;
+    assert_eq!(experiment.run.on_error, OnError::Continue);
+    let [a, b] = &experiment.streams[..] else { panic!("two streams") };
+    assert_eq!(a.stream.mix.reads, Ratio::new(0.7));
+    assert_eq!(a.stream.limits.time, Some(Duration::seconds(5)));
+    assert!(a.runs_on(1) && !a.runs_on(2) && b.runs_on(2));
+    assert_eq!(b.stream.name, "stream-1");
+    assert_eq!(b.stream.pattern, Pattern::Sequential { from: Bytes::kib(8) });
+    assert!(matches!(b.stream.load, Load::Open { outstanding: 9, .. }));
+}
+
+#[test]
+fn a_sweep_runs_through_all_combinations_in_the_order_of_the_file() {
+    let text = format!(
+        "{MINIMAL}\n[sweep]\n\"stream.readers.depth\" = [1, 8]\n\"stream.readers.size\" = [\"4 KiB\", \"64 KiB\", \"1 MiB\"]\n"
+    );
+    let points = parse(&text).unwrap();
+    let said: Vec<String> = points
+        .iter()
+        .map(|point| point.settings.iter().map(|setting| setting.value.clone()).collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(said, ["1 4 KiB", "1 64 KiB", "1 1 MiB", "8 4 KiB", "8 64 KiB", "8 1 MiB"]);
+    assert_eq!(points[5].experiment.streams[0].stream.lanes(), 8);
+    assert_eq!(points[5].experiment.streams[0].stream.sizes.largest(), Bytes::mib(1));
+}
+
+#[test]
+fn set_changes_a_value_and_takes_the_place_of_an_axis() {
+    let text = format!("{MINIMAL}\n[sweep]\n\"stream.readers.depth\" = [1, 8]\n");
+    let points =
+        parse_with(&text, &["stream.readers.depth=3", "run.measure=5s", "io.mode=buffered", "stream.0.size=8 KiB"]);
+    let points = points.unwrap();
+    assert_eq!(points.len(), 1);
+    let stream = &points[0].experiment.streams[0].stream;
+    assert_eq!((stream.lanes(), stream.sizes.largest()), (3, Bytes::kib(8)));
+    assert_eq!(points[0].experiment.io.mode, Mode::Buffered);
+    assert_eq!(points[0].experiment.run.measure, Some(Duration::seconds(5)));
+}
+
+/// Each way to be wrong, and the whole message.
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let with = |from: &str, to: &str| MINIMAL.replace(from, to);
+    let cases = [
+        ("unknown key", with("size =", "sise = \"1 B\"\nsize =")),
+        ("missing unit", with("\"4 KiB\"", "4096")),
+        ("unknown unit", with("4 KiB", "4 KB")),
+        ("unknown pattern", with("\"random\"", "\"zigzag\"")),
+        ("missing key", with("pattern = \"random\"\n", "")),
+        ("no end", with("measure = \"10 s\"", "")),
+        ("no load", "[run]\nmeasure = \"1 s\"\n".into()),
+        ("not toml", with("[run]", "[run")),
+        ("zero size", with("4 KiB", "0 B")),
+        ("huge size", with("4 KiB", "2 GiB")),
+        ("depth zero", with("size =", "depth = 0\nsize =")),
+        ("depth in an open loop", with("size =", "depth = 2\narrivals = { constant = \"5/s\" }\nsize =")),
+        ("outstanding in a closed loop", with("size =", "outstanding = 2\nsize =")),
+        ("small region", with("size =", "region = { length = \"1 KiB\" }\nsize =")),
+        (
+            "once with two sizes",
+            with("\"random\"", "\"random-once\"")
+                .replace("\"4 KiB\"", "[{ size = \"4 KiB\", weight = 1 }, { size = \"8 KiB\", weight = 1 }]"),
+        ),
+        ("same name twice", format!("{MINIMAL}{}", &MINIMAL[MINIMAL.find("[[").unwrap()..])),
+        ("bad value in a sweep", format!("{MINIMAL}\n[sweep]\n\"stream.readers.depth\" = [1, 0]\n")),
+        ("unknown stream in a sweep", format!("{MINIMAL}\n[sweep]\n\"stream.writers.depth\" = [1, 2]\n")),
+        ("axis without list", format!("{MINIMAL}\n[sweep]\n\"stream.readers.depth\" = 4\n")),
+    ];
+    let messages: Vec<String> = cases
+        .iter()
+        .map(|(name, text)| format!("## {name}\n{}\n", parse(text).expect_err(name).to_string().trim_end()))
+        .collect();
+    insta::assert_snapshot!(messages.join("\n"));
+}
+
+#[test]
+fn a_bad_setting_is_said_to_be_one() {
+    let error = |setting: &str| parse_with(MINIMAL, &[setting]).unwrap_err().to_string();
+    assert!(error("stream.readers.depth=0").contains("--set"), "{}", error("stream.readers.depth=0"));
+    assert!(error("stream.readers.dpeth=4").contains("unknown field `dpeth`"));
+    assert!(error("stream.nobody.depth=4").contains("there are: readers"));
+    assert!("nonsense".parse::<Setting>().unwrap_err().contains("key=value"));
+}
