@@ -10,6 +10,7 @@
 //! in simulations that care for time and not for contents.
 
 mod buffer;
+pub mod filter;
 mod memory;
 mod null;
 mod request;

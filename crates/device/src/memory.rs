@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use runtime::Runtime;
 use units::Bytes;
@@ -17,13 +18,19 @@ const PAGE: usize = 64 * 1024;
 pub struct MemoryDevice {
     runtime: Runtime,
     shape: Shape,
-    pages: RefCell<HashMap<u64, Box<[u8]>>>,
+    pages: RefCell<HashMap<u64, Rc<[u8]>>>,
 }
 
 impl MemoryDevice {
     /// A device full of zeroes.
     pub fn new(runtime: &Runtime, shape: Shape) -> MemoryDevice {
         MemoryDevice { runtime: runtime.clone(), shape, pages: RefCell::default() }
+    }
+
+    /// A second device with the same contents, under a runtime of its own. Pages are shared until one of the two writes them.
+    pub fn snapshot(&self, runtime: &Runtime) -> MemoryDevice {
+        let pages = RefCell::new(self.pages.borrow().clone());
+        MemoryDevice { runtime: runtime.clone(), shape: self.shape.clone(), pages }
     }
 
     /// Calls `visit` for each page that the range touches: page number, range within the page, range within the request.
@@ -51,8 +58,8 @@ impl MemoryDevice {
             (Payload::From(data), Operation::Write) => {
                 let Some(from) = data.bytes() else { return };
                 Self::pages(request.offset, request.length, |page, within, range| {
-                    let page = pages.entry(page).or_insert_with(|| vec![0; PAGE].into_boxed_slice());
-                    page[within].copy_from_slice(&from[range]);
+                    let page = pages.entry(page).or_insert_with(|| Rc::from(vec![0; PAGE]));
+                    Rc::make_mut(page)[within].copy_from_slice(&from[range]);
                 });
             }
             (Payload::None, Operation::Discard | Operation::WriteZeroes) => {
@@ -60,7 +67,7 @@ impl MemoryDevice {
                     if within.len() == PAGE {
                         pages.remove(&page);
                     } else if let Some(page) = pages.get_mut(&page) {
-                        page[within].fill(0);
+                        Rc::make_mut(page)[within].fill(0);
                     }
                 });
             }
