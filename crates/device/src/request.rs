@@ -19,6 +19,23 @@ pub enum Operation {
     WriteZeroes,
 }
 
+impl Operation {
+    /// All of them, in the order of their numbers (`operation as u8`), which files rely on.
+    pub const ALL: [Operation; 5] =
+        [Operation::Read, Operation::Write, Operation::Flush, Operation::Discard, Operation::WriteZeroes];
+
+    /// Its name in results and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Flush => "flush",
+            Operation::Discard => "discard",
+            Operation::WriteZeroes => "write-zeroes",
+        }
+    }
+}
+
 /// The memory that goes with a request.
 #[derive(Debug)]
 pub enum Payload {

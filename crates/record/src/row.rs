@@ -16,9 +16,8 @@ pub enum Phase {
     CoolDown,
 }
 
-/// One request, as it happened. 56 bytes, no padding that is written.
+/// One request, as it happened. 56 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
 pub struct Row {
     /// When it was meant to start: by the arrival process (open loop), or when its place in the queue was free and its think
     /// time over (closed loop). Response times count from here, so that a stalled generator cannot hide a stalled device.
@@ -43,13 +42,27 @@ pub struct Row {
     pub errno: u16,
     /// The pass, counted from 0.
     pub pass: u16,
-    /// What was done, as [`Row::operation`] reads it.
-    pub(crate) operation: u8,
-    /// Part of the run, as [`Row::phase`] reads it.
-    pub(crate) phase: u8,
+    /// What was done.
+    pub operation: Operation,
+    /// Which part of the run it counts for.
+    pub phase: Phase,
 }
 
 const _: () = assert!(size_of::<Row>() == 56, "a row stays small: tens of millions are kept");
+
+impl Phase {
+    /// All of them, in the order of their numbers (`phase as u8`), which files rely on.
+    pub const ALL: [Phase; 3] = [Phase::StartUp, Phase::Measure, Phase::CoolDown];
+
+    /// Its name in results and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::StartUp => "start-up",
+            Phase::Measure => "measure",
+            Phase::CoolDown => "cool-down",
+        }
+    }
+}
 
 impl Row {
     /// A row of zeroes for an operation in a phase; the caller fills in the rest.
@@ -66,21 +79,9 @@ impl Row {
             cpu: 0,
             errno: 0,
             pass: 0,
-            operation: operation as u8,
-            phase: phase as u8,
+            operation,
+            phase,
         }
-    }
-
-    /// What was done.
-    pub fn operation(&self) -> Operation {
-        const ALL: [Operation; 5] =
-            [Operation::Read, Operation::Write, Operation::Flush, Operation::Discard, Operation::WriteZeroes];
-        ALL[usize::from(self.operation)]
-    }
-
-    /// Which part of the run it counts for.
-    pub fn phase(&self) -> Phase {
-        [Phase::StartUp, Phase::Measure, Phase::CoolDown][usize::from(self.phase)]
     }
 
     /// Response time: from intention to completion ("lat").

@@ -89,7 +89,7 @@ fn a_closed_loop_keeps_its_depth_and_follows_completions() {
     stream.limits.time = Some(Duration::millis(100));
     let control = Control::new(Instant::START, Duration::millis(10), Duration::millis(5), 1);
     let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
-    let counted: Vec<_> = rows.iter().filter(|row| row.phase() == Phase::Measure).collect();
+    let counted: Vec<_> = rows.iter().filter(|row| row.phase == Phase::Measure).collect();
     assert_eq!(counted.len(), 400, "4 servers of 1 ms for 100 ms");
     assert_eq!(rows.len(), 460, "and the load is on in start-up and cool-down");
     assert!(counted.iter().all(|row| row.response() == Duration::millis(1) && row.wait() == Duration::ZERO));
@@ -122,8 +122,8 @@ fn limits_by_requests_and_bytes_are_exact() {
         stream.limits = limits;
         let control = Control::new(Instant::START, Duration::millis(1), Duration::millis(1), 1);
         let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
-        assert_eq!(rows.iter().filter(|row| row.phase() == Phase::Measure).count(), 1000);
-        assert!(rows.iter().any(|row| row.phase() == Phase::CoolDown));
+        assert_eq!(rows.iter().filter(|row| row.phase == Phase::Measure).count(), 1000);
+        assert!(rows.iter().any(|row| row.phase == Phase::CoolDown));
     }
 }
 
@@ -138,7 +138,7 @@ fn an_open_loop_counts_from_the_arrival() {
     stream.limits.time = Some(Duration::seconds(5));
     let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
     let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
-    let offered = rows.iter().filter(|row| row.phase() == Phase::Measure).count();
+    let offered = rows.iter().filter(|row| row.phase == Phase::Measure).count();
     assert!((14_500..15_500).contains(&offered), "{offered} arrivals in 5 s");
     let worst = rows.iter().map(Row::response).max().unwrap();
     assert!(worst > Duration::millis(2400) && worst < Duration::millis(2700), "worst response {worst}");
@@ -231,7 +231,7 @@ fn the_same_stream_runs_under_both_clocks() {
         let begin = runtime.now() + Duration::millis(1);
         let control = Control::new(begin, Duration::ZERO, Duration::ZERO, 1);
         let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
-        let asked: Vec<_> = rows.iter().map(|row| (row.operation(), row.offset)).take(1024).collect();
+        let asked: Vec<_> = rows.iter().map(|row| (row.operation, row.offset)).take(1024).collect();
         let written = asked.iter().filter(|(operation, _)| *operation == device::Operation::Write).count();
         let mut stored = 0;
         for (operation, offset) in &asked {
