@@ -1,0 +1,39 @@
+//! Measurements that commits quote: `cargo run --release -p benchsuite -- NAME...`, or without a name for the list.
+//!
+//! One file per subject. A measurement prints what it measured, the bar, and whether it was met; the exit code is 1 if one was not.
+//! The machine is shared, so a figure is the best of several rounds: noise only ever adds.
+
+mod measure;
+mod record;
+
+/// One subject.
+struct Bench {
+    name: &'static str,
+    subject: &'static str,
+    /// Prints its results; false if a bar was missed.
+    run: fn() -> bool,
+}
+
+const BENCHES: &[Bench] = &[Bench {
+    name: "record",
+    subject: "what it costs to keep a row, and to write and sum up millions",
+    run: record::run,
+}];
+
+fn main() -> std::process::ExitCode {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let unknown = wanted.iter().any(|name| BENCHES.iter().all(|bench| bench.name != name));
+    if wanted.is_empty() || unknown {
+        eprintln!("usage: benchsuite NAME...\n");
+        for Bench { name, subject, .. } in BENCHES {
+            eprintln!("  {name:<10} {subject}");
+        }
+        return 2.into();
+    }
+    let mut met = true;
+    for bench in BENCHES.iter().filter(|bench| wanted.iter().any(|name| name == bench.name)) {
+        println!("{}: {}", bench.name, bench.subject);
+        met &= (bench.run)();
+    }
+    if met { 0.into() } else { 1.into() }
+}

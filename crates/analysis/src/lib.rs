@@ -1,0 +1,14 @@
+//! What the records say.
+//!
+//! Pure functions from rows to findings. Nothing here reads a clock or a file or starts a thread, and nothing here can tell a
+//! live run from a modelled one: a model is judged by the same tables as the machine.
+
+mod estimate;
+mod json;
+mod summary;
+mod tally;
+
+pub use estimate::{Estimate, student_t};
+pub use json::Quantity;
+pub use summary::{ErrorCount, Figures, Group, Latency, Spread, Summary, Uncounted};
+pub use tally::{Key, Summarizer, Tally};
