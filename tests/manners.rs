@@ -1,0 +1,125 @@
+//! The manners of STYLE.md, as far as a program can decide them.
+
+use std::io::Write;
+
+use tests::{Breach, Manifest, TextFile, files, hold, metadata};
+
+/// Past this a file holds two nouns.
+const MOST_LINES: usize = 800;
+/// Past this it is worth a look for the seam.
+const MANY_LINES: usize = 350;
+
+fn sources() -> Vec<TextFile> {
+    files().into_iter().filter(TextFile::is_rust).collect()
+}
+
+#[test]
+fn files_are_single_nouns() {
+    let mut breaches = Vec::new();
+    for file in sources() {
+        let lines = file.text.lines().count();
+        if lines > MOST_LINES {
+            breaches.push(Breach::new(&file.path, 0, format!("{lines} lines")));
+        } else if lines > MANY_LINES {
+            // Not through `eprintln!`, which the test harness keeps to itself when a test passes.
+            let _ = writeln!(std::io::stderr(), "worth a look: {} has {lines} lines", file.path);
+        }
+    }
+    hold(breaches, "find the seam and split the file in two, each with a noun for a name");
+}
+
+#[test]
+fn every_file_opens_with_what_it_is_about() {
+    let silent = |file: &TextFile| !file.text.starts_with("//!");
+    let breaches = sources().into_iter().filter(silent).map(|file| Breach::new(file.path, 1, "no `//!`"));
+    hold(breaches, "open the file with `//!`: what it holds; its theory, formula and source; what was rejected");
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let mut breaches = Vec::new();
+    for file in sources() {
+        let code = file.code();
+        let open = code.macros(&["todo", "unimplemented", "dbg"]);
+        breaches.extend(open.into_iter().map(|(line, what)| Breach::new(&file.path, line, what)));
+        let ignored = code.ignored_tests();
+        breaches.extend(ignored.into_iter().map(|line| Breach::new(&file.path, line, "a test that is switched off")));
+    }
+    hold(
+        breaches,
+        "build it, or leave it out and say so in LIMITS.md; a test that needs root or a tool prints that it was skipped",
+    );
+}
+
+/// Absolute paths of one machine: places where nobody else's repository is. Examples may speak of the home of `user`.
+fn foreign_paths(text: &str) -> Vec<(usize, String)> {
+    // Put together here, so that this file does not break its own rule.
+    let foreign: Vec<String> =
+        ["work", "tmp/wt", "home", "root", "Users"].iter().map(|name| format!("/{name}/")).collect();
+    let example = "/home/user";
+    let begins = |before: &str| !before.ends_with(|c: char| c.is_alphanumeric() || "._-/}$".contains(c));
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        for path in &foreign {
+            found.extend(
+                line.match_indices(path.as_str())
+                    .filter(|(at, _)| begins(&line[..*at]) && !line[*at..].starts_with(example))
+                    .map(|(at, _)| {
+                        (index + 1, line[at..].split([' ', '"', '`', ')']).next().unwrap_or(path).to_owned())
+                    }),
+            );
+        }
+    }
+    found
+}
+
+#[test]
+fn no_file_names_a_place_of_one_machine() {
+    let breaches = files().into_iter().flat_map(|file| {
+        let found = foreign_paths(&file.text);
+        found.into_iter().map(move |(line, path)| Breach::new(&file.path, line, path))
+    });
+    hold(breaches, "name the place from the root of the repository, or ask the environment for it");
+}
+
+#[test]
+fn places_of_one_machine_are_seen() {
+    let found = foreign_paths(
+        &["see /ho", "me/ann/x\nfn a() {} // \"/wo", "rk/main\"\n../ho", "me/x lib/ho", "me/ /ho", "me/user/y"]
+            .concat(),
+    );
+    assert_eq!(found.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [1, 2]);
+}
+
+#[test]
+fn every_dependency_has_a_reason_and_a_user() {
+    let files = files();
+    let root = files.iter().find(|file| file.path == "Cargo.toml").expect("there is a root manifest");
+    let manifest = Manifest::read(&root.text);
+    let unexplained = manifest.without_reason();
+    let mut breaches: Vec<Breach> =
+        unexplained.iter().map(|d| Breach::new(&root.path, d.line, format!("{} has no reason", d.name))).collect();
+    let used: Vec<String> = metadata()
+        .packages
+        .into_iter()
+        .flat_map(|package| package.dependencies)
+        .map(|dependency| dependency.rename.unwrap_or(dependency.name))
+        .collect();
+    let idle = manifest.workspace_dependencies().into_iter().filter(|d| !d.own && !used.contains(&d.name));
+    breaches.extend(idle.map(|d| Breach::new(&root.path, d.line, format!("no crate uses {}", d.name))));
+    hold(breaches, "write one line of reason above a dependency (and its companions); take out what no crate uses");
+}
+
+#[test]
+fn crates_inherit_dependencies_and_lints() {
+    let mut breaches = Vec::new();
+    for file in files().iter().filter(|file| file.path.ends_with("/Cargo.toml") && !file.path.starts_with("fuzz/")) {
+        let manifest = Manifest::read(&file.text);
+        let own_way = manifest.crate_dependencies().into_iter().filter(|dependency| !dependency.inherited);
+        breaches.extend(own_way.map(|d| Breach::new(&file.path, d.line, format!("{} names its own version", d.name))));
+        if !manifest.inherits_lints() {
+            breaches.push(Breach::new(&file.path, 0, "has no `[lints] workspace = true`"));
+        }
+    }
+    hold(breaches, "put versions and reasons into the root manifest, and take them over with `NAME.workspace = true`");
+}
