@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use units::{Duration, Instant};
 
-use crate::park::{Park, ThreadPark};
+use crate::park::{LiveClock, Park, ThreadPark};
 use crate::task::{JoinHandle, Tasks};
 use crate::timer::{Sleep, Timers};
 use crate::waker::{self, Inbox, Ready, TaskId};
@@ -33,8 +33,8 @@ pub(crate) struct Core {
 enum Clock {
     /// Virtual time; it moves only when the loop moves it.
     Virtual(Cell<Instant>),
-    /// Real time since `start`. The park is borrowed only by the loop.
-    Real { start: std::time::Instant, park: RefCell<Box<dyn Park>> },
+    /// Real time. The park is borrowed only by the loop.
+    Real { clock: LiveClock, park: RefCell<Box<dyn Park>> },
 }
 
 /// A simulation that cannot go on: tasks wait, and no timer is left that could wake them.
@@ -77,7 +77,7 @@ impl Runtime {
     /// As [`Runtime::live`], with [`Instant::START`] at `start`: runtimes on several threads then share one time scale.
     pub fn live_since(start: std::time::Instant, park: impl Park + 'static) -> Runtime {
         let unpark = park.unparker();
-        Runtime::new(Clock::Real { start, park: RefCell::new(Box::new(park)) }, unpark)
+        Runtime::new(Clock::Real { clock: LiveClock::since(start), park: RefCell::new(Box::new(park)) }, unpark)
     }
 
     /// A runtime under the real clock, without I/O.
@@ -197,7 +197,7 @@ impl Core {
     pub(crate) fn now(&self) -> Instant {
         match &self.clock {
             Clock::Virtual(now) => now.get(),
-            Clock::Real { start, .. } => Instant::from_nanos(start.elapsed().as_nanos() as u64),
+            Clock::Real { clock, .. } => clock.now(),
         }
     }
 
@@ -228,14 +228,14 @@ impl Core {
                     timers.fire(next);
                 }
             }
-            Clock::Real { park, .. } => {
+            Clock::Real { clock, park } => {
                 let next = self.timers.borrow_mut().next();
                 let limit = match next {
                     _ if !idle => Some(Duration::ZERO),
                     Some(next) => Some(next.saturating_since(self.now())),
                     None => None,
                 };
-                park.borrow_mut().park(limit);
+                park.borrow_mut().park(limit, *clock);
                 if next.is_some() {
                     self.timers.borrow_mut().fire(self.now());
                 }

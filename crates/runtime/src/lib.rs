@@ -36,7 +36,7 @@ mod timer;
 mod waker;
 
 pub use executor::{Runtime, Stalled};
-pub use park::{Park, ThreadPark, Unpark};
+pub use park::{LiveClock, Park, ThreadPark, Unpark};
 pub use random::Random;
 pub use resource::{Acquire, Grant, Resource};
 pub use signal::Signal;

@@ -2,17 +2,36 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 
-use units::Duration;
+use units::{Duration, Instant};
 
 /// Waits for the world when no task can go on.
 pub trait Park {
     /// Collects what has happened outside and wakes the tasks concerned.
     ///
     /// Waits at most `limit` (for ever if `None`, not at all if zero) if nothing has happened yet. May return early.
-    fn park(&mut self, limit: Option<Duration>);
+    /// `clock` is the runtime's own: a park that stamps what it saw stamps it in the time that tasks read.
+    fn park(&mut self, limit: Option<Duration>, clock: LiveClock);
 
     /// Ends a `park` from another thread; before one begins, makes it return at once.
     fn unparker(&self) -> Arc<dyn Unpark>;
+}
+
+/// Real time, since the start of a live runtime. Threads may share one.
+#[derive(Debug, Clone, Copy)]
+pub struct LiveClock {
+    start: std::time::Instant,
+}
+
+impl LiveClock {
+    /// The clock that reads [`Instant::START`] at `start`.
+    pub fn since(start: std::time::Instant) -> LiveClock {
+        LiveClock { start }
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(self.start.elapsed().as_nanos() as u64)
+    }
 }
 
 /// The other thread's half of a [`Park`].
@@ -34,7 +53,7 @@ struct Bell {
 }
 
 impl Park for ThreadPark {
-    fn park(&mut self, limit: Option<Duration>) {
+    fn park(&mut self, limit: Option<Duration>, _clock: LiveClock) {
         let mut rung = self.bell.rung.lock().expect("no panic under this lock");
         if !*rung {
             rung = match limit {
