@@ -10,6 +10,8 @@
 //! in simulations that care for time and not for contents.
 
 mod buffer;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod filter;
 mod memory;
 mod null;
