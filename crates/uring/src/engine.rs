@@ -1,0 +1,82 @@
+//! Which engine carries requests out, and why.
+//!
+//! The cheapest one that does not change what is measured. A device that takes time must see the depth of the load: a ring, or
+//! threads where there is none. Memory gains nothing from depth, and each detour costs: there the caller's own thread does it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::RingError;
+use crate::target::{Mode, Store, Target};
+
+/// A way to carry requests out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Engine {
+    /// Queued in the kernel, with registered files and buffers.
+    IoUring,
+    /// System calls in the task's thread, one at a time.
+    Sync,
+    /// System calls in worker threads.
+    Threads,
+}
+
+/// An engine and the reason for it, in a sentence fit for a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The engine.
+    pub engine: Engine,
+    /// Why this one.
+    pub reason: String,
+}
+
+impl Engine {
+    /// All of them, under the names that [`FromStr`] accepts.
+    pub const ALL: [(&str, Engine); 3] =
+        [("io_uring", Engine::IoUring), ("sync", Engine::Sync), ("threads", Engine::Threads)];
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let (name, _) = Engine::ALL.into_iter().find(|(_, engine)| engine == self).expect("every engine has a name");
+        f.pad(name)
+    }
+}
+
+/// A name that no engine has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no engine `{0}`; choose io_uring, sync or threads")]
+pub struct UnknownEngine(String);
+
+impl FromStr for Engine {
+    type Err = UnknownEngine;
+    fn from_str(name: &str) -> Result<Engine, UnknownEngine> {
+        let found = Engine::ALL.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, engine)| engine).ok_or_else(|| UnknownEngine(name.into()))
+    }
+}
+
+/// The engine for a target. `ring` is the error if there is no ring.
+pub(crate) fn choose(target: &Target, ring: Result<(), &RingError>) -> Choice {
+    let choice = |engine, reason: &str| Choice { engine, reason: reason.into() };
+    match (target.store, target.mode) {
+        (Store::MemoryDevice, _) => choice(
+            Engine::Sync,
+            "the device is memory and copies while it is asked; io_uring would hand each request to a kernel worker",
+        ),
+        (Store::MemoryFile, _) => choice(
+            Engine::Sync,
+            "the file is in memory only; io_uring would hand each request to a kernel worker, as its file system cannot promise not to wait",
+        ),
+        (Store::File | Store::Device, mode) => match (ring, mode) {
+            (Ok(()), Mode::Direct) => choice(
+                Engine::IoUring,
+                "the device takes time, and a ring keeps as many requests waiting there as are asked for",
+            ),
+            (Ok(()), Mode::Buffered) => choice(
+                Engine::IoUring,
+                "what is not in the page cache must be waited for, and a ring waits for many at once",
+            ),
+            (Err(error), _) => choice(Engine::Threads, &error.to_string()),
+        },
+    }
+}

@@ -1,0 +1,167 @@
+//! A file or block device as a [`Device`].
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape};
+use runtime::{LiveClock, Runtime};
+use rustix::fs::Advice;
+use units::Bytes;
+
+use crate::engine::{Choice, Engine, choose};
+use crate::flight::RingFile;
+use crate::live::Live;
+use crate::sync;
+use crate::target::{Mode, OpenError, Target};
+use crate::threads::Threads;
+
+/// How a file is opened.
+#[derive(Debug, Clone)]
+pub struct FileOptions {
+    /// Past the page cache or through it.
+    pub mode: Mode,
+    /// The engine; the cheapest for the target if not given.
+    pub engine: Option<Engine>,
+    /// Whether the kernel may read ahead when it sees sequential reads. Without effect on direct I/O.
+    pub readahead: bool,
+}
+
+impl FileOptions {
+    /// Past the page cache.
+    pub fn direct() -> FileOptions {
+        FileOptions { mode: Mode::Direct, engine: None, readahead: true }
+    }
+    /// Through the page cache.
+    pub fn buffered() -> FileOptions {
+        FileOptions { mode: Mode::Buffered, ..FileOptions::direct() }
+    }
+    /// By this engine and no other.
+    pub fn by(self, engine: Engine) -> FileOptions {
+        FileOptions { engine: Some(engine), ..self }
+    }
+    /// Without reading ahead.
+    pub fn without_readahead(self) -> FileOptions {
+        FileOptions { readahead: false, ..self }
+    }
+}
+
+/// A real file or block device under a live runtime.
+pub struct FileDevice {
+    shape: Shape,
+    file: Arc<File>,
+    writable: bool,
+    choice: Choice,
+    hands: Hands,
+    runtime: Runtime,
+    clock: LiveClock,
+}
+
+/// What carries requests out.
+enum Hands {
+    IoUring(RingFile),
+    Sync,
+    Threads(Threads),
+}
+
+impl FileDevice {
+    /// Opens an existing file or block device that will not be written to.
+    pub fn open_read_only(live: &Live, path: &Path, options: &FileOptions) -> Result<FileDevice, OpenError> {
+        FileDevice::on(live, Target::open(path, options.mode, false)?, options)
+    }
+
+    /// Makes a new file of `size` bytes, for reading and writing. What has not been written reads as zeroes, and without any I/O: fill a
+    /// file before its reads are timed.
+    pub fn create(live: &Live, path: &Path, size: Bytes, options: &FileOptions) -> Result<FileDevice, OpenError> {
+        FileDevice::on(live, Target::create(path, options.mode, size)?, options)
+    }
+
+    fn on(live: &Live, target: Target, options: &FileOptions) -> Result<FileDevice, OpenError> {
+        let choice = match options.engine {
+            Some(engine) => Choice { engine, reason: "it was asked for".into() },
+            None => choose(&target, live.ring().map(drop)),
+        };
+        let refused = |reason: String| OpenError::Engine { path: target.path.clone(), engine: choice.engine, reason };
+        let hands = match choice.engine {
+            Engine::IoUring => {
+                let ring = live.ring().map_err(|error| refused(error.to_string()))?;
+                let registered = ring.register(target.file.as_fd());
+                Hands::IoUring(registered.map_err(|source| OpenError::Ring { path: target.path.clone(), source })?)
+            }
+            Engine::Sync => Hands::Sync,
+            Engine::Threads => Hands::Threads(live.threads().map_err(|error| refused(error.to_string()))?),
+        };
+        if !options.readahead {
+            // A hint: a file system that does not take it reads ahead, and that is all.
+            let _ = rustix::fs::fadvise(&target.file, 0, None, Advice::Random);
+        }
+        Ok(FileDevice {
+            shape: target.shape,
+            file: Arc::new(target.file),
+            writable: target.writable,
+            choice,
+            hands,
+            runtime: live.runtime().clone(),
+            clock: live.clock(),
+        })
+    }
+
+    /// The engine that carries requests out, and why it was chosen.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    /// Drops what the page cache holds of this file, after writing back what is dirty: later reads are the device's.
+    pub fn drop_cache(&self) -> std::io::Result<()> {
+        rustix::fs::fdatasync(&self.file)?;
+        Ok(rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed)?)
+    }
+
+    /// Refuses what cannot be sent to the kernel.
+    fn check(&self, request: &Request) -> Result<(), DeviceError> {
+        self.shape.check(request)?;
+        let writes = !matches!(request.operation, Operation::Read | Operation::Flush);
+        if writes && !self.writable {
+            return Err(DeviceError::ReadOnly);
+        }
+        let moved = match &request.payload {
+            Payload::None => None,
+            Payload::Into(buffer) => Some(buffer.bytes().map(<[u8]>::len)),
+            Payload::From(data) => Some(data.bytes().map(<[u8]>::len)),
+        };
+        if let Some(moved) = moved {
+            // Our bugs: the kernel would move as much as the memory holds, and a phantom holds none.
+            assert_eq!(
+                moved,
+                Some(request.length.as_usize()),
+                "a real device moves real memory of the request's length"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Device for FileDevice {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    async fn submit(&self, request: Request) -> Reply {
+        let verdict = self.check(&request);
+        if verdict.is_err() || (request.length.is_zero() && request.operation != Operation::Flush) {
+            let now = self.clock.now();
+            return request.answer(verdict, device::Stamps { submitted: now, completed: now });
+        }
+        match &self.hands {
+            Hands::IoUring(file) => file.carry_out(request).await,
+            Hands::Threads(threads) => threads.carry_out(&self.file, request).await,
+            Hands::Sync => {
+                let reply = sync::carry_out(&self.file, request, self.clock);
+                // Others take their turn, as they would if this had been waited for.
+                self.runtime.yield_now().await;
+                reply
+            }
+        }
+    }
+}

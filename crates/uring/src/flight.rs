@@ -1,0 +1,60 @@
+//! A request on its way through a ring, seen from the task that waits for it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use device::{Reply, Request};
+
+use crate::ring::Ring;
+
+/// A file registered with a ring.
+pub(crate) struct RingFile {
+    ring: Ring,
+    index: u32,
+}
+
+impl RingFile {
+    pub fn new(ring: Ring, index: u32) -> RingFile {
+        RingFile { ring, index }
+    }
+
+    /// Carries a request out on this file. It must fit the file: the caller has checked it.
+    ///
+    /// Dropping the future leaves the request to the ring, which keeps its memory until the kernel is done.
+    pub async fn carry_out(&self, request: Request) -> Reply {
+        let slot = self.ring.start(request, self.index);
+        Flight { ring: &self.ring, slot, landed: false }.await
+    }
+}
+
+impl Drop for RingFile {
+    fn drop(&mut self) {
+        self.ring.close(self.index);
+    }
+}
+
+/// Waits for the request in a slot.
+struct Flight<'a> {
+    ring: &'a Ring,
+    slot: u32,
+    landed: bool,
+}
+
+impl Future for Flight<'_> {
+    type Output = Reply;
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<Reply> {
+        assert!(!self.landed, "a reply is taken once");
+        let reply = self.ring.poll(self.slot, context.waker());
+        self.landed = reply.is_ready();
+        reply
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        if !self.landed {
+            self.ring.abandon(self.slot);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Real files and block devices under the live runtime.
+//!
+//! [`Live`] starts a runtime on this thread with a [`Ring`] to wait in; [`FileDevice`] opens a path on it and is a
+//! [`Device`](device::Device) like any other. The same programs, and the same conformance suite, run on it as on the memory device.
+//!
+//! ```no_run
+//! # use device::{Buffer, Device, Request};
+//! # use units::Bytes;
+//! use uring::{FileDevice, FileOptions, Live, LiveOptions};
+//! let live = Live::start(&LiveOptions::default());
+//! let disk = FileDevice::open_read_only(&live, "/dev/sdb".as_ref(), &FileOptions::direct())?;
+//! let reply = live.runtime().block_on(disk.submit(Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::kib(4)))));
+//! println!("{} by {}: {}", reply.stamps.service(), disk.choice().engine, disk.choice().reason);
+//! # Ok::<(), uring::OpenError>(())
+//! ```
+//!
+//! This crate and the live half of `runtime` are the only ones that know the kernel's interface to storage. `unsafe` stands in
+//! `ring` alone: submitting entries that point to memory, and registering memory. The argument is one: what the kernel may touch
+//! belongs to the ring until the kernel is done (see `slot`), and is registered only for as long as the ring lives (see `region`).
+
+mod bell;
+mod engine;
+mod file;
+mod flight;
+mod live;
+mod region;
+mod ring;
+mod setup;
+mod slot;
+mod sync;
+mod table;
+mod target;
+mod threads;
+
+pub use engine::{Choice, Engine, UnknownEngine};
+pub use file::{FileDevice, FileOptions};
+pub use live::{Live, LiveOptions};
+pub use ring::Ring;
+pub use setup::{RingError, RingOptions};
+pub use target::{Mode, OpenError};

@@ -1,0 +1,208 @@
+//! What a path leads to: a file or a block device, its size, and what direct I/O demands of requests to it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use device::Shape;
+use rustix::fs::{AtFlags, FileType, StatxFlags};
+use units::Bytes;
+
+/// Whether the page cache lies between the requests and the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Past the page cache (`O_DIRECT`): what the device does.
+    Direct,
+    /// Through the page cache: what a program without special care gets.
+    Buffered,
+}
+
+/// Where the bytes are in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Store {
+    /// A file on a file system that keeps it on a device.
+    File,
+    /// A file that lives in the page cache only (tmpfs, ramfs).
+    MemoryFile,
+    /// A block device that takes requests and answers later.
+    Device,
+    /// A block device that is memory (zram, brd): it copies while it is asked.
+    MemoryDevice,
+}
+
+/// An open file or block device.
+pub(crate) struct Target {
+    pub file: File,
+    pub path: PathBuf,
+    pub shape: Shape,
+    pub mode: Mode,
+    pub store: Store,
+    pub writable: bool,
+}
+
+/// Why a path could not be opened as a device.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum OpenError {
+    /// Nothing there.
+    #[error("{}: there is no such file; give the path of an existing file or block device", path.display())]
+    NotFound { path: PathBuf },
+    /// Not allowed.
+    #[error("{}: no permission; run as root, or as a member of the group that owns it (for disks usually `disk`)", path.display())]
+    Permission { path: PathBuf },
+    /// A directory.
+    #[error("{}: this is a directory; name a file in it, or the block device that it is on", path.display())]
+    Directory { path: PathBuf },
+    /// A terminal, a pipe, a socket.
+    #[error("{}: this is a {kind}; name a file or a block device", path.display())]
+    NotStorage { path: PathBuf, kind: &'static str },
+    /// Too small to read a block.
+    #[error("{}: it holds {size:#}, less than one block of {block:#}; name a larger file, or a device with a medium in it", path.display())]
+    Empty { path: PathBuf, size: Bytes, block: Bytes },
+    /// No direct I/O.
+    #[error("{}: its file system has no direct I/O; open it buffered", path.display())]
+    NoDirect { path: PathBuf },
+    /// The name is taken.
+    #[error("{}: it exists already; remove it or give another name", path.display())]
+    Exists { path: PathBuf },
+    /// The medium takes no writes.
+    #[error("{}: it is read-only; remount it or remove its write protection", path.display())]
+    ReadOnly { path: PathBuf },
+    /// Someone has it for himself.
+    #[error("{}: it is in use; unmount it, or stop the array or mapping on top of it", path.display())]
+    Busy { path: PathBuf },
+    /// No room for a new file.
+    #[error("{}: no space for {size:#} there; make room, or ask for less", path.display())]
+    NoSpace { path: PathBuf, size: Bytes },
+    /// The engine that was asked for does not go with the target.
+    #[error("{}: the engine {engine} cannot be used: {reason}", path.display())]
+    Engine { path: PathBuf, engine: crate::Engine, reason: String },
+    /// The ring does not take the file.
+    #[error("{}", path.display())]
+    Ring { path: PathBuf, source: crate::RingError },
+    /// Anything else.
+    #[error("{}: {call} failed", path.display())]
+    System { path: PathBuf, call: &'static str, source: std::io::Error },
+}
+
+impl Target {
+    /// Opens an existing file or block device.
+    pub fn open(path: &Path, mode: Mode, writable: bool) -> Result<Target, OpenError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(writable);
+        // Opening a pipe would wait for its other end; opening a directory for writing would give a less helpful error.
+        let metadata = std::fs::metadata(path).map_err(|error| explain(path, "stat", error))?;
+        let kind = metadata.file_type();
+        let path_buf = path.to_path_buf();
+        if kind.is_dir() {
+            return Err(OpenError::Directory { path: path_buf });
+        }
+        let other =
+            [(kind.is_char_device(), "character device"), (kind.is_fifo(), "pipe"), (kind.is_socket(), "socket")];
+        if let Some((_, kind)) = other.into_iter().find(|(is, _)| *is) {
+            return Err(OpenError::NotStorage { path: path_buf, kind });
+        }
+        if writable && kind.is_block_device() {
+            // Exclusive: the kernel then refuses what is mounted or part of an array, and refuses to mount it meanwhile.
+            options.custom_flags(libc::O_EXCL);
+        }
+        Target::examine(path, mode, writable, &mut options)
+    }
+
+    /// Makes a new file of `size` bytes, whose blocks are reserved but have not been written.
+    pub fn create(path: &Path, mode: Mode, size: Bytes) -> Result<Target, OpenError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(|error| explain(path, "open", error))?;
+        let reserved = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size.get());
+        let made = reserved.map_err(|error| match error {
+            rustix::io::Errno::NOSPC => OpenError::NoSpace { path: path.to_path_buf(), size },
+            error => explain(path, "fallocate", error.into()),
+        });
+        let target = made.and_then(|()| Target::examine(path, mode, true, OpenOptions::new().read(true).write(true)));
+        if target.is_err() {
+            // The file is ours and of no use. The error that is returned says more than one of removing it would.
+            let _ = std::fs::remove_file(path);
+        }
+        target
+    }
+
+    fn examine(path: &Path, mode: Mode, writable: bool, options: &mut OpenOptions) -> Result<Target, OpenError> {
+        let file = match mode {
+            Mode::Buffered => options.open(path).map_err(|error| explain(path, "open", error))?,
+            Mode::Direct => {
+                // `custom_flags` replaces: the flags of an exclusive opening are repeated.
+                let exclusive = if writable && is_block_device(path) { libc::O_EXCL } else { 0 };
+                let opened = options.custom_flags(libc::O_DIRECT | exclusive).open(path);
+                opened.map_err(|error| match error.raw_os_error() {
+                    Some(libc::EINVAL) => OpenError::NoDirect { path: path.to_path_buf() },
+                    _ => explain(path, "open", error),
+                })?
+            }
+        };
+        let (shape, store) = shape(path, &file, mode)?;
+        if shape.size < shape.logical_block {
+            return Err(OpenError::Empty { path: path.to_path_buf(), size: shape.size, block: shape.logical_block });
+        }
+        Ok(Target { file, path: path.to_path_buf(), shape, mode, store, writable })
+    }
+}
+
+fn is_block_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+}
+
+/// Size, block sizes and kind of an open file.
+fn shape(path: &Path, mut file: &File, mode: Mode) -> Result<(Shape, Store), OpenError> {
+    let asked = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
+    let stat = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, asked);
+    let stat = stat.map_err(|error| explain(path, "statx", error.into()))?;
+    // The end of a block device is where seeking to the end leads; its `stat` says 0.
+    let size = file.seek(SeekFrom::End(0)).map_err(|error| explain(path, "lseek", error))?;
+    let (logical, physical, store);
+    if FileType::from_raw_mode(stat.stx_mode.into()) == FileType::BlockDevice {
+        let ask = |call, answer: rustix::io::Result<u32>| answer.map_err(|error| explain(path, call, error.into()));
+        logical = ask("BLKSSZGET", rustix::fs::ioctl_blksszget(file))?;
+        physical = ask("BLKPBSZGET", rustix::fs::ioctl_blkpbszget(file))?;
+        let link = format!("/sys/dev/block/{}:{}", stat.stx_rdev_major, stat.stx_rdev_minor);
+        let name = std::fs::read_link(link).ok();
+        let name = name.as_deref().and_then(|name| name.file_name()?.to_str()).unwrap_or_default();
+        let memory = name.starts_with("zram") || name.starts_with("ram");
+        store = if memory { Store::MemoryDevice } else { Store::Device };
+    } else {
+        let direct = stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && stat.stx_dio_offset_align > 0;
+        logical = match mode {
+            Mode::Buffered => Bytes::SECTOR.get() as u32,
+            Mode::Direct if direct => stat.stx_dio_offset_align,
+            // Linux before 6.1 does not say; a block of the file system satisfies every device below it.
+            Mode::Direct => stat.stx_blksize,
+        };
+        physical = stat.stx_blksize.max(logical);
+        const TMPFS: u32 = 0x0102_1994;
+        const RAMFS: u32 = 0x8584_58f6;
+        let system = rustix::fs::fstatfs(file).map_err(|error| explain(path, "fstatfs", error.into()))?;
+        store = if [TMPFS, RAMFS].contains(&(system.f_type as u32)) { Store::MemoryFile } else { Store::File };
+    }
+    let logical_block = Bytes::new(logical.into());
+    let size = Bytes::new(size).round_down(logical_block);
+    let name = path.display().to_string();
+    Ok((Shape { name, size, logical_block, physical_block: Bytes::new(physical.into()) }, store))
+}
+
+/// The world's error on a path, in words that say what to do.
+fn explain(path: &Path, call: &'static str, error: std::io::Error) -> OpenError {
+    let path = path.to_path_buf();
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENOTDIR) => OpenError::NotFound { path },
+        Some(libc::EACCES | libc::EPERM) => OpenError::Permission { path },
+        Some(libc::EISDIR) => OpenError::Directory { path },
+        Some(libc::EEXIST) => OpenError::Exists { path },
+        Some(libc::EROFS) => OpenError::ReadOnly { path },
+        Some(libc::EBUSY) => OpenError::Busy { path },
+        _ => OpenError::System { path, call, source: error },
+    }
+}

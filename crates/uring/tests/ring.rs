@@ -1,0 +1,259 @@
+//! What the ring adds to the suite: registered memory, overflowing queues, other threads, files that go away.
+
+use std::path::{Path, PathBuf};
+use std::task::Poll;
+
+use device::{Buffer, Data, Device, DeviceError, Request};
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use units::{Bytes, Duration};
+use uring::{Engine, FileDevice, FileOptions, Live, LiveOptions, RingOptions};
+
+fn live() -> Option<Live> {
+    let ring = RingOptions { entries: 64, ..RingOptions::default() };
+    let live = Live::start(&LiveOptions { ring, ..LiveOptions::default() });
+    match live.ring() {
+        Ok(_) => Some(live),
+        Err(error) => {
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// A folder on a disk that removes itself.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's folder takes files")
+}
+
+fn file(live: &Live, path: &Path) -> FileDevice {
+    let options = FileOptions::buffered().by(Engine::IoUring);
+    FileDevice::create(live, path, Bytes::mib(8), &options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn filled(length: Bytes, with: u8) -> Data {
+    let mut buffer = Buffer::zeroed(length);
+    buffer.bytes_mut().unwrap().fill(with);
+    buffer.freeze()
+}
+
+#[test]
+fn registered_buffers_carry_reads_and_writes() {
+    let Some(live) = live() else { return };
+    let folder = folder();
+    let device = file(&live, &folder.path().join("a"));
+    let (buffers, registered) = live.buffers(10, Bytes::new(6000 / 512 * 512));
+    registered.unwrap_or_else(|error| panic!("{error}"));
+    live.runtime().block_on(async {
+        let writes = buffers.into_iter().zip(0..).map(|(mut buffer, n)| {
+            assert!(buffer.bytes().unwrap().as_ptr().addr().is_multiple_of(4096));
+            buffer.bytes_mut().unwrap().fill(n + 1);
+            device.submit(Request::write(buffer.len() * u64::from(n), buffer.freeze()))
+        });
+        for reply in join_all(writes).await {
+            reply.result.unwrap();
+        }
+        let (buffers, registered) = live.buffers(10, Bytes::new(5632));
+        registered.unwrap_or_else(|error| panic!("{error}"));
+        let reads = buffers.into_iter().zip(0..).map(|(mut buffer, n)| {
+            // Parts of a registered buffer are registered.
+            let rest = buffer.split_to(Bytes::SECTOR);
+            let at = Bytes::new(5632) * n;
+            join_all(
+                [(at, rest), (at + Bytes::SECTOR, buffer)].map(|(at, into)| device.submit(Request::read(at, into))),
+            )
+        });
+        for (replies, n) in join_all(reads).await.into_iter().zip(1..) {
+            for reply in replies {
+                reply.result.unwrap();
+                assert!(reply.buffer.unwrap().bytes().unwrap().iter().all(|byte| *byte == n));
+            }
+        }
+    });
+}
+
+#[test]
+fn another_thread_wakes_a_ring_that_sleeps() {
+    let Some(live) = live() else { return };
+    for delay in [0, 1, 20] {
+        let (sender, receiver) = std::sync::mpsc::channel::<std::task::Waker>();
+        let thread = std::thread::spawn(move || {
+            let waker = receiver.recv().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(delay));
+            waker.wake();
+        });
+        let mut sent = false;
+        live.runtime().block_on(std::future::poll_fn(|context| {
+            if std::mem::replace(&mut sent, true) {
+                return Poll::Ready(());
+            }
+            sender.send(context.waker().clone()).unwrap();
+            Poll::Pending
+        }));
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn timers_and_requests_wait_together() {
+    let Some(live) = live() else { return };
+    let folder = folder();
+    let device = file(&live, &folder.path().join("a"));
+    let runtime = live.runtime();
+    runtime.block_on(async {
+        let before = runtime.now();
+        let ticks = async {
+            for _ in 0..20 {
+                runtime.sleep(Duration::millis(1)).await;
+            }
+        };
+        let reads = async {
+            for n in 0..200 {
+                device.submit(Request::read(Bytes::SECTOR * n, Buffer::zeroed(Bytes::SECTOR))).await.result.unwrap();
+            }
+        };
+        futures_util::join!(ticks, reads);
+        assert!(runtime.now().since(before) >= Duration::millis(20));
+    });
+}
+
+/// The place of a closed file is not given to another while requests that nobody waits for are on their way to it.
+#[test]
+fn abandoned_writes_reach_the_file_they_were_for() {
+    let Some(live) = live() else { return };
+    let folder = folder();
+    let runtime = live.runtime();
+    let paths: Vec<PathBuf> = (0..8).map(|n| folder.path().join(n.to_string())).collect();
+    for path in &paths {
+        let device = file(&live, path);
+        for n in 0..64 {
+            let write = device.submit(Request::write(Bytes::SECTOR * n, filled(Bytes::SECTOR, 0xbb)));
+            let mut write = Box::pin(write);
+            assert!(write.as_mut().now_or_never().is_none());
+            if n % 2 == 0 {
+                // Some are in the kernel when they are abandoned, some only in the backlog.
+                runtime.block_on(runtime.yield_now());
+            }
+        }
+        drop(device);
+        let next = file(&live, &path.with_extension("next"));
+        runtime.block_on(async {
+            let reply = next.submit(Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::mib(1)))).await;
+            reply.result.unwrap();
+            assert!(reply.buffer.unwrap().bytes().unwrap().iter().all(|byte| *byte == 0), "a write went astray");
+        });
+    }
+}
+
+#[test]
+fn a_ring_is_dropped_with_requests_under_way() {
+    for _ in 0..20 {
+        let Some(live) = live() else { return };
+        let folder = folder();
+        let device = file(&live, &folder.path().join("a"));
+        for n in 0..100 {
+            let write = device.submit(Request::write(Bytes::kib(64) * n, filled(Bytes::kib(64), 1)));
+            assert!(Box::pin(write).as_mut().now_or_never().is_none());
+            if n == 50 {
+                live.runtime().block_on(live.runtime().yield_now());
+            }
+        }
+        drop((device, live));
+    }
+}
+
+#[test]
+fn a_file_that_became_shorter_is_said_to_be_so() {
+    let live = Live::start(&LiveOptions::default());
+    let folder = folder();
+    let path = folder.path().join("a");
+    drop(FileDevice::create(&live, &path, Bytes::mib(1), &FileOptions::buffered()).unwrap());
+    for (_, engine) in Engine::ALL {
+        if engine == Engine::IoUring && live.ring().is_err() {
+            continue;
+        }
+        let whole = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        whole.set_len(1 << 20).unwrap();
+        let device = FileDevice::open_read_only(&live, &path, &FileOptions::buffered().by(engine)).unwrap();
+        whole.set_len(4096).unwrap();
+        let read = device.submit(Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::kib(8))));
+        let reply = live.runtime().block_on(read);
+        let (length, size) = (Bytes::kib(8), Bytes::kib(4));
+        assert_eq!(reply.result, Err(DeviceError::OutOfRange { offset: Bytes::ZERO, length, size }));
+        assert!(reply.buffer.is_some());
+    }
+}
+
+#[test]
+fn what_is_open_for_reading_takes_no_writes() {
+    let live = Live::start(&LiveOptions::default());
+    let folder = folder();
+    let path = folder.path().join("a");
+    std::fs::write(&path, vec![3; 4096]).unwrap();
+    let device = FileDevice::open_read_only(&live, &path, &FileOptions::buffered()).unwrap();
+    for request in [
+        Request::write(Bytes::ZERO, filled(Bytes::SECTOR, 1)),
+        Request::discard(Bytes::ZERO, Bytes::SECTOR),
+        Request::write_zeroes(Bytes::ZERO, Bytes::SECTOR),
+    ] {
+        let reply = live.runtime().block_on(device.submit(request));
+        assert_eq!(reply.result, Err(DeviceError::ReadOnly));
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), vec![3; 4096]);
+}
+
+#[test]
+fn errors_name_the_path_and_the_next_step() {
+    let live = Live::start(&LiveOptions::default());
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("empty"), "").unwrap();
+    std::fs::write(path("small"), "a few bytes").unwrap();
+    for (path, wanted) in [
+        (path("absent"), "give the path of an existing file"),
+        (path("empty/below"), "give the path of an existing file"),
+        (folder.path().to_path_buf(), "name a file in it"),
+        (path("empty"), "name a larger file"),
+        (path("small"), "it holds 0 B, less than one block of 512 B"),
+        (PathBuf::from("/dev/null"), "this is a character device; name a file or a block device"),
+    ] {
+        let Err(error) = FileDevice::open_read_only(&live, &path, &FileOptions::buffered()) else {
+            panic!("{} opens", path.display());
+        };
+        let message = error.to_string();
+        assert!(message.starts_with(&path.display().to_string()) && message.contains(wanted), "{message}");
+    }
+    let Err(error) = FileDevice::create(&live, &path("small"), Bytes::mib(1), &FileOptions::buffered()) else {
+        panic!("an existing file is not made anew");
+    };
+    assert!(error.to_string().contains("it exists already"), "{error}");
+    assert_eq!(std::fs::read(path("small")).unwrap(), b"a few bytes");
+    let Err(error) = FileDevice::create(&live, &path("huge"), Bytes::gib(1 << 20), &FileOptions::buffered()) else {
+        panic!("a file larger than every file system");
+    };
+    assert!(!path("huge").exists(), "{error}");
+    let error = "fast".parse::<Engine>().unwrap_err();
+    assert_eq!(error.to_string(), "there is no engine `fast`; choose io_uring, sync or threads");
+}
+
+#[test]
+fn the_page_cache_can_be_dropped() {
+    let live = Live::start(&LiveOptions::default());
+    let folder = folder();
+    let path = folder.path().join("a");
+    std::fs::write(&path, vec![3; 1 << 20]).unwrap();
+    let device = FileDevice::open_read_only(&live, &path, &FileOptions::buffered().without_readahead()).unwrap();
+    device.drop_cache().unwrap();
+    let resident = |path: &Path| {
+        let pages = std::process::Command::new("fincore").args(["-n", "-b", "-o", "PAGES"]).arg(path).output();
+        pages.ok().and_then(|output| String::from_utf8(output.stdout).ok()?.trim().parse::<u64>().ok())
+    };
+    let Some(pages) = resident(&path) else {
+        println!("skipped: no fincore");
+        return;
+    };
+    assert_eq!(pages, 0);
+    let read = Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::kib(4)));
+    live.runtime().block_on(device.submit(read)).result.unwrap();
+    assert_eq!(resident(&path), Some(1), "one page was read, and none ahead");
+}
