@@ -10,7 +10,9 @@ pub mod block;
 pub mod hardware;
 pub mod kernel;
 pub mod level;
+mod magic;
 pub mod mount;
+pub mod signature;
 pub mod topology;
 
 pub use kernel::Kernel;
