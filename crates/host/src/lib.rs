@@ -1,18 +1,25 @@
 //! The machine in front of us.
 //!
 //! A measurement is a sentence about a machine, so it begins by saying which: what the path under load stands on
-//! ([`topology`]) and which parts it shares with the others ([`level`]).
+//! ([`topology`]) and which parts it shares with the others ([`level`]). And before anything is written, [`guard`] decides whether
+//! it may be: the type [`guard::WritePermit`] can be made nowhere else, so code that writes to a path of the user's must have
+//! asked.
 //!
 //! Besides `uring` and the live half of `runtime`, this is the only crate that knows the kernel. It reads `/sys` and `/proc`
 //! through a [`Kernel`], which may as well be the recorded tree of another machine; it runs no programs.
 
 pub mod block;
+mod claim;
+pub mod guard;
 pub mod hardware;
 pub mod kernel;
 pub mod level;
 mod magic;
 pub mod mount;
+mod refusal;
 pub mod signature;
 pub mod topology;
+pub mod usage;
 
 pub use kernel::Kernel;
+pub use refusal::Refusal;

@@ -1,0 +1,120 @@
+//! Why a path may not be written, each with the next step.
+
+use std::fmt::Display;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::guard::Subject;
+use crate::signature::Signature;
+use crate::usage::Use;
+
+/// The answer no.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum Refusal {
+    /// The user did not say that the contents may go.
+    #[error("{path}: writing would destroy what is there ({}); add --destroy-data if that is meant{}", contents(uses, found, *subject), second_time(uses, found))]
+    NoConsent { path: PathBuf, uses: Vec<Use>, found: Vec<Signature>, subject: Subject },
+    /// Somebody's data is there.
+    #[error(
+        "{path} is not written with --destroy-data alone: {}; name it a second time, spelled the same, if that may be lost",
+        listed(uses, found)
+    )]
+    HoldsData { path: PathBuf, uses: Vec<Use>, found: Vec<Signature> },
+    /// The kernel, or a program, holds it exclusively.
+    #[error("{path} is in use and stays refused, however often it is named: {}; {}", holders(uses), release(uses))]
+    InUse { path: PathBuf, uses: Vec<Use> },
+    /// Another arraylab is at work on the file.
+    #[error("{path} is locked by another program, such as a second arraylab; wait for it, or name another file")]
+    Locked { path: PathBuf },
+    /// The device does not take writes.
+    #[error("{path} is read-only; name another device, or see `blockdev --setrw`")]
+    ReadOnly { path: PathBuf },
+    /// It could not be looked at.
+    #[error("{path} cannot be read ({source}), so it is not known whether it carries data; it is not written")]
+    Unreadable { path: PathBuf, source: io::Error },
+    /// Nothing is there.
+    #[error("{path}: there is no such file or device; name one that exists")]
+    Missing { path: PathBuf },
+    /// The file was to be made, but is there.
+    #[error("{path} exists already; remove it, or name a path where a new file can be made")]
+    Exists { path: PathBuf },
+    /// Not for this user.
+    #[error("{path}: {source}; become root, or join the group that owns it (see `ls -lL {path}`)")]
+    NoPermission { path: PathBuf, source: io::Error },
+    /// It is no place for data.
+    #[error("{path} is {what}; name a block device or a regular file")]
+    NotWritable { path: PathBuf, what: &'static str },
+    /// Anything else.
+    #[error("{path} cannot be opened for writing: {source}")]
+    Failed { path: PathBuf, source: io::Error },
+}
+
+impl Refusal {
+    pub(crate) fn from_io(path: &Path, source: io::Error) -> Refusal {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound => Refusal::Missing { path },
+            io::ErrorKind::AlreadyExists => Refusal::Exists { path },
+            io::ErrorKind::PermissionDenied => Refusal::NoPermission { path, source },
+            io::ErrorKind::ReadOnlyFilesystem => Refusal::ReadOnly { path },
+            _ => Refusal::Failed { path, source },
+        }
+    }
+}
+
+fn joined<T: Display>(parts: &[T]) -> String {
+    parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What is on it and who uses it, as the middle of a sentence.
+fn listed(uses: &[Use], found: &[Signature]) -> String {
+    match (uses, found) {
+        (uses, []) => joined(uses),
+        ([], found) => format!("it carries {}", joined(found)),
+        (uses, found) => format!("it carries {}, and {}", joined(found), joined(uses)),
+    }
+}
+
+fn contents(uses: &[Use], found: &[Signature], subject: Subject) -> String {
+    if uses.is_empty() && found.is_empty() {
+        return match subject {
+            Subject::Device(size) => format!("a device of {size} with nothing that is recognised"),
+            Subject::File(size) => format!("a file of {size}"),
+        };
+    }
+    listed(uses, found)
+}
+
+fn second_time(uses: &[Use], found: &[Signature]) -> &'static str {
+    if uses.is_empty() && found.is_empty() { "" } else { ", and name the path twice" }
+}
+
+fn holders(uses: &[Use]) -> String {
+    if uses.is_empty() {
+        "a program has opened it exclusively, or it is mounted in another mount namespace".into()
+    } else {
+        joined(uses)
+    }
+}
+
+/// How to end the use that is nearest to the user, which is the last that was found.
+fn release(uses: &[Use]) -> String {
+    let mounted = uses.iter().find_map(|usage| match usage {
+        Use::Mounted { at, .. } => Some(format!("unmount it first (umount {})", at.display())),
+        _ => None,
+    });
+    let swap = uses.iter().find_map(|usage| match usage {
+        Use::Swap { device } => Some(format!("end that first (swapoff {})", node(device))),
+        _ => None,
+    });
+    let held = uses.iter().rev().find_map(|usage| match usage {
+        Use::Held { by, .. } => Some(format!("take {by} down first, or write to {} instead", node(by))),
+        _ => None,
+    });
+    mounted.or(swap).or(held).unwrap_or_else(|| "find out which (fuser -v, lsns -t mnt) and end that first".into())
+}
+
+fn node(device: &str) -> String {
+    if device.starts_with('/') { device.to_owned() } else { format!("/dev/{device}") }
+}
