@@ -1,8 +1,9 @@
 //! The manners of STYLE.md, as far as a program can decide them.
 
 use std::io::Write;
+use std::path::Path;
 
-use tests::{Breach, Manifest, TextFile, files, hold, metadata};
+use tests::{Breach, Manifest, TextFile, files, hold, metadata, root};
 
 /// Past this a file holds two nouns.
 const MOST_LINES: usize = 800;
@@ -49,6 +50,34 @@ fn nothing_is_left_for_later() {
         breaches,
         "build it, or leave it out and say so in LIMITS.md; a test that needs root or a tool prints that it was skipped",
     );
+}
+
+/// The targets of links in Markdown that are paths: `[text](path)`, without what follows a `#`.
+fn linked_paths(text: &str) -> Vec<(usize, &str)> {
+    let lines = text.lines().enumerate();
+    let targets = lines.flat_map(|(index, line)| {
+        line.split("](").skip(1).filter_map(move |rest| Some((index + 1, rest.split_once(')')?.0)))
+    });
+    let path = |target: &str| !target.is_empty() && !target.contains("://");
+    targets.map(|(line, target)| (line, target.split('#').next().unwrap_or(""))).filter(|(_, t)| path(t)).collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let files = files();
+    let mut breaches = Vec::new();
+    for file in files.iter().filter(|file| file.path.ends_with(".md")) {
+        let folder = Path::new(&file.path).parent().expect("a file is in a folder");
+        let broken = linked_paths(&file.text).into_iter().filter(|(_, path)| !root().join(folder).join(path).exists());
+        breaches.extend(broken.map(|(line, path)| Breach::new(&file.path, line, format!("links to {path}"))));
+    }
+    hold(breaches, "mend the link, or write what it leads to");
+}
+
+#[test]
+fn links_are_found() {
+    let text = "see [a](A.md) and [b](b/c.rs#L3)\n[web](https://x.org) [here](#top)";
+    assert_eq!(linked_paths(text), [(1, "A.md"), (1, "b/c.rs")]);
 }
 
 /// Absolute paths of one machine: places where nobody else's repository is. Examples may speak of the home of `user`.
