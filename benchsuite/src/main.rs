@@ -3,7 +3,9 @@
 //! One file per subject. A measurement prints what it measured, the bar, and whether it was met; the exit code is 1 if one was not.
 //! The machine is shared, so a figure is the best of several rounds: noise only ever adds.
 
+mod isal;
 mod measure;
+mod parity;
 mod record;
 
 /// One subject.
@@ -14,11 +16,14 @@ struct Bench {
     run: fn() -> bool,
 }
 
-const BENCHES: &[Bench] = &[Bench {
-    name: "record",
-    subject: "what it costs to keep a row, and to write and sum up millions",
-    run: record::run,
-}];
+const BENCHES: &[Bench] = &[
+    Bench { name: "parity", subject: "P and P+Q beside ISA-L, in cache and from memory", run: parity::run },
+    Bench {
+        name: "record",
+        subject: "what it costs to keep a row, and to write and sum up millions",
+        run: record::run,
+    },
+];
 
 fn main() -> std::process::ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();

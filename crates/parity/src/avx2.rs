@@ -27,6 +27,16 @@ unsafe impl Lanes for Avx2 {
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
     #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: the caller's promise, alignment included.
+        unsafe { _mm256_stream_si256(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn fence() {
+        // SAFETY: SSE is part of x86-64.
+        unsafe { _mm_sfence() }
+    }
+    #[inline(always)]
     unsafe fn xor(self, other: Avx2) -> Avx2 {
         // SAFETY: the caller has AVX2.
         Avx2(unsafe { _mm256_xor_si256(self.0, other.0) })

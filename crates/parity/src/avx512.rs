@@ -27,6 +27,16 @@ unsafe impl Lanes for Avx512 {
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
     #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: the caller's promise, alignment included.
+        unsafe { _mm512_stream_si512(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn fence() {
+        // SAFETY: SSE is part of x86-64.
+        unsafe { _mm_sfence() }
+    }
+    #[inline(always)]
     unsafe fn xor(self, other: Avx512) -> Avx512 {
         // SAFETY: the caller has AVX-512.
         Avx512(unsafe { _mm512_xor_si512(self.0, other.0) })

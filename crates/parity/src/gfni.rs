@@ -45,6 +45,16 @@ unsafe impl Lanes for Gfni {
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
     #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: the caller's promise, alignment included.
+        unsafe { _mm512_stream_si512(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn fence() {
+        // SAFETY: SSE is part of x86-64.
+        unsafe { _mm_sfence() }
+    }
+    #[inline(always)]
     unsafe fn xor(self, other: Gfni) -> Gfni {
         // SAFETY: the caller has AVX-512.
         Gfni(unsafe { _mm512_xor_si512(self.0, other.0) })

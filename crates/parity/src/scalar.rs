@@ -22,6 +22,14 @@ unsafe impl Lanes for u64 {
         // SAFETY: the caller's promise; the write is unaligned.
         unsafe { to.cast::<u64>().write_unaligned(self) }
     }
+    /// There is no such store in portable code.
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { self.store(to) }
+    }
+    #[inline(always)]
+    unsafe fn fence() {}
     #[inline(always)]
     unsafe fn xor(self, other: u64) -> u64 {
         self ^ other

@@ -25,6 +25,16 @@ unsafe impl Lanes for Sse2 {
         unsafe { _mm_storeu_si128(to.cast(), self.0) }
     }
     #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: the caller's promise, alignment included.
+        unsafe { _mm_stream_si128(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn fence() {
+        // SAFETY: SSE is part of x86-64.
+        unsafe { _mm_sfence() }
+    }
+    #[inline(always)]
     unsafe fn xor(self, other: Sse2) -> Sse2 {
         // SAFETY: the caller has SSE2.
         Sse2(unsafe { _mm_xor_si128(self.0, other.0) })

@@ -27,9 +27,34 @@ fn slices(blocks: &[Vec<u8>]) -> Vec<&[u8]> {
     blocks.iter().map(Vec::as_slice).collect()
 }
 
-/// Around every vector width and the number of vectors done at once, and a piece of recovery.
-const LENGTHS: [usize; 22] =
-    [0, 1, 7, 8, 9, 15, 16, 31, 33, 63, 64, 65, 127, 129, 255, 256, 257, 300, 512, 1000, 4096, 4097];
+/// Around every vector width and the number of vectors done at once, a piece of recovery, and where streaming starts.
+const LENGTHS: [usize; 25] = [
+    0,
+    1,
+    7,
+    8,
+    9,
+    15,
+    16,
+    31,
+    33,
+    63,
+    64,
+    65,
+    127,
+    129,
+    255,
+    256,
+    257,
+    300,
+    512,
+    1000,
+    4096,
+    4097,
+    32768,
+    32769,
+    65536 + 64,
+];
 
 #[test]
 fn the_field_is_a_field() {
@@ -99,6 +124,26 @@ fn alignment_does_not_matter() {
             kernel.both_parities(&sources, &mut p[shift + 5..], &mut q[shift..]);
             assert!(p[shift + 5..] == blocks[data] && q[shift..] == blocks[data + 1], "{} {shift}", kernel.name());
             assert!(p[..shift + 5].iter().chain(&q[..shift]).all(|byte| *byte == 0), "nothing else is written");
+        }
+    }
+}
+
+/// Aligned parities of long blocks are streamed past the caches.
+#[test]
+fn streamed_parities_are_the_same() {
+    for kernel in Kernel::available() {
+        for length in [32 << 10, (32 << 10) + 1, 64 << 10, (64 << 10) + 65] {
+            let blocks = stripe(5, length, 41);
+            let sources = slices(&blocks[..5]);
+            let mut memory = vec![0; 3 * (length + 128)];
+            let mut aligned = memory.chunks_exact_mut(length + 128).map(|room| {
+                let start = room.as_ptr().align_offset(64);
+                &mut room[start..start + length]
+            });
+            let (p, q, sum) = (aligned.next().unwrap(), aligned.next().unwrap(), aligned.next().unwrap());
+            kernel.both_parities(&sources, p, q);
+            kernel.sum(&sources, sum);
+            assert!(p == blocks[5] && q == blocks[6] && sum == blocks[5], "{} of {length}", kernel.name());
         }
     }
 }

@@ -1,0 +1,117 @@
+//! Parity beside ISA-L 2, the library that storage products use: the same blocks, in turns, in one run.
+//!
+//! In cache: one stripe over and over. From memory: a ring of stripes of 256 MiB in all, larger than any cache here, so every block
+//! is fetched from memory and every parity written back. GB/s count the data blocks. The bar is a
+//! median ratio of 1.0, less the 2 percent by which the ratios of two runs differ.
+
+use std::hint::black_box;
+
+use parity::Kernel;
+
+use crate::isal::IsaL;
+
+const FROM_MEMORY: usize = 256 << 20;
+/// Both sides do this many bytes of data a round.
+const ROUND: usize = 1 << 27;
+const BAR: f64 = 0.98;
+const ROUNDS: u32 = 25;
+
+/// Memory cut into blocks that lie one behind the other, the first on a page.
+struct Stripes {
+    memory: Vec<u8>,
+    blocks: usize,
+    length: usize,
+}
+
+impl Stripes {
+    fn new(blocks: usize, length: usize, total: usize) -> Stripes {
+        let count = (total / (blocks * length)).max(1);
+        let mut memory = vec![0u8; count * blocks * length + 4096];
+        for (index, byte) in memory.iter_mut().enumerate() {
+            *byte = (index.wrapping_mul(0x9e37_79b9) >> 13) as u8;
+        }
+        Stripes { memory, blocks, length }
+    }
+
+    fn each(&mut self, mut work: impl FnMut(&mut [&mut [u8]])) {
+        let start = self.memory.as_ptr().align_offset(4096);
+        let bytes = self.blocks * self.length;
+        for stripe in self.memory[start..].chunks_exact_mut(bytes) {
+            work(&mut stripe.chunks_exact_mut(self.length).collect::<Vec<_>>());
+        }
+    }
+
+    /// Goes through the stripes until a round's bytes are done; GB/s of data.
+    fn rate(&mut self, parities: usize, mut work: impl FnMut(&mut [&mut [u8]])) -> f64 {
+        let data = (self.blocks - parities) * self.length;
+        let stripes = (self.memory.len() - 4096) / (self.blocks * self.length);
+        let turns = (ROUND / (stripes * data)).max(1);
+        let start = processor_seconds();
+        (0..turns).for_each(|_| self.each(&mut work));
+        let seconds = processor_seconds() - start;
+        (turns * stripes * data) as f64 / seconds / 1e9
+    }
+}
+
+/// The processor time of this thread: parity waits for nothing, so what other programs take of the machine is not counted.
+fn processor_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn ours(kernel: &Kernel, blocks: &mut [&mut [u8]], parities: usize) {
+    let (data, parity) = blocks.split_at_mut(blocks.len() - parities);
+    let sources: Vec<&[u8]> = data.iter().map(|block| &**block).collect();
+    match parity {
+        [p] => kernel.sum(&sources, p),
+        [p, q] => kernel.both_parities(&sources, p, q),
+        _ => unreachable!("one parity or two"),
+    }
+    black_box(parity);
+}
+
+pub fn run() -> bool {
+    let isal = IsaL::load();
+    if let Err(error) = &isal {
+        println!("  ISA-L is not compared: {error}; apt-get install libisal2");
+    }
+    let mut met = true;
+    println!("  {:<34} {:>8} {:>8} {:>7}   other kernels", "GB/s of data", "best", "ISA-L", "ratio");
+    for (data, parities) in [(4, 1), (8, 1), (8, 2), (10, 2)] {
+        for (length, size) in [(32 << 10, "32 KiB"), (1 << 20, "1 MiB")] {
+            for (total, place) in [(0, "in cache"), (FROM_MEMORY, "from memory")] {
+                let mut stripes = Stripes::new(data + parities, length, total);
+                let kernels: Vec<&Kernel> = Kernel::available().collect();
+                let mut rates = vec![0f64; kernels.len()];
+                let (mut theirs, mut ratios) = (0f64, Vec::new());
+                // In turns, and the ratio taken within each: a neighbour's noise, which lasts longer than a turn, hits both.
+                for _ in 0..ROUNDS {
+                    let own = stripes.rate(parities, |blocks| ours(kernels[0], blocks, parities));
+                    rates[0] = rates[0].max(own);
+                    if let Ok(isal) = &isal {
+                        let other = stripes.rate(parities, |blocks| isal.generate(blocks, parities));
+                        theirs = theirs.max(other);
+                        ratios.push(own / other);
+                    }
+                }
+                ratios.sort_by(f64::total_cmp);
+                let ratio = ratios.get(ratios.len() / 2).copied();
+                for (kernel, rate) in kernels.iter().zip(&mut rates).skip(1) {
+                    *rate = stripes.rate(parities, |blocks| ours(kernel, blocks, parities));
+                }
+                let others: Vec<String> = kernels
+                    .iter()
+                    .zip(&rates)
+                    .skip(1)
+                    .map(|(kernel, rate)| format!("{} {rate:.1}", kernel.name()))
+                    .collect();
+                let name = format!("{data}+{parities} of {size} {place}");
+                let verdict = if ratio.is_none_or(|ratio| ratio >= BAR) { "" } else { "MISSED " };
+                met &= verdict.is_empty();
+                let ratio = ratio.unwrap_or(f64::NAN);
+                println!("  {name:<34} {:>8.1} {theirs:>8.1} {ratio:>7.2}   {verdict}{}", rates[0], others.join(", "));
+            }
+        }
+    }
+    met
+}
