@@ -1,7 +1,7 @@
 //! The machine in front of us.
 //!
 //! A measurement is a sentence about a machine, so it begins by saying which: what the path under load stands on
-//! ([`topology`]) and which parts it shares with the others ([`level`]). And before anything is written, [`guard`] decides whether
+//! ([`topology`]), which parts it shares with the others ([`level`]), what the processors did meanwhile ([`cpu`]). And before anything is written, [`guard`] decides whether
 //! it may be: the type [`guard::WritePermit`] can be made nowhere else, so code that writes to a path of the user's must have
 //! asked.
 //!
@@ -10,6 +10,7 @@
 
 pub mod block;
 mod claim;
+pub mod cpu;
 pub mod guard;
 pub mod hardware;
 pub mod kernel;
@@ -18,6 +19,7 @@ mod magic;
 pub mod mount;
 mod refusal;
 pub mod signature;
+mod task;
 pub mod topology;
 pub mod usage;
 
