@@ -162,7 +162,7 @@ pub(crate) fn directory(kernel: &Kernel, name: &str) -> Option<std::path::PathBu
 }
 
 /// The one in brackets: `none [mq-deadline] kyber`.
-fn chosen(list: &str) -> String {
+pub(crate) fn chosen(list: &str) -> String {
     let inside = list.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(inside, _)| inside);
     inside.unwrap_or(list).to_owned()
 }

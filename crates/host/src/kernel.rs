@@ -70,6 +70,14 @@ pub(crate) fn link_name(link: impl AsRef<Path>) -> Option<String> {
     Some(std::fs::read_link(link).ok()?.file_name()?.to_string_lossy().into_owned())
 }
 
+/// The value of the first `name : value` in a table such as `/proc/cpuinfo` or `/proc/meminfo`.
+pub(crate) fn field<'t>(table: &'t str, name: &str) -> Option<&'t str> {
+    table.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim())
+    })
+}
+
 /// Undoes the escapes of `/proc/self/mountinfo` and `/proc/swaps`: a backslash and three octal digits stand for one byte.
 pub(crate) fn unescape(text: &str) -> String {
     let bytes = text.as_bytes();

@@ -1,7 +1,8 @@
 //! The machine in front of us.
 //!
 //! A measurement is a sentence about a machine, so it begins by saying which: what the path under load stands on
-//! ([`topology`]), which parts it shares with the others ([`level`]), what the processors did meanwhile ([`cpu`]). And before anything is written, [`guard`] decides whether
+//! ([`topology`]), which parts it shares with the others ([`level`]), what the processors did meanwhile ([`cpu`]), what care was taken
+//! ([`precaution`]) and what else a reader must know ([`environment`]). And before anything is written, [`guard`] decides whether
 //! it may be: the type [`guard::WritePermit`] can be made nowhere else, so code that writes to a path of the user's must have
 //! asked.
 //!
@@ -10,13 +11,18 @@
 
 pub mod block;
 mod claim;
+pub mod clock;
 pub mod cpu;
+pub mod environment;
 pub mod guard;
 pub mod hardware;
 pub mod kernel;
 pub mod level;
+mod limit;
 mod magic;
 pub mod mount;
+pub mod precaution;
+mod processor;
 mod refusal;
 pub mod signature;
 mod task;

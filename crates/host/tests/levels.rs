@@ -207,7 +207,7 @@ fn a_path_named_twice_is_two_paths_in_one_store() {
 #[test]
 fn round_robin_takes_from_each_in_turn() {
     assert_eq!(round_robin(vec![vec![0, 1, 2], vec![3], vec![4, 5]]), [0, 3, 4, 1, 5, 2]);
-    assert_eq!(round_robin::<u8>(vec![]), []);
+    assert!(round_robin::<u8>(vec![]).is_empty());
     assert_eq!(round_robin(vec![vec![], vec![7]]), [7]);
 }
 

@@ -1,0 +1,63 @@
+//! The clock that time stamps come from.
+//!
+//! Reading CLOCK_MONOTONIC costs 20-50 ns where the kernel lets programs read the processor's counter (clock source `tsc`,
+//! `kvm-clock` and the like), and a system call and a slow device register, about a microsecond, where it does not (`hpet`, `acpi_pm`).
+//! A time stamp cannot be better than the step of its clock, and a run that stamps each request pays the reading each time: so both are
+//! measured.
+
+use std::time::Instant;
+
+use serde::Serialize;
+use units::Duration;
+
+use crate::kernel::{Kernel, text};
+
+/// The clock of time stamps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Clock {
+    /// What the kernel derives it from.
+    pub source: Option<String>,
+    /// What the kernel says its resolution is.
+    pub resolution: Duration,
+    /// The smallest step that was seen.
+    pub step: Duration,
+    /// What one reading costs: the mean of the quickest of some rounds.
+    pub reading: Duration,
+}
+
+impl Clock {
+    /// Looks at the clock, for less than a millisecond (a slow one: some milliseconds).
+    pub fn measure(kernel: &Kernel) -> Clock {
+        const READINGS: u32 = 500;
+        let mut step = Duration::MAX;
+        let mut round = Duration::MAX;
+        for _ in 0..8 {
+            let start = Instant::now();
+            let mut last = start;
+            for _ in 0..READINGS {
+                let now = Instant::now();
+                let passed = nanos(now - last);
+                if !passed.is_zero() {
+                    step = step.min(passed);
+                }
+                last = now;
+            }
+            // The quickest round is the one in which nothing else ran.
+            round = round.min(nanos(last - start));
+        }
+        let resolution = rustix::time::clock_getres(rustix::time::ClockId::Monotonic);
+        Clock {
+            source: text(kernel.sys("devices/system/clocksource/clocksource0/current_clocksource")),
+            resolution: Duration::nanos(
+                resolution.tv_nsec.cast_unsigned() + resolution.tv_sec.cast_unsigned() * 1_000_000_000,
+            ),
+            // A clock that did not move in all rounds has a step longer than they took.
+            step: if step == Duration::MAX { round } else { step },
+            reading: round / u64::from(READINGS),
+        }
+    }
+}
+
+fn nanos(time: std::time::Duration) -> Duration {
+    Duration::nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
