@@ -103,7 +103,7 @@ impl FromStr for Ratio {
     }
 }
 
-/// One decimal below ten percent, none above; `{:#}` parses back to the same value.
+/// One decimal below ten percent, none above; `{:#}` parses back to the same value, up to the last digit of an `f64`.
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let percent = self.as_percent();

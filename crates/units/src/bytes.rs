@@ -43,15 +43,15 @@ impl Bytes {
     }
     /// `n` times 1024 bytes.
     pub const fn kib(n: u64) -> Bytes {
-        Bytes(n << 10)
+        Bytes(n.strict_mul(1 << 10))
     }
     /// `n` times 1024^2 bytes.
     pub const fn mib(n: u64) -> Bytes {
-        Bytes(n << 20)
+        Bytes(n.strict_mul(1 << 20))
     }
     /// `n` times 1024^3 bytes.
     pub const fn gib(n: u64) -> Bytes {
-        Bytes(n << 30)
+        Bytes(n.strict_mul(1 << 30))
     }
     /// The number of bytes.
     pub const fn get(self) -> u64 {
@@ -75,7 +75,8 @@ impl Bytes {
     }
     /// The smallest multiple of `unit` that is not below this.
     pub const fn round_up(self, unit: Bytes) -> Bytes {
-        Bytes(self.0.next_multiple_of(unit.0))
+        // `next_multiple_of` wraps around in release builds.
+        Bytes(self.0.checked_next_multiple_of(unit.0).expect("a rounded size fits in 64 bits"))
     }
     /// Zero instead of a negative amount.
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {

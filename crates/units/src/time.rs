@@ -39,15 +39,15 @@ impl Duration {
     }
     /// `n` microseconds.
     pub const fn micros(n: u64) -> Duration {
-        Duration(n * 1_000)
+        Duration(n.strict_mul(1_000))
     }
     /// `n` milliseconds.
     pub const fn millis(n: u64) -> Duration {
-        Duration(n * 1_000_000)
+        Duration(n.strict_mul(1_000_000))
     }
     /// `n` seconds.
     pub const fn seconds(n: u64) -> Duration {
-        Duration(n * 1_000_000_000)
+        Duration(n.strict_mul(1_000_000_000))
     }
     /// Rounds to the nearest nanosecond. Panics if `seconds` is negative or not finite.
     pub fn from_seconds(seconds: f64) -> Duration {

@@ -32,6 +32,18 @@ fn refuses_what_is_ambiguous_and_says_what_would_do() {
     assert!(message("-4 KiB").contains("does not start with a number"));
 }
 
+/// In release builds plain arithmetic would wrap around and go on with a wrong size.
+#[test]
+fn what_leaves_the_range_panics_in_every_build() {
+    fn panics(call: impl Fn() -> u64 + std::panic::UnwindSafe) -> bool {
+        std::panic::catch_unwind(call).is_err()
+    }
+    assert!(panics(|| Bytes::gib(1 << 34).get()));
+    assert!(panics(|| Bytes::new(u64::MAX).round_up(Bytes::kib(4)).get()));
+    assert!(panics(|| Duration::seconds(u64::MAX / 1_000_000_000 + 1).as_nanos()));
+    assert!(panics(|| Duration::micros(u64::MAX / 1_000 + 1).as_nanos()));
+}
+
 #[test]
 fn prints_what_a_person_would_write() {
     assert_eq!(Bytes::kib(64).to_string(), "64 KiB");
@@ -57,6 +69,8 @@ proptest! {
         prop_assert_eq!(format!("{rate:#}").parse(), Ok(rate));
         let parsed: Ratio = format!("{:#}", Ratio::new(ratio)).parse().unwrap();
         prop_assert!((parsed.get() - ratio).abs() <= 1e-15 * ratio);
+        let frequency = Frequency::per_second(rate.get());
+        prop_assert_eq!(format!("{frequency:#}").parse(), Ok(frequency));
     }
 
     #[test]
