@@ -18,6 +18,9 @@ pub enum Arrivals {
 pub struct Clockwork {
     arrivals: Arrivals,
     random: Random,
+    start: Instant,
+    /// Arrivals that have been given out.
+    given: u64,
     next: Instant,
 }
 
@@ -33,28 +36,29 @@ impl Arrivals {
 impl Clockwork {
     /// A process that starts at `start`. A constant rate has its first arrival then.
     pub fn new(arrivals: Arrivals, start: Instant, random: Random) -> Clockwork {
-        let mut clockwork = Clockwork { arrivals, random, next: start };
+        let mut clockwork = Clockwork { arrivals, random, start, given: 0, next: start };
         if let Arrivals::Poisson(_) = arrivals {
             clockwork.advance();
         }
         clockwork
     }
 
-    /// The next arrival. Distances are rounded to nanoseconds, the rate is not: it is kept to one part in 10^9 of a second.
+    /// The next arrival. Each is rounded to a nanosecond; the errors do not add up, so the rate is kept however long it lasts.
     pub fn next_arrival(&mut self) -> Instant {
         let arrival = self.next;
+        self.given += 1;
         self.advance();
         arrival
     }
 
     fn advance(&mut self) {
-        let gap = match self.arrivals {
-            Arrivals::Constant(rate) => rate.period(),
+        self.next = match self.arrivals {
+            // Counted from the start: periods of 333,333 ns one after the other would be 3000.003/s.
+            Arrivals::Constant(rate) => self.start + Duration::from_seconds(self.given as f64 / rate.get()),
             Arrivals::Poisson(rate) => {
                 let unit: f64 = Exp1.sample(&mut self.random);
-                Duration::from_seconds(unit / rate.get())
+                self.next + Duration::from_seconds(unit / rate.get())
             }
         };
-        self.next += gap;
     }
 }

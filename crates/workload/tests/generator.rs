@@ -146,6 +146,15 @@ fn constant_arrivals_are_evenly_spaced_from_the_start() {
     assert_eq!(clockwork.next_arrival(), start + Duration::millis(1));
 }
 
+/// 3000/s is no whole number of nanoseconds; after 17 minutes not one arrival is missing or too many.
+#[test]
+fn a_constant_rate_does_not_drift() {
+    let arrivals = Arrivals::Constant(Frequency::per_second(3000.0));
+    let mut clockwork = Clockwork::new(arrivals, Instant::START, Random::new(1));
+    let after_1000_s = (0..3_000_001).map(|_| clockwork.next_arrival()).last();
+    assert_eq!(after_1000_s, Some(Instant::START + Duration::seconds(1000)));
+}
+
 #[test]
 fn streams_that_do_not_fit_are_refused_in_words() {
     let device = Shape::new("sdb", Bytes::mib(1));
