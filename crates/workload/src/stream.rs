@@ -87,6 +87,10 @@ pub enum StreamError {
     )]
     RequestBeyondRegion { stream: String, device: String, request: Bytes, length: Bytes },
     #[error(
+        "stream '{stream}' has {what} {value:#}, which with one request leaves its region of {length:#} on {device}; take less, or a larger region"
+    )]
+    PatternBeyondRegion { stream: String, device: String, what: &'static str, value: Bytes, length: Bytes },
+    #[error(
         "stream '{stream}' has a {what} of {value:#}, which is no multiple of the {block:#} blocks of {device}; take a multiple"
     )]
     Misaligned { stream: String, device: String, what: &'static str, value: Bytes, block: Bytes },
@@ -156,6 +160,18 @@ impl Stream {
         if self.sizes.largest() > length {
             let request = self.sizes.largest();
             return Err(StreamError::RequestBeyondRegion { stream: stream(), device: name(), request, length });
+        }
+        let step = match self.pattern {
+            Pattern::Sequential { from } => Some(("`from`", from)),
+            Pattern::Strided { stride } => Some(("a stride of", stride)),
+            Pattern::Random | Pattern::RandomOnce => None,
+        };
+        // Such a stream would quietly begin, or stay, at the start of its region.
+        if let Some((what, value)) = step
+            && value.checked_add(self.sizes.largest()).is_none_or(|end| end > length)
+        {
+            let (stream, device) = (stream(), name());
+            return Err(StreamError::PatternBeyondRegion { stream, device, what, value, length });
         }
         let block = device.logical_block;
         let aligned = [("region start", self.region.start), ("alignment", self.align)]

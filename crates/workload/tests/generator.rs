@@ -35,7 +35,7 @@ proptest! {
         stream.sizes = Sizes::weighted(sizes.iter().map(|(n, weight)| (Bytes::SECTOR * *n, *weight))).unwrap();
         stream.align = Bytes::SECTOR * align;
         stream.mix = Mix { reads: Ratio::percent(50.0) };
-        let length = Bytes::SECTOR * (extra + 64 + 32);
+        let length = Bytes::SECTOR * (extra + 64 + 32); // the furthest step and the largest request
         stream.region = Region { start: Bytes::SECTOR * start, length: Some(length) };
         let device = Shape::new("d", stream.region.start + length);
         stream.check(&device).unwrap();
@@ -166,6 +166,13 @@ fn streams_that_do_not_fit_are_refused_in_words() {
     );
     let huge = stream(Pattern::Random, Bytes::mib(2));
     assert!(matches!(huge.check(&device), Err(StreamError::RequestBeyondRegion { .. })));
+    let late = stream(Pattern::Sequential { from: Bytes::mib(1) }, Bytes::kib(4));
+    assert_eq!(
+        late.check(&device).unwrap_err().to_string(),
+        "stream 'test' has `from` 1 MiB, which with one request leaves its region of 1 MiB on sdb; take less, or a larger region"
+    );
+    let wide = stream(Pattern::Strided { stride: Bytes::new(u64::MAX - 511) }, Bytes::kib(4));
+    assert!(matches!(wide.check(&device), Err(StreamError::PatternBeyondRegion { .. })));
     let crooked = stream(Pattern::Random, Bytes::new(1000));
     assert!(matches!(crooked.check(&device), Err(StreamError::Misaligned { .. })));
     let mut writer = stream(Pattern::Random, Bytes::kib(4));
