@@ -196,9 +196,9 @@ fn one() -> u64 {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct FileRun {
     passes: Option<Spanned<u16>>,
-    start_up: Option<Duration>,
+    start_up: Option<Spanned<Duration>>,
     measure: Option<Spanned<Duration>>,
-    cool_down: Option<Duration>,
+    cool_down: Option<Spanned<Duration>>,
     on_error: Option<OnError>,
     devices: Option<Spanned<usize>>,
 }
@@ -258,7 +258,7 @@ struct FileRegion {
 struct FileLimit {
     requests: Option<u64>,
     bytes: Option<Bytes>,
-    time: Option<Duration>,
+    time: Option<Spanned<Duration>>,
 }
 
 #[derive(Deserialize)]
@@ -301,6 +301,18 @@ impl<'de> Deserialize<'de> for FileSize {
 const MOST_UNDER_WAY: u32 = 65_535;
 /// A larger request would not be one request: the kernel cuts at 2 GiB, and memory for a queue of them runs out first.
 const LARGEST_REQUEST: Bytes = Bytes::gib(1);
+/// A longer part of a run is a slip of the unit; and sums of such times stay far below the 584 years that a clock can count.
+const LONGEST: Duration = Duration::seconds(365 * 24 * 3600);
+
+/// A time of the file, if it is there and not absurd.
+fn time(source: &Source, what: &str, given: &Option<Spanned<Duration>>) -> Result<Option<Duration>, SourceError> {
+    match given {
+        Some(time) if *time.get_ref() > LONGEST => {
+            Err(source.error(time.span(), format!("`{what}` must be at most a year, 8760 h")))
+        }
+        given => Ok(given.as_ref().map(|time| *time.get_ref())),
+    }
+}
 
 impl File {
     fn check(self, source: &Source) -> Result<Experiment, SourceError> {
@@ -344,9 +356,9 @@ impl FileRun {
         }
         Ok(Run {
             passes: self.passes.map_or(1, Spanned::into_inner),
-            start_up: self.start_up.unwrap_or(Duration::ZERO),
-            measure: self.measure.map(Spanned::into_inner),
-            cool_down: self.cool_down.unwrap_or(Duration::ZERO),
+            start_up: time(source, "start-up", &self.start_up)?.unwrap_or(Duration::ZERO),
+            measure: time(source, "measure", &self.measure)?,
+            cool_down: time(source, "cool-down", &self.cool_down)?.unwrap_or(Duration::ZERO),
             on_error: self.on_error.unwrap_or(OnError::Stop),
             devices: self.devices.map(Spanned::into_inner),
         })
@@ -414,8 +426,8 @@ impl FileStream {
         let mut limits = match &self.limit {
             None => Limits::NONE,
             Some(limit) => {
-                let FileLimit { requests, bytes, time } = limit.get_ref();
-                Limits { requests: *requests, bytes: *bytes, time: *time }
+                let FileLimit { requests, bytes, time: longest } = limit.get_ref();
+                Limits { requests: *requests, bytes: *bytes, time: time(source, "time", longest)? }
             }
         };
         if limits == Limits::NONE && measure.is_none() {
@@ -459,7 +471,7 @@ fn check_load(
                 .help("add `arrivals`, or take `depth` for a closed loop"));
         }
         let depth = depth.as_ref().map_or(Ok(1), |depth| count("depth", depth))?;
-        return Ok(Load::Closed { depth, think: think.map_or(Duration::ZERO, Spanned::into_inner) });
+        return Ok(Load::Closed { depth, think: time(source, "think", &think)?.unwrap_or(Duration::ZERO) });
     };
     let closed = depth.as_ref().map(|depth| ("depth", depth.span())).or(think.as_ref().map(|t| ("think", t.span())));
     if let Some((what, place)) = closed {
