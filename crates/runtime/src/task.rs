@@ -82,6 +82,9 @@ pub(crate) struct Outcome<T> {
 }
 
 /// Waits for a task's result. Dropping it lets the task run on unobserved.
+///
+/// The result is handed out once: after [`take`](JoinHandle::take) has given it, or a poll, waiting for it never ends. Nor does
+/// it if the runtime is cleared before the task has ended.
 pub struct JoinHandle<T> {
     outcome: Rc<RefCell<Outcome<T>>>,
 }
