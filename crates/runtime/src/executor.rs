@@ -145,12 +145,14 @@ impl Runtime {
         self.core.ready.woken.borrow_mut().push(id);
     }
 
-    /// Drops all tasks where they stand, as a power cut does to a machine.
+    /// Drops all tasks where they stand, as a power cut does to a machine. A task that does this to its own runtime is
+    /// dropped when it waits next.
     pub fn clear(&self) {
         // A dropped task may spawn or drop others: nothing is borrowed meanwhile.
         loop {
             let bodies = self.core.tasks.borrow_mut().drain();
-            self.core.ready.woken.borrow_mut().clear();
+            // The main future is no task and goes on.
+            self.core.ready.woken.borrow_mut().retain(|id| *id == self.core.main);
             if bodies.is_empty() {
                 return;
             }
@@ -205,7 +207,10 @@ impl Core {
         let Some(mut body) = self.tasks.borrow_mut().take(id) else { return };
         let waker = id.waker();
         match body.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Pending => self.tasks.borrow_mut().put_back(id, body),
+            Poll::Pending => {
+                let drained = self.tasks.borrow_mut().put_back(id, body);
+                drop(drained);
+            }
             Poll::Ready(()) => {
                 self.tasks.borrow_mut().remove(id);
                 // Dropped last and with nothing borrowed: what a task owned may wake or spawn others.

@@ -24,6 +24,13 @@ struct Slot {
     live: bool,
 }
 
+impl Slot {
+    fn vacate(&mut self) {
+        self.live = false;
+        self.generation = TaskId::next_generation(self.generation);
+    }
+}
+
 impl Tasks {
     /// Takes a task in; returns where it is.
     pub fn insert(&mut self, runtime: u16, body: Body) -> TaskId {
@@ -47,19 +54,26 @@ impl Tasks {
         if slot.generation == id.generation { slot.body.take() } else { None }
     }
 
-    /// Puts a body back that is not done.
-    pub fn put_back(&mut self, id: TaskId, body: Body) {
+    /// Puts a body back that is not done. It is returned, to be dropped, if all tasks were drained while it was polled.
+    pub fn put_back(&mut self, id: TaskId, body: Body) -> Option<Body> {
         let slot = &mut self.slots[id.slot as usize];
-        assert!(slot.generation == id.generation && slot.live, "a task keeps its slot while it is polled");
+        if slot.generation != id.generation {
+            return Some(body);
+        }
+        assert!(slot.live && slot.body.is_none(), "a task keeps its slot while it is polled");
         slot.body = Some(body);
+        None
     }
 
     /// Frees the slot of a task that is done; wakers that still name it find nobody.
     pub fn remove(&mut self, id: TaskId) {
         let slot = &mut self.slots[id.slot as usize];
-        assert!(slot.generation == id.generation && slot.live, "a task ends once");
-        slot.live = false;
-        slot.generation = TaskId::next_generation(slot.generation);
+        // Drained while it was polled.
+        if slot.generation != id.generation {
+            return;
+        }
+        assert!(slot.live, "a task ends once");
+        slot.vacate();
         self.free.push(id.slot);
     }
 
@@ -68,11 +82,15 @@ impl Tasks {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes all bodies out, so that they can be dropped while nothing is borrowed.
+    /// Ends all tasks and takes their bodies out, so that they can be dropped while nothing is borrowed.
     pub fn drain(&mut self) -> Vec<Body> {
-        let slots = std::mem::take(&mut self.slots);
-        self.free.clear();
-        slots.into_iter().filter_map(|slot| slot.body).collect()
+        let mut bodies = Vec::new();
+        for (index, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.live) {
+            bodies.extend(slot.body.take());
+            slot.vacate();
+            self.free.push(index as u32);
+        }
+        bodies
     }
 }
 
