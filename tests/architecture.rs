@@ -161,6 +161,14 @@ fn only_uring_host_and_runtime_know_the_kernel() {
 }
 
 #[test]
+fn only_the_command_line_gives_up_on_kinds_of_errors() {
+    hold(
+        dependencies_on(&["anyhow", "eyre", "color-eyre"], &["cli", "benchsuite"]),
+        "return one thiserror enum for each operation, whose sentences say the next step; only a program's end may erase the kind",
+    );
+}
+
+#[test]
 fn only_report_knows_html() {
     const TAGS: [&str; 10] =
         ["<!doctype", "<html", "<head", "<body", "<div", "<span", "<table", "<script", "<style", "<svg"];
