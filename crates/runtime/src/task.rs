@@ -33,6 +33,7 @@ impl Slot {
 
 impl Tasks {
     /// Takes a task in; returns where it is.
+    #[inline]
     pub fn insert(&mut self, runtime: u16, body: Body) -> TaskId {
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -49,12 +50,14 @@ impl Tasks {
     }
 
     /// The task's body, to be polled; `None` if the task has ended (a late waker) or is being polled further up the stack.
+    #[inline]
     pub fn take(&mut self, id: TaskId) -> Option<Body> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         if slot.generation == id.generation { slot.body.take() } else { None }
     }
 
     /// Puts a body back that is not done. It is returned, to be dropped, if all tasks were drained while it was polled.
+    #[inline]
     pub fn put_back(&mut self, id: TaskId, body: Body) -> Option<Body> {
         let slot = &mut self.slots[id.slot as usize];
         if slot.generation != id.generation {
@@ -66,6 +69,7 @@ impl Tasks {
     }
 
     /// Frees the slot of a task that is done; wakers that still name it find nobody.
+    #[inline]
     pub fn remove(&mut self, id: TaskId) {
         let slot = &mut self.slots[id.slot as usize];
         // Drained while it was polled.
