@@ -2,7 +2,6 @@
 
 mod document;
 mod experiment;
-mod file;
 mod source;
 
 pub use document::{Point, Setting, read};

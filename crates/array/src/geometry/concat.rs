@@ -32,6 +32,11 @@ pub(super) struct Zone {
 }
 
 impl Zone {
+    /// How far it reaches on a member, if it covers it.
+    pub(super) fn used_of(&self, member: usize) -> Option<Bytes> {
+        self.members.contains(&member).then(|| self.on_member + self.depth)
+    }
+
     pub(super) fn end(&self) -> Bytes {
         self.start + self.depth * self.members.len() as u64
     }

@@ -224,6 +224,18 @@ impl Geometry {
     pub fn used(&self) -> Bytes {
         self.used
     }
+    /// How much of one member is used.
+    pub fn used_of(&self, member: usize) -> Bytes {
+        let in_zone = |zone: &Zone| zone.used_of(member);
+        self.zones.iter().filter_map(in_zone).max().unwrap_or(self.used)
+    }
+    /// How many bytes of the array a row holds, in levels with parity; a chunk elsewhere.
+    pub fn stripe_size(&self) -> Bytes {
+        match self.level.parities() {
+            0 => self.chunk,
+            parities => self.chunk * (self.members - parities) as u64,
+        }
+    }
     /// How many rows there are. At linear and level 0 with unequal members, those that all members share.
     pub fn rows(&self) -> u64 {
         self.used / self.chunk

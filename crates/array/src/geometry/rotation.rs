@@ -135,6 +135,14 @@ impl Stripe {
     pub fn q(&self) -> Option<usize> {
         self.q
     }
+    /// All members, by number.
+    pub fn members(&self) -> std::ops::Range<usize> {
+        0..self.members
+    }
+    /// The members that hold P and Q.
+    pub fn parity_members(&self) -> impl Iterator<Item = usize> {
+        std::iter::once(self.p).chain(self.q)
+    }
     /// How many data chunks the row has.
     pub fn data(&self) -> usize {
         self.members - 1 - usize::from(self.q.is_some())
@@ -165,10 +173,18 @@ impl Stripe {
         }
     }
 
+    /// The place of data chunk `index` among the blocks of which parity is computed: its power in Q, or without Q its number.
+    pub fn power_of(&self, index: usize) -> usize {
+        if self.q.is_some() { self.power(self.data_member(index)) } else { index }
+    }
+
     /// The power of the generator with which a data member enters Q. Panics if it holds parity.
     pub fn power(&self, member: usize) -> usize {
         assert!(member != self.p && Some(member) != self.q, "member {member} holds parity in this row");
-        let Some(q) = self.q.filter(|_| !self.ddf) else { return member };
+        let q = self.q.expect("powers are of Q");
+        if self.ddf {
+            return member;
+        }
         let behind_q = |member: usize| (member + self.members - q - 1) % self.members;
         behind_q(member) - usize::from(behind_q(self.p) < behind_q(member))
     }

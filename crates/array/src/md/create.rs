@@ -1,0 +1,131 @@
+//! The superblocks of a new array, laid out as mdadm does.
+//!
+//! On each member: 4 KiB that belong to nobody (a boot loader may be there), the superblock, room for a bitmap, the bad-block log,
+//! and from the data offset on data. That offset leaves room for a later reshape and grows with the member.
+
+use units::Bytes;
+
+use super::{Features, MemberRole, Numbers, Resync, Stamp, Superblock, Uuid};
+use crate::geometry::{Geometry, GeometryError, Level, Spread};
+
+/// What a new array is to be.
+#[derive(Debug, Clone)]
+pub struct NewArray {
+    /// Level and layout.
+    pub level: Level,
+    /// The chunk; of no effect at level 1 and linear.
+    pub chunk: Bytes,
+    /// At most 32 bytes; longer names are cut.
+    pub name: String,
+    /// Its identity.
+    pub array: Uuid,
+    /// The time.
+    pub now: Stamp,
+    /// The redundancy already holds (all members are zero, or it is about to be written): no resync is needed.
+    pub clean: bool,
+}
+
+/// A device that is to become a member.
+#[derive(Debug, Clone)]
+pub struct NewMember {
+    /// Its size.
+    pub size: Bytes,
+    /// Its identity.
+    pub member: Uuid,
+}
+
+/// Why devices cannot become an array that md would open.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum CreateError {
+    /// The layout cannot be.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// Smaller than the metadata.
+    #[error("device {device} holds {size}; a member needs 1 MiB for metadata and a chunk of data or more")]
+    TooSmall { device: usize, size: Bytes },
+    /// A chunk that md refuses.
+    #[error("md takes only powers of two from 4 KiB as chunk of {level}, not {chunk:#}; 64 KiB would do")]
+    Chunk { level: &'static str, chunk: Bytes },
+    /// Copies that md would put in one place.
+    #[error("md cannot store {near} near copies by offset on {members} members; take a multiple of {near}")]
+    Collision { near: u32, members: usize },
+}
+
+/// Roles that mdadm makes room for.
+const ROLES: usize = 128;
+/// The bad-block log, in sectors from the superblock; where mdadm puts it on small members.
+const BAD_BLOCKS_AT: i32 = 16;
+const BAD_BLOCKS_SECTORS: u16 = 8;
+
+/// Where data begin on a member of this size: what mdadm 4.2 was seen to choose.
+fn data_offset(size: Bytes) -> Bytes {
+    let sectors = match size {
+        size if size < Bytes::gib(1) => 2048,
+        size if size < Bytes::gib(10) => 4096,
+        size if size < Bytes::gib(100) => 18432,
+        size if size < Bytes::gib(1024) => 133_120,
+        _ => 264_192,
+    };
+    Bytes::SECTOR * sectors
+}
+
+/// The superblocks of a new array, one for each member, in order of their roles; and its geometry.
+pub fn create(new: &NewArray, members: &[NewMember]) -> Result<(Vec<Superblock>, Geometry), CreateError> {
+    let chunkless = matches!(new.level, Level::Raid1 | Level::Linear);
+    // md's own rule is whole pages, and powers of two but for level 0.
+    let page = Bytes::kib(4);
+    if !chunkless && (!new.chunk.get().is_power_of_two() || new.chunk < page) && !matches!(new.level, Level::Raid0(_)) {
+        return Err(CreateError::Chunk { level: new.level.name(), chunk: new.chunk });
+    }
+    if let Level::Raid10(copies) = new.level
+        && copies.spread == Spread::Offset
+        && !members.len().is_multiple_of(copies.near as usize)
+    {
+        return Err(CreateError::Collision { near: copies.near, members: members.len() });
+    }
+    let chunk = if chunkless { Bytes::ZERO } else { new.chunk };
+    let unit = chunk.max(Bytes::SECTOR);
+    let sizes = members.iter().enumerate().map(|(device, member)| {
+        let data = member.size.saturating_sub(data_offset(member.size)).round_down(unit);
+        if data.is_zero() { Err(CreateError::TooSmall { device, size: member.size }) } else { Ok(data) }
+    });
+    let sizes: Vec<Bytes> = sizes.collect::<Result<_, _>>()?;
+    let geometry = Geometry::new(new.level, chunk, &sizes)?;
+    let numbers = Numbers::of(new.level);
+    let mut name = [0; 32];
+    let length = new.name.len().min(32);
+    name[..length].copy_from_slice(&new.name.as_bytes()[..length]);
+    let mut roles: Vec<u16> = (0..members.len() as u16).collect();
+    roles.resize(ROLES.max(members.len()), MemberRole::Spare.number());
+    let whole = matches!(new.level, Level::Raid0(_) | Level::Linear);
+    let superblock = |(number, (member, data)): (usize, (&NewMember, &Bytes))| Superblock {
+        features: if matches!(new.level, Level::Raid0(_)) { Features::ZONES } else { Features::default() },
+        array: new.array,
+        name,
+        created: new.now,
+        level: numbers.level,
+        layout: numbers.layout,
+        size: if whole { Bytes::ZERO } else { geometry.used() },
+        chunk,
+        members: members.len() as u32,
+        bitmap_offset: 0,
+        reshape: [0; 28],
+        data_offset: data_offset(member.size),
+        data_size: *data,
+        recovery: 0,
+        number: number as u32,
+        corrected_reads: 0,
+        member: member.member,
+        member_flags: 0,
+        bad_block_shift: 0,
+        bad_block_sectors: BAD_BLOCKS_SECTORS,
+        bad_block_offset: BAD_BLOCKS_AT,
+        updated: new.now,
+        events: 1,
+        resync: if new.clean || whole { Resync::Clean } else { Resync::From(Bytes::ZERO) },
+        roles: roles.clone(),
+    };
+    let superblocks = members.iter().zip(&sizes).enumerate().map(superblock).collect();
+    Ok((superblocks, geometry))
+}

@@ -1,0 +1,49 @@
+//! Linux md as a peer, in a virtual machine, for the tests that need it.
+#![allow(dead_code)] // each test program uses its part
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The scripts that run md, if this machine has them.
+pub struct Peer {
+    run: PathBuf,
+}
+
+impl Peer {
+    /// Looks in `$ARRAYLAB_SHARED/md-peer` and beside the repository; prints that the test is skipped if there is none.
+    pub fn find() -> Option<Peer> {
+        let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+        let shared = std::env::var_os("ARRAYLAB_SHARED").map_or(beside, PathBuf::from);
+        let run = shared.join("md-peer/run.sh");
+        if run.exists() {
+            return Some(Peer { run });
+        }
+        eprintln!("skipped: there is no {}; set ARRAYLAB_SHARED to the folder that holds md-peer", run.display());
+        None
+    }
+
+    /// Runs commands in the machine with these disks, `$D0` and so on; gives what they printed. Panics if one fails.
+    pub fn run(&self, disks: &[PathBuf], commands: &[String]) -> String {
+        let mut command = Command::new(&self.run);
+        command.args(["-t", "200"]);
+        for disk in disks {
+            command.arg("-d").arg(disk);
+        }
+        let output = command.arg("--").args(commands).output().expect("the peer's script starts");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
+        out.into_owned()
+    }
+}
+
+/// Bytes that look random and are the same every time (an xorshift generator).
+pub fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let word = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    (0..length.div_ceil(8)).flat_map(word).take(length).collect()
+}
