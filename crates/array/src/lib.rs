@@ -1,7 +1,25 @@
 //! RAID, written once: the same code on real devices, on modelled ones and under simulated faults.
 //!
-//! The crate names no clock, no file and no thread. [`geometry`] says where things lie, [`md`] what Linux keeps on the members
-//! about it.
+//! The crate names no clock, no file and no thread. [`Array`] is generic over [`device::Device`] and is one itself; it asks its
+//! runtime for nothing but tasks and timers, and so cannot tell a disk from a simulation of one. [`geometry`] says where
+//! things lie, [`md`] what Linux keeps on the members about it.
+//!
+//! # What holds
+//! - Data that were acknowledged can be read as long as no more members are lost than the level survives.
+//! - Two writes to one unit never mix: the second begins when the first has reached all members.
+//! - A member that did not take a write is used no more; a sector that could not be read is computed, and written again.
+//! - Nothing is ever read from a member whose contents may be stale.
 
+mod array;
+mod copies;
 pub mod geometry;
+mod lock;
 pub mod md;
+mod member;
+mod read;
+mod stripe;
+mod upkeep;
+
+pub use array::{Array, AssembleError};
+pub use member::{MemberCounts, MemberState};
+pub use upkeep::{Repair, Scrubbed};

@@ -1,0 +1,246 @@
+//! The array: a device made of devices.
+//!
+//! A request is cut into pieces, each within one *unit* of the layout (a row of parity levels, a chunk of level 10, a region of level
+//! 1), and the pieces go on side by side: reads in `read`, writes of copies in `copies`, of stripes in `stripe`.
+
+use std::ops::Range;
+
+use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
+use futures_util::future::join_all;
+use parity::Kernel;
+use runtime::Runtime;
+use units::Bytes;
+
+use crate::geometry::{Geometry, Level};
+use crate::lock::Locks;
+use crate::member::{Member, MemberCounts, MemberState};
+
+/// The unit of locking at level 1, which has no chunks.
+const REGION: Bytes = Bytes::kib(64);
+
+/// A RAID over devices of one kind.
+pub struct Array<D> {
+    pub(crate) runtime: Runtime,
+    shape: Shape,
+    pub(crate) geometry: Geometry,
+    pub(crate) kernel: &'static Kernel,
+    pub(crate) members: Vec<Member<D>>,
+    pub(crate) locks: Locks,
+}
+
+/// Why devices do not form the array.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum AssembleError {
+    /// Wrong number.
+    #[error("the array has {wanted} members, {found} devices were given")]
+    Count { wanted: usize, found: usize },
+    /// Too small.
+    #[error("member {member} holds {size}; its data begin at {data_offset:#} and need {needed}")]
+    TooSmall { member: usize, size: Bytes, data_offset: Bytes, needed: Bytes },
+    /// Blocks that do not fit.
+    #[error("member {member} takes requests in blocks of {block:#}, which do not divide the chunk of {chunk:#}")]
+    Block { member: usize, block: Bytes, chunk: Bytes },
+}
+
+impl<D: Device> Array<D> {
+    /// An array of members in the order of their roles, all current: each a device and where its data begin.
+    pub fn assemble(
+        runtime: &Runtime,
+        name: &str,
+        geometry: Geometry,
+        members: Vec<(D, Bytes)>,
+    ) -> Result<Array<D>, AssembleError> {
+        if members.len() != geometry.members() {
+            return Err(AssembleError::Count { wanted: geometry.members(), found: members.len() });
+        }
+        let mut shape = Shape::new(name, geometry.size());
+        for (member, (device, data_offset)) in members.iter().enumerate() {
+            let (size, block) = (device.shape().size, device.shape().logical_block);
+            let needed = geometry.used_of(member);
+            if data_offset.checked_add(needed).is_none_or(|end| end > size) {
+                return Err(AssembleError::TooSmall { member, size, data_offset: *data_offset, needed });
+            }
+            let chunk = geometry.chunk();
+            let chunkless = matches!(geometry.level(), Level::Raid1 | Level::Linear);
+            if !data_offset.is_multiple_of(block) || !(chunk.is_multiple_of(block) || chunkless) {
+                return Err(AssembleError::Block { member, block, chunk });
+            }
+            shape.logical_block = shape.logical_block.max(block);
+        }
+        shape.size = shape.size.round_down(shape.logical_block);
+        shape.physical_block = shape.logical_block.max(geometry.stripe_size());
+        Ok(Array {
+            runtime: runtime.clone(),
+            shape,
+            geometry,
+            kernel: Kernel::best(),
+            members: members.into_iter().map(|(device, data_offset)| Member::new(device, data_offset)).collect(),
+            locks: Locks::new(runtime),
+        })
+    }
+
+    /// Its layout.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+    /// The device of a member.
+    pub fn device(&self, member: usize) -> std::rc::Rc<D> {
+        self.members[member].device()
+    }
+    /// What a member is good for.
+    pub fn state(&self, member: usize) -> MemberState {
+        self.members[member].state()
+    }
+    /// What has happened to a member.
+    pub fn counts(&self, member: usize) -> MemberCounts {
+        self.members[member].counts()
+    }
+
+    /// Takes a member out of use. What was sent to it before may still reach it.
+    pub fn fail(&self, member: usize) {
+        self.members[member].set_state(MemberState::Failed);
+    }
+
+    /// Whether so many members are gone that a write could not be stored.
+    pub fn is_broken(&self) -> bool {
+        let gone = |member: &Member<D>| member.state() != MemberState::Active;
+        match self.geometry.level() {
+            // Which copies are gone decides; a chunk all of whose members are gone is found when it is written.
+            Level::Raid10(_) | Level::Raid1 => self.members.iter().all(gone),
+            level => {
+                self.members.iter().filter(|member| gone(member)).count() > level.losses_survived(self.members.len())
+            }
+        }
+    }
+
+    /// Members that have failed a request in a way that says they will fail others are used no more.
+    pub(crate) fn judge(&self, member: usize, error: &DeviceError) {
+        let survivable = self.geometry.level().losses_survived(self.members.len()) > 0;
+        // Without redundancy a failing member still serves what it can.
+        if survivable && !matches!(error, DeviceError::Medium { .. }) {
+            self.fail(member);
+        }
+    }
+
+    /// The unit of locking that holds an address, and where it ends.
+    pub(crate) fn unit(&self, address: Bytes) -> (u64, Bytes) {
+        let size = match self.geometry.level() {
+            Level::Raid1 => REGION,
+            Level::Raid10(_) | Level::Linear | Level::Raid0(_) => self.geometry.chunk(),
+            Level::Raid3 | Level::Raid4 | Level::Raid5(_) | Level::Raid6(_) => self.geometry.stripe_size(),
+        };
+        let unit = address / size;
+        (unit, (size * (unit + 1)).min(self.geometry.size()))
+    }
+
+    /// How much of a member one unit of locking covers.
+    pub(crate) fn step(&self) -> Bytes {
+        if self.geometry.level() == Level::Raid1 { REGION } else { self.geometry.chunk() }
+    }
+
+    /// Cuts a range where `end` says that the piece from an address must end.
+    pub(crate) fn pieces(range: Range<Bytes>, end: impl Fn(Bytes) -> Bytes) -> Vec<Range<Bytes>> {
+        let mut pieces = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let next = end(at).min(range.end);
+            assert!(next > at, "a piece is not empty");
+            pieces.push(at..next);
+            at = next;
+        }
+        pieces
+    }
+
+    /// Memory for what is computed, or none if the caller brought none.
+    pub(crate) fn scratch(length: Bytes, phantom: bool) -> Buffer {
+        if phantom { Buffer::phantom(length) } else { Buffer::zeroed(length) }
+    }
+
+    async fn write(&self, start: Bytes, data: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
+        if self.is_broken() {
+            return Err(DeviceError::Gone);
+        }
+        let parities = self.geometry.level().parities();
+        let end = |at: Bytes| match self.geometry.level() {
+            Level::Linear | Level::Raid0(_) => at + self.geometry.place(at).run,
+            _ => self.unit(at).1,
+        };
+        let pieces = Self::pieces(start..start + data.len(), end);
+        let write = |piece: &Range<Bytes>| {
+            let (at, part) = (piece.start, data.slice(piece.start - start, piece.end - piece.start));
+            async move {
+                if parities == 0 {
+                    self.write_copies(at, part, fua, id).await
+                } else {
+                    self.write_row(at, part, fua, id).await
+                }
+            }
+        };
+        join_all(pieces.iter().map(write)).await.into_iter().collect()
+    }
+
+    async fn flush(&self, id: u64) -> Result<(), DeviceError> {
+        let flush = |(index, member): (usize, &Member<D>)| {
+            let device = member.device();
+            let failed = member.state() == MemberState::Failed;
+            async move {
+                if failed {
+                    return Ok(());
+                }
+                let result = device.submit(Request::flush().with_id(id)).await.result;
+                if let Err(error) = &result {
+                    // A flush that failed is not tried again: what it should have stored may be gone.
+                    let lost = DeviceError::Kernel { errno: error.errno() };
+                    self.judge(index, &lost);
+                }
+                result
+            }
+        };
+        let results = join_all(self.members.iter().enumerate().map(flush)).await;
+        let failed = results.into_iter().filter_map(Result::err).next();
+        match failed {
+            Some(error) if self.is_broken() || self.geometry.level().losses_survived(self.members.len()) == 0 => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<D: Device> Device for Array<D> {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    async fn submit(&self, mut request: Request) -> Reply {
+        let submitted = self.runtime.now();
+        if let Err(error) = self.shape.check(&request) {
+            return request.refuse(error, submitted);
+        }
+        let Request { offset, length, fua, id, .. } = request;
+        let payload = std::mem::replace(&mut request.payload, Payload::None);
+        let result = match (request.operation, payload) {
+            (Operation::Read, Payload::Into(buffer)) => {
+                let (buffer, result) = self.read(offset, buffer, id).await;
+                request.payload = Payload::Into(buffer);
+                result
+            }
+            (Operation::Write, Payload::From(data)) => self.write(offset, data, fua, id).await,
+            (Operation::Flush, Payload::None) => self.flush(id).await,
+            // Parity covers what is discarded too, so nothing is forgotten: the range may read as anything, even as before.
+            (Operation::Discard, Payload::None) => Ok(()),
+            (Operation::WriteZeroes, Payload::None) => {
+                let mut result = Ok(());
+                // In steps, so that memory for zeroes stays small.
+                for step in Self::pieces(offset..offset + length, |at| at + Bytes::mib(1)) {
+                    let zeroes = Buffer::zeroed(step.end - step.start).freeze();
+                    result = result.and(self.write(step.start, zeroes, fua, id).await);
+                }
+                result
+            }
+            (operation, payload) => panic!("a {operation:?} with payload {payload:?}"),
+        };
+        request.answer(result, Stamps { submitted, completed: self.runtime.now() })
+    }
+}

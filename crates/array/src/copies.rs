@@ -1,0 +1,43 @@
+//! Writing where there is no parity: to the one place, or to all copies.
+
+use device::{Data, Device, DeviceError};
+use futures_util::future::join_all;
+use units::Bytes;
+
+use crate::array::Array;
+
+impl<D: Device> Array<D> {
+    /// Writes data that lie within one unit to all members that hold them.
+    pub(crate) async fn write_copies(&self, at: Bytes, data: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
+        let copies = self.geometry.copies();
+        // Copies that two writes reach in different orders would differ for ever.
+        let _lock = match copies {
+            1 => None,
+            _ => Some(self.locks.lock(self.unit(at).0).await),
+        };
+        let write = |copy: usize| {
+            let (place, data) = (self.geometry.copy(at, copy), data.clone());
+            async move {
+                let member = &self.members[place.member];
+                if !member.takes_writes(&(place.offset..place.offset + data.len())) {
+                    return None;
+                }
+                let result = member.write(place.offset, data, fua, id).await;
+                if let Err(error) = &result
+                    && copies > 1
+                {
+                    // A copy that was not written is stale: whatever the reason, it may not be read again.
+                    self.judge(place.member, &DeviceError::Kernel { errno: error.errno() });
+                }
+                Some(result)
+            }
+        };
+        let results: Vec<Result<(), DeviceError>> =
+            join_all((0..copies).map(write)).await.into_iter().flatten().collect();
+        // One copy that was written is enough; those that were not are out of use by now.
+        match results.iter().find(|result| result.is_ok()) {
+            Some(_) => Ok(()),
+            None => results.into_iter().next().unwrap_or(Err(DeviceError::Gone)),
+        }
+    }
+}

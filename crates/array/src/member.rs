@@ -1,0 +1,154 @@
+//! A member: a device, where its data begin, and how far it can be relied on.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+use device::{Buffer, Data, Device, DeviceError, Request};
+use units::Bytes;
+
+/// What a member is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemberState {
+    /// All of it is current.
+    Active,
+    /// It is being rebuilt; what lies before this address of its data area is current.
+    Rebuilding(Bytes),
+    /// Nothing is sent to it.
+    Failed,
+}
+
+/// What has happened to a member since the array was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemberCounts {
+    /// Reads that failed on the medium.
+    pub medium_errors: u64,
+    /// Ranges that were computed from the others and written again.
+    pub rewritten: u64,
+}
+
+pub(crate) struct Member<D> {
+    device: RefCell<Rc<D>>,
+    data_offset: Cell<Bytes>,
+    state: Cell<MemberState>,
+    counts: Cell<MemberCounts>,
+    /// Ranges of the data area that could not be rebuilt: reading them must fail, not give what happens to be there.
+    bad: RefCell<Vec<Range<Bytes>>>,
+    /// Reads under way, to spread them over copies.
+    reading: Cell<u32>,
+}
+
+impl<D: Device> Member<D> {
+    pub fn new(device: D, data_offset: Bytes) -> Member<D> {
+        Member {
+            device: RefCell::new(Rc::new(device)),
+            data_offset: Cell::new(data_offset),
+            state: Cell::new(MemberState::Active),
+            counts: Cell::default(),
+            bad: RefCell::default(),
+            reading: Cell::new(0),
+        }
+    }
+
+    pub fn device(&self) -> Rc<D> {
+        Rc::clone(&self.device.borrow())
+    }
+    pub fn state(&self) -> MemberState {
+        self.state.get()
+    }
+    pub fn set_state(&self, state: MemberState) {
+        self.state.set(state);
+    }
+    pub fn counts(&self) -> MemberCounts {
+        self.counts.get()
+    }
+    pub fn reading(&self) -> u32 {
+        self.reading.get()
+    }
+
+    /// Puts another device in its place, of which nothing is current.
+    pub fn replace(&self, device: D, data_offset: Bytes) {
+        assert!(self.state.get() == MemberState::Failed, "only a failed member is replaced");
+        *self.device.borrow_mut() = Rc::new(device);
+        self.data_offset.set(data_offset);
+        self.bad.borrow_mut().clear();
+        self.state.set(MemberState::Rebuilding(Bytes::ZERO));
+    }
+
+    /// Whether what lies in the range can be read.
+    pub fn is_current(&self, range: &Range<Bytes>) -> bool {
+        let current = match self.state.get() {
+            MemberState::Active => true,
+            MemberState::Rebuilding(upto) => range.end <= upto,
+            MemberState::Failed => false,
+        };
+        current && !self.bad.borrow().iter().any(|bad| bad.start < range.end && range.start < bad.end)
+    }
+
+    /// Whether what is written to the range must reach it. A rebuild picks up what lies beyond its mark later.
+    pub fn takes_writes(&self, range: &Range<Bytes>) -> bool {
+        match self.state.get() {
+            MemberState::Active => true,
+            MemberState::Rebuilding(upto) => range.end <= upto,
+            MemberState::Failed => false,
+        }
+    }
+
+    pub fn mark_bad(&self, range: Range<Bytes>) {
+        self.bad.borrow_mut().push(range);
+    }
+
+    /// Reads from its data area. The buffer comes back either way.
+    pub async fn read(&self, offset: Bytes, into: Buffer, id: u64) -> (Buffer, Result<(), DeviceError>) {
+        let request = Request::read(self.data_offset.get() + offset, into).with_id(id);
+        self.reading.set(self.reading.get() + 1);
+        let reply = self.device().submit(request).await;
+        self.reading.set(self.reading.get() - 1);
+        if matches!(reply.result, Err(DeviceError::Medium { .. })) {
+            let counts = self.counts.get();
+            self.counts.set(MemberCounts { medium_errors: counts.medium_errors + 1, ..counts });
+        }
+        (reply.buffer.expect("a read gives its buffer back"), reply.result)
+    }
+
+    /// Writes to its data area.
+    pub async fn write(&self, offset: Bytes, from: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
+        let range = offset..offset + from.len();
+        let mut request = Request::write(self.data_offset.get() + offset, from).with_id(id);
+        request.fua = fua;
+        let result = self.device().submit(request).await.result;
+        if result.is_ok() {
+            self.mend(range);
+        }
+        result
+    }
+
+    /// Writes back what its medium could not give.
+    pub async fn rewrite(&self, offset: Bytes, from: Data, id: u64) -> Result<(), DeviceError> {
+        let result = self.write(offset, from, false, id).await;
+        if result.is_ok() {
+            let counts = self.counts.get();
+            self.counts.set(MemberCounts { rewritten: counts.rewritten + 1, ..counts });
+        }
+        result
+    }
+
+    /// A range that has been written is bad no more.
+    fn mend(&self, range: Range<Bytes>) {
+        let mut bad = self.bad.borrow_mut();
+        if bad.is_empty() {
+            return;
+        }
+        let rest = bad.drain(..).flat_map(|old| {
+            let touched = old.start < range.end && range.start < old.end;
+            let parts = if touched {
+                [old.start..range.start.max(old.start), range.end.min(old.end)..old.end]
+            } else {
+                [old.clone(), old.end..old.end]
+            };
+            parts.into_iter().filter(|part| part.start < part.end)
+        });
+        let rest: Vec<Range<Bytes>> = rest.collect();
+        *bad = rest;
+    }
+}

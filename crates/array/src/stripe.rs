@@ -1,0 +1,398 @@
+//! Stripes: writing data with their parity, and computing what is lost.
+//!
+//! A write within a row is cut where the set of chunks it covers changes: at the in-chunk addresses at which it starts and ends, so
+//! into at most three *bands*. In each band some data chunks are written from end to end of the band and the others not at all,
+//! and the new parity can be had in three ways, with `w` of `n` data chunks written and `m` parities:
+//!
+//! | way | reads | possible when |
+//! |---|---|---|
+//! | full, or reconstruct-write: parity of all data | the n - w others | the others can be read |
+//! | read-modify-write: old parity changed by old and new data | w + m | what is written, and the parities, can be read |
+//! | recover: all that is left, lost data computed, then as the first | what is left | always, up to m losses |
+//!
+//! The first possible one with the fewest reads is taken; a read that fails turns to the last. Then data and parity are written side by
+//! side. All of it happens under the row's lock.
+
+use std::ops::Range;
+
+use device::{Buffer, Data, Device, DeviceError};
+use futures_util::future::join_all;
+use parity::{Parities, recover};
+use units::Bytes;
+
+use crate::array::Array;
+use crate::geometry::{Place, Stripe};
+
+/// A band of a row: what is written of it, and where it lies on every member.
+struct Band {
+    stripe: Stripe,
+    /// Addresses on the members.
+    range: Range<Bytes>,
+    /// For each data chunk of the row, its new bytes, if it is written.
+    new: Vec<Option<Data>>,
+}
+
+/// The way to new parity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    FromAllData,
+    FromChange,
+    Recover,
+}
+
+impl<D: Device> Array<D> {
+    /// Writes data that lie within one row.
+    pub(crate) async fn write_row(&self, at: Bytes, data: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
+        let chunk = self.geometry.chunk();
+        let row = self.unit(at).0;
+        let _lock = self.locks.lock(row).await;
+        let stripe = self.geometry.stripe(row);
+        let from = at % self.geometry.stripe_size();
+        let end = from + data.len();
+        // Where the write starts and ends within a chunk; the end of a chunk counts as its end, not as the next one's start.
+        let mut cuts = vec![Bytes::ZERO, from % chunk, end - (end - Bytes::new(1)).round_down(chunk), chunk];
+        cuts.sort_unstable();
+        cuts.dedup();
+        for cut in cuts.windows(2) {
+            let new = |index: usize| {
+                let start = chunk * index as u64 + cut[0];
+                let covered = from <= start && start + (cut[1] - cut[0]) <= end;
+                covered.then(|| data.slice(start - from, cut[1] - cut[0]))
+            };
+            let new: Vec<Option<Data>> = (0..stripe.data()).map(new).collect();
+            if new.iter().any(Option::is_some) {
+                let range = chunk * row + cut[0]..chunk * row + cut[1];
+                let whole = self.write_band(&Band { stripe, range: range.clone(), new: new.clone() }, fua, id).await;
+                if !matches!(whole, Err(DeviceError::Medium { .. })) || range.end - range.start <= self.block() {
+                    whole?;
+                    continue;
+                }
+                // Block by block it may be different blocks that cannot be read on different members.
+                for block in self.blocks(range.clone()) {
+                    let (from, length) = (block.start - range.start, block.end - block.start);
+                    let new = new.iter().map(|new| new.as_ref().map(|new| new.slice(from, length))).collect();
+                    self.write_band(&Band { stripe, range: block, new }, fua, id).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_band(&self, band: &Band, fua: bool, id: u64) -> Result<(), DeviceError> {
+        let Some(parities) = self.new_parities(band, id).await else {
+            // Another part of the stripe cannot be had, and parity depends on it.
+            return Err(DeviceError::Medium { offset: band.range.start, length: band.range.end - band.range.start });
+        };
+        let data = (0..band.stripe.data())
+            .filter_map(|index| Some((band.stripe.data_member(index), band.new[index].clone()?)));
+        let writes: Vec<(usize, Data)> = data.chain(parities).collect();
+        let write = |(member, data): (usize, Data)| async move {
+            if !self.members[member].takes_writes(&band.range) {
+                return;
+            }
+            if let Err(error) = self.members[member].write(band.range.start, data, fua, id).await {
+                // What was not written is stale: whatever the reason, it may not be read again.
+                self.judge(member, &DeviceError::Kernel { errno: error.errno() });
+            }
+        };
+        join_all(writes.into_iter().map(write)).await;
+        // Whoever could not store its part has failed by now; is what is left enough to compute it?
+        if self.missing(&band.stripe, &band.range).len() > self.geometry.level().parities() {
+            return Err(DeviceError::Gone);
+        }
+        Ok(())
+    }
+
+    /// Members that do not hold what belongs into a range of a stripe.
+    fn missing(&self, stripe: &Stripe, range: &Range<Bytes>) -> Vec<usize> {
+        stripe.members().filter(|member| !self.members[*member].is_current(range)).collect()
+    }
+
+    /// The parities of a band after its write, with the members that hold them. `None` if too much is lost.
+    async fn new_parities(&self, band: &Band, id: u64) -> Option<Vec<(usize, Data)>> {
+        let mut missing = self.missing(&band.stripe, &band.range);
+        let mut ways = self.ways(band, &missing);
+        loop {
+            let way = ways.next()?;
+            let outcome = match way {
+                Way::FromAllData => self.parities_from_all_data(band, id).await,
+                Way::FromChange => self.parities_from_change(band, id).await,
+                Way::Recover => {
+                    // Members that have failed since are among the missing now.
+                    let now = self.missing(&band.stripe, &band.range);
+                    missing.extend(now);
+                    missing.sort_unstable();
+                    missing.dedup();
+                    self.parities_by_recovery(band, missing.clone(), id).await
+                }
+            };
+            match outcome {
+                Ok(parities) => return Some(parities),
+                Err(failed) if missing.contains(&failed) => return None,
+                // One read that failed rules out every way that needs it; what is left is recovery.
+                Err(failed) => {
+                    missing.push(failed);
+                    ways = vec![Way::Recover].into_iter();
+                }
+            }
+        }
+    }
+
+    /// The possible ways, the one with the fewest reads first.
+    fn ways(&self, band: &Band, missing: &[usize]) -> std::vec::IntoIter<Way> {
+        let stripe = &band.stripe;
+        let written = band.new.iter().filter(|new| new.is_some()).count();
+        let lost = |member: usize| missing.contains(&member);
+        let others_lost = (0..stripe.data()).any(|index| band.new[index].is_none() && lost(stripe.data_member(index)));
+        let written_lost = (0..stripe.data()).any(|index| band.new[index].is_some() && lost(stripe.data_member(index)));
+        let parities: Vec<usize> = stripe.parity_members().filter(|member| !lost(*member)).collect();
+        let mut ways = Vec::new();
+        if parities.is_empty() || !others_lost {
+            ways.push((stripe.data() - written, Way::FromAllData));
+        }
+        // A parity that is to be written but cannot be read (a range that was never rebuilt) cannot be changed either.
+        if !written_lost && self.wanted(band).0.iter().all(|member| !lost(*member)) {
+            ways.push((written + parities.len(), Way::FromChange));
+        }
+        ways.push((usize::MAX, Way::Recover));
+        ways.sort_by_key(|(reads, _)| *reads);
+        ways.into_iter().map(|(_, way)| way).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Reads the band on these members at once. On an error the member is named, and judged.
+    async fn read_band(
+        &self,
+        band: &Range<Bytes>,
+        members: &[usize],
+        phantom: bool,
+        id: u64,
+    ) -> Result<Vec<Buffer>, usize> {
+        let read = |member: usize| {
+            let into = Self::scratch(band.end - band.start, phantom);
+            async move {
+                let (buffer, result) = self.members[member].read(band.start, into, id).await;
+                result.map(|()| buffer).map_err(|error| {
+                    self.judge(member, &error);
+                    member
+                })
+            }
+        };
+        join_all(members.iter().map(|member| read(*member))).await.into_iter().collect()
+    }
+
+    /// Parity members that can be written, and whether the caller brought memory.
+    fn wanted(&self, band: &Band) -> (Vec<usize>, bool) {
+        let takes = |member: &usize| self.members[*member].takes_writes(&band.range);
+        let phantom = band.new.iter().flatten().any(|new| new.bytes().is_none());
+        (band.stripe.parity_members().filter(takes).collect(), phantom)
+    }
+
+    async fn parities_from_all_data(&self, band: &Band, id: u64) -> Result<Vec<(usize, Data)>, usize> {
+        let (wanted, phantom) = self.wanted(band);
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let others: Vec<usize> = (0..band.stripe.data()).filter(|index| band.new[*index].is_none()).collect();
+        let holders: Vec<usize> = others.iter().map(|index| band.stripe.data_member(*index)).collect();
+        let old = self.read_band(&band.range, &holders, phantom, id).await?;
+        let blocks = (0..band.stripe.data()).map(|index| match &band.new[index] {
+            Some(new) => new.bytes(),
+            None => old[others.iter().position(|other| *other == index).expect("it was read")].bytes(),
+        });
+        Ok(self.parities_of(band, &blocks.collect::<Vec<_>>(), &wanted))
+    }
+
+    /// P and Q of all data of a band, as far as they are wanted.
+    fn parities_of(&self, band: &Band, data: &[Option<&[u8]>], wanted: &[usize]) -> Vec<(usize, Data)> {
+        let length = band.range.end - band.range.start;
+        let phantom = data.iter().any(Option::is_none);
+        let (mut p, mut q) = (Self::scratch(length, phantom), None);
+        if let Some(p) = p.bytes_mut() {
+            let blocks = self.in_order_of_powers(&band.stripe, data);
+            if band.stripe.q().is_some_and(|q| wanted.contains(&q)) {
+                let mut of_q = Self::scratch(length, false);
+                self.kernel.both_parities(&blocks, p, of_q.bytes_mut().expect("it is real"));
+                q = Some(of_q);
+            } else {
+                self.kernel.sum(&blocks, p);
+            }
+        }
+        let q = q.unwrap_or_else(|| Self::scratch(length, true));
+        let of = |member: usize, parity: Buffer| wanted.contains(&member).then(|| (member, parity.freeze()));
+        let of_q = band.stripe.q().and_then(|member| of(member, q));
+        of(band.stripe.p(), p).into_iter().chain(of_q).collect()
+    }
+
+    /// The data blocks as Q counts them, zeroes where nothing lies.
+    pub(crate) fn in_order_of_powers<'a>(&self, stripe: &Stripe, data: &[Option<&'a [u8]>]) -> Vec<&'a [u8]> {
+        static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
+        let length = data[0].map_or(0, <[u8]>::len);
+        assert!(length <= ZEROES.len() || stripe.powers() == stripe.data(), "chunks of DDF layouts are up to 1 MiB");
+        let mut blocks: Vec<&[u8]> = vec![&[]; stripe.powers()];
+        for (index, block) in data.iter().enumerate() {
+            blocks[stripe.power_of(index)] = block.expect("memory is real everywhere or nowhere");
+        }
+        if stripe.powers() > stripe.data() {
+            blocks.iter_mut().filter(|block| block.is_empty()).for_each(|block| *block = &ZEROES[..length]);
+        }
+        blocks
+    }
+
+    async fn parities_from_change(&self, band: &Band, id: u64) -> Result<Vec<(usize, Data)>, usize> {
+        let (wanted, phantom) = self.wanted(band);
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let written: Vec<usize> = (0..band.stripe.data()).filter(|index| band.new[*index].is_some()).collect();
+        let holders: Vec<usize> =
+            written.iter().map(|index| band.stripe.data_member(*index)).chain(wanted.iter().copied()).collect();
+        let mut old = self.read_band(&band.range, &holders, phantom, id).await?;
+        let mut parities = old.split_off(written.len());
+        let length = (band.range.end - band.range.start).as_usize();
+        let mut unused = Vec::new();
+        for (index, old) in written.into_iter().zip(&old) {
+            let (Some(old), Some(new)) = (old.bytes(), band.new[index].as_ref().and_then(Data::bytes)) else {
+                continue;
+            };
+            let mut bytes = parities.iter_mut().map(|parity| parity.bytes_mut().expect("it is real"));
+            match (wanted.first() == Some(&band.stripe.p()), band.stripe.q().is_some_and(|q| wanted.contains(&q))) {
+                (true, false) => self.kernel.add(&[old, new], bytes.next().expect("P is first")),
+                (p_too, _) => {
+                    unused.resize(length, 0);
+                    let p = if p_too { bytes.next().expect("P is first") } else { &mut unused[..] };
+                    let q = bytes.next().expect("Q is last");
+                    self.kernel.update(band.stripe.power_of(index), old, new, p, q);
+                }
+            }
+        }
+        Ok(wanted.into_iter().zip(parities).map(|(member, parity)| (member, parity.freeze())).collect())
+    }
+
+    async fn parities_by_recovery(
+        &self,
+        band: &Band,
+        missing: Vec<usize>,
+        id: u64,
+    ) -> Result<Vec<(usize, Data)>, usize> {
+        let (wanted, phantom) = self.wanted(band);
+        let old = self.recover(&band.stripe, &band.range, missing, phantom, id).await?;
+        let blocks = (0..band.stripe.data()).map(|index| match &band.new[index] {
+            Some(new) => new.bytes(),
+            None => old[band.stripe.data_member(index)].bytes(),
+        });
+        Ok(self.parities_of(band, &blocks.collect::<Vec<_>>(), &wanted))
+    }
+
+    /// What all members hold, or should hold, in a range of a stripe, by member; those in `missing` are computed. An error names a
+    /// further member that is missing, or one of them if there are too many.
+    pub(crate) async fn recover(
+        &self,
+        stripe: &Stripe,
+        range: &Range<Bytes>,
+        missing: Vec<usize>,
+        phantom: bool,
+        id: u64,
+    ) -> Result<Vec<Buffer>, usize> {
+        let kinds = if stripe.q().is_some() { Parities::PAndQ } else { Parities::P };
+        if missing.len() > kinds.count() {
+            return Err(missing[0]);
+        }
+        let there: Vec<usize> = stripe.members().filter(|member| !missing.contains(member)).collect();
+        let read = self.read_band(range, &there, phantom, id).await?;
+        let mut all: Vec<Option<Buffer>> = stripe.members().map(|_| None).collect();
+        for (member, buffer) in there.into_iter().zip(read) {
+            all[member] = Some(buffer);
+        }
+        let mut all: Vec<Buffer> = all
+            .into_iter()
+            .map(|buffer| buffer.unwrap_or_else(|| Self::scratch(range.end - range.start, phantom)))
+            .collect();
+        if !phantom {
+            let length = (range.end - range.start).as_usize();
+            // Data by power, then P and Q: the order of `parity::recover`. DDF has zeroes between.
+            let slot = |member: usize| match member {
+                member if member == stripe.p() => stripe.powers(),
+                member if Some(member) == stripe.q() => stripe.powers() + 1,
+                member => stripe.power_of(stripe.data_index(member)),
+            };
+            let mut gaps: Vec<Vec<u8>> = Vec::new();
+            gaps.resize_with(stripe.powers() - stripe.data(), || vec![0; length]);
+            let mut gaps = gaps.iter_mut();
+            let mut blocks: Vec<Option<&mut [u8]>> = Vec::new();
+            blocks.resize_with(stripe.powers() + kinds.count(), || None);
+            for (member, buffer) in all.iter_mut().enumerate() {
+                blocks[slot(member)] = buffer.bytes_mut();
+            }
+            let mut blocks: Vec<&mut [u8]> = blocks
+                .into_iter()
+                .map(|block| {
+                    block.unwrap_or_else(|| gaps.next().expect("as many gaps as powers without data").as_mut_slice())
+                })
+                .collect();
+            let lost: Vec<usize> = missing.iter().map(|member| slot(*member)).collect();
+            recover(self.kernel, &mut blocks, kinds, &lost);
+        }
+        Ok(all)
+    }
+
+    /// Reads a range within one row by computing what cannot be read, and mends it. The caller holds the row's lock.
+    pub(crate) async fn reconstruct(
+        &self,
+        range: Range<Bytes>,
+        into: Buffer,
+        id: u64,
+    ) -> (Buffer, Result<(), DeviceError>) {
+        let place = self.geometry.place(range.start);
+        let length = range.end - range.start;
+        let on_members = place.offset..place.offset + length;
+        let stripe = self.geometry.stripe(self.unit(range.start).0);
+        let phantom = into.bytes().is_none();
+        let mut missing = self.missing(&stripe, &on_members);
+        loop {
+            match self.recover(&stripe, &on_members, missing.clone(), phantom, id).await {
+                Ok(all) => {
+                    let mut into = into;
+                    if let (Some(to), Some(from)) = (into.bytes_mut(), all[place.member].bytes()) {
+                        to.copy_from_slice(from);
+                    }
+                    for member in missing {
+                        if self.members[member].takes_writes(&on_members) {
+                            let bytes = Self::copy_of(&all[member]);
+                            let place = Place { member, offset: on_members.start, run: length };
+                            self.mend(vec![place], bytes, id).await;
+                        }
+                    }
+                    return (into, Ok(()));
+                }
+                Err(member) if missing.contains(&member) => {
+                    return self.read_direct(range, place, into, id).await;
+                }
+                Err(member) => missing.push(member),
+            }
+        }
+    }
+
+    /// The last resort, when too much of a row is lost to compute anything: the member itself, if it has not failed.
+    async fn read_direct(
+        &self,
+        range: Range<Bytes>,
+        place: Place,
+        into: Buffer,
+        id: u64,
+    ) -> (Buffer, Result<(), DeviceError>) {
+        let (offset, length) = (range.start, range.end - range.start);
+        if !self.members[place.member].is_current(&(place.offset..place.offset + length)) {
+            return (into, Err(DeviceError::Medium { offset, length }));
+        }
+        let (into, result) = self.members[place.member].read(place.offset, into, id).await;
+        (into, result.map_err(|_| DeviceError::Medium { offset, length }))
+    }
+
+    fn copy_of(buffer: &Buffer) -> Buffer {
+        let mut copy = Self::scratch(buffer.len(), buffer.bytes().is_none());
+        if let (Some(to), Some(from)) = (copy.bytes_mut(), buffer.bytes()) {
+            to.copy_from_slice(from);
+        }
+        copy
+    }
+}

@@ -1,0 +1,242 @@
+//! Upkeep: rebuilding a member, and checking that redundancy holds (scrubbing).
+//!
+//! Both walk the units of the array in order, each under its lock, so that the array serves meanwhile. A rebuild's mark moves with
+//! it: what lies before it is current on the new member, what lies behind is computed as if the member were gone.
+
+use std::ops::Range;
+
+use device::{Buffer, Device, DeviceError};
+use parity::{Verdict, locate};
+use units::Bytes;
+
+use crate::array::Array;
+use crate::geometry::{Place, Role};
+use crate::member::MemberState;
+
+/// What to do with a stripe whose parity does not fit its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repair {
+    /// Count it.
+    No,
+    /// Level 6: mend the block that is wrong, if it can be told. Elsewhere, and where it cannot be told: count it.
+    WhatIsWrong,
+    /// As before; and where it cannot be told, believe the data (at levels 1 and 10 the first copy).
+    BelieveData,
+}
+
+/// What a scrub found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Scrubbed {
+    /// Sectors of 512 bytes, in address order on the members, whose redundancy did not fit: row or unit, sector within it.
+    pub mismatches: u64,
+    /// Of these, located and mended: how many on each member.
+    pub mended: Vec<u64>,
+    /// Mended by believing the data.
+    pub believed: u64,
+    /// Units that could not be read whole.
+    pub unreadable: u64,
+}
+
+impl<D: Device> Array<D> {
+    /// Puts `device`, whose data begin at `data_offset`, in the place of a failed member and fills it. Gives the ranges of the array
+    /// that could not be computed; they are marked and read as errors until they are written.
+    pub async fn rebuild(
+        &self,
+        member: usize,
+        device: D,
+        data_offset: Bytes,
+    ) -> Result<Vec<Range<Bytes>>, DeviceError> {
+        let needed = self.geometry.used_of(member);
+        let size = device.shape().size;
+        if data_offset.checked_add(needed).is_none_or(|end| end > size) {
+            return Err(DeviceError::OutOfRange { offset: data_offset, length: needed, size });
+        }
+        if self.geometry.level().losses_survived(self.members.len()) == 0 {
+            return Err(DeviceError::Unsupported);
+        }
+        let this = &self.members[member];
+        this.replace(device, data_offset);
+        let step = self.step();
+        let (mut lost, mut at) = (Vec::new(), Bytes::ZERO);
+        while at < needed {
+            let end = (at + step).min(needed);
+            let _lock = match self.geometry.role(member, at) {
+                Role::Data(address) => Some(self.locks.lock(self.unit(address).0).await),
+                Role::P(row) | Role::Q(row) => Some(self.locks.lock(row).await),
+                Role::Unused => None,
+            };
+            if let Some(bytes) = self.contents_of(member, at..end).await {
+                this.write(at, bytes.freeze(), false, 0).await.inspect_err(|_| self.fail(member))?;
+            } else {
+                lost.extend(self.rebuild_blocks(member, at..end).await.inspect_err(|_| self.fail(member))?);
+            }
+            match this.state() {
+                MemberState::Rebuilding(_) => this.set_state(MemberState::Rebuilding(end)),
+                _ => return Err(DeviceError::Gone),
+            }
+            at = end;
+        }
+        self.device_flush(member).await.inspect_err(|_| self.fail(member))?;
+        this.set_state(MemberState::Active);
+        Ok(lost)
+    }
+
+    /// Fills what can be computed of a range, block by block, and marks the rest. Gives what of the array that is.
+    async fn rebuild_blocks(&self, member: usize, range: Range<Bytes>) -> Result<Vec<Range<Bytes>>, DeviceError> {
+        let mut lost: Vec<Range<Bytes>> = Vec::new();
+        for block in self.blocks(range) {
+            if let Some(bytes) = self.contents_of(member, block.clone()).await {
+                self.members[member].write(block.start, bytes.freeze(), false, 0).await?;
+                continue;
+            }
+            if let Role::Data(address) = self.geometry.role(member, block.start) {
+                let end = address + (block.end - block.start);
+                match lost.last_mut() {
+                    Some(last) if last.end == address => last.end = end,
+                    _ => lost.push(address..end),
+                }
+            }
+            self.members[member].mark_bad(block);
+        }
+        Ok(lost)
+    }
+
+    async fn device_flush(&self, member: usize) -> Result<(), DeviceError> {
+        self.members[member].device().submit(device::Request::flush()).await.result
+    }
+
+    /// What a member should hold in a range of one unit, from the others; `None` if they cannot tell. The caller holds the lock.
+    async fn contents_of(&self, member: usize, range: Range<Bytes>) -> Option<Buffer> {
+        let length = range.end - range.start;
+        let role = self.geometry.role(member, range.start);
+        if self.geometry.level().parities() > 0 {
+            let row = range.start / self.geometry.chunk();
+            let stripe = self.geometry.stripe(row);
+            let mut missing: Vec<usize> = stripe.members().filter(|m| !self.members[*m].is_current(&range)).collect();
+            loop {
+                match self.recover(&stripe, &range, missing.clone(), false, 0).await {
+                    Ok(all) => return all.into_iter().nth(member),
+                    Err(another) if missing.contains(&another) => return None,
+                    Err(another) => missing.push(another),
+                }
+            }
+        }
+        let Role::Data(address) = role else { return Some(Buffer::zeroed(length)) };
+        for copy in 0..self.geometry.copies() {
+            let place = self.geometry.copy(address, copy);
+            let there = place.offset..place.offset + length;
+            if place.member == member || !self.members[place.member].is_current(&there) {
+                continue;
+            }
+            let (buffer, result) = self.members[place.member].read(place.offset, Buffer::zeroed(length), 0).await;
+            match result {
+                Ok(()) => return Some(buffer),
+                Err(error) => self.judge(place.member, &error),
+            }
+        }
+        None
+    }
+
+    /// Reads everything and compares data with their redundancy. Only a complete array can be scrubbed.
+    pub async fn scrub(&self, repair: Repair) -> Result<Scrubbed, DeviceError> {
+        if self.members.iter().any(|member| member.state() != MemberState::Active) {
+            return Err(DeviceError::Gone);
+        }
+        let mut found = Scrubbed { mended: vec![0; self.members.len()], ..Scrubbed::default() };
+        let mut at = Bytes::ZERO;
+        while at < self.geometry.size() {
+            let (unit, end) = self.unit(at);
+            let _lock = self.locks.lock(unit).await;
+            let (blocks, kind) = self.redundant_blocks(at..end).await;
+            match blocks {
+                Some(blocks) => self.scrub_unit(kind, blocks, repair, &mut found).await,
+                None => found.unreadable += 1,
+            }
+            at = end;
+        }
+        Ok(found)
+    }
+
+    /// All blocks that belong together in a unit, with their places: a stripe by member, or the copies.
+    async fn redundant_blocks(&self, range: Range<Bytes>) -> (Option<Vec<(Place, Buffer)>>, u64) {
+        let length = range.end - range.start;
+        let row = self.unit(range.start).0;
+        let places: Vec<Place> = if self.geometry.level().parities() > 0 {
+            let (offset, run) = (self.geometry.chunk() * row, self.geometry.chunk());
+            (0..self.members.len()).map(|member| Place { member, offset, run }).collect()
+        } else {
+            let copy = |copy| Place { run: length, ..self.geometry.copy(range.start, copy) };
+            (0..self.geometry.copies()).map(copy).collect()
+        };
+        let mut blocks = Vec::new();
+        for place in places {
+            let (buffer, result) = self.members[place.member].read(place.offset, Buffer::zeroed(place.run), 0).await;
+            if let Err(error) = result {
+                self.judge(place.member, &error);
+                return (None, row);
+            }
+            blocks.push((place, buffer));
+        }
+        (Some(blocks), row)
+    }
+
+    /// Judges a unit sector by sector: errors of two members are both found if they lie in different sectors.
+    async fn scrub_unit(&self, row: u64, blocks: Vec<(Place, Buffer)>, repair: Repair, found: &mut Scrubbed) {
+        let sectors = blocks[0].1.len() / Bytes::SECTOR;
+        for sector in 0..sectors {
+            let at = Bytes::SECTOR * sector;
+            let slice = |index: usize| &blocks[index].1.bytes().expect("it was read")[at.as_usize()..][..512];
+            // What each block should be, where it is not: index of the block, bytes, and whether it is known to be wrong.
+            let mut fixes: Vec<(usize, Vec<u8>, bool)> = Vec::new();
+            if self.geometry.level().parities() == 0 {
+                let wrong = (1..blocks.len()).filter(|index| slice(*index) != slice(0));
+                fixes.extend(wrong.map(|index| (index, slice(0).to_vec(), false)));
+            } else {
+                let stripe = self.geometry.stripe(row);
+                let data: Vec<Option<&[u8]>> =
+                    (0..stripe.data()).map(|index| Some(slice(stripe.data_member(index)))).collect();
+                let data = self.in_order_of_powers(&stripe, &data);
+                let (mut p, mut q) = (vec![0; 512], vec![0; 512]);
+                self.kernel.both_parities(&data, &mut p, &mut q);
+                match stripe.q() {
+                    None if p != slice(stripe.p()) => fixes.push((stripe.p(), p, false)),
+                    None => {}
+                    Some(of_q) => match locate(self.kernel, &data, slice(stripe.p()), slice(of_q)) {
+                        Verdict::Consistent => {}
+                        Verdict::Wrong(block) if block == data.len() => fixes.push((stripe.p(), p, true)),
+                        Verdict::Wrong(block) if block == data.len() + 1 => fixes.push((of_q, q, true)),
+                        Verdict::Wrong(power) => {
+                            match (0..stripe.data()).find(|index| stripe.power_of(*index) == power) {
+                                // The difference of P is the error itself.
+                                Some(index) => {
+                                    let member = stripe.data_member(index);
+                                    let mut right = slice(member).to_vec();
+                                    self.kernel.add(&[&p, slice(stripe.p())], &mut right);
+                                    fixes.push((member, right, true));
+                                }
+                                None => fixes.extend([(stripe.p(), p, false), (of_q, q, false)]),
+                            }
+                        }
+                        Verdict::Unlocatable => fixes.extend([(stripe.p(), p, false), (of_q, q, false)]),
+                    },
+                }
+            }
+            found.mismatches += u64::from(!fixes.is_empty());
+            for (index, bytes, known) in fixes {
+                if repair == Repair::No || (repair == Repair::WhatIsWrong && !known) {
+                    continue;
+                }
+                let place = blocks[index].0;
+                let mut buffer = Buffer::zeroed(Bytes::SECTOR);
+                buffer.bytes_mut().expect("it is real").copy_from_slice(&bytes);
+                let place = Place { offset: place.offset + at, run: Bytes::SECTOR, ..place };
+                self.mend(vec![place], buffer, 0).await;
+                if known {
+                    found.mended[place.member] += 1;
+                } else {
+                    found.believed += 1;
+                }
+            }
+        }
+    }
+}
