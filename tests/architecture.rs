@@ -3,7 +3,7 @@
 //! A test that fails here says that code and map disagree. Often the code is wrong; where the map proves wrong, change
 //! ARCHITECTURE.md first, then the tables here, then the code, in one commit that says why.
 
-use tests::{Breach, TextFile, files, hold, metadata};
+use tests::{Breach, TextFile, files, hold, metadata, without_source};
 
 /// What each crate may build on, of ours. Data flows down this list and back up as records; nothing points up.
 const LAYERS: [(&str, &[&str]); 16] = [
@@ -161,6 +161,14 @@ fn only_uring_host_and_runtime_know_the_kernel() {
 }
 
 #[test]
+fn only_the_command_line_gives_up_on_kinds_of_errors() {
+    hold(
+        dependencies_on(&["anyhow", "eyre", "color-eyre"], &["cli", "benchsuite"]),
+        "return one thiserror enum for each operation, whose sentences say the next step; only a program's end may erase the kind",
+    );
+}
+
+#[test]
 fn only_report_knows_html() {
     const TAGS: [&str; 10] =
         ["<!doctype", "<html", "<head", "<body", "<div", "<span", "<table", "<script", "<style", "<svg"];
@@ -192,6 +200,22 @@ fn unsafe_code_stands_only_where_it_must() {
     hold(
         breaches,
         "only runtime, uring, parity and the call of ISA-L in benchsuite hold unsafe code, and every block and implementation says in `// SAFETY: ` why it is sound",
+    );
+}
+
+#[test]
+fn every_value_of_a_part_or_system_has_a_source() {
+    let mut breaches = Vec::new();
+    for file in files() {
+        let described = file.path.starts_with("parts/") || file.path.starts_with("systems/");
+        if described && file.path.ends_with(".toml") {
+            let found = without_source(&file.text);
+            breaches.extend(found.into_iter().map(|(line, path)| Breach::new(&file.path, line, path)));
+        }
+    }
+    hold(
+        breaches,
+        "write { value = …, source = \"…\" }, or a `source` in the table: a published row, a data sheet, or what it was fitted on",
     );
 }
 

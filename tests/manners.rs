@@ -80,6 +80,15 @@ fn links_are_found() {
     assert_eq!(linked_paths(text), [(1, "A.md"), (1, "b/c.rs")]);
 }
 
+#[test]
+fn the_integration_run_tests_what_the_readme_says() {
+    let files = files();
+    let text = |path: &str| &files.iter().find(|file| file.path == path).expect("the file is there").text;
+    let says = text("README.md").lines().any(|line| line.starts_with("cargo test --workspace"));
+    let runs = text(".ci/run").lines().any(|line| line == "cargo test --workspace");
+    assert!(says && runs, "README.md and .ci/run name the same command: says {says}, runs {runs}");
+}
+
 /// Absolute paths of one machine: places where nobody else's repository is. Examples may speak of the home of `user`.
 fn foreign_paths(text: &str) -> Vec<(usize, String)> {
     // Put together here, so that this file does not break its own rule.

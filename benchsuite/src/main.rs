@@ -3,6 +3,7 @@
 //! One file per subject. A measurement prints what it measured, the bar, and whether it was met; the exit code is 1 if one was not.
 //! The machine is shared, so a figure is the best of several rounds: noise only ever adds.
 
+mod executor;
 mod isal;
 mod measure;
 mod parity;
@@ -17,6 +18,11 @@ struct Bench {
 }
 
 const BENCHES: &[Bench] = &[
+    Bench {
+        name: "executor",
+        subject: "what an event costs under the virtual clock, with a task for each request",
+        run: executor::run,
+    },
     Bench { name: "parity", subject: "P and P+Q beside ISA-L, in cache and from memory", run: parity::run },
     Bench {
         name: "record",

@@ -2,15 +2,32 @@
 
 use std::time::Instant;
 
-/// The best of `rounds` times of `work`, in seconds.
-pub fn best(rounds: u32, mut work: impl FnMut()) -> f64 {
-    (0..rounds)
-        .map(|_| {
-            let start = Instant::now();
-            work();
-            start.elapsed().as_secs_f64()
-        })
-        .fold(f64::INFINITY, f64::min)
+use rustix::time::{ClockId, clock_gettime};
+
+/// Seconds that a piece of work took.
+#[derive(Debug, Clone, Copy)]
+pub struct Cost {
+    /// Passed.
+    pub wall: f64,
+    /// Of the processors, all threads of this process.
+    pub cpu: f64,
+}
+
+/// The best of `rounds` costs of `work`, wall and processor time each by itself.
+pub fn best(rounds: u32, mut work: impl FnMut()) -> Cost {
+    let mut best = Cost { wall: f64::INFINITY, cpu: f64::INFINITY };
+    for _ in 0..rounds {
+        let (start, cpu) = (Instant::now(), cpu_seconds());
+        work();
+        best.wall = best.wall.min(start.elapsed().as_secs_f64());
+        best.cpu = best.cpu.min(cpu_seconds() - cpu);
+    }
+    best
+}
+
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Prints one result; says whether the bar, if there is one, was met.

@@ -5,10 +5,12 @@
 //! difference to the same work without the push, so it holds what the row takes away from others in the caches.
 
 use std::hint::black_box;
-use std::time::SystemTime;
 
 use analysis::Summarizer;
-use record::{Clock, Keeping, Labels, Meta, Operation, Phase, RawError, Recorder, Recording, Row, Spill, WhenBehind};
+use record::{
+    Clock, FolderError, Keeping, Labels, Meta, Operation, Phase, RawError, Recorder, Recording, Row, RowReader,
+    RowWriter, Spans, Spill, TableError, WhenBehind,
+};
 use units::{Bytes, Instant};
 
 use crate::measure::{best, line};
@@ -24,19 +26,33 @@ pub fn run() -> bool {
     });
     // The recorder's start, which touches the memory, is not part of a push.
     let start = best(ROUNDS, || drop(black_box(start())));
-    met &= line("push, alone", (alone - start) * 1e9 / ROWS as f64, "ns", Some(30.0));
+    met &= line("push, alone", (alone.cpu - start.cpu) * 1e9 / ROWS as f64, "ns", Some(30.0));
 
     let mut memory: Vec<u32> = (0..1 << 18).collect();
-    let without = best(ROUNDS, || generator_work(&mut memory, |_| {}));
-    let mut with = f64::INFINITY;
+    let (mut without, mut with) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..ROUNDS {
+        // In turns, so that both see the same neighbours.
+        without = without.min(best(1, || generator_work(&mut memory, |_| {})).cpu);
         let (recorder, mut log) = start_one();
-        with = with.min(best(1, || generator_work(&mut memory, |i| log.push(row(i)))));
+        with = with.min(best(1, || generator_work(&mut memory, |i| log.push(row(i)))).cpu);
         drop(log);
         drop(recorder);
     }
     println!("  (the work around it takes {:.1} ns)", without * 1e9 / ROWS as f64);
     met &= line("push, within 1 MiB of other work", (with - without) * 1e9 / ROWS as f64, "ns", Some(30.0));
+
+    for (spans, what) in
+        [(Spans::off(), "span, switched off"), (Spans::on(Bytes::gib(1)), "span, kept, with its memory's page faults")]
+    {
+        let (part, phase) = (spans.part("part"), spans.phase("phase"));
+        let cost = best(ROUNDS, || {
+            for i in 0..ROWS {
+                black_box(&spans).keep(i, part, phase, Instant::from_nanos(i), Instant::from_nanos(i + 9));
+            }
+            drop(spans.take());
+        });
+        line(what, cost.cpu * 1e9 / ROWS as f64, "ns", None);
+    }
 
     let recording = record_all();
     let sum = best(ROUNDS, || {
@@ -49,7 +65,30 @@ pub fn run() -> bool {
             .expect("all rows are in memory");
         black_box(summarizer.summary());
     });
-    met &= line("summary", sum * 1e9 / ROWS as f64, "ns a row", None);
+    met &= line("summary", sum.cpu * 1e9 / ROWS as f64, "ns a row", None);
+
+    let folder = tempfile::tempdir_in(".").expect("the current directory is on a disk and can be written to");
+    let path = folder.path().join("records.parquet");
+    let write = best(3, || {
+        let mut writer = RowWriter::create(&path, &meta()).expect("a new file");
+        recording.visit(|rows| writer.push(rows).map_err(FolderError::from)).expect("the disk has space");
+        writer.finish().expect("the disk has space");
+    });
+    met &= line("records.parquet of 10 M rows, flushed to disk", write.wall, "s", Some(3.0));
+    line("its processor time", write.cpu, "s", None);
+    let bytes = path.metadata().expect("it was just written").len();
+    line("its size", bytes as f64 / ROWS as f64, "bytes a row", None);
+    let read = best(3, || {
+        let (mut reader, _) = RowReader::open(&path).expect("it was just written");
+        reader
+            .visit(|rows| {
+                black_box(rows);
+                Ok::<_, TableError>(())
+            })
+            .expect("it was just written");
+    });
+    line("reading it back", read.wall, "s", None);
+    line("its processor time", read.cpu, "s", None);
     met
 }
 
@@ -91,7 +130,7 @@ fn meta() -> Meta {
     Meta {
         run: "bench".into(),
         clock: Clock::Simulated,
-        origin: SystemTime::UNIX_EPOCH,
+        origin: None,
         labels: Labels {
             streams: vec!["stream".into()],
             devices: (0..DEVICES).map(|device| format!("device {device}")).collect(),

@@ -11,8 +11,10 @@ mod breach;
 mod code;
 mod manifest;
 mod repository;
+mod values;
 
 pub use breach::{Breach, hold};
 pub use code::Code;
 pub use manifest::{Dependency, Manifest};
 pub use repository::{TextFile, files, metadata, root};
+pub use values::without_source;

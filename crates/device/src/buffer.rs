@@ -26,6 +26,22 @@ enum Memory<M> {
     Phantom(Bytes),
 }
 
+impl<M: AsRef<[u8]>> Memory<M> {
+    fn len(&self) -> Bytes {
+        match self {
+            Memory::Real(memory) => Bytes::new(memory.as_ref().len() as u64),
+            Memory::Phantom(length) => *length,
+        }
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Memory::Real(memory) => Some(memory.as_ref()),
+            Memory::Phantom(_) => None,
+        }
+    }
+}
+
 impl Buffer {
     /// Zeroed memory that starts on a page.
     pub fn zeroed(length: Bytes) -> Buffer {
@@ -43,10 +59,7 @@ impl Buffer {
 
     /// How many bytes it holds, or stands for.
     pub fn len(&self) -> Bytes {
-        match &self.0 {
-            Memory::Real(memory) => Bytes::new(memory.len() as u64),
-            Memory::Phantom(length) => *length,
-        }
+        self.0.len()
     }
 
     /// True if it holds no bytes.
@@ -56,10 +69,7 @@ impl Buffer {
 
     /// The bytes; `None` for a phantom.
     pub fn bytes(&self) -> Option<&[u8]> {
-        match &self.0 {
-            Memory::Real(memory) => Some(memory),
-            Memory::Phantom(_) => None,
-        }
+        self.0.bytes()
     }
 
     /// The bytes, to be filled; `None` for a phantom.
@@ -107,10 +117,7 @@ impl Data {
 
     /// How many bytes it holds, or stands for.
     pub fn len(&self) -> Bytes {
-        match &self.0 {
-            Memory::Real(memory) => Bytes::new(memory.len() as u64),
-            Memory::Phantom(length) => *length,
-        }
+        self.0.len()
     }
 
     /// True if it holds no bytes.
@@ -120,10 +127,7 @@ impl Data {
 
     /// The bytes; `None` for a phantom.
     pub fn bytes(&self) -> Option<&[u8]> {
-        match &self.0 {
-            Memory::Real(memory) => Some(memory),
-            Memory::Phantom(_) => None,
-        }
+        self.0.bytes()
     }
 
     /// The part from `start`, `length` bytes long; shares the memory. Panics if it reaches beyond the end.

@@ -151,8 +151,8 @@ pub enum DeviceError {
     /// Not on a block boundary.
     #[error("{length:#} at {offset:#} do not start and end on a {block:#} block of the device")]
     Misaligned { offset: Bytes, length: Bytes, block: Bytes },
-    /// The medium cannot give these bytes back (a latent sector error); others may be fine.
-    #[error("{length:#} at {offset:#} cannot be read from the medium")]
+    /// The medium cannot give these bytes back (a latent sector error), or does not take them; others may be fine.
+    #[error("the medium failed within {length:#} at {offset:#}")]
     Medium { offset: Bytes, length: Bytes },
     /// The device does not take writes.
     #[error("the device is read-only")]
@@ -177,8 +177,8 @@ pub enum DeviceError {
 impl DeviceError {
     /// From an `errno` of a system call on `length` bytes at `offset`.
     pub fn from_errno(errno: i32, offset: Bytes, length: Bytes) -> DeviceError {
-        // Linux numbers: EIO 5, ENXIO 6, ENODEV 19, ENOSPC 28, EROFS 30, EOPNOTSUPP 95, ETIMEDOUT 110; ENODATA 61 and
-        // EREMOTEIO 121 are what the block layer makes of medium and target errors.
+        // Linux numbers: EIO 5, ENXIO 6, ENODEV 19, ENOSPC 28, EROFS 30, EOPNOTSUPP 95; ENODATA 61 and EREMOTEIO 121 are
+        // what the block layer makes of medium and target errors.
         match errno {
             5 | 61 | 121 => DeviceError::Medium { offset, length },
             6 | 19 => DeviceError::Gone,

@@ -1,4 +1,5 @@
-//! What the processors did for a command in its first seconds: `cargo run -p host --example cpu -- SECONDS COMMAND [ARGUMENT...]`.
+//! What the processors did for a command in its first seconds: `cargo run -p host --example cpu -- SECONDS COMMAND
+//! [ARGUMENT...]`.
 
 use std::process::{Command, ExitCode};
 

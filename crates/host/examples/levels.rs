@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use host::Kernel;
 use host::level::{Group, group};
+use host::throttle::{Throttle, throttles};
 use host::topology::Target;
 
 fn main() -> ExitCode {
@@ -16,6 +17,8 @@ fn main() -> ExitCode {
             let levels = group(&targets);
             draw(&levels, 0);
             println!("order: {:?}", levels.order());
+            let holds = |throttle: &Throttle| targets.iter().any(|target| throttle.holds_for(target));
+            throttles(&kernel).iter().filter(|throttle| holds(throttle)).for_each(|throttle| println!("{throttle}"));
             ExitCode::SUCCESS
         }
         Ok(_) => {

@@ -153,7 +153,8 @@ impl Block {
     }
 }
 
-/// The directory in sysfs of the block device `name`, with its links resolved; a name of several parts (`cciss!c0d0`) is as in sysfs.
+/// The directory in sysfs of the block device `name`, with its links resolved; a name of several parts (`cciss!c0d0`) is
+/// as in sysfs.
 pub(crate) fn directory(kernel: &Kernel, name: &str) -> Option<std::path::PathBuf> {
     if name.is_empty() || name.contains('/') || name.starts_with('.') {
         return None;

@@ -1,7 +1,7 @@
 //! Takes hold of a path and gathers the facts by which [`crate::guard`] judges.
 //!
-//! The order matters: a device is opened exclusively first and looked at through that very descriptor, so nothing can be mounted
-//! or written on it by others between the look and the permit.
+//! The order matters: a device is opened exclusively first and looked at through that very descriptor, so nothing can be
+//! mounted or written on it by others between the look and the permit.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,7 +19,8 @@ use crate::refusal::Refusal;
 use crate::signature::{Content, Signature, recognise};
 use crate::usage::{self, Use};
 
-/// The path, opened for writing and held, and the facts about it. The file is missing where the facts forbid writing anyway.
+/// The path, opened for writing and held, and the facts about it. The file is missing where the facts forbid writing
+/// anyway.
 pub(crate) fn claim(kernel: &Kernel, path: &Path, consent: Consent) -> Result<(Option<File>, Facts), Refusal> {
     let failed = |source: io::Error| Refusal::from_io(path, source);
     let real = std::fs::canonicalize(path).map_err(failed)?;
@@ -109,8 +110,8 @@ fn look(path: &Path, size: Bytes, file: &File) -> Result<Vec<Signature>, Refusal
         .map_err(|source| Refusal::Unreadable { path: path.to_owned(), source })
 }
 
-/// Locks a file against another arraylab, and looks whether a virtual machine has locked it as its disk (QEMU locks ranges of
-/// bytes). File systems without locks have none; what matters more has been checked.
+/// Locks a file against another arraylab, and looks whether a virtual machine has locked it as its disk (QEMU locks ranges
+/// of bytes). File systems without locks have none; what matters more has been checked.
 pub(crate) fn lock(path: &Path, file: &File) -> Result<(), Refusal> {
     let locked = || Err(Refusal::Locked { path: path.to_owned() });
     if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {

@@ -2,15 +2,16 @@
 //!
 //! Three views, since none of them alone tells what an I/O costs:
 //!
-//! - **The machine** ([`Shares`], from `/proc/stat`): every tick (10 ms) of every CPU, by what it was used for. Interrupts and
-//!   softirqs, where the block layer completes requests, are booked here and to nobody else.
-//! - **The process** ([`Process`]): all its threads, those that have ended too, and among them the workers that io_uring makes
-//!   for requests that would block (`iou-wrk-*`) or to poll a ring (`iou-sqp-*`). They are threads of the process; `getrusage` of the
-//!   submitting thread, which fio prints, leaves them out.
-//! - **The kernel's own threads** ([`Usage::kernel_threads`]): work that the kernel does for the process without booking it there:
-//!   workqueues (`kworker`: loop devices, dm-crypt, unplugging by kblockd), md's `md0_raid5`, the journal of ext4 (`jbd2`), writeback,
-//!   `kswapd`, `ksoftirqd`. On a machine with nothing else to do it is this process that they serve; which process they
-//!   serve, the kernel does not say. What a hypervisor does for a virtual disk is in none of the three.
+//! - **The machine** ([`Shares`], from `/proc/stat`): every tick (10 ms) of every CPU, by what it was used for. Interrupts
+//!   and softirqs, where the block layer completes requests, are booked here and to nobody else.
+//! - **The process** ([`Process`]): all its threads, those that have ended too, and among them the workers that io_uring
+//!   makes for requests that would block (`iou-wrk-*`) or to poll a ring (`iou-sqp-*`). They are threads of the process;
+//!   `getrusage` of the submitting thread, which fio prints, leaves them out.
+//! - **The kernel's own threads** ([`Usage::kernel_threads`]): work that the kernel does for the process without booking
+//!   it there: workqueues (`kworker`: loop devices, dm-crypt, unplugging by kblockd), md's `md0_raid5`, the journal of
+//!   ext4 (`jbd2`), writeback, `kswapd`, `ksoftirqd`. On a machine with nothing else to do it is this process that they
+//!   serve; which process they serve, the kernel does not say. What a hypervisor does for a virtual disk is in none of the
+//!   three.
 //!
 //! A CPU that waits for I/O (`iowait`) is idle; the kernel books the wait to the CPU where the waiting task last ran, so it
 //! shrinks when another task uses that CPU. It is shown, and counted as not busy.
@@ -26,8 +27,8 @@ use crate::task::{Task, since, tick};
 
 /// The counters at one moment. Two of them make a [`Usage`].
 ///
-/// Taking one reads a file or two per task of the machine: 6 ms of CPU time with 108 processes, so it belongs before and after
-/// a run, not into it. [`Process::time`] leaves it out.
+/// Taking one reads a file or two per task of the machine: 6 ms of CPU time with 108 processes, so it belongs before and
+/// after a run, not into it. [`Process::time`] leaves it out.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     began: Mark,
@@ -95,7 +96,8 @@ pub struct Shares {
 /// The CPU time of a process.
 #[derive(Debug, Clone, Serialize)]
 pub struct Process {
-    /// All its threads, io_uring's workers and threads that have ended included. To the nanosecond for this process, to 10 ms for others.
+    /// All its threads, io_uring's workers and threads that have ended included. To the nanosecond for this process, to 10
+    /// ms for others.
     pub time: Duration,
     /// Of that in user mode, to 10 ms.
     pub user: Duration,
@@ -103,7 +105,8 @@ pub struct Process {
     pub system: Duration,
     /// The time as a share of one CPU; above one if several were used.
     pub share: Ratio,
-    /// Workers and pollers of io_uring that were alive at the second snapshot. One that found nothing to do for 5 s has ended.
+    /// Workers and pollers of io_uring that were alive at the second snapshot. One that found nothing to do for 5 s has
+    /// ended.
     pub ring_workers: Duration,
     /// The threads that were alive at the second snapshot, the busiest first. One near 100 % is a limit by itself.
     pub threads: Vec<Thread>,
@@ -186,8 +189,8 @@ impl Snapshot {
 }
 
 impl Usage {
-    /// The CPU time of the process and of the kernel's threads: what the work cost, if the machine did nothing else. Interrupts
-    /// and softirqs that ran on top of other tasks are in [`Usage::machine`] only.
+    /// The CPU time of the process and of the kernel's threads: what the work cost, if the machine did nothing else.
+    /// Interrupts and softirqs that ran on top of other tasks are in [`Usage::machine`] only.
     pub fn with_helpers(&self) -> Duration {
         self.process.time + self.kernel_threads.iter().map(|thread| thread.time).sum()
     }
@@ -221,8 +224,8 @@ fn busiest(before: &[Task], after: &[Task], elapsed: Duration) -> Vec<Thread> {
     threads
 }
 
-/// The counters of one CPU, in the order of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal, guest, guest
-/// at low priority. User time contains guest time, and nice contains guest time at low priority.
+/// The counters of one CPU, in the order of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal, guest,
+/// guest at low priority. User time contains guest time, and nice contains guest time at low priority.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ticks([Duration; 10]);
 

@@ -11,15 +11,15 @@
 //! | one that is mounted, swap, or below another device | refused | refused | see below |
 //! | one that the kernel holds exclusively | refused | refused | refused |
 //!
-//! The last row has no exception: the kernel opens what it mounts, swaps to and builds on with `O_EXCL`, and writing below a
-//! mounted file system corrupts it whatever was said on the command line. So the fourth row is open only where the kernel
+//! The last row has no exception: the kernel opens what it mounts, swaps to and builds on with `O_EXCL`, and writing below
+//! a mounted file system corrupts it whatever was said on the command line. So the fourth row is open only where the kernel
 //! does not hold the device after all. A regular file cannot be held so; in its place stand the loop devices over it.
 //!
 //! "Named twice" counts equal spellings. Two spellings of one device are no second thought: a pattern such as
 //! `/dev/disk/by-*/*` yields them by itself.
 //!
-//! The permit holds the device with `O_EXCL` itself, from before its contents are looked at until it is dropped: nobody can mount it
-//! in between, and a second arraylab is refused. (A file is locked with `flock` to the same end.)
+//! The permit holds the device with `O_EXCL` itself, from before its contents are looked at until it is dropped: nobody
+//! can mount it in between, and a second arraylab is refused. (A file is locked with `flock` to the same end.)
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -103,8 +103,8 @@ pub fn judge(facts: &Facts, consent: Consent) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Asks for leave to write to `path`, which exists. Ask once for each path of [`times_named`]: a second permit for a device that
-/// already has one is refused, as it is held.
+/// Asks for leave to write to `path`, which exists. Ask once for each path of [`times_named`]: a second permit for a
+/// device that already has one is refused, as it is held.
 pub fn permit(kernel: &Kernel, path: &Path, consent: Consent) -> Result<WritePermit, Refusal> {
     let (file, facts) = claim(kernel, path, consent)?;
     judge(&facts, consent)?;
@@ -149,8 +149,8 @@ impl WritePermit {
         &self.file
     }
 
-    /// Opens the very file or device that was permitted once more, with other options (such as `O_DIRECT`), even if its path now
-    /// leads elsewhere.
+    /// Opens the very file or device that was permitted once more, with other options (such as `O_DIRECT`), even if its
+    /// path now leads elsewhere.
     pub fn reopen(&self, options: &OpenOptions) -> io::Result<File> {
         use std::os::fd::AsRawFd;
         options.open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Each part becomes a [`Hop`]; parts that are only the kernel's book-keeping are left out. Where the hop has a link that
-//! negotiates its speed, [`Hop::limit`] is what that link can carry after line coding, before the headers of its packets: an
-//! upper bound that no measurement behind it can exceed.
+//! negotiates its speed, [`Hop::limit`] is what that link can carry after line coding, before the headers of its packets:
+//! an upper bound that no measurement behind it can exceed.
 
 use std::path::Path;
 
@@ -213,7 +213,8 @@ fn pcie_link(directory: &Path) -> Option<(String, Rate)> {
     // 0 and 255 are what an absent link reads as.
     let width = number::<u32>(directory.join("current_link_width")).filter(|width| (1..=32).contains(width))?;
     let giga = leading_number(&speed)?;
-    // PCI Express Base Specification 6.0: 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s, then 236 of the 256 bytes of a flit.
+    // PCI Express Base Specification 6.0: 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s, then 236 of the 256 bytes of a
+    // flit.
     let share = match giga {
         ..=5.0 => 8.0 / 10.0,
         ..=32.0 => 128.0 / 130.0,

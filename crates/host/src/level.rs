@@ -1,21 +1,21 @@
 //! Which parts several paths share: the tree of levels.
 //!
-//! The studies activate one disk, then its neighbours on the same string, then disks on other strings, other adapters and so
-//! on, and call a level the bottleneck when more disks below it bring no more (RAID-I, Table 32; M.A.X., section 4). That needs
-//! the tree
+//! The studies activate one disk, then its neighbours on the same string, then disks on other strings, other adapters and
+//! so on, and call a level the bottleneck when more disks below it bring no more (RAID-I, Table 32).
+//! That needs the tree
 //!
 //! ```text
-//! host -> backplane (host bridge, root port, switch) -> adapter (PCI function) -> link (port, bus, expander) -> disk -> store
+//! host -> backplane (host bridge, root port, switch) -> adapter (PCI function) -> link (port, bus) -> disk -> store
 //! ```
 //!
-//! in which a store is a file system, a partition or a volume that several of the given paths lie on: four files on one virtual
-//! disk are four paths in one store. Each path has a lineage, from the host to itself; the lineages form the tree.
-//! A level at which there is nothing to choose between (a single child) is joined with that child and only named with it: "vda on
-//! virtio1, PCI 0000:00:02.0".
+//! in which a store is a file system, a partition or a volume that several of the given paths lie on: four files on one
+//! virtual disk are four paths in one store. Each path has a lineage, from the host to itself; the lineages form the tree.
+//! A level at which there is nothing to choose between (a single child) is joined with that child and only named with it:
+//! "vda on virtio1, PCI 0000:00:02.0".
 //!
-//! A stack that branches (an array over four disks) is no chain. Its lineage ends where those of its disks part: an array over
-//! two adapters hangs from what both share. Paths of which one stands on the disk of another are put into one store, whatever
-//! else they stand on, because that disk serves them all.
+//! A stack that branches (an array over four disks) is no chain. Its lineage ends where those of its disks part: an array
+//! over two adapters hangs from what both share. Paths of which one stands on the disk of another are put into one store,
+//! whatever else they stand on, because that disk serves them all.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -97,8 +97,8 @@ pub fn group(targets: &[Target]) -> Group {
 }
 
 impl Group {
-    /// The paths below, in the order in which a survey activates them: round-robin over the children, and in each child likewise,
-    /// so that two paths share a part as late as possible.
+    /// The paths below, in the order in which a survey activates them: round-robin over the children, and in each child
+    /// likewise, so that two paths share a part as late as possible.
     pub fn order(&self) -> Vec<usize> {
         match self.path {
             Some(path) => vec![path],
@@ -156,7 +156,8 @@ fn lineages(targets: &[Target]) -> Vec<Vec<Node>> {
     let mut lineages: Vec<Vec<Node>> = targets.iter().map(|target| lineage(&target.top)).collect();
     let disks: Vec<BTreeSet<&str>> =
         targets.iter().map(|target| target.disks().iter().map(|disk| disk.name.as_str()).collect()).collect();
-    // Chains over one disk meet at that disk by themselves; where a branched stack takes part, the meeting is made explicit.
+    // Chains over one disk meet at that disk by themselves; where a branched stack takes part, the meeting is made
+    // explicit.
     let mut settled = vec![false; targets.len()];
     for first in 0..targets.len() {
         if settled[first] {
@@ -221,8 +222,8 @@ fn lineage(layer: &Layer) -> Vec<Node> {
             nodes.push(Node { key: format!("hop {}", hop.name), part: Part { kind, name, limit: hop.limit } });
         }
     }
-    // A file is the path itself, or that of one loop device: it cannot be shared below the file system. A mount point is not the
-    // file system: one file system may be mounted at several.
+    // A file is the path itself, or that of one loop device: it cannot be shared below the file system. A mount point is
+    // not the file system: one file system may be mounted at several.
     let (kind, key) = match &layer.what {
         What::File { path, .. } | What::Directory { path } => (Kind::Store, format!("file {}", path.display())),
         What::FileSystem(mount) => (Kind::Store, format!("file system {}", mount.device)),

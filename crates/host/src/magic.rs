@@ -1,9 +1,9 @@
 //! The table of magic numbers: where each format says that it is there.
 //!
-//! Offsets and bytes are facts of the formats; each was compared with libblkid of util-linux (`libblkid/src/superblocks` and
-//! `libblkid/src/partitions`, the file named with each group), and a test holds those that need nothing but the magic number
-//! against the `blkid` program. Bindings to libblkid itself were left: it is a C library that is not everywhere, and what
-//! protects data must not be an optional part.
+//! Offsets and bytes are facts of the formats. Each group names the file of libblkid (util-linux, `libblkid/src/superblocks`
+//! and `libblkid/src/partitions`) that has them too, or its specification; a test holds those that need nothing but the
+//! magic number against the `blkid` program. Bindings to libblkid itself were left: it is a C library that is not
+//! everywhere, and what protects data must not be an optional part.
 
 use serde::Serialize;
 use units::Bytes;

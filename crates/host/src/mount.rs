@@ -1,9 +1,9 @@
 //! What is mounted where, from `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 //!
-//! The file system that holds a path is found as the kernel's path walk finds it: from the root mount, at each step into the
-//! mount that covers the next part of the path. The longest matching mount point is not always the answer, as a mount on a
-//! directory hides the mounts that were below it before. The device number of `stat` is not the answer either: btrfs and
-//! overlayfs invent theirs.
+//! The file system that holds a path is found as the kernel's path walk finds it: from the root mount, at each step into
+//! the mount that covers the next part of the path. The longest matching mount point is not always the answer, as a mount
+//! on a directory hides the mounts that were below it before. The device number of `stat` is not the answer either: btrfs
+//! and overlayfs invent theirs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,8 @@ impl Mounts {
 }
 
 impl Mount {
-    /// One line: id, parent, device, root, mount point, options, optional fields, `-`, type, source, options of the file system.
+    /// One line: id, parent, device, root, mount point, options, optional fields, `-`, type, source, options of the file
+    /// system.
     fn parse(line: &str) -> Option<Mount> {
         let mut fields = line.split(' ');
         let id = fields.next()?.parse().ok()?;
@@ -97,7 +98,8 @@ impl Mount {
     }
 }
 
-/// The names of the block devices that a file system lies on; none for memory, networks, and where the kernel does not tell (zfs).
+/// The names of the block devices that a file system lies on; none for memory, networks, and where the kernel does not
+/// tell (zfs).
 pub(crate) fn devices_of(kernel: &Kernel, mount: &Mount) -> Vec<String> {
     if mount.device.major != 0 {
         let link = kernel.sys(format!("dev/block/{}", mount.device));
@@ -114,7 +116,8 @@ pub(crate) fn devices_of(kernel: &Kernel, mount: &Mount) -> Vec<String> {
     vec![source]
 }
 
-/// The kernel's name of the device that a mount or a swap area calls `source`, such as `/dev/sda1` or `/dev/mapper/vg-home`.
+/// The kernel's name of the device that a mount or a swap area calls `source`, such as `/dev/sda1` or
+/// `/dev/mapper/vg-home`.
 pub(crate) fn device_named(kernel: &Kernel, source: &str) -> Option<String> {
     let name = source.strip_prefix("/dev/")?;
     if let Some(mapped) = name.strip_prefix("mapper/") {

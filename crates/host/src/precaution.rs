@@ -1,7 +1,8 @@
 //! The care that a measurement takes of itself, as xdd does: memory locked, real-time priority, processors of its own.
 //!
-//! Each precaution may be refused (by a limit, a missing capability, a container). That is no reason to fail: the run goes on, and
-//! its result says what was refused, why, and what would help, so that nobody reads a number as if the care had been taken.
+//! Each precaution may be refused (by a limit, a missing capability, a container). That is no reason to fail: the run goes
+//! on, and its result says what was refused, why, and what would help, so that nobody reads a number as if the care had
+//! been taken.
 
 use std::io;
 

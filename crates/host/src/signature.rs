@@ -1,8 +1,9 @@
 //! Does a device carry data? Reads the places where file systems, partition tables, arrays and volume managers say so.
 //!
-//! This is what stands between a benchmark and somebody's data, so it errs on one side: a magic number alone counts, without
-//! the checksum behind it, as a damaged superblock is still a superblock of somebody's. What has no magic number (a raw
-//! database, plain dm-crypt, random bytes) cannot be recognised, and [`crate::guard`] asks for consent before any writing.
+//! This is what stands between a benchmark and somebody's data, so it errs on one side: a magic number alone counts,
+//! without the checksum behind it, as a damaged superblock is still a superblock of somebody's. What has no magic number
+//! (a raw database, plain dm-crypt, random bytes) cannot be recognised, and [`crate::guard`] asks for consent before any
+//! writing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -72,8 +73,8 @@ pub fn recognise(size: Bytes, read_at: impl FnMut(Bytes, &mut [u8]) -> io::Resul
     Ok(found)
 }
 
-/// The 128 slots for uberblocks in each of four labels, two at the start, two at the end (OpenZFS, "ZFS On-Disk Specification",
-/// chapter 1). One magic number is enough: it is eight bytes long.
+/// The 128 slots for uberblocks in each of four labels, two at the start, two at the end (OpenZFS, "ZFS On-Disk
+/// Specification", chapter 1). One magic number is enough: it is eight bytes long.
 fn zfs<R: FnMut(Bytes, &mut [u8]) -> io::Result<()>>(pages: &mut Pages<R>) -> io::Result<Option<Bytes>> {
     const LABEL: Bytes = Bytes::kib(256);
     const MAGIC: u64 = 0x00ba_b10c;
@@ -112,8 +113,8 @@ fn boot_sector(sector: &[u8]) -> Option<(&'static str, Content)> {
     Some(("boot sector or empty MBR", Content::Image))
 }
 
-/// The parameter block of FAT (Microsoft, "FAT: General Overview of On-Disk Format", 1.03): its type string is for information
-/// only, so the block itself is looked at, as drivers do.
+/// The parameter block of FAT (Microsoft, "FAT: General Overview of On-Disk Format", 1.03): its type string is for
+/// information only, so the block itself is looked at, as drivers do.
 fn is_fat(sector: &[u8]) -> bool {
     let word = |at: usize| u16::from_le_bytes([sector[at], sector[at + 1]]);
     let jumps = sector[0] == 0xe9 || (sector[0] == 0xeb && sector[2] == 0x90);

@@ -44,7 +44,8 @@ impl Task {
         // Counted from field 3, the first after the name.
         let field = |number: usize| fields.get(number - 3)?.trim().parse::<u64>().ok();
         let (user, system) = (tick() * field(14)?, tick() * field(15)?);
-        // The first number of schedstat is the time on a CPU in nanoseconds. That of a process counts its first thread only.
+        // The first number of schedstat is the time on a CPU in nanoseconds. That of a process counts its first thread
+        // only.
         let exact = text(task.join("schedstat")).and_then(|line| line.split(' ').next()?.parse().ok());
         Some(Task {
             id: id.parse().ok()?,

@@ -1,8 +1,8 @@
 //! What a path stands on.
 //!
 //! A benchmark of "a file" is a benchmark of everything below it: the file system, the volume, the array, the disks, the
-//! adapter. A [`Target`] is that stack, from the path down to the disks, each disk with its way to the host. A stack is mostly
-//! a chain; it branches where a layer lies on several devices (md, dm, btrfs).
+//! adapter. A [`Target`] is that stack, from the path down to the disks, each disk with its way to the host. A stack is
+//! mostly a chain; it branches where a layer lies on several devices (md, dm, btrfs).
 //!
 //! Everything comes from sysfs and `/proc/self/mountinfo`, nothing from running `lsblk` or `mdadm`: no program that may be
 //! missing, no output format that may change, and no need for root.
@@ -167,7 +167,8 @@ impl Target {
         Target::describe(kernel, path, &real, node)
     }
 
-    /// The same without looking at the path itself: for the recorded trees of another machine. `real` is `path` without symbolic links.
+    /// The same without looking at the path itself: for the recorded trees of another machine. `real` is `path` without
+    /// symbolic links.
     pub fn describe(kernel: &Kernel, path: &Path, real: &Path, node: Node) -> Result<Target, TopologyError> {
         let mounts = Mounts::read(kernel).map_err(|source| TopologyError::Mounts { source })?;
         let explorer = Explorer { kernel, mounts: &mounts };
@@ -186,6 +187,17 @@ impl Target {
     /// The disks at the bottom of the stack, each once.
     pub fn disks(&self) -> Vec<&Layer> {
         self.top.disks()
+    }
+
+    /// All layers, from the path down; one on which several others stand is there for each of them.
+    pub fn layers(&self) -> Vec<&Layer> {
+        let mut layers = vec![&self.top];
+        let mut next = 0;
+        while let Some(layer) = layers.get(next).copied() {
+            layers.extend(&layer.below);
+            next += 1;
+        }
+        layers
     }
 
     /// The size of the device or file; none for a directory.

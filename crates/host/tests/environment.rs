@@ -6,6 +6,7 @@ use host::Kernel;
 use host::clock::Clock;
 use host::environment::{Build, Environment, Naming};
 use host::precaution::Precautions;
+use host::throttle::throttles;
 use trees::Tree;
 use units::{Bytes, Duration, Frequency};
 
@@ -121,6 +122,35 @@ fn limits_of_the_first_version_are_found_by_controller() {
     let environment = read(&tree);
     let groups: Vec<_> = environment.limits.iter().filter(|(name, _)| !name.starts_with("RLIMIT_")).collect();
     assert_eq!(groups, [(&"blkio/bench/blkio.throttle.read_iops_device".to_owned(), &"7:0 2000".to_owned())]);
+}
+
+#[test]
+fn throttles_are_known_for_the_devices_that_a_path_stands_on() {
+    let tree = trees::virtual_machine();
+    tree.loop_device("loop0", "7:0", "/images/a");
+    tree.file("proc/self/cgroup", "7:blkio:/bench/deep\n0::/user.slice\n3:name=systemd:/x");
+    tree.file("sys/fs/cgroup/blkio/bench/blkio.throttle.read_iops_device", "7:0 2000\n8:0 10");
+    tree.file("sys/fs/cgroup/blkio/bench/deep/blkio.throttle.write_bps_device", "254:0 1048576");
+    tree.file(
+        "sys/fs/cgroup/unified/user.slice/io.max",
+        "254:0 rbps=2000000 wbps=max riops=max wiops=50\n8:16 rbps=max",
+    );
+    let found = throttles(&tree.kernel());
+    let texts: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "writes of 254:0 are limited to 1.05 MB/s by control group blkio/bench/deep",
+            "reads of 7:0 are limited to 2000 /s by control group blkio/bench",
+            "reads of 8:0 are limited to 10 /s by control group blkio/bench",
+            "reads of 254:0 are limited to 2 MB/s by control group unified/user.slice",
+            "writes of 254:0 are limited to 50 /s by control group unified/user.slice",
+        ]
+    );
+    let holding = |target: &host::topology::Target| found.iter().filter(|t| t.holds_for(target)).count();
+    assert_eq!(holding(&tree.device_target("/dev/loop0", "7:0")), 4, "its own, and those of the disk below");
+    assert_eq!(holding(&tree.file_target("/data")), 3);
+    assert_eq!(holding(&tree.file_target("/tmp/memory/data")), 0);
 }
 
 #[test]

@@ -211,7 +211,8 @@ fn nothing_is_recognised_in_zeros_of_any_size() {
 
 #[test]
 fn md_superblocks_stand_where_the_kernel_puts_them() {
-    // A device that is no multiple of anything: 0.90 goes 64 KiB before the last whole 64 KiB, 1.0 at 8 KiB before the last 4 KiB.
+    // A device that is no multiple of anything: 0.90 goes 64 KiB before the last whole 64 KiB, 1.0 at 8 KiB before the
+    // last 4 KiB.
     let size = Bytes::new(100 * 1024 * 1024 + 37 * 512);
     let magic = 0xa92b_4efc_u32.to_le_bytes();
     let at_0_90 = Bytes::mib(100) - Bytes::kib(64);

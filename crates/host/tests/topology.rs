@@ -224,7 +224,7 @@ fn zram_and_virtio_over_memory_mapped_io_have_no_pci_function() {
 }
 
 #[test]
-fn usb_parallel_scsi_and_iscsi_disks_are_told_apart() {
+fn usb_parallel_scsi_iscsi_and_fibre_channel_disks_are_told_apart() {
     let tree = Tree::new();
     let usb = "pci0000:00/0000:00:14.0/usb2/2-1/2-1.4/2-1.4:1.0/host6/target6:0:0/6:0:0:0/block";
     tree.file("sys/devices/pci0000:00/0000:00:14.0/class", "0x0c0330");
@@ -234,6 +234,13 @@ fn usb_parallel_scsi_and_iscsi_disks_are_told_apart() {
     tree.file("sys/devices/pci0000:00/0000:02:04.0/class", "0x010000");
     tree.disk("pci0000:00/0000:02:04.0/host2/target2:0:5/2:0:5:0/block", "sdb", "8:16", Bytes::gib(2));
     tree.disk("platform/host3/session1/target3:0:0/3:0:0:1/block", "sdc", "8:32", Bytes::gib(10));
+    tree.file("sys/devices/pci0000:00/0000:06:00.0/class", "0x0c0400");
+    let fabric = "pci0000:00/0000:06:00.0/host5/rport-5:0-0/target5:0:0/5:0:0:1/block";
+    tree.disk(fabric, "sdd", "8:48", Bytes::gib(10));
+    let target = tree.device_target("/dev/sdd", "8:48");
+    assert_eq!(target.block().map(|block| block.transport), Some(Transport::FibreChannel));
+    assert!(hardware(&target).contains(&(HopKind::FibreChannelPort, "rport-5:0-0")));
+    assert!(!hardware(&target).iter().any(|(kind, _)| *kind == HopKind::ScsiChannel), "a fabric is no bus");
     let target = tree.device_target("/dev/sda", "8:0");
     assert_eq!(target.block().map(|block| block.transport), Some(Transport::Usb));
     let names: Vec<&str> = hardware(&target).iter().map(|(_, name)| *name).collect();

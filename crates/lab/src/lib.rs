@@ -2,6 +2,7 @@
 
 mod document;
 mod experiment;
+mod file;
 mod source;
 
 pub use document::{Point, Setting, read};

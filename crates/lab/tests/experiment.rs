@@ -1,6 +1,7 @@
 //! The workload language: what it says, and what it says of what is wrong.
 
 use lab::{Engine, Mode, Point, Setting, Source, SourceError, read};
+use proptest::prelude::*;
 use units::{Bytes, Duration, Ratio};
 use workload::{Limits, Load, OnError, Pattern};
 
@@ -38,10 +39,8 @@ fn a_minimal_file_has_defaults() {
     assert!(!experiment.writes());
 }
 
-#[test]
-fn everything_can_be_said() {
-    let points = parse(
-        r#"
+/// A file in which everything is said.
+const WORDY: &str = r#"
 name = "all"
 seed = 7
 [run]
@@ -73,9 +72,11 @@ from = "8 KiB"
 size = "8 KiB"
 arrivals = { poisson = "3000/s" }
 outstanding = 9
-"#,
-    )
-    .unwrap();
+"#;
+
+#[test]
+fn everything_can_be_said() {
+    let points = parse(WORDY).unwrap();
     let experiment = &points[0].experiment;
     assert_eq!(experiment.run.on_error, OnError::Continue);
     let [a, b] = &experiment.streams[..] else { panic!("two streams") };
@@ -130,6 +131,8 @@ fn what_is_wrong_is_said_with_its_place() {
         ("not toml", with("[run]", "[run")),
         ("zero size", with("4 KiB", "0 B")),
         ("huge size", with("4 KiB", "2 GiB")),
+        ("endless measuring", with("10 s", "100000 h")),
+        ("endless thinking", with("size =", "think = \"5000000 h\"\nsize =")),
         ("depth zero", with("size =", "depth = 0\nsize =")),
         ("depth in an open loop", with("size =", "depth = 2\narrivals = { constant = \"5/s\" }\nsize =")),
         ("outstanding in a closed loop", with("size =", "outstanding = 2\nsize =")),
@@ -149,6 +152,23 @@ fn what_is_wrong_is_said_with_its_place() {
         .map(|(name, text)| format!("## {name}\n{}\n", parse(text).expect_err(name).to_string().trim_end()))
         .collect();
     insta::assert_snapshot!(messages.join("\n"));
+}
+
+proptest! {
+    /// A good file with any piece of it replaced by any text: points to run, or an error that can be shown.
+    #[test]
+    fn no_text_panics(
+        at in any::<prop::sample::Index>(), cut in 0..24usize,
+        text in prop_oneof!["[ -~\n]{0,16}", r#"[0-9]{1,20} ?(B|kB|KiB|PiB|s|h|ns|%|/s)?"#],
+    ) {
+        let at = at.index(WORDY.len());
+        let end = (at + cut).min(WORDY.len());
+        let damaged = format!("{}{text}{}", &WORDY[..at], &WORDY[end..]);
+        match parse_with(&damaged, &["run.measure=5s"]) {
+            Ok(points) => prop_assert!(!points.is_empty()),
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! # The way of a row
 //! The load generator of each thread pushes it into its [`Log`]; full chunks of rows pass to the [`Recorder`], which keeps
 //! them in memory or, when that is used up, in the raw file. [`Recorder::finish`] gives the [`Recording`], which hands the rows of
-//! all logs out again in order of completion.
+//! all logs out again in order of completion; [`RunFolder::write_records`] makes it the Parquet file that others read.
 //!
 //! # Rejected
 //! - A line of text per request (fio's logs): milliseconds instead of nanoseconds, 200 MB for a few minutes, and 0.45 us of CPU
@@ -14,6 +14,7 @@
 //! - Only histograms: cheap, but convoys, stragglers and start-up trends cannot be found in them afterwards.
 //! - A ring that overwrites the oldest rows: what is lost then depends on the speed of the run.
 
+mod folder;
 mod histogram;
 mod keeper;
 mod log;
@@ -21,8 +22,13 @@ mod meta;
 mod raw;
 mod recording;
 mod row;
+mod rows;
+mod span;
+mod table;
+mod whole;
 
 pub use device::Operation;
+pub use folder::{FolderError, Records, RunFile, RunFolder, RunInfo, RunState};
 pub use histogram::{FIO_PERCENTILES, Histogram};
 pub use keeper::{Keeping, RecordError, Recorder, Spill, WhenBehind};
 pub use log::{CHUNK_ROWS, Log};
@@ -30,3 +36,6 @@ pub use meta::{Clock, Labels, Meta};
 pub use raw::{RawError, RawFile};
 pub use recording::{Loss, Recording};
 pub use row::{Phase, Row};
+pub use rows::{RowReader, RowWriter};
+pub use span::{PartName, PhaseName, Span, SpanError, SpanLog, Spans};
+pub use table::{TableError, TableReader, TableWriter, Tabular};

@@ -11,9 +11,9 @@ pub struct Meta {
     pub run: String,
     /// Whose time the stamps are.
     pub clock: Clock,
-    /// The wall-clock time of [`units::Instant::START`]; for simulated runs, when the simulation was started.
+    /// The wall-clock time of [`units::Instant::START`]; `None` for simulated runs, as the same seed must give the same bytes.
     #[serde(with = "rfc3339")]
-    pub origin: SystemTime,
+    pub origin: Option<SystemTime>,
     /// Names of streams and devices.
     #[serde(flatten)]
     pub labels: Labels,
@@ -43,14 +43,16 @@ pub(crate) mod rfc3339 {
     use std::time::SystemTime;
 
     use chrono::{DateTime, SecondsFormat, Utc};
-    use serde::{Deserialize, Deserializer, Serializer};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&DateTime::<Utc>::from(*time).to_rfc3339_opts(SecondsFormat::Nanos, true))
+    pub fn serialize<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = time.map(|time| DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Nanos, true));
+        text.serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        DateTime::parse_from_rfc3339(&text).map(SystemTime::from).map_err(serde::de::Error::custom)
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SystemTime>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        let time = text.map(|text| DateTime::parse_from_rfc3339(&text).map(SystemTime::from));
+        time.transpose().map_err(serde::de::Error::custom)
     }
 }

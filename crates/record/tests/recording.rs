@@ -18,7 +18,7 @@ fn meta() -> Meta {
     Meta {
         run: "2026-02-14-test-1".into(),
         clock: Clock::Simulated,
-        origin: SystemTime::UNIX_EPOCH,
+        origin: Some(SystemTime::UNIX_EPOCH),
         labels: Labels { streams: vec!["stream".into()], devices: vec!["device".into()] },
     }
 }

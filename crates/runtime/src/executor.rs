@@ -23,7 +23,7 @@ pub struct Runtime {
 pub(crate) struct Core {
     clock: Clock,
     tasks: RefCell<Tasks>,
-    ready: Rc<Ready>,
+    ready: Ready,
     pub(crate) timers: RefCell<Timers>,
     inbox: Arc<Inbox>,
     /// The main future waits in no slot; its wakers carry this number, which no task has.
@@ -89,13 +89,14 @@ impl Runtime {
         let inbox = Arc::new(Inbox { woken: Mutex::new(Vec::new()), unpark });
         let runtime = waker::register(Arc::clone(&inbox));
         let main = TaskId { runtime, generation: 0, slot: (crate::waker::MAX_TASKS - 1) as u32 };
-        let ready = Rc::new(Ready { runtime, woken: RefCell::new(Vec::new()) });
+        let ready = Ready { runtime, woken: RefCell::new(Vec::new()) };
         Runtime {
             core: Rc::new(Core { clock, tasks: RefCell::default(), ready, timers: RefCell::default(), inbox, main }),
         }
     }
 
     /// The time now, since the clock's start.
+    #[inline]
     pub fn now(&self) -> Instant {
         self.core.now()
     }
@@ -106,11 +107,13 @@ impl Runtime {
     }
 
     /// Waits for `time`.
+    #[inline]
     pub fn sleep(&self, time: Duration) -> Sleep {
         Sleep::new(Rc::clone(&self.core), self.now() + time)
     }
 
     /// Waits until `deadline`; not at all if it has passed.
+    #[inline]
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         Sleep::new(Rc::clone(&self.core), deadline)
     }
@@ -140,17 +143,20 @@ impl Runtime {
         self.start(Box::pin(future));
     }
 
+    #[inline]
     fn start(&self, body: crate::task::Body) {
         let id = self.core.tasks.borrow_mut().insert(self.core.ready.runtime, body);
         self.core.ready.woken.borrow_mut().push(id);
     }
 
-    /// Drops all tasks where they stand, as a power cut does to a machine.
+    /// Drops all tasks where they stand, as a power cut does to a machine. A task that does this to its own runtime is
+    /// dropped when it waits next.
     pub fn clear(&self) {
         // A dropped task may spawn or drop others: nothing is borrowed meanwhile.
         loop {
             let bodies = self.core.tasks.borrow_mut().drain();
-            self.core.ready.woken.borrow_mut().clear();
+            // The main future is no task and goes on.
+            self.core.ready.woken.borrow_mut().retain(|id| *id == self.core.main);
             if bodies.is_empty() {
                 return;
             }
@@ -194,6 +200,7 @@ impl Runtime {
 }
 
 impl Core {
+    #[inline]
     pub(crate) fn now(&self) -> Instant {
         match &self.clock {
             Clock::Virtual(now) => now.get(),
@@ -201,11 +208,15 @@ impl Core {
         }
     }
 
+    #[inline]
     fn poll(&self, id: TaskId) {
         let Some(mut body) = self.tasks.borrow_mut().take(id) else { return };
         let waker = id.waker();
         match body.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Pending => self.tasks.borrow_mut().put_back(id, body),
+            Poll::Pending => {
+                let drained = self.tasks.borrow_mut().put_back(id, body);
+                drop(drained);
+            }
             Poll::Ready(()) => {
                 self.tasks.borrow_mut().remove(id);
                 // Dropped last and with nothing borrowed: what a task owned may wake or spawn others.
@@ -215,6 +226,7 @@ impl Core {
     }
 
     /// Lets time pass: in simulation only when nothing can be done now, live always, as the world does not wait.
+    #[inline]
     fn advance(&self, idle: bool) -> Result<(), Stalled> {
         match &self.clock {
             Clock::Virtual(now) => {

@@ -19,6 +19,10 @@
 //! nothing, and a waker that outlives its task is recognised and ignored. Timers belong to futures, not to tasks, so
 //! `select!` over two sleeps works, and a future may be polled more often than it asked for.
 //!
+//! # Cost
+//! Small functions that tasks of other crates call carry `#[inline]`: without it an event of an M/M/1 queue costs 118 ns, with
+//! it 92 (`benchsuite executor`). Link-time optimization gains the same, for a much longer build.
+//!
 //! # Rejected
 //!
 //! - A global or thread-local simulator that code reaches without a handle: hides who depends on time.

@@ -24,8 +24,16 @@ struct Slot {
     live: bool,
 }
 
+impl Slot {
+    fn vacate(&mut self) {
+        self.live = false;
+        self.generation = TaskId::next_generation(self.generation);
+    }
+}
+
 impl Tasks {
     /// Takes a task in; returns where it is.
+    #[inline]
     pub fn insert(&mut self, runtime: u16, body: Body) -> TaskId {
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -42,24 +50,34 @@ impl Tasks {
     }
 
     /// The task's body, to be polled; `None` if the task has ended (a late waker) or is being polled further up the stack.
+    #[inline]
     pub fn take(&mut self, id: TaskId) -> Option<Body> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         if slot.generation == id.generation { slot.body.take() } else { None }
     }
 
-    /// Puts a body back that is not done.
-    pub fn put_back(&mut self, id: TaskId, body: Body) {
+    /// Puts a body back that is not done. It is returned, to be dropped, if all tasks were drained while it was polled.
+    #[inline]
+    pub fn put_back(&mut self, id: TaskId, body: Body) -> Option<Body> {
         let slot = &mut self.slots[id.slot as usize];
-        assert!(slot.generation == id.generation && slot.live, "a task keeps its slot while it is polled");
+        if slot.generation != id.generation {
+            return Some(body);
+        }
+        assert!(slot.live && slot.body.is_none(), "a task keeps its slot while it is polled");
         slot.body = Some(body);
+        None
     }
 
     /// Frees the slot of a task that is done; wakers that still name it find nobody.
+    #[inline]
     pub fn remove(&mut self, id: TaskId) {
         let slot = &mut self.slots[id.slot as usize];
-        assert!(slot.generation == id.generation && slot.live, "a task ends once");
-        slot.live = false;
-        slot.generation = TaskId::next_generation(slot.generation);
+        // Drained while it was polled.
+        if slot.generation != id.generation {
+            return;
+        }
+        assert!(slot.live, "a task ends once");
+        slot.vacate();
         self.free.push(id.slot);
     }
 
@@ -68,11 +86,15 @@ impl Tasks {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes all bodies out, so that they can be dropped while nothing is borrowed.
+    /// Ends all tasks and takes their bodies out, so that they can be dropped while nothing is borrowed.
     pub fn drain(&mut self) -> Vec<Body> {
-        let slots = std::mem::take(&mut self.slots);
-        self.free.clear();
-        slots.into_iter().filter_map(|slot| slot.body).collect()
+        let mut bodies = Vec::new();
+        for (index, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.live) {
+            bodies.extend(slot.body.take());
+            slot.vacate();
+            self.free.push(index as u32);
+        }
+        bodies
     }
 }
 
@@ -82,6 +104,9 @@ pub(crate) struct Outcome<T> {
 }
 
 /// Waits for a task's result. Dropping it lets the task run on unobserved.
+///
+/// The result is handed out once: after [`take`](JoinHandle::take) has given it, or a poll, waiting for it never ends. Nor does
+/// it if the runtime is cleared before the task has ended.
 pub struct JoinHandle<T> {
     outcome: Rc<RefCell<Outcome<T>>>,
 }

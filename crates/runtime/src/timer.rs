@@ -4,9 +4,9 @@
 //! future was dropped. Dropped entries stay until they surface or outnumber the live ones, so a `select!` that
 //! abandons a time-out for each request stays linear in the number of requests. A timing wheel was rejected: it rounds.
 
-use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -28,16 +28,15 @@ pub(crate) struct Timers {
     sequence: u64,
 }
 
+/// Who is woken by a timer, from its creation until it fires or its future is dropped.
 struct Slot {
+    /// Of the timer that has the slot; [`NOBODY`] if it is free.
     sequence: u64,
-    state: State,
+    waker: Option<Waker>,
 }
 
-enum State {
-    Free,
-    Waiting(Waker),
-    Fired,
-}
+/// The sequence number that no timer gets.
+const NOBODY: u64 = u64::MAX;
 
 /// Where a sleeping future's timer is.
 #[derive(Clone, Copy)]
@@ -64,11 +63,16 @@ impl Timers {
 
     /// Fires every timer that is due at `now`, in order of deadline, then of creation.
     pub fn fire(&mut self, now: Instant) {
-        while self.next().is_some_and(|deadline| deadline <= now) {
-            let Reverse((_, _, slot)) = self.heap.pop().expect("next() saw it");
-            match std::mem::replace(&mut self.slots[slot as usize].state, State::Fired) {
-                State::Waiting(waker) => waker.wake(),
-                State::Free | State::Fired => unreachable!("a timer in the heap is waiting"),
+        loop {
+            let Some(first) = self.heap.peek_mut() else { return };
+            let Reverse((deadline, sequence, slot)) = *first;
+            if deadline > now {
+                return;
+            }
+            PeekMut::pop(first);
+            match self.release(Key { slot, sequence }) {
+                Some(waker) => waker.wake(),
+                None => self.abandoned -= 1,
             }
         }
     }
@@ -76,17 +80,13 @@ impl Timers {
     fn insert(&mut self, deadline: Instant, waker: Waker) -> Key {
         let sequence = self.sequence;
         self.sequence += 1;
-        let slot = Slot { sequence, state: State::Waiting(waker) };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index as usize] = slot;
-                index
-            }
-            None => {
-                self.slots.push(slot);
-                u32::try_from(self.slots.len() - 1).expect("at most 2^32 timers wait at once")
-            }
-        };
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { sequence: NOBODY, waker: None });
+            u32::try_from(self.slots.len() - 1).expect("at most 2^32 timers wait at once")
+        });
+        let slot = &mut self.slots[index as usize];
+        assert_eq!(slot.sequence, NOBODY, "a slot is one timer's until it is free");
+        *slot = Slot { sequence, waker: Some(waker) };
         self.heap.push(Reverse((deadline, sequence, index)));
         Key { slot: index, sequence }
     }
@@ -94,31 +94,34 @@ impl Timers {
     /// True once the timer has fired; otherwise `waker` is the one to be woken from now on.
     fn poll(&mut self, key: Key, waker: &Waker) -> bool {
         let slot = &mut self.slots[key.slot as usize];
-        assert_eq!(slot.sequence, key.sequence, "a timer's slot is its own until its future is dropped");
-        match &mut slot.state {
-            State::Fired => true,
-            State::Waiting(old) => {
-                old.clone_from(waker);
-                false
-            }
-            State::Free => unreachable!("a timer's slot is its own until its future is dropped"),
+        if slot.sequence != key.sequence {
+            return true;
         }
+        slot.waker.as_mut().expect("a timer that waits has a waker").clone_from(waker);
+        false
     }
 
-    fn remove(&mut self, key: Key) {
+    /// Frees a timer's slot and returns its waker, unless that has been done.
+    fn release(&mut self, key: Key) -> Option<Waker> {
         let slot = &mut self.slots[key.slot as usize];
-        assert_eq!(slot.sequence, key.sequence, "a timer's slot is its own until its future is dropped");
-        let waiting = matches!(std::mem::replace(&mut slot.state, State::Free), State::Waiting(_));
-        // No entry of the heap carries this sequence number: the slot is recognised as abandoned.
-        slot.sequence = u64::MAX;
+        if slot.sequence != key.sequence {
+            return None;
+        }
+        slot.sequence = NOBODY;
         self.free.push(key.slot);
-        if waiting {
-            self.abandoned += 1;
-            if self.abandoned > SWEEP_FROM && self.abandoned > self.heap.len() / 2 {
-                let slots = &self.slots;
-                self.heap.retain(|Reverse((_, sequence, slot))| slots[*slot as usize].sequence == *sequence);
-                self.abandoned = 0;
-            }
+        slot.waker.take()
+    }
+
+    /// Takes back a timer whose future is dropped. If it has not fired, its entry stays in the heap for a while.
+    fn cancel(&mut self, key: Key) {
+        if self.release(key).is_none() {
+            return;
+        }
+        self.abandoned += 1;
+        if self.abandoned > SWEEP_FROM && self.abandoned > self.heap.len() / 2 {
+            let slots = &self.slots;
+            self.heap.retain(|Reverse((_, sequence, slot))| slots[*slot as usize].sequence == *sequence);
+            self.abandoned = 0;
         }
     }
 }
@@ -142,7 +145,7 @@ impl Future for Sleep {
     type Output = ();
     fn poll(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<()> {
         let this = &mut *self;
-        let mut timers: std::cell::RefMut<Timers> = RefCell::borrow_mut(&this.core.timers);
+        let mut timers = this.core.timers.borrow_mut();
         let done = match this.key {
             Some(key) => timers.poll(key, context.waker()),
             None if this.deadline <= this.core.now() => true,
@@ -158,7 +161,7 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.core.timers.borrow_mut().remove(key);
+            self.core.timers.borrow_mut().cancel(key);
         }
     }
 }

@@ -13,7 +13,6 @@
 //! wrong one, which then sees one poll that it did not ask for, and every future must bear that anyway.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
@@ -90,40 +89,40 @@ pub(crate) struct Ready {
 }
 
 thread_local! {
-    static POLLING: Cell<Option<Rc<Ready>>> = const { Cell::new(None) };
+    /// Points to the queue of the [`Entered`] that is innermost on this thread, or nowhere. A plain pointer, because a wake is too short
+    /// for reference counts; without a destructor, so that wakers dropped while the thread ends find it too.
+    static POLLING: Cell<*const Ready> = const { Cell::new(std::ptr::null()) };
 }
 
 /// Makes `ready` the queue that wakers on this thread reach first, until the returned guard is dropped. Runtimes nest.
-pub(crate) fn enter(ready: &Rc<Ready>) -> Entered {
-    Entered { outer: POLLING.replace(Some(Rc::clone(ready))) }
+pub(crate) fn enter(ready: &Ready) -> Entered<'_> {
+    Entered { outer: POLLING.replace(ready), _ready: ready }
 }
 
-pub(crate) struct Entered {
-    outer: Option<Rc<Ready>>,
+pub(crate) struct Entered<'a> {
+    outer: *const Ready,
+    _ready: &'a Ready,
 }
 
-impl Drop for Entered {
+impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        POLLING.set(self.outer.take());
+        POLLING.set(self.outer);
     }
 }
 
 fn wake(id: TaskId) {
-    // The thread-local is gone while the thread ends; then nobody polls here and the inbox is right.
-    let here = POLLING
-        .try_with(|polling| {
-            let ready = polling.take();
-            let ours = ready.as_ref().is_some_and(|ready| ready.runtime == id.runtime);
-            if let (true, Some(ready)) = (ours, &ready) {
-                ready.woken.borrow_mut().push(id);
-            }
-            polling.set(ready);
-            ours
-        })
-        .unwrap_or(false);
-    if here {
-        return;
+    // SAFETY: `enter` set the pointer from a reference that outlives its guard, and the guard, which only `block_on` makes and keeps on its
+    // stack, takes the pointer away again when it is dropped. Only shared references are made.
+    #[allow(unsafe_code)]
+    let ready = unsafe { POLLING.get().as_ref() };
+    match ready {
+        Some(ready) if ready.runtime == id.runtime => ready.woken.borrow_mut().push(id),
+        _ => wake_from_outside(id),
     }
+}
+
+#[cold]
+fn wake_from_outside(id: TaskId) {
     let inbox = RUNTIMES.lock().expect("no panic under this lock").get(usize::from(id.runtime)).cloned().flatten();
     // A runtime that has ended needs no waking.
     if let Some(inbox) = inbox {

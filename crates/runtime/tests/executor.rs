@@ -223,6 +223,35 @@ fn a_power_cut_drops_every_task() {
 }
 
 #[test]
+fn a_task_may_cut_the_power_of_its_own_runtime() {
+    both_clocks(|runtime| {
+        let (alive, reached) = (Rc::new(()), Rc::new(Cell::new(0)));
+        let cutter = |waits: bool| {
+            let (runtime, alive, reached) = (runtime.clone(), Rc::clone(&alive), Rc::clone(&reached));
+            async move {
+                runtime.clear();
+                reached.set(reached.get() + 1);
+                if waits {
+                    runtime.sleep(Duration::micros(10)).await;
+                    reached.set(100);
+                }
+                drop(alive);
+            }
+        };
+        runtime.block_on(async {
+            for waits in [true, false] {
+                runtime.spawn_detached(cutter(waits));
+                runtime.sleep(Duration::millis(1)).await;
+                // The slots are used again by tasks that know nothing of the cut.
+                let again = runtime.spawn(std::future::ready(7));
+                assert_eq!(again.await, 7);
+            }
+        });
+        assert_eq!((reached.get(), Rc::strong_count(&alive)), (2, 1));
+    });
+}
+
+#[test]
 fn runtimes_nest_and_do_not_mix_their_tasks() {
     let outer = Runtime::simulated();
     outer.block_on(async {

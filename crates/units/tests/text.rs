@@ -90,3 +90,12 @@ proptest! {
         prop_assert!(n.round_up(unit).is_multiple_of(unit));
     }
 }
+
+proptest! {
+    #[test]
+    fn durations_round_to_the_nearest_nanosecond(seconds in 0.0..1e9f64, factor in 0.0..1e3f64) {
+        prop_assert_eq!(Duration::from_seconds(seconds).as_nanos(), (seconds * 1e9).round() as u64);
+        let scaled = Duration::nanos(1_000_003).scale(factor);
+        prop_assert_eq!(scaled.as_nanos(), (1_000_003.0 * factor).round() as u64);
+    }
+}

@@ -38,7 +38,8 @@ impl Regions {
 
     /// How many of `count` buffers of `size` bytes go into one region.
     pub fn capacity(size: Bytes) -> usize {
-        (LARGEST / size.round_up(PAGE)) as usize
+        // The ring's own page belongs to the region.
+        ((LARGEST - PAGE) / size.round_up(PAGE)) as usize
     }
 
     /// Cuts `count` buffers of `size` bytes out of one allocation, and offers that to `register` under an index.
@@ -67,5 +68,13 @@ impl Regions {
             self.regions.push(Region { start, end, _keeper: rest });
         }
         (buffers, registered)
+    }
+}
+
+#[test]
+fn a_full_region_with_its_page_is_not_larger_than_the_kernel_takes() {
+    for size in [Bytes::SECTOR, Bytes::kib(4), Bytes::mib(1), Bytes::mib(300)] {
+        let region = size.round_up(PAGE) * Regions::capacity(size) as u64 + PAGE;
+        assert!(region <= LARGEST && region + size.round_up(PAGE) > LARGEST, "{region:#} for buffers of {size}");
     }
 }

@@ -52,7 +52,7 @@ pub struct Extent {
     pub angle: Angle,
     /// One sector.
     pub width: Angle,
-    /// Which zone, for [`Geometry::zone`].
+    /// Which zone: its index in [`Geometry::zones`].
     pub zone: usize,
 }
 

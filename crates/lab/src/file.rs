@@ -1,0 +1,336 @@
+//! The file of an experiment as it is written, and the checks by which it becomes an [`Experiment`].
+//!
+//! Every value that a check may refuse keeps its place in the text (`Spanned`), so that the message can point there.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+use units::{Bytes, Duration, Frequency, Ratio};
+use workload::{Arrivals, Fill, Limits, Load, Mix, OnError, Pattern, Region, Sizes, Stream};
+
+use crate::experiment::{Experiment, Io, Run, StreamPlan};
+use crate::source::{Source, SourceError};
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct File {
+    name: Option<String>,
+    #[serde(default = "one")]
+    seed: u64,
+    #[serde(default)]
+    run: FileRun,
+    #[serde(default)]
+    io: Io,
+    #[serde(default)]
+    stream: Vec<Spanned<FileStream>>,
+    /// Already applied; here only so that it is a known key.
+    #[serde(default, rename = "sweep")]
+    _sweep: BTreeMap<String, toml::Value>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct FileRun {
+    passes: Option<Spanned<u16>>,
+    start_up: Option<Spanned<Duration>>,
+    measure: Option<Spanned<Duration>>,
+    cool_down: Option<Spanned<Duration>>,
+    on_error: Option<OnError>,
+    devices: Option<Spanned<usize>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct FileStream {
+    name: Option<Spanned<String>>,
+    on: Option<Spanned<Vec<usize>>>,
+    operation: FileOperation,
+    pattern: Spanned<FilePattern>,
+    size: Spanned<FileSize>,
+    align: Option<Spanned<Bytes>>,
+    region: Option<FileRegion>,
+    from: Option<Spanned<Bytes>>,
+    depth: Option<Spanned<u32>>,
+    think: Option<Spanned<Duration>>,
+    arrivals: Option<Spanned<FileArrivals>>,
+    outstanding: Option<Spanned<u32>>,
+    limit: Option<Spanned<FileLimit>>,
+    fill: Option<Fill>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FileOperation {
+    Read,
+    Write,
+    Reads(Ratio),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FilePattern {
+    Sequential,
+    Random,
+    RandomOnce,
+    Strided(Spanned<Bytes>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FileArrivals {
+    Constant(Frequency),
+    Poisson(Frequency),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct FileRegion {
+    start: Option<Bytes>,
+    length: Option<Spanned<Bytes>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct FileLimit {
+    requests: Option<u64>,
+    bytes: Option<Bytes>,
+    time: Option<Spanned<Duration>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct FileChoice {
+    size: Bytes,
+    weight: u32,
+}
+
+/// One size as text, or a list of sizes with weights.
+struct FileSize(Vec<(Bytes, u32)>);
+
+impl<'de> Deserialize<'de> for FileSize {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<FileSize, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = FileSize;
+            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.write_str("a size such as \"4 KiB\", or a list such as [{ size = \"4 KiB\", weight = 3 }]")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<FileSize, E> {
+                Ok(FileSize(vec![(text.parse().map_err(E::custom)?, 1)]))
+            }
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<FileSize, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<FileSize, A::Error> {
+                let mut choices = Vec::new();
+                while let Some(choice) = list.next_element::<FileChoice>()? {
+                    choices.push((choice.size, choice.weight));
+                }
+                Ok(FileSize(choices))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// Requests of one stream under way on one device that can be counted in a row of the record.
+const MOST_UNDER_WAY: u32 = 65_535;
+/// A larger request would not be one request: the kernel cuts at 2 GiB, and memory for a queue of them runs out first.
+const LARGEST_REQUEST: Bytes = Bytes::gib(1);
+/// A longer part of a run is a slip of the unit; and sums of such times stay far below the 584 years that a clock can count.
+const LONGEST: Duration = Duration::seconds(365 * 24 * 3600);
+
+/// A time of the file, if it is there and not absurd.
+fn time(source: &Source, what: &str, given: &Option<Spanned<Duration>>) -> Result<Option<Duration>, SourceError> {
+    match given {
+        Some(time) if *time.get_ref() > LONGEST => {
+            Err(source.error(time.span(), format!("`{what}` must be at most a year, 8760 h")))
+        }
+        given => Ok(given.as_ref().map(|time| *time.get_ref())),
+    }
+}
+
+impl File {
+    /// The experiment, or what is wrong with it.
+    pub fn check(self, source: &Source) -> Result<Experiment, SourceError> {
+        let stem = std::path::Path::new(&source.name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = self.name.or(stem).unwrap_or_else(|| "experiment".to_owned());
+        let run = self.run.check(source)?;
+        if self.stream.is_empty() {
+            return Err(source.error(None, "there is no load").help(
+                "add a stream:\n[[stream]]\noperation = \"read\"\npattern = \"random\"\nsize = \"4 KiB\"\ndepth = 1",
+            ));
+        }
+        let mut streams: Vec<StreamPlan> = Vec::new();
+        for (index, stream) in self.stream.into_iter().enumerate() {
+            let place = stream.span();
+            let name = stream.get_ref().name.clone();
+            let plan = stream.into_inner().check(source, index, run.measure)?;
+            if streams.iter().any(|other| other.stream.name == plan.stream.name) {
+                let place = name.map_or(place, |name| name.span());
+                let message = format!("two streams are called '{}'", plan.stream.name);
+                return Err(source.error(place, message).help("give each its own `name`"));
+            }
+            streams.push(plan);
+        }
+        Ok(Experiment { name, seed: self.seed, run, io: self.io, streams })
+    }
+}
+
+impl FileRun {
+    fn check(self, source: &Source) -> Result<Run, SourceError> {
+        let above_zero = |what: &str, span, good: bool| {
+            if good { Ok(()) } else { Err(source.error(span, format!("`{what}` must be above zero"))) }
+        };
+        if let Some(passes) = &self.passes {
+            above_zero("passes", passes.span(), *passes.get_ref() > 0)?;
+        }
+        if let Some(measure) = &self.measure {
+            above_zero("measure", measure.span(), !measure.get_ref().is_zero())?;
+        }
+        if let Some(devices) = &self.devices {
+            above_zero("devices", devices.span(), *devices.get_ref() > 0)?;
+        }
+        Ok(Run {
+            passes: self.passes.map_or(1, Spanned::into_inner),
+            start_up: time(source, "start-up", &self.start_up)?.unwrap_or(Duration::ZERO),
+            measure: time(source, "measure", &self.measure)?,
+            cool_down: time(source, "cool-down", &self.cool_down)?.unwrap_or(Duration::ZERO),
+            on_error: self.on_error.unwrap_or(OnError::Stop),
+            devices: self.devices.map(Spanned::into_inner),
+        })
+    }
+}
+
+impl FileStream {
+    fn check(self, source: &Source, index: usize, measure: Option<Duration>) -> Result<StreamPlan, SourceError> {
+        let name = self.name.map_or_else(|| format!("stream-{index}"), Spanned::into_inner);
+        let size_place = self.size.span();
+        let sizes = Sizes::weighted(self.size.into_inner().0).ok_or_else(|| {
+            source.error(size_place.clone(), "there must be at least one size above zero with a weight above zero")
+        })?;
+        if sizes.largest() > LARGEST_REQUEST {
+            let message = format!("a request of {} is too large; at most {LARGEST_REQUEST}", sizes.largest());
+            return Err(source.error(size_place, message));
+        }
+        let smallest = sizes.each().min().expect("there is a size");
+        let align = match &self.align {
+            Some(align) if align.get_ref().is_zero() => {
+                return Err(source.error(align.span(), "`align` must be above zero"));
+            }
+            Some(align) => *align.get_ref(),
+            None => smallest,
+        };
+        let pattern_place = self.pattern.span();
+        let pattern = match self.pattern.into_inner() {
+            FilePattern::Sequential => {
+                Pattern::Sequential { from: self.from.as_ref().map_or(Bytes::ZERO, |from| *from.get_ref()) }
+            }
+            FilePattern::Random => Pattern::Random,
+            FilePattern::RandomOnce if sizes.single().is_none() => {
+                return Err(source
+                    .error(pattern_place, "every block once needs blocks of one size, and this stream has several")
+                    .help("take `pattern = \"random\"`, or one `size`"));
+            }
+            FilePattern::RandomOnce => Pattern::RandomOnce,
+            FilePattern::Strided(stride) => {
+                if stride.get_ref().is_zero() || !stride.get_ref().is_multiple_of(align) {
+                    let message = format!("the stride must be a multiple of the alignment, {align:#}");
+                    return Err(source.error(stride.span(), message));
+                }
+                Pattern::Strided { stride: *stride.get_ref() }
+            }
+        };
+        if let (Some(from), false) = (&self.from, matches!(pattern, Pattern::Sequential { .. })) {
+            return Err(source
+                .error(from.span(), "`from` is where a sequential stream begins")
+                .help("take `pattern = \"sequential\"`, or a `region`"));
+        }
+        let region = match &self.region {
+            None => Region::WHOLE,
+            Some(region) => {
+                if let Some(length) = &region.length
+                    && *length.get_ref() < sizes.largest()
+                {
+                    let message = format!("a region of {:#} does not hold a request", length.get_ref());
+                    return Err(source.error(length.span(), message));
+                }
+                let length = region.length.as_ref().map(|length| *length.get_ref());
+                Region { start: region.start.unwrap_or(Bytes::ZERO), length }
+            }
+        };
+        let load = check_load(source, self.depth, self.think, self.arrivals, self.outstanding)?;
+        let mut limits = match &self.limit {
+            None => Limits::NONE,
+            Some(limit) => {
+                let FileLimit { requests, bytes, time: longest } = limit.get_ref();
+                Limits { requests: *requests, bytes: *bytes, time: time(source, "time", longest)? }
+            }
+        };
+        if limits == Limits::NONE && measure.is_none() {
+            return Err(source
+                .error(pattern_place, format!("nothing ends the stream '{name}'"))
+                .help("set `measure` in [run], or `limit` in the stream: { requests = …, bytes = …, time = … }"));
+        }
+        limits.time = match (limits.time, measure) {
+            (Some(own), Some(run)) => Some(own.min(run)),
+            (own, run) => own.or(run),
+        };
+        let mix = match self.operation {
+            FileOperation::Read => Mix::READS,
+            FileOperation::Write => Mix::WRITES,
+            FileOperation::Reads(reads) => Mix { reads },
+        };
+        let fill = self.fill.unwrap_or(Fill::Random);
+        let on = self.on.map(Spanned::into_inner);
+        Ok(StreamPlan { stream: Stream { name, mix, pattern, sizes, region, align, load, limits, fill }, on })
+    }
+}
+
+fn check_load(
+    source: &Source,
+    depth: Option<Spanned<u32>>,
+    think: Option<Spanned<Duration>>,
+    arrivals: Option<Spanned<FileArrivals>>,
+    outstanding: Option<Spanned<u32>>,
+) -> Result<Load, SourceError> {
+    let count = |what: &str, given: &Spanned<u32>| {
+        let n = *given.get_ref();
+        if (1..=MOST_UNDER_WAY).contains(&n) {
+            return Ok(n);
+        }
+        Err(source.error(given.span(), format!("`{what}` must be from 1 to {MOST_UNDER_WAY}")))
+    };
+    let Some(arrivals) = arrivals else {
+        if let Some(outstanding) = outstanding {
+            return Err(source
+                .error(outstanding.span(), "`outstanding` belongs to an open loop")
+                .help("add `arrivals`, or take `depth` for a closed loop"));
+        }
+        let depth = depth.as_ref().map_or(Ok(1), |depth| count("depth", depth))?;
+        return Ok(Load::Closed { depth, think: time(source, "think", &think)?.unwrap_or(Duration::ZERO) });
+    };
+    let closed = depth.as_ref().map(|depth| ("depth", depth.span())).or(think.as_ref().map(|t| ("think", t.span())));
+    if let Some((what, place)) = closed {
+        return Err(source
+            .error(place, format!("`{what}` belongs to a closed loop, and this stream has `arrivals`"))
+            .help("take `outstanding` to bound the requests under way, or drop `arrivals`"));
+    }
+    let place = arrivals.span();
+    let arrivals = match arrivals.into_inner() {
+        FileArrivals::Constant(rate) => Arrivals::Constant(rate),
+        FileArrivals::Poisson(rate) => Arrivals::Poisson(rate),
+    };
+    let rate = arrivals.rate().get();
+    if !(1e-3..=1e8).contains(&rate) {
+        return Err(source.error(place, "the rate must be from 0.001/s to 100000000/s"));
+    }
+    let outstanding = outstanding.as_ref().map_or(Ok(256), |n| count("outstanding", n))?;
+    Ok(Load::Open { arrivals, outstanding })
+}

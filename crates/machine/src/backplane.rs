@@ -1,0 +1,158 @@
+//! The bus between adapters and host memory, with fixed priorities.
+//!
+//! An adapter that moves a byte takes the bus for as long as a byte takes on it. Between its own bursts, and while the memory behind the
+//! bus makes it wait, others come in. Priorities are fixed by slot: whoever is nearer goes first
+//! whenever both want the bus, so that under saturation the last slots starve. An adapter that gets nothing for
+//! longer than its patience counts a time-out, as the study observed from eight disks on (Section 4.4); its next try gets through.
+//!
+//! The bus is a [`Link`] of the machine's flows; its classes are the priorities. VME's four request levels and daisy chain, a UNIBUS,
+//! a Micro Channel are all instances.
+
+use units::{Bytes, Duration, Rate};
+
+use crate::flow::{Demand, Flows, Link};
+use crate::memory::Memory;
+use crate::part::{PartError, Problem, Reader};
+use crate::trace::{PartId, Trace};
+
+/// Slots that can have priorities; flows of the processor come behind all of them.
+pub const SLOTS: u32 = 16;
+
+/// What distinguishes one backplane from another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BackplaneParameters {
+    /// Bytes at full speed, memory not making it wait.
+    pub rate: Rate,
+    /// One word written to an adapter's registers by the processor.
+    pub register_access: Duration,
+    /// How long an adapter waits for the bus before it counts a time-out.
+    pub patience: Duration,
+    /// Slots.
+    pub slots: u32,
+}
+
+impl BackplaneParameters {
+    /// Reads a part of kind `backplane`.
+    pub fn read(reader: &Reader) -> Result<BackplaneParameters, PartError> {
+        let rate: Rate = reader.get("rate")?;
+        if rate.is_zero() {
+            return Err(reader.fault("rate", Problem::OutOfRange { accepted: "a rate above zero".into() }));
+        }
+        let slots = reader.get("slots")?;
+        if !(1..=SLOTS).contains(&slots) {
+            return Err(reader.fault("slots", Problem::OutOfRange { accepted: format!("1 to {SLOTS}") }));
+        }
+        let register_access: Duration = reader.get("register-access")?;
+        if register_access.is_zero() {
+            return Err(reader.fault("register-access", Problem::OutOfRange { accepted: "a time above zero".into() }));
+        }
+        Ok(BackplaneParameters { rate, register_access, patience: reader.get("patience")?, slots })
+    }
+}
+
+/// The bus.
+pub struct Backplane {
+    /// What it is.
+    pub parameters: BackplaneParameters,
+    flows: Flows,
+    link: Link,
+    part: PartId,
+}
+
+impl Backplane {
+    /// An idle bus.
+    pub fn new(flows: &Flows, trace: &Trace, parameters: BackplaneParameters) -> Backplane {
+        Backplane { parameters, flows: flows.clone(), link: flows.link(), part: trace.part("backplane") }
+    }
+    /// Its number in spans.
+    pub fn part(&self) -> PartId {
+        self.part
+    }
+    /// For how long it was in use.
+    pub fn busy(&self) -> Duration {
+        self.flows.busy(self.link)
+    }
+}
+
+/// Whether the lines of host memory that a transfer touches are in the host's cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lines {
+    /// A buffer that is used over and over and never flushed.
+    Cached,
+    /// A buffer that was flushed since its last use.
+    Flushed,
+}
+
+/// How an adapter in one slot reaches memory.
+#[derive(Clone)]
+pub struct DmaPath {
+    flows: Flows,
+    class: u8,
+    patience: Duration,
+    cached: Leg,
+    flushed: Leg,
+    bus: Link,
+    memory: Link,
+    /// One word, seconds.
+    word: f64,
+}
+
+/// Costs of one byte, in seconds.
+#[derive(Clone, Copy)]
+struct Leg {
+    adapter: f64,
+    bus: f64,
+    memory: f64,
+}
+
+impl DmaPath {
+    /// A path from `slot` at up to `rate`.
+    pub fn new(flows: &Flows, backplane: &Backplane, memory: &Memory, slot: u32, rate: Rate) -> DmaPath {
+        assert!(slot < backplane.parameters.slots, "an adapter sits in a slot");
+        let leg = |lines| {
+            let (wait, busy) = memory.dma_cost(lines);
+            Leg { adapter: 1.0 / rate.get() + wait, bus: 1.0 / backplane.parameters.rate.get(), memory: busy }
+        };
+        DmaPath {
+            flows: flows.clone(),
+            class: slot as u8,
+            patience: backplane.parameters.patience,
+            cached: leg(Lines::Cached),
+            flushed: leg(Lines::Flushed),
+            bus: backplane.link,
+            memory: memory.link(),
+            word: backplane.parameters.register_access.as_seconds(),
+        }
+    }
+
+    fn leg(&self, lines: Lines) -> &Leg {
+        match lines {
+            Lines::Cached => &self.cached,
+            Lines::Flushed => &self.flushed,
+        }
+    }
+
+    /// A transfer of so much. `extra` is time that each byte takes elsewhere in between, in seconds, with the bus free.
+    pub fn demand(&self, bytes: Bytes, lines: Lines, extra: f64) -> Demand {
+        let leg = self.leg(lines);
+        Demand::new(bytes.get() as f64, 1.0 / (leg.adapter + extra), self.class)
+            .over(self.bus, leg.bus)
+            .over(self.memory, leg.memory)
+            .patience(self.patience)
+    }
+
+    /// Moves so much; gives how many time-outs it suffered.
+    pub async fn move_bytes(&self, bytes: Bytes, lines: Lines) -> u64 {
+        self.flows.start(self.demand(bytes, lines, 0.0)).await
+    }
+
+    /// The board reads or writes so many words of the shared registers, one bus cycle each.
+    pub async fn words(&self, words: u64) {
+        if words > 0 {
+            let demand = Demand::new(words as f64, 1.0 / self.word, self.class)
+                .over(self.bus, self.word)
+                .patience(self.patience);
+            self.flows.start(demand).await;
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The host's processor: instructions, copies and flushes, interrupts, context switches, and the idle loop.
+//!
+//! Processes take the processor in turn and keep it until they block; interrupt handlers push them aside. A context switch is paid
+//! where one process takes over from another that was running until then; out of the idle loop the next process only
+//! has to be resumed, which is part of its own path.
+//!
+//! *Host utilization* is measured as the study measured it: by how often an idle loop gets round. The loop runs when nothing else does,
+//! and its fetches lose to DMA on the memory bus, so that a busy memory bus looks like a busy processor (Section 4.1.1).
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use runtime::{Grant, Resource, Runtime};
+use units::{Bytes, Duration, Frequency};
+
+use crate::backplane::SLOTS;
+use crate::flow::{Flows, Link};
+use crate::memory::Memory;
+use crate::part::{PartError, Problem, Reader};
+use crate::trace::{Ledger, PartId, Trace};
+
+/// What distinguishes one processor from another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CpuParameters {
+    /// Instructions a second.
+    pub instructions: Frequency,
+    /// From one running process to another.
+    pub context_switch: Duration,
+}
+
+impl CpuParameters {
+    /// Reads a part of kind `processor`.
+    pub fn read(reader: &Reader) -> Result<CpuParameters, PartError> {
+        let instructions: Frequency = reader.get("instructions")?;
+        if instructions.get() <= 0.0 {
+            return Err(reader.fault(
+                "instructions",
+                Problem::OutOfRange { accepted: "a frequency above zero, such as \"10 MIPS\"".into() },
+            ));
+        }
+        Ok(CpuParameters { instructions, context_switch: reader.get("context-switch")? })
+    }
+}
+
+/// Who runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// An interrupt handler.
+    Interrupt,
+    /// A process in turn.
+    Process,
+}
+
+impl Level {
+    fn class(self) -> u8 {
+        // Behind all slots of the backplane: DMA has precedence.
+        SLOTS as u8 + self as u8
+    }
+}
+
+/// One processor.
+pub struct Cpu {
+    /// What it is.
+    pub parameters: CpuParameters,
+    runtime: Runtime,
+    flows: Flows,
+    link: Link,
+    memory: Rc<Memory>,
+    part: PartId,
+    turn: Resource,
+    active: Cell<u32>,
+    dispatches: Cell<u64>,
+    switches: Cell<u64>,
+}
+
+impl Cpu {
+    /// In its idle loop.
+    pub fn new(runtime: &Runtime, flows: &Flows, trace: &Trace, memory: Rc<Memory>, parameters: CpuParameters) -> Cpu {
+        flows.watch(memory.link(), true);
+        Cpu {
+            parameters,
+            runtime: runtime.clone(),
+            flows: flows.clone(),
+            link: flows.link(),
+            memory,
+            part: trace.part("cpu"),
+            turn: Resource::new(runtime, 1),
+            active: Cell::new(0),
+            dispatches: Cell::new(0),
+            switches: Cell::new(0),
+        }
+    }
+    /// Its number in spans.
+    pub fn part(&self) -> PartId {
+        self.part
+    }
+    /// For how long it worked.
+    pub fn busy(&self) -> Duration {
+        self.flows.busy(self.link)
+    }
+    /// For how long the idle loop made full progress, or as much progress as that.
+    pub fn idle_loop(&self) -> Duration {
+        self.flows.spare(self.memory.link())
+    }
+    /// How often a process was put on the processor.
+    pub fn dispatches(&self) -> u64 {
+        self.dispatches.get()
+    }
+    /// How often it took it from another running process, and paid a context switch.
+    pub fn switches(&self) -> u64 {
+        self.switches.get()
+    }
+
+    /// Waits for this process's turn.
+    pub async fn dispatch(&self, ledger: &mut Ledger, phase: &'static str) -> Grant {
+        self.dispatches.set(self.dispatches.get() + 1);
+        let contended = self.turn.in_use() > 0;
+        let turn = self.turn.acquire(0).await;
+        ledger.until(self.runtime.now(), self.part, "run-queue");
+        if contended {
+            self.switches.set(self.switches.get() + 1);
+            self.work(self.parameters.context_switch.as_seconds(), 1.0, Level::Process, 0.0).await;
+            ledger.until(self.runtime.now(), self.part, phase);
+        }
+        turn
+    }
+
+    /// Executes instructions.
+    pub async fn execute(&self, instructions: u64, level: Level) {
+        self.work(instructions as f64, self.parameters.instructions.get(), level, 0.0).await;
+    }
+
+    /// Copies; `others` is what went through the cache since the buffers were last used.
+    pub async fn copy(&self, bytes: Bytes, others: Bytes) {
+        let (rate, bus) = self.memory.copy(others);
+        self.work(bytes.get() as f64, rate, Level::Process, bus).await;
+    }
+
+    /// Flushes the cache lines of a buffer.
+    pub async fn flush(&self, bytes: Bytes, dirty: bool, level: Level) {
+        let (amount, rate, bus) = self.memory.flush(bytes, dirty);
+        self.work(amount.get() as f64, rate, level, bus).await;
+    }
+
+    async fn work(&self, amount: f64, rate: f64, level: Level, bus: f64) {
+        if amount == 0.0 {
+            return;
+        }
+        self.enter();
+        let demand = self.memory.demand(amount, rate, level.class(), bus).over(self.link, 1.0 / rate);
+        self.flows.start(demand).await;
+        self.leave();
+    }
+
+    fn enter(&self) {
+        self.active.set(self.active.get() + 1);
+        if self.active.get() == 1 {
+            self.flows.watch(self.memory.link(), false);
+        }
+    }
+
+    fn leave(&self) {
+        self.active.set(self.active.get() - 1);
+        if self.active.get() == 0 {
+            self.flows.watch(self.memory.link(), true);
+        }
+    }
+}

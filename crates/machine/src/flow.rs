@@ -1,0 +1,495 @@
+//! Things that go on at the same time and share what carries them: transfers over buses, copies and flushes over a memory bus,
+//! instructions on a processor.
+//!
+//! # Theory
+//! A *flow* moves an amount (bytes, instructions) at a rate of its own at most, and while it does so it takes a share of each
+//! *link* it crosses: rate times the link time that one unit of the amount costs. Shares of a link add up to one at most.
+//! Between two instants at which a flow starts or ends, all rates are constant, so an event is needed only there, however many
+//! bytes pass: a transfer of 32 KB costs as many events as one of 512 B.
+//!
+//! Rates are given class by class, the lowest class number first: a class takes what it can use, the next gets what is left.
+//! This is the fluid limit of a bus with fixed priorities and bursts that are short against the transfers. Within a class all
+//! flows run at the same fraction of their own rates until a link is full; those that do not cross that link go on rising
+//! (max-min fairness). A flow that gets nothing is *starved*. One with [`Demand::patience`] counts a time-out when that has lasted
+//! too long, and from then on goes in class 0: who is refused for ever would otherwise never finish.
+//!
+//! # Rejected
+//! Bursts as single events: a VME block transfer of 256 bytes would cost 128 events per 32 KB and give the same rates. First
+//! come, first served per transfer: a 2 ms transfer of one string would stand before a 100 us transfer of the other.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use runtime::{Runtime, Sleep};
+use units::{Duration, Instant};
+
+/// How many links one flow can cross.
+const MOST_LINKS: usize = 4;
+
+/// All links and flows of one machine; clones name the same ones.
+#[derive(Clone)]
+pub struct Flows {
+    runtime: Runtime,
+    state: Rc<RefCell<State>>,
+}
+
+/// One thing that is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link(u16);
+
+/// What a flow wants.
+#[derive(Debug, Clone, Copy)]
+pub struct Demand {
+    amount: f64,
+    rate: f64,
+    class: u8,
+    uses: [(Link, f64); MOST_LINKS],
+    links: usize,
+    patience: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    links: Vec<LinkState>,
+    flows: Vec<FlowState>,
+    free: Vec<u32>,
+    /// Live flows in order of class, then of arrival.
+    order: Vec<u32>,
+    updated: Instant,
+}
+
+struct LinkState {
+    /// Share in use now.
+    used: f64,
+    /// Integral of the share in use, seconds.
+    busy: f64,
+    /// Integral of the share not in use while watched, seconds.
+    spare: f64,
+    watched: bool,
+    left: f64,
+}
+
+struct FlowState {
+    remaining: f64,
+    rate: f64,
+    demand: Demand,
+    deadline: Instant,
+    waker: Option<Waker>,
+    /// Since when it gets nothing.
+    starving: Option<Instant>,
+    /// For how long it got nothing in earlier spells.
+    starved: Duration,
+    time_outs: u64,
+    level: f64,
+    frozen: bool,
+}
+
+impl Demand {
+    /// `amount` units at up to `rate` a second. Panics unless both are finite and the rate is positive.
+    pub fn new(amount: f64, rate: f64, class: u8) -> Demand {
+        assert!(
+            amount >= 0.0 && amount.is_finite() && rate > 0.0 && rate.is_finite(),
+            "a flow of {amount} at {rate}/s"
+        );
+        Demand { amount, rate, class, uses: [(Link(0), 0.0); MOST_LINKS], links: 0, patience: Duration::MAX }
+    }
+
+    /// Each unit takes `cost` seconds of `link`. Costs of nothing are left out.
+    #[must_use]
+    pub fn over(mut self, link: Link, cost: f64) -> Demand {
+        assert!(cost >= 0.0 && cost.is_finite(), "a unit costs {cost} s of a link");
+        if cost > 0.0 {
+            self.uses[self.links] = (link, cost);
+            self.links += 1;
+        }
+        self
+    }
+
+    /// For how long it bears to get nothing, all spells together. Without this, for ever.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Demand {
+        self.patience = patience;
+        self
+    }
+
+    fn uses(&self) -> &[(Link, f64)] {
+        &self.uses[..self.links]
+    }
+}
+
+impl Flows {
+    /// No links yet.
+    pub fn new(runtime: &Runtime) -> Flows {
+        Flows {
+            runtime: runtime.clone(),
+            state: Rc::new(RefCell::new(State { updated: runtime.now(), ..State::default() })),
+        }
+    }
+
+    /// A new link.
+    pub fn link(&self) -> Link {
+        let mut state = self.state.borrow_mut();
+        state.links.push(LinkState { used: 0.0, busy: 0.0, spare: 0.0, watched: false, left: 1.0 });
+        Link((state.links.len() - 1) as u16)
+    }
+
+    /// Starts a flow; the future ends when all of it has passed and gives how many time-outs it counted.
+    pub fn start(&self, demand: Demand) -> Flow {
+        let mut state = self.state.borrow_mut();
+        let now = self.runtime.now();
+        state.advance(now);
+        let index = state.insert(demand);
+        state.share(now);
+        Flow { flows: self.clone(), index, sleep: None, armed: Instant::NEVER, done: false }
+    }
+
+    /// For how long a link was in use up to now, partial use counted by its share.
+    pub fn busy(&self, link: Link) -> Duration {
+        let mut state = self.state.borrow_mut();
+        state.advance(self.runtime.now());
+        Duration::from_seconds(state.links[usize::from(link.0)].busy)
+    }
+
+    /// Starts or stops adding up what of a link nobody uses.
+    pub fn watch(&self, link: Link, on: bool) {
+        let mut state = self.state.borrow_mut();
+        state.advance(self.runtime.now());
+        state.links[usize::from(link.0)].watched = on;
+    }
+
+    /// What nobody used of a link while it was watched.
+    pub fn spare(&self, link: Link) -> Duration {
+        let mut state = self.state.borrow_mut();
+        state.advance(self.runtime.now());
+        Duration::from_seconds(state.links[usize::from(link.0)].spare)
+    }
+}
+
+impl State {
+    fn insert(&mut self, demand: Demand) -> u32 {
+        let flow = FlowState {
+            remaining: demand.amount,
+            rate: 0.0,
+            demand,
+            deadline: Instant::NEVER,
+            waker: None,
+            starving: None,
+            starved: Duration::ZERO,
+            time_outs: 0,
+            level: 0.0,
+            frozen: false,
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.flows[index as usize] = flow;
+                index
+            }
+            None => {
+                self.flows.push(flow);
+                (self.flows.len() - 1) as u32
+            }
+        };
+        let place = self.order.partition_point(|other| self.flows[*other as usize].demand.class <= demand.class);
+        self.order.insert(place, index);
+        index
+    }
+
+    fn remove(&mut self, index: u32) {
+        let place = self.order.iter().position(|other| *other == index).expect("a flow is removed once");
+        self.order.remove(place);
+        self.flows[index as usize].waker = None;
+        self.free.push(index);
+    }
+
+    /// Its patience is at an end: it goes first from now on.
+    fn promote(&mut self, index: u32, now: Instant) {
+        self.advance(now);
+        let place = self.order.iter().position(|other| *other == index).expect("who starves is under way");
+        self.order.remove(place);
+        let flow = &mut self.flows[index as usize];
+        flow.time_outs += 1;
+        flow.demand.class = 0;
+        flow.starving = None;
+        flow.deadline = Instant::NEVER;
+        let place = self.order.partition_point(|other| self.flows[*other as usize].demand.class == 0);
+        self.order.insert(place, index);
+        self.share(now);
+    }
+
+    /// Lets the present rates act up to now.
+    fn advance(&mut self, now: Instant) {
+        let elapsed = now.since(self.updated).as_seconds();
+        if elapsed == 0.0 {
+            return;
+        }
+        self.updated = now;
+        for index in &self.order {
+            let flow = &mut self.flows[*index as usize];
+            flow.remaining = (flow.remaining - flow.rate * elapsed).max(0.0);
+        }
+        for link in &mut self.links {
+            link.busy += link.used * elapsed;
+            if link.watched {
+                link.spare += (1.0 - link.used) * elapsed;
+            }
+        }
+    }
+
+    /// Gives every flow its rate, and wakes those whose end has moved.
+    fn share(&mut self, now: Instant) {
+        for link in &mut self.links {
+            link.left = 1.0;
+        }
+        let mut start = 0;
+        while start < self.order.len() {
+            let class = self.flows[self.order[start] as usize].demand.class;
+            let mut end = start + 1;
+            while end < self.order.len() && self.flows[self.order[end] as usize].demand.class == class {
+                end += 1;
+            }
+            if end == start + 1 {
+                self.fill_one(self.order[start])
+            } else {
+                self.fill_class(start, end)
+            }
+            start = end;
+        }
+        for link in &mut self.links {
+            link.used = 1.0 - link.left;
+        }
+        for index in &self.order {
+            let flow = &mut self.flows[*index as usize];
+            let rate = flow.demand.rate * flow.level;
+            if rate == flow.rate && (rate > 0.0 || flow.starving.is_some()) {
+                continue;
+            }
+            if rate > 0.0 {
+                if let Some(since) = flow.starving.take() {
+                    flow.starved += now.since(since);
+                }
+            } else if flow.starving.is_none() {
+                flow.starving = Some(now);
+            }
+            flow.rate = rate;
+            flow.deadline = if flow.remaining <= 0.0 {
+                now
+            } else if rate > 0.0 {
+                now + Duration::nanos((flow.remaining / rate * 1e9).ceil() as u64)
+            } else {
+                // When its patience ends.
+                let left = flow.demand.patience.saturating_sub(flow.starved);
+                Instant::from_nanos(now.as_nanos().saturating_add(left.as_nanos()))
+            };
+            if let Some(waker) = flow.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// A class of one: it takes what it can.
+    fn fill_one(&mut self, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let mut level: f64 = 1.0;
+        for (link, cost) in flow.demand.uses() {
+            level = level.min(self.links[usize::from(link.0)].left / (flow.demand.rate * cost));
+        }
+        // What rounding leaves of a full link is nothing.
+        flow.level = if level < 1e-6 { 0.0 } else { level };
+        for (link, cost) in flow.demand.uses() {
+            let left = &mut self.links[usize::from(link.0)].left;
+            *left = (*left - flow.demand.rate * flow.level * cost).max(0.0);
+        }
+    }
+
+    fn fill_class(&mut self, start: usize, end: usize) {
+        for at in start..end {
+            let flow = &mut self.flows[self.order[at] as usize];
+            (flow.level, flow.frozen) = (0.0, false);
+        }
+        let mut level = 0.0;
+        loop {
+            // How far everyone who is not frozen can rise together.
+            let mut rise = 1.0 - level;
+            let mut full = None;
+            for link in 0..self.links.len() {
+                let wanted: f64 = self.order[start..end]
+                    .iter()
+                    .map(|index| &self.flows[*index as usize])
+                    .filter(|flow| !flow.frozen)
+                    .map(|flow| {
+                        flow.demand.rate
+                            * flow
+                                .demand
+                                .uses()
+                                .iter()
+                                .filter(|(l, _)| usize::from(l.0) == link)
+                                .map(|(_, c)| c)
+                                .sum::<f64>()
+                    })
+                    .sum();
+                if wanted > 0.0 && self.links[link].left / wanted < rise {
+                    rise = self.links[link].left / wanted;
+                    full = Some(link);
+                }
+            }
+            level += rise;
+            let mut anyone = false;
+            for at in start..end {
+                let flow = &mut self.flows[self.order[at] as usize];
+                if flow.frozen {
+                    continue;
+                }
+                flow.level = if level < 1e-6 { 0.0 } else { level };
+                for (link, cost) in flow.demand.uses() {
+                    let left = &mut self.links[usize::from(link.0)].left;
+                    *left = (*left - flow.demand.rate * rise * cost).max(0.0);
+                }
+                flow.frozen =
+                    full.is_some_and(|full| flow.demand.uses().iter().any(|(link, _)| usize::from(link.0) == full));
+                anyone |= !flow.frozen;
+            }
+            if full.is_none() || !anyone {
+                return;
+            }
+        }
+    }
+}
+
+/// A flow under way. Dropping it ends it where it is.
+#[must_use = "a flow that is dropped has ended"]
+pub struct Flow {
+    flows: Flows,
+    index: u32,
+    sleep: Option<Sleep>,
+    armed: Instant,
+    done: bool,
+}
+
+impl Future for Flow {
+    type Output = u64;
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<u64> {
+        let this = &mut *self;
+        let now = this.flows.runtime.now();
+        loop {
+            let deadline = {
+                let mut state = this.flows.state.borrow_mut();
+                let flow = &mut state.flows[this.index as usize];
+                if flow.deadline > now {
+                    flow.waker = Some(context.waker().clone());
+                    flow.deadline
+                } else if flow.starving.is_some() && flow.remaining > 0.0 {
+                    state.promote(this.index, now);
+                    continue;
+                } else {
+                    let time_outs = flow.time_outs;
+                    state.advance(now);
+                    state.remove(this.index);
+                    state.share(now);
+                    this.done = true;
+                    return Poll::Ready(time_outs);
+                }
+            };
+            if this.armed != deadline {
+                this.armed = deadline;
+                this.sleep = (deadline != Instant::NEVER).then(|| this.flows.runtime.sleep_until(deadline));
+            }
+            let Some(sleep) = &mut this.sleep else { return Poll::Pending };
+            if Pin::new(sleep).poll(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        if !self.done {
+            let mut state = self.flows.state.borrow_mut();
+            let now = self.flows.runtime.now();
+            state.advance(now);
+            state.remove(self.index);
+            state.share(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs flows that start together over one link; gives when each ended, in microseconds.
+    fn ends(demands: &[(f64, f64, u8)]) -> Vec<u64> {
+        let runtime = Runtime::simulated();
+        let flows = Flows::new(&runtime);
+        let link = flows.link();
+        // A unit costs a microsecond of the link: its capacity is a million a second.
+        let handles: Vec<_> = demands
+            .iter()
+            .map(|(amount, rate, class)| {
+                let flow = flows.start(Demand::new(*amount, *rate, *class).over(link, 1e-6));
+                let runtime = runtime.clone();
+                runtime.clone().spawn(async move {
+                    flow.await;
+                    runtime.now().as_nanos().div_ceil(1000)
+                })
+            })
+            .collect();
+        let ends = runtime.block_on(async {
+            let mut ends = Vec::new();
+            for handle in handles {
+                ends.push(handle.await);
+            }
+            ends
+        });
+        let moved: f64 = demands.iter().map(|(amount, ..)| amount).sum();
+        assert!((flows.busy(link).as_seconds() * 1e6 - moved).abs() < 1.0, "what moved is what the link was busy with");
+        ends
+    }
+
+    #[test]
+    fn alone_it_runs_at_its_own_rate() {
+        assert_eq!(ends(&[(500.0, 0.5e6, 0)]), [1000]);
+    }
+
+    #[test]
+    fn equals_share() {
+        // Both want the whole link: half each until the small one is through, then all of it.
+        assert_eq!(ends(&[(1000.0, 1e6, 0), (500.0, 1e6, 0)]), [1500, 1000]);
+    }
+
+    #[test]
+    fn a_higher_class_goes_first() {
+        assert_eq!(ends(&[(1000.0, 1e6, 1), (500.0, 1e6, 0)]), [1500, 500]);
+        // The higher class cannot use it all: the lower gets the rest meanwhile.
+        assert_eq!(ends(&[(1000.0, 1e6, 1), (600.0, 0.6e6, 0)]), [1600, 1000]);
+    }
+
+    #[test]
+    fn patience_ends() {
+        let runtime = Runtime::simulated();
+        let flows = Flows::new(&runtime);
+        let link = flows.link();
+        let low = flows.start(Demand::new(10.0, 1e6, 5).over(link, 1e-6).patience(Duration::micros(200)));
+        let high = flows.start(Demand::new(300.0, 1e6, 0).over(link, 1e-6));
+        runtime.spawn(high);
+        assert_eq!(runtime.block_on(low), 1, "it gives up once");
+        // Then it shares class 0 with the other: ten units at half speed.
+        assert_eq!(runtime.now(), Instant::from_nanos(220_000));
+    }
+
+    #[test]
+    fn who_does_not_cross_the_full_link_goes_on_rising() {
+        let runtime = Runtime::simulated();
+        let flows = Flows::new(&runtime);
+        let (narrow, wide) = (flows.link(), flows.link());
+        let both = flows.start(Demand::new(1000.0, 1e6, 0).over(narrow, 4e-6).over(wide, 0.5e-6));
+        let one = flows.start(Demand::new(875.0, 1e6, 0).over(wide, 1e-6));
+        runtime.spawn(both);
+        // The narrow link gives the first a quarter of its rate; an eighth of the wide one; the second takes the other 7/8.
+        runtime.block_on(one);
+        assert_eq!(runtime.now(), Instant::from_nanos(1_000_000));
+    }
+}

@@ -1,0 +1,173 @@
+//! Host memory behind a virtually addressed cache, shared by DMA, copies, flushes and instruction fetch.
+//!
+//! # Theory
+//! Everything that misses the cache moves whole lines over one memory bus, and a line takes the same time whoever wants it; the rate at
+//! which dirty lines are flushed gives that time. So
+//!
+//! - flushing dirty lines uses the whole bus, clean lines almost nothing but the processor;
+//! - copying what is not cached moves two lines (source and destination) for each line copied;
+//! - DMA into lines that are not cached has to make room and move lines while the adapter waits; into cached lines it only
+//!   takes the cache away from the processor for a moment.
+//!
+//! How much of a copy is cached follows from what else went through the cache since its lines were last used: in a cache of `C`
+//! bytes whose lines are replaced without regard to use, a line survives the passage of `F` other bytes with probability
+//! `exp(-F / C)`. A fraction `h` that survives is copied at the cached rate, the rest at the uncached one.
+//!
+//! # Sources
+//! Rates and cache size: UCB/CSD 90/574 Sections 2.4.1 and 4.7. That the memory bus is what saturates: Sections 4.1.2 and 4.4.
+
+use std::cell::Cell;
+
+use units::{Bytes, Duration, Rate};
+
+use crate::backplane::Lines;
+use crate::flow::{Demand, Flows, Link};
+use crate::part::{PartError, Problem, Reader};
+use crate::trace::{PartId, Trace};
+
+/// What distinguishes one memory system from another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MemoryParameters {
+    /// The cache.
+    pub cache: Bytes,
+    /// A line of it.
+    pub line: Bytes,
+    /// Copying with source and destination in the cache.
+    pub copy_cached: Rate,
+    /// Copying with neither.
+    pub copy_uncached: Rate,
+    /// Flushing dirty lines.
+    pub flush_dirty: Rate,
+    /// Flushing clean lines.
+    pub flush_clean: Rate,
+    /// Flushes come in units of this.
+    pub flush_unit: Bytes,
+    /// How long an adapter waits for a line that DMA finds flushed.
+    pub dma_miss: Duration,
+    /// How many line times of the memory bus such a line takes.
+    pub dma_miss_lines: f64,
+    /// For how long DMA to a cached line keeps the processor from the cache.
+    pub dma_hit: Duration,
+    /// What the system itself touches between two uses of a buffer.
+    pub system_footprint: Bytes,
+}
+
+impl MemoryParameters {
+    /// Reads a part of kind `memory`.
+    pub fn read(reader: &Reader) -> Result<MemoryParameters, PartError> {
+        let size = |key: &'static str| -> Result<Bytes, PartError> {
+            let size: Bytes = reader.get(key)?;
+            if size.is_zero() {
+                return Err(reader.fault(key, Problem::OutOfRange { accepted: "a size above zero".into() }));
+            }
+            Ok(size)
+        };
+        let rate = |key: &'static str| -> Result<Rate, PartError> {
+            let rate: Rate = reader.get(key)?;
+            if rate.is_zero() {
+                return Err(reader.fault(key, Problem::OutOfRange { accepted: "a rate above zero".into() }));
+            }
+            Ok(rate)
+        };
+        Ok(MemoryParameters {
+            cache: size("cache")?,
+            line: size("line")?,
+            copy_cached: rate("copy-cached")?,
+            copy_uncached: rate("copy-uncached")?,
+            flush_dirty: rate("flush-dirty")?,
+            flush_clean: rate("flush-clean")?,
+            flush_unit: size("flush-unit")?,
+            dma_miss: reader.get("dma-miss")?,
+            dma_miss_lines: reader.get("dma-miss-lines")?,
+            dma_hit: reader.get("dma-hit")?,
+            system_footprint: reader.get("system-footprint")?,
+        })
+    }
+}
+
+/// The memory system.
+pub struct Memory {
+    /// What it is.
+    pub parameters: MemoryParameters,
+    flows: Flows,
+    link: Link,
+    part: PartId,
+    passed: Cell<u64>,
+}
+
+impl Memory {
+    /// Idle, with a cold cache.
+    pub fn new(flows: &Flows, trace: &Trace, parameters: MemoryParameters) -> Memory {
+        Memory {
+            parameters,
+            flows: flows.clone(),
+            link: flows.link(),
+            part: trace.part("memory"),
+            passed: Cell::new(0),
+        }
+    }
+    /// The memory bus.
+    pub fn link(&self) -> Link {
+        self.link
+    }
+    /// Its number in spans.
+    pub fn part(&self) -> PartId {
+        self.part
+    }
+    /// For how long its bus was in use.
+    pub fn busy(&self) -> Duration {
+        self.flows.busy(self.link)
+    }
+
+    /// Bus time of one byte of a line that moves, seconds.
+    fn byte_time(&self) -> f64 {
+        1.0 / self.parameters.flush_dirty.get()
+    }
+
+    /// What one byte of DMA costs in seconds: for how long it makes the adapter wait, and for how long it takes the memory bus.
+    pub fn dma_cost(&self, lines: Lines) -> (f64, f64) {
+        let line = self.parameters.line.get() as f64;
+        match lines {
+            Lines::Cached => (0.0, self.parameters.dma_hit.as_seconds() / line),
+            Lines::Flushed => {
+                (self.parameters.dma_miss.as_seconds() / line, self.byte_time() * self.parameters.dma_miss_lines)
+            }
+        }
+    }
+
+    /// What share of a buffer is still cached after `others` bytes went through the cache.
+    pub fn survival(&self, others: Bytes) -> f64 {
+        (-(others.get() as f64) / self.parameters.cache.get() as f64).exp()
+    }
+
+    /// A copy of `bytes` after `others` bytes went through the cache since the buffers were last used, at its own speed: the rate, and
+    /// the memory bus time of a byte.
+    pub fn copy(&self, others: Bytes) -> (f64, f64) {
+        let cached = self.survival(others);
+        let seconds = cached / self.parameters.copy_cached.get() + (1.0 - cached) / self.parameters.copy_uncached.get();
+        // Two lines move for each line copied, but the bus cannot be busy for longer than the copy takes.
+        let bus = ((1.0 - cached) * 2.0 * self.byte_time()).min(seconds);
+        (1.0 / seconds, bus)
+    }
+
+    /// A flush of the lines of `bytes`: the amount in whole units, the rate, and the memory bus time of a byte.
+    pub fn flush(&self, bytes: Bytes, dirty: bool) -> (Bytes, f64, f64) {
+        let amount = bytes.round_up(self.parameters.flush_unit);
+        let rate = if dirty { self.parameters.flush_dirty } else { self.parameters.flush_clean };
+        (amount, rate.get(), if dirty { self.byte_time() } else { 0.0 })
+    }
+
+    /// How much has gone through the cache since the start.
+    pub fn passed(&self) -> Bytes {
+        Bytes::new(self.passed.get())
+    }
+    /// So much goes through the cache.
+    pub fn pass(&self, bytes: Bytes) {
+        self.passed.set(self.passed.get() + bytes.get());
+    }
+
+    /// A demand that uses the memory bus.
+    pub fn demand(&self, amount: f64, rate: f64, class: u8, bus: f64) -> Demand {
+        Demand::new(amount, rate, class).over(self.link, bus)
+    }
+}

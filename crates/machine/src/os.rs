@@ -1,0 +1,301 @@
+//! The path of a request through the operating system.
+//!
+//! # Two ways in
+//! The *raw device* path of a process: system call, drivers, board, interrupt, flush of the DMA buffer, copy between kernel and user,
+//! return; one request per process at a time. Reading, the copy comes last; writing, it comes first.
+//!
+//! The *no-copy call*: a batch of commands is put on the driver's queue at once, all of them into one buffer that is neither copied nor
+//! flushed; the next command goes to the board as soon as the one before has completed. What the driver still has to do for a
+//! command then goes on beside the board.
+//!
+//! Each step costs instructions; steps that map memory cost more for each page. What a copy finds in the cache depends on
+//! how much went through it since the process's last copy ([`crate::memory`]).
+//!
+//! DMA goes to a window of the address space: a request holds its part of it from the driver until the interrupt.
+//!
+//! # Sources
+//! UCB/CSD 90/574 Table 2 (instructions), Section 2.4.2 (window), Section 3.3 (no-copy call), Section 4.7 (order of the steps).
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use runtime::{Grant, Runtime, Signal};
+use units::Bytes;
+
+use crate::adapter::Unit;
+use crate::backplane::{Backplane, Lines};
+use crate::cpu::{Cpu, Level};
+use crate::memory::Memory;
+use crate::part::{PartError, Problem, Reader};
+use crate::scsi::protocol::Passage;
+use crate::scsi::target::{BLOCK, Command};
+use crate::trace::{Ledger, PartId, Trace};
+
+/// What distinguishes one operating system's path from another's. Steps are in instructions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OsParameters {
+    /// Into the kernel and through the system call, and its way out to wait.
+    pub start_call: u64,
+    /// A write between its copy and the drivers.
+    pub before_driver: u64,
+    /// The driver that knows disks.
+    pub generic_driver: u64,
+    /// The driver that knows the adapter.
+    pub adapter_driver: u64,
+    /// The interrupt handler up to the flush.
+    pub start_interrupt: u64,
+    /// What follows the interrupt until the process goes on.
+    pub after_interrupt: u64,
+    /// Back to user level.
+    pub finish: u64,
+    /// The user's loop from one call to the next.
+    pub between_calls: u64,
+    /// The no-copy call: from the interrupt until the board takes the next command.
+    pub next_entry: u64,
+    /// Mapping or unmapping one page, in each of the three steps that do so.
+    pub map_page: u64,
+    /// A page.
+    pub page: Bytes,
+    /// Words written to the adapter's registers for one command.
+    pub command_words: u64,
+    /// Space for DMA.
+    pub dma_window: Bytes,
+    /// Commands that the no-copy call takes at once.
+    pub batch: u32,
+    /// What the RAID driver adds to a request.
+    pub raid_driver: u64,
+}
+
+impl OsParameters {
+    /// Reads a part of kind `operating-system`.
+    pub fn read(reader: &Reader) -> Result<OsParameters, PartError> {
+        let page: Bytes = reader.get("page")?;
+        if page.is_zero() {
+            return Err(reader.fault("page", Problem::OutOfRange { accepted: "a size above zero".into() }));
+        }
+        let batch = reader.get("batch")?;
+        if batch == 0 {
+            return Err(reader.fault("batch", Problem::OutOfRange { accepted: "at least one command".into() }));
+        }
+        let steps = reader.table("instructions")?;
+        let parameters = OsParameters {
+            start_call: steps.get("start-call")?,
+            before_driver: steps.get("before-driver")?,
+            generic_driver: steps.get("generic-driver")?,
+            adapter_driver: steps.get("adapter-driver")?,
+            start_interrupt: steps.get("start-interrupt")?,
+            after_interrupt: steps.get("after-interrupt")?,
+            finish: steps.get("finish")?,
+            between_calls: steps.get("between-calls")?,
+            next_entry: steps.get("next-entry")?,
+            map_page: steps.get("map-page")?,
+            raid_driver: steps.get("raid-driver")?,
+            page,
+            command_words: reader.get("command-words")?,
+            dma_window: reader.get("dma-window")?,
+            batch,
+        };
+        steps.done()?;
+        Ok(parameters)
+    }
+}
+
+/// The operating system of one host.
+pub struct Os {
+    /// What it is.
+    pub parameters: OsParameters,
+    /// The processor it runs on.
+    pub cpu: Rc<Cpu>,
+    runtime: Runtime,
+    memory: Rc<Memory>,
+    backplane: Rc<Backplane>,
+    part: PartId,
+    window: Cell<u64>,
+    window_freed: Signal,
+    most_outstanding: Cell<u64>,
+    outstanding: Cell<u64>,
+}
+
+/// A process: one request at a time. It keeps the processor from when it goes on until its next request is at the board.
+#[derive(Default)]
+pub struct Process {
+    turn: RefCell<Option<Grant>>,
+    /// How much had gone through the cache when it last copied; nothing if it never did.
+    copied_at: Cell<Option<u64>>,
+}
+
+impl Os {
+    /// A system without processes.
+    pub fn new(
+        runtime: &Runtime,
+        trace: &Trace,
+        cpu: Rc<Cpu>,
+        memory: Rc<Memory>,
+        backplane: Rc<Backplane>,
+        parameters: OsParameters,
+    ) -> Rc<Os> {
+        Rc::new(Os {
+            parameters,
+            cpu,
+            runtime: runtime.clone(),
+            memory,
+            backplane,
+            part: trace.part("os"),
+            window: Cell::new(parameters.dma_window.get()),
+            window_freed: Signal::default(),
+            most_outstanding: Cell::new(0),
+            outstanding: Cell::new(0),
+        })
+    }
+
+    /// Its number in spans.
+    pub fn part(&self) -> PartId {
+        self.part
+    }
+    /// The most requests that were at boards at one time.
+    pub fn most_outstanding(&self) -> u64 {
+        self.most_outstanding.get()
+    }
+
+    /// A raw read or write by a process, from the call to its return.
+    pub async fn raw(&self, process: &Process, unit: &Unit, command: Command, ledger: &mut Ledger) -> Passage {
+        let steps = &self.parameters;
+        let bytes = command.bytes();
+        self.resume(process, ledger, "start-system-call").await;
+        self.step(steps.start_call + self.pages(bytes), ledger, "start-system-call").await;
+        if command.write {
+            self.copy(process, bytes, ledger).await;
+            self.step(steps.before_driver, ledger, "before-driver").await;
+        }
+        self.step(steps.generic_driver, ledger, "device-driver").await;
+        self.submit(bytes, ledger).await;
+        self.block(process);
+        let passage = self.board(unit, command, ledger).await;
+        let woken = if command.write { "finish" } else { "before-copy" };
+        self.resume(process, ledger, woken).await;
+        self.step(steps.after_interrupt + self.pages(bytes), ledger, woken).await;
+        if !command.write {
+            self.copy(process, bytes, ledger).await;
+            self.step(steps.finish, ledger, "finish").await;
+        }
+        passage
+    }
+
+    /// What a process does between two calls.
+    pub async fn between(&self, process: &Process, ledger: &mut Ledger) {
+        self.resume(process, ledger, "between-calls").await;
+        self.step(self.parameters.between_calls, ledger, "between-calls").await;
+    }
+
+    /// A process goes on: it waits for its turn, unless it still has it.
+    pub async fn resume(&self, process: &Process, ledger: &mut Ledger, phase: &'static str) {
+        if process.turn.borrow().is_none() {
+            let turn = self.cpu.dispatch(ledger, phase).await;
+            process.turn.replace(Some(turn));
+        }
+    }
+
+    /// A process waits for something: the processor is free for others.
+    pub fn block(&self, process: &Process) {
+        process.turn.replace(None);
+    }
+
+    /// One command of a no-copy batch.
+    pub async fn no_copy(self: &Rc<Os>, unit: &Unit, command: Command, ledger: &mut Ledger) -> Passage {
+        let steps = self.parameters;
+        self.registers(steps.command_words).await;
+        self.cpu.execute(steps.adapter_driver, Level::Interrupt).await;
+        ledger.until(self.runtime.now(), self.part, "entry-to-submit");
+        self.count(1);
+        let passage = unit.execute(command, Lines::Cached, ledger).await;
+        self.count(-1);
+        self.cpu.execute(steps.next_entry, Level::Interrupt).await;
+        ledger.until(self.runtime.now(), self.part, "interrupt-to-entry");
+        let (os, rest) = (
+            Rc::clone(self),
+            steps.generic_driver + (steps.start_interrupt + steps.after_interrupt).saturating_sub(steps.next_entry),
+        );
+        self.runtime.spawn_detached(async move { os.cpu.execute(rest, Level::Process).await });
+        passage
+    }
+
+    /// The adapter's driver, up to the command's submission, with the DMA window.
+    async fn submit(&self, bytes: Bytes, ledger: &mut Ledger) {
+        let want = bytes.round_up(self.parameters.page).get().min(self.parameters.dma_window.get());
+        self.window_freed.wait_until(|| self.window.get() >= want).await;
+        self.window.set(self.window.get() - want);
+        ledger.until(self.runtime.now(), self.part, "dma-window");
+        self.registers(self.parameters.command_words).await;
+        self.step(self.parameters.adapter_driver + self.pages(bytes), ledger, "adapter-driver").await;
+    }
+
+    /// At the board, and the interrupt with its flush.
+    async fn board(&self, unit: &Unit, command: Command, ledger: &mut Ledger) -> Passage {
+        self.count(1);
+        let passage = unit.execute(command, Lines::Flushed, ledger).await;
+        self.count(-1);
+        self.cpu.execute(self.parameters.start_interrupt, Level::Interrupt).await;
+        ledger.until(self.runtime.now(), self.part, "start-interrupt");
+        self.cpu.flush(command.bytes(), !command.write, Level::Interrupt).await;
+        ledger.until(self.runtime.now(), self.part, "dma-free");
+        let want = command.bytes().round_up(self.parameters.page).get().min(self.parameters.dma_window.get());
+        self.window.set(self.window.get() + want);
+        self.window_freed.notify();
+        passage
+    }
+
+    /// Carries out a command for the kernel itself (the RAID driver): drivers, board, interrupt; no copy.
+    pub async fn kernel(&self, unit: &Unit, command: Command, ledger: &mut Ledger) -> Passage {
+        let turn = self.cpu.dispatch(ledger, "device-driver").await;
+        self.step(self.parameters.generic_driver, ledger, "device-driver").await;
+        self.submit(command.bytes(), ledger).await;
+        drop(turn);
+        let passage = self.board(unit, command, ledger).await;
+        let turn = self.cpu.dispatch(ledger, "before-copy").await;
+        self.step(self.parameters.after_interrupt, ledger, "before-copy").await;
+        drop(turn);
+        passage
+    }
+
+    /// Executes one step of the path.
+    pub async fn step(&self, instructions: u64, ledger: &mut Ledger, phase: &'static str) {
+        self.cpu.execute(instructions, Level::Process).await;
+        ledger.until(self.runtime.now(), self.part, phase);
+    }
+
+    /// Copies between kernel and user.
+    pub async fn copy(&self, process: &Process, bytes: Bytes, ledger: &mut Ledger) {
+        let passed = self.memory.passed();
+        let others = match process.copied_at.get() {
+            Some(then) => Bytes::new(passed.get() - then),
+            None => Bytes::new(u64::MAX / 2),
+        };
+        process.copied_at.set(Some(passed.get()));
+        self.cpu.copy(bytes, others).await;
+        self.memory.pass(bytes * 2 + self.memory.parameters.system_footprint);
+        ledger.until(self.runtime.now(), self.part, "copy");
+    }
+
+    async fn registers(&self, words: u64) {
+        // The processor stands still while a word crosses the backplane.
+        let seconds = self.backplane.parameters.register_access.as_seconds() * words as f64;
+        let instructions = (seconds * self.cpu.parameters.instructions.get()).round() as u64;
+        self.cpu.execute(instructions, Level::Interrupt).await;
+    }
+
+    fn pages(&self, bytes: Bytes) -> u64 {
+        self.parameters.map_page * bytes.get().div_ceil(self.parameters.page.get())
+    }
+
+    fn count(&self, change: i64) {
+        let now = self.outstanding.get().checked_add_signed(change).expect("what ends has begun");
+        self.outstanding.set(now);
+        self.most_outstanding.set(self.most_outstanding.get().max(now));
+    }
+}
+
+/// A command for `bytes` at byte `offset` of a unit.
+pub fn command(write: bool, offset: Bytes, bytes: Bytes) -> Command {
+    assert!(offset.is_multiple_of(BLOCK) && bytes.is_multiple_of(BLOCK), "requests are whole blocks");
+    Command { write, first: offset / BLOCK, blocks: bytes / BLOCK }
+}

@@ -1,0 +1,255 @@
+//! The bus: one holder at a time, the highest address first.
+//!
+//! When the bus goes free, everyone who wants it arbitrates; after the arbitration delay the highest address among those who
+//! want it *then* has won. A lone device arbitrates as well. There is no fairness: a low address can starve, which is a property of
+//! SCSI and not of this model.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use runtime::Runtime;
+use units::{Duration, Instant};
+
+use super::phase::{Phase, PhaseTable};
+use crate::part::{PartError, Problem, Reader};
+use crate::trace::{Ledger, PartId, Trace};
+
+/// Addresses on a bus of eight data lines.
+pub const ADDRESSES: u8 = 8;
+
+/// What distinguishes one kind of bus from another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StringParameters {
+    /// A byte, when neither side pauses.
+    pub byte_time: Duration,
+    /// From bus free to a winner, for a command; and when a target comes back.
+    pub arbitration: Duration,
+    /// See [`StringParameters::arbitration`].
+    pub rearbitration: Duration,
+    /// The initiator addresses the target.
+    pub selection: Duration,
+    /// The target addresses the initiator.
+    pub reselection: Duration,
+    /// The lines settle after a device has let go of the bus.
+    pub release: Duration,
+    /// Devices, initiators included.
+    pub devices: u32,
+}
+
+impl StringParameters {
+    /// Reads a part of kind `scsi-string`.
+    pub fn read(reader: &Reader) -> Result<StringParameters, PartError> {
+        let devices = reader.get("devices")?;
+        if !(2..=u32::from(ADDRESSES)).contains(&devices) {
+            return Err(reader
+                .fault("devices", Problem::OutOfRange { accepted: "2 to 8, as many as a bus has addresses".into() }));
+        }
+        let byte_time: Duration = reader.get("byte-time")?;
+        if byte_time.is_zero() {
+            return Err(reader.fault("byte-time", Problem::OutOfRange { accepted: "a time above zero".into() }));
+        }
+        Ok(StringParameters {
+            byte_time,
+            arbitration: reader.get("arbitration")?,
+            rearbitration: reader.get("rearbitration")?,
+            selection: reader.get("selection")?,
+            reselection: reader.get("reselection")?,
+            release: reader.get("release")?,
+            devices,
+        })
+    }
+}
+
+/// One bus; clones name the same one.
+#[derive(Clone)]
+pub struct ScsiString {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    runtime: Runtime,
+    parameters: StringParameters,
+    part: PartId,
+    table: PhaseTable,
+    arbiter: RefCell<Arbiter>,
+}
+
+#[derive(Default)]
+struct Arbiter {
+    state: BusState,
+    /// Who wants the bus, by address: several commands of one initiator may wait, first come first.
+    waiting: Vec<Waiting>,
+    arrivals: u64,
+}
+
+#[derive(Default, PartialEq, Eq, Clone, Copy)]
+enum BusState {
+    #[default]
+    Free,
+    /// One of those who wait counts the arbitration delay down.
+    Arbitrating,
+    /// Won by the one with this arrival number.
+    Won(u64),
+    Held,
+}
+
+struct Waiting {
+    id: u8,
+    arrival: u64,
+    waker: Option<Waker>,
+    /// It is this one's turn to count the delay down.
+    counts: bool,
+}
+
+impl ScsiString {
+    /// A bus that is free.
+    pub fn new(runtime: &Runtime, trace: &Trace, name: &str, parameters: StringParameters) -> ScsiString {
+        let inner = Inner {
+            runtime: runtime.clone(),
+            parameters,
+            part: trace.part(name),
+            table: PhaseTable::default(),
+            arbiter: RefCell::default(),
+        };
+        ScsiString { inner: Rc::new(inner) }
+    }
+
+    /// Its parameters.
+    pub fn parameters(&self) -> &StringParameters {
+        &self.inner.parameters
+    }
+    /// Its number in spans.
+    pub fn part(&self) -> PartId {
+        self.inner.part
+    }
+    /// How long it was in which phase.
+    pub fn table(&self) -> &PhaseTable {
+        &self.inner.table
+    }
+
+    /// Arbitrates until device `id` has the bus; `delay` is the arbitration delay that it counts.
+    pub async fn acquire(&self, id: u8, delay: Duration, ledger: &mut Ledger) -> Tenure {
+        let inner = &*self.inner;
+        let arrival = {
+            let mut arbiter = inner.arbiter.borrow_mut();
+            let arrival = arbiter.arrivals;
+            arbiter.arrivals += 1;
+            let counts = arbiter.state == BusState::Free;
+            if counts {
+                arbiter.state = BusState::Arbitrating;
+            }
+            arbiter.waiting.push(Waiting { id, arrival, waker: None, counts });
+            arrival
+        };
+        loop {
+            let counts = std::future::poll_fn(|context| {
+                let mut arbiter = inner.arbiter.borrow_mut();
+                if arbiter.state == BusState::Won(arrival) {
+                    return Poll::Ready(false);
+                }
+                let mine =
+                    arbiter.waiting.iter_mut().find(|waiting| waiting.arrival == arrival).expect("who waits is listed");
+                if std::mem::take(&mut mine.counts) {
+                    return Poll::Ready(true);
+                }
+                mine.waker = Some(context.waker().clone());
+                Poll::Pending
+            })
+            .await;
+            if !counts {
+                break;
+            }
+            inner.runtime.sleep(delay).await;
+            inner.arbiter.borrow_mut().decide();
+        }
+        let now = inner.runtime.now();
+        {
+            let mut arbiter = inner.arbiter.borrow_mut();
+            assert!(arbiter.state == BusState::Won(arrival), "the winner takes the bus");
+            arbiter.state = BusState::Held;
+            arbiter.waiting.retain(|waiting| waiting.arrival != arrival);
+        }
+        inner.table.add(Phase::Arbitration, delay);
+        // Whoever counted, this device arbitrated during the last `delay`; before that it waited.
+        let won = Instant::from_nanos(now.as_nanos() - delay.as_nanos());
+        if won > ledger.at() {
+            ledger.until(won, inner.part, "bus-wait");
+        }
+        ledger.until(now, inner.part, Phase::Arbitration.name());
+        Tenure { string: self.clone(), cursor: now }
+    }
+
+    fn free(&self) {
+        let mut arbiter = self.inner.arbiter.borrow_mut();
+        assert!(arbiter.state == BusState::Held, "only the holder lets go of the bus");
+        match arbiter.highest() {
+            None => arbiter.state = BusState::Free,
+            Some(next) => {
+                arbiter.state = BusState::Arbitrating;
+                let next = &mut arbiter.waiting[next];
+                next.counts = true;
+                if let Some(waker) = next.waker.take() {
+                    waker.wake();
+                }
+            }
+        }
+    }
+}
+
+impl Arbiter {
+    /// Place in the list of the highest address; of several requests of one device the first.
+    fn highest(&self) -> Option<usize> {
+        (0..self.waiting.len()).max_by_key(|index| {
+            let waiting = &self.waiting[*index];
+            (waiting.id, u64::MAX - waiting.arrival)
+        })
+    }
+
+    fn decide(&mut self) {
+        let winner = self.highest().expect("the one who counted wants the bus");
+        self.state = BusState::Won(self.waiting[winner].arrival);
+        if let Some(waker) = self.waiting[winner].waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// The bus in the hands of one pair of devices; dropping it lets the bus go free.
+#[must_use = "the bus is free again as soon as the tenure is dropped"]
+pub struct Tenure {
+    string: ScsiString,
+    /// Up to where the tenure's time is accounted for; may be ahead of the clock until [`Tenure::catch_up`].
+    cursor: Instant,
+}
+
+impl Tenure {
+    /// The bus is in `phase` for the next `time`.
+    pub fn spend(&mut self, phase: Phase, time: Duration, ledger: &mut Ledger) {
+        self.cursor += time;
+        self.string.inner.table.add(phase, time);
+        ledger.until(self.cursor, self.string.inner.part, phase.name());
+    }
+    /// Up to where time is accounted for.
+    pub fn cursor(&self) -> Instant {
+        self.cursor
+    }
+    /// Waits until the clock has come to the cursor.
+    pub async fn catch_up(&self) {
+        let runtime = &self.string.inner.runtime;
+        if self.cursor > runtime.now() {
+            runtime.sleep_until(self.cursor).await;
+        }
+    }
+    /// The time from the cursor up to now was spent in `phase`.
+    pub fn until_now(&mut self, phase: Phase, ledger: &mut Ledger) {
+        let time = self.string.inner.runtime.now().since(self.cursor);
+        self.spend(phase, time, ledger);
+    }
+}
+
+impl Drop for Tenure {
+    fn drop(&mut self) {
+        self.string.free();
+    }
+}

@@ -1,0 +1,81 @@
+//! What a device does when it is spoken to.
+//!
+//! A target is passive: the protocol asks it what it wants next and tells it what has happened. It never waits; it says until when.
+//! So any kind of device (a disk with a buffer, one without, a diskless array) can hang on any bus.
+
+use units::{Bytes, Duration, Instant};
+
+use crate::trace::{Ledger, PartId};
+
+/// The transfer unit between target and initiator.
+pub const BLOCK: Bytes = Bytes::SECTOR;
+
+/// What the initiator wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Command {
+    /// Data out.
+    pub write: bool,
+    /// Address of the first block.
+    pub first: u64,
+    /// How many blocks. Not zero.
+    pub blocks: u64,
+}
+
+impl Command {
+    /// How much it moves.
+    pub fn bytes(&self) -> Bytes {
+        BLOCK * self.blocks
+    }
+}
+
+/// What the target wants next while it has the bus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// To move data now.
+    Data,
+    /// To let go of the bus until [`Target::reconnect_at`].
+    Disconnect,
+    /// To report that all is done.
+    Status,
+}
+
+/// How long the target's own processor takes for the steps of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pauses {
+    /// Before it asks for the identify message.
+    pub identify: Duration,
+    /// Before it asks for the first data byte of a tenure, least and most.
+    pub first_data: (Duration, Duration),
+    /// Before it asks to save the pointer, least and most.
+    pub save_pointer: (Duration, Duration),
+    /// Before the status phase, and more for each block of the request.
+    pub status: Duration,
+    /// See [`Pauses::status`].
+    pub status_per_block: Duration,
+}
+
+/// A device at the other end of the bus.
+pub trait Target {
+    /// Its address.
+    fn id(&self) -> u8;
+    /// How long its processor takes.
+    fn pauses(&self) -> &Pauses;
+    /// A pause between `least` and `most`.
+    fn draw(&self, least: Duration, most: Duration) -> Duration;
+    /// A command has arrived. Gives how long the target thinks about it, and what it wants then.
+    fn accept(&self, now: Instant, command: Command) -> (Duration, Next);
+    /// How many blocks it can move at this instant.
+    fn transferable(&self, now: Instant) -> u64;
+    /// So many blocks have moved.
+    fn transferred(&self, now: Instant, blocks: u64);
+    /// What it wants when it can move no more at this instant.
+    fn after_data(&self, now: Instant) -> Next;
+    /// When it wants the bus back.
+    fn reconnect_at(&self, now: Instant) -> Instant;
+    /// What it wants when it has the bus back.
+    fn after_reselection(&self, now: Instant) -> Next;
+    /// Accounts for the time up to `until`, in which it was disconnected.
+    fn explain(&self, until: Instant, ledger: &mut Ledger);
+    /// Its number in spans.
+    fn part(&self) -> PartId;
+}

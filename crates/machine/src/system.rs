@@ -1,0 +1,334 @@
+//! A machine put together from its description.
+//!
+//! A [`Kit`] holds the texts of a system and of the parts it names, with the changes of a what-if applied; it is plain data that can go
+//! to another thread. [`Kit::build`] makes a [`Machine`] of it on a runtime: every part with its parameters, joined as the system's file
+//! says. Errors point into the file of the part or of the system.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use runtime::Runtime;
+use units::{Bytes, Duration};
+
+use crate::adapter::{Adapter, AdapterParameters, Unit};
+use crate::backplane::{Backplane, BackplaneParameters, DmaPath};
+use crate::cpu::{Cpu, CpuParameters};
+use crate::flow::Flows;
+use crate::library;
+use crate::memory::{Memory, MemoryParameters};
+use crate::os::{Os, OsParameters};
+use crate::part::{Node, Part, PartError, Problem, Reader, Table, Value};
+use crate::scsi::disk::{DiskParameters, ScsiDisk};
+use crate::scsi::phase::Phase;
+use crate::scsi::string::{ScsiString, StringParameters};
+use crate::scsi::target::BLOCK;
+use crate::trace::Trace;
+
+/// The description of a system with all its parts.
+#[derive(Debug, Clone)]
+pub struct Kit {
+    /// The system.
+    pub system: Part,
+    /// The parts by name.
+    pub parts: BTreeMap<String, Part>,
+}
+
+impl Kit {
+    /// A system that comes with the program.
+    pub fn load(name: &str) -> Result<Kit, PartError> {
+        let Some((_, text)) = library::SYSTEMS.iter().find(|(known, _)| *known == name) else {
+            let known: Vec<_> = library::SYSTEMS.iter().map(|(known, _)| *known).collect();
+            return Err(nowhere(name, format!("there is no such system; there are: {}", known.join(", "))));
+        };
+        let system = Part::parse(&format!("systems/{name}.toml"), text)?;
+        let parts = library::PARTS
+            .iter()
+            .map(|(name, text)| Ok(((*name).to_owned(), Part::parse(&format!("parts/{name}.toml"), text)?)));
+        Ok(Kit { system, parts: parts.collect::<Result<_, PartError>>()? })
+    }
+
+    /// Changes a value: `wren-iv.buffer.read-ahead` of a part, or `system.adapter.0.slot`.
+    pub fn set(&mut self, key: &str, text: &str) -> Result<(), PartError> {
+        let unknown = |message: String| nowhere(key, message);
+        let (name, path) = key
+            .split_once('.')
+            .ok_or_else(|| unknown("a value is named PART.VALUE, such as wren-iv.buffer.read-ahead".into()))?;
+        let part = match name {
+            "system" => &mut self.system,
+            name => {
+                let known = self.parts.keys().cloned().collect::<Vec<_>>().join(", ");
+                self.parts
+                    .get_mut(name)
+                    .ok_or_else(|| unknown(format!("there is no part '{name}'; there are: system, {known}")))?
+            }
+        };
+        let path: Vec<&str> = path.split('.').collect();
+        part.values = changed(&part.values, &path, text).map_err(unknown)?;
+        Ok(())
+    }
+
+    fn part(&self, reader: &Reader, key: &'static str) -> Result<&Part, PartError> {
+        let name: String = reader.get(key)?;
+        self.named(&name).ok_or_else(|| reader.fault(key, self.no_part(&name)))
+    }
+
+    fn named(&self, name: &str) -> Option<&Part> {
+        self.parts.get(name)
+    }
+
+    fn no_part(&self, name: &str) -> Problem {
+        Problem::Wrong {
+            found: format!("'{name}', which is no part"),
+            accepted: self.parts.keys().cloned().collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// Puts the machine together on a runtime. `seed` decides everything that is random in it.
+    pub fn build(&self, runtime: &Runtime, seed: u64) -> Result<Machine, PartError> {
+        let (trace, flows) = (Trace::default(), Flows::new(runtime));
+        let reader = self.system.reader("system")?;
+        fn typed<T>(part: &Part, kind: &str, read: impl Fn(&Reader) -> Result<T, PartError>) -> Result<T, PartError> {
+            let reader = part.reader(kind)?;
+            let parameters = read(&reader)?;
+            reader.done()?;
+            Ok(parameters)
+        }
+        let memory = typed(self.part(&reader, "memory")?, "memory", MemoryParameters::read)?;
+        let memory = Rc::new(Memory::new(&flows, &trace, memory));
+        let cpu = typed(self.part(&reader, "processor")?, "processor", CpuParameters::read)?;
+        let cpu = Rc::new(Cpu::new(runtime, &flows, &trace, Rc::clone(&memory), cpu));
+        let backplane = typed(self.part(&reader, "backplane")?, "backplane", BackplaneParameters::read)?;
+        let backplane = Rc::new(Backplane::new(&flows, &trace, backplane));
+        let os = typed(self.part(&reader, "operating-system")?, "operating-system", OsParameters::read)?;
+        let os = Os::new(runtime, &trace, Rc::clone(&cpu), Rc::clone(&memory), Rc::clone(&backplane), os);
+        let (mut adapters, mut strings, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, place) in reader.tables("adapter")?.into_iter().enumerate() {
+            let parameters = typed(self.part(&place, "part")?, "adapter", AdapterParameters::read)?;
+            let slot: u32 = place.get("slot")?;
+            if slot >= backplane.parameters.slots {
+                return Err(place.fault(
+                    "slot",
+                    Problem::OutOfRange {
+                        accepted: format!("0 to {}, a slot of the backplane", backplane.parameters.slots - 1),
+                    },
+                ));
+            }
+            if slots.contains(&slot) {
+                return Err(
+                    place.fault("slot", Problem::Contradiction(format!("slot {slot} is taken by another adapter")))
+                );
+            }
+            slots.push(slot);
+            let path = DmaPath::new(&flows, &backplane, &memory, slot, parameters.dma);
+            let adapter = Adapter::new(runtime, &flows, &trace, &format!("adapter-{number}"), path, parameters);
+            let places = place.tables("string")?;
+            if places.len() > parameters.strings as usize {
+                return Err(place.fault(
+                    "string",
+                    Problem::OutOfRange {
+                        accepted: format!("at most {} strings, as many as the adapter has", parameters.strings),
+                    },
+                ));
+            }
+            let mut devices = 0;
+            for place in places {
+                let index = strings.len();
+                let bus = typed(self.part(&place, "part")?, "scsi-string", StringParameters::read)?;
+                let names: Vec<String> = place.get("disks")?;
+                if names.len() + 1 > bus.devices as usize {
+                    return Err(place.fault(
+                        "disks",
+                        Problem::OutOfRange {
+                            accepted: format!(
+                                "at most {} disks: a string has {} addresses and the adapter takes one",
+                                bus.devices - 1,
+                                bus.devices
+                            ),
+                        },
+                    ));
+                }
+                devices += names.len();
+                if devices > parameters.work_queues as usize {
+                    return Err(place.fault(
+                        "disks",
+                        Problem::OutOfRange {
+                            accepted: format!(
+                                "at most {} disks on one adapter, as many as it has work queues",
+                                parameters.work_queues
+                            ),
+                        },
+                    ));
+                }
+                let string = ScsiString::new(runtime, &trace, &format!("string-{index}"), bus);
+                let ids = (0..8).filter(|id| u32::from(*id) != parameters.id);
+                let mut units = Vec::new();
+                for (at, (name, id)) in names.iter().zip(ids).enumerate() {
+                    let part = self.named(name).ok_or_else(|| place.fault("disks", self.no_part(name)))?;
+                    let disk = Rc::new(ScsiDisk::new(
+                        typed(part, "scsi-disk", DiskParameters::read)?,
+                        id,
+                        &format!("disk-{index}.{at}"),
+                        seed,
+                        &trace,
+                    ));
+                    let unit = Unit {
+                        adapter: Rc::clone(&adapter),
+                        string: string.clone(),
+                        target: Rc::clone(&disk) as Rc<dyn crate::scsi::target::Target>,
+                        work_queue: runtime::Resource::new(runtime, 1),
+                    };
+                    units.push(Slot { unit: Rc::new(unit), disk });
+                }
+                place.done()?;
+                strings.push(StringSlot { string, adapter: number, units });
+            }
+            place.done()?;
+            adapters.push(adapter);
+        }
+        reader.done()?;
+        Ok(Machine { runtime: runtime.clone(), trace, flows, memory, backplane, cpu, os, adapters, strings })
+    }
+}
+
+fn nowhere(name: &str, message: String) -> PartError {
+    let place = crate::part::Place { file: name.into(), line: 0, column: 0 };
+    PartError { place, path: String::new(), problem: Box::new(Problem::Contradiction(message)) }
+}
+
+/// A table with the value at `path` replaced.
+fn changed(table: &Table, path: &[&str], text: &str) -> Result<Table, String> {
+    let names = || table.entries().iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    let node = table.get(path[0]).ok_or_else(|| format!("there is no '{}'; there are: {}", path[0], names()))?;
+    let mut result = table.clone();
+    result.set(path[0], changed_node(node, &path[1..], text)?);
+    Ok(result)
+}
+
+fn changed_node(node: &Node, path: &[&str], text: &str) -> Result<Node, String> {
+    let value = match (&node.value, path) {
+        (Value::Table(inner), [_, ..]) => Value::Table(changed(inner, path, text)?),
+        (Value::List(nodes), [index, rest @ ..]) => {
+            let at = index.parse::<usize>().ok().filter(|at| *at < nodes.len());
+            let at = at.ok_or_else(|| format!("'{index}' is none of the {} items, counted from 0", nodes.len()))?;
+            let mut nodes = nodes.clone();
+            nodes[at] = changed_node(&nodes[at], rest, text)?;
+            Value::List(nodes)
+        }
+        (_, [name, ..]) => return Err(format!("'{name}' leads into a value")),
+        (Value::Table(_), []) => return Err("that is a table; name one of its values".to_owned()),
+        (_, []) => parse(text),
+    };
+    Ok(Node { value, source: Some("set for this run".to_owned()), place: node.place.clone() })
+}
+
+fn parse(text: &str) -> Value {
+    let text = text.trim();
+    if let Ok(flag) = text.parse() {
+        return Value::Flag(flag);
+    }
+    if let Ok(number) = text.parse() {
+        return Value::Integer(number);
+    }
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() => Value::Float(number),
+        _ => Value::Text(text.trim_matches('"').to_owned()),
+    }
+}
+
+/// A machine in virtual time.
+pub struct Machine {
+    /// Its clock.
+    pub runtime: Runtime,
+    /// Its spans.
+    pub trace: Trace,
+    /// What its parts share.
+    pub flows: Flows,
+    /// Host memory.
+    pub memory: Rc<Memory>,
+    /// Between adapters and memory.
+    pub backplane: Rc<Backplane>,
+    /// The host's processor.
+    pub cpu: Rc<Cpu>,
+    /// The host's operating system.
+    pub os: Rc<Os>,
+    /// In the order of the file.
+    pub adapters: Vec<Rc<Adapter>>,
+    /// All strings, in the order of the file.
+    pub strings: Vec<StringSlot>,
+}
+
+/// A string and what hangs on it.
+pub struct StringSlot {
+    /// The bus.
+    pub string: ScsiString,
+    /// Which adapter it belongs to.
+    pub adapter: usize,
+    /// Its disks.
+    pub units: Vec<Slot>,
+}
+
+/// A disk in its place.
+pub struct Slot {
+    /// How to reach it.
+    pub unit: Rc<Unit>,
+    /// The disk itself.
+    pub disk: Rc<ScsiDisk>,
+}
+
+impl Slot {
+    /// How much the disk stores.
+    pub fn size(&self) -> Bytes {
+        BLOCK * self.disk.blocks()
+    }
+}
+
+/// How long each part of a machine was at work; differences of two of these are the work of the time between.
+#[derive(Debug, Clone, Default)]
+pub struct Load {
+    /// When.
+    pub at: Duration,
+    /// The processor.
+    pub cpu: Duration,
+    /// How long the idle loop could have run at full speed.
+    pub idle_loop: Duration,
+    /// The memory bus.
+    pub memory: Duration,
+    /// The backplane.
+    pub backplane: Duration,
+    /// Each adapter's processor and data path.
+    pub adapters: Vec<(Duration, Duration)>,
+    /// Each string by phase, in the order of [`Phase::ALL`].
+    pub strings: Vec<Vec<Duration>>,
+    /// Time-outs of each adapter.
+    pub time_outs: Vec<u64>,
+    /// How often a process was put on the processor, and how often that was a switch from another.
+    pub dispatches: u64,
+    /// See [`Load::dispatches`].
+    pub switches: u64,
+}
+
+impl Machine {
+    /// How long every part was at work up to now.
+    pub fn load(&self) -> Load {
+        Load {
+            at: self.runtime.now().since(units::Instant::START),
+            cpu: self.cpu.busy(),
+            idle_loop: self.cpu.idle_loop(),
+            memory: self.memory.busy(),
+            backplane: self.backplane.busy(),
+            adapters: self
+                .adapters
+                .iter()
+                .map(|adapter| (adapter.processor_busy(), adapter.data_path_busy()))
+                .collect(),
+            strings: self
+                .strings
+                .iter()
+                .map(|slot| Phase::ALL.iter().map(|phase| slot.string.table().time(*phase)).collect())
+                .collect(),
+            time_outs: self.adapters.iter().map(|adapter| adapter.time_outs()).collect(),
+            dispatches: self.cpu.dispatches(),
+            switches: self.cpu.switches(),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The machine as a whole: repeatable, every nanosecond accounted for, and bad descriptions refused with their place.
+
+use machine::system::Kit;
+use machine::trial::{Issue, Outcome, Pattern, Trial, run};
+use runtime::Runtime;
+use units::Bytes;
+
+fn trial(disks: Vec<(usize, usize)>, issue: Issue, write: bool, pattern: Pattern, kib: u64) -> Trial {
+    Trial {
+        system: "raid-i".into(),
+        settings: Vec::new(),
+        disks,
+        issue,
+        write,
+        pattern,
+        request: Bytes::kib(kib),
+        processes: 1,
+        ahead: 0,
+        requests: 200,
+        warm_up: 5,
+        seed: 7,
+        spans: true,
+    }
+}
+
+/// Everything that came of it, to the last bit.
+fn bytes(outcome: &Outcome) -> String {
+    format!("{outcome:?}")
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let one = trial(vec![(0, 0), (0, 1), (2, 0)], Issue::Raw, false, Pattern::Random, 4);
+    assert_eq!(bytes(&run(&one).unwrap()), bytes(&run(&one).unwrap()));
+    let other = Trial { seed: 8, ..one.clone() };
+    assert_ne!(bytes(&run(&one).unwrap()), bytes(&run(&other).unwrap()));
+}
+
+#[test]
+fn spans_change_nothing_and_account_for_everything() {
+    // That the spans of each request sum to its latency is asserted where its ledger is closed.
+    for issue in [Issue::Raw, Issue::NoCopy] {
+        for (write, pattern) in [(false, Pattern::Sequential), (true, Pattern::Sequential), (true, Pattern::Random)] {
+            let with = run(&trial(vec![(0, 0), (0, 1), (0, 2)], issue, write, pattern, 48)).unwrap();
+            let without = Trial { spans: false, ..trial(vec![(0, 0), (0, 1), (0, 2)], issue, write, pattern, 48) };
+            let without = run(&without).unwrap();
+            assert_eq!(with.elapsed, without.elapsed);
+            assert!(without.spans.is_empty() && with.traced > 190, "{}", with.traced);
+        }
+    }
+}
+
+#[test]
+fn a_starving_adapter_still_gets_through() {
+    // Four adapters want more than the backplane has; the last in the order of priorities must not wait for ever.
+    let disks = (0..16).map(|disk| (disk % 4 * 2, disk / 4)).collect();
+    let outcome = run(&Trial { requests: 800, ..trial(disks, Issue::NoCopy, false, Pattern::Sequential, 32) }).unwrap();
+    assert!(outcome.completions.iter().all(|completed| *completed > 10), "{:?}", outcome.completions);
+}
+
+fn refusal(key: &str, value: &str) -> String {
+    let mut kit = Kit::load("raid-i").unwrap();
+    match kit.set(key, value) {
+        Err(error) => error.to_string(),
+        Ok(()) => {
+            kit.build(&Runtime::simulated(), 1).err().map_or_else(|| "accepted".to_owned(), |error| error.to_string())
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_its_place() {
+    let cases = [
+        ("wren-iv.buffer.full-ratio", "0 %", "parts/wren-iv.toml:", "between one block of it (1.6 %) and the whole"),
+        ("wren-iv.buffer.full-ratio", "1 %", "parts/wren-iv.toml:", "between one block"),
+        ("wren-iv.geometry.zone.1.first-cylinder", "100", "parts/wren-iv.toml:", "overlap"),
+        ("scsi-1.devices", "9", "parts/scsi-1.toml:", "2 to 8"),
+        ("scsi-1.byte-time", "250", "parts/scsi-1.toml:", "has no unit"),
+        ("jaguar.buffers-per-transfer", "100", "parts/jaguar.toml:", "at most 16"),
+        ("system.adapter.1.slot", "9", "systems/raid-i.toml:", "0 to 3"),
+        ("system.adapter.1.slot", "0", "systems/raid-i.toml:", "taken by another adapter"),
+        ("system.memory", "wren-iv", "parts/wren-iv.toml:", "one of kind 'memory' is wanted"),
+        ("system.backplane", "unibus", "systems/raid-i.toml:", "which is no part; write jaguar, scsi-1"),
+        ("wren-iv.buffer.fill", "1", "wren-iv.buffer.fill", "there is no 'fill'; there are: size, full-ratio"),
+        ("wren-v.buffer", "1", "wren-v.buffer", "there is no part 'wren-v'; there are: system, jaguar"),
+    ];
+    for (key, value, place, accepted) in cases {
+        let message = refusal(key, value);
+        assert!(message.contains(place) && message.contains(accepted), "{key} = {value}: {message}");
+    }
+}
+
+#[test]
+fn a_string_takes_seven_disks_and_no_eighth() {
+    let with = |disks: usize| {
+        let list = vec!["\"wren-iv\""; disks].join(", ");
+        let text = format!(
+            "kind = \"system\"\nname = \"x\"\nstatus = \"test\"\nsource = \"test\"\nprocessor = \"sun4-280\"\nmemory = \"sun4-280-memory\"\nbackplane = \"vme\"\noperating-system = \"sprite\"\n[[adapter]]\npart = \"jaguar\"\nslot = 0\n[[adapter.string]]\npart = \"scsi-1\"\ndisks = [{list}]\n"
+        );
+        let mut kit = Kit::load("raid-i").unwrap();
+        kit.system = machine::part::Part::parse("systems/x.toml", &text).unwrap();
+        kit.build(&Runtime::simulated(), 1).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(with(7), Ok(()));
+    assert!(
+        with(8)
+            .unwrap_err()
+            .contains("systems/x.toml:14:9: adapter.0.string.0.disks: is out of range; write at most 7 disks"),
+        "{:?}",
+        with(8)
+    );
+}

@@ -1,0 +1,307 @@
+//! The run folder: everything that is known of one run, in files that any tool opens.
+//!
+//! ```text
+//! runs/2026-02-14-survey-1/
+//!   run.json           what the folder is: schema, name, start, state; written first, so that the folder is one from the start
+//!   experiment.toml    the experiment as run, every default and --set spelled out
+//!   environment.json   machine, kernel, versions
+//!   topology.json      what the paths stand on
+//!   records.raw        rows so far, only while (or if) they had to be spilled
+//!   records.parquet    all rows
+//!   spans.parquet, trace.json   spans of modelled machines, if they were kept
+//!   summary.json       what it came to
+//! ```
+//! No file is ever seen half-written (the raw file apart, whose tail may be cut off), so a folder can be read while its run
+//! goes on. No folder is ever used twice: making a directory fails if it exists, also for two programs at once.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use chrono::{DateTime, Utc};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::meta::rfc3339;
+use crate::whole::WholeFile;
+use crate::{Meta, RawError, Recording, Row, RowReader, RowWriter, TableError};
+
+/// The version of the folder's layout. A change that an older reader would misread raises it.
+const SCHEMA: u32 = 1;
+
+/// The files of a run folder that are written in one piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RunFile {
+    /// The experiment as run.
+    Experiment,
+    /// What it came to.
+    Summary,
+    /// Machine, kernel, versions.
+    Environment,
+    /// What the paths stand on.
+    Topology,
+}
+
+impl RunFile {
+    /// Its name in the folder.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RunFile::Experiment => "experiment.toml",
+            RunFile::Summary => "summary.json",
+            RunFile::Environment => "environment.json",
+            RunFile::Topology => "topology.json",
+        }
+    }
+}
+
+/// How far a run came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunState {
+    /// It goes on, or was killed.
+    Running,
+    /// It ended as its experiment said.
+    Complete,
+    /// It was ended early, and kept what it had.
+    Interrupted,
+}
+
+/// What a run folder says about itself, in `run.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunInfo {
+    schema: u32,
+    /// The name it was given.
+    pub name: String,
+    /// When the folder was made.
+    #[serde(with = "rfc3339")]
+    pub started: Option<SystemTime>,
+    /// How far it came.
+    pub state: RunState,
+}
+
+/// Why a run folder cannot be made, filled or read.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum FolderError {
+    /// The kernel refuses.
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    /// Some other folder, or a file.
+    #[error("{} is not a run folder: it has no run.json; give a folder that 'arraylab run' or 'arraylab survey' has made under runs/", path.display())]
+    NotARun { path: PathBuf },
+    /// Made by a later version.
+    #[error("{} is a run folder of schema {schema}; this program reads up to {SCHEMA}: use the arraylab that made it, or a newer one", path.display())]
+    Newer { path: PathBuf, schema: u64 },
+    /// A JSON file that is not what it should be.
+    #[error("{} is damaged: {source}", path.display())]
+    Damaged { path: PathBuf, source: serde_json::Error },
+    /// The run kept no rows.
+    #[error("{} holds no records: {why}", path.display())]
+    NoRecords { path: PathBuf, why: &'static str },
+    /// The row file.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The raw file.
+    #[error(transparent)]
+    Raw(#[from] RawError),
+}
+
+/// A folder that holds one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// Makes a new folder under `runs` (which is made too if it is missing), named by date (UTC), name and the first number that is free.
+    pub fn create(runs: &Path, name: &str, now: SystemTime) -> Result<RunFolder, FolderError> {
+        std::fs::create_dir_all(runs).map_err(|source| FolderError::Io { path: runs.to_owned(), source })?;
+        let date = DateTime::<Utc>::from(now).format("%Y-%m-%d");
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+        let plain_name: String = name.chars().map(plain).collect();
+        for number in 1u32.. {
+            let path = runs.join(format!("{date}-{plain_name}-{number}"));
+            match std::fs::create_dir(&path) {
+                Ok(()) => {
+                    let folder = RunFolder { path };
+                    let name = name.to_owned();
+                    let info = RunInfo { schema: SCHEMA, name, started: Some(now), state: RunState::Running };
+                    folder.write_json_to("run.json", &info)?;
+                    return Ok(folder);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(source) => return Err(FolderError::Io { path, source }),
+            }
+        }
+        unreachable!("a directory with four billion runs")
+    }
+
+    /// Opens a folder that is there, and reads what it says about itself.
+    pub fn open(path: &Path) -> Result<(RunFolder, RunInfo), FolderError> {
+        let folder = RunFolder { path: path.to_owned() };
+        // A path that does not exist at all is the kernel's to name.
+        std::fs::metadata(path).map_err(|source| FolderError::Io { path: path.to_owned(), source })?;
+        let info: serde_json::Value =
+            folder.read_json_from("run.json")?.ok_or_else(|| FolderError::NotARun { path: path.to_owned() })?;
+        match info["schema"].as_u64() {
+            Some(schema) if schema > u64::from(SCHEMA) => Err(FolderError::Newer { path: path.to_owned(), schema }),
+            _ => {
+                let info = serde_json::from_value(info)
+                    .map_err(|source| FolderError::Damaged { path: path.join("run.json"), source })?;
+                Ok((folder, info))
+            }
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its name, by which files refer to the run.
+    pub fn id(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Where rows are spilled.
+    pub fn raw_path(&self) -> PathBuf {
+        self.path.join("records.raw")
+    }
+
+    /// Where the row file is.
+    pub fn records_path(&self) -> PathBuf {
+        self.path.join("records.parquet")
+    }
+
+    /// Where the file of spans is.
+    pub fn spans_path(&self) -> PathBuf {
+        self.path.join("spans.parquet")
+    }
+
+    /// Where the trace for Perfetto is.
+    pub fn trace_path(&self) -> PathBuf {
+        self.path.join("trace.json")
+    }
+
+    /// Writes one of the files, in place of an older one if there is one.
+    pub fn write(&self, file: RunFile, contents: &[u8]) -> Result<(), FolderError> {
+        self.write_to(file.name(), contents)
+    }
+
+    /// Writes one of the files as JSON.
+    pub fn write_json(&self, file: RunFile, value: &impl Serialize) -> Result<(), FolderError> {
+        self.write_json_to(file.name(), value)
+    }
+
+    /// Reads one of the files; `None` if it is not (or not yet) there.
+    pub fn read(&self, file: RunFile) -> Result<Option<Vec<u8>>, FolderError> {
+        self.read_from(file.name())
+    }
+
+    /// Reads one of the files as JSON.
+    pub fn read_json<T: DeserializeOwned>(&self, file: RunFile) -> Result<Option<T>, FolderError> {
+        self.read_json_from(file.name())
+    }
+
+    /// States how the run ended.
+    pub fn set_state(&self, state: RunState) -> Result<(), FolderError> {
+        let (_, info) = RunFolder::open(&self.path)?;
+        self.write_json_to("run.json", &RunInfo { state, ..info })
+    }
+
+    /// Writes `records.parquet`, and removes `records.raw`, whose rows are in it then. After an error the raw file is still there.
+    pub fn write_records(&self, recording: &Recording, meta: &Meta) -> Result<(), FolderError> {
+        let mut writer = RowWriter::create(&self.records_path(), meta)?;
+        recording.visit(|rows| writer.push(rows).map_err(FolderError::Table))?;
+        writer.finish()?;
+        let raw = self.raw_path();
+        match std::fs::remove_file(&raw) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(FolderError::Io { path: raw, source }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The rows, from whichever file has them.
+    pub fn records(&self) -> Result<(Records, Meta), FolderError> {
+        let (parquet, raw) = (self.records_path(), self.raw_path());
+        if parquet.exists() {
+            let (reader, meta) = RowReader::open(&parquet)?;
+            return Ok((Records::Table(reader), meta));
+        }
+        if raw.exists() {
+            let (recording, meta) = Recording::from_raw(&raw)?;
+            return Ok((Records::Raw(recording), meta));
+        }
+        let why = match RunFolder::open(&self.path)?.1.state {
+            RunState::Running => {
+                "its run goes on, or was killed before rows were written; rows that are to survive a kill must be spilled as the run goes"
+            }
+            RunState::Complete | RunState::Interrupted => {
+                "neither records.parquet nor records.raw is there; were they moved away?"
+            }
+        };
+        Err(FolderError::NoRecords { path: self.path.clone(), why })
+    }
+
+    fn write_to(&self, name: &str, contents: &[u8]) -> Result<(), FolderError> {
+        let path = self.path.join(name);
+        let write = || {
+            let (whole, mut file) = WholeFile::create(&path)?;
+            io::Write::write_all(&mut file, contents)?;
+            whole.commit(&file)
+        };
+        write().map_err(|source| FolderError::Io { path: path.clone(), source })
+    }
+
+    fn write_json_to(&self, name: &str, value: &impl Serialize) -> Result<(), FolderError> {
+        let mut text = serde_json::to_vec_pretty(value)
+            .map_err(|source| FolderError::Damaged { path: self.path.join(name), source })?;
+        text.push(b'\n');
+        self.write_to(name, &text)
+    }
+
+    fn read_from(&self, name: &str) -> Result<Option<Vec<u8>>, FolderError> {
+        let path = self.path.join(name);
+        match std::fs::read(&path) {
+            Ok(contents) => Ok(Some(contents)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            Err(source) => Err(FolderError::Io { path, source }),
+        }
+    }
+
+    fn read_json_from<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, FolderError> {
+        let Some(text) = self.read_from(name)? else { return Ok(None) };
+        let value = serde_json::from_slice(&text)
+            .map_err(|source| FolderError::Damaged { path: self.path.join(name), source })?;
+        Ok(Some(value))
+    }
+}
+
+/// The rows of a run folder.
+pub enum Records {
+    /// Of a run that ended.
+    Table(RowReader),
+    /// Of a run that goes on or was killed.
+    Raw(Recording),
+}
+
+impl Records {
+    /// How many there are.
+    pub fn rows(&self) -> u64 {
+        match self {
+            Records::Table(reader) => reader.rows(),
+            Records::Raw(recording) => recording.rows(),
+        }
+    }
+
+    /// Gives all rows to `take`, some at a time, in order of completion.
+    pub fn visit<E>(&mut self, take: impl FnMut(&[Row]) -> Result<(), E>) -> Result<(), E>
+    where
+        E: From<TableError> + From<RawError>,
+    {
+        match self {
+            Records::Table(reader) => reader.visit(take),
+            Records::Raw(recording) => recording.visit(take),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Spans as a table: `spans.parquet`, with parts and phases by name, for the analyses that nobody has thought of yet.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use units::Instant;
+
+use super::{Names, PartName, PhaseName, Span, SpanLog};
+use crate::Meta;
+use crate::table::{Cells, Column, TableError, TableReader, TableWriter, Tabular, long};
+
+impl Tabular for Span {
+    const TABLE: &'static str = "spans";
+
+    fn columns() -> Vec<Column<Span>> {
+        columns(&Names::default(), &Names::default())
+    }
+
+    fn blank() -> Span {
+        Span { request: 0, start: Instant::START, end: Instant::START, part: PartName(0), phase: PhaseName(0) }
+    }
+}
+
+fn columns(parts: &Names, phases: &Names) -> Vec<Column<Span>> {
+    let names = |names: &Names| names.list.iter().map(|name| Cow::Owned(name.clone())).collect();
+    vec![
+        long!("request", request, |request| request, Some),
+        Column {
+            name: "part",
+            cells: Cells::Text {
+                names: names(parts),
+                open: true,
+                gather: |spans, cells| cells.extend(spans.iter().map(|span| span.part.0)),
+                scatter: |cells, spans| {
+                    for (span, cell) in spans.iter_mut().zip(cells) {
+                        span.part = PartName(*cell);
+                    }
+                },
+            },
+        },
+        Column {
+            name: "phase",
+            cells: Cells::Text {
+                names: names(phases),
+                open: true,
+                gather: |spans, cells| cells.extend(spans.iter().map(|span| span.phase.0)),
+                scatter: |cells, spans| {
+                    for (span, cell) in spans.iter_mut().zip(cells) {
+                        span.phase = PhaseName(*cell);
+                    }
+                },
+            },
+        },
+        long!("start_ns", start, Instant::as_nanos, stamp),
+        long!("end_ns", end, Instant::as_nanos, stamp),
+    ]
+}
+
+fn stamp(nanos: u64) -> Option<Instant> {
+    Some(Instant::from_nanos(nanos))
+}
+
+impl SpanLog {
+    /// Writes `spans.parquet`.
+    pub fn write(&self, path: &Path, meta: &Meta) -> Result<(), TableError> {
+        let mut writer = TableWriter::with_columns(path, meta, columns(&self.parts, &self.phases))?;
+        writer.push(&self.spans)?;
+        writer.finish()
+    }
+
+    /// Reads `spans.parquet`. Parts and phases may have other numbers than when they were written, never other names.
+    pub fn read(path: &Path) -> Result<(SpanLog, Meta), TableError> {
+        let (mut reader, meta) = TableReader::<Span>::open(path)?;
+        let mut log = SpanLog::default();
+        reader.visit(|spans| {
+            log.spans.extend_from_slice(spans);
+            Ok::<_, TableError>(())
+        })?;
+        for name in reader.names("part") {
+            log.parts.number(name);
+        }
+        for name in reader.names("phase") {
+            log.phases.number(name);
+        }
+        log.limit = log.spans.len();
+        Ok((log, meta))
+    }
+}

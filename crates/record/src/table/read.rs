@@ -1,0 +1,151 @@
+//! Reading a table, a row group at a time.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::DataType;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+
+use super::{Cells, Column, KEY_META, KEY_SCHEMA, KEY_TABLE, SCHEMA, TableError, Tabular};
+use crate::Meta;
+
+/// No row group has more: beyond this, the number itself must be wrong, and is not worth the memory. (DuckDB writes 122,880, others a million.)
+const MOST_ROWS: usize = 1 << 24;
+
+/// A table open for reading.
+pub struct TableReader<T> {
+    path: PathBuf,
+    file: SerializedFileReader<File>,
+    columns: Vec<Column<T>>,
+    /// Which column of the file each of ours is; others in the file are ignored.
+    places: Vec<usize>,
+}
+
+impl<T: Tabular> TableReader<T> {
+    /// Opens a table and reads what it says about itself.
+    pub fn open(path: &Path) -> Result<(TableReader<T>, Meta), TableError> {
+        let format = |source| TableError::Format { path: path.to_owned(), source };
+        let foreign = |key| TableError::Foreign { path: path.to_owned(), table: T::TABLE, key };
+        let file = File::open(path).map_err(|source| TableError::Io { path: path.to_owned(), source })?;
+        let file = SerializedFileReader::new(file).map_err(format)?;
+        let metadata = file.metadata().file_metadata();
+        let value = |key| {
+            let mut pairs = metadata.key_value_metadata().into_iter().flatten();
+            pairs.find(|pair| pair.key == key).and_then(|pair| pair.value.as_deref()).ok_or_else(|| foreign(key))
+        };
+        if value(KEY_TABLE)? != T::TABLE {
+            return Err(foreign(KEY_TABLE));
+        }
+        let schema = value(KEY_SCHEMA)?;
+        if schema.parse().map_or(true, |schema: u32| schema > SCHEMA) {
+            return Err(TableError::Newer { path: path.to_owned(), schema: schema.to_owned() });
+        }
+        let meta = serde_json::from_str(value(KEY_META)?).map_err(|_| foreign(KEY_META))?;
+        let columns = T::columns();
+        let descriptor = metadata.schema_descr();
+        let place = |column: &Column<T>| {
+            let damaged = |what| TableError::Damaged { path: path.to_owned(), column: column.name, what };
+            let mut all = descriptor.columns().iter().enumerate();
+            let (place, found) =
+                all.find(|(_, found)| found.name() == column.name).ok_or_else(|| damaged("is missing"))?;
+            if found.physical_type() != column.cells.physical() || found.max_def_level() > 0 {
+                return Err(damaged("has another type than the schema's"));
+            }
+            Ok(place)
+        };
+        let places = columns.iter().map(place).collect::<Result<_, _>>()?;
+        Ok((TableReader { path: path.to_owned(), file, columns, places }, meta))
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> u64 {
+        u64::try_from(self.file.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
+
+    /// Gives all rows to `take`, a row group at a time.
+    pub fn visit<E: From<TableError>>(&mut self, mut take: impl FnMut(&[T]) -> Result<(), E>) -> Result<(), E> {
+        let mut rows = Vec::new();
+        for group in 0..self.file.num_row_groups() {
+            self.read_group(group, &mut rows)?;
+            take(&rows)?;
+        }
+        Ok(())
+    }
+
+    /// The names of a text column, those found so far if it takes any.
+    pub(crate) fn names(&self, column: &str) -> &[Cow<'static, str>] {
+        let mut columns = self.columns.iter();
+        match columns.find(|candidate| candidate.name == column).map(|column| &column.cells) {
+            Some(Cells::Text { names, .. }) => names,
+            _ => unreachable!("'{column}' is a text column"),
+        }
+    }
+
+    fn read_group(&mut self, group: usize, rows: &mut Vec<T>) -> Result<(), TableError> {
+        let path = &self.path;
+        let format = |source| TableError::Format { path: path.clone(), source };
+        let group = self.file.get_row_group(group).map_err(format)?;
+        let count = usize::try_from(group.metadata().num_rows()).ok().filter(|count| *count <= MOST_ROWS);
+        let Some(count) = count else {
+            let (path, column) = (path.clone(), self.columns[0].name);
+            return Err(TableError::Damaged { path, column, what: "has an impossible number of rows in a row group" });
+        };
+        rows.clear();
+        rows.resize(count, T::blank());
+        for (column, place) in self.columns.iter_mut().zip(&self.places) {
+            let name = column.name;
+            let damaged = |what| TableError::Damaged { path: path.clone(), column: name, what };
+            let reader = group.get_column_reader(*place).map_err(format)?;
+            let fits = match (&mut column.cells, reader) {
+                (Cells::Long { scatter, .. }, ColumnReader::Int64ColumnReader(reader)) => {
+                    scatter(&read(reader, count).map_err(format)?, rows)
+                }
+                (Cells::Short { scatter, .. }, ColumnReader::Int32ColumnReader(reader)) => {
+                    scatter(&read(reader, count).map_err(format)?, rows)
+                }
+                (Cells::Text { names, open, scatter, .. }, ColumnReader::ByteArrayColumnReader(reader)) => {
+                    let texts = read(reader, count).map_err(format)?;
+                    let indices = texts.iter().map(|text| index(names, *open, text.data()));
+                    let indices: Option<Vec<u16>> = indices.collect();
+                    let indices = indices.ok_or_else(|| damaged("holds a name that is not of the schema"))?;
+                    scatter(&indices, rows);
+                    true
+                }
+                _ => unreachable!("types were compared when the file was opened"),
+            };
+            if !fits {
+                return Err(damaged("holds a number that is out of range"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Exactly `count` cells of a column.
+fn read<D: DataType>(mut reader: ColumnReaderImpl<D>, count: usize) -> Result<Vec<D::T>, ParquetError> {
+    let mut cells = Vec::with_capacity(count);
+    while cells.len() < count {
+        let (read, ..) = reader.read_records(count - cells.len(), None, None, &mut cells)?;
+        if read == 0 {
+            return Err(ParquetError::EOF("a column is shorter than its row group".into()));
+        }
+    }
+    Ok(cells)
+}
+
+/// Where a name stands in the list; in an open one, it is added if it is not there.
+fn index(names: &mut Vec<Cow<'static, str>>, open: bool, name: &[u8]) -> Option<u16> {
+    // Lists have a few names, and neighbours in a column are mostly equal to one of the first.
+    if let Some(index) = names.iter().position(|known| known.as_bytes() == name) {
+        return u16::try_from(index).ok();
+    }
+    if !open {
+        return None;
+    }
+    let name = std::str::from_utf8(name).ok()?;
+    names.push(Cow::Owned(name.to_owned()));
+    u16::try_from(names.len() - 1).ok()
+}
