@@ -88,7 +88,7 @@ impl Control {
 
     /// Until when late arrivals of an open loop are still served: as long again as was measured. A device that cannot serve in twice
     /// the time what was offered is too far behind for its response times to mean anything but "too much".
-    pub(crate) fn drained_until(&self) -> Option<Instant> {
+    pub fn drained_until(&self) -> Option<Instant> {
         if self.was_interrupted() {
             return self.end();
         }

@@ -15,7 +15,8 @@ use record::{Phase, Row};
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Instant};
 
-use crate::{Clockwork, Control, Fill, Generator, Load, Stream};
+use crate::stream::{FILL_PAGES, PAGE};
+use crate::{Clockwork, Control, Generator, Load, Stream};
 
 /// Takes the rows of a run.
 pub trait Observer {
@@ -78,8 +79,38 @@ pub struct Drive<'a, D, O> {
     pub pass: u16,
     /// The seed of this stream on this device in this pass.
     pub seed: u64,
-    /// Memory for the lanes: where reads go. The engine may give registered memory; [`Buffer::zeroed`] will do.
-    pub buffers: &'a dyn Fn(Bytes) -> Buffer,
+    /// Where lanes have their memory from. An engine may give memory that it has registered with the kernel.
+    pub memory: &'a dyn Memory,
+    /// What writes store, as [`Stream::data`] makes it.
+    pub data: &'a Data,
+}
+
+/// Memory for payloads, lent for a pass.
+pub trait Memory {
+    /// A buffer of `size` bytes.
+    fn take(&self, size: Bytes) -> Buffer;
+    /// A buffer that is no longer needed.
+    fn give_back(&self, buffer: Buffer);
+}
+
+/// Memory from the heap, where it goes back to.
+pub struct Heap;
+
+impl Memory for Heap {
+    fn take(&self, size: Bytes) -> Buffer {
+        Buffer::zeroed(size)
+    }
+    fn give_back(&self, _: Buffer) {}
+}
+
+/// No memory: for simulations of timing, in which no bytes move.
+pub struct Phantoms;
+
+impl Memory for Phantoms {
+    fn take(&self, size: Bytes) -> Buffer {
+        Buffer::phantom(size)
+    }
+    fn give_back(&self, _: Buffer) {}
 }
 
 /// What the lanes of one stream share.
@@ -93,7 +124,6 @@ struct Shared {
     /// The limit of requests or bytes is reached.
     counted_out: bool,
     reported_done: bool,
-    data: Data,
     random: Random,
 }
 
@@ -126,13 +156,12 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             counted_bytes: Bytes::ZERO,
             counted_out: false,
             reported_done: false,
-            data: self.data(&mut random),
             random,
         }));
         let failure = RefCell::new(None);
         // Every lane has its memory before the pass begins.
         let lanes: Vec<_> = (0..self.stream.lanes())
-            .map(|_| self.lane(&shared, &failure, (self.buffers)(self.stream.sizes.largest())))
+            .map(|_| self.lane(&shared, &failure, self.memory.take(self.stream.sizes.largest())))
             .collect();
         self.runtime.sleep_until(begin).await;
         select(Box::pin(join_all(lanes)), Box::pin(self.time_limit(&shared))).await;
@@ -166,21 +195,21 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         }
     }
 
-    /// What writes store: a few requests' worth of bytes from which each write takes an aligned part.
-    fn data(&self, random: &mut Random) -> Data {
-        if !self.stream.mix.has_writes() {
-            return Data::phantom(Bytes::ZERO);
-        }
-        let largest = self.stream.sizes.largest().round_up(PAGE);
-        let mut buffer = (self.buffers)(largest + PAGE * (FILL_PAGES - 1));
-        if let (Fill::Random, Some(bytes)) = (self.stream.fill, buffer.bytes_mut()) {
-            random.fill_bytes(bytes);
-        }
-        buffer.freeze()
-    }
-
     async fn lane(&self, shared: &RefCell<Shared>, failure: &RefCell<Option<DeviceError>>, buffer: Buffer) {
         let mut memory = Some(buffer);
+        self.issue(shared, failure, &mut memory).await;
+        if let Some(memory) = memory {
+            self.memory.give_back(memory);
+        }
+    }
+
+    /// Issues requests from one lane until the pass is over for it.
+    async fn issue(
+        &self,
+        shared: &RefCell<Shared>,
+        failure: &RefCell<Option<DeviceError>>,
+        memory: &mut Option<Buffer>,
+    ) {
         let mut intended = self.control.begin();
         // A closed loop without think time goes on from a completion, which has been: it need not look at the clock.
         let waits = !matches!(self.stream.load, Load::Closed { think: Duration::ZERO, .. });
@@ -191,7 +220,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             if waits && !self.sleep_until(intended).await || self.is_over(&mut shared.borrow_mut(), intended) {
                 return;
             }
-            let (request, phase) = self.next_request(&mut shared.borrow_mut(), &mut memory, intended);
+            let (request, phase) = self.next_request(&mut shared.borrow_mut(), memory, intended);
             let mut row = Row::new(request.operation, phase);
             row.offset = request.offset;
             row.length = request.length.get() as u32;
@@ -202,12 +231,9 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
 
             self.tally.under_way.update(|n| n - 1);
             if let Some(buffer) = reply.buffer {
-                match &mut memory {
-                    Some(rest) => {
-                        let rest = std::mem::replace(rest, buffer);
-                        memory.as_mut().expect("just replaced").join(rest);
-                    }
-                    None => memory = Some(buffer),
+                let rest = memory.replace(buffer);
+                if let (Some(whole), Some(rest)) = (memory.as_mut(), rest) {
+                    whole.join(rest);
                 }
             }
             row.intended = intended;
@@ -287,7 +313,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             }
             _ => {
                 let page = u64::from(shared.random.next_u32()) % FILL_PAGES;
-                Request::write(ask.offset, shared.data.slice(PAGE * page, ask.length))
+                Request::write(ask.offset, self.data.slice(PAGE * page, ask.length))
             }
         };
         (request, phase)
@@ -305,9 +331,3 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         self.observer.borrow_mut().observe(row);
     }
 }
-
-/// Direct I/O wants page-aligned memory, so writes take their bytes from page boundaries.
-const PAGE: Bytes = Bytes::kib(4);
-
-/// Between so many starting pages a write chooses.
-const FILL_PAGES: u64 = 64;

@@ -25,7 +25,7 @@ mod stream;
 
 pub use arrival::{Arrivals, Clockwork};
 pub use control::{Control, Limits};
-pub use drive::{Drive, Observer, OnError, Tally};
+pub use drive::{Drive, Heap, Memory, Observer, OnError, Phantoms, Tally};
 pub use generator::{Ask, Generator};
 pub use pattern::Pattern;
 pub use permutation::Permutation;

@@ -1,8 +1,17 @@
 //! The description of one source of load on one device.
 
+use device::Data;
+use rand::Rng;
+use runtime::Random;
 use units::{Bytes, Duration, Ratio};
 
-use crate::{Arrivals, Limits, Pattern, Sizes};
+use crate::{Arrivals, Limits, Memory, Pattern, Sizes};
+
+/// Direct I/O wants page-aligned memory, so writes take their bytes from page boundaries.
+pub(crate) const PAGE: Bytes = Bytes::kib(4);
+
+/// Between so many starting pages a write chooses.
+pub(crate) const FILL_PAGES: u64 = 64;
 
 /// One source of load, as it runs on each of its devices.
 ///
@@ -144,6 +153,19 @@ impl Stream {
             Load::Closed { depth, .. } => depth,
             Load::Open { outstanding, .. } => outstanding,
         }
+    }
+
+    /// What writes of this stream store: some pages more than its largest request, so that each write can begin at one of
+    /// several pages and the device does not see the same bytes each time. Empty for a stream that only reads.
+    pub fn data(&self, memory: &dyn Memory, random: &mut Random) -> Data {
+        if !self.mix.has_writes() {
+            return Data::phantom(Bytes::ZERO);
+        }
+        let mut buffer = memory.take(self.sizes.largest().round_up(PAGE) + PAGE * (FILL_PAGES - 1));
+        if let (Fill::Random, Some(bytes)) = (self.fill, buffer.bytes_mut()) {
+            random.fill_bytes(bytes);
+        }
+        buffer.freeze()
     }
 
     /// Refuses a device on which this stream cannot run.

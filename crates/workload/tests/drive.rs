@@ -4,9 +4,9 @@ use std::cell::RefCell;
 
 use device::{Buffer, Device, DeviceError, MemoryDevice, Reply, Request, Shape, Stamps};
 use record::{Phase, Row};
-use runtime::{Resource, Runtime};
+use runtime::{Random, Resource, Runtime};
 use units::{Bytes, Duration, Frequency, Instant, Ratio};
-use workload::{Arrivals, Control, Drive, Limits, Load, Mix, OnError, Pattern, Stream, Tally};
+use workload::{Arrivals, Control, Drive, Heap, Limits, Load, Mix, OnError, Pattern, Stream, Tally};
 
 /// A device with `servers` servers that take `time` for each request.
 struct Server {
@@ -69,7 +69,8 @@ fn load_with(
         device_index: 5,
         pass: 1,
         seed: 42,
-        buffers: &Buffer::zeroed,
+        memory: &Heap,
+        data: &stream.data(&Heap, &mut Random::new(1)),
     };
     runtime.block_on(drive.run());
     assert_eq!(tally.under_way.get(), 0, "a pass ends when its last request has completed");
