@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use units::Bytes;
 
 use crate::block::{DeviceNumber, directory};
 use crate::kernel::{Kernel, link_name, names, text, unescape};
@@ -175,4 +176,10 @@ mod tests {
         assert_eq!(Mounts::default().holding(Path::new("/x")), None);
         assert_eq!(Mounts::parse("a line that is none\n").iter().count(), 0);
     }
+}
+
+/// How much a user without privileges may still write to the file system that holds `path`.
+pub fn free_space(path: &Path) -> io::Result<Bytes> {
+    let system = rustix::fs::statvfs(path)?;
+    Ok(Bytes::new(system.f_bavail.saturating_mul(system.f_frsize)))
 }

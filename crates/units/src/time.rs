@@ -140,6 +140,13 @@ impl fmt::Display for Duration {
     }
 }
 
+/// For the standard library's waits.
+impl From<Duration> for std::time::Duration {
+    fn from(time: Duration) -> std::time::Duration {
+        std::time::Duration::from_nanos(time.0)
+    }
+}
+
 text_serde!(Duration, "a time with its unit, such as \"10 ms\"");
 
 impl Add for Duration {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape};
+use host::guard::WritePermit;
 use runtime::{LiveClock, Runtime};
 use rustix::fs::Advice;
 use units::Bytes;
@@ -68,7 +69,12 @@ enum Hands {
 impl FileDevice {
     /// Opens an existing file or block device that will not be written to.
     pub fn open_read_only(live: &Live, path: &Path, options: &FileOptions) -> Result<FileDevice, OpenError> {
-        FileDevice::on(live, Target::open(path, options.mode, false)?, options)
+        FileDevice::on(live, Target::open(path, options.mode)?, options)
+    }
+
+    /// Opens an existing file or block device for reading and writing. The permit must outlive the device: it keeps others away.
+    pub fn open_writable(live: &Live, permit: &WritePermit, options: &FileOptions) -> Result<FileDevice, OpenError> {
+        FileDevice::on(live, Target::permitted(permit, options.mode)?, options)
     }
 
     /// Makes a new file of `size` bytes, for reading and writing. What has not been written reads as zeroes, and without any I/O: fill a

@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use device::Shape;
+use host::guard::WritePermit;
 use rustix::fs::{AtFlags, FileType, StatxFlags};
 use units::Bytes;
 
@@ -87,10 +88,8 @@ pub enum OpenError {
 }
 
 impl Target {
-    /// Opens an existing file or block device.
-    pub fn open(path: &Path, mode: Mode, writable: bool) -> Result<Target, OpenError> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(writable);
+    /// Opens an existing file or block device for reading.
+    pub fn open(path: &Path, mode: Mode) -> Result<Target, OpenError> {
         // Opening a pipe would wait for its other end; opening a directory for writing would give a less helpful error.
         let metadata = std::fs::metadata(path).map_err(|error| explain(path, "stat", error))?;
         let kind = metadata.file_type();
@@ -103,11 +102,12 @@ impl Target {
         if let Some((_, kind)) = other.into_iter().find(|(is, _)| *is) {
             return Err(OpenError::NotStorage { path: path_buf, kind });
         }
-        if writable && kind.is_block_device() {
-            // Exclusive: the kernel then refuses what is mounted or part of an array, and refuses to mount it meanwhile.
-            options.custom_flags(libc::O_EXCL);
-        }
-        Target::examine(path, mode, writable, &mut options)
+        Target::examine(path, mode, false, |options| options.read(true).open(path))
+    }
+
+    /// Opens for writing what may be written. The permit holds the device exclusively and goes on doing so.
+    pub fn permitted(permit: &WritePermit, mode: Mode) -> Result<Target, OpenError> {
+        Target::examine(permit.path(), mode, true, |options| permit.reopen(options.read(true).write(true)))
     }
 
     /// Makes a new file of `size` bytes, whose blocks are reserved but have not been written.
@@ -123,7 +123,8 @@ impl Target {
             rustix::io::Errno::NOSPC => OpenError::NoSpace { path: path.to_path_buf(), size },
             error => explain(path, "fallocate", error.into()),
         });
-        let target = made.and_then(|()| Target::examine(path, mode, true, OpenOptions::new().read(true).write(true)));
+        let open = |options: &mut OpenOptions| options.read(true).write(true).open(path);
+        let target = made.and_then(|()| Target::examine(path, mode, true, open));
         if target.is_err() {
             // The file is ours and of no use. The error that is returned says more than one of removing it would.
             let _ = std::fs::remove_file(path);
@@ -131,29 +132,26 @@ impl Target {
         target
     }
 
-    fn examine(path: &Path, mode: Mode, writable: bool, options: &mut OpenOptions) -> Result<Target, OpenError> {
-        let file = match mode {
-            Mode::Buffered => options.open(path).map_err(|error| explain(path, "open", error))?,
-            Mode::Direct => {
-                // `custom_flags` replaces: the flags of an exclusive opening are repeated.
-                let exclusive = if writable && is_block_device(path) { libc::O_EXCL } else { 0 };
-                let opened = options.custom_flags(libc::O_DIRECT | exclusive).open(path);
-                opened.map_err(|error| match error.raw_os_error() {
-                    Some(libc::EINVAL) => OpenError::NoDirect { path: path.to_path_buf() },
-                    _ => explain(path, "open", error),
-                })?
-            }
-        };
+    fn examine(
+        path: &Path,
+        mode: Mode,
+        writable: bool,
+        open: impl FnOnce(&mut OpenOptions) -> std::io::Result<File>,
+    ) -> Result<Target, OpenError> {
+        let mut options = OpenOptions::new();
+        if mode == Mode::Direct {
+            options.custom_flags(libc::O_DIRECT);
+        }
+        let file = open(&mut options).map_err(|error| match (mode, error.raw_os_error()) {
+            (Mode::Direct, Some(libc::EINVAL)) => OpenError::NoDirect { path: path.to_path_buf() },
+            _ => explain(path, "open", error),
+        })?;
         let (shape, store) = shape(path, &file, mode)?;
         if shape.size < shape.logical_block {
             return Err(OpenError::Empty { path: path.to_path_buf(), size: shape.size, block: shape.logical_block });
         }
         Ok(Target { file, path: path.to_path_buf(), shape, mode, store, writable })
     }
-}
-
-fn is_block_device(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
 /// Size, block sizes and kind of an open file.
