@@ -6,6 +6,7 @@
 mod estimate;
 mod json;
 mod summary;
+pub mod survey;
 mod tally;
 
 pub use estimate::{Estimate, student_t};

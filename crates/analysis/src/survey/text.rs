@@ -1,0 +1,121 @@
+//! The sentences of a survey: one per verdict, with its numbers.
+
+use units::{Frequency, Rate, Ratio};
+
+use super::{KnownLimit, Part, Question, Tier};
+
+/// What a sentence about a part with several devices can tell.
+pub(super) struct Story<'a> {
+    pub part: &'a Part,
+    pub question: Question,
+    pub measured: f64,
+    pub expected: f64,
+    /// What the best of the devices delivers alone.
+    pub one: f64,
+    /// From how many devices on more bring nothing.
+    pub bend: usize,
+}
+
+impl Story<'_> {
+    fn start(&self) -> String {
+        let devices = self.part.order.len();
+        let place = if self.part.tier == Tier::Host { String::new() } else { format!(" on {}", self.part.name) };
+        format!("{devices} {}{place} deliver {}", noun(self.part), amount(self.question, self.measured))
+    }
+
+    fn share(&self) -> String {
+        format!(
+            "{} of the sum of the parts ({})",
+            Ratio::new(self.measured / self.expected.max(1.0)),
+            amount(self.question, self.expected)
+        )
+    }
+
+    pub fn shared(&self) -> String {
+        let times = self.measured / self.one.max(1e-9);
+        let bend = if self.bend > 1 && self.bend < self.part.order.len() {
+            format!("; from {} on, more bring nothing", self.bend)
+        } else {
+            String::new()
+        };
+        format!("{}, {times:.2} x one alone and {}{bend}: they share {}", self.start(), self.share(), self.part.name)
+    }
+
+    pub fn generator(&self, busy: f64) -> String {
+        format!(
+            "{}, {}, but the load generator itself was {} busy: generator-bound, the storage may deliver more",
+            self.start(),
+            self.share(),
+            Ratio::new(busy)
+        )
+    }
+
+    pub fn processors(&self, busy: f64) -> String {
+        format!("{}, {}, with the processors {} busy: they are the limit", self.start(), self.share(), Ratio::new(busy))
+    }
+
+    pub fn others(&self, share: f64) -> String {
+        format!(
+            "{}, {}, while other programs took {} of the processors: say nothing of it; end them and survey again",
+            self.start(),
+            self.share(),
+            Ratio::new(share)
+        )
+    }
+
+    pub fn scales(&self) -> String {
+        format!("{}, {}: nothing that they share limits them", self.start(), self.share())
+    }
+
+    pub fn noise(&self, relative: f64) -> String {
+        format!(
+            "{}, {}, but repeats differ by {} (standard error): too noisy to say; take a longer --time or more --repeats",
+            self.start(),
+            self.share(),
+            Ratio::new(relative)
+        )
+    }
+}
+
+pub(super) fn known(part: &Part, limit: &KnownLimit, question: Question, measured: f64) -> String {
+    let bound = match question {
+        Question::Bandwidth => limit.bandwidth.map(Rate::get),
+        Question::Requests => limit.requests.map(Frequency::get),
+    };
+    let bound = amount(question, bound.unwrap_or_default());
+    format!("{} delivers {}: {} allows {bound}", part.name, amount(question, measured), limit.what)
+}
+
+pub(super) fn operating_system(root: &Part, question: Question, os: f64, raw: f64, busy: Option<f64>) -> String {
+    let busy = busy.map_or(String::new(), |busy| format!(", with the processors {} busy", Ratio::new(busy)));
+    let devices = root.order.len();
+    let noun = if devices == 1 { "device delivers".to_owned() } else { format!("{} deliver", noun(root)) };
+    format!(
+        "through the operating system {devices} {noun} {}, {} of the {} that they deliver raw{busy}",
+        amount(question, os),
+        Ratio::new(os / raw.max(1e-9)),
+        amount(question, raw)
+    )
+}
+
+/// A tier by name: the part itself where there is one, otherwise how many.
+pub(super) fn tier(root: &Part, tier: Tier) -> String {
+    let parts: Vec<&Part> = root.all().into_iter().map(|(_, part)| part).filter(|part| part.tier == tier).collect();
+    match parts[..] {
+        [part] => part.name.clone(),
+        _ => format!("{} {}s", parts.len(), tier.name()),
+    }
+}
+
+/// What the leaves are: files if they are, disks otherwise.
+fn noun(part: &Part) -> &'static str {
+    let file = |leaf: &Part| leaf.below.is_empty() && !leaf.name.starts_with("/dev/");
+    if part.all().into_iter().any(|(_, part)| file(part)) { "files" } else { "devices" }
+}
+
+fn amount(question: Question, value: f64) -> String {
+    match question {
+        Question::Bandwidth => Rate::bytes_per_second(value).to_string(),
+        Question::Requests => format!("{value:.0} requests/s"),
+    }
+}

@@ -1,0 +1,501 @@
+//! What a survey's measurements mean.
+//!
+//! # Efficiency
+//! A part's efficiency is what its devices deliver together, M, divided by what its children deliver each alone, E = sum of their M.
+//! A part that is no limit has efficiency 1. It is called a limit when M is below [`SCALES`] of E, and the *confidence* in that is the
+//! probability of it by Student's distribution, from the spread of the repeats of both (standard error of a difference, Welch;
+//! degrees of freedom taken as those of the smaller sample, which errs on the side of doubt). Neither a limit nor its absence is
+//! asserted below [`SURE`].
+//!
+//! # The bend
+//! The point from which more devices bring nothing: the fewest that deliver [`PLATEAU`] of the most that any number delivered.
+//!
+//! # Whose limit
+//! If a thread of the generator had no time left, the measurement is the generator's. If the processors had none, it is theirs, or,
+//! where other programs took much of them, nobody can say. If a limit
+//! that is known from elsewhere (a throttle, a link's signalling) lies at the measured value, it is that. Otherwise it
+//! is the part that the devices share.
+//!
+//! # The ladder
+//! For each tier, what all its parts deliver together if each is loaded alone: sum of M over the tier. It can only rise from the
+//! host down to the disks, and each rung is what the machine would deliver if the tiers above were no limit: the hierarchy of bottlenecks of
+//! RAID-I's section 5.
+
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use units::{Bytes, Frequency, Rate, Ratio};
+
+use super::{Access, Findings, Kind, Part, Point, Processors, Question, Sample, Tier, text};
+use crate::estimate::Estimate;
+use crate::json::number;
+
+/// Efficiency from which a part is no limit. Repeats differ by some percent on a quiet machine.
+const SCALES: f64 = 0.9;
+/// Confidence from which something is asserted.
+const SURE: f64 = 0.9;
+/// Share of the best that counts as all of it.
+const PLATEAU: f64 = 0.95;
+/// A thread busier than this has no time left: the rest is the clock's and the kernel's granularity.
+const SATURATED: f64 = 0.93;
+/// Share of the processors from which other programs are to be blamed for their being busy.
+const MUCH: f64 = 0.2;
+/// How near to a known limit a measured value must be to be its work.
+const AT_LIMIT: f64 = 0.9;
+/// Above a known limit by more than this, it cannot be the limit.
+const OVER_LIMIT: f64 = 1.1;
+
+/// What a survey came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Survey {
+    /// Size of the sequential requests.
+    #[serde(with = "number", rename = "request_bytes")]
+    pub request: Bytes,
+    /// Devices first, the whole last.
+    pub levels: Vec<Level>,
+    /// One for each thing that limits, or does not; the most important first.
+    pub verdicts: Vec<Verdict>,
+    /// From what limits first to what would limit last.
+    pub ladder: Vec<Rung>,
+}
+
+/// A part and what it delivers with all its devices active.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Level {
+    /// Its tier.
+    pub level: Tier,
+    /// Its name.
+    pub name: String,
+    /// What it hangs on, towards the host.
+    pub on: Vec<String>,
+    /// How many devices are below.
+    pub devices: usize,
+    /// The sum of the parts below; nothing for a device.
+    pub expected: Option<Expected>,
+    /// Direct, asynchronous.
+    pub raw: Measured,
+    /// Through the operating system.
+    pub os: Measured,
+    /// What was written instead of read, if anything was.
+    pub written: Option<Box<(Measured, Measured)>>,
+    /// What more and more devices delivered, raw.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// A point of a curve.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CurvePoint {
+    /// How many devices were active.
+    pub devices: usize,
+    /// Mean of the repeats.
+    #[serde(with = "number", rename = "bandwidth_bytes_per_s")]
+    pub bandwidth: Rate,
+    /// Mean of the repeats.
+    #[serde(with = "number", rename = "iops")]
+    pub requests: Frequency,
+}
+
+/// The sum of the parts, raw.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Expected {
+    /// Bytes per second.
+    #[serde(with = "number", rename = "bandwidth_bytes_per_s")]
+    pub bandwidth: Rate,
+    /// Requests per second.
+    #[serde(with = "number", rename = "iops")]
+    pub requests: Frequency,
+}
+
+/// What was measured, over all repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Measured {
+    /// Mean.
+    #[serde(with = "number", rename = "bandwidth_bytes_per_s")]
+    pub bandwidth: Rate,
+    /// Lowest bandwidth.
+    #[serde(with = "number")]
+    pub low: Rate,
+    /// Highest bandwidth.
+    #[serde(with = "number")]
+    pub high: Rate,
+    /// Mean.
+    #[serde(with = "number", rename = "iops")]
+    pub requests: Frequency,
+    /// Lowest.
+    #[serde(with = "number")]
+    pub iops_low: Frequency,
+    /// Highest.
+    #[serde(with = "number")]
+    pub iops_high: Frequency,
+    /// Processors during the sequential measurements.
+    pub processors: Option<Processors>,
+    /// Processors during the random ones.
+    pub processors_random: Option<Processors>,
+}
+
+/// What one finding means.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The tier it is about.
+    pub level: Tier,
+    /// Bandwidth or requests.
+    pub question: Question,
+    /// What kind of finding it is.
+    pub kind: VerdictKind,
+    /// What limits; empty where nothing does.
+    pub limit: String,
+    /// One sentence with the numbers.
+    pub evidence: String,
+    /// The probability that it is so, as far as the repeats tell.
+    #[serde(with = "number")]
+    pub confidence: Ratio,
+}
+
+/// What kind of finding a verdict is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerdictKind {
+    /// The devices share a part, and it is the limit.
+    Shared,
+    /// A limit that is known from elsewhere.
+    Known,
+    /// The load generator could do no more.
+    Generator,
+    /// The processors could do no more.
+    Processors,
+    /// The operating system delivers less than the devices.
+    OperatingSystem,
+    /// Nothing limits here: the parts add up.
+    Scales,
+    /// The repeats differ too much to say.
+    Noise,
+}
+
+/// One rung of the ladder.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rung {
+    /// What it is the limit of.
+    pub part: String,
+    /// What it delivers.
+    #[serde(with = "number", rename = "bandwidth_bytes_per_s")]
+    pub bandwidth: Rate,
+    /// What it delivers.
+    #[serde(with = "number", rename = "iops")]
+    pub requests: Frequency,
+}
+
+/// Mean and standard error of repeats, or of a sum of such.
+#[derive(Debug, Clone, Copy)]
+struct Spread {
+    mean: f64,
+    variance_of_mean: f64,
+    repeats: usize,
+}
+
+impl Survey {
+    /// What `findings` say of the machine under `root`. Panics if they are not of it.
+    pub fn of(root: &Part, findings: &Findings) -> Survey {
+        let parts = root.all();
+        assert_eq!(parts.len(), findings.curves.len(), "there is a curve for each part");
+        let book = Book { root, findings };
+        let levels = parts.iter().map(|(path, part)| book.level(path, part)).collect();
+        let mut verdicts = Vec::new();
+        for question in [Question::Bandwidth, Question::Requests] {
+            for (path, part) in parts.iter().rev() {
+                verdicts.extend(book.judge(path, part, question));
+            }
+            verdicts.extend(book.operating_system(question));
+        }
+        Survey { request: findings.request, levels, verdicts, ladder: book.ladder() }
+    }
+}
+
+/// The findings, to be looked things up in.
+struct Book<'a> {
+    root: &'a Part,
+    findings: &'a Findings,
+}
+
+const fn raw(question: Question) -> Kind {
+    Kind { access: Access::Raw, question, writes: false }
+}
+
+impl Book<'_> {
+    fn points(&self, path: &[usize]) -> &[Point] {
+        let curve =
+            self.findings.curves.iter().find(|curve| curve.path == path).expect("there is a curve for each part");
+        assert!(!curve.points.is_empty(), "a curve has points");
+        &curve.points
+    }
+
+    fn full(&self, path: &[usize]) -> &Point {
+        self.points(path).last().expect("a curve has points")
+    }
+
+    fn spread(&self, path: &[usize], kind: Kind) -> Spread {
+        Spread::of(&self.full(path).samples[&kind], kind.question)
+    }
+
+    /// What the parts below deliver each alone, added up.
+    fn sum_below(&self, path: &[usize], part: &Part, kind: Kind) -> Option<Spread> {
+        let children = (0..part.below.len()).map(|index| self.spread(&[path, &[index]].concat(), kind));
+        children.reduce(Spread::plus)
+    }
+
+    fn level(&self, path: &[usize], part: &Part) -> Level {
+        let point = self.full(path);
+        let expected = (part.below.len() > 1).then(|| {
+            let sum = |question| self.sum_below(path, part, raw(question)).expect("there are children").mean;
+            Expected {
+                bandwidth: Rate::bytes_per_second(sum(Question::Bandwidth)),
+                requests: Frequency::per_second(sum(Question::Requests)),
+            }
+        });
+        let measured = |access, writes| Measured::of(point, access, writes);
+        let written = measured(Access::Raw, true).zip(measured(Access::Os, true)).map(Box::new);
+        let mean = |point: &Point, question| Spread::of(&point.samples[&raw(question)], question).mean;
+        let curve = self.points(path).iter().map(|point| CurvePoint {
+            devices: point.devices.len(),
+            bandwidth: Rate::bytes_per_second(mean(point, Question::Bandwidth)),
+            requests: Frequency::per_second(mean(point, Question::Requests)),
+        });
+        Level {
+            level: part.tier,
+            name: part.name.clone(),
+            on: part.on.clone(),
+            devices: part.order.len(),
+            expected,
+            raw: measured(Access::Raw, false).expect("every point is measured raw"),
+            os: measured(Access::Os, false).expect("every point is measured through the operating system"),
+            written,
+            curve: curve.collect(),
+        }
+    }
+
+    /// What is to be said of one part, raw.
+    fn judge(&self, path: &[usize], part: &Part, question: Question) -> Option<Verdict> {
+        let samples = &self.full(path).samples[&raw(question)];
+        let measured = Spread::of(samples, question);
+        let verdict = |kind, limit: &str, evidence, confidence: f64| Verdict {
+            level: part.tier,
+            question,
+            kind,
+            limit: limit.to_owned(),
+            evidence,
+            confidence: Ratio::new(confidence),
+        };
+        let known = part.limits.iter().find(|limit| {
+            let value = match question {
+                Question::Bandwidth => limit.bandwidth.map(Rate::get),
+                Question::Requests => limit.requests.map(Frequency::get),
+            };
+            value.is_some_and(|value| (AT_LIMIT * value..=OVER_LIMIT * value).contains(&measured.mean))
+        });
+        let sum = self.sum_below(path, part, raw(question)).filter(|_| part.below.len() > 1);
+        let below = match sum {
+            // Of a device alone only a limit from elsewhere can be told.
+            None => {
+                let known = known?;
+                let evidence = text::known(part, known, question, measured.mean);
+                return Some(verdict(VerdictKind::Known, &known.what, evidence, 1.0 - measured.doubt_of_mean()));
+            }
+            Some(sum) => measured.below(sum, SCALES),
+        };
+        let story = text::Story {
+            part,
+            question,
+            measured: measured.mean,
+            expected: sum.expect("checked above").mean,
+            one: self.best_single(part, question),
+            bend: self.bend(path, question),
+        };
+        if below < 1.0 - SURE {
+            return Some(verdict(VerdictKind::Scales, "", story.scales(), 1.0 - below));
+        }
+        if below < SURE {
+            return Some(verdict(VerdictKind::Noise, "", story.noise(measured.relative()), below.max(1.0 - below)));
+        }
+        let generator = mean(samples.iter().map(|sample| sample.generator.get()));
+        let processors = || samples.iter().filter_map(|sample| sample.processors);
+        let busy = mean(processors().map(Processors::busy));
+        let others = mean(processors().map(Processors::others));
+        Some(if let Some(known) = known {
+            verdict(VerdictKind::Known, &known.what, text::known(part, known, question, measured.mean), below)
+        } else if generator >= SATURATED {
+            verdict(VerdictKind::Generator, "the load generator", story.generator(generator), below)
+        } else if busy >= SATURATED && others > MUCH {
+            verdict(VerdictKind::Noise, "other programs", story.others(others), below)
+        } else if busy >= SATURATED {
+            verdict(VerdictKind::Processors, "the processors", story.processors(busy), below)
+        } else {
+            verdict(VerdictKind::Shared, &part.name, story.shared(), below)
+        })
+    }
+
+    /// Whether the operating system costs something when all devices are active.
+    fn operating_system(&self, question: Question) -> Option<Verdict> {
+        let os = Kind { access: Access::Os, question, writes: false };
+        let (through, direct) = (self.spread(&[], os), self.spread(&[], raw(question)));
+        let confidence = through.below(direct, SCALES);
+        if confidence < SURE {
+            return None;
+        }
+        let samples = &self.full(&[]).samples[&os];
+        let processors = samples.last().and_then(|sample| sample.processors);
+        let evidence =
+            text::operating_system(self.root, question, through.mean, direct.mean, processors.map(Processors::busy));
+        Some(Verdict {
+            level: Tier::Host,
+            question,
+            kind: VerdictKind::OperatingSystem,
+            limit: "the operating system".into(),
+            evidence,
+            confidence: Ratio::new(confidence),
+        })
+    }
+
+    /// The best that one of the part's devices delivers alone.
+    fn best_single(&self, part: &Part, question: Question) -> f64 {
+        let devices = self.root.all().into_iter().filter(|(_, leaf)| leaf.below.is_empty());
+        let ours = devices.filter(|(_, leaf)| part.order.contains(&leaf.order[0]));
+        ours.map(|(path, _)| self.spread(&path, raw(question)).mean).fold(0.0, f64::max)
+    }
+
+    /// From how many devices on more bring nothing.
+    fn bend(&self, path: &[usize], question: Question) -> usize {
+        let points = self.points(path);
+        let means: Vec<f64> =
+            points.iter().map(|point| Spread::of(&point.samples[&raw(question)], question).mean).collect();
+        let most = means.iter().copied().fold(0.0, f64::max);
+        let first = means.iter().position(|mean| *mean >= PLATEAU * most).expect("the most is one of them");
+        points[first].devices.len()
+    }
+
+    fn ladder(&self) -> Vec<Rung> {
+        let mut rungs = Vec::new();
+        let os = |question| self.spread(&[], Kind { access: Access::Os, question, writes: false }).mean;
+        rungs.push(rung("the operating system", os(Question::Bandwidth), os(Question::Requests)));
+        let mut tiers: Vec<Tier> = self.root.all().iter().map(|(_, part)| part.tier).collect();
+        tiers.sort_unstable();
+        tiers.dedup();
+        for tier in tiers.into_iter().rev() {
+            let sum = |question| self.capacity(&mut Vec::new(), self.root, tier, question);
+            rungs.push(rung(&text::tier(self.root, tier), sum(Question::Bandwidth), sum(Question::Requests)));
+        }
+        // Noise may turn two rungs of the same height around; the order of limits is by height.
+        rungs.sort_by(|a, b| a.bandwidth.get().total_cmp(&b.bandwidth.get()));
+        rungs
+    }
+
+    /// What the parts of a tier deliver, each loaded alone. A branch without that tier counts with the next below it.
+    fn capacity(&self, path: &mut Vec<usize>, part: &Part, tier: Tier, question: Question) -> f64 {
+        if part.tier <= tier || part.below.is_empty() {
+            return self.spread(path, raw(question)).mean;
+        }
+        let mut sum = 0.0;
+        for (index, below) in part.below.iter().enumerate() {
+            path.push(index);
+            sum += self.capacity(path, below, tier, question);
+            path.pop();
+        }
+        sum
+    }
+}
+
+fn rung(part: &str, bandwidth: f64, requests: f64) -> Rung {
+    let (bandwidth, requests) = (Rate::bytes_per_second(bandwidth), Frequency::per_second(requests));
+    Rung { part: part.to_owned(), bandwidth, requests }
+}
+
+/// Zero if there is nothing to take the mean of.
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, n) = values.fold((0.0, 0u32), |(sum, n), value| (sum + value, n + 1));
+    if n == 0 { 0.0 } else { sum / f64::from(n) }
+}
+
+impl Processors {
+    /// Not idle, as a share of all processors.
+    pub fn busy(self) -> f64 {
+        self.user.get() + self.system.get() + self.softirq.get()
+    }
+
+    /// Taken by other programs, as a share of all processors.
+    pub fn others(self) -> f64 {
+        (self.busy() - self.own.get()).max(0.0)
+    }
+
+    fn mean(of: &[Processors]) -> Option<Processors> {
+        let average = |part: fn(&Processors) -> Ratio| Ratio::new(mean(of.iter().map(|one| part(one).get())));
+        (!of.is_empty()).then(|| Processors {
+            user: average(|one| one.user),
+            system: average(|one| one.system),
+            iowait: average(|one| one.iowait),
+            softirq: average(|one| one.softirq),
+            own: average(|one| one.own),
+        })
+    }
+}
+
+impl Measured {
+    /// `None` if this kind was not measured.
+    fn of(point: &Point, access: Access, writes: bool) -> Option<Measured> {
+        let samples = |question| point.samples.get(&Kind { access, question, writes });
+        let (sequential, random) = (samples(Question::Bandwidth)?, samples(Question::Requests)?);
+        let bandwidth = Estimate::of(sequential.iter().map(|sample| sample.bandwidth))?;
+        let requests = Estimate::of(random.iter().map(|sample| sample.requests))?;
+        let processors = |samples: &[Sample]| {
+            Processors::mean(&samples.iter().filter_map(|sample| sample.processors).collect::<Vec<_>>())
+        };
+        Some(Measured {
+            bandwidth: bandwidth.mean,
+            low: bandwidth.low,
+            high: bandwidth.high,
+            requests: requests.mean,
+            iops_low: requests.low,
+            iops_high: requests.high,
+            processors: processors(sequential),
+            processors_random: processors(random),
+        })
+    }
+}
+
+impl Spread {
+    fn of(samples: &[Sample], question: Question) -> Spread {
+        let n = samples.len() as f64;
+        assert!(n >= 2.0, "a survey repeats its measurements");
+        let average = mean(samples.iter().map(|sample| sample.answer(question)));
+        let squares: f64 = samples.iter().map(|sample| (sample.answer(question) - average).powi(2)).sum();
+        Spread { mean: average, variance_of_mean: squares / (n - 1.0) / n, repeats: samples.len() }
+    }
+
+    fn plus(self, other: Spread) -> Spread {
+        Spread {
+            mean: self.mean + other.mean,
+            variance_of_mean: self.variance_of_mean + other.variance_of_mean,
+            repeats: self.repeats.min(other.repeats),
+        }
+    }
+
+    /// The probability that this is below `share` of `whole`.
+    fn below(self, whole: Spread, share: f64) -> f64 {
+        let difference = share * whole.mean - self.mean;
+        // Two clocks never agree to more than a part in a thousand: repeats that are alike to the last digit prove no more than that.
+        let floor = (1e-3 * whole.mean).powi(2);
+        let error = (self.variance_of_mean + share * share * whole.variance_of_mean + floor).sqrt();
+        if error == 0.0 {
+            return 0.0;
+        }
+        let degrees = self.repeats.min(whole.repeats) as f64 - 1.0;
+        let student = StudentsT::new(0.0, 1.0, degrees).expect("a survey repeats its measurements");
+        student.cdf(difference / error)
+    }
+
+    /// Standard error as a share of the mean.
+    fn relative(self) -> f64 {
+        if self.mean == 0.0 { 0.0 } else { self.variance_of_mean.sqrt() / self.mean }
+    }
+
+    /// A mean with a standard error of a tenth or more says nothing about where it lies.
+    fn doubt_of_mean(self) -> f64 {
+        (self.relative() / 0.1).min(1.0)
+    }
+}

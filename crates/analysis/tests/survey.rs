@@ -1,0 +1,214 @@
+//! Verdicts on machines whose limits are known because we made them up, with the noise of real ones.
+
+use std::collections::HashMap;
+
+use analysis::survey::{
+    Access, Curve, Findings, Kind, KnownLimit, Part, Point, Processors, Question, Sample, Survey, Tier, Verdict,
+    VerdictKind,
+};
+use rand_distr::{Distribution, Normal};
+use runtime::Random;
+use units::{Bytes, Frequency, Rate, Ratio};
+
+/// A machine that delivers what its parts allow.
+struct Machine {
+    tree: Part,
+    /// By the names of parts: MB/s. Parts without one are no limit.
+    capacity: HashMap<&'static str, f64>,
+    /// Standard deviation of a measurement, as a share of it.
+    noise: f64,
+    generator: f64,
+    processors: f64,
+    /// Of that, ours.
+    own: f64,
+    /// What the operating system leaves of the bandwidth.
+    os: f64,
+}
+
+const KIB4: f64 = 4096.0;
+
+fn node(tier: Tier, name: &'static str, below: Vec<Part>) -> Part {
+    // Round-robin is the business of whoever makes the tree; for these verdicts any order will do.
+    let order = below.iter().flat_map(|part| part.order.clone()).collect();
+    Part { tier, name: name.into(), on: vec![], below, order, limits: vec![] }
+}
+
+fn disks(from: usize, n: usize) -> Vec<Part> {
+    (from..from + n).map(|index| Part::device(index, "/dev/disk")).collect()
+}
+
+impl Machine {
+    fn new(tree: Part, capacity: &[(&'static str, f64)]) -> Machine {
+        let capacity = capacity.iter().copied().collect();
+        Machine { tree, capacity, noise: 0.02, generator: 0.3, processors: 0.2, own: 0.2, os: 1.0 }
+    }
+
+    fn delivers(&self, part: &Part, active: &[usize]) -> f64 {
+        let sum: f64 = if part.below.is_empty() {
+            if active.contains(&part.order[0]) { 1.0 } else { 0.0 }
+        } else {
+            part.below.iter().map(|below| self.delivers(below, active)).sum()
+        };
+        let name = if part.below.is_empty() { "disk" } else { part.name.as_str() };
+        match self.capacity.get(name) {
+            Some(capacity) if part.below.is_empty() => sum * capacity,
+            Some(capacity) => sum.min(*capacity),
+            None => sum,
+        }
+    }
+
+    fn survey(&self, seed: u64, repeats: usize) -> Survey {
+        let mut random = Random::new(seed);
+        let noise = Normal::new(1.0, self.noise).unwrap();
+        let kinds: Vec<Kind> = [Access::Raw, Access::Os]
+            .into_iter()
+            .flat_map(|access| {
+                [Question::Bandwidth, Question::Requests].map(|question| Kind { access, question, writes: false })
+            })
+            .collect();
+        let mut samples: HashMap<Vec<usize>, HashMap<Kind, Vec<Sample>>> = HashMap::new();
+        let curves = self.tree.all().into_iter().map(|(path, part)| {
+            let points = (1..=part.order.len()).map(|n| {
+                let devices = part.order[..n].to_vec();
+                let measured = samples.entry(devices.clone()).or_insert_with(|| {
+                    let mut measure = |kind: &Kind| {
+                        let os = if kind.access == Access::Os { self.os } else { 1.0 };
+                        let value: f64 = self.delivers(&self.tree, &devices) * os * noise.sample(&mut random) * 1e6;
+                        Sample {
+                            bandwidth: Rate::bytes_per_second(value.max(0.0)),
+                            requests: Frequency::per_second(value.max(0.0) / KIB4),
+                            processors: Some(Processors {
+                                system: Ratio::new(self.processors),
+                                own: Ratio::new(self.own),
+                                ..Default::default()
+                            }),
+                            generator: Ratio::new(self.generator),
+                        }
+                    };
+                    kinds.iter().map(|kind| (*kind, (0..repeats).map(|_| measure(kind)).collect())).collect()
+                });
+                Point { devices, samples: measured.clone() }
+            });
+            Curve { path, points: points.collect() }
+        });
+        let findings = Findings { request: Bytes::mib(1), tried: vec![], curves: curves.collect() };
+        Survey::of(&self.tree, &findings)
+    }
+
+    /// How many of `trials` surveys have a verdict on bandwidth of this tier that is as it should be.
+    fn agreement(&self, tier: Tier, trials: u64, right: impl Fn(&Verdict) -> bool) -> f64 {
+        let good = (0..trials).filter(|seed| {
+            let survey = self.survey(*seed, 3);
+            let of_tier = |verdict: &&Verdict| {
+                verdict.level == tier
+                    && verdict.question == Question::Bandwidth
+                    && verdict.kind != VerdictKind::OperatingSystem
+            };
+            survey.verdicts.iter().find(of_tier).is_some_and(&right)
+        });
+        good.count() as f64 / trials as f64
+    }
+}
+
+fn four_files_on_one_disk() -> Machine {
+    let files = (0..4).map(|index| Part::device(index, format!("file-{index}"))).collect();
+    Machine::new(node(Tier::Store, "vda", files), &[("disk", 1000.0), ("vda", 1030.0)])
+}
+
+#[test]
+fn files_that_share_a_disk_are_found_out() {
+    let machine = four_files_on_one_disk();
+    let right = machine.agreement(Tier::Store, 1000, |v| v.kind == VerdictKind::Shared && v.limit == "vda");
+    assert!(right > 0.99, "right in {right}");
+    let survey = machine.survey(1, 3);
+    let evidence = &survey.verdicts[0].evidence;
+    assert!(evidence.starts_with("4 files on vda deliver 1.0"), "{evidence}");
+    assert!(evidence.ends_with("they share vda") && evidence.contains("x one alone"), "{evidence}");
+}
+
+#[test]
+fn independent_disks_are_not_accused() {
+    let machine = Machine::new(node(Tier::Host, "the host", disks(0, 4)), &[("disk", 200.0)]);
+    let right = machine.agreement(Tier::Host, 1000, |v| v.kind == VerdictKind::Scales);
+    assert!(right > 0.99, "right in {right}");
+    let accused = machine.agreement(Tier::Host, 1000, |v| v.kind == VerdictKind::Shared);
+    assert!(accused < 0.01, "accused in {accused}");
+}
+
+/// Two links of four disks each on one adapter: each link carries three disks' worth, the adapter less than both links.
+fn two_links() -> Machine {
+    let links = vec![node(Tier::Link, "link a", disks(0, 4)), node(Tier::Link, "link b", disks(4, 4))];
+    let tree = node(Tier::Adapter, "adapter", links);
+    Machine::new(tree, &[("disk", 200.0), ("link a", 600.0), ("link b", 600.0), ("adapter", 900.0)])
+}
+
+#[test]
+fn each_level_is_judged_by_the_parts_below_it() {
+    let machine = two_links();
+    assert!(machine.agreement(Tier::Adapter, 300, |v| v.kind == VerdictKind::Shared && v.limit == "adapter") > 0.99);
+    assert!(machine.agreement(Tier::Link, 300, |v| v.kind == VerdictKind::Shared) > 0.99);
+    let survey = machine.survey(3, 3);
+    let link = survey.verdicts.iter().find(|v| v.limit == "link a").unwrap();
+    assert!(link.evidence.contains("from 3 on, more bring nothing"), "{}", link.evidence);
+}
+
+#[test]
+fn the_ladder_rises_from_what_limits_first() {
+    let mut machine = two_links();
+    machine.os = 0.5;
+    let survey = machine.survey(5, 3);
+    let names: Vec<&str> = survey.ladder.iter().map(|rung| rung.part.as_str()).collect();
+    assert_eq!(names, ["the operating system", "adapter", "2 links", "8 disks"]);
+    let heights: Vec<f64> = survey.ladder.iter().map(|rung| rung.bandwidth.as_mb_per_second()).collect();
+    for (height, made_up) in heights.iter().zip([450.0, 900.0, 1200.0, 1600.0]) {
+        assert!((height / made_up - 1.0).abs() < 0.1, "{heights:?}");
+    }
+    assert!(survey.verdicts.iter().any(|v| v.kind == VerdictKind::OperatingSystem));
+}
+
+#[test]
+fn a_generator_without_time_left_is_blamed_itself() {
+    let mut machine = four_files_on_one_disk();
+    machine.generator = 0.98;
+    assert!(machine.agreement(Tier::Store, 300, |v| v.kind == VerdictKind::Generator) > 0.99);
+    let survey = machine.survey(1, 3);
+    assert!(survey.verdicts[0].evidence.contains("generator-bound"), "{}", survey.verdicts[0].evidence);
+}
+
+#[test]
+fn processors_without_time_left_are_blamed() {
+    let mut machine = four_files_on_one_disk();
+    (machine.processors, machine.own) = (0.97, 0.9);
+    assert!(machine.agreement(Tier::Store, 300, |v| v.kind == VerdictKind::Processors) > 0.99);
+}
+
+#[test]
+fn other_programs_are_not_taken_for_a_limit_of_the_storage() {
+    let mut machine = four_files_on_one_disk();
+    (machine.processors, machine.own) = (0.97, 0.3);
+    assert!(
+        machine.agreement(Tier::Store, 300, |v| v.kind == VerdictKind::Noise && v.limit == "other programs") > 0.99
+    );
+}
+
+#[test]
+fn a_throttle_that_somebody_set_is_named() {
+    let mut machine = Machine::new(Part::device(0, "/dev/loop7"), &[("disk", 101.0)]);
+    let what = "a cgroup throttle".to_owned();
+    let bandwidth = Some(Rate::bytes_per_second(100e6));
+    machine.tree.limits.push(KnownLimit { what, bandwidth, requests: None });
+    assert!(
+        machine.agreement(Tier::Disk, 300, |v| v.kind == VerdictKind::Known && v.limit == "a cgroup throttle") > 0.99
+    );
+    machine.capacity.insert("disk", 40.0);
+    assert!(machine.agreement(Tier::Disk, 300, |_| true) == 0.0, "far below the throttle it is not to blame");
+}
+
+/// Repeats that differ by half do not prove a tenth.
+#[test]
+fn noise_is_called_noise() {
+    let mut machine = Machine::new(node(Tier::Host, "the host", disks(0, 2)), &[("disk", 200.0), ("the host", 360.0)]);
+    machine.noise = 0.5;
+    let asserted = machine.agreement(Tier::Host, 1000, |v| v.kind != VerdictKind::Noise);
+    assert!(asserted < 0.35, "asserted something in {asserted}");
+}
