@@ -1,10 +1,25 @@
 //! Experiments: from a TOML file to a checked plan, run live or simulated, swept, and surveyed.
 
+mod accounts;
 mod document;
 mod experiment;
 mod file;
+mod gate;
+pub mod keep;
+mod live;
+mod pass;
+mod pool;
+mod runner;
+mod simulated;
 mod source;
+pub mod survey;
+mod target;
+mod written;
 
 pub use document::{Point, Setting, read};
 pub use experiment::{Engine, Experiment, Io, Mode, Run, StreamPlan};
+pub use pass::Failure;
+pub use runner::{Conclusion, Outcome, Progress, RunError, Silent, Tick, Ways, run};
 pub use source::{Source, SourceError};
+pub use target::{Target, TargetError};
+pub use uring::OpenError;

@@ -88,6 +88,23 @@ fn everything_can_be_said() {
     assert!(matches!(b.stream.load, Load::Open { outstanding: 9, .. }));
 }
 
+/// A run folder's experiment is the experiment: reading what was written gives it again.
+#[test]
+fn what_is_written_out_reads_the_same() {
+    let texts = [
+        MINIMAL.to_owned(),
+        WORDY.to_owned(),
+        MINIMAL.replace("\"random\"", "\"random-once\""),
+        MINIMAL.replace("size =", "arrivals = { constant = \"0.5/s\" }\nlimit = { bytes = \"1 GiB\" }\nsize ="),
+    ];
+    for text in texts {
+        let experiment = parse(&text).unwrap().remove(0).experiment;
+        let written = experiment.to_toml();
+        let again = parse(&written).unwrap_or_else(|error| panic!("{written}\n{error}")).remove(0).experiment;
+        assert_eq!(again, experiment, "{written}");
+    }
+}
+
 #[test]
 fn a_sweep_runs_through_all_combinations_in_the_order_of_the_file() {
     let text = format!(

@@ -42,6 +42,12 @@ impl Sizes {
         self.choices.iter().map(|(size, _)| *size)
     }
 
+    /// All sizes with their weights.
+    pub fn choices(&self) -> impl Iterator<Item = (Bytes, u32)> {
+        let before = std::iter::once(0).chain(self.choices.iter().map(|(_, sum)| *sum));
+        self.choices.iter().zip(before).map(|((size, sum), before)| (*size, (sum - before) as u32))
+    }
+
     /// The largest.
     pub fn largest(&self) -> Bytes {
         self.each().max().expect("there is a size")

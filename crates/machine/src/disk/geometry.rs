@@ -52,7 +52,7 @@ pub struct Extent {
     pub angle: Angle,
     /// One sector.
     pub width: Angle,
-    /// Which zone: its index in [`Geometry::zones`].
+    /// Which zone, for [`Geometry::zone`].
     pub zone: usize,
 }
 

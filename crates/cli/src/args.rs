@@ -1,0 +1,135 @@
+//! The words of the command line, and the help that explains them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use lab::{Setting, Target};
+use units::{Bytes, Duration};
+
+/// A laboratory for disk arrays.
+///
+/// arraylab says where the time of storage goes, what limits it, what the next limit is and what a change would bring.
+#[derive(Parser)]
+#[command(
+    name = "arraylab",
+    version,
+    max_term_width = 100,
+    after_long_help = "\
+Examples:
+  arraylab survey                          four files that it makes itself, and removes
+  arraylab survey /dev/sdb /dev/sdc        two disks; nothing is written
+  arraylab run load.toml --on /dev/sdb     a workload of your own
+  arraylab help run                        what a workload can say
+
+Results go to standard output, everything else to standard error. With --json the result is one JSON document.
+Exit codes: 0 done, 1 the answer is no, 2 bad input, 3 the world failed (an I/O error, no permission)."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Find where the storage of this machine stops, and why
+    Survey(Survey),
+    /// Run a workload on files, disks or simulated devices
+    Run(Run),
+}
+
+/// What every command that measures takes.
+#[derive(Args)]
+pub struct Common {
+    /// Print the result as one JSON document
+    #[arg(long)]
+    pub json: bool,
+
+    /// Where run folders are made
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub runs: PathBuf,
+
+    /// Allow writing to the devices named. What is on them is lost
+    ///
+    /// Mounted devices, swap, and devices that carry a file system, a partition table or a RAID superblock are refused all the same, unless
+    /// they are named twice.
+    #[arg(long)]
+    pub destroy_data: bool,
+}
+
+/// Find where the storage of this machine stops, and why
+///
+/// Each device is measured alone; then, for every part that several share (a disk, a link, an adapter, the host), they are added one
+/// at a time. What they deliver together is compared with the sum of what each delivers alone, raw (direct, asynchronous)
+/// and through the operating system (buffered, one process per device). Every point is measured at least three times.
+///
+/// Without a path, four files are made in the present directory, surveyed, and removed.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab survey
+  arraylab survey --dir /mnt/array            the file system mounted there, by four files on it
+  arraylab survey /dev/nvme0n1 /dev/nvme1n1   nothing is written
+  arraylab survey /dev/sd[b-i] --time 5min    longer, and so surer
+  arraylab survey --json | jq '.ladder'")]
+pub struct Survey {
+    /// Files or block devices; they are only read, unless --destroy-data is given
+    pub paths: Vec<PathBuf>,
+
+    /// Where to make files when no path is given
+    #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "paths")]
+    pub dir: PathBuf,
+
+    /// How many files to make when no path is given
+    #[arg(long, value_name = "N", default_value_t = 4, conflicts_with = "paths",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub files: u32,
+
+    /// How large each of them is [default: 256 MiB, less where there is little room]
+    #[arg(long, value_name = "SIZE", conflicts_with = "paths")]
+    pub size: Option<Bytes>,
+
+    /// About how long all measurements may take together
+    #[arg(long, value_name = "TIME", default_value = "60 s")]
+    pub time: Duration,
+
+    /// How often each point is measured
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=1000))]
+    pub repeats: u32,
+
+    /// What every command takes.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Run a workload on files, disks or simulated devices
+///
+/// The experiment is a TOML file: streams of requests, how long and how often they run, and what is swept. A run
+/// folder keeps the experiment as it ran, every request with its time stamps, the summary and the environment.
+#[derive(Args)]
+#[command(after_long_help = concat!("\
+Examples:
+  arraylab run load.toml --on /dev/sdb,/dev/sdc
+  arraylab run load.toml --on data.bin --set stream.readers.depth=8 --set run.measure=5s
+  arraylab run load.toml --on memory:1GiB:100us        the same in virtual time
+  arraylab run load.toml --on /dev/sdb --destroy-data   a workload that writes
+
+The experiment:
+", include_str!("experiment.txt")))]
+pub struct Run {
+    /// The experiment's file
+    pub experiment: PathBuf,
+
+    /// Devices: paths, memory:SIZE[:DELAY] (simulated), null:SIZE (the generator alone)
+    #[arg(long, value_name = "PATH,...", value_delimiter = ',', required = true)]
+    pub on: Vec<Target>,
+
+    /// Change a value of the experiment, such as run.measure=5s or stream.NAME.depth=8; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<Setting>,
+
+    /// What every command takes.
+    #[command(flatten)]
+    pub common: Common,
+}

@@ -1,0 +1,31 @@
+//! `arraylab`: the command line.
+//!
+//! It assembles and has no logic of its own: words become a call to the laboratory, and what comes back is printed. Results go
+//! to standard output, everything else to standard error; the exit code says who is to blame (see `fail`).
+
+mod args;
+mod fail;
+mod permit;
+mod progress;
+mod run;
+mod survey;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    // clap itself exits with 2 on bad words, as the contract has it.
+    let cli = args::Cli::parse();
+    let done = match cli.command {
+        args::Command::Survey(survey) => survey::survey(&survey),
+        args::Command::Run(run) => run::run(&run),
+    };
+    match done {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.code()
+        }
+    }
+}

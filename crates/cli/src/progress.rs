@@ -1,0 +1,67 @@
+//! Progress on a terminal; nothing where there is none.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::{Progress, Tick};
+
+/// A bar on standard error that goes away when it is dropped.
+pub struct Bar(ProgressBar);
+
+impl Bar {
+    /// A bar over `steps`; of time or of measurements.
+    pub fn new(steps: u64) -> Bar {
+        let bar = ProgressBar::new(steps);
+        bar.set_style(ProgressStyle::with_template("{bar:30} {msg}").expect("a template of known keys"));
+        Bar(bar)
+    }
+
+    /// Shows how far it is.
+    pub fn show(&self, step: u64, message: String) {
+        self.0.set_position(step);
+        self.0.set_message(message);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Shows a run: time, rate, errors.
+pub struct RunBar {
+    bar: Bar,
+}
+
+impl RunBar {
+    /// A bar for one run.
+    pub fn new() -> RunBar {
+        RunBar { bar: Bar::new(1000) }
+    }
+}
+
+impl Progress for RunBar {
+    fn tick(&self, tick: &Tick) {
+        let share = tick.whole.map_or(0.0, |whole| (tick.elapsed.as_seconds() / whole.as_seconds()).min(1.0));
+        let errors = if tick.errors > 0 { format!(", {} errors", tick.errors) } else { String::new() };
+        let rate = tick.bytes.per(tick.elapsed);
+        let message = format!("{} requests, {rate}{errors}", tick.requests);
+        self.bar.show((share * 1000.0) as u64, message);
+    }
+}
+
+/// A flag that Ctrl-C sets. The second Ctrl-C ends the program at once.
+pub fn interrupt() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&flag);
+    // Without a handler Ctrl-C ends the program as ever; nothing else is lost.
+    let _ = ctrlc::set_handler(move || {
+        if set.swap(true, Relaxed) {
+            std::process::exit(130);
+        }
+        eprintln!("ending the run; what was recorded is kept (Ctrl-C again: end at once)");
+    });
+    flag
+}

@@ -1,0 +1,202 @@
+//! `arraylab run`.
+
+use std::collections::HashMap;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
+
+use host::environment::Build;
+use lab::{OpenError, Outcome, Point, RunError, Source, Target, Ways, keep};
+use record::RunFolder;
+use report::Sweep;
+use serde_json::{Value, json};
+use units::Bytes;
+
+use crate::args::Run;
+use crate::fail::Failure;
+use crate::permit;
+use crate::progress::{RunBar, interrupt};
+
+/// Memory for the record of requests: 19 million of them. More would go to the spill file.
+const RECORDS: Bytes = Bytes::gib(1);
+
+/// Runs the experiment, point by point.
+pub fn run(args: &Run) -> Result<ExitCode, Failure> {
+    let name = args.experiment.display().to_string();
+    let text = std::fs::read_to_string(&args.experiment).map_err(|error| {
+        Failure::input(anyhow::anyhow!("{name}: {error}; give the path of an experiment's TOML file"))
+    })?;
+    let points = lab::read(&Source { name, text }, &args.set).map_err(Failure::input)?;
+    let permits = if points.iter().any(|point| point.experiment.writes()) {
+        let paths = args.on.iter().filter_map(|target| match target {
+            Target::Path(path) => Some(path.as_path()),
+            Target::Memory { .. } | Target::Null { .. } => None,
+        });
+        permit::ask(paths, args.common.destroy_data)?
+    } else {
+        HashMap::new()
+    };
+    let interrupted = interrupt();
+    let targets = once_each(&args.on);
+    let mut done: Vec<Done> = Vec::new();
+    for point in points {
+        let experiment = &point.experiment;
+        let folder = keep::begin(&args.common.runs, &experiment.name, &experiment.to_toml(), &targets, build());
+        let folder = folder.map_err(Failure::world)?;
+        let outcome = {
+            let bar = RunBar::new();
+            let ways = Ways {
+                permits: &permits,
+                record_memory: RECORDS,
+                spill: Some(folder.raw_path()),
+                interrupted: &interrupted,
+                progress: &bar,
+            };
+            lab::run(&folder.id(), experiment, &targets, &ways)
+        };
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                // Nothing ran, so nothing is kept: a folder that holds no run only misleads.
+                let _ = std::fs::remove_dir_all(folder.path());
+                return Err(failure(error));
+            }
+        };
+        let one = Done { point, outcome, folder };
+        let kept = (&one.outcome.recording, &one.outcome.meta);
+        keep::finish(&one.folder, &one.document(), kept, one.outcome.conclusion.interrupted).map_err(Failure::world)?;
+        done.push(one);
+        if interrupted.load(Relaxed) {
+            break;
+        }
+    }
+    if args.common.json {
+        println!("{:#}", document(&done));
+    } else {
+        print!("{}", text_of(&done));
+    }
+    let failed = done.iter().any(|one| !one.outcome.conclusion.failures.is_empty());
+    Ok(if failed { ExitCode::from(3) } else { ExitCode::SUCCESS })
+}
+
+/// A point that has run.
+struct Done {
+    point: Point,
+    outcome: Outcome,
+    folder: RunFolder,
+}
+
+/// What this program is, for run folders.
+pub fn build() -> Build {
+    Build { version: env!("CARGO_PKG_VERSION").to_owned(), commit: option_env!("ARRAYLAB_COMMIT").map(str::to_owned) }
+}
+
+/// A device that is named twice is meant twice only where it is to be written.
+fn once_each(targets: &[Target]) -> Vec<Target> {
+    let mut unique: Vec<Target> = Vec::new();
+    for target in targets {
+        // Two memory devices of one size are two devices.
+        if !matches!(target, Target::Path(_)) || !unique.contains(target) {
+            unique.push(target.clone());
+        }
+    }
+    unique
+}
+
+fn text_of(done: &[Done]) -> String {
+    let mut text = String::new();
+    match done {
+        [one] => text.push_str(&report::run(&one.outcome.summary)),
+        _ => {
+            let keys = |one: &Done| one.point.settings.iter().map(|set| set.key.clone()).collect();
+            let axes: Vec<String> = done.first().map_or(Vec::new(), keys);
+            let lines = done.iter().map(|one| Sweep {
+                values: one.point.settings.iter().map(|set| set.value.clone()).collect(),
+                total: &one.outcome.summary.total,
+            });
+            text.push_str(&report::sweep(&axes, lines));
+        }
+    }
+    for line in done.iter().flat_map(|one| remarks(&one.outcome)) {
+        if !text.contains(&line) {
+            text.push_str(&format!("\n{line}\n"));
+        }
+    }
+    for one in done {
+        text.push_str(&format!("\nrun folder: {}\n", one.folder.path().display()));
+    }
+    text
+}
+
+/// What a reader must know besides the numbers.
+fn remarks(outcome: &Outcome) -> Vec<String> {
+    let conclusion = &outcome.conclusion;
+    let labels = &outcome.meta.labels;
+    let mut lines = Vec::new();
+    for (device, choice) in labels.devices.iter().zip(&conclusion.engines) {
+        if let Some(choice) = choice {
+            lines.push(format!("{device}: by {}, as {}", choice.engine, choice.reason));
+        }
+    }
+    for failure in &conclusion.failures {
+        let (device, stream) = (&labels.devices[failure.device], &labels.streams[failure.stream]);
+        lines.push(format!("{device}, stream {stream}: {}", failure.error));
+    }
+    if conclusion.abandoned > 0 {
+        lines.push(format!("{} requests never completed and were abandoned", conclusion.abandoned));
+    }
+    if conclusion.unserved > 0 {
+        lines.push(format!(
+            "{} arrivals were due but never issued: the devices were too far behind; the response times are lower bounds",
+            conclusion.unserved
+        ));
+    }
+    let lost = outcome.recording.loss().rows;
+    if lost > 0 {
+        lines.push(format!("{lost} requests were not recorded, and are in no figure: memory for records was used up"));
+    }
+    if conclusion.interrupted {
+        lines.push("the run was ended early; the figures are of what was done until then".to_owned());
+    }
+    lines.extend(conclusion.remarks.iter().cloned());
+    lines
+}
+
+fn document(done: &[Done]) -> Value {
+    match done {
+        [one] => one.document(),
+        _ => json!({ "points": done.iter().map(Done::document).collect::<Vec<_>>() }),
+    }
+}
+
+impl Done {
+    /// The document of the JSON contract.
+    fn document(&self) -> Value {
+        let mut value = serde_json::to_value(&self.outcome.summary).expect("plain data becomes JSON");
+        value["run"] = json!(self.folder.path());
+        value["remarks"] = json!(remarks(&self.outcome));
+        value["interrupted"] = json!(self.outcome.conclusion.interrupted);
+        if let Some((processors, generator)) = self.outcome.conclusion.processors {
+            value["processors"] = json!(processors);
+            value["generator_busy"] = json!(generator.get());
+        }
+        let settings = self.point.settings.iter().map(|set| (set.key.clone(), json!(set.value)));
+        value["settings"] = Value::Object(settings.collect());
+        value
+    }
+}
+
+/// Who is to blame for a run that did not start.
+pub fn failure(error: RunError) -> Failure {
+    match &error {
+        RunError::Open(
+            OpenError::Permission { .. }
+            | OpenError::System { .. }
+            | OpenError::Ring { .. }
+            | OpenError::NoSpace { .. },
+        )
+        | RunError::Record(_)
+        | RunError::Records(_)
+        | RunError::Thread(_) => Failure::world(error),
+        _ => Failure::input(error),
+    }
+}

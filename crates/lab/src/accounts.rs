@@ -1,0 +1,91 @@
+//! Processor time while requests count: read from the kernel's accounts when counting starts and when it ends, in each pass.
+
+use host::Kernel;
+use host::cpu::{Snapshot, Usage};
+use units::{Duration, Instant, Ratio};
+use workload::Control;
+
+use analysis::survey::Processors;
+
+/// What the load generator's threads are called; their busiest one tells whether it had time left.
+pub(crate) const THREAD_NAME: &str = "load";
+
+/// Reads the accounts at the right moments.
+pub(crate) struct Accounts {
+    kernel: Kernel,
+    /// Counted time of a pass, if it is known beforehand.
+    measure: Option<Duration>,
+    /// The pass that was looked at last, by its beginning.
+    pass: Option<Instant>,
+    opened: Option<Snapshot>,
+    usages: Vec<Usage>,
+}
+
+impl Accounts {
+    /// For passes that count for `measure`, or until some limit is reached.
+    pub fn new(measure: Option<Duration>) -> Accounts {
+        Accounts { kernel: Kernel::running(), measure, pass: None, opened: None, usages: Vec::new() }
+    }
+
+    /// How long nothing need be read, `most` at the most.
+    pub fn wait(&self, control: Option<&Control>, now: Instant, most: Duration) -> Duration {
+        let Some(control) = control else { return most };
+        let next = match (&self.opened, self.pass == Some(control.begin())) {
+            (None, false) => Some(control.counts_from()),
+            (Some(_), _) => self.closes(control),
+            (None, true) => None,
+        };
+        next.map_or(most, |next| next.saturating_since(now).min(most).max(Duration::micros(100)))
+    }
+
+    /// Reads what is due. A machine that hides its accounts is measured without them.
+    pub fn look(&mut self, control: Option<&Control>, now: Instant) {
+        let Some(control) = control else { return };
+        if self.pass != Some(control.begin()) && now >= control.counts_from() {
+            self.pass = Some(control.begin());
+            self.opened = Snapshot::take(&self.kernel).ok();
+        }
+        if self.pass == Some(control.begin()) && self.closes(control).is_some_and(|at| now >= at) {
+            let closed = self.opened.take().zip(Snapshot::take(&self.kernel).ok());
+            self.usages.extend(closed.map(|(opened, closed)| opened.until(&closed)));
+        }
+    }
+
+    fn closes(&self, control: &Control) -> Option<Instant> {
+        let planned = self.measure.map(|measure| control.counts_from() + measure);
+        match (control.counted_until(), planned) {
+            (Some(known), Some(planned)) => Some(known.min(planned)),
+            (known, planned) => known.or(planned),
+        }
+    }
+
+    /// Means over all passes: the machine's processors, and the busiest thread of the generator.
+    pub fn means(&self) -> Option<(Processors, Ratio)> {
+        let n = self.usages.len() as f64;
+        let mean = |of: &dyn Fn(&Usage) -> f64| Ratio::new(self.usages.iter().map(of).sum::<f64>() / n);
+        let busiest = |usage: &Usage| {
+            let ours = usage.process.threads.iter().filter(|thread| thread.name.starts_with(THREAD_NAME));
+            ours.map(|thread| thread.share.get()).fold(0.0, f64::max)
+        };
+        (!self.usages.is_empty()).then(|| {
+            let processors = Processors {
+                user: mean(&|usage| usage.machine.user.get()),
+                system: mean(&|usage| usage.machine.system.get()),
+                iowait: mean(&|usage| usage.machine.iowait.get()),
+                softirq: mean(&|usage| usage.machine.softirq.get() + usage.machine.irq.get()),
+                own: mean(&|usage| {
+                    let capacity = usage.elapsed.as_seconds() * usage.cpus.len() as f64;
+                    usage.with_helpers().as_seconds() / capacity.max(1e-9)
+                }),
+            };
+            (processors, mean(&busiest))
+        })
+    }
+
+    /// Processor time of this process and of the kernel threads that worked for whoever, over all counted time.
+    pub fn time(&self) -> (Duration, Duration) {
+        let process = self.usages.iter().map(|usage| usage.process.time).sum();
+        let kernel = self.usages.iter().flat_map(|usage| &usage.kernel_threads).map(|thread| thread.time).sum();
+        (process, kernel)
+    }
+}

@@ -1,0 +1,49 @@
+//! What is kept of a run: its folder, from before the first request to after the last.
+
+use std::path::Path;
+
+use host::Kernel;
+use host::environment::{Build, Environment, Naming};
+use host::topology::Target as Topology;
+use record::{FolderError, Meta, Recording, RunFile, RunFolder, RunState};
+use serde::Serialize;
+
+use crate::target::Target;
+
+/// Makes the folder of a run and writes what is known before it starts.
+///
+/// `experiment` is the experiment as it will run, in TOML. Names of machines are kept as a hash: run folders are given to others.
+pub fn begin(
+    runs: &Path,
+    name: &str,
+    experiment: &str,
+    targets: &[Target],
+    build: Build,
+) -> Result<RunFolder, FolderError> {
+    let folder = RunFolder::create(runs, name, std::time::SystemTime::now())?;
+    folder.write(RunFile::Experiment, experiment.as_bytes())?;
+    let kernel = Kernel::running();
+    folder.write_json(RunFile::Environment, &Environment::read(&kernel, build, Naming::Hash))?;
+    let topology: Vec<Topology> = targets
+        .iter()
+        .filter_map(|target| match target {
+            // A path that cannot be looked at will be refused by the run, with a better message than could be given here.
+            Target::Path(path) => Topology::find(&kernel, path).ok(),
+            Target::Memory { .. } | Target::Null { .. } => None,
+        })
+        .collect();
+    folder.write_json(RunFile::Topology, &topology)?;
+    Ok(folder)
+}
+
+/// Writes what the run came to.
+pub fn finish(
+    folder: &RunFolder,
+    summary: &impl Serialize,
+    (recording, meta): (&Recording, &Meta),
+    interrupted: bool,
+) -> Result<(), FolderError> {
+    folder.write_json(RunFile::Summary, summary)?;
+    folder.write_records(recording, meta)?;
+    folder.set_state(if interrupted { RunState::Interrupted } else { RunState::Complete })
+}

@@ -1,0 +1,321 @@
+//! An experiment in real time: one thread and one runtime for some of the devices each.
+//!
+//! Devices are dealt out to as many threads as there are processors (or devices, if fewer). Each thread opens its devices, then meets the
+//! others at the gate before each pass; so all streams of all devices start at one instant, which the last to arrive sets a little
+//! ahead of its own time. The calling thread, the foreman, does no I/O: it shows progress, reads the processors' accounts when
+//! counting starts and ends, and passes an interrupt on.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+
+use device::{Device, NullDevice, Reply, Request, Shape};
+use futures_util::future::{Either, select};
+use record::Log;
+use units::{Bytes, Duration, Instant};
+use uring::{Choice, FileDevice, FileOptions, Live, LiveOptions};
+use workload::Control;
+
+use crate::accounts::{Accounts, THREAD_NAME};
+use crate::experiment::{Engine, Experiment, Mode};
+use crate::gate::Gate;
+use crate::pass::{self, Failure, Seat, Station};
+use crate::pool::Pool;
+use crate::runner::{Conclusion, RunError, Tick, Ways};
+use crate::target::Target;
+
+/// All threads have this much time to leave the gate before the streams start.
+const LEAD: Duration = Duration::millis(2);
+/// Requests that are under way this long after the end of a pass are abandoned, and said to be.
+const PATIENCE: Duration = Duration::seconds(30);
+/// How often progress is shown and interrupts are looked for.
+const TICK: Duration = Duration::millis(100);
+
+/// How many threads a run on so many devices takes.
+pub(crate) fn threads(devices: usize, engine: Engine) -> usize {
+    match engine {
+        // A thread that waits in a system call for one device cannot serve another: one process per device, as in the studies.
+        Engine::Sync => devices,
+        _ => std::thread::available_parallelism().map_or(1, usize::from).min(devices).max(1),
+    }
+}
+
+/// Runs all passes of an experiment on targets that are all real, one thread for each log.
+pub(crate) fn run(
+    experiment: &Experiment,
+    targets: &[Target],
+    ways: &Ways,
+    logs: Vec<Log>,
+) -> Result<Conclusion, RunError> {
+    let site = Site {
+        experiment,
+        targets,
+        ways,
+        start: std::time::Instant::now(),
+        gate: Gate::new(logs.len()),
+        counters: targets.iter().map(|_| Counter::default()).collect(),
+    };
+    let threads = logs.len();
+    std::thread::scope(|scope| {
+        let (sender, receiver) = channel();
+        for (thread, log) in logs.into_iter().enumerate() {
+            let (site, sender) = (&site, sender.clone());
+            // Devices are dealt out round-robin.
+            let share: Vec<usize> = (thread..targets.len()).step_by(threads).collect();
+            let name = format!("{THREAD_NAME}-{thread}");
+            let spawned =
+                std::thread::Builder::new().name(name).spawn_scoped(scope, move || site.work(&share, log, &sender));
+            if let Err(error) = spawned {
+                site.gate.close();
+                return Err(RunError::Thread(error));
+            }
+        }
+        drop(sender);
+        site.watch(&receiver)
+    })
+}
+
+/// What all threads of a run share.
+struct Site<'a> {
+    experiment: &'a Experiment,
+    targets: &'a [Target],
+    ways: &'a Ways<'a>,
+    start: std::time::Instant,
+    gate: Gate,
+    /// By device.
+    counters: Vec<Counter>,
+}
+
+/// How far a device is; copied from its thread's tallies now and then.
+#[derive(Default)]
+struct Counter {
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    errors: AtomicU64,
+}
+
+/// What a thread tells the foreman.
+enum Report {
+    /// Its devices are open; how they are driven.
+    Opened(Vec<(usize, Option<Choice>)>),
+    /// A pass is over for it.
+    Passed(Passed),
+    /// Something was refused that only costs precision or speed.
+    Remark(String),
+    /// It cannot go on.
+    Refused(RunError),
+}
+
+struct Passed {
+    failures: Vec<Failure>,
+    /// Requests that never completed.
+    abandoned: u64,
+    unserved: u64,
+}
+
+impl Site<'_> {
+    /// The life of a thread.
+    fn work(&self, share: &[usize], mut log: Log, report: &Sender<Report>) {
+        // The foreman outlives all threads and listens to the end, so a report is always heard.
+        let say = |what| report.send(what).expect("the foreman listens");
+        let options = LiveOptions { start: Some(self.start), ..LiveOptions::default() };
+        let live = Live::start(&options);
+        let stations = match share.iter().map(|index| self.open(&live, *index)).collect::<Result<Vec<_>, _>>() {
+            Ok(stations) => stations,
+            Err(error) => {
+                self.gate.close();
+                return say(Report::Refused(error));
+            }
+        };
+        say(Report::Opened(stations.iter().map(|station| (station.index, station.device.choice())).collect()));
+        let pool = Pool::new(&live, self.experiment, share);
+        if let Some(refused) = &pool.refused {
+            say(Report::Remark(refused.clone()));
+        }
+        let seats = pass::seats(self.experiment, share, &pool);
+        for number in 0..self.experiment.run.passes {
+            if self.experiment.io.mode == Mode::Buffered {
+                stations.iter().for_each(|station| station.device.drop_cache());
+            }
+            let Some(control) = self.gate.pass(|| self.control(live.runtime().now())) else { return };
+            let run =
+                pass::run(live.runtime(), &stations, &seats, self.experiment, &pool, (number, &control), &mut log);
+            let watched = self.supervise(live.runtime(), &seats, &control);
+            let (failures, gave_up) = match live.runtime().block_on(select(Box::pin(run), Box::pin(watched))) {
+                Either::Left((failures, _)) => (failures, false),
+                Either::Right(((), _)) => (Vec::new(), true),
+            };
+            self.count(&seats);
+            log.hand_over();
+            say(Report::Passed(Passed {
+                failures,
+                abandoned: if gave_up {
+                    seats.iter().map(|seat| u64::from(seat.tally.under_way.get())).sum()
+                } else {
+                    0
+                },
+                unserved: seats.iter().map(|seat| seat.tally.unserved.take()).sum(),
+            }));
+            if gave_up {
+                // A device hangs: no further pass would say anything, and its thread cannot serve one.
+                self.gate.close();
+            }
+            if gave_up || control.was_interrupted() {
+                return;
+            }
+        }
+    }
+
+    fn open(&self, live: &Live, index: usize) -> Result<Station<LiveDevice>, RunError> {
+        let device = match &self.targets[index] {
+            Target::Memory { .. } => unreachable!("the runner sorts targets by their world"),
+            Target::Null { size } => {
+                LiveDevice::Null(NullDevice::new(live.runtime(), Shape::new(self.targets[index].to_string(), *size)))
+            }
+            Target::Path(path) => {
+                let io = self.experiment.io;
+                let mut options = match io.mode {
+                    Mode::Direct => FileOptions::direct(),
+                    Mode::Buffered => FileOptions::buffered(),
+                };
+                options.engine = match io.engine {
+                    Engine::Auto => None,
+                    Engine::IoUring => Some(uring::Engine::IoUring),
+                    Engine::Threads => Some(uring::Engine::Threads),
+                    Engine::Sync => Some(uring::Engine::Sync),
+                };
+                LiveDevice::File(match self.ways.permits.get(path) {
+                    Some(permit) => FileDevice::open_writable(live, permit, &options)?,
+                    None => FileDevice::open_read_only(live, path, &options)?,
+                })
+            }
+        };
+        pass::check(self.experiment, index, device.shape())?;
+        Ok(Station { index, device })
+    }
+
+    fn control(&self, now: Instant) -> Control {
+        let run = &self.experiment.run;
+        let seats = (0..self.targets.len())
+            .flat_map(|device| self.experiment.streams.iter().filter(move |plan| plan.runs_on(device)))
+            .count();
+        Control::new(now + LEAD, run.start_up, run.cool_down, seats as u32)
+    }
+
+    /// Tells the foreman how far the devices are, until the pass should long have been over.
+    async fn supervise(&self, runtime: &runtime::Runtime, seats: &[Seat], control: &Control) {
+        loop {
+            runtime.sleep(TICK).await;
+            self.count(seats);
+            if control.drained_until().is_some_and(|until| runtime.now() > until + PATIENCE) {
+                return;
+            }
+        }
+    }
+
+    fn count(&self, seats: &[Seat]) {
+        for (index, counter) in self.counters.iter().enumerate() {
+            let here = || seats.iter().filter(|seat| seat.device == index).map(|seat| &seat.tally);
+            if here().next().is_some() {
+                counter.requests.store(here().map(|tally| tally.requests.get()).sum(), Relaxed);
+                counter.bytes.store(here().map(|tally| tally.bytes.get()).sum(), Relaxed);
+                counter.errors.store(here().map(|tally| tally.errors.get()).sum(), Relaxed);
+            }
+        }
+    }
+
+    /// The life of the foreman: until all threads have ended.
+    fn watch(&self, reports: &Receiver<Report>) -> Result<Conclusion, RunError> {
+        let mut conclusion = Conclusion::default();
+        let mut refused = None;
+        conclusion.engines = vec![None; self.targets.len()];
+        let mut accounts = Accounts::new(self.experiment.run.measure);
+        loop {
+            let wait = accounts.wait(self.gate.control().as_deref(), self.now(), TICK);
+            match reports.recv_timeout(wait.into()) {
+                Ok(Report::Opened(choices)) => {
+                    for (index, choice) in choices {
+                        conclusion.engines[index] = choice;
+                    }
+                }
+                Ok(Report::Passed(passed)) => {
+                    conclusion.failures.extend(passed.failures);
+                    conclusion.abandoned += passed.abandoned;
+                    conclusion.unserved += passed.unserved;
+                }
+                Ok(Report::Remark(remark)) if !conclusion.remarks.contains(&remark) => conclusion.remarks.push(remark),
+                Ok(Report::Remark(_)) => {}
+                Ok(Report::Refused(error)) => refused = refused.or(Some(error)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            accounts.look(self.gate.control().as_deref(), self.now());
+            if let Some(control) = self.gate.control() {
+                if self.ways.interrupted.load(Relaxed) && !control.was_interrupted() {
+                    control.interrupt(self.now());
+                }
+                conclusion.interrupted |= control.was_interrupted();
+            }
+            self.ways.progress.tick(&self.progress());
+        }
+        conclusion.processors = accounts.means();
+        conclusion.processor_time = accounts.time();
+        match refused {
+            Some(error) => Err(error),
+            None => Ok(conclusion),
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.start.elapsed().as_nanos() as u64)
+    }
+
+    fn progress(&self) -> Tick {
+        let run = &self.experiment.run;
+        let sum = |of: fn(&Counter) -> &AtomicU64| self.counters.iter().map(|counter| of(counter).load(Relaxed)).sum();
+        Tick {
+            elapsed: self.now().since(Instant::START),
+            whole: run.measure.map(|measure| (run.start_up + measure + run.cool_down) * u64::from(run.passes)),
+            requests: sum(|counter| &counter.requests),
+            bytes: Bytes::new(sum(|counter| &counter.bytes)),
+            errors: sum(|counter| &counter.errors),
+        }
+    }
+}
+
+/// A real device, or none.
+enum LiveDevice {
+    File(FileDevice),
+    Null(NullDevice),
+}
+
+impl LiveDevice {
+    fn choice(&self) -> Option<Choice> {
+        match self {
+            LiveDevice::File(file) => Some(file.choice().clone()),
+            LiveDevice::Null(_) => None,
+        }
+    }
+
+    /// Forgets what the page cache holds. A file system that cannot is measured with its cache, which the advice on the run
+    /// will notice; there is nothing else to be done about it here.
+    fn drop_cache(&self) {
+        if let LiveDevice::File(file) = self {
+            let _ = file.drop_cache();
+        }
+    }
+}
+
+impl Device for LiveDevice {
+    fn shape(&self) -> &Shape {
+        match self {
+            LiveDevice::File(file) => file.shape(),
+            LiveDevice::Null(null) => null.shape(),
+        }
+    }
+    async fn submit(&self, request: Request) -> Reply {
+        match self {
+            LiveDevice::File(file) => file.submit(request).await,
+            LiveDevice::Null(null) => null.submit(request).await,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! One pass: all streams on all devices of one runtime, from a common start to the last completion.
+//!
+//! This is the code that both clocks share. The live runner gives each thread its devices and a control that all threads share;
+//! the simulated runner gives one runtime all devices.
+
+use std::cell::RefCell;
+
+use device::{Data, Device, DeviceError, Shape};
+use futures_util::future::join_all;
+use rand::Rng;
+use record::{Log, Row};
+use runtime::{Random, Runtime};
+use workload::{Control, Drive, Memory, Observer, StreamError, Tally};
+
+use crate::experiment::Experiment;
+
+/// A device and its number in the run.
+pub(crate) struct Station<D> {
+    pub index: usize,
+    pub device: D,
+}
+
+/// One stream on one device: what it is to do, and how far it is.
+pub(crate) struct Seat {
+    pub stream: usize,
+    pub device: usize,
+    pub tally: Tally,
+    data: Data,
+}
+
+/// A device was given up.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// Index of the device.
+    pub device: usize,
+    /// Index of the stream.
+    pub stream: usize,
+    /// The first error.
+    pub error: DeviceError,
+}
+
+/// The pairs of stream and device that an experiment makes of these devices.
+pub(crate) fn seats(experiment: &Experiment, devices: &[usize], memory: &dyn Memory) -> Vec<Seat> {
+    let mut seats = Vec::new();
+    for &device in devices {
+        for (stream, plan) in experiment.streams.iter().enumerate().filter(|(_, plan)| plan.runs_on(device)) {
+            let mut random = Random::named(experiment.seed, &format!("{}/{device}/data", plan.stream.name));
+            let data = plan.stream.data(memory, &mut random);
+            seats.push(Seat { stream, device, tally: Tally::default(), data });
+        }
+    }
+    seats
+}
+
+/// Refuses devices on which the experiment cannot run, before anything is asked of them.
+pub(crate) fn check(experiment: &Experiment, device: usize, shape: &Shape) -> Result<(), StreamError> {
+    let here: Vec<_> = experiment.streams.iter().filter(|plan| plan.runs_on(device)).map(|plan| &plan.stream).collect();
+    for (index, stream) in here.iter().enumerate() {
+        stream.check(shape)?;
+        for other in &here[..index] {
+            other.check_overlap(stream, shape)?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts the rows of a pass into the log.
+struct Keep<'a>(&'a mut Log);
+
+impl Observer for Keep<'_> {
+    #[inline]
+    fn observe(&mut self, row: &Row) {
+        self.0.push(*row);
+    }
+}
+
+/// Runs the seats of one runtime through one pass. Returns the first failure of each seat that had one.
+pub(crate) async fn run<D: Device>(
+    runtime: &Runtime,
+    stations: &[Station<D>],
+    seats: &[Seat],
+    experiment: &Experiment,
+    memory: &dyn Memory,
+    (pass, control): (u16, &Control),
+    log: &mut Log,
+) -> Vec<Failure> {
+    let observer = RefCell::new(Keep(log));
+    let drives = seats.iter().map(|seat| {
+        let station = stations.iter().find(|station| station.index == seat.device).expect("each seat has its station");
+        let stream = &experiment.streams[seat.stream].stream;
+        let purpose = format!("{}/{}/{pass}", stream.name, seat.device);
+        let drive = Drive {
+            runtime,
+            device: &station.device,
+            stream,
+            control,
+            observer: &observer,
+            tally: &seat.tally,
+            on_error: experiment.run.on_error,
+            stream_index: seat.stream as u16,
+            device_index: seat.device as u16,
+            pass,
+            seed: Random::named(experiment.seed, &purpose).next_u64(),
+            memory,
+            data: &seat.data,
+        };
+        async move {
+            let error = drive.run().await?;
+            Some(Failure { device: seat.device, stream: seat.stream, error })
+        }
+    });
+    join_all(drives).await.into_iter().flatten().collect()
+}

@@ -1,0 +1,48 @@
+//! Memory for the lanes of one thread, registered with its ring, and the same for every pass.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use device::Buffer;
+use units::Bytes;
+use uring::Live;
+use workload::Memory;
+
+use crate::experiment::Experiment;
+
+/// Buffers by size. What is asked for beyond them comes from the heap.
+pub(crate) struct Pool {
+    free: RefCell<HashMap<Bytes, Vec<Buffer>>>,
+    /// Why the kernel did not take the memory, if it did not.
+    pub refused: Option<String>,
+}
+
+impl Pool {
+    /// Memory for all lanes of the experiment on `devices`.
+    pub fn new(live: &Live, experiment: &Experiment, devices: &[usize]) -> Pool {
+        let mut wanted: HashMap<Bytes, usize> = HashMap::new();
+        for plan in &experiment.streams {
+            let on = devices.iter().filter(|device| plan.runs_on(**device)).count();
+            *wanted.entry(plan.stream.sizes.largest()).or_default() += on * plan.stream.lanes() as usize;
+        }
+        let mut refused = None;
+        let mut free = HashMap::new();
+        for (size, count) in wanted {
+            let (buffers, registered) = live.buffers(count, size);
+            refused = registered.err().map(|error| error.to_string()).or(refused);
+            free.insert(size, buffers);
+        }
+        Pool { free: RefCell::new(free), refused }
+    }
+}
+
+impl Memory for Pool {
+    fn take(&self, size: Bytes) -> Buffer {
+        let kept = self.free.borrow_mut().get_mut(&size).and_then(Vec::pop);
+        kept.unwrap_or_else(|| Buffer::zeroed(size))
+    }
+
+    fn give_back(&self, buffer: Buffer) {
+        self.free.borrow_mut().entry(buffer.len()).or_default().push(buffer);
+    }
+}

@@ -1,0 +1,202 @@
+//! Running one point of an experiment, whatever the clock.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
+
+use analysis::survey::Processors;
+use analysis::{Summarizer, Summary};
+use host::guard::WritePermit;
+use record::{Clock, Keeping, Labels, Meta, RecordError, Recorder, Recording, Spill, WhenBehind};
+use units::{Bytes, Duration, Ratio};
+use uring::Choice;
+use workload::StreamError;
+
+use crate::experiment::Experiment;
+use crate::pass::Failure;
+use crate::target::Target;
+use crate::{live, simulated};
+
+/// What a run needs besides its experiment and its targets.
+pub struct Ways<'a> {
+    /// Paths that may be written, with the permit to do so. Others are opened for reading only.
+    pub permits: &'a HashMap<PathBuf, WritePermit>,
+    /// Memory granted for the record of requests.
+    pub record_memory: Bytes,
+    /// Where records go that do not fit into that memory; without it they are lost and counted.
+    pub spill: Option<PathBuf>,
+    /// Set from outside to end the run early; what was recorded is kept.
+    pub interrupted: &'a AtomicBool,
+    /// Shown how far the run is, about ten times a second.
+    pub progress: &'a dyn Progress,
+}
+
+/// Shows how far a run is.
+pub trait Progress: Sync {
+    /// Called now and then.
+    fn tick(&self, tick: &Tick);
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tick {
+    /// Time since the run began.
+    pub elapsed: Duration,
+    /// How long all passes take together, if only time ends them.
+    pub whole: Option<Duration>,
+    /// Completed requests.
+    pub requests: u64,
+    /// Bytes moved.
+    pub bytes: Bytes,
+    /// Failed requests.
+    pub errors: u64,
+}
+
+/// Shows nothing.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn tick(&self, _: &Tick) {}
+}
+
+/// Why a run did not start.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum RunError {
+    #[error("there is nothing to run on; name devices with --on PATH,PATH,...")]
+    NoTargets,
+    #[error("{first} exists in virtual time and {second} in real time; run them apart")]
+    MixedWorlds { first: Target, second: Target },
+    #[error(
+        "stream '{stream}' runs on device {device}, but only {given} are given (they count from 0); give more, or change `on`"
+    )]
+    NoSuchDevice { stream: String, device: usize, given: usize },
+    #[error("no stream runs on {target}; leave it out, or change `on`")]
+    Idle { target: Target },
+    #[error("{} is named twice; two streams on one device go into one experiment", target)]
+    NamedTwice { target: Target },
+    #[error(
+        "no thread could be started for the load: {0}; lower the load of the machine or raise its limit (ulimit -u)"
+    )]
+    Thread(std::io::Error),
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    #[error(transparent)]
+    Open(#[from] uring::OpenError),
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error("the records cannot be read back: {0}")]
+    Records(#[from] record::RawError),
+}
+
+/// What the passes of a run came to, besides its records.
+#[derive(Debug, Default)]
+pub struct Conclusion {
+    /// By device: the engine that carried requests out and why, where there was a choice.
+    pub engines: Vec<Option<Choice>>,
+    /// First errors, by stream and device.
+    pub failures: Vec<Failure>,
+    /// Requests that never completed.
+    pub abandoned: u64,
+    /// Arrivals of open loops that were due but never issued.
+    pub unserved: u64,
+    /// Processors while counting, and the busiest thread of the generator; nothing for simulated runs.
+    pub processors: Option<(Processors, Ratio)>,
+    /// Processor time while counting, of this process and of all kernel threads.
+    pub processor_time: (Duration, Duration),
+    /// The run was ended early.
+    pub interrupted: bool,
+    /// What the kernel refused that only costs precision or speed, and what would help.
+    pub remarks: Vec<String>,
+}
+
+/// A run that has been made.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Labels of the records.
+    pub meta: Meta,
+    /// Every request.
+    pub recording: Recording,
+    /// What it came to.
+    pub summary: Summary,
+    /// What else there is to say.
+    pub conclusion: Conclusion,
+}
+
+/// Runs one point of an experiment.
+pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways) -> Result<Outcome, RunError> {
+    let targets = &targets[..experiment.run.devices.map_or(targets.len(), |most| most.min(targets.len()))];
+    let simulated = world(targets)?;
+    fit(experiment, targets)?;
+    let labels = Labels {
+        streams: experiment.streams.iter().map(|plan| plan.stream.name.clone()).collect(),
+        devices: targets.iter().map(Target::to_string).collect(),
+    };
+    let clock = if simulated { Clock::Simulated } else { Clock::Live };
+    let meta = Meta { run: name.to_owned(), clock, origin: (!simulated).then(SystemTime::now), labels: labels.clone() };
+    let keeping = Keeping {
+        expected_rows: expected_rows(experiment, targets.len()),
+        memory: ways.record_memory,
+        spill: ways.spill.clone().map_or(Spill::Never, Spill::WhenFull),
+        when_behind: if simulated { WhenBehind::Wait } else { WhenBehind::Lose },
+    };
+    let threads = if simulated { 1 } else { live::threads(targets.len(), experiment.io.engine) };
+    let (recorder, mut logs) = Recorder::start(&keeping, &meta, threads)?;
+    let conclusion = if simulated {
+        simulated::run(experiment, targets, ways, logs.pop().expect("one log was asked for"))
+    } else {
+        live::run(experiment, targets, ways, logs)
+    }?;
+    let recording = recorder.finish();
+    let mut summarizer = Summarizer::new(&labels);
+    recording.visit(|rows| {
+        summarizer.add(rows);
+        Ok::<(), record::RawError>(())
+    })?;
+    Ok(Outcome { meta, summary: summarizer.summary(), recording, conclusion })
+}
+
+/// True if all targets are simulated, false if none is.
+fn world(targets: &[Target]) -> Result<bool, RunError> {
+    let first = targets.first().ok_or(RunError::NoTargets)?;
+    for (index, target) in targets.iter().enumerate() {
+        if target.is_simulated() != first.is_simulated() {
+            return Err(RunError::MixedWorlds { first: first.clone(), second: target.clone() });
+        }
+        if matches!(target, Target::Path(_)) && targets[..index].contains(target) {
+            return Err(RunError::NamedTwice { target: target.clone() });
+        }
+    }
+    Ok(first.is_simulated())
+}
+
+/// Every stream finds its devices and every device a stream.
+fn fit(experiment: &Experiment, targets: &[Target]) -> Result<(), RunError> {
+    let given = targets.len();
+    for plan in &experiment.streams {
+        if let Some(&device) = plan.on.iter().flatten().find(|device| **device >= given) {
+            return Err(RunError::NoSuchDevice { stream: plan.stream.name.clone(), device, given });
+        }
+    }
+    match (0..given).find(|device| !experiment.streams.iter().any(|plan| plan.runs_on(*device))) {
+        Some(idle) => Err(RunError::Idle { target: targets[idle].clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Rows for which memory is made ready before the run: what limits say, or what fast devices may make in the time.
+fn expected_rows(experiment: &Experiment, devices: usize) -> u64 {
+    /// Requests a second for which memory is ready: flash drives on a small machine. More is made ready while the run goes on.
+    const READY_FOR: f64 = 300_000.0;
+    let run = &experiment.run;
+    let seats = experiment.streams.iter().map(|plan| plan.on.as_ref().map_or(devices, Vec::len) as u64);
+    let by_count = experiment.streams.iter().zip(seats).map(|(plan, seats)| Some(plan.stream.limits.requests? * seats));
+    let by_count = by_count.sum::<Option<u64>>();
+    let by_time = run.measure.map(|measure| ((run.start_up + measure + run.cool_down).as_seconds() * READY_FOR) as u64);
+    let pass = match (by_count, by_time) {
+        (Some(count), Some(time)) => count.min(time),
+        (count, time) => count.or(time).unwrap_or(0),
+    };
+    pass.saturating_mul(run.passes.into())
+}

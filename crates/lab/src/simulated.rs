@@ -1,0 +1,53 @@
+//! An experiment in virtual time: one runtime, all devices, no world.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use device::filter::{Delay, Latency};
+use device::{MemoryDevice, Shape};
+use record::Log;
+use runtime::{Random, Runtime};
+use units::{Duration, Instant};
+use workload::{Control, Phantoms};
+
+use crate::experiment::Experiment;
+use crate::pass::{self, Failure, Station};
+use crate::runner::{Conclusion, RunError, Ways};
+use crate::target::Target;
+
+/// Between passes nothing happens; the pause keeps their records apart.
+const PAUSE: Duration = Duration::millis(1);
+
+/// Runs all passes of an experiment on targets that are all simulated.
+pub(crate) fn run(
+    experiment: &Experiment,
+    targets: &[Target],
+    ways: &Ways,
+    mut log: Log,
+) -> Result<Conclusion, RunError> {
+    let runtime = Runtime::simulated();
+    let mut stations = Vec::new();
+    for (index, target) in targets.iter().enumerate() {
+        let Target::Memory { size, delay } = target else { unreachable!("the runner sorts targets by their world") };
+        let memory = MemoryDevice::new(&runtime, Shape::new(target.to_string(), *size));
+        pass::check(experiment, index, device::Device::shape(&memory))?;
+        let seed = rand::Rng::next_u64(&mut Random::named(experiment.seed, &format!("delay/{index}")));
+        stations.push(Station { index, device: Delay::new(&runtime, memory, Latency::Fixed(*delay), seed) });
+    }
+    let indices: Vec<usize> = (0..targets.len()).collect();
+    let seats = pass::seats(experiment, &indices, &Phantoms);
+    let mut conclusion = Conclusion::default();
+    for number in 0..experiment.run.passes {
+        let begin = runtime.now().max(Instant::START) + PAUSE;
+        let control = Control::new(begin, experiment.run.start_up, experiment.run.cool_down, seats.len() as u32);
+        let run = pass::run(&runtime, &stations, &seats, experiment, &Phantoms, (number, &control), &mut log);
+        let failures: Vec<Failure> = runtime.block_on(run);
+        conclusion.failures.extend(failures);
+        conclusion.unserved = seats.iter().map(|seat| seat.tally.unserved.get()).sum();
+        // A pass of virtual time is short in real time: an interrupt is looked for between passes.
+        if control.was_interrupted() || ways.interrupted.load(Relaxed) {
+            conclusion.interrupted = true;
+            break;
+        }
+    }
+    Ok(conclusion)
+}

@@ -1,0 +1,240 @@
+//! The real machine as a bench: paths, their topology, and measurements by the same runner that runs experiments.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use analysis::survey::{Access, Kind, KnownLimit, Part, Question, Sample, Tier};
+use host::Kernel;
+use host::guard::WritePermit;
+use host::level::Group;
+use host::level::Kind as Place;
+use host::throttle::{Limit, Throttle};
+use host::topology::{Target as Topology, TopologyError};
+use record::Log;
+use units::{Bytes, Duration, Ratio};
+use workload::{Mix, Pattern, Stream};
+
+use crate::experiment::{Engine, Experiment, Io, Mode};
+use crate::runner::{Outcome, RunError, Silent, Ways};
+use crate::survey::{Bench, Probe};
+use crate::target::Target;
+
+/// Size of random requests: a page, as in every tool of this kind.
+const SMALL: Bytes = Bytes::kib(4);
+/// Random requests under way on each device, raw: enough for the parallelism of a flash drive, and what a SATA disk can queue.
+const RANDOM_DEPTH: u32 = 32;
+/// Sequential requests under way on each device, raw: the next is there when one ends, and one more.
+const SEQUENTIAL_DEPTH: u32 = 4;
+/// Load is on before counting starts.
+const START_UP: Duration = Duration::millis(50);
+/// Memory for records of one measurement.
+const RECORDS: Bytes = Bytes::mib(256);
+
+/// Every kind of measurement, in the order of the streams of a survey's records.
+const KINDS: [Kind; 8] = {
+    const fn kind(access: Access, question: Question, writes: bool) -> Kind {
+        Kind { access, question, writes }
+    }
+    [
+        kind(Access::Raw, Question::Bandwidth, false),
+        kind(Access::Raw, Question::Requests, false),
+        kind(Access::Os, Question::Bandwidth, false),
+        kind(Access::Os, Question::Requests, false),
+        kind(Access::Raw, Question::Bandwidth, true),
+        kind(Access::Raw, Question::Requests, true),
+        kind(Access::Os, Question::Bandwidth, true),
+        kind(Access::Os, Question::Requests, true),
+    ]
+};
+
+fn kind_name(kind: Kind) -> String {
+    let access = if kind.access == Access::Raw { "raw" } else { "os" };
+    let question = if kind.question == Question::Bandwidth { "sequential" } else { "random" };
+    let direction = if kind.writes { "writes" } else { "reads" };
+    format!("{access} {question} {direction}")
+}
+
+/// Devices of this machine.
+pub struct Machine<'a> {
+    paths: Vec<PathBuf>,
+    topology: Vec<Topology>,
+    tree: Part,
+    permits: &'a HashMap<PathBuf, WritePermit>,
+    interrupted: &'a AtomicBool,
+    begun: std::time::Instant,
+    /// Rows of all measurements.
+    log: Log,
+    measured: u16,
+}
+
+/// Why a machine cannot be surveyed, or a measurement was not made.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum MachineError {
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error("{device}: {error}")]
+    Device { device: String, error: device::DeviceError },
+    #[error("the survey was interrupted")]
+    Interrupted,
+}
+
+impl<'a> Machine<'a> {
+    /// Finds out what the paths stand on. Without permits for them, nothing can be written.
+    pub fn new(
+        paths: &[PathBuf],
+        permits: &'a HashMap<PathBuf, WritePermit>,
+        interrupted: &'a AtomicBool,
+        log: Log,
+    ) -> Result<Machine<'a>, MachineError> {
+        let kernel = Kernel::running();
+        let topology = paths.iter().map(|path| Topology::find(&kernel, path)).collect::<Result<Vec<_>, _>>()?;
+        let throttles = host::throttle::throttles(&kernel);
+        let tree = part(&host::level::group(&topology), &topology, &throttles);
+        let (paths, begun) = (paths.to_vec(), std::time::Instant::now());
+        Ok(Machine { paths, topology, tree, permits, interrupted, begun, log, measured: 0 })
+    }
+
+    /// The streams of its records: one for each kind of measurement.
+    pub fn streams() -> Vec<String> {
+        KINDS.iter().map(|kind| kind_name(*kind)).collect()
+    }
+
+    /// What shares what.
+    pub fn tree(&self) -> &Part {
+        &self.tree
+    }
+
+    /// Keeps the rows of a measurement among those of the whole survey: its number is their pass, its kind their stream.
+    fn keep(&mut self, probe: &Probe, began: Duration, outcome: &Outcome) -> Result<(), MachineError> {
+        let stream = KINDS.iter().position(|kind| *kind == probe.kind).expect("all kinds are listed") as u16;
+        let (log, pass) = (&mut self.log, self.measured);
+        self.measured = self.measured.saturating_add(1);
+        let kept = outcome.recording.visit(|rows| {
+            for row in rows {
+                let mut row = *row;
+                row.pass = pass;
+                row.stream = stream;
+                row.device = probe.devices[usize::from(row.device)] as u16;
+                for stamp in [&mut row.intended, &mut row.submitted, &mut row.completed] {
+                    *stamp += began;
+                }
+                log.push(row);
+            }
+            Ok::<(), record::RawError>(())
+        });
+        kept.map_err(|error| RunError::from(error).into())
+    }
+
+    /// The experiment that answers a probe.
+    fn experiment(&self, probe: &Probe) -> Experiment {
+        let mix = if probe.kind.writes { Mix::WRITES } else { Mix::READS };
+        let (pattern, size, depth) = match probe.kind.question {
+            Question::Bandwidth => (Pattern::Sequential { from: Bytes::ZERO }, probe.request, SEQUENTIAL_DEPTH),
+            Question::Requests => (Pattern::RandomOnce, SMALL, RANDOM_DEPTH),
+        };
+        let (mode, engine, depth) = match probe.kind.access {
+            Access::Raw => (Mode::Direct, Engine::Auto, depth),
+            Access::Os => (Mode::Buffered, Engine::Sync, 1),
+        };
+        let mut stream = Stream::closed("survey", mix, pattern, size, depth);
+        stream.limits.time = Some(probe.time);
+        let mut experiment = Experiment::new("survey", probe.time, vec![stream]);
+        experiment.io = Io { mode, engine };
+        match probe.kind.access {
+            Access::Raw => experiment.run.start_up = START_UP,
+            // Nothing is read twice: the second time it would come from the page cache.
+            Access::Os => experiment.streams[0].stream.limits.bytes = self.smallest(&probe.devices),
+        }
+        experiment
+    }
+
+    fn smallest(&self, devices: &[usize]) -> Option<Bytes> {
+        devices.iter().filter_map(|device| self.topology[*device].size()).min()
+    }
+}
+
+impl Bench for Machine<'_> {
+    type Error = MachineError;
+
+    fn measure(&mut self, probe: &Probe) -> Result<Sample, MachineError> {
+        let targets: Vec<Target> =
+            probe.devices.iter().map(|device| Target::Path(self.paths[*device].clone())).collect();
+        let ways = Ways {
+            permits: self.permits,
+            record_memory: RECORDS,
+            spill: None,
+            interrupted: self.interrupted,
+            progress: &Silent,
+        };
+        let began = Duration::nanos(self.begun.elapsed().as_nanos() as u64);
+        let outcome = crate::runner::run("survey", &self.experiment(probe), &targets, &ways)?;
+        self.keep(probe, began, &outcome)?;
+        if self.interrupted.load(Relaxed) {
+            return Err(MachineError::Interrupted);
+        }
+        if let Some(failure) = outcome.conclusion.failures.into_iter().next() {
+            return Err(MachineError::Device { device: targets[failure.device].to_string(), error: failure.error });
+        }
+        let total = &outcome.summary.total.figures;
+        let (processors, generator) = outcome.conclusion.processors.unzip();
+        Ok(Sample {
+            bandwidth: total.bandwidth,
+            requests: total.iops,
+            processors,
+            generator: generator.unwrap_or(Ratio::ZERO),
+        })
+    }
+}
+
+/// The machine's tree in the survey's words.
+fn part(group: &Group, topology: &[Topology], throttles: &[Throttle]) -> Part {
+    let tier = match group.part.kind {
+        Place::Disk => Tier::Disk,
+        Place::Store => Tier::Store,
+        Place::Link => Tier::Link,
+        Place::Adapter => Tier::Adapter,
+        Place::Backplane => Tier::Backplane,
+        Place::Host => Tier::Host,
+    };
+    let mut on: Vec<String> = group.on.iter().map(|part| part.name.clone()).collect();
+    let name = match group.path {
+        // The name of a file is enough: the directory stands with what it hangs on.
+        Some(path) => short(&topology[path].path),
+        // A file system is known by its disk.
+        None if group.part.kind == Place::Store && group.on.first().is_some_and(|part| part.kind == Place::Disk) => {
+            format!("{} ({})", group.part.name, on.remove(0))
+        }
+        None => group.part.name.clone(),
+    };
+    let links = std::iter::once(&group.part).chain(&group.on).filter_map(|part| Some((part, part.limit?)));
+    let links = links.map(|(part, rate)| KnownLimit { what: part.name.clone(), bandwidth: Some(rate), requests: None });
+    // A throttle on a device that several paths lie on bounds them together; for one path it is that path's.
+    let targets: Vec<&Topology> = group.order().into_iter().map(|path| &topology[path]).collect();
+    let throttled = throttles.iter().filter(|throttle| targets.iter().all(|target| throttle.holds_for(target)));
+    let throttled = throttled.filter_map(|throttle| {
+        let (bandwidth, requests) = match throttle.limit {
+            Limit::ReadRate(rate) => (Some(rate), None),
+            Limit::ReadFrequency(frequency) => (None, Some(frequency)),
+            Limit::WriteRate(_) | Limit::WriteFrequency(_) => return None,
+        };
+        Some(KnownLimit { what: format!("the control group {}", throttle.group), bandwidth, requests })
+    });
+    Part {
+        tier,
+        name,
+        on,
+        below: group.below.iter().map(|below| self::part(below, topology, throttles)).collect(),
+        order: group.order(),
+        limits: links.chain(throttled).collect(),
+    }
+}
+
+/// Devices by their whole path, files by their names.
+fn short(path: &std::path::Path) -> String {
+    let name = path.file_name().filter(|_| !path.starts_with("/dev"));
+    name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}

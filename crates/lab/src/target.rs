@@ -1,0 +1,89 @@
+//! What the load goes to, as the user names it.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use units::{Bytes, Duration};
+
+/// One device of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A file or a block device of this machine: `PATH`.
+    Path(PathBuf),
+    /// Memory behind a fixed delay, in virtual time: `memory:SIZE` or `memory:SIZE:DELAY`.
+    Memory {
+        /// How much it stores.
+        size: Bytes,
+        /// How long each request takes; any number are served at once.
+        delay: Duration,
+    },
+    /// A device that does nothing, in real time: `null:SIZE`. What remains is the cost of the generator.
+    Null {
+        /// The addresses it has.
+        size: Bytes,
+    },
+}
+
+/// The delay of a memory device for which none was given: about that of a flash drive.
+const USUAL_DELAY: Duration = Duration::micros(100);
+
+/// Why a text names no target.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{text}' names no device: {reason}; write a path, memory:SIZE, memory:SIZE:DELAY or null:SIZE, such as memory:1GiB:100us"
+)]
+pub struct TargetError {
+    text: String,
+    reason: String,
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+    fn from_str(text: &str) -> Result<Target, TargetError> {
+        let error = |reason: String| TargetError { text: text.to_owned(), reason };
+        let parts: Vec<&str> = text.split(':').collect();
+        let size = |text: &str| match text.parse::<Bytes>() {
+            Ok(size) if size.is_zero() => Err(error("it has no size".into())),
+            Ok(size) => Ok(size.round_down(Bytes::SECTOR)),
+            Err(problem) => Err(error(problem.to_string())),
+        };
+        match parts[..] {
+            ["memory", bytes] => Ok(Target::Memory { size: size(bytes)?, delay: USUAL_DELAY }),
+            ["memory", bytes, delay] => {
+                let delay: Duration = delay.parse().map_err(|problem: units::ParseError| error(problem.to_string()))?;
+                if delay.is_zero() {
+                    // In virtual time a closed loop without any delay would never reach its end.
+                    return Err(error("a delay of zero would stop virtual time".into()));
+                }
+                Ok(Target::Memory { size: size(bytes)?, delay })
+            }
+            ["null", bytes] => Ok(Target::Null { size: size(bytes)? }),
+            ["memory" | "null", ..] => Err(error("it has too many or too few parts".into())),
+            _ if text.is_empty() => Err(error("it is empty".into())),
+            _ => Ok(Target::Path(PathBuf::from(text))),
+        }
+    }
+}
+
+/// As results call it.
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Target::Path(path) => write!(f, "{}", path.display()),
+            Target::Memory { size, delay } => write!(f, "memory:{}:{}", tight(size), tight(delay)),
+            Target::Null { size } => write!(f, "null:{}", tight(size)),
+        }
+    }
+}
+
+/// Exact and without blanks, so that it can stand in a list on a command line.
+fn tight(quantity: &impl std::fmt::Display) -> String {
+    format!("{quantity:#}").replace(' ', "")
+}
+
+impl Target {
+    /// True if it exists in virtual time only.
+    pub fn is_simulated(&self) -> bool {
+        matches!(self, Target::Memory { .. })
+    }
+}

@@ -1,0 +1,140 @@
+//! An experiment written out as it ran: every default, `--set` and swept value spelled out, in the language it is read in.
+//!
+//! Reading the text gives the same experiment again (a property test): a run folder is enough to repeat its run.
+
+use toml::{Table, Value};
+use workload::{Arrivals, Fill, Load, OnError, Pattern, Region, Stream};
+
+use crate::experiment::{Engine, Experiment, Mode, Run, StreamPlan};
+
+impl Experiment {
+    /// The TOML of this experiment.
+    pub fn to_toml(&self) -> String {
+        let mut table = Table::new();
+        table.insert("name".into(), self.name.clone().into());
+        // TOML's integers are signed, so a seed that came from a file is below 2^63.
+        table.insert("seed".into(), Value::Integer(self.seed.cast_signed()));
+        table.insert("run".into(), self.run.written().into());
+        table.insert("io".into(), io(self));
+        table.insert("stream".into(), Value::Array(self.streams.iter().map(|plan| plan.written().into()).collect()));
+        toml::to_string(&table).expect("a table of plain values becomes TOML")
+    }
+}
+
+fn io(experiment: &Experiment) -> Value {
+    let mode = match experiment.io.mode {
+        Mode::Direct => "direct",
+        Mode::Buffered => "buffered",
+    };
+    let engine = match experiment.io.engine {
+        Engine::Auto => "auto",
+        Engine::IoUring => "io-uring",
+        Engine::Threads => "threads",
+        Engine::Sync => "sync",
+    };
+    Table::from_iter([("mode".to_owned(), mode.into()), ("engine".to_owned(), engine.into())]).into()
+}
+
+/// A quantity with its unit, exactly.
+fn text(quantity: impl std::fmt::Display) -> Value {
+    Value::String(format!("{quantity:#}"))
+}
+
+impl Run {
+    fn written(&self) -> Table {
+        let mut table = Table::new();
+        table.insert("passes".into(), i64::from(self.passes).into());
+        table.insert("start-up".into(), text(self.start_up));
+        if let Some(measure) = self.measure {
+            table.insert("measure".into(), text(measure));
+        }
+        table.insert("cool-down".into(), text(self.cool_down));
+        let on_error = match self.on_error {
+            OnError::Stop => "stop",
+            OnError::Continue => "continue",
+        };
+        table.insert("on-error".into(), on_error.into());
+        if let Some(devices) = self.devices {
+            table.insert("devices".into(), (devices as i64).into());
+        }
+        table
+    }
+}
+
+impl StreamPlan {
+    fn written(&self) -> Table {
+        let mut table = self.stream_table();
+        if let Some(on) = &self.on {
+            table.insert("on".into(), Value::Array(on.iter().map(|index| (*index as i64).into()).collect()));
+        }
+        table
+    }
+
+    fn stream_table(&self) -> Table {
+        let stream: &Stream = &self.stream;
+        let mut table = Table::new();
+        table.insert("name".into(), stream.name.clone().into());
+        let reads = stream.mix.reads;
+        let operation = match reads.get() {
+            1.0 => "read".into(),
+            0.0 => "write".into(),
+            _ => one("reads", text(reads)),
+        };
+        table.insert("operation".into(), operation);
+        let pattern = match stream.pattern {
+            Pattern::Sequential { from } => {
+                table.insert("from".into(), text(from));
+                "sequential".into()
+            }
+            Pattern::Random => "random".into(),
+            Pattern::RandomOnce => "random-once".into(),
+            Pattern::Strided { stride } => one("strided", text(stride)),
+        };
+        table.insert("pattern".into(), pattern);
+        let choice = |(size, weight): (units::Bytes, u32)| {
+            Value::Table(Table::from_iter([
+                ("size".to_owned(), text(size)),
+                ("weight".to_owned(), i64::from(weight).into()),
+            ]))
+        };
+        table.insert("size".into(), Value::Array(stream.sizes.choices().map(choice).collect()));
+        table.insert("align".into(), text(stream.align));
+        let Region { start, length } = stream.region;
+        let length = length.map(|length| ("length".to_owned(), text(length)));
+        table.insert(
+            "region".into(),
+            Value::Table([("start".to_owned(), text(start))].into_iter().chain(length).collect()),
+        );
+        match stream.load {
+            Load::Closed { depth, think } => {
+                table.insert("depth".into(), i64::from(depth).into());
+                table.insert("think".into(), text(think));
+            }
+            Load::Open { arrivals, outstanding } => {
+                let (name, rate) = match arrivals {
+                    Arrivals::Constant(rate) => ("constant", rate),
+                    Arrivals::Poisson(rate) => ("poisson", rate),
+                };
+                table.insert("arrivals".into(), one(name, text(rate)));
+                table.insert("outstanding".into(), i64::from(outstanding).into());
+            }
+        }
+        let limits = stream.limits;
+        let limit = [
+            limits.requests.map(|requests| ("requests".to_owned(), Value::Integer(requests.cast_signed()))),
+            limits.bytes.map(|bytes| ("bytes".to_owned(), text(bytes))),
+            limits.time.map(|time| ("time".to_owned(), text(time))),
+        ];
+        table.insert("limit".into(), Value::Table(limit.into_iter().flatten().collect()));
+        let fill = match stream.fill {
+            Fill::Random => "random",
+            Fill::Zero => "zero",
+        };
+        table.insert("fill".into(), fill.into());
+        table
+    }
+}
+
+fn one(key: &str, value: Value) -> Value {
+    Value::Table(Table::from_iter([(key.to_owned(), value)]))
+}

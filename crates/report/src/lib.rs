@@ -1,0 +1,12 @@
+//! What people read.
+//!
+//! Findings come in as plain data and go out as text. This is the only crate that knows how a table is drawn, and the only one that
+//! knows HTML; nothing is measured or decided here.
+
+mod run;
+mod survey;
+mod table;
+
+pub use run::{Sweep, run, sweep};
+pub use survey::survey;
+pub use table::Table;

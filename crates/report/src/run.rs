@@ -1,0 +1,88 @@
+//! What a run came to.
+
+use analysis::{Figures, Group, Latency, Spread, Summary};
+use units::Duration;
+
+use crate::Table;
+
+/// One line of a sweep: what was set, and what came of it.
+pub struct Sweep<'a> {
+    /// The values, in the order of the axes.
+    pub values: Vec<String>,
+    /// The result.
+    pub total: &'a Group,
+}
+
+const HEADINGS: [&str; 10] =
+    ["", "requests", "bandwidth", "requests/s", "mean", "p50", "p99", "p99.9", "max", "errors"];
+
+/// Streams, devices and total of a run, and how its passes differ.
+pub fn run(summary: &Summary) -> String {
+    let mut table = Table::new(HEADINGS);
+    let total = &summary.total;
+    // With one stream or one device the line would say the same as the total.
+    for (kind, groups) in [("stream", &summary.streams), ("device", &summary.devices), ("", &summary.operations)] {
+        if groups.len() > 1 {
+            for group in groups {
+                table.row(cells(format!("{kind} {}", group.name).trim().to_owned(), &group.figures));
+            }
+        }
+    }
+    table.row(cells("total".into(), &total.figures));
+    let mut text = table.to_string();
+    if let Some(spread) = &total.spread {
+        text.push_str(&passes(spread, total.passes.len()));
+    }
+    text
+}
+
+/// All points of a sweep in one table.
+pub fn sweep<'a>(axes: &[String], points: impl IntoIterator<Item = Sweep<'a>>) -> String {
+    // The last word of a key is enough where it tells the axes apart.
+    let short = |key: &String| key.rsplit('.').next().unwrap_or(key).to_owned();
+    let names: Vec<String> = axes.iter().map(short).collect();
+    let distinct = names.iter().enumerate().all(|(index, name)| !names[..index].contains(name));
+    let names = if distinct { names } else { axes.to_vec() };
+    let mut table = Table::new(names.into_iter().chain(HEADINGS[1..].iter().map(|heading| (*heading).to_owned())));
+    for point in points {
+        let figures = cells(String::new(), &point.total.figures).into_iter().skip(1);
+        table.row(point.values.into_iter().chain(figures));
+    }
+    table.to_string()
+}
+
+fn cells(name: String, figures: &Figures) -> Vec<String> {
+    let time =
+        |of: fn(&Latency) -> Duration| figures.latency.as_ref().map_or("-".into(), |times| of(times).to_string());
+    vec![
+        name,
+        figures.requests.to_string(),
+        figures.bandwidth.to_string(),
+        format!("{:.0}", figures.iops.get()),
+        time(|times| times.mean),
+        time(|times| times.p50),
+        time(|times| times.p99),
+        time(|times| times.p999),
+        time(|times| times.max),
+        figures.errors.to_string(),
+    ]
+}
+
+fn passes(spread: &Spread, passes: usize) -> String {
+    let bandwidth = &spread.bandwidth;
+    let iops = &spread.iops;
+    let rate = |rate: units::Frequency| format!("{:.0}", rate.get());
+    format!(
+        "\n{passes} passes: {} on average, {} low, {} high, +-{} with 95 % confidence\n{:width$}{} requests/s on average, {} low, {} high, +-{}\n",
+        bandwidth.mean,
+        bandwidth.low,
+        bandwidth.high,
+        bandwidth.half_width,
+        "",
+        rate(iops.mean),
+        rate(iops.low),
+        rate(iops.high),
+        rate(iops.half_width),
+        width = format!("{passes} passes: ").len(),
+    )
+}

@@ -1,0 +1,175 @@
+//! A survey, as RAID-I's Table 32 prints it: level by level what was expected and what was measured, then the verdicts and the ladder.
+
+use analysis::survey::{Level, Measured, Processors, Question, Survey, Tier};
+use units::{Rate, Ratio};
+
+use crate::Table;
+
+/// Devices up to this number have a line each; more are drawn together.
+const EACH: usize = 8;
+
+/// The whole survey as text.
+pub fn survey(survey: &Survey) -> String {
+    let mut text = levels(survey);
+    text.push('\n');
+    for verdict in &survey.verdicts {
+        let sure = format!("{} sure", verdict.confidence);
+        text.push_str(&wrapped(&format!("* {} ({sure})", verdict.evidence)));
+    }
+    text.push_str("\nThe ladder, what limits first at the top:\n");
+    let mut table = Table::new(["", "bandwidth", "requests/s"]);
+    for rung in &survey.ladder {
+        table.row([rung.part.clone(), rung.bandwidth.to_string(), count(rung.requests.get())]);
+    }
+    text.push_str(&table.to_string());
+    text.push('\n');
+    text.push_str(&repeatability(survey));
+    text
+}
+
+fn levels(survey: &Survey) -> String {
+    let mut bandwidth = Table::new(HEADINGS);
+    let mut requests = Table::new(HEADINGS);
+    let devices: Vec<&Level> = survey.levels.iter().filter(|level| level.devices == 1).collect();
+    if devices.len() > EACH {
+        let (sequential, random) = drawn_together(&devices);
+        bandwidth.row(sequential);
+        requests.row(random);
+    }
+    let all = survey.levels.iter().filter(|level| level.devices > 1 || devices.len() <= EACH);
+    for level in all {
+        bandwidth.row(line(level, Question::Bandwidth));
+        requests.row(line(level, Question::Requests));
+    }
+    let places: String =
+        survey.levels.iter().filter(|level| level.devices > 1 && !level.on.is_empty()).map(place).collect();
+    format!(
+        "Bandwidth, by sequential requests of {}\n\n{bandwidth}\nRequests per second, by 4 KiB at random\n\n{requests}\n\
+         raw: direct, asynchronous. os: buffered, one process per device. cpu: of all processors.\n\
+         expected: the sum of the parts below, raw.\n{places}",
+        survey.request
+    )
+}
+
+const HEADINGS: [&str; 8] = ["level", "devices", "expected", "raw", "efficiency", "os", "cpu raw", "cpu os"];
+
+fn place(level: &Level) -> String {
+    format!("{} is on {}.\n", level.name, level.on.join(", "))
+}
+
+fn name(level: &Level) -> String {
+    match level.level {
+        Tier::Disk => level.name.clone(),
+        Tier::Host => "the host".to_owned(),
+        tier => format!("{} {}", tier.name(), level.name),
+    }
+}
+
+fn line(level: &Level, question: Question) -> Vec<String> {
+    let expected = level.expected.map(|expected| match question {
+        Question::Bandwidth => expected.bandwidth.get(),
+        Question::Requests => expected.requests.get(),
+    });
+    let (raw, os) = (answer(&level.raw, question), answer(&level.os, question));
+    vec![
+        name(level),
+        level.devices.to_string(),
+        expected.map_or(String::new(), |expected| amount(expected, question)),
+        amount(raw, question),
+        expected.map_or(String::new(), |expected| Ratio::new(raw / expected.max(1e-9)).to_string()),
+        amount(os, question),
+        cpu(processors(&level.raw, question)),
+        cpu(processors(&level.os, question)),
+    ]
+}
+
+/// Means over many devices, as they are too many to list.
+fn drawn_together(devices: &[&Level]) -> (Vec<String>, Vec<String>) {
+    let line = |question| {
+        let mean = |measured: fn(&Level) -> &Measured| {
+            let sum: f64 = devices.iter().map(|level| answer(measured(level), question)).sum();
+            amount(sum / devices.len() as f64, question)
+        };
+        let blank = String::new;
+        vec![
+            format!("each of {} devices, on average", devices.len()),
+            "1".into(),
+            blank(),
+            mean(|level| &level.raw),
+            blank(),
+            mean(|level| &level.os),
+            blank(),
+            blank(),
+        ]
+    };
+    (line(Question::Bandwidth), line(Question::Requests))
+}
+
+fn answer(measured: &Measured, question: Question) -> f64 {
+    match question {
+        Question::Bandwidth => measured.bandwidth.get(),
+        Question::Requests => measured.requests.get(),
+    }
+}
+
+fn processors(measured: &Measured, question: Question) -> Option<Processors> {
+    match question {
+        Question::Bandwidth => measured.processors,
+        Question::Requests => measured.processors_random,
+    }
+}
+
+fn amount(value: f64, question: Question) -> String {
+    match question {
+        Question::Bandwidth => Rate::bytes_per_second(value).to_string(),
+        Question::Requests => count(value),
+    }
+}
+
+fn cpu(processors: Option<Processors>) -> String {
+    processors.map_or("-".into(), |processors| Ratio::new(processors.busy()).to_string())
+}
+
+fn count(number: f64) -> String {
+    format!("{number:.0}")
+}
+
+/// How far repeats of the whole lie apart.
+fn repeatability(survey: &Survey) -> String {
+    let whole = survey.levels.last().expect("a survey has levels");
+    let spread = |low: f64, high: f64, mean: f64| Ratio::new((high - low) / mean.max(1e-9));
+    let line = |name: &str, measured: &Measured| {
+        format!(
+            "{name}: {} to {} ({}), {} to {} requests/s ({})\n",
+            measured.low,
+            measured.high,
+            spread(measured.low.get(), measured.high.get(), measured.bandwidth.get()),
+            count(measured.iops_low.get()),
+            count(measured.iops_high.get()),
+            spread(measured.iops_low.get(), measured.iops_high.get(), measured.requests.get()),
+        )
+    };
+    format!(
+        "Lowest to highest of the repeats, all devices active:\n  {}  {}",
+        line("raw", &whole.raw),
+        line("os", &whole.os)
+    )
+}
+
+/// Broken into lines of a page's width, later lines indented.
+fn wrapped(text: &str) -> String {
+    const WIDTH: usize = 110;
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a line");
+        if line.chars().count() + word.chars().count() + 1 > WIDTH && !line.is_empty() {
+            lines.push(format!("  {word}"));
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join("\n") + "\n"
+}
