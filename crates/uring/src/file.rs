@@ -15,7 +15,7 @@ use crate::engine::{Choice, Engine, choose};
 use crate::flight::RingFile;
 use crate::live::Live;
 use crate::sync;
-use crate::target::{Mode, OpenError, Target};
+use crate::target::{Mode, OpenError, Store, Target};
 use crate::threads::Threads;
 
 /// How a file is opened.
@@ -52,6 +52,12 @@ impl FileOptions {
 pub struct FileDevice {
     shape: Shape,
     file: Arc<File>,
+    /// For zeroing and discarding: the file that holds a block device exclusively, if there is one. Through any other the kernel refuses
+    /// to do that to a device that somebody holds (EBUSY), be it ourselves.
+    ranges: Arc<File>,
+    /// A block device behind the page cache: the kernel forgets the cached range, dirty or not, before it asks the device to zero or
+    /// discard it, and if the device then cannot, what had been written is lost.
+    flushes_before_ranges: bool,
     writable: bool,
     choice: Choice,
     hands: Hands,
@@ -61,7 +67,7 @@ pub struct FileDevice {
 
 /// What carries requests out.
 enum Hands {
-    IoUring(RingFile),
+    IoUring { file: RingFile, ranges: RingFile },
     Sync,
     Threads(Threads),
 }
@@ -72,7 +78,7 @@ impl FileDevice {
         FileDevice::on(live, Target::open(path, options.mode)?, options)
     }
 
-    /// Opens an existing file or block device for reading and writing. The permit must outlive the device: it keeps others away.
+    /// Opens what the permit is for, for reading and writing. Several devices may share a permit; each keeps others away as it does.
     pub fn open_writable(live: &Live, permit: &WritePermit, options: &FileOptions) -> Result<FileDevice, OpenError> {
         FileDevice::on(live, Target::permitted(permit, options.mode)?, options)
     }
@@ -89,11 +95,18 @@ impl FileDevice {
             None => choose(&target, live.ring().map(drop)),
         };
         let refused = |reason: String| OpenError::Engine { path: target.path.clone(), engine: choice.engine, reason };
+        let flushes_before_ranges =
+            target.mode == Mode::Buffered && matches!(target.store, Store::Device | Store::MemoryDevice);
+        let ranges = target.exclusive.as_ref().unwrap_or(&target.file).try_clone();
+        let ranges = ranges.map_err(|source| OpenError::System { path: target.path.clone(), call: "dup", source })?;
         let hands = match choice.engine {
             Engine::IoUring => {
                 let ring = live.ring().map_err(|error| refused(error.to_string()))?;
-                let registered = ring.register(target.file.as_fd());
-                Hands::IoUring(registered.map_err(|source| OpenError::Ring { path: target.path.clone(), source })?)
+                let register = |file: &File| {
+                    let registered = ring.register(file.as_fd());
+                    registered.map_err(|source| OpenError::Ring { path: target.path.clone(), source })
+                };
+                Hands::IoUring { file: register(&target.file)?, ranges: register(&ranges)? }
             }
             Engine::Sync => Hands::Sync,
             Engine::Threads => Hands::Threads(live.threads().map_err(|error| refused(error.to_string()))?),
@@ -105,7 +118,9 @@ impl FileDevice {
         Ok(FileDevice {
             shape: target.shape,
             file: Arc::new(target.file),
-            writable: target.writable,
+            ranges: Arc::new(ranges),
+            flushes_before_ranges,
+            writable: target.exclusive.is_some(),
             choice,
             hands,
             runtime: live.runtime().clone(),
@@ -122,6 +137,22 @@ impl FileDevice {
     pub fn drop_cache(&self) -> std::io::Result<()> {
         rustix::fs::fdatasync(&self.file)?;
         Ok(rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed)?)
+    }
+
+    async fn carry_out(&self, request: Request) -> Reply {
+        let on_range = matches!(request.operation, Operation::Discard | Operation::WriteZeroes);
+        let file = if on_range { &self.ranges } else { &self.file };
+        match &self.hands {
+            Hands::IoUring { ranges, .. } if on_range => ranges.carry_out(request).await,
+            Hands::IoUring { file, .. } => file.carry_out(request).await,
+            Hands::Threads(threads) => threads.carry_out(file, request).await,
+            Hands::Sync => {
+                let reply = sync::carry_out(file, request, self.clock);
+                // Others take their turn, as they would if this had been waited for.
+                self.runtime.yield_now().await;
+                reply
+            }
+        }
     }
 
     /// Refuses what cannot be sent to the kernel.
@@ -159,15 +190,13 @@ impl Device for FileDevice {
             let now = self.clock.now();
             return request.answer(verdict, device::Stamps { submitted: now, completed: now });
         }
-        match &self.hands {
-            Hands::IoUring(file) => file.carry_out(request).await,
-            Hands::Threads(threads) => threads.carry_out(&self.file, request).await,
-            Hands::Sync => {
-                let reply = sync::carry_out(&self.file, request, self.clock);
-                // Others take their turn, as they would if this had been waited for.
-                self.runtime.yield_now().await;
-                reply
+        let on_range = matches!(request.operation, Operation::Discard | Operation::WriteZeroes);
+        if on_range && self.flushes_before_ranges {
+            let flushed = self.carry_out(Request::flush()).await;
+            if let Err(error) = flushed.result {
+                return request.answer(Err(error), flushed.stamps);
             }
         }
+        self.carry_out(request).await
     }
 }

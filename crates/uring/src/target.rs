@@ -39,7 +39,8 @@ pub(crate) struct Target {
     pub shape: Shape,
     pub mode: Mode,
     pub store: Store,
-    pub writable: bool,
+    /// The permit's own descriptor, which holds the device exclusively for as long as it is open; without it, nothing is written.
+    pub exclusive: Option<File>,
 }
 
 /// Why a path could not be opened as a device.
@@ -47,52 +48,47 @@ pub(crate) struct Target {
 #[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
 pub enum OpenError {
     /// Nothing there.
-    #[error("{}: there is no such file; give the path of an existing file or block device", path.display())]
+    #[error("{path}: there is no such file; give the path of an existing file or block device")]
     NotFound { path: PathBuf },
     /// Not allowed.
-    #[error("{}: no permission; run as root, or as a member of the group that owns it (for disks usually `disk`)", path.display())]
+    #[error("{path}: no permission; run as root, or as a member of the group that owns it (for disks usually `disk`)")]
     Permission { path: PathBuf },
     /// A directory.
-    #[error("{}: this is a directory; name a file in it, or the block device that it is on", path.display())]
+    #[error("{path}: this is a directory; name a file in it, or the block device that it is on")]
     Directory { path: PathBuf },
     /// A terminal, a pipe, a socket.
-    #[error("{}: this is a {kind}; name a file or a block device", path.display())]
+    #[error("{path}: this is a {kind}; name a file or a block device")]
     NotStorage { path: PathBuf, kind: &'static str },
     /// Too small to read a block.
-    #[error("{}: it holds {size:#}, less than one block of {block:#}; name a larger file, or a device with a medium in it", path.display())]
+    #[error(
+        "{path}: it holds {size:#}, less than one block of {block:#}; name a larger file, or a device with a medium in it"
+    )]
     Empty { path: PathBuf, size: Bytes, block: Bytes },
     /// No direct I/O.
-    #[error("{}: its file system has no direct I/O; open it buffered", path.display())]
+    #[error("{path}: its file system has no direct I/O; open it buffered")]
     NoDirect { path: PathBuf },
-    /// The name is taken.
-    #[error("{}: it exists already; remove it or give another name", path.display())]
-    Exists { path: PathBuf },
-    /// The medium takes no writes.
-    #[error("{}: it is read-only; remount it or remove its write protection", path.display())]
-    ReadOnly { path: PathBuf },
-    /// Someone has it for himself.
-    #[error("{}: it is in use; unmount it, or stop the array or mapping on top of it", path.display())]
-    Busy { path: PathBuf },
+    /// A new file could not be made.
+    #[error(transparent)]
+    Refused { source: host::Refusal },
     /// No room for a new file.
-    #[error("{}: no space for {size:#} there; make room, or ask for less", path.display())]
+    #[error("{path}: no space for {size:#} there; make room, or ask for less")]
     NoSpace { path: PathBuf, size: Bytes },
     /// The engine that was asked for does not go with the target.
-    #[error("{}: the engine {engine} cannot be used: {reason}", path.display())]
+    #[error("{path}: the engine {engine} cannot be used: {reason}")]
     Engine { path: PathBuf, engine: crate::Engine, reason: String },
     /// The ring does not take the file.
-    #[error("{}", path.display())]
+    #[error("{path}: {source}")]
     Ring { path: PathBuf, source: crate::RingError },
     /// Anything else.
-    #[error("{}: {call} failed", path.display())]
+    #[error("{path}: {call} failed: {source}")]
     System { path: PathBuf, call: &'static str, source: std::io::Error },
 }
 
 impl Target {
     /// Opens an existing file or block device for reading.
     pub fn open(path: &Path, mode: Mode) -> Result<Target, OpenError> {
-        // Opening a pipe would wait for its other end; opening a directory for writing would give a less helpful error.
-        let metadata = std::fs::metadata(path).map_err(|error| explain(path, "stat", error))?;
-        let kind = metadata.file_type();
+        // Looked at first: opening a pipe would wait for its other end.
+        let kind = std::fs::metadata(path).map_err(|error| explain(path, "stat", error))?.file_type();
         let path_buf = path.to_path_buf();
         if kind.is_dir() {
             return Err(OpenError::Directory { path: path_buf });
@@ -102,29 +98,28 @@ impl Target {
         if let Some((_, kind)) = other.into_iter().find(|(is, _)| *is) {
             return Err(OpenError::NotStorage { path: path_buf, kind });
         }
-        Target::examine(path, mode, false, |options| options.read(true).open(path))
+        let mut options = OpenOptions::new();
+        let file = options.read(true).custom_flags(flags(mode)).open(path);
+        Target::examine(path, mode, file, None)
     }
 
-    /// Opens for writing what may be written. The permit holds the device exclusively and goes on doing so.
+    /// Opens what the permit is for, for reading and writing.
     pub fn permitted(permit: &WritePermit, mode: Mode) -> Result<Target, OpenError> {
-        Target::examine(permit.path(), mode, true, |options| permit.reopen(options.read(true).write(true)))
+        let mut options = OpenOptions::new();
+        let file = permit.reopen(options.read(true).write(true).custom_flags(flags(mode)));
+        let exclusive = permit.file().try_clone().map_err(|error| explain(permit.path(), "dup", error))?;
+        Target::examine(permit.path(), mode, file, Some(exclusive))
     }
 
     /// Makes a new file of `size` bytes, whose blocks are reserved but have not been written.
     pub fn create(path: &Path, mode: Mode, size: Bytes) -> Result<Target, OpenError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)
-            .map_err(|error| explain(path, "open", error))?;
-        let reserved = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size.get());
-        let made = reserved.map_err(|error| match error {
+        let permit = host::guard::create(path).map_err(|source| OpenError::Refused { source })?;
+        let reserved = rustix::fs::fallocate(permit.file(), rustix::fs::FallocateFlags::empty(), 0, size.get());
+        let reserved = reserved.map_err(|error| match error {
             rustix::io::Errno::NOSPC => OpenError::NoSpace { path: path.to_path_buf(), size },
             error => explain(path, "fallocate", error.into()),
         });
-        let open = |options: &mut OpenOptions| options.read(true).write(true).open(path);
-        let target = made.and_then(|()| Target::examine(path, mode, true, open));
+        let target = reserved.and_then(|()| Target::permitted(&permit, mode));
         if target.is_err() {
             // The file is ours and of no use. The error that is returned says more than one of removing it would.
             let _ = std::fs::remove_file(path);
@@ -135,22 +130,25 @@ impl Target {
     fn examine(
         path: &Path,
         mode: Mode,
-        writable: bool,
-        open: impl FnOnce(&mut OpenOptions) -> std::io::Result<File>,
+        file: std::io::Result<File>,
+        exclusive: Option<File>,
     ) -> Result<Target, OpenError> {
-        let mut options = OpenOptions::new();
-        if mode == Mode::Direct {
-            options.custom_flags(libc::O_DIRECT);
-        }
-        let file = open(&mut options).map_err(|error| match (mode, error.raw_os_error()) {
-            (Mode::Direct, Some(libc::EINVAL)) => OpenError::NoDirect { path: path.to_path_buf() },
+        let file = file.map_err(|error| match (error.raw_os_error(), mode) {
+            (Some(libc::EINVAL), Mode::Direct) => OpenError::NoDirect { path: path.to_path_buf() },
             _ => explain(path, "open", error),
         })?;
         let (shape, store) = shape(path, &file, mode)?;
         if shape.size < shape.logical_block {
             return Err(OpenError::Empty { path: path.to_path_buf(), size: shape.size, block: shape.logical_block });
         }
-        Ok(Target { file, path: path.to_path_buf(), shape, mode, store, writable })
+        Ok(Target { file, path: path.to_path_buf(), shape, mode, store, exclusive })
+    }
+}
+
+fn flags(mode: Mode) -> i32 {
+    match mode {
+        Mode::Direct => libc::O_DIRECT,
+        Mode::Buffered => 0,
     }
 }
 
@@ -198,9 +196,6 @@ fn explain(path: &Path, call: &'static str, error: std::io::Error) -> OpenError 
         Some(libc::ENOENT | libc::ENOTDIR) => OpenError::NotFound { path },
         Some(libc::EACCES | libc::EPERM) => OpenError::Permission { path },
         Some(libc::EISDIR) => OpenError::Directory { path },
-        Some(libc::EEXIST) => OpenError::Exists { path },
-        Some(libc::EROFS) => OpenError::ReadOnly { path },
-        Some(libc::EBUSY) => OpenError::Busy { path },
         _ => OpenError::System { path, call, source: error },
     }
 }

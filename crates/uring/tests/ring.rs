@@ -226,7 +226,7 @@ fn errors_name_the_path_and_the_next_step() {
     let Err(error) = FileDevice::create(&live, &path("small"), Bytes::mib(1), &FileOptions::buffered()) else {
         panic!("an existing file is not made anew");
     };
-    assert!(error.to_string().contains("it exists already"), "{error}");
+    assert!(error.to_string().contains("exists already"), "{error}");
     assert_eq!(std::fs::read(path("small")).unwrap(), b"a few bytes");
     let Err(error) = FileDevice::create(&live, &path("huge"), Bytes::gib(1 << 20), &FileOptions::buffered()) else {
         panic!("a file larger than every file system");
