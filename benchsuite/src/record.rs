@@ -6,12 +6,12 @@
 
 use std::hint::black_box;
 
-use analysis::Summarizer;
+use analysis::{Occupancies, Series, Summarizer};
 use record::{
     Clock, FolderError, Keeping, Labels, Meta, Operation, Phase, RawError, Recorder, Recording, Row, RowReader,
     RowWriter, Spans, Spill, TableError, WhenBehind,
 };
-use units::{Bytes, Instant};
+use units::{Bytes, Duration, Instant};
 
 use crate::measure::{best, line};
 
@@ -66,6 +66,28 @@ pub fn run() -> bool {
         black_box(summarizer.summary());
     });
     met &= line("summary", sum.cpu * 1e9 / ROWS as f64, "ns a row", None);
+    let mut summarizer = Summarizer::new(&meta().labels);
+    let visit = |take: &mut dyn FnMut(&[Row])| {
+        recording
+            .visit(|rows| {
+                take(rows);
+                Ok::<_, RawError>(())
+            })
+            .expect("all rows are in memory");
+    };
+    visit(&mut |rows| summarizer.add(rows));
+    let occupancy = best(ROUNDS, || {
+        let mut occupancies = Occupancies::new(&summarizer);
+        visit(&mut |rows| occupancies.add(rows));
+        black_box(occupancies.finish());
+    });
+    line("occupancy", occupancy.cpu * 1e9 / ROWS as f64, "ns a row", None);
+    let series = best(ROUNDS, || {
+        let mut series = Series::new(Duration::millis(10), usize::from(DEVICES));
+        visit(&mut |rows| series.add(rows));
+        black_box(series);
+    });
+    line("series", series.cpu * 1e9 / ROWS as f64, "ns a row", None);
 
     let folder = tempfile::tempdir_in(".").expect("the current directory is on a disk and can be written to");
     let path = folder.path().join("records.parquet");

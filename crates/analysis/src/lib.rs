@@ -3,13 +3,23 @@
 //! Pure functions from rows to findings. Nothing here reads a clock or a file or starts a thread, and nothing here can tell a
 //! live run from a modelled one: a model is judged by the same tables as the machine.
 
+mod advice;
+mod bend;
 mod estimate;
 mod json;
+mod occupancy;
+mod series;
 mod summary;
 pub mod survey;
 mod tally;
+mod trend;
 
+pub use advice::{Advice, AdviceKind, Facts, Load, PageCache, advise};
+pub use bend::{Bend, Curve, Verdict, bend};
 pub use estimate::{Estimate, student_t};
 pub use json::Quantity;
+pub use occupancy::{Occupancies, Occupancy};
+pub use series::{Interval, Point, Series};
 pub use summary::{ErrorCount, Figures, Group, Latency, Spread, Summary, Uncounted};
 pub use tally::{Key, Summarizer, Tally};
+pub use trend::{Trend, trend};

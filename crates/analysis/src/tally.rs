@@ -3,10 +3,12 @@
 //! One tally per pass, stream, device and operation; everything else is a sum of tallies. A row costs three histogram
 //! entries. Only rows of [`Phase::Measure`] are counted.
 //!
-//! # Which time a bandwidth is divided by
-//! When load is on before and after the measure phase, the phase itself: requests that reach out over its end make up for those
-//! that reach in over its start. When it is not, the requests' own extent, from the first intended to the last completed: dividing
-//! by the phase would then count requests whose time lies outside. This is what xdd and the RAID-I study do.
+//! # Which time a rate is divided by
+//! Each stream on each device (a *pair*) has its own counted time: it ends when the pair has reached its limit, while others may
+//! still count. When load is on before and after, it lasts from the first counted intention to the first one that is counted no more:
+//! n requests and the n gaps between their intentions. Requests that reach out over its end make up for those that reach in over its
+//! start. When load is not on at both ends, it lasts from the first intention to the last completion, as xdd and the RAID-I study do: dividing by less
+//! would count requests whose time lies outside. The time of several pairs is the hull of theirs.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +41,6 @@ pub struct Tally {
     pub wait: Histogram,
     /// From submission to completion.
     pub service: Histogram,
-    /// From the first intended to the last completed request, failed ones included.
-    extent: Option<(Instant, Instant)>,
 }
 
 impl Tally {
@@ -58,15 +58,9 @@ impl Tally {
         self.response.merge(&other.response);
         self.wait.merge(&other.wait);
         self.service.merge(&other.service);
-        self.extent = match (self.extent, other.extent) {
-            (Some((first, last)), Some((a, b))) => Some((first.min(a), last.max(b))),
-            (extent, None) | (None, extent) => extent,
-        };
     }
 
     fn add(&mut self, row: &Row) {
-        let (first, last) = self.extent.unwrap_or((row.intended, row.completed));
-        self.extent = Some((first.min(row.intended), last.max(row.completed)));
         if row.errno != 0 {
             *self.errors.entry(row.errno).or_default() += 1;
             return;
@@ -92,12 +86,34 @@ pub struct Summarizer {
 struct Pass {
     /// By stream, device and operation; see [`Summarizer::place`].
     tallies: Vec<Option<Box<Tally>>>,
-    /// When the measure phase began and ended, if the caller knows.
-    window: Option<(Instant, Instant)>,
-    /// Whether load was on before the measure phase.
+    /// By stream and device.
+    pairs: Vec<Pair>,
+}
+
+/// The counted time of a stream on a device in a pass.
+#[derive(Debug, Clone)]
+struct Pair {
+    /// Whether load was on before.
     started_up: bool,
-    first_measured: Instant,
-    first_cooling: Instant,
+    first_counted: Instant,
+    last_completed: Instant,
+    /// The first intention that was counted no more.
+    first_uncounted: Instant,
+}
+
+impl Pair {
+    const NOTHING: Pair = Pair {
+        started_up: false,
+        first_counted: Instant::NEVER,
+        last_completed: Instant::START,
+        first_uncounted: Instant::NEVER,
+    };
+
+    /// From when until when it counted.
+    fn window(&self) -> (Instant, Instant) {
+        let loaded_on_both_sides = self.started_up && self.first_uncounted != Instant::NEVER;
+        (self.first_counted, if loaded_on_both_sides { self.first_uncounted } else { self.last_completed })
+    }
 }
 
 impl Summarizer {
@@ -111,27 +127,24 @@ impl Summarizer {
         &self.labels
     }
 
-    /// States when the measure phase of a pass began and ended. Otherwise the rows decide, as the module's theory says.
-    pub fn window(&mut self, pass: u16, begin: Instant, end: Instant) {
-        self.pass(pass).window = Some((begin, end));
-    }
-
     /// Counts rows. Panics on a stream or device without a label: rows and labels are then not of the same run.
     pub fn add(&mut self, rows: &[Row]) {
         for row in rows {
             let place = self.place(row.stream, row.device, row.operation);
             let pass = self.pass(row.pass);
+            let pair = &mut pass.pairs[place / Operation::ALL.len()];
             match row.phase {
                 Phase::Measure => {
-                    pass.first_measured = pass.first_measured.min(row.intended);
+                    pair.first_counted = pair.first_counted.min(row.intended);
+                    pair.last_completed = pair.last_completed.max(row.completed);
                     pass.tallies[place].get_or_insert_default().add(row);
                 }
                 Phase::StartUp => {
-                    pass.started_up = true;
+                    pair.started_up = true;
                     self.uncounted[0] += 1;
                 }
                 Phase::CoolDown => {
-                    pass.first_cooling = pass.first_cooling.min(row.intended);
+                    pair.first_uncounted = pair.first_uncounted.min(row.intended);
                     self.uncounted[1] += 1;
                 }
             }
@@ -152,35 +165,34 @@ impl Summarizer {
     pub fn sum(&self, wanted: impl Fn(Key) -> bool) -> Option<(Tally, Duration)> {
         let mut sum: Option<(Tally, Duration)> = None;
         for (number, pass) in (0..).zip(&self.passes) {
-            let mut of_pass: Option<Tally> = None;
+            let mut window = (Instant::NEVER, Instant::START);
             for (place, tally) in pass.tallies.iter().enumerate() {
                 let Some(tally) = tally.as_deref().filter(|_| wanted(self.key(number, place))) else { continue };
-                of_pass.get_or_insert_default().merge(tally);
+                sum.get_or_insert_default().0.merge(tally);
+                window = hull(window, pass.pairs[place / Operation::ALL.len()].window());
             }
-            let Some(tally) = of_pass else { continue };
-            let time = pass.time(&tally);
-            match &mut sum {
-                None => sum = Some((tally, time)),
-                Some((all, total)) => {
-                    all.merge(&tally);
-                    *total += time;
-                }
+            if let Some((_, time)) = &mut sum {
+                *time += window.1.saturating_since(window.0);
             }
         }
         sum
     }
 
+    /// The counted time of a device in each pass, from when until when; `None` for a pass in which it did nothing that counts.
+    pub fn windows(&self, device: u16) -> Vec<Option<(Instant, Instant)>> {
+        let devices = self.labels.devices.len();
+        let of_pass = |pass: &Pass| {
+            let pairs = pass.pairs.iter().skip(usize::from(device)).step_by(devices);
+            pairs.filter(|pair| pair.first_counted != Instant::NEVER).map(Pair::window).reduce(hull)
+        };
+        self.passes.iter().map(of_pass).collect()
+    }
+
     fn pass(&mut self, number: u16) -> &mut Pass {
         let number = usize::from(number);
         if number >= self.passes.len() {
-            let places = self.labels.streams.len() * self.labels.devices.len() * Operation::ALL.len();
-            let pass = Pass {
-                tallies: vec![None; places],
-                window: None,
-                started_up: false,
-                first_measured: Instant::NEVER,
-                first_cooling: Instant::NEVER,
-            };
+            let pairs = self.labels.streams.len() * self.labels.devices.len();
+            let pass = Pass { tallies: vec![None; pairs * Operation::ALL.len()], pairs: vec![Pair::NOTHING; pairs] };
             self.passes.resize(number + 1, pass);
         }
         &mut self.passes[number]
@@ -201,15 +213,7 @@ impl Summarizer {
     }
 }
 
-impl Pass {
-    /// The time in which these requests of this pass were done.
-    fn time(&self, tally: &Tally) -> Duration {
-        let loaded_on_both_sides = self.started_up && self.first_cooling != Instant::NEVER;
-        let (begin, end) = match self.window {
-            Some(window) => window,
-            None if loaded_on_both_sides => (self.first_measured, self.first_cooling),
-            None => tally.extent.expect("a tally has at least one row"),
-        };
-        end.saturating_since(begin)
-    }
+/// The shortest time that holds both.
+fn hull(a: (Instant, Instant), b: (Instant, Instant)) -> (Instant, Instant) {
+    (a.0.min(b.0), a.1.max(b.1))
 }

@@ -52,12 +52,23 @@ fn rates_are_over_the_requests_own_extent_when_nothing_surrounds_them() {
 }
 
 #[test]
-fn a_stated_window_comes_first() {
-    let rows: Vec<Row> = (0..200).map(|i| row(Phase::Measure, i * 1000, 0, 5000)).collect();
-    let mut summarizer = Summarizer::new(&labels());
-    summarizer.window(0, Instant::START, Instant::from_nanos(1_000_000));
-    summarizer.add(&rows);
-    assert_eq!(summarizer.summary().total.figures.iops.get(), 200_000.0);
+fn a_stream_that_reaches_its_limit_early_has_its_own_time() {
+    // Two streams under the same load; the second counts only its first fifty requests.
+    let mut rows = Vec::new();
+    for i in 0..400u64 {
+        let phase = |from, to| match i {
+            i if i < from => Phase::StartUp,
+            i if i < to => Phase::Measure,
+            _ => Phase::CoolDown,
+        };
+        rows.push(row(phase(100, 300), i * 1000, 0, 5000));
+        rows.push(Row { stream: 1, device: 1, ..row(phase(100, 150), i * 1000, 0, 5000) });
+    }
+    let summary = summarize(&rows);
+    let rates: Vec<f64> = summary.streams.iter().map(|stream| stream.figures.iops.get()).collect();
+    assert_eq!(rates, [1e6, 1e6]);
+    // In all, 250 counted requests in the 200 us in which anything counted.
+    assert_eq!(summary.total.figures.iops.get(), 1.25e6);
 }
 
 #[test]
