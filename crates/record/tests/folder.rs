@@ -1,6 +1,7 @@
 //! Run folders: never used twice, readable at any time, and clear about what is wrong with them.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use device::Operation;
@@ -157,4 +158,38 @@ fn a_conversion_that_fails_leaves_the_raw_rows() {
     folder.write_records(&recording, &meta(&folder)).unwrap_err();
     std::fs::remove_dir(folder.records_path()).unwrap();
     assert!(folder.raw_path().exists());
+}
+
+/// Needs root for the mount.
+#[test]
+fn a_disk_too_full_for_the_row_file_is_named_and_nothing_half_written_stays() {
+    let root = tempfile::tempdir().unwrap();
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(root.path()).output();
+    if !mount.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: mounting a tmpfs needs root");
+        return;
+    }
+    let folder = RunFolder::create(root.path(), "run", now()).unwrap();
+    let keeping = Keeping {
+        expected_rows: 0,
+        memory: Bytes::mib(64),
+        spill: Spill::WhenFull(folder.raw_path()),
+        when_behind: WhenBehind::Wait,
+    };
+    let (recorder, mut logs) = Recorder::start(&keeping, &meta(&folder), 1).unwrap();
+    for i in 0..600_000u64 {
+        let mut row = Row::new(Operation::Read, Phase::Measure);
+        // Differences without a pattern, or delta encoding would make nothing of it.
+        let scrambled = (i * i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
+        row.completed = Instant::from_nanos(scrambled.wrapping_mul(scrambled) >> 1);
+        logs[0].push(row);
+    }
+    drop(logs);
+    let error = message(folder.write_records(&recorder.finish(), &meta(&folder)), root.path());
+    let left: Vec<_> = folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let unmounted = Command::new("umount").arg("-l").arg(root.path()).status();
+    assert!(unmounted.unwrap().success());
+    assert!(error.starts_with("ROOT/2026-02-14-run-1/records.parquet cannot be written: "), "{error}");
+    assert!(error.contains("No space left on device"), "{error}");
+    assert_eq!(left, ["run.json"]);
 }

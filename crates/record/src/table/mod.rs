@@ -75,7 +75,7 @@ pub enum TableError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     /// The disk refuses, mostly because it is full.
-    #[error("{} cannot be written: {source}; free some space and convert the rows again", path.display())]
+    #[error("{} cannot be written: {source}; if the disk is full, give the run another folder, as rows that were only in memory are lost", path.display())]
     Write { path: PathBuf, source: ParquetError },
     /// The file is not in the format, or cut off.
     #[error("{} cannot be read as Parquet: {source}; if its run was interrupted, give the records.raw of the run folder", path.display())]
