@@ -176,6 +176,18 @@ fn a_generator_without_time_left_is_blamed_itself() {
 }
 
 #[test]
+fn a_device_that_takes_all_of_its_thread_is_said_to() {
+    let mut machine = Machine::new(Part::device(0, "/dev/zram1"), &[("disk", 1500.0)]);
+    assert_eq!(
+        machine.agreement(Tier::Disk, 100, |_| true),
+        0.0,
+        "of a device with time to spare there is nothing to say"
+    );
+    machine.generator = 0.99;
+    assert!(machine.agreement(Tier::Disk, 300, |v| v.kind == VerdictKind::Generator) > 0.99);
+}
+
+#[test]
 fn processors_without_time_left_are_blamed() {
     let mut machine = four_files_on_one_disk();
     (machine.processors, machine.own) = (0.97, 0.9);

@@ -46,7 +46,7 @@ pub fn survey(args: &Survey) -> Result<ExitCode, Failure> {
     };
     let (recorder, mut logs) = Recorder::start(&keeping, &meta, 1).map_err(Failure::world)?;
     let log = logs.pop().expect("one log was asked for");
-    let (tree, findings) = match measure(&paths, &permits, &interrupted, log, &how) {
+    let (tree, findings, remarks) = match measure(&paths, &permits, &interrupted, log, &how) {
         Ok(measured) => measured,
         Err(error) => {
             // Half a survey says nothing; its folder would only mislead.
@@ -59,9 +59,13 @@ pub fn survey(args: &Survey) -> Result<ExitCode, Failure> {
     if args.common.json {
         let mut value = serde_json::to_value(&survey).expect("plain data becomes JSON");
         value["run"] = serde_json::json!(folder.path());
+        value["remarks"] = serde_json::json!(remarks);
         println!("{value:#}");
     } else {
-        print!("{}\nrun folder: {}\n", report::survey(&survey), folder.path().display());
+        print!("{}", report::survey(&survey));
+        println!();
+        remarks.iter().for_each(|remark| println!("{remark}"));
+        println!("\nrun folder: {}", folder.path().display());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -73,7 +77,7 @@ fn measure(
     interrupted: &AtomicBool,
     log: Log,
     how: &Conduct,
-) -> Result<(Part, Findings), MachineError> {
+) -> Result<(Part, Findings, Vec<String>), MachineError> {
     let mut machine = Machine::new(paths, permits, interrupted, log)?;
     let tree = machine.tree().clone();
     let findings = {
@@ -83,7 +87,7 @@ fn measure(
         };
         conduct(&mut machine, &tree, how, &mut show)?
     };
-    Ok((tree, findings))
+    Ok((tree, findings, machine.remarks()))
 }
 
 fn make_files(args: &Survey) -> Result<Files, Failure> {

@@ -86,12 +86,25 @@ pub(super) fn known(part: &Part, limit: &KnownLimit, question: Question, measure
     format!("{} delivers {}: {} allows {bound}", part.name, amount(question, measured), limit.what)
 }
 
+/// A device alone that keeps the thread which drives it busy all the time.
+pub(super) fn driven(part: &Part, question: Question, measured: f64, busy: f64) -> String {
+    format!(
+        "{} delivers {} while the thread that drives it is {} busy: generator-bound, one processor is the limit",
+        part.name,
+        amount(question, measured),
+        Ratio::new(busy)
+    )
+}
+
 pub(super) fn operating_system(root: &Part, question: Question, os: f64, raw: f64, busy: Option<f64>) -> String {
     let busy = busy.map_or(String::new(), |busy| format!(", with the processors {} busy", Ratio::new(busy)));
     let devices = root.order.len();
-    let noun = if devices == 1 { "device delivers".to_owned() } else { format!("{} deliver", noun(root)) };
+    let (noun, raw_noun) = match devices {
+        1 => ("device delivers".to_owned(), "it delivers"),
+        _ => (format!("{} deliver", noun(root)), "they deliver"),
+    };
     format!(
-        "through the operating system {devices} {noun} {}, {} of the {} that they deliver raw{busy}",
+        "through the operating system {devices} {noun} {}, {} of the {} that {raw_noun} raw{busy}",
         amount(question, os),
         Ratio::new(os / raw.max(1e-9)),
         amount(question, raw)

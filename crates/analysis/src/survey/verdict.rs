@@ -290,13 +290,21 @@ impl Book<'_> {
             };
             value.is_some_and(|value| (AT_LIMIT * value..=OVER_LIMIT * value).contains(&measured.mean))
         });
+        let generator = mean(samples.iter().map(|sample| sample.generator.get()));
         let sum = self.sum_below(path, part, raw(question)).filter(|_| part.below.len() > 1);
         let below = match sum {
-            // Of a device alone only a limit from elsewhere can be told.
+            // Of a device alone only a limit from elsewhere can be told, and whether it was driven hard enough.
             None => {
-                let known = known?;
-                let evidence = text::known(part, known, question, measured.mean);
-                return Some(verdict(VerdictKind::Known, &known.what, evidence, 1.0 - measured.doubt_of_mean()));
+                let sure = 1.0 - measured.doubt_of_mean();
+                return if let Some(known) = known {
+                    let evidence = text::known(part, known, question, measured.mean);
+                    Some(verdict(VerdictKind::Known, &known.what, evidence, sure))
+                } else if generator >= SATURATED {
+                    let evidence = text::driven(part, question, measured.mean, generator);
+                    Some(verdict(VerdictKind::Generator, "the load generator", evidence, sure))
+                } else {
+                    None
+                };
             }
             Some(sum) => measured.below(sum, SCALES),
         };
@@ -314,7 +322,6 @@ impl Book<'_> {
         if below < SURE {
             return Some(verdict(VerdictKind::Noise, "", story.noise(measured.relative()), below.max(1.0 - below)));
         }
-        let generator = mean(samples.iter().map(|sample| sample.generator.get()));
         let processors = || samples.iter().filter_map(|sample| sample.processors);
         let busy = mean(processors().map(Processors::busy));
         let others = mean(processors().map(Processors::others));

@@ -10,9 +10,10 @@ use host::guard::WritePermit;
 use host::level::Group;
 use host::level::Kind as Place;
 use host::throttle::{Limit, Throttle};
-use host::topology::{Target as Topology, TopologyError};
+use host::topology::{Target as Topology, TopologyError, What};
 use record::Log;
 use units::{Bytes, Duration, Ratio};
+use uring::Choice;
 use workload::{Mix, Pattern, Stream};
 
 use crate::experiment::{Engine, Experiment, Io, Mode};
@@ -66,6 +67,8 @@ pub struct Machine<'a> {
     /// Rows of all measurements.
     log: Log,
     measured: u16,
+    /// How each device was driven, raw.
+    engines: Vec<Option<Choice>>,
 }
 
 /// Why a machine cannot be surveyed, or a measurement was not made.
@@ -95,7 +98,8 @@ impl<'a> Machine<'a> {
         let throttles = host::throttle::throttles(&kernel);
         let tree = part(&host::level::group(&topology), &topology, &throttles);
         let (paths, begun) = (paths.to_vec(), std::time::Instant::now());
-        Ok(Machine { paths, topology, tree, permits, interrupted, begun, log, measured: 0 })
+        let engines = vec![None; topology.len()];
+        Ok(Machine { paths, topology, tree, permits, interrupted, begun, log, measured: 0, engines })
     }
 
     /// The streams of its records: one for each kind of measurement.
@@ -106,6 +110,24 @@ impl<'a> Machine<'a> {
     /// What shares what.
     pub fn tree(&self) -> &Part {
         &self.tree
+    }
+
+    /// What a reader must know besides the numbers: how devices were driven, and what lies below them unseen.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        for (target, engine) in self.topology.iter().zip(&self.engines) {
+            let path = target.path.display();
+            if let Some(choice) = engine {
+                remarks.push(format!("{path}: raw by {}, as {}", choice.engine, choice.reason));
+            }
+            if target.layers().iter().any(|layer| matches!(layer.what, What::Loop { direct: false, .. })) {
+                remarks.push(format!(
+                    "{path} reads through the page cache of its backing file: raw figures may be those of memory; \
+                     losetup --direct-io=on avoids that"
+                ));
+            }
+        }
+        remarks
     }
 
     /// Keeps the rows of a measurement among those of the whole survey: its number is their pass, its kind their stream.
@@ -173,6 +195,11 @@ impl Bench for Machine<'_> {
         let began = Duration::nanos(self.begun.elapsed().as_nanos() as u64);
         let outcome = crate::runner::run("survey", &self.experiment(probe), &targets, &ways)?;
         self.keep(probe, began, &outcome)?;
+        if probe.kind.access == Access::Raw {
+            for (device, choice) in probe.devices.iter().zip(&outcome.conclusion.engines) {
+                self.engines[*device] = choice.clone();
+            }
+        }
         if self.interrupted.load(Relaxed) {
             return Err(MachineError::Interrupted);
         }
