@@ -14,6 +14,7 @@ use units::Bytes;
 use crate::geometry::{Geometry, Level};
 use crate::lock::Locks;
 use crate::member::{Member, MemberCounts, MemberState};
+use crate::state::State;
 
 /// The unit of locking at level 1, which has no chunks.
 const REGION: Bytes = Bytes::kib(64);
@@ -26,6 +27,8 @@ pub struct Array<D> {
     pub(crate) kernel: &'static Kernel,
     pub(crate) members: Vec<Member<D>>,
     pub(crate) locks: Locks,
+    /// What the members say of the array, if anything does.
+    pub(crate) state: Option<State>,
 }
 
 /// Why devices do not form the array.
@@ -44,18 +47,30 @@ pub enum AssembleError {
 }
 
 impl<D: Device> Array<D> {
-    /// An array of members in the order of their roles, all current: each a device and where its data begin.
+    /// An array of members in the order of their roles, all current: each a device and where its data begin. It keeps no state on
+    /// them; for models and tests. [`Array::open`] opens one that does.
     pub fn assemble(
         runtime: &Runtime,
         name: &str,
         geometry: Geometry,
         members: Vec<(D, Bytes)>,
     ) -> Result<Array<D>, AssembleError> {
+        Array::assemble_with(runtime, name, geometry, members.into_iter().map(Some).collect())
+    }
+
+    /// As [`Array::assemble`]; members that are not there have failed.
+    pub(crate) fn assemble_with(
+        runtime: &Runtime,
+        name: &str,
+        geometry: Geometry,
+        members: Vec<Option<(D, Bytes)>>,
+    ) -> Result<Array<D>, AssembleError> {
         if members.len() != geometry.members() {
             return Err(AssembleError::Count { wanted: geometry.members(), found: members.len() });
         }
         let mut shape = Shape::new(name, geometry.size());
-        for (member, (device, data_offset)) in members.iter().enumerate() {
+        let there = members.iter().enumerate().filter_map(|(member, it)| Some((member, it.as_ref()?)));
+        for (member, (device, data_offset)) in there {
             let (size, block) = (device.shape().size, device.shape().logical_block);
             let needed = geometry.used_of(member);
             if data_offset.checked_add(needed).is_none_or(|end| end > size) {
@@ -75,8 +90,9 @@ impl<D: Device> Array<D> {
             shape,
             geometry,
             kernel: Kernel::best(),
-            members: members.into_iter().map(|(device, data_offset)| Member::new(device, data_offset)).collect(),
+            members: members.into_iter().map(Member::new).collect(),
             locks: Locks::new(runtime),
+            state: None,
         })
     }
 
@@ -84,8 +100,8 @@ impl<D: Device> Array<D> {
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
-    /// The device of a member.
-    pub fn device(&self, member: usize) -> std::rc::Rc<D> {
+    /// The device of a member, if it is there.
+    pub fn device(&self, member: usize) -> Option<std::rc::Rc<D>> {
         self.members[member].device()
     }
     /// What a member is good for.
@@ -157,10 +173,17 @@ impl<D: Device> Array<D> {
         if phantom { Buffer::phantom(length) } else { Buffer::zeroed(length) }
     }
 
+    /// Writes, with what has to be recorded before and after.
     async fn write(&self, start: Bytes, data: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
         if self.is_broken() {
             return Err(DeviceError::Gone);
         }
+        self.before_write().await?;
+        self.write_members(start, data, fua, id).await?;
+        self.settle().await
+    }
+
+    async fn write_members(&self, start: Bytes, data: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
         let parities = self.geometry.level().parities();
         let end = |at: Bytes| match self.geometry.level() {
             Level::Linear | Level::Raid0(_) => at + self.geometry.place(at).run,
@@ -180,14 +203,11 @@ impl<D: Device> Array<D> {
         join_all(pieces.iter().map(write)).await.into_iter().collect()
     }
 
-    async fn flush(&self, id: u64) -> Result<(), DeviceError> {
+    pub(crate) async fn flush_members(&self, id: u64) -> Result<(), DeviceError> {
         let flush = |(index, member): (usize, &Member<D>)| {
-            let device = member.device();
-            let failed = member.state() == MemberState::Failed;
+            let device = member.device().filter(|_| member.state() != MemberState::Failed);
             async move {
-                if failed {
-                    return Ok(());
-                }
+                let Some(device) = device else { return Ok(()) };
                 let result = device.submit(Request::flush().with_id(id)).await.result;
                 if let Err(error) = &result {
                     // A flush that failed is not tried again: what it should have stored may be gone.
@@ -227,7 +247,10 @@ impl<D: Device> Device for Array<D> {
                 result
             }
             (Operation::Write, Payload::From(data)) => self.write(offset, data, fua, id).await,
-            (Operation::Flush, Payload::None) => self.flush(id).await,
+            (Operation::Flush, Payload::None) => match self.flush_members(id).await {
+                Ok(()) => self.settle().await,
+                error => error,
+            },
             // Parity covers what is discarded too, so nothing is forgotten: the range may read as anything, even as before.
             (Operation::Discard, Payload::None) => Ok(()),
             (Operation::WriteZeroes, Payload::None) => {

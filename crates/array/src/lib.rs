@@ -17,9 +17,11 @@ mod lock;
 pub mod md;
 mod member;
 mod read;
+mod state;
 mod stripe;
 mod upkeep;
 
 pub use array::{Array, AssembleError};
 pub use member::{MemberCounts, MemberState};
+pub use state::{OpenError, OpenOptions, format};
 pub use upkeep::{Repair, Scrubbed};

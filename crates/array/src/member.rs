@@ -28,7 +28,7 @@ pub struct MemberCounts {
 }
 
 pub(crate) struct Member<D> {
-    device: RefCell<Rc<D>>,
+    device: RefCell<Option<Rc<D>>>,
     data_offset: Cell<Bytes>,
     state: Cell<MemberState>,
     counts: Cell<MemberCounts>,
@@ -39,19 +39,22 @@ pub(crate) struct Member<D> {
 }
 
 impl<D: Device> Member<D> {
-    pub fn new(device: D, data_offset: Bytes) -> Member<D> {
+    /// A current member: a device and where its data begin. Without one, a failed member.
+    pub fn new(device: Option<(D, Bytes)>) -> Member<D> {
+        let state = if device.is_some() { MemberState::Active } else { MemberState::Failed };
+        let (device, data_offset) = device.unzip();
         Member {
-            device: RefCell::new(Rc::new(device)),
-            data_offset: Cell::new(data_offset),
-            state: Cell::new(MemberState::Active),
+            device: RefCell::new(device.map(Rc::new)),
+            data_offset: Cell::new(data_offset.unwrap_or(Bytes::ZERO)),
+            state: Cell::new(state),
             counts: Cell::default(),
             bad: RefCell::default(),
             reading: Cell::new(0),
         }
     }
 
-    pub fn device(&self) -> Rc<D> {
-        Rc::clone(&self.device.borrow())
+    pub fn device(&self) -> Option<Rc<D>> {
+        self.device.borrow().clone()
     }
     pub fn state(&self) -> MemberState {
         self.state.get()
@@ -69,7 +72,7 @@ impl<D: Device> Member<D> {
     /// Puts another device in its place, of which nothing is current.
     pub fn replace(&self, device: D, data_offset: Bytes) {
         assert!(self.state.get() == MemberState::Failed, "only a failed member is replaced");
-        *self.device.borrow_mut() = Rc::new(device);
+        *self.device.borrow_mut() = Some(Rc::new(device));
         self.data_offset.set(data_offset);
         self.bad.borrow_mut().clear();
         self.state.set(MemberState::Rebuilding(Bytes::ZERO));
@@ -98,11 +101,17 @@ impl<D: Device> Member<D> {
         self.bad.borrow_mut().push(range);
     }
 
+    /// The first address that is marked bad.
+    pub fn first_bad(&self) -> Option<Bytes> {
+        self.bad.borrow().iter().map(|range| range.start).min()
+    }
+
     /// Reads from its data area. The buffer comes back either way.
     pub async fn read(&self, offset: Bytes, into: Buffer, id: u64) -> (Buffer, Result<(), DeviceError>) {
+        let Some(device) = self.device() else { return (into, Err(DeviceError::Gone)) };
         let request = Request::read(self.data_offset.get() + offset, into).with_id(id);
         self.reading.set(self.reading.get() + 1);
-        let reply = self.device().submit(request).await;
+        let reply = device.submit(request).await;
         self.reading.set(self.reading.get() - 1);
         if matches!(reply.result, Err(DeviceError::Medium { .. })) {
             let counts = self.counts.get();
@@ -113,10 +122,11 @@ impl<D: Device> Member<D> {
 
     /// Writes to its data area.
     pub async fn write(&self, offset: Bytes, from: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
+        let device = self.device().ok_or(DeviceError::Gone)?;
         let range = offset..offset + from.len();
         let mut request = Request::write(self.data_offset.get() + offset, from).with_id(id);
         request.fua = fua;
-        let result = self.device().submit(request).await.result;
+        let result = device.submit(request).await.result;
         if result.is_ok() {
             self.mend(range);
         }

@@ -11,6 +11,7 @@ use units::Bytes;
 
 use crate::array::Array;
 use crate::geometry::{Place, Role};
+use crate::md::Uuid;
 use crate::member::MemberState;
 
 /// What to do with a stripe whose parity does not fit its data.
@@ -20,7 +21,8 @@ pub enum Repair {
     No,
     /// Level 6: mend the block that is wrong, if it can be told. Elsewhere, and where it cannot be told: count it.
     WhatIsWrong,
-    /// As before; and where it cannot be told, believe the data (at levels 1 and 10 the first copy).
+    /// Believe the data (at levels 1 and 10 the first copy), and compute the rest from them. After a power cut this is the only right
+    /// way: a stripe that was being written may look as if one block were wrong, and mending that would invent data.
     BelieveData,
 }
 
@@ -45,6 +47,7 @@ impl<D: Device> Array<D> {
         member: usize,
         device: D,
         data_offset: Bytes,
+        identity: Uuid,
     ) -> Result<Vec<Range<Bytes>>, DeviceError> {
         let needed = self.geometry.used_of(member);
         let size = device.shape().size;
@@ -54,13 +57,24 @@ impl<D: Device> Array<D> {
         if self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Err(DeviceError::Unsupported);
         }
+        // The old member's failure is recorded first, or its superblock would stand beside the new one's.
+        self.settle().await?;
+        self.members[member].replace(device, data_offset);
+        self.record_replacement(member, data_offset, identity).await.inspect_err(|_| self.fail(member))?;
+        self.resume_rebuild(member).await
+    }
+
+    /// Goes on with a rebuild where its mark is. Nothing happens to a member that is not being rebuilt.
+    pub async fn resume_rebuild(&self, member: usize) -> Result<Vec<Range<Bytes>>, DeviceError> {
+        /// Units between two marks on the member.
+        const MARK_EVERY: u64 = 256;
         let this = &self.members[member];
-        this.replace(device, data_offset);
-        let step = self.step();
-        let (mut lost, mut at) = (Vec::new(), Bytes::ZERO);
+        let MemberState::Rebuilding(mut at) = this.state() else { return Ok(Vec::new()) };
+        let (needed, step) = (self.geometry.used_of(member), self.step());
+        let (mut lost, mut done) = (Vec::new(), 0);
         while at < needed {
             let end = (at + step).min(needed);
-            let _lock = match self.geometry.role(member, at) {
+            let lock = match self.geometry.role(member, at) {
                 Role::Data(address) => Some(self.locks.lock(self.unit(address).0).await),
                 Role::P(row) | Role::Q(row) => Some(self.locks.lock(row).await),
                 Role::Unused => None,
@@ -74,10 +88,17 @@ impl<D: Device> Array<D> {
                 MemberState::Rebuilding(_) => this.set_state(MemberState::Rebuilding(end)),
                 _ => return Err(DeviceError::Gone),
             }
-            at = end;
+            drop(lock);
+            (at, done) = (end, done + 1);
+            if done % MARK_EVERY == 0 {
+                self.device_flush(member).await.inspect_err(|_| self.fail(member))?;
+                self.record_rebuilt(member, Some(this.first_bad().map_or(at, |bad| bad.min(at)))).await?;
+            }
         }
         self.device_flush(member).await.inspect_err(|_| self.fail(member))?;
         this.set_state(MemberState::Active);
+        // What is marked bad is known here and not yet on the members: after the next start the rebuild goes on from there.
+        self.record_rebuilt(member, this.first_bad()).await?;
         Ok(lost)
     }
 
@@ -102,7 +123,8 @@ impl<D: Device> Array<D> {
     }
 
     async fn device_flush(&self, member: usize) -> Result<(), DeviceError> {
-        self.members[member].device().submit(device::Request::flush()).await.result
+        let device = self.members[member].device().ok_or(DeviceError::Gone)?;
+        device.submit(device::Request::flush()).await.result
     }
 
     /// What a member should hold in a range of one unit, from the others; `None` if they cannot tell. The caller holds the lock.
@@ -137,9 +159,15 @@ impl<D: Device> Array<D> {
         None
     }
 
-    /// Reads everything and compares data with their redundancy. Only a complete array can be scrubbed.
+    /// Whether there is enough of the array to compare: copies with one another, but parity only with all data.
+    pub(crate) fn can_be_scrubbed(&self) -> bool {
+        let complete = self.members.iter().all(|member| member.state() == MemberState::Active);
+        complete || self.geometry.level().parities() == 0
+    }
+
+    /// Reads everything and compares data with their redundancy: what there is of copies; with parity only in a complete array.
     pub async fn scrub(&self, repair: Repair) -> Result<Scrubbed, DeviceError> {
-        if self.members.iter().any(|member| member.state() != MemberState::Active) {
+        if !self.can_be_scrubbed() {
             return Err(DeviceError::Gone);
         }
         let mut found = Scrubbed { mended: vec![0; self.members.len()], ..Scrubbed::default() };
@@ -166,8 +194,12 @@ impl<D: Device> Array<D> {
             (0..self.members.len()).map(|member| Place { member, offset, run }).collect()
         } else {
             let copy = |copy| Place { run: length, ..self.geometry.copy(range.start, copy) };
-            (0..self.geometry.copies()).map(copy).collect()
+            let there = |place: &Place| self.members[place.member].is_current(&(place.offset..place.offset + length));
+            (0..self.geometry.copies()).map(copy).filter(there).collect()
         };
+        if places.is_empty() {
+            return (None, row);
+        }
         let mut blocks = Vec::new();
         for place in places {
             let (buffer, result) = self.members[place.member].read(place.offset, Buffer::zeroed(place.run), 0).await;
@@ -198,7 +230,13 @@ impl<D: Device> Array<D> {
                 let data = self.in_order_of_powers(&stripe, &data);
                 let (mut p, mut q) = (vec![0; 512], vec![0; 512]);
                 self.kernel.both_parities(&data, &mut p, &mut q);
+                let believe = repair == Repair::BelieveData;
                 match stripe.q() {
+                    Some(of_q) if believe => {
+                        let wrong =
+                            [(stripe.p(), p), (of_q, q)].into_iter().filter(|(member, right)| right != slice(*member));
+                        fixes.extend(wrong.map(|(member, right)| (member, right, false)));
+                    }
                     None if p != slice(stripe.p()) => fixes.push((stripe.p(), p, false)),
                     None => {}
                     Some(of_q) => match locate(self.kernel, &data, slice(stripe.p()), slice(of_q)) {

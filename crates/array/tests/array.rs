@@ -1,6 +1,7 @@
 //! The array against an array of bytes: every level, healthy, degraded, damaged, rebuilt, under concurrent writes.
 
 use array::geometry::{Copies, DoubleRotation, Geometry, Level, Rotation, Zones};
+use array::md::Uuid;
 use array::{Array, MemberState, Repair};
 use device::filter::{Damage, Effect, Faulty, Medium, Rule};
 use device::{Buffer, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
@@ -131,7 +132,8 @@ fn losses_are_survived_and_rebuilt() {
                 scribble(&runtime, &array, &mut model, &mut random, 30);
                 check(&runtime, &array, &model, &what);
                 for member in &lost {
-                    let bad = runtime.block_on(array.rebuild(*member, disk(&runtime), DATA_AT)).unwrap();
+                    let bad =
+                        runtime.block_on(array.rebuild(*member, disk(&runtime), DATA_AT, Uuid::default())).unwrap();
                     assert!(bad.is_empty() && array.state(*member) == MemberState::Active, "{what}");
                 }
                 check(&runtime, &array, &model, &what);
@@ -168,11 +170,11 @@ fn latent_sectors_are_computed_and_written_again() {
         // One sector of each member, in different rows and at different places of them.
         for member in 0..members {
             let at = DATA_AT + CHUNK * ((2 * member as u64 + 1) % ROWS) + Bytes::SECTOR * member as u64;
-            array.device(member).inner().damage(at..at + Bytes::SECTOR, Damage::Unreadable);
+            array.device(member).unwrap().inner().damage(at..at + Bytes::SECTOR, Damage::Unreadable);
         }
         check(&runtime, &array, &model, &format!("{level:?}"));
         check(&runtime, &array, &model, &format!("{level:?}, again"));
-        let left: usize = (0..members).map(|member| array.device(member).inner().damaged().len()).sum();
+        let left: usize = (0..members).map(|member| array.device(member).unwrap().inner().damaged().len()).sum();
         let mended: u64 = (0..members).map(|member| array.counts(member).rewritten).sum();
         let errors: u64 = (0..members).map(|member| array.counts(member).medium_errors).sum();
         // What lay in copies or parities that were not read is still there; everything that was read is mended.
@@ -191,7 +193,7 @@ fn a_write_beside_a_latent_sector_keeps_it_recoverable() {
         let (array, mut model, mut random) = with_contents(&runtime, level, members, 9);
         for member in 0..members {
             let at = DATA_AT + CHUNK * member as u64;
-            array.device(member).inner().damage(at..at + CHUNK, Damage::Unreadable);
+            array.device(member).unwrap().inner().damage(at..at + CHUNK, Damage::Unreadable);
         }
         scribble(&runtime, &array, &mut model, &mut random, 40);
         check(&runtime, &array, &model, &format!("{level:?}"));
@@ -203,10 +205,10 @@ fn a_member_that_fails_a_write_is_used_no_more() {
     let runtime = Runtime::simulated();
     for (level, members) in redundant_levels() {
         let (array, mut model, mut random) = with_contents(&runtime, level, members, 11);
-        array.device(0).add(Rule::new(Effect::Fail(DeviceError::Kernel { errno: 5 })).on(Operation::Write));
+        array.device(0).unwrap().add(Rule::new(Effect::Fail(DeviceError::Kernel { errno: 5 })).on(Operation::Write));
         scribble(&runtime, &array, &mut model, &mut random, 30);
         assert_eq!(array.state(0), MemberState::Failed, "{level:?}");
-        array.device(0).clear_rules();
+        array.device(0).unwrap().clear_rules();
         check(&runtime, &array, &model, &format!("{level:?}"));
     }
 }
@@ -217,7 +219,7 @@ fn a_member_that_vanishes_while_reading_is_used_no_more() {
     for (level, members) in redundant_levels() {
         let (array, model, _) = with_contents(&runtime, level, members, 13);
         let first = array.geometry().place(Bytes::ZERO).member;
-        array.device(first).add(Rule::new(Effect::Vanish));
+        array.device(first).unwrap().add(Rule::new(Effect::Vanish));
         check(&runtime, &array, &model, &format!("{level:?}"));
         assert_eq!(array.state(first), MemberState::Failed, "{level:?}");
     }
@@ -230,8 +232,8 @@ fn a_rebuild_goes_on_past_what_is_lost_and_says_what() {
     array.fail(1);
     // A sector of row 1 on another member: that sector of the new member cannot be computed, and only that.
     let at = DATA_AT + CHUNK + Bytes::SECTOR * 2;
-    array.device(3).inner().damage(at..at + Bytes::SECTOR, Damage::Unreadable);
-    let bad = runtime.block_on(array.rebuild(1, disk(&runtime), DATA_AT)).unwrap();
+    array.device(3).unwrap().inner().damage(at..at + Bytes::SECTOR, Damage::Unreadable);
+    let bad = runtime.block_on(array.rebuild(1, disk(&runtime), DATA_AT, Uuid::default())).unwrap();
     assert_eq!((bad.len(), bad[0].end - bad[0].start), (1, Bytes::SECTOR));
     let unreadable: Vec<Bytes> = (0..model.len() as u64 / 512)
         .map(|sector| Bytes::SECTOR * sector)
@@ -271,7 +273,7 @@ fn writes_during_a_rebuild_are_not_lost() {
                 array.submit(Request::write(Bytes::SECTOR * *from, data(bytes))).await.result.unwrap();
             }
         };
-        let rebuild = array.rebuild(members - 1, disk(&runtime), DATA_AT);
+        let rebuild = array.rebuild(members - 1, disk(&runtime), DATA_AT, Uuid::default());
         let ((), bad) = runtime.block_on(async { futures_util::join!(writer, rebuild) });
         assert!(bad.unwrap().is_empty());
         for (from, bytes) in &writes {
@@ -312,7 +314,7 @@ fn a_scrub_of_level_6_mends_the_member_that_is_wrong() {
         // A bit in each member, in different sectors of one row: all are found, although they are more than two.
         for member in 0..members {
             let at = DATA_AT + Bytes::SECTOR * member as u64;
-            array.device(member).inner().damage(at..at + Bytes::SECTOR, Damage::Flipped(100));
+            array.device(member).unwrap().inner().damage(at..at + Bytes::SECTOR, Damage::Flipped(100));
         }
         let found = scrubbed(&runtime, &array, Repair::WhatIsWrong);
         assert_eq!((found.mismatches, found.mended), (members as u64, vec![1; members]), "{level:?}");
@@ -329,7 +331,11 @@ fn a_scrub_does_not_guess() {
     for (level, wrong) in [(Level::Raid5(Rotation::LeftSymmetric), vec![1]), (six, vec![1, 2])] {
         let (array, _, _) = with_contents(&runtime, level, 5, 23);
         for (bit, member) in wrong.iter().enumerate() {
-            array.device(*member).inner().damage(DATA_AT..DATA_AT + Bytes::SECTOR, Damage::Flipped(bit as u16 * 999));
+            array
+                .device(*member)
+                .unwrap()
+                .inner()
+                .damage(DATA_AT..DATA_AT + Bytes::SECTOR, Damage::Flipped(bit as u16 * 999));
         }
         let before = read(&runtime, &array, 0, 8).unwrap();
         let found = scrubbed(&runtime, &array, Repair::WhatIsWrong);
@@ -358,12 +364,12 @@ fn zeroes_are_written_and_discards_forget_nothing_that_parity_needs() {
 fn a_flush_reaches_the_members_and_a_member_that_fails_it_is_used_no_more() {
     let runtime = Runtime::simulated();
     let (array, model, _) = with_contents(&runtime, Level::Raid5(Rotation::LeftSymmetric), 4, 27);
-    array.device(2).add(Rule::new(Effect::Fail(DeviceError::Kernel { errno: 5 })).on(Operation::Flush));
+    array.device(2).unwrap().add(Rule::new(Effect::Fail(DeviceError::Kernel { errno: 5 })).on(Operation::Flush));
     assert_eq!(runtime.block_on(array.submit(Request::flush())).result, Ok(()));
     assert_eq!(array.state(2), MemberState::Failed);
     check(&runtime, &array, &model, "degraded");
     let (array, ..) = with_contents(&runtime, Level::Raid0(Zones::Original), 3, 27);
-    array.device(2).add(Rule::new(Effect::Fail(DeviceError::Kernel { errno: 5 })).on(Operation::Flush));
+    array.device(2).unwrap().add(Rule::new(Effect::Fail(DeviceError::Kernel { errno: 5 })).on(Operation::Flush));
     assert!(runtime.block_on(array.submit(Request::flush())).result.is_err());
 }
 
@@ -378,15 +384,15 @@ proptest! {
         for (verb, number) in steps {
             let member = (number % members as u64) as usize;
             let failed: Vec<usize> = (0..members).filter(|m| array.state(*m) == MemberState::Failed).collect();
-            let damaged = (0..members).any(|member| !array.device(member).inner().damaged().is_empty());
+            let damaged = (0..members).any(|member| !array.device(member).unwrap().inner().damaged().is_empty());
             match verb {
                 0 if failed.len() < level.losses_survived(members) && !damaged => array.fail(member),
                 1 => for member in failed {
-                    prop_assert!(runtime.block_on(array.rebuild(member, disk(&runtime), DATA_AT)).unwrap().is_empty());
+                    prop_assert!(runtime.block_on(array.rebuild(member, disk(&runtime), DATA_AT, Uuid::default())).unwrap().is_empty());
                 },
                 2 if failed.is_empty() && !damaged => {
                     let at = DATA_AT + Bytes::SECTOR * (number / 64 % (ROWS * 8));
-                    array.device(member).inner().damage(at..at + Bytes::SECTOR, Damage::Unreadable);
+                    array.device(member).unwrap().inner().damage(at..at + Bytes::SECTOR, Damage::Unreadable);
                 }
                 3 if failed.is_empty() && !damaged => {
                     prop_assert_eq!(scrubbed(&runtime, &array, Repair::No).mismatches, 0);

@@ -1,0 +1,384 @@
+//! The state of an array, kept in the superblocks of its members.
+//!
+//! Four facts must outlive a power cut, and each must be on the members *before* something else happens:
+//!
+//! | fact | recorded before | why |
+//! |---|---|---|
+//! | redundancy may not fit (dirty) | the first write after the array was clean | otherwise nobody would look at the stripe that the cut tore |
+//! | a member is missing | the first write without it | it would come back one event behind, and be taken for current |
+//! | a member has failed | the write or flush that found out is acknowledged | otherwise its stale data could be read after the next start |
+//! | redundancy fits (clean) | nothing; but after a flush of all members | otherwise the fact could overtake the data |
+//!
+//! A record raises the number of events on all members in use and is written with FUA. It fits into one sector (up to 128 roles),
+//! so it is never torn. A member that is one event behind was cut off in the middle of a record; by the order above it lacks
+//! nothing that was acknowledged. One that is further behind, or that the newest record calls failed, is stale and never read.
+
+use std::cell::{Cell, RefCell};
+
+use device::{Buffer, Device, DeviceError, Request};
+use futures_util::future::join_all;
+use runtime::{Resource, Runtime};
+use units::Bytes;
+
+use crate::array::{Array, AssembleError};
+use crate::geometry::{Geometry, GeometryError};
+use crate::md::{
+    Features, MemberRole, Numbers, Resync, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock, SuperblockError, UnknownLevel,
+    Uuid,
+};
+use crate::member::MemberState;
+use crate::upkeep::Repair;
+
+/// The superblocks as they are on the members, by role.
+pub(crate) struct State {
+    superblocks: RefCell<Vec<Option<Superblock>>>,
+    /// One record at a time.
+    recording: Resource,
+    dirty: Cell<bool>,
+    /// Members are missing, and those that are there do not say so yet.
+    missing_untold: Cell<bool>,
+    /// It was opened dirty, and redundancy has not been made to fit since.
+    resync_due: Cell<bool>,
+}
+
+/// Why devices cannot be opened as an array.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum OpenError {
+    /// A device could not be read.
+    #[error("device {device} cannot be read: {error}")]
+    Device { device: usize, error: DeviceError },
+    /// None has a superblock.
+    #[error("no device has a usable superblock; the first says: {0}")]
+    None(SuperblockError),
+    /// Two arrays.
+    #[error("device {device} belongs to another array ({found}, not {wanted}); give the members of one array")]
+    Mixed { device: usize, found: Uuid, wanted: Uuid },
+    /// A copy.
+    #[error("devices {first} and {second} both claim role {role} of the array and are equally fresh; give one of them")]
+    Twice { role: u16, first: usize, second: usize },
+    /// Halves that went on alone.
+    #[error(
+        "devices {first} and {second} call each other failed: each went on without the other; give only the one to believe"
+    )]
+    SplitBrain { first: usize, second: usize },
+    /// Too few.
+    #[error(
+        "{missing} of {members} members are missing or stale, {level} survives the loss of {survives}; give more of them"
+    )]
+    TooFew { missing: usize, members: usize, level: &'static str, survives: usize },
+    /// The write hole.
+    #[error(
+        "the array was not stopped and members {missing:?} are missing: parity may not fit where a write was under way, and what is missing would be computed wrongly there; open it by force to accept that"
+    )]
+    DirtyDegraded { missing: Vec<usize> },
+    /// Not understood.
+    #[error(transparent)]
+    Level(#[from] UnknownLevel),
+    /// Cannot be.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// Cannot be.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// A feature that would be broken by writing without it.
+    #[error("the array has a {0}, which is not kept up to date here yet; remove it with mdadm first")]
+    Feature(&'static str),
+}
+
+/// Leave to open what could be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenOptions {
+    /// Open an array that was not stopped and lacks members.
+    pub force_dirty_degraded: bool,
+}
+
+impl State {
+    fn new(runtime: &Runtime, superblocks: Vec<Option<Superblock>>, dirty: bool) -> State {
+        State {
+            missing_untold: Cell::new(superblocks.iter().any(Option::is_none)),
+            superblocks: RefCell::new(superblocks),
+            recording: Resource::new(runtime, 1),
+            dirty: Cell::new(dirty),
+            resync_due: Cell::new(dirty),
+        }
+    }
+}
+
+/// How much of a superblock is written: the sectors with something in them, as one block of the device.
+fn written(superblock: &Superblock, block: Bytes) -> Buffer {
+    let length = Bytes::new((256 + 2 * superblock.roles.len()) as u64).round_up(block);
+    let mut buffer = Buffer::zeroed(length);
+    let bytes = superblock.to_bytes();
+    let length = length.as_usize().min(bytes.len());
+    buffer.bytes_mut().expect("it is real")[..length].copy_from_slice(&bytes[..length]);
+    buffer
+}
+
+/// Writes the superblocks of a new array (see [`crate::md::create`]) to its devices.
+pub async fn format<D: Device>(devices: &[D], superblocks: &[Superblock]) -> Result<(), DeviceError> {
+    assert_eq!(devices.len(), superblocks.len(), "a superblock for each device");
+    for (device, superblock) in devices.iter().zip(superblocks) {
+        let bytes = written(superblock, device.shape().logical_block).freeze();
+        device.submit(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result?;
+    }
+    Ok(())
+}
+
+impl<D: Device> Array<D> {
+    /// Opens the array whose members these devices are, in any order. Devices without a usable superblock, and stale ones, are left
+    /// out as if they were not there.
+    pub async fn open(
+        runtime: &Runtime,
+        name: &str,
+        devices: Vec<D>,
+        options: OpenOptions,
+    ) -> Result<Array<D>, OpenError> {
+        let mut found: Vec<(usize, Superblock, D)> = Vec::new();
+        let mut refused = None;
+        for (index, device) in devices.into_iter().enumerate() {
+            let request = Request::read(SUPERBLOCK_AT, Buffer::zeroed(SUPERBLOCK_SIZE));
+            let reply = device.submit(request).await;
+            if let Err(DeviceError::OutOfRange { .. } | DeviceError::Misaligned { .. }) = reply.result {
+                return Err(OpenError::Device { device: index, error: reply.result.expect_err("it was matched") });
+            }
+            let buffer = reply.buffer.expect("a read gives its buffer back");
+            if reply.result.is_err() {
+                // A device that cannot be read is as good as missing.
+                continue;
+            }
+            match Superblock::parse(buffer.bytes().expect("it is real")) {
+                Ok(superblock) => found.push((index, superblock, device)),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        let Some(newest) = found.iter().map(|(_, superblock, _)| superblock).max_by_key(|s| s.events).cloned() else {
+            return Err(OpenError::None(refused.unwrap_or(SuperblockError::Short { needed: 256, found: 0 })));
+        };
+        if let Some((device, other, _)) = found.iter().find(|(_, other, _)| other.array != newest.array) {
+            return Err(OpenError::Mixed { device: *device, found: other.array, wanted: newest.array });
+        }
+        let kept = [
+            (Features::BITMAP, "bitmap"),
+            (Features::JOURNAL, "journal"),
+            (Features::PPL, "PPL"),
+            (Features::PPLS, "PPL"),
+        ];
+        if let Some((_, what)) = kept.iter().find(|(feature, _)| newest.features.has(*feature)) {
+            return Err(OpenError::Feature(what));
+        }
+        // Each calls the other failed, although both went on: whom to believe is not for us to say.
+        let calls_failed = |a: &Superblock, b: &Superblock| {
+            a.roles.get(b.number as usize).is_none_or(|role| MemberRole::from_number(*role) == MemberRole::Faulty)
+        };
+        for (first, a, _) in &found {
+            for (second, b, _) in &found {
+                if first < second && calls_failed(a, b) && calls_failed(b, a) {
+                    return Err(OpenError::SplitBrain { first: *first, second: *second });
+                }
+            }
+        }
+        let members = newest.members as usize;
+        let mut by_role: Vec<Option<(usize, Superblock, D)>> = (0..members).map(|_| None).collect();
+        for (index, superblock, device) in found {
+            let fresh = superblock.events + 1 >= newest.events;
+            let role = newest.roles.get(superblock.number as usize).map(|role| MemberRole::from_number(*role));
+            let (Some(MemberRole::Active(role)), true) = (role, fresh) else { continue };
+            let Some(place) = by_role.get_mut(usize::from(role)) else { continue };
+            if let Some((first, ..)) = place {
+                return Err(OpenError::Twice { role, first: *first, second: index });
+            }
+            *place = Some((index, superblock, device));
+        }
+        let level = Numbers { level: newest.level, layout: newest.layout }.level()?;
+        let size = |superblock: &Superblock| match superblock.size.is_zero() {
+            true => superblock.data_size,
+            false => superblock.size,
+        };
+        let sizes: Vec<Bytes> = by_role
+            .iter()
+            .map(|member| size(member.as_ref().map_or(&newest, |(_, superblock, _)| superblock)))
+            .collect();
+        let geometry = Geometry::new(level, newest.chunk, &sizes)?;
+        let missing: Vec<usize> = (0..members).filter(|role| by_role[*role].is_none()).collect();
+        let survives = level.losses_survived(members);
+        if missing.len() > survives {
+            return Err(OpenError::TooFew { missing: missing.len(), members, level: level.name(), survives });
+        }
+        let current = || by_role.iter().flatten().map(|(_, superblock, _)| superblock);
+        let dirty = survives > 0 && current().any(|superblock| superblock.resync != Resync::Clean);
+        if dirty && !missing.is_empty() && level.parities() > 0 && !options.force_dirty_degraded {
+            return Err(OpenError::DirtyDegraded { missing });
+        }
+        let events = newest.events;
+        let superblocks: Vec<Option<Superblock>> =
+            by_role.iter().map(|member| member.as_ref().map(|(_, s, _)| Superblock { events, ..s.clone() })).collect();
+        let devices = by_role.into_iter().map(|member| member.map(|(_, s, device)| (device, s.data_offset))).collect();
+        let mut array = Array::assemble_with(runtime, name, geometry, devices)?;
+        for (role, superblock) in superblocks.iter().enumerate() {
+            let rebuilding = superblock.as_ref().filter(|superblock| superblock.features.has(Features::RECOVERY));
+            if let Some(superblock) = rebuilding {
+                // Beyond 63 bits is beyond the member: nothing can be believed of such a mark.
+                let upto =
+                    if superblock.recovery < 1 << 54 { Bytes::SECTOR * superblock.recovery } else { Bytes::ZERO };
+                array.members[role].set_state(MemberState::Rebuilding(upto));
+            }
+        }
+        array.state = Some(State::new(runtime, superblocks, dirty));
+        Ok(array)
+    }
+
+    /// Whether redundancy may not fit: after a power cut until [`resync`](Array::resync), and while writes are under way.
+    pub fn is_dirty(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.dirty.get())
+    }
+
+    /// Before a write: the members must say that redundancy may not fit, and who is missing.
+    pub(crate) async fn before_write(&self) -> Result<(), DeviceError> {
+        let Some(state) = &self.state else { return Ok(()) };
+        let told = || state.dirty.get() && !state.missing_untold.get();
+        if told() || self.geometry.level().losses_survived(self.members.len()) == 0 {
+            return Ok(());
+        }
+        let _one = state.recording.acquire(0).await;
+        // Another write may have recorded it meanwhile.
+        if !told() {
+            self.record(|superblock| superblock.resync = Resync::From(Bytes::ZERO)).await?;
+            state.dirty.set(true);
+            state.missing_untold.set(false);
+        }
+        Ok(())
+    }
+
+    /// Before an acknowledgement: the members must say who has failed.
+    pub(crate) async fn settle(&self) -> Result<(), DeviceError> {
+        let Some(state) = &self.state else { return Ok(()) };
+        let unrecorded = || {
+            let superblocks = state.superblocks.borrow();
+            (0..self.members.len()).any(|m| superblocks[m].is_some() && self.members[m].state() == MemberState::Failed)
+        };
+        if !unrecorded() {
+            return Ok(());
+        }
+        let _one = state.recording.acquire(0).await;
+        if unrecorded() { self.record(|_| {}).await } else { Ok(()) }
+    }
+
+    /// Changes the superblocks of all members in use and writes them. Members that have failed, or fail this, are recorded as such on
+    /// the others. The caller holds `recording`.
+    async fn record(&self, change: impl Fn(&mut Superblock)) -> Result<(), DeviceError> {
+        let state = self.state.as_ref().expect("there is state to record");
+        loop {
+            let failed = |member: usize| self.members.get(member).is_none_or(|m| m.state() == MemberState::Failed);
+            let writes: Vec<(usize, Superblock)> = {
+                let mut superblocks = state.superblocks.borrow_mut();
+                (0..self.members.len()).filter(|member| failed(*member)).for_each(|member| superblocks[member] = None);
+                for superblock in superblocks.iter_mut().flatten() {
+                    // Members that are merely missing too: from now on they are stale, and may come back only one event behind.
+                    for role in &mut superblock.roles {
+                        if matches!(MemberRole::from_number(*role), MemberRole::Active(column) if failed(column.into()))
+                        {
+                            *role = MemberRole::Faulty.number();
+                        }
+                    }
+                    superblock.events += 1;
+                    change(superblock);
+                }
+                superblocks.iter().enumerate().filter_map(|(m, s)| Some((m, s.clone()?))).collect()
+            };
+            if writes.is_empty() || self.is_broken() {
+                return Err(DeviceError::Gone);
+            }
+            let write = |(member, superblock): (usize, Superblock)| async move {
+                let Some(device) = self.members[member].device() else { return };
+                let bytes = written(&superblock, device.shape().logical_block).freeze();
+                if device.submit(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result.is_err() {
+                    self.fail(member);
+                }
+            };
+            join_all(writes.into_iter().map(write)).await;
+            let all_told = (0..self.members.len()).all(|m| !failed(m) || state.superblocks.borrow()[m].is_none());
+            if all_told {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes redundancy fit again after a power cut: what parity or other copies say is replaced by what the data, or the first copy, say.
+    /// Says whether it does: with parity not while members are missing, and not where sectors cannot be read. Until then reads of
+    /// different copies may give different values of what was being written.
+    pub async fn resync(&self) -> Result<bool, DeviceError> {
+        let Some(state) = &self.state else { return Ok(true) };
+        if state.resync_due.get() && self.can_be_scrubbed() {
+            let found = self.scrub(Repair::BelieveData).await?;
+            state.resync_due.set(found.unreadable > 0);
+        }
+        Ok(!state.resync_due.get())
+    }
+
+    /// Ends service: everything is made durable, then the members say that redundancy fits, unless a [`resync`](Array::resync) is due.
+    /// Requests under way must have been answered.
+    pub async fn stop(&self) -> Result<(), DeviceError> {
+        self.flush_members(0).await?;
+        self.settle().await?;
+        let Some(state) = &self.state else { return Ok(()) };
+        let _one = state.recording.acquire(0).await;
+        if state.dirty.get() && !state.resync_due.get() {
+            self.record(|superblock| superblock.resync = Resync::Clean).await?;
+            state.dirty.set(false);
+        }
+        Ok(())
+    }
+
+    /// Records that a new device takes a failed member's place; nothing of it is current. Gives an error if no number is left for it.
+    pub(crate) async fn record_replacement(
+        &self,
+        member: usize,
+        data_offset: Bytes,
+        identity: Uuid,
+    ) -> Result<(), DeviceError> {
+        let Some(state) = &self.state else { return Ok(()) };
+        let _one = state.recording.acquire(0).await;
+        {
+            let mut superblocks = state.superblocks.borrow_mut();
+            let sibling = superblocks.iter().flatten().next().cloned().ok_or(DeviceError::Gone)?;
+            let spare = MemberRole::Spare.number();
+            // The slot of a member that has failed can be used again when no other is left: the device itself is stale by its events.
+            let free = |role: &u16| *role == spare || *role == MemberRole::Faulty.number();
+            let number =
+                sibling.roles.iter().position(|role| *role == spare).or_else(|| sibling.roles.iter().position(free));
+            let number = number.ok_or(DeviceError::NoSpace)?;
+            superblocks[member] = Some(Superblock {
+                features: sibling.features.with(Features::RECOVERY),
+                data_offset,
+                data_size: self.geometry.used_of(member),
+                recovery: 0,
+                number: number as u32,
+                corrected_reads: 0,
+                member: identity,
+                member_flags: 0,
+                ..sibling
+            });
+            for superblock in superblocks.iter_mut().flatten() {
+                superblock.roles[number] = MemberRole::Active(member as u16).number();
+            }
+        }
+        self.record(|_| {}).await
+    }
+
+    /// Records how far a rebuild has come; `None` when it is done. What lies before the mark must be durable.
+    pub(crate) async fn record_rebuilt(&self, member: usize, upto: Option<Bytes>) -> Result<(), DeviceError> {
+        let Some(state) = &self.state else { return Ok(()) };
+        let _one = state.recording.acquire(0).await;
+        if let Some(superblock) = &mut state.superblocks.borrow_mut()[member] {
+            match upto {
+                Some(upto) => superblock.recovery = upto / Bytes::SECTOR,
+                None => {
+                    superblock.features = superblock.features.without(Features::RECOVERY);
+                    superblock.recovery = 0;
+                }
+            }
+        }
+        self.record(|_| {}).await
+    }
+}

@@ -1,0 +1,261 @@
+//! Opening: whom to believe, and whom not.
+
+use std::rc::Rc;
+
+use array::geometry::{Level, Rotation};
+use array::md::{self, Features, NewArray, NewMember, Resync, SUPERBLOCK_AT, Stamp, Superblock, Uuid};
+use array::{Array, MemberState, OpenOptions, Repair, format};
+use device::filter::{Effect, Faulty, Rule};
+use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
+use runtime::Runtime;
+use units::Bytes;
+
+type Disk = Rc<Faulty<MemoryDevice>>;
+const CHUNK: Bytes = Bytes::kib(4);
+/// 300 chunks of data behind 1 MiB of metadata: a rebuild passes a mark on its way.
+const SIZE: Bytes = Bytes::kib(1024 + 1200);
+const DATA_AT: Bytes = Bytes::mib(1);
+
+fn disk(runtime: &Runtime) -> Disk {
+    Rc::new(Faulty::new(runtime, MemoryDevice::new(runtime, Shape::new("disk", SIZE)), 1))
+}
+
+/// Formatted disks of a new array.
+fn disks(runtime: &Runtime, level: Level, members: usize, array: u8) -> Vec<Disk> {
+    let new = NewArray { level, chunk: CHUNK, name: "t".into(), array: Uuid([array; 16]), now: Stamp(0), clean: true };
+    let sized: Vec<NewMember> =
+        (0..members).map(|member| NewMember { size: SIZE, member: Uuid([member as u8 + 1; 16]) }).collect();
+    let (superblocks, _) = md::create(&new, &sized).unwrap();
+    let disks: Vec<Disk> = (0..members).map(|_| disk(runtime)).collect();
+    runtime.block_on(format(&disks, &superblocks)).unwrap();
+    disks
+}
+
+fn open(runtime: &Runtime, disks: &[Disk]) -> Result<Array<Disk>, String> {
+    let opened = runtime.block_on(Array::open(runtime, "array", disks.to_vec(), OpenOptions::default()));
+    opened.map_err(|error| error.to_string())
+}
+
+fn data(fill: u8, length: Bytes) -> Data {
+    let mut buffer = Buffer::zeroed(length);
+    buffer.bytes_mut().unwrap().fill(fill);
+    buffer.freeze()
+}
+
+fn write(runtime: &Runtime, array: &Array<Disk>, fill: u8) -> Result<(), DeviceError> {
+    let size = array.geometry().size();
+    runtime.block_on(array.submit(Request::write(Bytes::ZERO, data(fill, size)))).result
+}
+
+fn reads(runtime: &Runtime, array: &Array<Disk>, fill: u8) -> bool {
+    let request = Request::read(Bytes::ZERO, Buffer::zeroed(array.geometry().size()));
+    let reply = runtime.block_on(array.submit(request));
+    reply.result.is_ok() && reply.buffer.unwrap().bytes().unwrap().iter().all(|byte| *byte == fill)
+}
+
+fn superblock(runtime: &Runtime, disk: &Disk) -> Superblock {
+    let reply = runtime.block_on(disk.submit(Request::read(SUPERBLOCK_AT, Buffer::zeroed(Bytes::kib(4)))));
+    Superblock::parse(reply.buffer.unwrap().bytes().unwrap()).unwrap()
+}
+
+fn put_superblock(runtime: &Runtime, disk: &Disk, superblock: &Superblock) {
+    runtime.block_on(format(std::slice::from_ref(disk), std::slice::from_ref(superblock))).unwrap();
+}
+
+const FIVE: Level = Level::Raid5(Rotation::LeftSymmetric);
+
+#[test]
+fn members_are_taken_in_any_order() {
+    let runtime = Runtime::simulated();
+    let disks = disks(&runtime, FIVE, 3, 1);
+    write(&runtime, &open(&runtime, &disks).unwrap(), 7).unwrap();
+    let turned = [disks[2].clone(), disks[0].clone(), disks[1].clone()];
+    assert!(reads(&runtime, &open(&runtime, &turned).unwrap(), 7));
+}
+
+#[test]
+fn the_members_say_dirty_before_the_first_write_and_clean_after_a_stop() {
+    let runtime = Runtime::simulated();
+    let disks = disks(&runtime, FIVE, 3, 1);
+    let array = open(&runtime, &disks).unwrap();
+    assert!(!array.is_dirty());
+    // Writes of data are refused: what is on the members afterwards was there before any of them.
+    for disk in &disks {
+        disk.add(Rule::new(Effect::Hang).on(Operation::Write).within(DATA_AT..SIZE));
+    }
+    let given_up = async {
+        let late = Box::pin(runtime.sleep(units::Duration::seconds(1)));
+        let write = Box::pin(array.submit(Request::write(Bytes::ZERO, data(1, CHUNK))));
+        futures_util::future::select(write, late).await;
+    };
+    runtime.block_on(given_up);
+    assert!(disks.iter().all(|disk| {
+        disk.resume();
+        disk.clear_rules();
+        superblock(&runtime, disk).resync == Resync::From(Bytes::ZERO)
+    }));
+    let array = open(&runtime, &disks).unwrap();
+    assert!(array.is_dirty());
+    runtime.block_on(array.stop()).unwrap();
+    assert!(open(&runtime, &disks).unwrap().is_dirty(), "not clean before a resync");
+    assert!(runtime.block_on(array.resync()).unwrap());
+    runtime.block_on(array.stop()).unwrap();
+    assert!(!open(&runtime, &disks).unwrap().is_dirty());
+}
+
+#[test]
+fn a_failed_member_is_known_as_such_before_the_write_is_acknowledged() {
+    let runtime = Runtime::simulated();
+    for (level, members) in [(FIVE, 3), (Level::Raid1, 2)] {
+        let disks = disks(&runtime, level, members, 1);
+        let array = open(&runtime, &disks).unwrap();
+        write(&runtime, &array, 1).unwrap();
+        disks[1].add(Rule::new(Effect::Fail(DeviceError::Kernel { errno: 5 })).on(Operation::Write));
+        write(&runtime, &array, 2).unwrap();
+        disks[1].clear_rules();
+        // The power goes without a word; the stale member is back, and answers.
+        drop(array);
+        let options = OpenOptions { force_dirty_degraded: true };
+        let array = runtime.block_on(Array::open(&runtime, "array", disks.clone(), options)).unwrap();
+        assert_eq!(array.state(1), MemberState::Failed);
+        assert!(reads(&runtime, &array, 2), "{level:?}");
+    }
+}
+
+#[test]
+fn dirty_and_degraded_is_refused_where_parity_would_be_believed() {
+    let runtime = Runtime::simulated();
+    let disks = disks(&runtime, FIVE, 3, 1);
+    write(&runtime, &open(&runtime, &disks).unwrap(), 1).unwrap();
+    assert_eq!(
+        open(&runtime, &disks[1..]).err().unwrap(),
+        "the array was not stopped and members [0] are missing: parity may not fit where a write was under way, and what is \
+         missing would be computed wrongly there; open it by force to accept that"
+    );
+    let mirror = self::disks(&runtime, Level::Raid1, 2, 2);
+    write(&runtime, &open(&runtime, &mirror).unwrap(), 1).unwrap();
+    assert!(open(&runtime, &mirror[1..]).is_ok(), "a mirror has no parity to believe");
+}
+
+#[test]
+fn what_does_not_belong_together_is_refused() {
+    let runtime = Runtime::simulated();
+    let (a, b) = (disks(&runtime, FIVE, 3, 1), disks(&runtime, FIVE, 3, 2));
+    let refused = |disks: &[&Disk]| {
+        let disks: Vec<Disk> = disks.iter().map(|disk| Disk::clone(disk)).collect();
+        open(&runtime, &disks).err().unwrap()
+    };
+    assert_eq!(
+        refused(&[&a[0], &b[1], &a[2]]),
+        "device 1 belongs to another array (02020202:02020202:02020202:02020202, not 01010101:01010101:01010101:01010101); \
+         give the members of one array"
+    );
+    assert_eq!(
+        refused(&[&a[0], &a[1], &a[1]]),
+        "devices 1 and 2 both claim role 1 of the array and are equally fresh; give one of them"
+    );
+    assert_eq!(
+        refused(&[&a[0]]),
+        "2 of 3 members are missing or stale, level 5 survives the loss of 1; give more of them"
+    );
+    assert!(
+        refused(&[&disk(&runtime)])
+            .starts_with("no device has a usable superblock; the first says: there is no md superblock")
+    );
+    let mut with_bitmap = superblock(&runtime, &a[0]);
+    with_bitmap.features = with_bitmap.features.with(Features::BITMAP);
+    with_bitmap.events += 1;
+    put_superblock(&runtime, &a[0], &with_bitmap);
+    assert_eq!(
+        refused(&[&a[0], &a[1], &a[2]]),
+        "the array has a bitmap, which is not kept up to date here yet; remove it with mdadm first"
+    );
+}
+
+#[test]
+fn halves_that_went_on_alone_are_not_joined() {
+    let runtime = Runtime::simulated();
+    let disks = disks(&runtime, Level::Raid1, 2, 1);
+    for half in [0, 1] {
+        let array = open(&runtime, &disks[half..=half]).unwrap();
+        write(&runtime, &array, half as u8).unwrap();
+        runtime.block_on(array.stop()).unwrap();
+    }
+    assert_eq!(
+        open(&runtime, &disks).err().unwrap(),
+        "devices 0 and 1 call each other failed: each went on without the other; give only the one to believe"
+    );
+}
+
+#[test]
+fn a_member_that_was_away_during_a_write_is_stale() {
+    let runtime = Runtime::simulated();
+    let cases = [(FIVE, 3, true), (Level::Raid1, 2, true), (FIVE, 3, false), (Level::Raid1, 2, false)];
+    for (level, members, stopped) in cases {
+        let disks = disks(&runtime, level, members, 1);
+        let array = open(&runtime, &disks).unwrap();
+        write(&runtime, &array, 1).unwrap();
+        if stopped {
+            runtime.block_on(array.stop()).unwrap();
+        }
+        // One write without member 0, and the power goes: it is at most one event behind.
+        let options = OpenOptions { force_dirty_degraded: true };
+        let array = runtime.block_on(Array::open(&runtime, "array", disks[1..].to_vec(), options)).unwrap();
+        write(&runtime, &array, 2).unwrap();
+        drop(array);
+        let array = runtime.block_on(Array::open(&runtime, "array", disks.clone(), options)).unwrap();
+        assert_eq!(array.state(0), MemberState::Failed, "{level:?}");
+        assert!(reads(&runtime, &array, 2), "{level:?}");
+    }
+}
+
+#[test]
+fn a_rebuild_is_recorded_and_goes_on_where_it_was() {
+    let runtime = Runtime::simulated();
+    let mut disks = disks(&runtime, FIVE, 3, 1);
+    let array = open(&runtime, &disks).unwrap();
+    write(&runtime, &array, 5).unwrap();
+    array.fail(1);
+    write(&runtime, &array, 6).unwrap();
+    runtime.block_on(array.stop()).unwrap();
+    // The new disk stops answering behind the mark at 256 chunks, and everything is dropped.
+    let new = disk(&runtime);
+    let late = DATA_AT + CHUNK * 280;
+    new.add(Rule::new(Effect::Hang).on(Operation::Write).within(late..SIZE));
+    let cut_short = async {
+        let rebuild = Box::pin(array.rebuild(1, new.clone(), DATA_AT, Uuid([77; 16])));
+        futures_util::future::select(rebuild, Box::pin(runtime.sleep(units::Duration::seconds(1)))).await;
+    };
+    runtime.block_on(cut_short);
+    drop(array);
+    new.resume();
+    new.clear_rules();
+    disks[1] = new.clone();
+    let array = open(&runtime, &disks).unwrap();
+    assert_eq!(array.state(1), MemberState::Rebuilding(CHUNK * 256), "the mark");
+    assert!(reads(&runtime, &array, 6), "what lies behind the mark is computed");
+    // What lies before the mark is not written again.
+    new.add(Rule::new(Effect::Fail(DeviceError::ReadOnly)).on(Operation::Write).within(DATA_AT..DATA_AT + CHUNK * 256));
+    assert_eq!(runtime.block_on(array.resume_rebuild(1)), Ok(Vec::new()));
+    new.clear_rules();
+    assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 0);
+    runtime.block_on(array.stop()).unwrap();
+    let array = open(&runtime, &disks).unwrap();
+    assert!((0..3).all(|member| array.state(member) == MemberState::Active) && reads(&runtime, &array, 6));
+}
+
+#[test]
+fn the_old_device_of_a_replaced_member_is_not_taken_back() {
+    let runtime = Runtime::simulated();
+    let mut disks = disks(&runtime, FIVE, 3, 1);
+    let array = open(&runtime, &disks).unwrap();
+    write(&runtime, &array, 5).unwrap();
+    array.fail(1);
+    let new = disk(&runtime);
+    assert_eq!(runtime.block_on(array.rebuild(1, new.clone(), DATA_AT, Uuid([77; 16]))), Ok(Vec::new()));
+    write(&runtime, &array, 6).unwrap();
+    runtime.block_on(array.stop()).unwrap();
+    disks.push(new);
+    let array = open(&runtime, &disks).unwrap();
+    assert!(reads(&runtime, &array, 6) && (0..3).all(|member| array.state(member) == MemberState::Active));
+}
