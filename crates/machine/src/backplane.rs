@@ -93,6 +93,9 @@ pub struct DmaPath {
     flushed: Leg,
     bus: Link,
     memory: Link,
+    cache: Link,
+    /// Cache time of one byte, seconds.
+    cache_byte: f64,
     /// One word, seconds.
     word: f64,
 }
@@ -121,6 +124,8 @@ impl DmaPath {
             flushed: leg(Lines::Flushed),
             bus: backplane.link,
             memory: memory.link(),
+            cache: memory.cache(),
+            cache_byte: memory.cache_cost(),
             word: backplane.parameters.register_access.as_seconds(),
         }
     }
@@ -138,6 +143,7 @@ impl DmaPath {
         Demand::new(bytes.get() as f64, 1.0 / (leg.adapter + extra), self.class)
             .over(self.bus, leg.bus)
             .over(self.memory, leg.memory)
+            .over(self.cache, self.cache_byte)
             .patience(self.patience)
     }
 

@@ -6,6 +6,7 @@
 //!
 //! - flushing dirty lines uses the whole bus, clean lines almost nothing but the processor;
 //! - copying what is not cached moves two lines (source and destination) for each line copied;
+//! - the idle loop lives in the cache: what delays it is DMA to the cache, not traffic on the bus;
 //! - DMA into lines that are not cached has to make room and move lines while the adapter waits; into cached lines it only
 //!   takes the cache away from the processor for a moment.
 //!
@@ -91,6 +92,7 @@ pub struct Memory {
     pub parameters: MemoryParameters,
     flows: Flows,
     link: Link,
+    cache: Link,
     part: PartId,
     passed: Cell<u64>,
 }
@@ -102,6 +104,7 @@ impl Memory {
             parameters,
             flows: flows.clone(),
             link: flows.link(),
+            cache: flows.link(),
             part: trace.part("memory"),
             passed: Cell::new(0),
         }
@@ -109,6 +112,14 @@ impl Memory {
     /// The memory bus.
     pub fn link(&self) -> Link {
         self.link
+    }
+    /// The cache, which DMA takes from the processor for a moment with each line.
+    pub fn cache(&self) -> Link {
+        self.cache
+    }
+    /// Cache time of one byte of DMA, seconds.
+    pub fn cache_cost(&self) -> f64 {
+        self.parameters.dma_hit.as_seconds() / self.parameters.line.get() as f64
     }
     /// Its number in spans.
     pub fn part(&self) -> PartId {
@@ -128,7 +139,7 @@ impl Memory {
     pub fn dma_cost(&self, lines: Lines) -> (f64, f64) {
         let line = self.parameters.line.get() as f64;
         match lines {
-            Lines::Cached => (0.0, self.parameters.dma_hit.as_seconds() / line),
+            Lines::Cached => (0.0, 0.0),
             Lines::Flushed => {
                 (self.parameters.dma_miss.as_seconds() / line, self.byte_time() * self.parameters.dma_miss_lines)
             }
@@ -150,11 +161,15 @@ impl Memory {
         (1.0 / seconds, bus)
     }
 
-    /// A flush of the lines of `bytes`: the amount in whole units, the rate, and the memory bus time of a byte.
+    /// A flush of the lines of `bytes`, in whole units: the rate of a byte of them, and its memory bus time. Of a unit only what was
+    /// transferred can be dirty.
     pub fn flush(&self, bytes: Bytes, dirty: bool) -> (Bytes, f64, f64) {
         let amount = bytes.round_up(self.parameters.flush_unit);
-        let rate = if dirty { self.parameters.flush_dirty } else { self.parameters.flush_clean };
-        (amount, rate.get(), if dirty { self.byte_time() } else { 0.0 })
+        let dirty = if dirty { bytes } else { Bytes::ZERO };
+        let (dirty, clean) = (dirty.get() as f64, (amount - dirty).get() as f64);
+        let seconds = dirty / self.parameters.flush_dirty.get() + clean / self.parameters.flush_clean.get();
+        let whole = amount.get() as f64;
+        (amount, whole / seconds, dirty * self.byte_time() / whole)
     }
 
     /// How much has gone through the cache since the start.

@@ -96,6 +96,7 @@ impl DiskParameters {
             identify: pause.get("identify")?,
             first_data: range("first-data-least", "first-data-most")?,
             save_pointer: range("save-pointer-least", "save-pointer-most")?,
+            release_writing: pause.get("release-writing")?,
             status: pause.get("status")?,
             status_per_block: pause.get("status-per-block")?,
         };

@@ -141,6 +141,9 @@ pub async fn execute<P: Port>(
         } else {
             talk.initiator(&mut tenure, Phase::MessageIn, answers.first_disconnect);
         }
+        if command.write {
+            talk.target(&mut tenure, Phase::Release, pauses.release_writing);
+        }
         talk.bus(&mut tenure, Phase::Release, bus.release);
         talk.passage.disconnects += 1;
         tenure.catch_up().await;

@@ -48,6 +48,8 @@ pub struct Pauses {
     pub first_data: (Duration, Duration),
     /// Before it asks to save the pointer, least and most.
     pub save_pointer: (Duration, Duration),
+    /// Before it lets go of the lines when it disconnects with data to be written.
+    pub release_writing: Duration,
     /// Before the status phase, and more for each block of the request.
     pub status: Duration,
     /// See [`Pauses::status`].

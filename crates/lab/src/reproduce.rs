@@ -1,0 +1,430 @@
+//! Published against modelled, row by row.
+//!
+//! # How a row is judged
+//! The error is `|modelled - published| / published`, and 0 when the model rounds to the printed digits. A row that is part of a whole (a
+//! phase of a trace, an interval of a timeline, a share) is judged on the scale where it matters: the difference is divided by
+//! `max(published, 5 percent of its whole)`. The plain relative error stands beside it.
+//!
+//! Disputed rows, and rows that parameters were fitted on, are shown and not scored. A row the model cannot give stays in the list with
+//! the reason. Nothing is left out.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use machine::part::PartError;
+use machine::system::Kit;
+
+use crate::published::{self, PublishedError, Role, Row};
+
+/// What a model says about a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// A number in the row's unit.
+    Number(f64),
+    /// The claim holds, or does not, and the numbers that say so.
+    Claim {
+        /// It holds.
+        kept: bool,
+        /// The numbers.
+        evidence: String,
+    },
+    /// The model says nothing about it.
+    Nothing {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A study that the program models.
+pub trait Study {
+    /// Its name, as of its file.
+    fn name(&self) -> &'static str;
+    /// What the model says about an output or a claim.
+    fn answer(&self, row: &Row) -> Result<Answer, PartError>;
+    /// The whole that a row is part of, in the row's unit, if it is part of one.
+    fn whole(&self, row: &Row, rows: &BTreeMap<&str, &Row>) -> Option<f64>;
+    /// The system whose fitted parameters count.
+    fn kit(&self) -> Result<Kit, PartError>;
+}
+
+/// What became of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs)] // the names of DESIGN's "JSON contract"
+pub enum Status {
+    #[serde(rename = "within-5")]
+    Within5,
+    #[serde(rename = "within-10")]
+    Within10,
+    #[serde(rename = "within-25")]
+    Within25,
+    Off,
+    Disputed,
+    Fitted,
+    NotReproduced,
+    ClaimKept,
+    ClaimBroken,
+    ClaimNotTested,
+}
+
+impl Status {
+    /// As scripts know it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Within5 => "within-5",
+            Status::Within10 => "within-10",
+            Status::Within25 => "within-25",
+            Status::Off => "off",
+            Status::Disputed => "disputed",
+            Status::Fitted => "fitted",
+            Status::NotReproduced => "not-reproduced",
+            Status::ClaimKept => "claim-kept",
+            Status::ClaimBroken => "claim-broken",
+            Status::ClaimNotTested => "claim-not-tested",
+        }
+    }
+}
+
+/// A row with its judgement.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Judged {
+    /// The row's name.
+    pub id: String,
+    /// As printed; none for a claim.
+    pub published: Option<f64>,
+    /// As modelled.
+    pub modelled: Option<f64>,
+    /// Of the value.
+    pub unit: String,
+    /// On the scale where it matters.
+    pub error: Option<f64>,
+    /// Of the published value.
+    pub relative_error: Option<f64>,
+    /// What became of it.
+    pub status: Status,
+    /// A claim's sentence and evidence, or why there is nothing.
+    pub remark: String,
+}
+
+/// How good the model is.
+#[derive(Debug, Clone, Default, serde::Serialize)]
+pub struct Score {
+    /// Rows that count.
+    pub scored: usize,
+    /// Of these, with an error of at most 5, 10, 25 percent.
+    pub within_5: usize,
+    /// See [`Score::within_5`].
+    pub within_10: usize,
+    /// See [`Score::within_5`].
+    pub within_25: usize,
+    /// The middle error of those that count.
+    pub median_error: f64,
+    /// Claims that hold.
+    pub claims_kept: usize,
+    /// Claims that do not.
+    pub claims_broken: usize,
+    /// Claims nobody tested.
+    pub claims_not_tested: usize,
+    /// Values of parts that were fitted.
+    pub fitted_parameters: usize,
+    /// Rows they were fitted on.
+    pub fitted_rows: usize,
+    /// Outputs the model does not give; they count as scored and not within anything.
+    pub not_reproduced: usize,
+    /// Outputs that are disputed.
+    pub disputed: usize,
+}
+
+/// A value that was fitted.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Fit {
+    /// Part and value.
+    pub parameter: String,
+    /// What it is.
+    pub value: String,
+    /// On which rows.
+    pub rows: Vec<String>,
+}
+
+/// A study, judged.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Report {
+    /// Which.
+    pub study: String,
+    /// All outputs and claims.
+    pub rows: Vec<Judged>,
+    /// In sum.
+    pub score: Score,
+    /// What was fitted.
+    pub fits: Vec<Fit>,
+}
+
+/// Why a study cannot be reproduced.
+#[derive(Debug, thiserror::Error)]
+pub enum ReproduceError {
+    /// Its numbers.
+    #[error(transparent)]
+    Published(#[from] PublishedError),
+    /// Its machine.
+    #[error(transparent)]
+    Part(#[from] PartError),
+    /// A parameter claims to be fitted on a row that does not exist.
+    #[error("{parameter} says it was fitted on '{row}', which is no row of the study; write the id of an output")]
+    NoSuchRow {
+        /// Part and value.
+        parameter: String,
+        /// The row it names.
+        row: String,
+    },
+}
+
+/// Asks a study about all its rows.
+pub fn reproduce(study: &dyn Study) -> Result<Report, ReproduceError> {
+    let rows = published::read(study.name())?;
+    let by_id: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
+    let fits = fits(&study.kit()?);
+    for fit in &fits {
+        if let Some(row) = fit.rows.iter().find(|row| !by_id.contains_key(row.as_str())) {
+            return Err(ReproduceError::NoSuchRow { parameter: fit.parameter.clone(), row: row.clone() });
+        }
+    }
+    let fitted: std::collections::BTreeSet<&str> =
+        fits.iter().flat_map(|fit| fit.rows.iter().map(String::as_str)).collect();
+    let mut judged = Vec::new();
+    for row in rows.iter().filter(|row| matches!(row.role, Role::Output | Role::Claim)) {
+        let answer = study.answer(row)?;
+        judged.push(judge(row, answer, study.whole(row, &by_id), fitted.contains(row.id.as_str())));
+    }
+    let score = score(&judged, &fits, fitted.len());
+    Ok(Report { study: study.name().to_owned(), rows: judged, score, fits })
+}
+
+/// The values of a system's parts that were fitted.
+pub fn fits(kit: &Kit) -> Vec<Fit> {
+    let mut fits = Vec::new();
+    for (name, part) in &kit.parts {
+        for row in part.rows() {
+            let Some(list) = row.source.strip_prefix("fitted:") else { continue };
+            // What follows a semicolon explains.
+            let list = list.split(';').next().unwrap_or(list);
+            let rows = list.split(',').map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()).collect();
+            fits.push(Fit { parameter: format!("{name}.{}", row.path), value: row.value, rows });
+        }
+    }
+    fits
+}
+
+fn judge(row: &Row, answer: Answer, whole: Option<f64>, fitted: bool) -> Judged {
+    let mut judged = Judged {
+        id: row.id.clone(),
+        published: row.value(),
+        modelled: None,
+        unit: row.unit.clone(),
+        error: None,
+        relative_error: None,
+        status: Status::NotReproduced,
+        remark: String::new(),
+    };
+    match answer {
+        Answer::Claim { kept, evidence } => {
+            judged.status = if kept { Status::ClaimKept } else { Status::ClaimBroken };
+            judged.remark = format!("{} [{evidence}]", row.note);
+        }
+        Answer::Nothing { reason } => {
+            judged.status = match (row.role, row.disputed()) {
+                (Role::Claim, _) => Status::ClaimNotTested,
+                (_, true) => Status::Disputed,
+                _ => Status::NotReproduced,
+            };
+            judged.remark = reason;
+        }
+        Answer::Number(modelled) => {
+            let published = row.value().expect("an output has a value");
+            let difference = if rounds_to(modelled, &row.printed) { 0.0 } else { (modelled - published).abs() };
+            let scale = whole.map_or(published.abs(), |whole| published.abs().max(whole.abs() * 0.05));
+            let error = difference / scale;
+            judged.modelled = Some(modelled);
+            judged.error = Some(error);
+            judged.relative_error = Some((modelled - published).abs() / published.abs());
+            judged.status = match error {
+                _ if row.disputed() => Status::Disputed,
+                _ if fitted => Status::Fitted,
+                error if error <= 0.05 => Status::Within5,
+                error if error <= 0.10 => Status::Within10,
+                error if error <= 0.25 => Status::Within25,
+                _ => Status::Off,
+            };
+            if row.disputed() {
+                judged.remark.clone_from(&row.note);
+            }
+        }
+    }
+    judged
+}
+
+/// Whether a number, written with as many decimals as the printed one, is the printed one.
+fn rounds_to(modelled: f64, printed: &str) -> bool {
+    let decimals = printed.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    format!("{modelled:.decimals$}") == printed
+}
+
+fn score(rows: &[Judged], fits: &[Fit], fitted_rows: usize) -> Score {
+    let count = |status: Status| rows.iter().filter(|row| row.status == status).count();
+    let (five, ten, twenty_five) = (count(Status::Within5), count(Status::Within10), count(Status::Within25));
+    let not_reproduced = count(Status::NotReproduced);
+    let scored = five + ten + twenty_five + count(Status::Off) + not_reproduced;
+    let counts =
+        |row: &&Judged| matches!(row.status, Status::Within5 | Status::Within10 | Status::Within25 | Status::Off);
+    let mut errors: Vec<f64> = rows.iter().filter(counts).filter_map(|row| row.error).collect();
+    // What is missing is as wrong as can be.
+    errors.extend(std::iter::repeat_n(f64::MAX, not_reproduced));
+    errors.sort_by(f64::total_cmp);
+    Score {
+        scored,
+        within_5: five,
+        within_10: five + ten,
+        within_25: five + ten + twenty_five,
+        median_error: errors.get(errors.len() / 2).copied().unwrap_or(0.0),
+        claims_kept: count(Status::ClaimKept),
+        claims_broken: count(Status::ClaimBroken),
+        claims_not_tested: count(Status::ClaimNotTested),
+        fitted_parameters: fits.len(),
+        fitted_rows,
+        not_reproduced,
+        disputed: count(Status::Disputed),
+    }
+}
+
+impl Score {
+    /// Whether the model is as good as the project asks of it: 80 percent within 10, 95 within 25, a median error of at most 4
+    /// percent, 55 claims of 61 (nine of ten), at most 25 parameters fitted on at most 60 rows.
+    pub fn passes(&self) -> bool {
+        let claims = self.claims_kept + self.claims_broken + self.claims_not_tested;
+        self.within_10 * 100 >= self.scored * 80
+            && self.within_25 * 100 >= self.scored * 95
+            && self.median_error <= 0.04
+            && self.claims_kept * 61 >= claims * 55
+            && self.fitted_parameters <= 25
+            && self.fitted_rows <= 60
+    }
+}
+
+impl Report {
+    /// The whole report as text: every row, then the sum.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let number = |value: Option<f64>| value.map_or(String::new(), short);
+        let percent = |value: Option<f64>| value.map_or(String::new(), |value| format!("{:.1} %", value * 100.0));
+        let _ = writeln!(
+            text,
+            "{:<56} {:>10} {:>10} {:<8} {:>8} {:>9}  status",
+            "row", "published", "modelled", "unit", "error", "relative"
+        );
+        for row in &self.rows {
+            let remark = if row.remark.is_empty() { String::new() } else { format!("  {}", row.remark) };
+            let _ = writeln!(
+                text,
+                "{:<56} {:>10} {:>10} {:<8} {:>8} {:>9}  {}{remark}",
+                row.id,
+                number(row.published),
+                number(row.modelled),
+                row.unit,
+                percent(row.error),
+                percent(row.relative_error),
+                row.status.name(),
+            );
+        }
+        let _ = writeln!(text, "\nfitted:");
+        for fit in &self.fits {
+            let _ = writeln!(text, "  {} = {} on {}", fit.parameter, fit.value, fit.rows.join(", "));
+        }
+        text.push_str(&self.summary());
+        text
+    }
+
+    /// The sum alone.
+    pub fn summary(&self) -> String {
+        let score = &self.score;
+        let share = |count: usize| 100.0 * count as f64 / score.scored.max(1) as f64;
+        format!(
+            "\n{}: {} rows scored, {:.1} % within 5 %, {:.1} % within 10 %, {:.1} % within 25 %, median error {:.1} %\n\
+             {} claims kept, {} broken, {} not tested; {} outputs not reproduced, {} disputed; {} parameters fitted on {} rows\n",
+            self.study,
+            score.scored,
+            share(score.within_5),
+            share(score.within_10),
+            share(score.within_25),
+            score.median_error * 100.0,
+            score.claims_kept,
+            score.claims_broken,
+            score.claims_not_tested,
+            score.not_reproduced,
+            score.disputed,
+            score.fitted_parameters,
+            score.fitted_rows,
+        )
+    }
+}
+
+/// Four digits.
+fn short(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(printed: &str, note: &str) -> Row {
+        Row {
+            id: "x/y".into(),
+            locator: String::new(),
+            role: Role::Output,
+            experiment: String::new(),
+            conditions: BTreeMap::new(),
+            quantity: "q".into(),
+            printed: printed.into(),
+            unit: "us".into(),
+            note: note.into(),
+        }
+    }
+
+    fn status(printed: &str, modelled: f64, whole: Option<f64>) -> (Status, f64) {
+        let judged = judge(&row(printed, ""), Answer::Number(modelled), whole, false);
+        (judged.status, judged.error.unwrap())
+    }
+
+    #[test]
+    fn the_error_is_relative_unless_the_model_rounds_to_the_printed_digits() {
+        assert_eq!(status("100", 108.0, None), (Status::Within10, 0.08));
+        assert_eq!(status("1.3", 1.34, None), (Status::Within5, 0.0));
+        assert_eq!(status("1.3", 1.36, None).0, Status::Within5);
+        assert_eq!(status("100", 130.0, None).0, Status::Off);
+    }
+
+    #[test]
+    fn a_small_part_is_judged_on_the_scale_of_its_whole() {
+        // Two microseconds for one, in a whole of a thousand: a difference of 1 in 50.
+        assert_eq!(status("1", 2.0, Some(1000.0)), (Status::Within5, 0.02));
+        assert_eq!(status("500", 600.0, Some(1000.0)).0, Status::Within25);
+    }
+
+    #[test]
+    fn what_is_disputed_or_fitted_is_shown_and_not_scored() {
+        let disputed = judge(&row("1", "SUSPECT: a digit"), Answer::Number(9.0), None, true);
+        let fitted = judge(&row("1", ""), Answer::Number(9.0), None, true);
+        let missing = judge(&row("1", ""), Answer::Nothing { reason: "no such part".into() }, None, false);
+        assert_eq!(
+            (disputed.status, fitted.status, missing.status),
+            (Status::Disputed, Status::Fitted, Status::NotReproduced)
+        );
+        let score = score(&[disputed, fitted, missing], &[], 1);
+        assert_eq!((score.scored, score.within_25, score.not_reproduced, score.disputed), (1, 0, 1, 1));
+        assert!(!score.passes());
+    }
+}

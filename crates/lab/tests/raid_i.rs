@@ -1,0 +1,25 @@
+//! The scoreboard of the first study holds what the project promises.
+
+use lab::raid_i::RaidI;
+use lab::reproduce::{Status, reproduce};
+
+#[test]
+fn the_model_is_as_good_as_promised() {
+    let report = reproduce(&RaidI::default()).unwrap();
+    let score = &report.score;
+    assert_eq!(report.rows.len(), 482 + 61, "no output and no claim is left out");
+    assert!(score.passes(), "{}", report.summary());
+    // What cannot be reproduced says why.
+    for row in report.rows.iter().filter(|row| row.status == Status::NotReproduced) {
+        assert!(row.remark.len() > 20, "{}", row.id);
+    }
+}
+
+#[test]
+fn a_change_of_a_part_shows() {
+    // With a backplane of half the rate the array must be worse off, and the row must say so.
+    let half = RaidI::with(vec![("vme.rate".to_owned(), "4 MiB/s".to_owned())]);
+    let report = reproduce(&half).unwrap();
+    let row = report.rows.iter().find(|row| row.id == "raid-i/fig-19/no-copy").unwrap();
+    assert!(row.modelled.unwrap() < 4.1, "{row:?}");
+}
