@@ -121,6 +121,15 @@ fn text_of(done: &[Done]) -> String {
             text.push_str(&format!("\n{line}\n"));
         }
     }
+    for advice in done.iter().flat_map(|one| &one.outcome.advice) {
+        let line = match &advice.option {
+            Some(option) => format!("advice: {} (change {option})", advice.message),
+            None => format!("advice: {}", advice.message),
+        };
+        if !text.contains(&line) {
+            text.push_str(&format!("\n{line}\n"));
+        }
+    }
     for one in done {
         text.push_str(&format!("\nrun folder: {}\n", one.folder.path().display()));
     }
@@ -174,6 +183,7 @@ impl Done {
         let mut value = serde_json::to_value(&self.outcome.summary).expect("plain data becomes JSON");
         value["run"] = json!(self.folder.path());
         value["remarks"] = json!(remarks(&self.outcome));
+        value["advice"] = json!(self.outcome.advice);
         value["interrupted"] = json!(self.outcome.conclusion.interrupted);
         if let Some((processors, generator)) = self.outcome.conclusion.processors {
             value["processors"] = json!(processors);

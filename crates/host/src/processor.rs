@@ -76,7 +76,8 @@ impl Processor {
 
 impl Memory {
     /// Reads it from `/proc/meminfo`.
-    pub(crate) fn read(kernel: &Kernel) -> Memory {
+    /// As `/proc/meminfo` tells it.
+    pub fn read(kernel: &Kernel) -> Memory {
         let table = text(kernel.proc("meminfo")).unwrap_or_default();
         // "kB" there means 1024 bytes (proc_meminfo(5)).
         let amount = |name: &str| field(&table, name)?.strip_suffix(" kB")?.parse().ok().map(Bytes::kib);

@@ -1,6 +1,7 @@
 //! Experiments: from a TOML file to a checked plan, run live or simulated, swept, and surveyed.
 
 mod accounts;
+mod advice;
 mod document;
 mod experiment;
 mod file;

@@ -96,7 +96,7 @@ struct Counter {
 /// What a thread tells the foreman.
 enum Report {
     /// Its devices are open; how they are driven.
-    Opened(Vec<(usize, Option<Choice>)>),
+    Opened(Vec<(usize, Bytes, Option<Choice>)>),
     /// A pass is over for it.
     Passed(Passed),
     /// Something was refused that only costs precision or speed.
@@ -126,7 +126,9 @@ impl Site<'_> {
                 return say(Report::Refused(error));
             }
         };
-        say(Report::Opened(stations.iter().map(|station| (station.index, station.device.choice())).collect()));
+        let opened =
+            |station: &Station<LiveDevice>| (station.index, station.device.shape().size, station.device.choice());
+        say(Report::Opened(stations.iter().map(opened).collect()));
         let pool = Pool::new(&live, self.experiment, share);
         if let Some(refused) = &pool.refused {
             say(Report::Remark(refused.clone()));
@@ -228,12 +230,14 @@ impl Site<'_> {
         let mut conclusion = Conclusion::default();
         let mut refused = None;
         conclusion.engines = vec![None; self.targets.len()];
+        conclusion.sizes = vec![Bytes::ZERO; self.targets.len()];
         let mut accounts = Accounts::new(self.experiment.run.measure);
         loop {
             let wait = accounts.wait(self.gate.control().as_deref(), self.now(), TICK);
             match reports.recv_timeout(wait.into()) {
                 Ok(Report::Opened(choices)) => {
-                    for (index, choice) in choices {
+                    for (index, size, choice) in choices {
+                        conclusion.sizes[index] = size;
                         conclusion.engines[index] = choice;
                     }
                 }

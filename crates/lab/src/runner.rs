@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
+use analysis::Advice;
 use analysis::survey::Processors;
 use analysis::{Summarizer, Summary};
 use host::guard::WritePermit;
@@ -16,7 +17,7 @@ use workload::StreamError;
 use crate::experiment::Experiment;
 use crate::pass::Failure;
 use crate::target::Target;
-use crate::{live, simulated};
+use crate::{advice, live, simulated};
 
 /// What a run needs besides its experiment and its targets.
 pub struct Ways<'a> {
@@ -95,6 +96,8 @@ pub enum RunError {
 pub struct Conclusion {
     /// By device: the engine that carried requests out and why, where there was a choice.
     pub engines: Vec<Option<Choice>>,
+    /// By device: how much it stores.
+    pub sizes: Vec<Bytes>,
     /// First errors, by stream and device.
     pub failures: Vec<Failure>,
     /// Requests that never completed.
@@ -122,6 +125,8 @@ pub struct Outcome {
     pub summary: Summary,
     /// What else there is to say.
     pub conclusion: Conclusion,
+    /// What about it should not be trusted, and which option to change.
+    pub advice: Vec<Advice>,
 }
 
 /// Runs one point of an experiment.
@@ -154,7 +159,9 @@ pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways)
         summarizer.add(rows);
         Ok::<(), record::RawError>(())
     })?;
-    Ok(Outcome { meta, summary: summarizer.summary(), recording, conclusion })
+    let summary = summarizer.summary();
+    let advice = advice::on(experiment, &conclusion.sizes, &summarizer, &summary, &recording, &conclusion)?;
+    Ok(Outcome { meta, summary, recording, conclusion, advice })
 }
 
 /// True if all targets are simulated, false if none is.

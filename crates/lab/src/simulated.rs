@@ -35,7 +35,8 @@ pub(crate) fn run(
     }
     let indices: Vec<usize> = (0..targets.len()).collect();
     let seats = pass::seats(experiment, &indices, &Phantoms);
-    let mut conclusion = Conclusion::default();
+    let sizes = stations.iter().map(|station| device::Device::shape(&station.device).size).collect();
+    let mut conclusion = Conclusion { sizes, ..Conclusion::default() };
     for number in 0..experiment.run.passes {
         let begin = runtime.now().max(Instant::START) + PAUSE;
         let control = Control::new(begin, experiment.run.start_up, experiment.run.cool_down, seats.len() as u32);

@@ -3,6 +3,7 @@
 use units::{Frequency, Rate, Ratio};
 
 use super::{KnownLimit, Part, Question, Tier};
+use crate::bend::Verdict;
 
 /// What a sentence about a part with several devices can tell.
 pub(super) struct Story<'a> {
@@ -12,8 +13,8 @@ pub(super) struct Story<'a> {
     pub expected: f64,
     /// What the best of the devices delivers alone.
     pub one: f64,
-    /// From how many devices on more bring nothing.
-    pub bend: usize,
+    /// The shape of the curve, if it can be told.
+    pub bend: Option<Verdict<Frequency>>,
 }
 
 impl Story<'_> {
@@ -33,10 +34,17 @@ impl Story<'_> {
 
     pub fn shared(&self) -> String {
         let times = self.measured / self.one.max(1e-9);
-        let bend = if self.bend > 1 && self.bend < self.part.order.len() {
-            format!("; from {} on, more bring nothing", self.bend)
-        } else {
-            String::new()
+        let bend = match self.bend {
+            Some(Verdict::Limited { reached_by, .. }) if (2..self.part.order.len()).contains(&reached_by) => {
+                format!("; from {reached_by} on, more bring nothing")
+            }
+            Some(Verdict::Falls { at, .. }) if at < self.part.order.len() => {
+                format!("; the most came with {at}, more disturb each other")
+            }
+            Some(Verdict::Slows { share, from }) => {
+                format!("; from {from} on, each further one brings {share} of what it does alone")
+            }
+            _ => String::new(),
         };
         format!("{}, {times:.2} x one alone and {}{bend}: they share {}", self.start(), self.share(), self.part.name)
     }

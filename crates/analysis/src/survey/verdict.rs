@@ -8,7 +8,7 @@
 //! asserted below [`SURE`].
 //!
 //! # The bend
-//! The point from which more devices bring nothing: the fewest that deliver [`PLATEAU`] of the most that any number delivered.
+//! Where the curve bends, and whether it then stays level, falls or only slows, is read off by [`crate::bend`].
 //!
 //! # Whose limit
 //! If a thread of the generator had no time left, the measurement is the generator's. If the processors had none, it is theirs, or,
@@ -26,6 +26,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use units::{Bytes, Frequency, Rate, Ratio};
 
 use super::{Access, Findings, Kind, Part, Point, Processors, Question, Sample, Tier, text};
+use crate::bend;
 use crate::estimate::Estimate;
 use crate::json::number;
 
@@ -33,8 +34,6 @@ use crate::json::number;
 const SCALES: f64 = 0.9;
 /// Confidence from which something is asserted.
 const SURE: f64 = 0.9;
-/// Share of the best that counts as all of it.
-const PLATEAU: f64 = 0.95;
 /// A thread busier than this has no time left: the rest is the clock's and the kernel's granularity.
 const SATURATED: f64 = 0.93;
 /// Share of the processors from which other programs are to be blamed for their being busy.
@@ -314,7 +313,7 @@ impl Book<'_> {
             measured: measured.mean,
             expected: sum.expect("checked above").mean,
             one: self.best_single(part, question),
-            bend: self.bend(path, question),
+            bend: self.bend(path, part, question),
         };
         if below < 1.0 - SURE {
             return Some(verdict(VerdictKind::Scales, "", story.scales(), 1.0 - below));
@@ -367,14 +366,25 @@ impl Book<'_> {
         ours.map(|(path, _)| self.spread(&path, raw(question)).mean).fold(0.0, f64::max)
     }
 
-    /// From how many devices on more bring nothing.
-    fn bend(&self, path: &[usize], question: Question) -> usize {
-        let points = self.points(path);
-        let means: Vec<f64> =
-            points.iter().map(|point| Spread::of(&point.samples[&raw(question)], question).mean).collect();
-        let most = means.iter().copied().fold(0.0, f64::max);
-        let first = means.iter().position(|mean| *mean >= PLATEAU * most).expect("the most is one of them");
-        points[first].devices.len()
+    /// The shape of the part's curve, raw, if it can be told.
+    fn bend(&self, path: &[usize], part: &Part, question: Question) -> Option<bend::Verdict<Frequency>> {
+        // Only counts and shares are taken from the verdict: bytes or requests per second, the shape is the same.
+        let rates = |samples: &[Sample]| -> Vec<Frequency> {
+            samples.iter().map(|sample| Frequency::per_second(sample.answer(question))).collect()
+        };
+        let leaves = self.root.all();
+        let alone = part.order.iter().map(|device| {
+            let leaf = leaves.iter().find(|(_, leaf)| leaf.below.is_empty() && leaf.order[0] == *device);
+            let (path, _) = leaf.expect("each device is a leaf");
+            rates(&self.full(path).samples[&raw(question)])
+        });
+        let together = self.points(path).iter().map(|point| rates(&point.samples[&raw(question)]));
+        let curve = bend::Curve { alone: alone.collect(), together: together.collect(), generator: Vec::new() };
+        let positive = |points: &[Vec<Frequency>]| points.iter().flatten().all(|rate| rate.get() > 0.0);
+        if !positive(&curve.alone) || !positive(&curve.together) {
+            return None;
+        }
+        bend::bend(&curve).map(|bend| bend.verdict)
     }
 
     fn ladder(&self) -> Vec<Rung> {

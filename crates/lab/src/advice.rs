@@ -1,0 +1,85 @@
+//! What about a run should not be trusted: the facts that the analysis needs besides the rows, put together.
+
+use analysis::{Advice, Facts, Load, PageCache, advise};
+use analysis::{Occupancies, Series, Summarizer, Summary, trend};
+use host::Kernel;
+use host::environment::Memory;
+use record::{Phase, RawError, Recording};
+use units::{Bytes, Duration, Frequency, Instant};
+
+use crate::experiment::{Experiment, Mode};
+use crate::runner::Conclusion;
+
+/// Counted time is cut into so many intervals, twenty of which a trend needs.
+const INTERVALS: u64 = 100;
+
+/// The remarks on a run of `devices` devices of these sizes.
+pub(crate) fn on(
+    experiment: &Experiment,
+    sizes: &[Bytes],
+    summarizer: &Summarizer,
+    summary: &Summary,
+    recording: &Recording,
+    conclusion: &Conclusion,
+) -> Result<Vec<Advice>, RawError> {
+    let windows = windows(recording)?;
+    let mut occupancies = Occupancies::new(summarizer);
+    let shortest = windows.iter().map(|(begin, end)| end.saturating_since(*begin)).min().unwrap_or(Duration::ZERO);
+    let interval = (shortest / INTERVALS).max(Duration::millis(1));
+    let mut series = Series::new(interval, sizes.len());
+    recording.visit(|rows| {
+        occupancies.add(rows);
+        series.add(rows);
+        Ok::<(), RawError>(())
+    })?;
+    let trends: Vec<_> = windows.iter().filter_map(|window| trend(&series, *window)).collect();
+    let loads = experiment.streams.iter().map(|plan| {
+        let devices = (0..sizes.len()).filter(|device| plan.runs_on(*device)).count() as u32;
+        match plan.stream.load {
+            workload::Load::Closed { depth, think } => Load::Closed { depth: depth * devices, think },
+            workload::Load::Open { arrivals, .. } => {
+                Load::Open { offered: Frequency::per_second(arrivals.rate().get() * f64::from(devices)) }
+            }
+        }
+    });
+    let facts = Facts {
+        loads: loads.collect(),
+        generator_busy: conclusion.processors.map(|(_, generator)| generator),
+        page_cache: page_cache(experiment, sizes).filter(|_| conclusion.processors.is_some()),
+        rows_lost: recording.loss().rows,
+        late_chunks: recording.late_chunks(),
+    };
+    Ok(advise(summary, &occupancies.finish(), &trends, &facts))
+}
+
+/// What the page cache may hold of a run that goes through it; simulated devices have none.
+fn page_cache(experiment: &Experiment, sizes: &[Bytes]) -> Option<PageCache> {
+    let memory = Memory::read(&Kernel::running()).total?;
+    (experiment.io.mode == Mode::Buffered).then(|| PageCache { regions: regions(experiment, sizes), memory })
+}
+
+/// From the first counted request to the last counted completion, pass by pass.
+fn windows(recording: &Recording) -> Result<Vec<(Instant, Instant)>, RawError> {
+    let mut windows: Vec<(Instant, Instant)> = Vec::new();
+    recording.visit(|rows| {
+        for row in rows.iter().filter(|row| row.phase == Phase::Measure) {
+            let pass = usize::from(row.pass);
+            windows.resize(windows.len().max(pass + 1), (Instant::NEVER, Instant::START));
+            let (begin, end) = &mut windows[pass];
+            *begin = (*begin).min(row.intended);
+            *end = (*end).max(row.completed);
+        }
+        Ok::<(), RawError>(())
+    })?;
+    windows.retain(|(begin, end)| begin < end);
+    Ok(windows)
+}
+
+/// What all streams read and write on all devices.
+fn regions(experiment: &Experiment, sizes: &[Bytes]) -> Bytes {
+    let on_device = |(device, size): (usize, &Bytes)| {
+        let streams = experiment.streams.iter().filter(|plan| plan.runs_on(device));
+        streams.map(|plan| plan.stream.region.length_on(*size)).sum::<Bytes>().min(*size)
+    };
+    sizes.iter().enumerate().map(on_device).sum()
+}
