@@ -13,8 +13,7 @@ pub fn survey(survey: &Survey) -> String {
     let mut text = levels(survey);
     text.push('\n');
     for verdict in &survey.verdicts {
-        let sure = format!("{} sure", verdict.confidence);
-        text.push_str(&wrapped(&format!("* {} ({sure})", verdict.evidence)));
+        text.push_str(&wrapped(&format!("* {} ({})", verdict.evidence, sure(verdict.confidence))));
     }
     text.push_str("\nThe ladder, what limits first at the top:\n");
     let mut table = Table::new(["", "bandwidth", "requests/s"]);
@@ -25,6 +24,11 @@ pub fn survey(survey: &Survey) -> String {
     text.push('\n');
     text.push_str(&repeatability(survey));
     text
+}
+
+/// Three repeats never make certain.
+fn sure(confidence: Ratio) -> String {
+    if confidence.get() > 0.99 { "over 99 % sure".to_owned() } else { format!("{confidence} sure") }
 }
 
 fn levels(survey: &Survey) -> String {
@@ -43,12 +47,34 @@ fn levels(survey: &Survey) -> String {
     }
     let places: String =
         survey.levels.iter().filter(|level| level.devices > 1 && !level.on.is_empty()).map(place).collect();
+    let written = [Question::Bandwidth, Question::Requests].map(|question| writes(survey, question)).concat();
     format!(
-        "Bandwidth, by sequential requests of {}\n\n{bandwidth}\nRequests per second, by 4 KiB at random\n\n{requests}\n\
+        "Bandwidth, by sequential requests of {}\n\n{bandwidth}\nRequests per second, by 4 KiB at random\n\n{requests}\n{written}\
          raw: direct, asynchronous. os: buffered, one process per device. cpu: of all processors.\n\
          expected: the sum of the parts below, raw.\n{places}",
         survey.request
     )
+}
+
+/// What was written, if anything was.
+fn writes(survey: &Survey, question: Question) -> String {
+    let mut table = Table::new(["level", "devices", "raw", "os", "cpu raw", "cpu os"]);
+    for level in &survey.levels {
+        let Some((raw, os)) = level.written.as_deref() else { continue };
+        table.row([
+            name(level),
+            level.devices.to_string(),
+            amount(answer(raw, question), question),
+            amount(answer(os, question), question),
+            cpu(processors(raw, question)),
+            cpu(processors(os, question)),
+        ]);
+    }
+    let heading = match question {
+        Question::Bandwidth => "Bandwidth, written",
+        Question::Requests => "Requests per second, written",
+    };
+    if table.is_empty() { String::new() } else { format!("{heading}\n\n{table}\n") }
 }
 
 const HEADINGS: [&str; 8] = ["level", "devices", "expected", "raw", "efficiency", "os", "cpu raw", "cpu os"];
