@@ -188,6 +188,11 @@ impl Snapshot {
     }
 }
 
+/// Processor time of the calling thread so far, in the program and in the kernel on its behalf, by the thread's own clock.
+pub fn thread_time() -> Duration {
+    duration(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
+}
+
 impl Usage {
     /// The CPU time of the process and of the kernel's threads: what the work cost, if the machine did nothing else.
     /// Interrupts and softirqs that ran on top of other tasks are in [`Usage::machine`] only.

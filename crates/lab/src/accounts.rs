@@ -7,9 +7,6 @@ use workload::Control;
 
 use analysis::survey::Processors;
 
-/// What the load generator's threads are called; their busiest one tells whether it had time left.
-pub(crate) const THREAD_NAME: &str = "load";
-
 /// Reads the accounts at the right moments.
 pub(crate) struct Accounts {
     kernel: Kernel,
@@ -59,26 +56,19 @@ impl Accounts {
         }
     }
 
-    /// Means over all passes: the machine's processors, and the busiest thread of the generator.
-    pub fn means(&self) -> Option<(Processors, Ratio)> {
+    /// The machine's processors, on the average of all passes.
+    pub fn mean(&self) -> Option<Processors> {
         let n = self.usages.len() as f64;
         let mean = |of: &dyn Fn(&Usage) -> f64| Ratio::new(self.usages.iter().map(of).sum::<f64>() / n);
-        let busiest = |usage: &Usage| {
-            let ours = usage.process.threads.iter().filter(|thread| thread.name.starts_with(THREAD_NAME));
-            ours.map(|thread| thread.share.get()).fold(0.0, f64::max)
-        };
-        (!self.usages.is_empty()).then(|| {
-            let processors = Processors {
-                user: mean(&|usage| usage.machine.user.get()),
-                system: mean(&|usage| usage.machine.system.get()),
-                iowait: mean(&|usage| usage.machine.iowait.get()),
-                softirq: mean(&|usage| usage.machine.softirq.get() + usage.machine.irq.get()),
-                own: mean(&|usage| {
-                    let capacity = usage.elapsed.as_seconds() * usage.cpus.len() as f64;
-                    usage.with_helpers().as_seconds() / capacity.max(1e-9)
-                }),
-            };
-            (processors, mean(&busiest))
+        (!self.usages.is_empty()).then(|| Processors {
+            user: mean(&|usage| usage.machine.user.get()),
+            system: mean(&|usage| usage.machine.system.get()),
+            iowait: mean(&|usage| usage.machine.iowait.get()),
+            softirq: mean(&|usage| usage.machine.softirq.get() + usage.machine.irq.get()),
+            own: mean(&|usage| {
+                let capacity = usage.elapsed.as_seconds() * usage.cpus.len() as f64;
+                usage.with_helpers().as_seconds() / capacity.max(1e-9)
+            }),
         })
     }
 

@@ -10,12 +10,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
 use device::{Device, NullDevice, Reply, Request, Shape};
 use futures_util::future::{Either, select};
+use host::cpu::thread_time;
 use record::Log;
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Instant, Ratio};
 use uring::{Choice, FileDevice, FileOptions, Live, LiveOptions};
 use workload::Control;
 
-use crate::accounts::{Accounts, THREAD_NAME};
+use crate::accounts::Accounts;
 use crate::experiment::{Engine, Experiment, Mode};
 use crate::gate::Gate;
 use crate::pass::{self, Failure, Seat, Station};
@@ -61,7 +62,7 @@ pub(crate) fn run(
             let (site, sender) = (&site, sender.clone());
             // Devices are dealt out round-robin.
             let share: Vec<usize> = (thread..targets.len()).step_by(threads).collect();
-            let name = format!("{THREAD_NAME}-{thread}");
+            let name = format!("load-{thread}");
             let spawned =
                 std::thread::Builder::new().name(name).spawn_scoped(scope, move || site.work(&share, log, &sender));
             if let Err(error) = spawned {
@@ -110,6 +111,8 @@ struct Passed {
     /// Requests that never completed.
     abandoned: u64,
     unserved: u64,
+    /// The share of the pass that the thread spent on a processor.
+    busy: Ratio,
 }
 
 impl Site<'_> {
@@ -139,6 +142,7 @@ impl Site<'_> {
                 stations.iter().for_each(|station| station.device.drop_cache());
             }
             let Some(control) = self.gate.pass(|| self.control(live.runtime().now())) else { return };
+            let used_before = thread_time();
             let run =
                 pass::run(live.runtime(), &stations, &seats, self.experiment, &pool, (number, &control), &mut log);
             let watched = self.supervise(live.runtime(), &seats, &control);
@@ -146,6 +150,8 @@ impl Site<'_> {
                 Either::Left((failures, _)) => (failures, false),
                 Either::Right(((), _)) => (Vec::new(), true),
             };
+            let used = thread_time().saturating_sub(used_before);
+            let wall = live.runtime().now().saturating_since(control.begin()).max(Duration::nanos(1));
             self.count(&seats);
             log.hand_over();
             say(Report::Passed(Passed {
@@ -156,6 +162,7 @@ impl Site<'_> {
                     0
                 },
                 unserved: seats.iter().map(|seat| seat.tally.unserved.take()).sum(),
+                busy: Ratio::new(used.as_seconds() / wall.as_seconds()),
             }));
             if gave_up {
                 // A device hangs: no further pass would say anything, and its thread cannot serve one.
@@ -231,6 +238,7 @@ impl Site<'_> {
         let mut refused = None;
         conclusion.engines = vec![None; self.targets.len()];
         conclusion.sizes = vec![Bytes::ZERO; self.targets.len()];
+        let mut busiest = Ratio::ZERO;
         let mut accounts = Accounts::new(self.experiment.run.measure);
         loop {
             let wait = accounts.wait(self.gate.control().as_deref(), self.now(), TICK);
@@ -245,6 +253,7 @@ impl Site<'_> {
                     conclusion.failures.extend(passed.failures);
                     conclusion.abandoned += passed.abandoned;
                     conclusion.unserved += passed.unserved;
+                    busiest = if passed.busy > busiest { passed.busy } else { busiest };
                 }
                 Ok(Report::Remark(remark)) if !conclusion.remarks.contains(&remark) => conclusion.remarks.push(remark),
                 Ok(Report::Remark(_)) => {}
@@ -261,7 +270,7 @@ impl Site<'_> {
             }
             self.ways.progress.tick(&self.progress());
         }
-        conclusion.processors = accounts.means();
+        conclusion.processors = accounts.mean().map(|processors| (processors, busiest));
         conclusion.processor_time = accounts.time();
         match refused {
             Some(error) => Err(error),
