@@ -14,6 +14,7 @@ use crate::reproduce::{Answer, Study};
 
 pub mod bench;
 mod claims;
+pub mod ladder;
 
 use bench::{Bench, Setup, board, on_host};
 
