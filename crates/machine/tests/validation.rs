@@ -9,12 +9,12 @@ use machine::disk::{trace, validate};
 
 /// Trace; the highest demerits, in ms, that are accepted: pooled, reads, writes.
 const BOUNDS: [(&str, [f64; 3]); 6] = [
-    ("barracuda", [0.36, 0.50, 0.24]),
-    ("cheetah4LP", [0.32, 0.35, 0.33]),
-    ("atlas10k", [0.27, 0.39, 0.14]),
-    ("hp_c2247a", [0.12, 0.15, 0.15]),
-    ("hp_c3323a", [0.29, 0.27, 0.79]),
-    ("dec_rz26", [0.35, 0.30, 1.07]),
+    ("barracuda", [0.24, 0.34, 0.24]),
+    ("cheetah4LP", [0.24, 0.23, 0.315]),
+    ("atlas10k", [0.10, 0.12, 0.135]),
+    ("hp_c2247a", [0.10, 0.15, 0.15]),
+    ("hp_c3323a", [0.22, 0.22, 0.26]),
+    ("dec_rz26", [0.28, 0.21, 0.72]),
 ];
 
 #[test]

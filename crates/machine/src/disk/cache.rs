@@ -58,12 +58,10 @@ impl Segments {
     }
 
     /// The segment that holds `block`, the one that reaches furthest beyond it if there are several.
-    pub fn find(&self, block: u64, accept: impl Fn(usize, &Segment) -> bool) -> Option<usize> {
+    pub fn find(&self, block: u64, accept: impl Fn(&Segment) -> bool) -> Option<usize> {
         let mut best: Option<usize> = None;
         for (index, segment) in self.segments.iter().enumerate() {
-            if segment.holds(block)
-                && accept(index, segment)
-                && best.is_none_or(|best| segment.end > self.segments[best].end)
+            if segment.holds(block) && accept(segment) && best.is_none_or(|best| segment.end > self.segments[best].end)
             {
                 best = Some(index);
             }

@@ -7,6 +7,9 @@
 //! *run*; the next run begins with the next repositioning. A scan over any number of blocks is thus a chain of
 //! straight lines in the plane of time and blocks, and nothing has to be computed sector by sector: when block `n` is in the
 //! buffer, and how far a read-ahead has come at some instant, are one division each.
+//!
+//! A drive with *zero latency* takes blocks in the order in which they pass. If its head comes down within the blocks that it wants, it
+//! begins with those that are left of them on the track and has the others, a revolution later, all the sooner.
 
 use units::{Duration, Instant};
 
@@ -59,8 +62,10 @@ pub enum Access {
 pub struct Run {
     /// The first block.
     pub first: u64,
-    /// How many.
+    /// How many pass from `begins` on.
     pub blocks: u64,
+    /// How many behind those had passed before: only with zero latency.
+    pub passed_before: u64,
     /// When the first sector begins to pass.
     pub begins: Instant,
     /// Sector time in nanoseconds times 2^20.
@@ -76,7 +81,7 @@ pub struct Run {
 impl Run {
     /// When the first `count` blocks have passed, rounded up to a nanosecond.
     pub fn passed(&self, count: u64) -> Instant {
-        self.begins + Duration::nanos((count * self.step).div_ceil(1 << 20))
+        self.begins + Duration::nanos((count.min(self.blocks) * self.step).div_ceil(1 << 20))
     }
     /// When the last block has passed.
     pub fn ends(&self) -> Instant {
@@ -84,21 +89,35 @@ impl Run {
     }
     /// One past the last block.
     pub const fn after(&self) -> u64 {
-        self.first + self.blocks
+        self.first + self.blocks + self.passed_before
+    }
+    /// When the head was on the track.
+    pub fn on_track(&self) -> Instant {
+        Instant::from_nanos(self.begins.as_nanos() - self.rotation.as_nanos())
     }
     /// How many blocks have passed at an instant.
     pub fn count_at(&self, at: Instant) -> u64 {
         let since = at.saturating_since(self.begins).as_nanos();
         // A long idle time would overflow the scaled product; the run is over by far then.
-        if since >= 1 << 43 { self.blocks } else { ((since << 20) / self.step).min(self.blocks) }
+        let count = if since >= 1 << 43 { self.blocks } else { (since << 20) / self.step };
+        if count >= self.blocks { self.blocks + self.passed_before } else { count }
     }
     /// When the sector that is passing at an instant ends; the instant itself outside the run.
     pub fn sector_end(&self, at: Instant) -> Instant {
         if at <= self.begins || at >= self.ends() {
             return at;
         }
-        let passed = self.passed(self.count_at(at));
-        if passed == at { at } else { self.passed(self.count_at(at) + 1) }
+        let count = self.count_at(at);
+        if self.passed(count) == at { at } else { self.passed(count + 1) }
+    }
+    /// The same run, later by so many revolutions.
+    #[must_use]
+    pub fn later(self, by: Duration) -> Run {
+        Run { begins: self.begins + by, rotation: self.rotation + by, ..self }
+    }
+    /// How many whole sectors passed between the arrival on the track and the first one.
+    pub fn waited(&self) -> u64 {
+        (self.rotation.as_nanos() << 20) / self.step
     }
 }
 
@@ -128,15 +147,22 @@ impl Mechanism {
         let positioning = self.positioning(from, arm, access);
         let there = at + positioning;
         let rotation = self.spindle.wait(there, extent.angle);
-        Run {
-            first: block,
-            blocks: extent.blocks,
-            begins: there + rotation,
-            step: self.spindle.sweep(extent.width),
-            arm,
-            positioning,
-            rotation,
+        let begins = there + rotation;
+        let step = self.spindle.sweep(extent.width);
+        Run { first: block, blocks: extent.blocks, passed_before: 0, begins, step, arm, positioning, rotation }
+    }
+
+    /// The run that starts with `block` and covers the blocks before `after` that are on its track, in the order in which they pass.
+    pub fn run_zero_latency(&self, from: Arm, at: Instant, block: u64, after: u64, access: Access) -> Run {
+        let run = self.run(from, at, block, access);
+        let wanted = run.blocks.min(after - block);
+        // Where the head comes down: so many sectors after the first one passed.
+        let gone = self.spindle.period().saturating_sub(run.rotation).as_nanos() << 20;
+        let missed = gone.div_ceil(run.step);
+        if missed == 0 || missed >= wanted {
+            return run;
         }
+        Run { blocks: missed, passed_before: wanted - missed, ..run }
     }
 
     /// The run that follows one; `None` at the end of the drive.

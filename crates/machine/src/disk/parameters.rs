@@ -1,12 +1,10 @@
 //! Everything that makes one drive differ from another, as its part file says it.
 
+mod read;
+
 use units::{Duration, Frequency, Ratio};
 
-use super::geometry::{Geometry, Layout, Mapping, Sparing, ZoneLayout};
 use super::mechanism::Mechanism;
-use super::rotation::Spindle;
-use super::seek::SeekCurve;
-use crate::part::{Part, PartError, Problem, Reader};
 
 /// The parameters of a drive.
 #[derive(Debug, Clone)]
@@ -61,6 +59,8 @@ pub struct Buffer {
     pub hit_on_block_being_read: bool,
     /// A read asks for the bus when this share is in the buffer.
     pub read_fill: Ratio,
+    /// It does not before so many blocks, or what is left of the request, are there; nor again when the buffer has run dry.
+    pub piece: u64,
     /// A write asks for the bus again when only this share is left in the buffer.
     pub write_empty: Ratio,
     /// The shares are of the request (but at most the segment), not of the segment.
@@ -75,6 +75,25 @@ pub struct Buffer {
     pub hits_pass_by: bool,
     /// A read with its first blocks in the buffer transfers them at once.
     pub partial_hit_at_once: bool,
+}
+
+impl Buffer {
+    /// Blocks of a read that must be in the buffer before the drive asks for the bus: the smaller of the mark and what is left.
+    pub fn fill_mark(&self, left: u64) -> u64 {
+        let whole = if self.marks_by_request { left.min(self.segment_blocks) } else { self.segment_blocks };
+        // DiskSim rounds the share of a request down and that of a segment up.
+        let mark = whole as f64 * self.read_fill.get();
+        let mark = if self.marks_by_request { mark.floor() } else { mark.ceil() };
+        (mark as u64).max(self.piece).min(left)
+    }
+
+    /// Blocks that the bus takes last when it is faster than the medium: those that it waited for after it had emptied the buffer.
+    pub fn last_piece(&self, blocks: u64) -> u64 {
+        match blocks - self.fill_mark(blocks) {
+            0 => blocks,
+            more => (more - 1) % self.piece + 1,
+        }
+    }
 }
 
 /// How far a drive reads on after a request.
@@ -219,295 +238,4 @@ pub struct Queue {
     pub depth: u32,
     /// The order in which it serves them.
     pub policy: Policy,
-}
-
-impl Parameters {
-    /// Reads the parameters of a disk out of its part.
-    pub fn read(part: &Part) -> Result<Parameters, PartError> {
-        let top = part.reader("disk")?;
-        let layout = read_layout(&top)?;
-        let geometry = Geometry::new(&layout).map_err(|error| {
-            let problem = Problem::Contradiction(error.to_string());
-            let zones = top.tables("zone").unwrap_or_default();
-            match error.zone().and_then(|zone| zones.into_iter().nth(zone)) {
-                Some(zone) => zone.fault("", problem),
-                None => top.fault("layout", problem),
-            }
-        })?;
-
-        let rotation = top.table("rotation")?;
-        let (speed, speed_error) = (rotation.get::<Frequency>("speed")?, rotation.get::<Ratio>("speed_error")?);
-        if !(1.0..=1e6).contains(&(speed.get() * 60.0)) {
-            return Err(
-                rotation.fault("speed", Problem::OutOfRange { accepted: "a speed from 1 to 1000000 rpm".into() })
-            );
-        }
-        if speed_error.get() > 0.5 {
-            return Err(rotation.fault("speed_error", Problem::OutOfRange { accepted: "at most 50 %".into() }));
-        }
-        rotation.done()?;
-
-        let arm = top.table("arm")?;
-        let (head_switch, write_settle_ns) = (arm.get("head_switch")?, arm.get::<Signed>("write_settle")?.0);
-        let seek = read_seek(&arm.table("seek")?, &layout)?;
-        arm.done()?;
-
-        let mechanism = Mechanism { geometry, seek, spindle: Spindle::new(speed), head_switch, write_settle_ns };
-        let parameters = Parameters {
-            name: part.name.clone(),
-            mechanism,
-            speed,
-            speed_error,
-            bus: read_bus(&top.table("bus")?)?,
-            buffer: read_buffer(&top.table("buffer")?)?,
-            read_ahead: read_read_ahead(&top.table("read_ahead")?)?,
-            write: read_write(&top.table("write")?)?,
-            overhead: read_overhead(&top.table("overhead")?)?,
-            queue: read_queue(&top.table("queue")?)?,
-        };
-        top.done()?;
-        Ok(parameters)
-    }
-}
-
-/// A time that may be negative.
-struct Signed(i64);
-
-impl crate::part::FromValue for Signed {
-    const ACCEPTED: &'static str = "a time such as \"0.5 ms\" or \"-0.5 ms\"";
-    fn from_value(value: &crate::part::Value) -> Result<Signed, Problem> {
-        let crate::part::Value::Text(text) = value else { return Err(Problem::wrong(Self::ACCEPTED, value)) };
-        let (sign, text) = text.trim().strip_prefix('-').map_or((1, text.as_str()), |rest| (-1, rest));
-        let time: Duration = text.parse()?;
-        // An hour in nanoseconds is far inside 63 bits.
-        if time > Duration::seconds(3600) {
-            return Err(Problem::OutOfRange { accepted: "less than an hour".into() });
-        }
-        Ok(Signed(sign * time.as_nanos() as i64))
-    }
-}
-
-fn read_layout(top: &Reader) -> Result<Layout, PartError> {
-    let table = top.table("layout")?;
-    let mapping = table.choose(
-        "mapping",
-        &[
-            ("straight", Mapping::Straight),
-            ("serpentine per zone", Mapping::SerpentinePerZone),
-            ("serpentine", Mapping::Serpentine),
-        ],
-    )?;
-    let range = table.find::<u32>("sparing_range")?.unwrap_or(1);
-    if range == 0 {
-        return Err(
-            table.fault("sparing_range", Problem::OutOfRange { accepted: "a number of cylinders from 1 on".into() })
-        );
-    }
-    let sparing = table.choose(
-        "sparing",
-        &[
-            ("none", Sparing::None),
-            ("tracks per zone", Sparing::Track),
-            ("sectors per cylinder", Sparing::SectorsPerCylinder),
-            ("sectors per track", Sparing::SectorsPerTrack),
-            ("sectors per cylinder, slips to the end", Sparing::SectorsPerCylinderSlipToEnd),
-            ("sectors in front of each cylinder", Sparing::SectorsAtFront),
-            ("sectors in front of each cylinder, slips to the end", Sparing::SectorsAtFrontSlipToEnd),
-            ("none in the zone, slips to the end", Sparing::SectorsAtEnd),
-            ("sectors per range", Sparing::SectorsPerRange(range)),
-            ("sectors per zone", Sparing::SectorsPerZone),
-            ("sectors per zone, slips to the end", Sparing::SectorsPerZoneSlipToEnd),
-        ],
-    )?;
-    let (surfaces, cylinders, blocks) = (table.get("surfaces")?, table.get("cylinders")?, table.get("blocks")?);
-    table.done()?;
-    let mut zones = Vec::new();
-    for zone in top.tables("zone")? {
-        zones.push(ZoneLayout {
-            first_cylinder: zone.get("first_cylinder")?,
-            last_cylinder: zone.get("last_cylinder")?,
-            sectors: zone.get("sectors")?,
-            offset: zone.find("offset")?.unwrap_or(0.0),
-            reserved: zone.find("reserved")?.unwrap_or(0),
-            track_skew: zone.get("track_skew")?,
-            cylinder_skew: zone.get("cylinder_skew")?,
-            spares: zone.find("spares")?.unwrap_or(0),
-            slips: zone.find("slips")?.unwrap_or_default(),
-            remaps: zone.find("remaps")?.unwrap_or_default(),
-        });
-        zone.done()?;
-    }
-    Ok(Layout { surfaces, cylinders, blocks, mapping, sparing, zones })
-}
-
-fn read_seek(table: &Reader, layout: &Layout) -> Result<SeekCurve, PartError> {
-    #[derive(Clone, Copy)]
-    enum Kind {
-        Points,
-        Roots,
-        Lee,
-        ThreePoints,
-        Constant,
-    }
-    let kind = table.choose(
-        "kind",
-        &[
-            ("points", Kind::Points),
-            ("roots", Kind::Roots),
-            ("lee", Kind::Lee),
-            ("three points", Kind::ThreePoints),
-            ("constant", Kind::Constant),
-        ],
-    )?;
-    let sheet =
-        || Ok::<_, PartError>((table.get("single")?, table.get("average")?, table.get("full")?, layout.cylinders));
-    Ok(match kind {
-        Kind::Points => SeekCurve::points(table.get("points")?)
-            .map_err(|error| table.fault("points", Problem::Contradiction(error.to_string())))?,
-        Kind::Roots => SeekCurve::Roots {
-            first: table.find("first")?.unwrap_or_default(),
-            boundary: table.get("boundary")?,
-            short_base: table.get("short_base")?,
-            short_root: table.get("short_root")?,
-            long_base: table.get("long_base")?,
-            long_slope: table.get("long_slope")?,
-        },
-        Kind::Lee => {
-            let (single, average, full, cylinders) = sheet()?;
-            SeekCurve::lee(single, average, full, cylinders)
-        }
-        Kind::ThreePoints => {
-            let (single, average, full, cylinders) = sheet()?;
-            SeekCurve::three_points(single, average, full, cylinders)
-        }
-        Kind::Constant => SeekCurve::Constant(table.get("time")?),
-    })
-}
-
-fn read_bus(table: &Reader) -> Result<Bus, PartError> {
-    Ok(Bus { read_block: table.get("read_block")?, write_block: table.get("write_block")? })
-}
-
-fn read_buffer(table: &Reader) -> Result<Buffer, PartError> {
-    let buffer = Buffer {
-        segments: table.get("segments")?,
-        segment_blocks: table.get("segment_blocks")?,
-        write_segments: table.get("write_segments")?,
-        separate_write_segment: table.get("separate_write_segment")?,
-        caching: table.get("caching")?,
-        read_hits_on_written: table.get("read_hits_on_written")?,
-        hit_on_block_being_read: table.get("hit_on_block_being_read")?,
-        read_fill: table.get("read_fill")?,
-        write_empty: table.get("write_empty")?,
-        marks_by_request: table.get("marks_by_request")?,
-        hold_bus_read: table.get("hold_bus_read")?,
-        hold_bus_write: table.get("hold_bus_write")?,
-        never_disconnect: table.get("never_disconnect")?,
-        hits_pass_by: table.get("hits_pass_by")?,
-        partial_hit_at_once: table.get("partial_hit_at_once")?,
-    };
-    if buffer.segments == 0 || buffer.segments > 1 << 16 {
-        return Err(table.fault("segments", Problem::OutOfRange { accepted: "a number from 1 to 65536".into() }));
-    }
-    if buffer.segment_blocks == 0 || buffer.segment_blocks > 1 << 32 {
-        return Err(
-            table.fault("segment_blocks", Problem::OutOfRange { accepted: "a number of blocks from 1 on".into() })
-        );
-    }
-    for (key, share) in [("read_fill", buffer.read_fill), ("write_empty", buffer.write_empty)] {
-        if share > Ratio::ONE {
-            return Err(table.fault(key, Problem::OutOfRange { accepted: "a share from 0 % to 100 %".into() }));
-        }
-    }
-    Ok(buffer)
-}
-
-fn read_read_ahead(table: &Reader) -> Result<ReadAhead, PartError> {
-    Ok(ReadAhead {
-        until: table.choose(
-            "until",
-            &[
-                ("none", Until::Nothing),
-                ("end of track", Until::Track),
-                ("end of cylinder", Until::Cylinder),
-                ("segment full", Until::Segment),
-                ("next track", Until::NextTrack),
-            ],
-        )?,
-        least: table.get("least")?,
-        most: table.get("most")?,
-        requested: table.choose(
-            "over_requested",
-            &[("kept", Requested::Kept), ("overwritten", Requested::Overwritten), ("dropped", Requested::Dropped)],
-        )?,
-        on_hit: table.get("on_hit")?,
-        any_free_blocks: table.get("any_free_blocks")?,
-        zero_latency: table.get("zero_latency")?,
-        stops_in_sector: table.get("stops_in_sector")?,
-    })
-}
-
-fn read_write(table: &Reader) -> Result<Write, PartError> {
-    Ok(Write {
-        back: table.choose(
-            "back",
-            &[("none", WriteBack::Never), ("appending", WriteBack::Appending), ("always", WriteBack::Always)],
-        )?,
-        combine: table.get("combine")?,
-        zero_latency: table.get("zero_latency")?,
-        hit_stops_read_ahead: table.get("hit_stops_read_ahead")?,
-        prebuffer: table.get("prebuffer")?,
-        disconnect_in_seek: table.get("disconnect_in_seek")?,
-        extra_disconnect: table.get("extra_disconnect")?,
-        least_seek: table.get("least_seek")?,
-        preseek: table.choose(
-            "preseek",
-            &[
-                ("after completion", Preseek::AfterCompletion),
-                ("during completion", Preseek::DuringCompletion),
-                ("before completion", Preseek::BeforeCompletion),
-            ],
-        )?,
-    })
-}
-
-fn read_overhead(table: &Reader) -> Result<Overhead, PartError> {
-    Ok(Overhead {
-        request: table.get("request")?,
-        read_hit_after_read: table.get("read_hit_after_read")?,
-        read_hit_after_write: table.get("read_hit_after_write")?,
-        read_miss_after_read: table.get("read_miss_after_read")?,
-        read_miss_after_write: table.get("read_miss_after_write")?,
-        write_hit_after_read: table.get("write_hit_after_read")?,
-        write_hit_after_write: table.get("write_hit_after_write")?,
-        write_miss_after_read: table.get("write_miss_after_read")?,
-        write_miss_after_write: table.get("write_miss_after_write")?,
-        read_completion: table.get("read_completion")?,
-        write_completion: table.get("write_completion")?,
-        data_preparation: table.get("data_preparation")?,
-        first_reselect: table.get("first_reselect")?,
-        other_reselect: table.get("other_reselect")?,
-        read_disconnect_after_read: table.get("read_disconnect_after_read")?,
-        read_disconnect_after_write: table.get("read_disconnect_after_write")?,
-        write_disconnect: table.get("write_disconnect")?,
-        extra_command: table.get("extra_command")?,
-        extra_disconnect: table.get("extra_disconnect")?,
-        extra_between: table.get("extra_between")?,
-        extra_second_disconnect: table.get("extra_second_disconnect")?,
-        extra_seek: table.get("extra_seek")?,
-    })
-}
-
-fn read_queue(table: &Reader) -> Result<Queue, PartError> {
-    let policy = table.choose(
-        "policy",
-        &[
-            ("fcfs", Policy::Fcfs),
-            ("sstf", Policy::Sstf),
-            ("scan", Policy::Scan),
-            ("clook", Policy::CLook),
-            ("sptf", Policy::Sptf),
-        ],
-    )?;
-    Ok(Queue { depth: table.get("depth")?, policy })
 }

@@ -1,0 +1,151 @@
+//! What the mechanism does when no request needs it: reading on, and writing what the buffer has promised.
+
+use units::Instant;
+
+use super::{Drive, Request};
+use crate::disk::mechanism::{Access, Arm, Run};
+use crate::disk::parameters::{Requested, Until};
+
+/// The business of the mechanism between requests.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Background {
+    /// It rests.
+    Nothing,
+    /// It reads on.
+    Reading(Ahead),
+    /// It writes a segment to the medium and will be done at this instant.
+    Writing { until: Instant },
+}
+
+/// A read-ahead.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ahead {
+    pub segment: usize,
+    /// The run that is passing.
+    pub run: Run,
+    /// One past the last block that it may read.
+    pub limit: u64,
+    /// The track that is kept whole: when it has passed once, and its blocks.
+    pub whole: Option<(Instant, u64, u64)>,
+}
+
+impl Drive {
+    /// Brings the background up to `now`.
+    pub(super) fn catch_up(&mut self, now: Instant) {
+        match self.background {
+            Background::Nothing => (),
+            Background::Writing { until } if until <= now => self.background = Background::Nothing,
+            Background::Writing { .. } => (),
+            Background::Reading(mut ahead) => {
+                let going = self.read_until(&mut ahead, now);
+                self.keep_whole_track(&mut ahead, now);
+                self.background =
+                    if going || ahead.whole.is_some() { Background::Reading(ahead) } else { Background::Nothing };
+            }
+        }
+    }
+
+    /// Follows a read-ahead up to `now`; false when it has reached its end.
+    fn read_until(&mut self, ahead: &mut Ahead, now: Instant) -> bool {
+        loop {
+            let run = &ahead.run;
+            let after = run.after().min(ahead.limit);
+            if now < run.passed(after.saturating_sub(run.first)) {
+                self.segments.extend(ahead.segment, (run.first + run.count_at(now)).min(after));
+                return true;
+            }
+            self.segments.extend(ahead.segment, after);
+            self.arm = run.arm;
+            if after == ahead.limit {
+                return false;
+            }
+            match self.next_ahead(run) {
+                Some(next) => ahead.run = next,
+                None => return false,
+            }
+        }
+    }
+
+    /// Once the track has passed whole, its first blocks are in the buffer too.
+    fn keep_whole_track(&mut self, ahead: &mut Ahead, now: Instant) {
+        if let Some((passed, first, after)) = ahead.whole
+            && passed <= now
+        {
+            ahead.whole = None;
+            self.segments.extend(ahead.segment, after);
+            if self.segments.get(ahead.segment).start > first {
+                self.segments.begin(ahead.segment, first);
+            }
+        }
+    }
+
+    /// The next run of a read-ahead, unless it may not leave the track or cylinder.
+    pub(super) fn next_ahead(&self, run: &Run) -> Option<Run> {
+        let next = self.mechanism().next(run, Access::Read)?;
+        self.may_read_on(run.arm, next.arm).then_some(next)
+    }
+
+    /// Whether a read-ahead may move the arm.
+    pub(super) fn may_read_on(&self, from: Arm, to: Arm) -> bool {
+        match self.parameters.read_ahead.until {
+            Until::Nothing => false,
+            Until::Cylinder => from.cylinder == to.cylinder,
+            Until::Track | Until::Segment | Until::NextTrack => true,
+        }
+    }
+
+    /// Stops the background for another request: when the arm is free.
+    pub(super) fn stop(&mut self, now: Instant) -> Instant {
+        match std::mem::replace(&mut self.background, Background::Nothing) {
+            Background::Nothing => now,
+            Background::Writing { until } => until.max(now),
+            Background::Reading(Ahead { segment, run, limit, .. }) => {
+                self.arm = run.arm;
+                // A seek goes to its end; a sector only if the drive wants it.
+                let there = run.on_track();
+                if now < there {
+                    return there;
+                }
+                if self.parameters.read_ahead.stops_in_sector || run.first >= limit {
+                    return now;
+                }
+                let free = run.sector_end(now);
+                self.segments.extend(segment, (run.first + run.count_at(free)).min(limit));
+                free
+            }
+        }
+    }
+
+    /// One past the last block that the read-ahead after a request may read into its segment.
+    pub(super) fn read_limit(&self, request: &Request, segment: usize) -> u64 {
+        let rules = &self.parameters.read_ahead;
+        let geometry = &self.mechanism().geometry;
+        let after = request.after();
+        if rules.until == Until::Nothing || after >= geometry.blocks() {
+            return after;
+        }
+        if rules.until == Until::NextTrack {
+            let (first, end) = geometry.track_of(after);
+            if self.segments.get(segment).start >= first || end >= geometry.blocks() {
+                return end;
+            }
+            // The segment shows that the track before was read, too: a sequential stream.
+            return geometry.track_of(end).1;
+        }
+        if rules.until == Until::Track {
+            let (first, end) = geometry.track_of(after - 1);
+            let to = if self.segments.get(segment).start >= first || end >= geometry.blocks() {
+                end
+            } else {
+                geometry.track_of(end).1
+            };
+            return to.min(after + rules.most);
+        }
+        let most = if rules.most == 0 { self.segments.size() } else { rules.most };
+        let room = match rules.requested {
+            Requested::Kept => self.segments.size().saturating_sub(request.blocks),
+            Requested::Overwritten | Requested::Dropped => u64::MAX,
+        };
+        (after + most.min(room)).min(geometry.blocks())
+    }
+}

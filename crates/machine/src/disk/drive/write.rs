@@ -1,0 +1,157 @@
+//! Writes.
+//!
+//! # Data first
+//! A write starts on the medium when all of its data are in the buffer, or when that is full. If its first sector passes before, it waits for the
+//! next revolution. The response times of dec_rz26 and hp_c3323a show this request by request: sequential writes whose
+//! sector came round later than the transfer took were on time, those whose sector came sooner lost a revolution. (The real drives
+//! are a little quicker: dec_rz26 is content with 20 blocks, hp_c3323a with all but about five. No parameter says so.) Where
+//! the bus is faster than the medium this would not be necessary; where it is slower the heads would overtake the data.
+//!
+//! Drives with an "extra write disconnect" (hp_c2247a) start earlier: with 10 blocks, or all if there are fewer, and with 15 from 45
+//! blocks on (DiskSim 4.0's disk cache has these numbers). Their heads may then overtake the data, which costs a revolution.
+//!
+//! # Write-back
+//! The request is complete when it is in the buffer. A later write that goes on behind it follows at once. Any other waits until the
+//! number of segments that hold unwritten data is below the permitted one, because "before any such request is serviced, all dirty
+//! data must be flushed" (CMU-PDL-08-101, "Fast write level").
+
+use units::{Duration, Instant};
+
+use super::ahead::Background;
+use super::{Command, Drive, Outcome, Request, Service};
+use crate::disk::mechanism::{Access, Run};
+use crate::disk::parameters::WriteBack;
+
+/// How the data of a write come in.
+struct Feed {
+    /// When the first block begins to cross the bus.
+    starts: Instant,
+    /// Blocks that must be in the buffer before the medium is written.
+    least: u64,
+}
+
+/// What became of the writing to the medium.
+struct Written {
+    first: Run,
+    last: Run,
+    ends: Instant,
+}
+
+impl Drive {
+    pub(super) fn write(&mut self, command: Command) -> Service {
+        let request = command.request;
+        let back = self.parameters.write.back != WriteBack::Never;
+        let overhead = self.write_overhead(back);
+        let previous = *self.segments.get(self.segments.latest());
+        let sequential = previous.written && previous.end == request.block;
+        let unwritten = matches!(self.background, Background::Writing { .. });
+        let free = self.stop(command.taken);
+        self.place_write(&request, sequential);
+
+        let o = &self.parameters.overhead;
+        let buffer = &self.parameters.buffer;
+        let extra =
+            self.parameters.write.extra_disconnect && !buffer.never_disconnect && previous.written && !sequential;
+        let (start, mut data) = if extra {
+            let disconnected = command.processed(o.extra_command) + o.extra_disconnect;
+            (command.processed(o.extra_command) + o.extra_seek, disconnected + o.extra_between + o.first_reselect)
+        } else {
+            (command.processed(overhead), command.processed(overhead))
+        };
+        let must_flush =
+            back && unwritten && !(sequential && self.parameters.write.combine) && buffer.write_segments == 1;
+        if must_flush {
+            data = data.max(free + o.first_reselect);
+        }
+        data += o.data_preparation;
+
+        let from = self.arm;
+        let feed = Feed { starts: data, least: self.blocks_first(request.blocks) };
+        let written = self.write_medium(start.max(free), &request, feed, !sequential);
+        self.arm = written.last.arm;
+
+        let o = &self.parameters.overhead;
+        let in_buffer = data + self.parameters.bus.write_block * request.blocks;
+        let completes = if back {
+            self.background = Background::Writing { until: written.ends };
+            in_buffer + o.write_completion
+        } else if self.parameters.buffer.never_disconnect {
+            written.ends.max(in_buffer) + o.write_completion
+        } else {
+            let (disconnect, reselect) = if extra {
+                (o.extra_second_disconnect, o.other_reselect)
+            } else {
+                (o.write_disconnect, o.first_reselect)
+            };
+            written.ends.max(in_buffer + disconnect) + reselect + o.write_completion
+        };
+        let processing = if extra { o.extra_command } else { overhead };
+        Service {
+            completes,
+            outcome: if back { Outcome::Buffered } else { Outcome::Through },
+            command: processing,
+            waiting: free.saturating_since(command.taken + processing),
+            cylinders: from.cylinder.abs_diff(written.first.arm.cylinder),
+            seek: written.first.positioning,
+            rotation: written.first.rotation,
+            transfer: if back { in_buffer.since(data) } else { written.ends.since(written.first.begins) },
+        }
+    }
+
+    fn write_overhead(&self, back: bool) -> Duration {
+        let overhead = &self.parameters.overhead;
+        match (back, self.last) {
+            (true, Access::Read) => overhead.write_hit_after_read,
+            (true, Access::Write) => overhead.write_hit_after_write,
+            (false, Access::Read) => overhead.write_miss_after_read,
+            (false, Access::Write) => overhead.write_miss_after_write,
+        }
+    }
+
+    /// Puts the blocks into a segment: the one that is set apart, the one that they go on behind, or the oldest.
+    fn place_write(&mut self, request: &Request, sequential: bool) {
+        let latest = self.segments.latest();
+        let segment = match self.write_segment {
+            Some(segment) => segment,
+            None if sequential && self.parameters.write.combine => latest,
+            None => self.segments.oldest(|_| true).expect("a buffer has a segment"),
+        };
+        self.segments.invalidate(request.block, request.after(), segment);
+        self.segments.restart(segment, request.block, true);
+        self.segments.extend(segment, request.after());
+        self.segments.touch(segment);
+    }
+
+    /// Blocks that must be in the buffer before the medium is written.
+    fn blocks_first(&self, blocks: u64) -> u64 {
+        if self.parameters.write.extra_disconnect {
+            return if blocks < 45 { blocks.min(10) } else { 15 };
+        }
+        // A request that is larger than a segment takes several.
+        let buffer = &self.parameters.buffer;
+        blocks.min(buffer.segment_blocks * u64::from(buffer.segments))
+    }
+
+    /// Writes a request to the medium, from `start` on, as its data come in.
+    fn write_medium(&self, start: Instant, request: &Request, feed: Feed, fresh: bool) -> Written {
+        let mechanism = self.mechanism();
+        let block_time = self.parameters.bus.write_block;
+        let arrived = |count: u64| feed.starts + block_time * count;
+        let mut run = mechanism.run(self.arm, start, request.block, Access::Write);
+        let least_seek = self.parameters.write.least_seek;
+        if fresh && run.positioning < least_seek {
+            let settled = start + (least_seek - run.positioning);
+            run = mechanism.run(self.arm, settled, request.block, Access::Write);
+        }
+        run = self.paced(run, arrived(feed.least), Duration::ZERO);
+        let first = run;
+        loop {
+            run = self.paced(run, arrived(run.first + 1 - request.block), block_time);
+            run.blocks = run.blocks.min(request.after() - run.first);
+            if run.after() >= request.after() {
+                return Written { first, last: run, ends: run.ends() };
+            }
+            run = mechanism.next(&run, Access::Write).expect("a request lies within the drive");
+        }
+    }
+}
