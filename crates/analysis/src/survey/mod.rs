@@ -9,6 +9,8 @@
 //! Here is what was found ([`Findings`]) and what it means ([`Survey`]); how it is measured is the laboratory's business, and so is
 //! whether on this machine or on a modelled one.
 
+mod result;
+mod spread;
 mod text;
 mod verdict;
 
@@ -17,7 +19,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use units::{Bytes, Frequency, Rate, Ratio};
 
-pub use verdict::{CurvePoint, Expected, Level, Measured, Rung, Survey, Verdict, VerdictKind};
+pub use result::{CurvePoint, Expected, Level, Measured, Rung, Survey, Verdict, VerdictKind};
 
 /// What shares what: a part of the machine and the parts below it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
