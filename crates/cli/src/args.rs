@@ -37,6 +37,8 @@ pub enum Command {
     Survey(Survey),
     /// Run a workload on files, disks or simulated devices
     Run(Run),
+    /// Hold the modelled machines against what was published about the real ones
+    Reproduce(Reproduce),
 }
 
 /// What every command that measures takes.
@@ -132,4 +134,33 @@ pub struct Run {
     /// What every command takes.
     #[command(flatten)]
     pub common: Common,
+}
+
+/// Hold the modelled machines against what was published about the real ones
+///
+/// Every number and every claim of a study is printed beside what the model gives, with its error: within 5, 10 or 25 percent, off,
+/// disputed (the study contradicts itself), used for fitting, or not reproduced. Then the sum, and the parameters that were fitted.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab reproduce raid-i
+  arraylab reproduce raid-i --check                  exit code 1 if the model is not as good as promised
+  arraylab reproduce raid-i --set vme.rate=20MB/s    the same tables from a machine with another backplane
+  arraylab reproduce --json | jq '.[].score'")]
+pub struct Reproduce {
+    /// The studies; all if none is named
+    #[arg(value_name = "STUDY")]
+    pub studies: Vec<String>,
+
+    /// Exit with 1 if a study is reproduced less well than promised
+    #[arg(long)]
+    pub check: bool,
+
+    /// Change a value of a part or of the system, such as wren-iv.buffer.read-ahead=false; may be given several times
+    #[arg(long, value_name = "PART.VALUE=TEXT")]
+    pub set: Vec<Setting>,
+
+    /// Print the result as one JSON document
+    #[arg(long)]
+    pub json: bool,
 }

@@ -7,6 +7,7 @@ mod args;
 mod fail;
 mod permit;
 mod progress;
+mod reproduce;
 mod run;
 mod survey;
 
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         args::Command::Survey(survey) => survey::survey(&survey),
         args::Command::Run(run) => run::run(&run),
+        args::Command::Reproduce(reproduce) => reproduce::reproduce(&reproduce),
     };
     match done {
         Ok(code) => code,

@@ -1,0 +1,38 @@
+//! `arraylab reproduce`.
+
+use std::process::ExitCode;
+
+use lab::published;
+use lab::raid_i::RaidI;
+use lab::reproduce::{Report, ReproduceError, reproduce as judge};
+
+use crate::args::Reproduce;
+use crate::fail::Failure;
+
+/// Judges the studies named, or all of them.
+pub fn reproduce(args: &Reproduce) -> Result<ExitCode, Failure> {
+    let settings: Vec<_> = args.set.iter().map(|set| (set.key.clone(), set.value.clone())).collect();
+    let mut reports: Vec<Report> = Vec::new();
+    let all = published::studies();
+    let named: Vec<&str> =
+        if args.studies.is_empty() { all.clone() } else { args.studies.iter().map(String::as_str).collect() };
+    for name in named {
+        match name {
+            "raid-i" => reports.push(judge(&RaidI::with(settings.clone())).map_err(Failure::input)?),
+            // Says which there are.
+            other => {
+                let unknown = published::read(other).expect_err("a study that is published has its model above");
+                return Err(Failure::input(ReproduceError::Published(unknown)));
+            }
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&reports).expect("plain data becomes JSON"));
+    } else {
+        for report in &reports {
+            print!("{}", report.text());
+        }
+    }
+    let passed = reports.iter().all(|report| report.score.passes());
+    Ok(if args.check && !passed { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
