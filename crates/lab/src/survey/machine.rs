@@ -114,16 +114,26 @@ impl<'a> Machine<'a> {
 
     /// What a reader must know besides the numbers: how devices were driven, and what lies below them unseen.
     pub fn remarks(&self) -> Vec<String> {
-        let mut remarks = Vec::new();
-        for (target, engine) in self.topology.iter().zip(&self.engines) {
-            let path = target.path.display();
-            if let Some(choice) = engine {
-                remarks.push(format!("{path}: raw by {}, as {}", choice.engine, choice.reason));
+        let mut remarks: Vec<String> = Vec::new();
+        for choice in self.engines.iter().flatten() {
+            let alike: Vec<_> =
+                (0..self.topology.len()).filter(|n| self.engines[*n].as_ref() == Some(choice)).collect();
+            let who = match alike[..] {
+                [one] => self.topology[one].path.display().to_string(),
+                _ if alike.len() == self.topology.len() => "all devices".to_owned(),
+                _ => alike.iter().map(|n| self.topology[*n].path.display().to_string()).collect::<Vec<_>>().join(", "),
+            };
+            let remark = format!("{who}: raw by {}, as {}", choice.engine, choice.reason);
+            if !remarks.contains(&remark) {
+                remarks.push(remark);
             }
+        }
+        for target in &self.topology {
             if target.layers().iter().any(|layer| matches!(layer.what, What::Loop { direct: false, .. })) {
                 remarks.push(format!(
-                    "{path} reads through the page cache of its backing file: raw figures may be those of memory; \
-                     losetup --direct-io=on avoids that"
+                    "{} reads through the page cache of its backing file: raw figures may be those of memory; \
+                     losetup --direct-io=on avoids that",
+                    target.path.display()
                 ));
             }
         }
