@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use lab::{Setting, Target};
+use lab::{LANGUAGE, Setting, Target};
 use units::{Bytes, Duration};
 
 /// A laboratory for disk arrays.
@@ -22,7 +22,12 @@ Examples:
   arraylab help run                        what a workload can say
 
 Results go to standard output, everything else to standard error. With --json the result is one JSON document.
-Exit codes: 0 done, 1 the answer is no, 2 bad input, 3 the world failed (an I/O error, no permission)."
+
+Exit codes:
+  0  done
+  1  the answer is no
+  2  bad input
+  3  the world failed (an I/O error, no permission), or Ctrl-C came before the end"
 )]
 pub struct Cli {
     /// What to do.
@@ -110,15 +115,19 @@ pub struct Survey {
 /// The experiment is a TOML file: streams of requests, how long and how often they run, and what is swept. A run
 /// folder keeps the experiment as it ran, every request with its time stamps, the summary and the environment.
 #[derive(Args)]
-#[command(after_long_help = concat!("\
+#[command(after_long_help = format!("\
 Examples:
   arraylab run load.toml --on /dev/sdb,/dev/sdc
   arraylab run load.toml --on data.bin --set stream.readers.depth=8 --set run.measure=5s
   arraylab run load.toml --on memory:1GiB:100us        the same in virtual time
   arraylab run load.toml --on /dev/sdb --destroy-data   a workload that writes
 
+Ctrl-C ends the run early: what was recorded is kept and printed, with \"interrupted\": true in the JSON, and the
+exit code is 3.
+
 The experiment:
-", include_str!("experiment.txt")))]
+
+{LANGUAGE}"))]
 pub struct Run {
     /// The experiment's file
     pub experiment: PathBuf,

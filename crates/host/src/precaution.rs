@@ -6,7 +6,7 @@
 
 use std::io;
 
-use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, CpuSet, capabilities, sched_setaffinity};
 use serde::Serialize;
@@ -54,6 +54,24 @@ impl Precautions {
             taken.push(real_time(priority));
         }
         taken
+    }
+}
+
+/// Ends the locking of memory: what runs next may be meant to run without.
+pub fn unlock_memory() {
+    // It fails only for a flag that the kernel does not know, and there is none.
+    let _ = munlockall();
+}
+
+/// As a result says it.
+impl std::fmt::Display for Precaution {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(&self.asked)?;
+        match (&self.remark, self.taken) {
+            (None, true) => Ok(()),
+            (Some(remark), true) => write!(f, ", {remark}"),
+            (remark, false) => write!(f, ": refused, {}", remark.as_deref().unwrap_or("without a reason")),
+        }
     }
 }
 
@@ -119,7 +137,15 @@ fn stay_on(cpus: &[u32]) -> Precaution {
     }
     let mut set = CpuSet::new();
     cpus.iter().for_each(|cpu| set.set(*cpu as usize));
-    let outcome = sched_setaffinity(None, &set).map(|()| None).map_err(|error| {
+    // The kernel takes a list of which it knows only some, and leaves the others out.
+    let partly = || {
+        let got = rustix::thread::sched_getaffinity(None).ok()?;
+        let missing: Vec<String> =
+            cpus.iter().filter(|cpu| !got.is_set(**cpu as usize)).map(ToString::to_string).collect();
+        (!missing.is_empty())
+            .then(|| format!("without {}, which this process may not use or which is not online", missing.join(", ")))
+    };
+    let outcome = sched_setaffinity(None, &set).map(|()| partly()).map_err(|error| {
         let allowed = rustix::thread::sched_getaffinity(None).map(|set| set.count()).unwrap_or(0);
         let error = io::Error::from(error);
         format!(

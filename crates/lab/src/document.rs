@@ -202,7 +202,7 @@ fn blame<'t>(
         let put = put(source, table.get_mut(), &setting.key, parse_setting(text), None);
         if let Err(error) = put.and_then(|()| Experiment::read(source, table)) {
             let given = Source { name: "--set".into(), text: format!("{}={}", setting.key, setting.value) };
-            return given.error(0..given.text.len(), error.message());
+            return error.moved_to(given);
         }
     }
     error

@@ -1,51 +1,13 @@
 //! The experiment: one TOML file, one question.
 //!
 //! ```toml
-//! name = "mixed load"                      # otherwise the file's name
-//! seed = 7                                 # same seed, same requests; 1 if absent
-//!
-//! [run]
-//! passes = 3                               # each anew from the barrier on
-//! start-up = "1 s"                         # load is on, nothing counts
-//! measure = "10 s"                         # or limits in the streams
-//! cool-down = "500 ms"                     # load stays on while the last counted requests complete
-//! on-error = "stop"                        # or "continue": count and go on
-//! devices = 2                              # only the first two of those given
-//!
-//! [io]
-//! mode = "direct"                          # or "buffered": through the page cache
-//! engine = "auto"                          # or "io-uring", "threads", "sync"
-//!
-//! [[stream]]                               # runs on every device, or on those named in `on`
-//! name = "readers"
-//! on = [0, 1]
-//! operation = "read"                       # "write", or { reads = "70 %" }
-//! pattern = "random"                       # "random-once", "sequential", { strided = "1 MiB" }
-//! size = "4 KiB"                           # or [{ size = "4 KiB", weight = 3 }, { size = "64 KiB", weight = 1 }]
-//! align = "4 KiB"                          # the size (the smallest of several) if absent
-//! region = { start = "0 B", length = "1 GiB" }
-//! from = "0 B"                             # where in the region a sequential stream begins
-//! depth = 8                                # closed loop: requests under way on each device
-//! think = "0 s"
-//! limit = { requests = 10000, bytes = "1 GiB", time = "5 s" }
-//! fill = "random"                          # what writes store; or "zero"
-//!
-//! [[stream]]
-//! name = "arrivals"
-//! operation = "read"
-//! pattern = "random"
-//! size = "4 KiB"
-//! arrivals = { poisson = "3000/s" }        # open loop; or { constant = "3000/s" }
-//! outstanding = 256                        # more than these wait, and their wait counts
-//!
-//! [sweep]                                  # all combinations, one table
-//! "stream.readers.depth" = [1, 2, 4, 8]
-//! "run.devices" = [1, 2]
+#![doc = include_str!("experiment.toml")]
 //! ```
 //!
 //! Reading is in two steps. `document` applies `--set` and one point of the sweep to the parsed TOML, in which every value knows
 //! its place in the text; `file` makes an [`Experiment`] of the result, or an error that points at the value, wherever it came from.
 
+use host::precaution::Precautions;
 use serde::Deserialize;
 use toml::Spanned;
 use units::Duration;
@@ -53,6 +15,9 @@ use workload::{OnError, Stream};
 
 use crate::file::File;
 use crate::source::{Source, SourceError};
+
+/// The whole language by example, a file that can be read: what the help of the command line shows.
+pub const LANGUAGE: &str = include_str!("experiment.toml");
 
 /// One point of an experiment: everything decided, nothing yet opened.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +30,8 @@ pub struct Experiment {
     pub run: Run,
     /// How devices are opened.
     pub io: Io,
+    /// The care that the load generator takes of itself.
+    pub care: Precautions,
     /// The load. Never empty.
     pub streams: Vec<StreamPlan>,
 }
@@ -154,7 +121,7 @@ impl Experiment {
             devices: None,
         };
         let streams = streams.into_iter().map(|stream| StreamPlan { stream, on: None }).collect();
-        Experiment { name: name.into(), seed: 1, run, io: Io::default(), streams }
+        Experiment { name: name.into(), seed: 1, run, io: Io::default(), care: Precautions::default(), streams }
     }
 
     /// True if anything is written.

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use host::precaution::Precautions;
 use serde::Deserialize;
 use toml::Spanned;
 use units::{Bytes, Duration, Frequency, Ratio};
@@ -24,6 +25,8 @@ pub(crate) struct File {
     #[serde(default)]
     io: Io,
     #[serde(default)]
+    care: FileCare,
+    #[serde(default)]
     stream: Vec<Spanned<FileStream>>,
     /// Already applied; here only so that it is a known key.
     #[serde(default, rename = "sweep")]
@@ -43,6 +46,14 @@ struct FileRun {
     cool_down: Option<Spanned<Duration>>,
     on_error: Option<OnError>,
     devices: Option<Spanned<usize>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+struct FileCare {
+    lock_memory: bool,
+    real_time: Option<Spanned<i64>>,
+    cpus: Vec<u32>,
 }
 
 #[derive(Deserialize)]
@@ -162,6 +173,7 @@ impl File {
         let stem = std::path::Path::new(&source.name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let name = self.name.or(stem).unwrap_or_else(|| "experiment".to_owned());
         let run = self.run.check(source)?;
+        let care = self.care.check(source)?;
         if self.stream.is_empty() {
             return Err(source.error(None, "there is no load").help(
                 "add a stream:\n[[stream]]\noperation = \"read\"\npattern = \"random\"\nsize = \"4 KiB\"\ndepth = 1",
@@ -179,7 +191,7 @@ impl File {
             }
             streams.push(plan);
         }
-        Ok(Experiment { name, seed: self.seed, run, io: self.io, streams })
+        Ok(Experiment { name, seed: self.seed, run, io: self.io, care, streams })
     }
 }
 
@@ -205,6 +217,17 @@ impl FileRun {
             on_error: self.on_error.unwrap_or(OnError::Stop),
             devices: self.devices.map(Spanned::into_inner),
         })
+    }
+}
+
+impl FileCare {
+    fn check(self, source: &Source) -> Result<Precautions, SourceError> {
+        let real_time = self.real_time.map(|priority| match u8::try_from(*priority.get_ref()) {
+            Ok(value) if (1..=99).contains(&value) => Ok(value),
+            _ => Err(source.error(priority.span(), "`real-time` must be from 1, the lowest, to 99")),
+        });
+        // Whether a processor exists is the machine's to say, when the run asks for it.
+        Ok(Precautions { lock_memory: self.lock_memory, real_time: real_time.transpose()?, cpus: self.cpus })
     }
 }
 

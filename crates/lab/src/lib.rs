@@ -21,7 +21,7 @@ mod target;
 mod written;
 
 pub use document::{Point, Setting, read};
-pub use experiment::{Engine, Experiment, Io, Mode, Run, StreamPlan};
+pub use experiment::{Engine, Experiment, Io, LANGUAGE, Mode, Run, StreamPlan};
 pub use pass::Failure;
 pub use runner::{Conclusion, Outcome, Progress, RunError, Silent, Tick, Ways, run};
 pub use source::{Source, SourceError};

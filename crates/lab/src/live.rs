@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use device::{Device, NullDevice, Reply, Request, Shape};
 use futures_util::future::{Either, select};
 use host::cpu::thread_time;
+use host::precaution::{Precaution, Precautions, unlock_memory};
 use record::Log;
 use units::{Bytes, Duration, Instant, Ratio};
 use uring::{Choice, FileDevice, FileOptions, Live, LiveOptions};
@@ -32,12 +33,21 @@ const PATIENCE: Duration = Duration::seconds(30);
 const TICK: Duration = Duration::millis(100);
 
 /// How many threads a run on so many devices takes.
-pub(crate) fn threads(devices: usize, engine: Engine) -> usize {
-    match engine {
+pub(crate) fn threads(devices: usize, experiment: &Experiment) -> usize {
+    let processors = match experiment.care.cpus.len() {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        chosen => chosen,
+    };
+    match experiment.io.engine {
         // A thread that waits in a system call for one device cannot serve another: one process per device, as in the studies.
         Engine::Sync => devices,
-        _ => std::thread::available_parallelism().map_or(1, usize::from).min(devices).max(1),
+        _ => processors.min(devices).max(1),
     }
+}
+
+/// What the result says of a precaution.
+fn remark(precaution: &Precaution) -> String {
+    format!("care taken of the measurement: {precaution}")
 }
 
 /// Runs all passes of an experiment on targets that are all real, one thread for each log.
@@ -47,6 +57,10 @@ pub(crate) fn run(
     ways: &Ways,
     logs: Vec<Log>,
 ) -> Result<Conclusion, RunError> {
+    // Memory is the process's; the rest is taken by each thread that makes load. The record of requests is there already, so it
+    // is locked, too.
+    let lock = Precautions { lock_memory: experiment.care.lock_memory, ..Precautions::default() };
+    let locked: Vec<String> = lock.take().iter().map(remark).collect();
     let site = Site {
         experiment,
         targets,
@@ -56,7 +70,7 @@ pub(crate) fn run(
         counters: targets.iter().map(|_| Counter::default()).collect(),
     };
     let threads = logs.len();
-    std::thread::scope(|scope| {
+    let done = std::thread::scope(|scope| {
         let (sender, receiver) = channel();
         for (thread, log) in logs.into_iter().enumerate() {
             let (site, sender) = (&site, sender.clone());
@@ -72,7 +86,11 @@ pub(crate) fn run(
         }
         drop(sender);
         site.watch(&receiver)
-    })
+    });
+    if lock.lock_memory {
+        unlock_memory();
+    }
+    done.map(|conclusion| Conclusion { remarks: [locked, conclusion.remarks].concat(), ..conclusion })
 }
 
 /// What all threads of a run share.
@@ -120,6 +138,9 @@ impl Site<'_> {
     fn work(&self, share: &[usize], mut log: Log, report: &Sender<Report>) {
         // The foreman outlives all threads and listens to the end, so a report is always heard.
         let say = |what| report.send(what).expect("the foreman listens");
+        // First, so that the helpers of this thread inherit them.
+        let own = Precautions { lock_memory: false, ..self.experiment.care.clone() };
+        own.take().iter().for_each(|taken| say(Report::Remark(remark(taken))));
         let options = LiveOptions { start: Some(self.start), ..LiveOptions::default() };
         let live = Live::start(&options);
         let stations = match share.iter().map(|index| self.open(&live, *index)).collect::<Result<Vec<_>, _>>() {

@@ -110,7 +110,8 @@ pub struct Conclusion {
     pub processor_time: (Duration, Duration),
     /// The run was ended early.
     pub interrupted: bool,
-    /// What the kernel refused that only costs precision or speed, and what would help.
+    /// The care that was asked for and what became of it; what else the kernel refused that only costs precision or speed, and
+    /// what would help.
     pub remarks: Vec<String>,
 }
 
@@ -146,7 +147,7 @@ pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways)
         spill: ways.spill.clone().map_or(Spill::Never, Spill::WhenFull),
         when_behind: if simulated { WhenBehind::Wait } else { WhenBehind::Lose },
     };
-    let threads = if simulated { 1 } else { live::threads(targets.len(), experiment.io.engine) };
+    let threads = if simulated { 1 } else { live::threads(targets.len(), experiment) };
     let (recorder, mut logs) = Recorder::start(&keeping, &meta, threads)?;
     let conclusion = if simulated {
         simulated::run(experiment, targets, ways, logs.pop().expect("one log was asked for"))

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
+use crate::experiment::LANGUAGE;
+
 /// A text and where it came from.
 #[derive(Debug, Clone)]
 pub struct Source {
@@ -32,8 +34,19 @@ impl Source {
     pub(crate) fn toml_error(&self, error: &toml::de::Error) -> SourceError {
         let message = error.message();
         // "invalid type: integer `4`, expected ..." comes from serde; the sentence before the first line break is enough.
-        self.error(error.span(), message.lines().collect::<Vec<_>>().join("; "))
+        let said = self.error(error.span(), message.lines().collect::<Vec<_>>().join("; "));
+        match message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+            Some(key) => said.help(how_to_say(key)),
+            None => said,
+        }
     }
+}
+
+/// How a key is written: its line in the language's example.
+fn how_to_say(key: &str) -> String {
+    let all = "`arraylab help run` shows all keys";
+    let line = LANGUAGE.lines().find(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(" =")));
+    line.map_or_else(|| format!("add it; {all}"), |line| format!("add a line such as\n{line}\n{all}"))
 }
 
 impl SourceError {
@@ -41,6 +54,12 @@ impl SourceError {
     pub fn help(mut self, help: impl Into<String>) -> SourceError {
         self.help = Some(help.into());
         self
+    }
+
+    /// The same fault, found in another text: message and hint stay, the place is all of it.
+    pub(crate) fn moved_to(self, source: Source) -> SourceError {
+        let place = Some(0..source.text.len());
+        SourceError { source, place, ..self }
     }
 
     /// Line and column of the place, counted from 1.

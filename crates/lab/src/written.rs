@@ -2,6 +2,7 @@
 //!
 //! Reading the text gives the same experiment again (a property test): a run folder is enough to repeat its run.
 
+use host::precaution::Precautions;
 use toml::{Table, Value};
 use workload::{Arrivals, Fill, Load, OnError, Pattern, Region, Stream};
 
@@ -16,6 +17,7 @@ impl Experiment {
         table.insert("seed".into(), Value::Integer(self.seed.cast_signed()));
         table.insert("run".into(), self.run.written().into());
         table.insert("io".into(), io(self));
+        table.insert("care".into(), care(&self.care));
         table.insert("stream".into(), Value::Array(self.streams.iter().map(|plan| plan.written().into()).collect()));
         toml::to_string(&table).expect("a table of plain values becomes TOML")
     }
@@ -33,6 +35,17 @@ fn io(experiment: &Experiment) -> Value {
         Engine::Sync => "sync",
     };
     Table::from_iter([("mode".to_owned(), mode.into()), ("engine".to_owned(), engine.into())]).into()
+}
+
+fn care(care: &Precautions) -> Value {
+    let mut table = Table::from_iter([("lock-memory".to_owned(), Value::Boolean(care.lock_memory))]);
+    if let Some(priority) = care.real_time {
+        table.insert("real-time".into(), i64::from(priority).into());
+    }
+    if !care.cpus.is_empty() {
+        table.insert("cpus".into(), Value::Array(care.cpus.iter().map(|cpu| i64::from(*cpu).into()).collect()));
+    }
+    table.into()
 }
 
 /// A quantity with its unit, exactly.

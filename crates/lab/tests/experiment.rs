@@ -94,6 +94,7 @@ fn what_is_written_out_reads_the_same() {
     let texts = [
         MINIMAL.to_owned(),
         WORDY.to_owned(),
+        lab::LANGUAGE.to_owned(),
         MINIMAL.replace("\"random\"", "\"random-once\""),
         MINIMAL.replace("size =", "arrivals = { constant = \"0.5/s\" }\nlimit = { bytes = \"1 GiB\" }\nsize ="),
     ];
@@ -143,6 +144,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("unknown unit", with("4 KiB", "4 KB")),
         ("unknown pattern", with("\"random\"", "\"zigzag\"")),
         ("missing key", with("pattern = \"random\"\n", "")),
+        ("priority out of range", format!("{MINIMAL}\n[care]\nreal-time = 100\n")),
         ("no end", with("measure = \"10 s\"", "")),
         ("no load", "[run]\nmeasure = \"1 s\"\n".into()),
         ("not toml", with("[run]", "[run")),
@@ -186,6 +188,23 @@ proptest! {
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
     }
+}
+
+/// The help shows the language by an example; a reader may save it and run it.
+#[test]
+fn the_example_of_the_help_reads() {
+    let points = parse(lab::LANGUAGE).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(points.len(), 8);
+    // A terminal of 80 columns must not break its lines: what is copied from there must read, too.
+    assert!(lab::LANGUAGE.lines().all(|line| line.len() < 80));
+    let care = &points[0].experiment.care;
+    assert_eq!((care.lock_memory, care.real_time, &care.cpus[..]), (true, Some(10), &[0, 1][..]));
+}
+
+#[test]
+fn no_care_is_taken_unless_asked_for() {
+    let care = parse(MINIMAL).unwrap().remove(0).experiment.care;
+    assert_eq!((care.lock_memory, care.real_time, &care.cpus[..]), (false, None, &[][..]));
 }
 
 #[test]
