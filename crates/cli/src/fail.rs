@@ -32,7 +32,13 @@ impl Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         let (Failure::BadInput(error) | Failure::World(error)) = self;
-        let text = format!("{error:#}");
+        let mut text = error.to_string();
+        for cause in error.chain().skip(1).map(ToString::to_string) {
+            // Many messages name their cause in the middle of the sentence, before the next step.
+            if !text.contains(&cause) {
+                text.push_str(&format!(": {cause}"));
+            }
+        }
         // Errors that show their place in a file have a heading of their own.
         if text.starts_with("error") { f.write_str(&text) } else { write!(f, "error: {text}") }
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use host::Kernel;
+use host::Refusal;
 use host::guard::{Consent, WritePermit, permit, times_named};
 
 use crate::fail::Failure;
@@ -17,8 +18,16 @@ pub fn ask<'p>(
     let paths: Vec<PathBuf> = paths.into_iter().map(Path::to_owned).collect();
     let mut permits = HashMap::new();
     for (path, times_named) in times_named(&paths) {
-        let permit = permit(&kernel, &path, Consent { destroy_data, times_named }).map_err(Failure::input)?;
+        let permit = permit(&kernel, &path, Consent { destroy_data, times_named }).map_err(blame)?;
         permits.insert(path, permit);
     }
     Ok(permits)
+}
+
+/// A path that may not be written is the user's to change; what the kernel refuses is not.
+fn blame(refusal: Refusal) -> Failure {
+    match refusal {
+        Refusal::NoPermission { .. } | Refusal::Unreadable { .. } | Refusal::Failed { .. } => Failure::world(refusal),
+        _ => Failure::input(refusal),
+    }
 }

@@ -1,12 +1,13 @@
 //! `arraylab run`.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 
 use host::environment::Build;
 use lab::{OpenError, Outcome, Point, RunError, Source, Target, Ways, keep};
-use record::RunFolder;
+use record::{FolderError, RunFolder};
 use report::Sweep;
 use serde_json::{Value, json};
 use units::Bytes;
@@ -23,7 +24,12 @@ const RECORDS: Bytes = Bytes::gib(1);
 pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     let name = args.experiment.display().to_string();
     let text = std::fs::read_to_string(&args.experiment).map_err(|error| {
-        Failure::input(anyhow::anyhow!("{name}: {error}; give the path of an experiment's TOML file"))
+        let next = "give the path of an experiment's TOML file; `arraylab help run` shows one";
+        let said = anyhow::anyhow!("{name}: {error}; {next}");
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::InvalidData => Failure::input(said),
+            _ => Failure::world(said),
+        }
     })?;
     let points = lab::read(&Source { name, text }, &args.set).map_err(Failure::input)?;
     let permits = if points.iter().any(|point| point.experiment.writes()) {
@@ -41,7 +47,7 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     for point in points {
         let experiment = &point.experiment;
         let folder = keep::begin(&args.common.runs, &experiment.name, &experiment.to_toml(), &targets, build());
-        let folder = folder.map_err(Failure::world)?;
+        let folder = folder.map_err(no_folder)?;
         let outcome = {
             let bar = RunBar::new();
             let ways = Ways {
@@ -74,8 +80,13 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     } else {
         print!("{}", text_of(&done));
     }
-    let failed = done.iter().any(|one| !one.outcome.conclusion.failures.is_empty());
-    Ok(if failed { ExitCode::from(3) } else { ExitCode::SUCCESS })
+    let cut_short = |one: &Done| one.outcome.conclusion.interrupted || !one.outcome.conclusion.failures.is_empty();
+    Ok(if done.iter().any(cut_short) || interrupted.load(Relaxed) { ExitCode::from(3) } else { ExitCode::SUCCESS })
+}
+
+/// No run folder can be made.
+pub fn no_folder(error: FolderError) -> Failure {
+    Failure::world(anyhow::anyhow!("{error}; run folders are made there: name another place with --runs DIR"))
 }
 
 /// A point that has run.
@@ -158,10 +169,6 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
             "{} arrivals were due but never issued: the devices were too far behind; the response times are lower bounds",
             conclusion.unserved
         ));
-    }
-    let lost = outcome.recording.loss().rows;
-    if lost > 0 {
-        lines.push(format!("{lost} requests were not recorded, and are in no figure: memory for records was used up"));
     }
     if conclusion.interrupted {
         lines.push("the run was ended early; the figures are of what was done until then".to_owned());

@@ -1,9 +1,13 @@
 //! An experiment in virtual time: one runtime, all devices, no world.
 
+use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 
 use device::filter::{Delay, Latency};
 use device::{MemoryDevice, Shape};
+use futures_util::future::{Either, select};
+use host::precaution::Precautions;
 use record::Log;
 use runtime::{Random, Runtime};
 use units::{Duration, Instant};
@@ -13,6 +17,9 @@ use crate::experiment::Experiment;
 use crate::pass::{self, Failure, Station};
 use crate::runner::{Conclusion, RunError, Ways};
 use crate::target::Target;
+
+/// How often an interrupt is looked for, in virtual time: now and then in real time, however fast the devices are.
+const LOOK: Duration = Duration::millis(10);
 
 /// Between passes nothing happens; the pause keeps their records apart.
 const PAUSE: Duration = Duration::millis(1);
@@ -37,18 +44,35 @@ pub(crate) fn run(
     let seats = pass::seats(experiment, &indices, &Phantoms);
     let sizes = stations.iter().map(|station| device::Device::shape(&station.device).size).collect();
     let mut conclusion = Conclusion { sizes, ..Conclusion::default() };
+    if experiment.care != Precautions::default() {
+        conclusion.remarks.push("no care was taken of the measurement: virtual time has no disturbances".to_owned());
+    }
     for number in 0..experiment.run.passes {
         let begin = runtime.now().max(Instant::START) + PAUSE;
         let control = Control::new(begin, experiment.run.start_up, experiment.run.cool_down, seats.len() as u32);
         let run = pass::run(&runtime, &stations, &seats, experiment, &Phantoms, (number, &control), &mut log);
-        let failures: Vec<Failure> = runtime.block_on(run);
+        let failures: Vec<Failure> = runtime.block_on(async {
+            match select(pin!(run), pin!(watch(&runtime, &control, ways))).await {
+                Either::Left((failures, _)) => failures,
+                Either::Right((never, _)) => match never {},
+            }
+        });
         conclusion.failures.extend(failures);
         conclusion.unserved = seats.iter().map(|seat| seat.tally.unserved.get()).sum();
-        // A pass of virtual time is short in real time: an interrupt is looked for between passes.
         if control.was_interrupted() || ways.interrupted.load(Relaxed) {
             conclusion.interrupted = true;
             break;
         }
     }
     Ok(conclusion)
+}
+
+/// Ends the pass when the user asks for it. It only reads a flag, so a run that is not interrupted is the same without it.
+async fn watch(runtime: &Runtime, control: &Control, ways: &Ways<'_>) -> Infallible {
+    loop {
+        runtime.sleep(LOOK).await;
+        if ways.interrupted.load(Relaxed) && !control.was_interrupted() {
+            control.interrupt(runtime.now());
+        }
+    }
 }

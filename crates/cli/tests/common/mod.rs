@@ -1,0 +1,136 @@
+//! A user's desk: a directory of its own, the command, and devices that go away by themselves.
+#![allow(dead_code)] // each test file uses its part
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+/// A workload that reads, short enough for a test.
+pub const READS: &str = r#"seed = 7
+[run]
+measure = "200 ms"
+[[stream]]
+name = "readers"
+operation = "read"
+pattern = "random"
+size = "4 KiB"
+depth = 4
+"#;
+
+/// The same, writing.
+pub fn writes() -> String {
+    READS.replace("\"read\"", "\"write\"")
+}
+
+/// What a command said and how it ended.
+pub struct Said {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Said {
+    /// The one document on standard output.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.stdout, self.stderr))
+    }
+}
+
+/// A directory in which commands are typed.
+pub struct Desk {
+    dir: tempfile::TempDir,
+}
+
+impl Desk {
+    /// With `load.toml` in it. It lies in the build directory, which is on a disk: a file system in memory may have no direct I/O.
+    pub fn new(load: &str) -> Desk {
+        let desk = Desk { dir: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() };
+        desk.write("load.toml", load);
+        desk
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path().join(name), text).unwrap();
+    }
+
+    /// A file of this many bytes with something in each of them.
+    pub fn file(&self, name: &str, bytes: usize) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::write(&path, vec![0x5a; bytes]).unwrap();
+        path
+    }
+
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_arraylab"));
+        command.args(words).current_dir(self.path());
+        command
+    }
+
+    /// Types the words after `arraylab` and waits for the end.
+    pub fn arraylab(&self, words: &[&str]) -> Said {
+        said(self.command(words))
+    }
+
+    /// Types them and does not wait.
+    pub fn start(&self, words: &[&str]) -> Child {
+        self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+}
+
+pub fn said(mut command: Command) -> Said {
+    of(command.output().unwrap())
+}
+
+pub fn of(output: std::process::Output) -> Said {
+    Said {
+        code: output.status.code().unwrap_or_else(|| panic!("ended by a signal: {output:?}")),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// True if this is root, without whom there are no loop devices.
+pub fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// A test that cannot run here says why.
+pub fn skip(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
+/// A loop device over a file, as long as the value lives.
+pub struct Loop {
+    pub node: String,
+}
+
+impl Loop {
+    /// `None`, and said, where there are none.
+    pub fn over(file: &Path) -> Option<Loop> {
+        if !is_root() {
+            skip("loop devices are root's");
+            return None;
+        }
+        match Command::new("losetup").args(["--find", "--show"]).arg(file).output() {
+            Ok(done) if done.status.success() => {
+                Some(Loop { node: String::from_utf8(done.stdout).unwrap().trim().to_owned() })
+            }
+            other => {
+                skip(&format!("losetup is missing or refused: {other:?}"));
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.node]).status();
+    }
+}

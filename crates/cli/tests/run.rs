@@ -1,0 +1,110 @@
+//! `arraylab run` where all is well: one experiment for every kind of device, one document, one folder.
+
+mod common;
+
+use std::path::Path;
+
+use common::{Desk, Loop, READS};
+use serde_json::Value;
+
+const MIB: usize = 1 << 20;
+
+/// The fields that scripts rely on.
+fn keeps_the_contract(document: &Value) {
+    let total = &document["total"];
+    assert!(document["run"].is_string() && document["advice"].is_array(), "{document:#}");
+    assert_eq!(document["streams"][0]["name"], "readers");
+    for field in ["requests", "bytes", "seconds", "bandwidth_bytes_per_s", "iops", "errors"] {
+        assert!(total[field].is_number(), "total.{field} in {document:#}");
+    }
+    for field in ["mean", "p50", "p90", "p99", "p999", "max"] {
+        assert!(total["latency_ns"][field].as_u64().unwrap() > 0, "total.latency_ns.{field} in {document:#}");
+    }
+    let [requests, bytes] = ["requests", "bytes"].map(|field| total[field].as_u64().unwrap());
+    assert!(requests > 0);
+    assert_eq!(bytes, requests * 4096);
+    assert_eq!((&total["errors"], &document["interrupted"]), (&Value::from(0), &Value::from(false)));
+}
+
+#[test]
+fn one_experiment_runs_on_files_memory_and_loop_devices() {
+    let desk = Desk::new(READS);
+    let backing = desk.file("data.bin", 16 * MIB);
+    let on = |target: &str| {
+        let said = desk.arraylab(&["run", "load.toml", "--on", target, "--json"]);
+        assert_eq!((said.code, &*said.stderr), (0, ""), "{target}: {}", said.stdout);
+        keeps_the_contract(&said.json());
+    };
+    on("data.bin");
+    on("memory:16MiB");
+    on("memory:16MiB:50us,memory:16MiB");
+    on("null:16MiB");
+    if let Some(device) = Loop::over(&backing) {
+        on(&device.node);
+    }
+}
+
+#[test]
+fn a_simulated_run_is_the_same_every_time() {
+    let desk = Desk::new(&READS.replace("size = \"4 KiB\"", "size = \"4 KiB\"\nthink = \"30 us\""));
+    let run = |seed: &str| {
+        let words = ["run", "load.toml", "--on", "memory:64MiB:80us", "--json", "--set", seed];
+        let said = desk.arraylab(&words);
+        let folder = said.json()["run"].as_str().unwrap().to_owned();
+        let records = std::fs::read(desk.path().join(&folder).join("records.parquet")).unwrap();
+        (said.stdout.replace(&folder, "FOLDER"), records.len())
+    };
+    let (first, second) = (run("seed=7"), run("seed=7"));
+    assert!(first.0.contains("FOLDER"));
+    assert_eq!(first, second);
+}
+
+#[test]
+fn the_run_folder_is_enough_to_run_again() {
+    let desk = Desk::new(READS);
+    let on = ["--on", "memory:64MiB:80us", "--json"];
+    let first = desk.arraylab(&[&["run", "load.toml", "--set", "stream.readers.depth=3"], &on[..]].concat()).json();
+    let folder = Path::new(first["run"].as_str().unwrap()).to_owned();
+    for name in ["run.json", "environment.json", "topology.json", "summary.json"] {
+        let text = std::fs::read_to_string(desk.path().join(&folder).join(name)).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    let parquet = std::fs::read(desk.path().join(&folder).join("records.parquet")).unwrap();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+    let experiment = folder.join("experiment.toml");
+    let again = desk.arraylab(&[&["run", experiment.to_str().unwrap()], &on[..]].concat()).json();
+    assert_eq!(again["total"], first["total"]);
+    assert_ne!(again["run"], first["run"]);
+}
+
+#[test]
+fn a_sweep_is_one_document_with_its_points() {
+    let desk = Desk::new(&format!("{READS}\n[sweep]\n\"stream.readers.depth\" = [1, 2]\n"));
+    let document = desk.arraylab(&["run", "load.toml", "--on", "memory:16MiB", "--json"]).json();
+    let points = document["points"].as_array().unwrap();
+    assert_eq!(points.len(), 2);
+    points.iter().for_each(keeps_the_contract);
+    let rate = |point: &Value| point["total"]["iops"].as_f64().unwrap();
+    // Each request takes 100 us whatever the depth: twice the depth is twice the rate.
+    assert!((rate(&points[1]) / rate(&points[0]) - 2.0).abs() < 0.01);
+}
+
+#[test]
+fn care_is_taken_or_its_refusal_is_said() {
+    let desk = Desk::new(READS);
+    desk.file("data.bin", 4 * MIB);
+    let care = ["--set", "care.lock-memory=true", "--set", "care.real-time=3", "--set", "care.cpus=[0, 1000]"];
+    let words = [&["run", "load.toml", "--on", "data.bin", "--json"], &care[..]].concat();
+    let said = desk.arraylab(&words);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let remarks = said.json()["remarks"].to_string();
+    for care in ["memory locked", "real-time priority 3", "processors 0, 1000"] {
+        assert!(remarks.contains(&format!("care taken of the measurement: {care}")), "{care}: {remarks}");
+    }
+    assert!(remarks.contains("without 1000"), "{remarks}");
+    let refused = desk.arraylab(&["run", "load.toml", "--on", "data.bin", "--set", "care.cpus=[1000]"]);
+    assert_eq!(refused.code, 0, "{}", refused.stderr);
+    assert!(refused.stdout.contains("processors 1000: refused, "), "{}", refused.stdout);
+    let simulated = desk.arraylab(&["run", "load.toml", "--on", "memory:4MiB", "--set", "care.real-time=3"]);
+    assert!(simulated.stdout.contains("no care was taken of the measurement"), "{}", simulated.stdout);
+}
