@@ -131,6 +131,12 @@ pub(crate) fn device_named(kernel: &Kernel, source: &str) -> Option<String> {
     directory(kernel, &name).is_some().then_some(name)
 }
 
+/// How much a user without privileges may still write to the file system that holds `path`.
+pub fn free_space(path: &Path) -> io::Result<Bytes> {
+    let system = rustix::fs::statvfs(path)?;
+    Ok(Bytes::new(system.f_bavail.saturating_mul(system.f_frsize)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,10 +182,4 @@ mod tests {
         assert_eq!(Mounts::default().holding(Path::new("/x")), None);
         assert_eq!(Mounts::parse("a line that is none\n").iter().count(), 0);
     }
-}
-
-/// How much a user without privileges may still write to the file system that holds `path`.
-pub fn free_space(path: &Path) -> io::Result<Bytes> {
-    let system = rustix::fs::statvfs(path)?;
-    Ok(Bytes::new(system.f_bavail.saturating_mul(system.f_frsize)))
 }
