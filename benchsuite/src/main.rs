@@ -3,11 +3,14 @@
 //! One file per subject. A measurement prints what it measured, the bar, and whether it was met; the exit code is 1 if one was not.
 //! The machine is shared, so a figure is the best of several rounds: noise only ever adds.
 
+mod engines;
 mod executor;
+mod fio;
 mod isal;
 mod measure;
 mod parity;
 mod record;
+mod runs;
 
 /// One subject.
 struct Bench {
@@ -18,6 +21,11 @@ struct Bench {
 }
 
 const BENCHES: &[Bench] = &[
+    Bench {
+        name: "engines",
+        subject: "what a request costs on real devices, beside fio (as root; fio and 1 GiB of memory are needed)",
+        run: engines::run,
+    },
     Bench {
         name: "executor",
         subject: "what an event costs under the virtual clock, with a task for each request",

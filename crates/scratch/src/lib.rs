@@ -93,7 +93,13 @@ impl Zram {
 
 impl Drop for Zram {
     fn drop(&mut self) {
-        // As for the loop device. The kernel refuses while somebody has the device open.
-        let _ = fs::write(Path::new(CONTROL).join("hot_remove"), self.number.to_string());
+        // The kernel refuses while somebody has the device open, and a process that used a ring may have ended some milliseconds before its
+        // ring has. After a second the device outlives the test; there is nobody left to tell.
+        for _ in 0..100 {
+            if fs::write(Path::new(CONTROL).join("hot_remove"), self.number.to_string()).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 }

@@ -6,7 +6,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use units::Ratio;
+
 use crate::RingError;
+use crate::map::Mapping;
 use crate::target::{Mode, Store, Target};
 
 /// A way to carry requests out.
@@ -16,6 +19,8 @@ pub enum Engine {
     IoUring,
     /// System calls in the task's thread, one at a time.
     Sync,
+    /// Copied from the page cache, for files that are there and are not written.
+    Mapped,
     /// System calls in worker threads.
     Threads,
 }
@@ -31,8 +36,8 @@ pub struct Choice {
 
 impl Engine {
     /// All of them, under the names that [`FromStr`] accepts.
-    pub const ALL: [(&str, Engine); 3] =
-        [("io_uring", Engine::IoUring), ("sync", Engine::Sync), ("threads", Engine::Threads)];
+    pub const ALL: [(&str, Engine); 4] =
+        [("io_uring", Engine::IoUring), ("sync", Engine::Sync), ("mmap", Engine::Mapped), ("threads", Engine::Threads)];
 }
 
 impl fmt::Display for Engine {
@@ -44,7 +49,7 @@ impl fmt::Display for Engine {
 
 /// A name that no engine has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no engine `{0}`; choose io_uring, sync or threads")]
+#[error("there is no engine `{0}`; choose io_uring, sync, mmap or threads")]
 pub struct UnknownEngine(String);
 
 impl FromStr for Engine {
@@ -55,9 +60,23 @@ impl FromStr for Engine {
     }
 }
 
+/// From this share of its pages on, a file counts as being in the page cache.
+const IN_MEMORY: f64 = 0.99;
+
 /// The engine for a target. `ring` is the error if there is no ring.
 pub(crate) fn choose(target: &Target, ring: Result<(), &RingError>) -> Choice {
     let choice = |engine, reason: &str| Choice { engine, reason: reason.into() };
+    let file = matches!(target.store, Store::File | Store::MemoryFile);
+    if file && target.mode == Mode::Buffered && target.exclusive.is_none() {
+        let resident = Mapping::new(&target.file, target.shape.size).map_or(0.0, |mapping| mapping.resident());
+        if resident >= IN_MEMORY {
+            let share = Ratio::new(resident);
+            return choice(
+                Engine::Mapped,
+                &format!("{share} of the file is in the page cache, where a read is a copy"),
+            );
+        }
+    }
     match (target.store, target.mode) {
         (Store::MemoryDevice, _) => choice(
             Engine::Sync,

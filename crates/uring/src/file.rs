@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape};
+use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
 use host::guard::WritePermit;
 use runtime::{LiveClock, Runtime};
 use rustix::fs::Advice;
@@ -14,6 +14,7 @@ use units::Bytes;
 use crate::engine::{Choice, Engine, choose};
 use crate::flight::RingFile;
 use crate::live::Live;
+use crate::map::Mapping;
 use crate::sync;
 use crate::target::{Mode, OpenError, Store, Target};
 use crate::threads::Threads;
@@ -69,6 +70,7 @@ pub struct FileDevice {
 enum Hands {
     IoUring { file: RingFile, ranges: RingFile },
     Sync,
+    Mapped(Mapping),
     Threads(Threads),
 }
 
@@ -109,11 +111,23 @@ impl FileDevice {
                 Hands::IoUring { file: register(&target.file)?, ranges: register(&ranges)? }
             }
             Engine::Sync => Hands::Sync,
+            Engine::Mapped => {
+                let mapped = match (target.mode, target.store) {
+                    (Mode::Direct, _) => Err("direct I/O goes past the page cache; open it buffered".into()),
+                    (_, Store::Device | Store::MemoryDevice) => Err("it is for files, and this is a device".into()),
+                    _ if target.exclusive.is_some() => Err("it only reads; open it read-only".into()),
+                    _ => Mapping::new(&target.file, target.shape.size).map_err(|error| error.to_string()),
+                };
+                Hands::Mapped(mapped.map_err(refused)?)
+            }
             Engine::Threads => Hands::Threads(live.threads().map_err(|error| refused(error.to_string()))?),
         };
         if !options.readahead {
             // A hint: a file system that does not take it reads ahead, and that is all.
             let _ = rustix::fs::fadvise(&target.file, 0, None, Advice::Random);
+            if let Hands::Mapped(mapping) = &hands {
+                mapping.without_readahead();
+            }
         }
         Ok(FileDevice {
             shape: target.shape,
@@ -136,6 +150,9 @@ impl FileDevice {
     /// Drops what the page cache holds of this file, after writing back what is dirty: later reads are the device's.
     pub fn drop_cache(&self) -> std::io::Result<()> {
         rustix::fs::fdatasync(&self.file)?;
+        if let Hands::Mapped(mapping) = &self.hands {
+            mapping.let_go();
+        }
         Ok(rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed)?)
     }
 
@@ -151,6 +168,14 @@ impl FileDevice {
                 // Others take their turn, as they would if this had been waited for.
                 self.runtime.yield_now().await;
                 reply
+            }
+            Hands::Mapped(mapping) => {
+                let mut request = request;
+                let submitted = self.clock.now();
+                mapping.prefetch(&request);
+                self.runtime.yield_now().await;
+                let result = mapping.carry_out(file, &mut request);
+                request.answer(result, Stamps { submitted, completed: self.clock.now() })
             }
         }
     }
@@ -188,7 +213,7 @@ impl Device for FileDevice {
         let verdict = self.check(&request);
         if verdict.is_err() || (request.length.is_zero() && request.operation != Operation::Flush) {
             let now = self.clock.now();
-            return request.answer(verdict, device::Stamps { submitted: now, completed: now });
+            return request.answer(verdict, Stamps { submitted: now, completed: now });
         }
         let on_range = matches!(request.operation, Operation::Discard | Operation::WriteZeroes);
         if on_range && self.flushes_before_ranges {

@@ -15,14 +15,17 @@
 //! ```
 //!
 //! This crate and the live half of `runtime` are the only ones that know the kernel's interface to storage. `unsafe` stands in
-//! `ring` alone: submitting entries that point to memory, and registering memory. The argument is one: what the kernel may touch
-//! belongs to the ring until the kernel is done (see `slot`), and is registered only for as long as the ring lives (see `region`).
+//! `ring`: submitting entries that point to memory, and registering memory. What the kernel may touch belongs to the ring until
+//! the kernel is done (see `slot`), and is registered only for as long as the ring lives (see `region`). And in `map` and `fault`:
+//! copying from a mapped file, to which no reference is ever made, and surviving it if the file cannot be read.
 
 mod bell;
 mod engine;
+mod fault;
 mod file;
 mod flight;
 mod live;
+mod map;
 mod region;
 mod ring;
 mod setup;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::task::Poll;
 
-use device::{Buffer, Data, Device, DeviceError, Request};
+use device::{Buffer, Data, Device, Request};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use units::{Bytes, Duration};
@@ -160,100 +160,4 @@ fn a_ring_is_dropped_with_requests_under_way() {
         }
         drop((device, live));
     }
-}
-
-#[test]
-fn a_file_that_became_shorter_is_said_to_be_so() {
-    let live = Live::start(&LiveOptions::default());
-    let folder = folder();
-    let path = folder.path().join("a");
-    drop(FileDevice::create(&live, &path, Bytes::mib(1), &FileOptions::buffered()).unwrap());
-    for (_, engine) in Engine::ALL {
-        if engine == Engine::IoUring && live.ring().is_err() {
-            continue;
-        }
-        let whole = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-        whole.set_len(1 << 20).unwrap();
-        let device = FileDevice::open_read_only(&live, &path, &FileOptions::buffered().by(engine)).unwrap();
-        whole.set_len(4096).unwrap();
-        let read = device.submit(Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::kib(8))));
-        let reply = live.runtime().block_on(read);
-        let (length, size) = (Bytes::kib(8), Bytes::kib(4));
-        assert_eq!(reply.result, Err(DeviceError::OutOfRange { offset: Bytes::ZERO, length, size }));
-        assert!(reply.buffer.is_some());
-    }
-}
-
-#[test]
-fn what_is_open_for_reading_takes_no_writes() {
-    let live = Live::start(&LiveOptions::default());
-    let folder = folder();
-    let path = folder.path().join("a");
-    std::fs::write(&path, vec![3; 4096]).unwrap();
-    let device = FileDevice::open_read_only(&live, &path, &FileOptions::buffered()).unwrap();
-    for request in [
-        Request::write(Bytes::ZERO, filled(Bytes::SECTOR, 1)),
-        Request::discard(Bytes::ZERO, Bytes::SECTOR),
-        Request::write_zeroes(Bytes::ZERO, Bytes::SECTOR),
-    ] {
-        let reply = live.runtime().block_on(device.submit(request));
-        assert_eq!(reply.result, Err(DeviceError::ReadOnly));
-    }
-    assert_eq!(std::fs::read(&path).unwrap(), vec![3; 4096]);
-}
-
-#[test]
-fn errors_name_the_path_and_the_next_step() {
-    let live = Live::start(&LiveOptions::default());
-    let folder = folder();
-    let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("empty"), "").unwrap();
-    std::fs::write(path("small"), "a few bytes").unwrap();
-    for (path, wanted) in [
-        (path("absent"), "give the path of an existing file"),
-        (path("empty/below"), "give the path of an existing file"),
-        (folder.path().to_path_buf(), "name a file in it"),
-        (path("empty"), "name a larger file"),
-        (path("small"), "it holds 0 B, less than one block of 512 B"),
-        (PathBuf::from("/dev/null"), "this is a character device; name a file or a block device"),
-    ] {
-        let Err(error) = FileDevice::open_read_only(&live, &path, &FileOptions::buffered()) else {
-            panic!("{} opens", path.display());
-        };
-        let message = error.to_string();
-        assert!(message.starts_with(&path.display().to_string()) && message.contains(wanted), "{message}");
-    }
-    let Err(error) = FileDevice::create(&live, &path("small"), Bytes::mib(1), &FileOptions::buffered()) else {
-        panic!("an existing file is not made anew");
-    };
-    assert!(error.to_string().contains("exists already"), "{error}");
-    assert_eq!(std::fs::read(path("small")).unwrap(), b"a few bytes");
-    let Err(error) = FileDevice::create(&live, &path("huge"), Bytes::gib(1 << 20), &FileOptions::buffered()) else {
-        panic!("a file larger than every file system");
-    };
-    assert!(!path("huge").exists(), "{error}");
-    let error = "fast".parse::<Engine>().unwrap_err();
-    assert_eq!(error.to_string(), "there is no engine `fast`; choose io_uring, sync or threads");
-}
-
-#[test]
-fn the_page_cache_can_be_dropped() {
-    let live = Live::start(&LiveOptions::default());
-    let folder = folder();
-    let path = folder.path().join("a");
-    std::fs::write(&path, vec![3; 1 << 20]).unwrap();
-    let device = FileDevice::open_read_only(&live, &path, &FileOptions::buffered().without_readahead()).unwrap();
-    device.drop_cache().unwrap();
-    let resident = |path: &Path| {
-        let pages = std::process::Command::new("fincore").args(["-n", "-b", "-o", "PAGES"]).arg(path).output();
-        pages.ok().and_then(|output| String::from_utf8(output.stdout).ok()?.trim().parse::<u64>().ok())
-    };
-    let Some(pages) = resident(&path) else {
-        println!("skipped: no fincore");
-        return;
-    };
-    assert_eq!(pages, 0);
-    let read = Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::kib(4)));
-    live.runtime().block_on(device.submit(read)).result.unwrap();
-    assert_eq!(resident(&path), Some(1), "one page was read, and none ahead");
 }

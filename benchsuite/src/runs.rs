@@ -1,0 +1,51 @@
+//! Results that are kept: `benchsuite/runs/BENCH-DATE-MACHINE.tsv`, one line per result, so that a later run can be held against them.
+//!
+//! The machine is its kind (processor and how many of them), not its name.
+
+use std::fmt::Write;
+use std::path::Path;
+
+/// The results of one run of one bench.
+pub struct Table {
+    bench: &'static str,
+    text: String,
+}
+
+impl Table {
+    /// An empty table under these headings.
+    pub fn new(bench: &'static str, headings: &[&str]) -> Table {
+        Table { bench, text: headings.join("\t") + "\n" }
+    }
+
+    /// One result.
+    pub fn row(&mut self, cells: &[String]) {
+        writeln!(self.text, "{}", cells.join("\t")).expect("a string takes all that is written");
+    }
+
+    /// Writes the table if `BENCHSUITE_KEEP` is set: not every try is worth keeping.
+    pub fn keep(&self) {
+        if std::env::var_os("BENCHSUITE_KEEP").is_none() {
+            println!("  (to keep these results, set BENCHSUITE_KEEP)");
+            return;
+        }
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
+        let date = chrono::DateTime::<chrono::Utc>::from(std::time::SystemTime::now()).format("%Y-%m-%d");
+        let file = folder.join(format!("{}-{date}-{}.tsv", self.bench, machine()));
+        let kept = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&file, &self.text));
+        match kept {
+            Ok(()) => println!("  kept as benchsuite/runs/{}", file.file_name().unwrap_or_default().display()),
+            Err(error) => println!("  not kept: {error}"),
+        }
+    }
+}
+
+/// The processor's name and how many of them this process may use, in letters fit for a file name.
+fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name =
+        info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map_or("cpu", |(_, name)| name);
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let name: String =
+        name.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+    format!("{name}-x{cpus}")
+}

@@ -1,0 +1,211 @@
+//! Files, by every engine: what is opened, refused and explained, and files that change meanwhile.
+
+use std::path::{Path, PathBuf};
+
+use device::{Buffer, Data, Device, DeviceError, Request};
+use futures_util::future::join_all;
+use units::Bytes;
+use uring::{Engine, FileDevice, FileOptions, Live, LiveOptions};
+
+/// A folder on a disk that removes itself.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's folder takes files")
+}
+
+fn filled(length: Bytes, with: u8) -> Data {
+    let mut buffer = Buffer::zeroed(length);
+    buffer.bytes_mut().unwrap().fill(with);
+    buffer.freeze()
+}
+
+/// The engines that this machine has.
+fn engines(live: &Live) -> impl Iterator<Item = Engine> {
+    let engines = Engine::ALL.into_iter().map(|(_, engine)| engine);
+    engines.filter(|engine| *engine != Engine::IoUring || live.ring().is_ok())
+}
+
+fn open(live: &Live, path: &Path, options: &FileOptions) -> FileDevice {
+    FileDevice::open_read_only(live, path, options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn read(live: &Live, device: &FileDevice, offset: Bytes, length: Bytes) -> Result<Vec<u8>, DeviceError> {
+    let reply = live.runtime().block_on(device.submit(Request::read(offset, Buffer::zeroed(length))));
+    let buffer = reply.buffer.expect("a read's buffer comes back");
+    reply.result.map(|()| buffer.bytes().unwrap().to_vec())
+}
+
+/// Every engine reads the same, many requests at once, and sees what others write meanwhile.
+#[test]
+fn all_engines_read_the_same_file() {
+    let live = Live::start(&LiveOptions::default());
+    let folder = folder();
+    let path = folder.path().join("a");
+    let contents: Vec<u8> = (0..4u32 << 20).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect();
+    std::fs::write(&path, &contents).unwrap();
+    for engine in engines(&live) {
+        std::fs::write(&path, &contents).unwrap();
+        let device = open(&live, &path, &FileOptions::buffered().by(engine));
+        let parts = (0..700u64).map(|n| (n * 3001 % 8000 * 512, 512 * (1 + n % 40))).collect::<Vec<_>>();
+        let reads = parts
+            .iter()
+            .map(|(at, length)| device.submit(Request::read(Bytes::new(*at), Buffer::zeroed(Bytes::new(*length)))));
+        let replies = live.runtime().block_on(join_all(reads));
+        for (reply, (at, length)) in replies.into_iter().zip(parts) {
+            match reply.result {
+                Ok(()) => {
+                    let wanted = &contents[at as usize..(at + length) as usize];
+                    assert!(reply.buffer.unwrap().bytes() == Some(wanted), "{engine}: {length} at {at}");
+                }
+                Err(error) => assert!(at + length > contents.len() as u64, "{engine}: {error}"),
+            }
+        }
+        std::os::unix::fs::FileExt::write_all_at(
+            &std::fs::OpenOptions::new().write(true).open(&path).unwrap(),
+            &[9; 512],
+            4096,
+        )
+        .unwrap();
+        assert_eq!(read(&live, &device, Bytes::new(4096), Bytes::SECTOR), Ok(vec![9; 512]), "{engine}");
+    }
+}
+
+/// Every page that has gone is one more fault for the mapped engine; what is still there, and what comes back, can be read.
+#[test]
+fn a_file_that_became_shorter_is_said_to_be_so() {
+    let live = Live::start(&LiveOptions::default());
+    let folder = folder();
+    let path = folder.path().join("a");
+    for engine in engines(&live) {
+        std::fs::write(&path, vec![5; 1 << 20]).unwrap();
+        let whole = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let device = open(&live, &path, &FileOptions::buffered().by(engine));
+        whole.set_len(4096).unwrap();
+        for length in [Bytes::kib(8), Bytes::kib(512), Bytes::mib(1)] {
+            let wanted = DeviceError::OutOfRange { offset: Bytes::ZERO, length, size: Bytes::kib(4) };
+            assert_eq!(read(&live, &device, Bytes::ZERO, length), Err(wanted), "{engine}");
+        }
+        assert_eq!(read(&live, &device, Bytes::ZERO, Bytes::kib(4)), Ok(vec![5; 4096]), "{engine}");
+        whole.set_len(1 << 20).unwrap();
+        assert_eq!(read(&live, &device, Bytes::kib(64), Bytes::kib(4)), Ok(vec![0; 4096]), "{engine}");
+    }
+}
+
+/// A fault that is not the engine's own ends the process, as it would without it.
+#[test]
+fn the_faults_of_others_are_left_to_them() {
+    const INNER: &str = "ARRAYLAB_TEST_FAULT";
+    if std::env::var_os(INNER).is_some() {
+        let live = Live::start(&LiveOptions::default());
+        let folder = folder();
+        let path = folder.path().join("a");
+        std::fs::write(&path, vec![5; 4096]).unwrap();
+        let device = open(&live, &path, &FileOptions::buffered().by(Engine::Mapped));
+        assert_eq!(read(&live, &device, Bytes::ZERO, Bytes::SECTOR), Ok(vec![5; 512]));
+        // An access would be repeated by itself until it succeeds or ends the process. A signal that is sent is not, so it is sent again: the
+        // engine's handler steps back for that of Rust's library (which looks for overflowing stacks), and that one for the default.
+        for _ in 0..3 {
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::BUS).unwrap();
+        }
+        unreachable!("SIGBUS ends a process that does not handle it");
+    }
+    let name = "the_faults_of_others_are_left_to_them";
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = command.args([name, "--exact"]).env(INNER, "1").output().unwrap();
+    let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+    assert_eq!(signal, Some(rustix::process::Signal::BUS.as_raw()), "{output:?}");
+}
+
+#[test]
+fn a_file_in_the_page_cache_is_copied_from_there() {
+    let live = Live::start(&LiveOptions::default());
+    let folder = folder();
+    let path = folder.path().join("a");
+    std::fs::write(&path, vec![3; 8 << 20]).unwrap();
+    let options = FileOptions::buffered().without_readahead();
+    let cached = open(&live, &path, &options);
+    assert_eq!(cached.choice().engine, Engine::Mapped);
+    assert!(cached.choice().reason.starts_with("100 % of the file is in the page cache"), "{}", cached.choice().reason);
+    assert_eq!(read(&live, &cached, Bytes::mib(1), Bytes::kib(4)), Ok(vec![3; 4096]));
+    cached.drop_cache().unwrap();
+    let cold = open(&live, &path, &options);
+    assert_ne!(cold.choice().engine, Engine::Mapped, "{}", cold.choice().reason);
+    let Err(error) = FileDevice::create(&live, &path.with_extension("b"), Bytes::mib(1), &options.by(Engine::Mapped))
+    else {
+        panic!("what is mapped is not written");
+    };
+    assert!(error.to_string().ends_with("the engine mmap cannot be used: it only reads; open it read-only"), "{error}");
+}
+
+#[test]
+fn what_is_open_for_reading_takes_no_writes() {
+    let live = Live::start(&LiveOptions::default());
+    let folder = folder();
+    let path = folder.path().join("a");
+    std::fs::write(&path, vec![3; 4096]).unwrap();
+    let device = FileDevice::open_read_only(&live, &path, &FileOptions::buffered()).unwrap();
+    for request in [
+        Request::write(Bytes::ZERO, filled(Bytes::SECTOR, 1)),
+        Request::discard(Bytes::ZERO, Bytes::SECTOR),
+        Request::write_zeroes(Bytes::ZERO, Bytes::SECTOR),
+    ] {
+        let reply = live.runtime().block_on(device.submit(request));
+        assert_eq!(reply.result, Err(DeviceError::ReadOnly));
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), vec![3; 4096]);
+}
+
+#[test]
+fn errors_name_the_path_and_the_next_step() {
+    let live = Live::start(&LiveOptions::default());
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("empty"), "").unwrap();
+    std::fs::write(path("small"), "a few bytes").unwrap();
+    for (path, wanted) in [
+        (path("absent"), "give the path of an existing file"),
+        (path("empty/below"), "give the path of an existing file"),
+        (folder.path().to_path_buf(), "name a file in it"),
+        (path("empty"), "name a larger file"),
+        (path("small"), "it holds 0 B, less than one block of 512 B"),
+        (PathBuf::from("/dev/null"), "this is a character device; name a file or a block device"),
+    ] {
+        let Err(error) = FileDevice::open_read_only(&live, &path, &FileOptions::buffered()) else {
+            panic!("{} opens", path.display());
+        };
+        let message = error.to_string();
+        assert!(message.starts_with(&path.display().to_string()) && message.contains(wanted), "{message}");
+    }
+    let Err(error) = FileDevice::create(&live, &path("small"), Bytes::mib(1), &FileOptions::buffered()) else {
+        panic!("an existing file is not made anew");
+    };
+    assert!(error.to_string().contains("exists already"), "{error}");
+    assert_eq!(std::fs::read(path("small")).unwrap(), b"a few bytes");
+    let Err(error) = FileDevice::create(&live, &path("huge"), Bytes::gib(1 << 20), &FileOptions::buffered()) else {
+        panic!("a file larger than every file system");
+    };
+    assert!(!path("huge").exists(), "{error}");
+    let error = "fast".parse::<Engine>().unwrap_err();
+    assert_eq!(error.to_string(), "there is no engine `fast`; choose io_uring, sync, mmap or threads");
+}
+
+#[test]
+fn the_page_cache_can_be_dropped() {
+    let live = Live::start(&LiveOptions::default());
+    let folder = folder();
+    let path = folder.path().join("a");
+    std::fs::write(&path, vec![3; 1 << 20]).unwrap();
+    let device = FileDevice::open_read_only(&live, &path, &FileOptions::buffered().without_readahead()).unwrap();
+    device.drop_cache().unwrap();
+    let resident = |path: &Path| {
+        let pages = std::process::Command::new("fincore").args(["-n", "-b", "-o", "PAGES"]).arg(path).output();
+        pages.ok().and_then(|output| String::from_utf8(output.stdout).ok()?.trim().parse::<u64>().ok())
+    };
+    let Some(pages) = resident(&path) else {
+        println!("skipped: no fincore");
+        return;
+    };
+    assert_eq!(pages, 0);
+    let read = Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::kib(4)));
+    live.runtime().block_on(device.submit(read)).result.unwrap();
+    assert_eq!(resident(&path), Some(1), "one page was read, and none ahead");
+}
