@@ -61,11 +61,13 @@ pub struct Io {
     pub mode: Mode,
     /// How requests reach the kernel.
     pub engine: Engine,
+    /// Lets a kernel thread look for requests in the ring, and sleep after this time without any.
+    pub kernel_poll: Option<Duration>,
 }
 
 impl Default for Io {
     fn default() -> Io {
-        Io { mode: Mode::Direct, engine: Engine::Auto }
+        Io { mode: Mode::Direct, engine: Engine::Auto, kernel_poll: None }
     }
 }
 

@@ -14,7 +14,7 @@ use host::cpu::thread_time;
 use host::precaution::{Precaution, Precautions, unlock_memory};
 use record::Log;
 use units::{Bytes, Duration, Instant, Ratio};
-use uring::{Choice, FileDevice, FileOptions, Live, LiveOptions};
+use uring::{Choice, FileDevice, FileOptions, Live, LiveOptions, RingOptions};
 use workload::Control;
 
 use crate::accounts::Accounts;
@@ -141,7 +141,8 @@ impl Site<'_> {
         // First, so that the helpers of this thread inherit them.
         let own = Precautions { lock_memory: false, ..self.experiment.care.clone() };
         own.take().iter().for_each(|taken| say(Report::Remark(remark(taken))));
-        let options = LiveOptions { start: Some(self.start), ..LiveOptions::default() };
+        let ring = RingOptions { kernel_poll: self.experiment.io.kernel_poll, ..RingOptions::default() };
+        let options = LiveOptions { start: Some(self.start), ring, ..LiveOptions::default() };
         let live = Live::start(&options);
         let stations = match share.iter().map(|index| self.open(&live, *index)).collect::<Result<Vec<_>, _>>() {
             Ok(stations) => stations,

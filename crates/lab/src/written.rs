@@ -34,7 +34,11 @@ fn io(experiment: &Experiment) -> Value {
         Engine::Threads => "threads",
         Engine::Sync => "sync",
     };
-    Table::from_iter([("mode".to_owned(), mode.into()), ("engine".to_owned(), engine.into())]).into()
+    let mut table = Table::from_iter([("mode".to_owned(), mode.into()), ("engine".to_owned(), engine.into())]);
+    if let Some(idle) = experiment.io.kernel_poll {
+        table.insert("kernel-poll".into(), text(idle));
+    }
+    table.into()
 }
 
 fn care(care: &Precautions) -> Value {

@@ -175,7 +175,7 @@ impl<'a> Machine<'a> {
         let mut stream = Stream::closed("survey", mix, pattern, size, depth);
         stream.limits.time = Some(probe.time);
         let mut experiment = Experiment::new("survey", probe.time, vec![stream]);
-        experiment.io = Io { mode, engine };
+        experiment.io = Io { mode, engine, kernel_poll: None };
         match probe.kind.access {
             Access::Raw => experiment.run.start_up = START_UP,
             // Nothing is read twice: the second time it would come from the page cache.
