@@ -132,7 +132,7 @@ pub struct Run {
     /// The experiment's file
     pub experiment: PathBuf,
 
-    /// Devices: paths, memory:SIZE[:DELAY] (simulated), null:SIZE (the generator alone)
+    /// Devices: paths, memory:SIZE:DELAY (simulated), null:SIZE (the generator alone)
     #[arg(long, value_name = "PATH,...", value_delimiter = ',', required = true)]
     pub on: Vec<Target>,
 

@@ -52,7 +52,7 @@ pub struct Extent {
     pub angle: Angle,
     /// One sector.
     pub width: Angle,
-    /// Which zone, for [`Geometry::zone`].
+    /// Which zone: an index into [`Geometry::zones`].
     pub zone: usize,
 }
 
