@@ -36,6 +36,7 @@ mod write;
 use units::{Duration, Instant};
 
 use super::cache::Segments;
+use super::geometry::Extent;
 use super::mechanism::{Access, Arm, Mechanism, Run};
 use super::parameters::Parameters;
 use ahead::Background;
@@ -49,9 +50,15 @@ pub struct Request {
     pub block: u64,
     /// How many; at least one.
     pub blocks: u64,
+    /// A write that is complete when it is on the medium, whatever the drive does otherwise ("force unit access").
+    pub through: bool,
 }
 
 impl Request {
+    /// Of `blocks` from `block` on.
+    pub const fn new(access: Access, block: u64, blocks: u64) -> Request {
+        Request { access, block, blocks, through: false }
+    }
     /// One past the last block.
     pub const fn after(&self) -> u64 {
         self.block + self.blocks
@@ -92,6 +99,8 @@ pub struct Service {
     pub rotation: Duration,
     /// From then until the last block is over the bus or on the medium; for hits the transfer over the bus.
     pub transfer: Duration,
+    /// When the mechanism has done what the request wants of it before it is complete.
+    pub arm_free: Instant,
 }
 
 /// A drive on a bus of its own.
@@ -105,16 +114,18 @@ pub struct Drive {
     background: Background,
     /// The request before.
     last: Access,
+    /// When the bus is free of what was transferred before.
+    bus_free: Instant,
 }
 
 /// A command that the controller turns to.
 #[derive(Debug, Clone, Copy)]
-struct Command {
-    request: Request,
+pub(super) struct Command {
+    pub request: Request,
     /// When the drive received it.
-    arrived: Instant,
+    pub arrived: Instant,
     /// When the controller turned to it: at once, or after what was queued before.
-    taken: Instant,
+    pub taken: Instant,
 }
 
 impl Command {
@@ -131,7 +142,8 @@ impl Drive {
         let segments = Segments::new(buffer.segments, buffer.segment_blocks);
         let write_segment = (buffer.separate_write_segment && buffer.segments > 1).then_some(0);
         let arm = Arm { cylinder: 0, head: 0 };
-        Drive { parameters, segments, write_segment, arm, background: Background::Nothing, last: Access::Read }
+        let (background, last, bus_free) = (Background::Nothing, Access::Read, Instant::START);
+        Drive { parameters, segments, write_segment, arm, background, last, bus_free }
     }
 
     /// Its parameters.
@@ -146,7 +158,8 @@ impl Drive {
         self.take(Command { request, arrived: now, taken: now })
     }
 
-    fn take(&mut self, command: Command) -> Service {
+    /// Serves a request that arrived before the drive turns to it. Neither instant must go backwards.
+    pub(super) fn take(&mut self, command: Command) -> Service {
         let request = command.request;
         assert!(request.blocks > 0, "a request asks for at least one block");
         assert!(request.after() <= self.parameters.mechanism.geometry.blocks(), "a request lies within the drive");
@@ -158,7 +171,41 @@ impl Drive {
             Access::Write => self.write(command),
         };
         self.last = request.access;
+        self.bus_free = service.completes;
         service
+    }
+
+    /// Brings what the drive does by itself up to `now`.
+    pub(super) fn catch_up_with(&mut self, now: Instant) {
+        self.catch_up(now);
+    }
+
+    /// When all that it has said to be written is on the medium.
+    pub fn flushed(&self, now: Instant) -> Instant {
+        match self.background {
+            Background::Writing { until } => until.max(now),
+            Background::Nothing | Background::Reading(_) => now,
+        }
+    }
+
+    /// Where the arm is, or will be when it has done what it must.
+    pub fn arm(&self) -> Arm {
+        match &self.background {
+            Background::Reading(ahead) => ahead.run.arm,
+            Background::Nothing | Background::Writing { .. } => self.arm,
+        }
+    }
+
+    /// How long from `now` until the first sector of a waiting request can be reached; nothing if it is in the buffer.
+    ///
+    /// `extent` must be that of the request's first block.
+    pub fn reach(&self, now: Instant, request: &Request, extent: &Extent) -> Duration {
+        if request.access == Access::Read && self.find(request).is_some() {
+            return Duration::ZERO;
+        }
+        let start = self.free_for_another(now);
+        let run = self.mechanism().run_on(*extent, self.arm(), start, request.block, request.access);
+        run.begins.since(now)
     }
 
     fn mechanism(&self) -> &Mechanism {

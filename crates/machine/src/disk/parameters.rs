@@ -2,9 +2,12 @@
 
 mod read;
 
+use rand::RngExt;
+use runtime::Random;
 use units::{Duration, Frequency, Ratio};
 
 use super::mechanism::Mechanism;
+use super::rotation::Spindle;
 
 /// The parameters of a drive.
 #[derive(Debug, Clone)]
@@ -61,18 +64,10 @@ pub struct Buffer {
     pub read_fill: Ratio,
     /// It does not before so many blocks, or what is left of the request, are there; nor again when the buffer has run dry.
     pub piece: u64,
-    /// A write asks for the bus again when only this share is left in the buffer.
-    pub write_empty: Ratio,
     /// The shares are of the request (but at most the segment), not of the segment.
     pub marks_by_request: bool,
-    /// The bus is held until a read is done, even when the buffer has run dry.
-    pub hold_bus_read: bool,
-    /// The bus is held until a write is in the buffer, even when that is full.
-    pub hold_bus_write: bool,
     /// The bus is held from command to completion.
     pub never_disconnect: bool,
-    /// A full hit is served while another request moves the arm.
-    pub hits_pass_by: bool,
     /// A read with its first blocks in the buffer transfers them at once.
     pub partial_hit_at_once: bool,
 }
@@ -174,12 +169,6 @@ pub struct Write {
     pub combine: bool,
     /// Blocks are written in the order in which they pass.
     pub zero_latency: bool,
-    /// A write of blocks that are being read ahead stops the read-ahead.
-    pub hit_stops_read_ahead: bool,
-    /// Data of waiting writes are fetched while another request moves the arm.
-    pub prebuffer: bool,
-    /// The bus is released during the seek.
-    pub disconnect_in_seek: bool,
     /// The bus is released between command and data.
     pub extra_disconnect: bool,
     /// A write that does not go on behind another waits at least so long before it reaches the medium.
@@ -238,4 +227,17 @@ pub struct Queue {
     pub depth: u32,
     /// The order in which it serves them.
     pub policy: Policy,
+    /// A request that has waited for longer is served next, whatever the policy says.
+    pub age_limit: Option<Duration>,
+}
+
+impl Parameters {
+    /// The parameters of one specimen: its speed differs from the nominal by a share drawn evenly within the speed error.
+    #[must_use]
+    pub fn drawn(mut self, random: &mut Random) -> Parameters {
+        let error = self.speed_error.get();
+        let factor = 1.0 + random.random_range(-error..=error);
+        self.mechanism.spindle = Spindle::new(Frequency::per_second(self.speed.get() * factor));
+        self
+    }
 }

@@ -113,7 +113,9 @@ impl SeekCurve {
             SeekCurve::Roots { boundary, short_base, short_root, .. } if distance < *boundary => {
                 *short_base + short_root.scale(f64::from(distance).sqrt())
             }
-            SeekCurve::Roots { long_base, long_slope, .. } => *long_base + *long_slope * u64::from(distance),
+            SeekCurve::Roots { long_base, long_slope, .. } => {
+                rounded(long_base.as_nanos() as f64 + long_slope.as_nanos() as f64 * f64::from(distance))
+            }
             SeekCurve::Lee { root_ns, slope_ns, single } => {
                 let beyond = f64::from(distance - 1);
                 rounded(single.as_nanos() as f64 + root_ns * beyond.sqrt() + slope_ns * beyond)
@@ -124,7 +126,7 @@ impl SeekCurve {
 }
 
 fn rounded(ns: f64) -> Duration {
-    Duration::nanos(ns.max(0.0).round() as u64)
+    Duration::nanos(ns.clamp(0.0, 1e18).round() as u64)
 }
 
 fn interpolate(points: &[(u32, Duration)], distance: u32) -> Duration {
@@ -137,9 +139,9 @@ fn interpolate(points: &[(u32, Duration)], distance: u32) -> Duration {
     }
     let after = after.min(points.len() - 1);
     let ((d0, t0), (d1, t1)) = (points[after - 1], points[after]);
-    let (t0, t1) = (t0.as_nanos() as i64, t1.as_nanos() as i64);
-    let (along, span) = (i64::from(distance) - i64::from(d0), i64::from(d1) - i64::from(d0));
-    Duration::nanos((t0 + (t1 - t0) * along / span).max(0) as u64)
+    let (t0, t1) = (i128::from(t0.as_nanos()), i128::from(t1.as_nanos()));
+    let (along, span) = (i128::from(distance) - i128::from(d0), i128::from(d1) - i128::from(d0));
+    Duration::nanos((t0 + (t1 - t0) * along / span).clamp(0, i128::from(u64::MAX / 4)) as u64)
 }
 
 #[cfg(test)]

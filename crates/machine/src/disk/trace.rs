@@ -68,6 +68,9 @@ pub fn parse(file: &str, text: &str, capacity: u64) -> Result<Vec<Measured>, Tra
     Ok(requests)
 }
 
+/// Half a gibibyte: no request is larger, and a million of them on the slowest bus stay within 64 bits of nanoseconds.
+const MOST_BLOCKS: u64 = 1 << 20;
+
 fn parse_line(text: &str, capacity: u64) -> Result<Measured, TraceTrouble> {
     let mut columns = text.split_ascii_whitespace();
     let mut found = 0;
@@ -88,10 +91,8 @@ fn parse_line(text: &str, capacity: u64) -> Result<Measured, TraceTrouble> {
         _ => return Err(wrong(1, access, "R or W")),
     };
     let block: u64 = block.parse().map_err(|_| wrong(3, block, "a block number from 0 on"))?;
-    let count: u64 = blocks.parse().map_err(|_| wrong(4, blocks, "a number of blocks from 1 on"))?;
-    if count == 0 {
-        return Err(wrong(4, blocks, "a number of blocks from 1 on"));
-    }
+    let count = blocks.parse().ok().filter(|count| (1..=MOST_BLOCKS).contains(count));
+    let count = count.ok_or_else(|| wrong(4, blocks, "a number of blocks from 1 to 1048576"))?;
     let last = block.saturating_add(count - 1);
     if last >= capacity {
         return Err(TraceTrouble::BeyondDrive { block, last, highest: capacity.saturating_sub(1) });

@@ -32,7 +32,7 @@ pub fn replay(drive: &mut Drive, trace: &[Measured]) -> Vec<Replayed> {
     let mut replayed = Vec::with_capacity(trace.len());
     for request in trace {
         let Measured { access, block, blocks, .. } = *request;
-        let service = drive.serve(issue, Request { access, block, blocks });
+        let service = drive.serve(issue, Request::new(access, block, blocks));
         replayed.push(Replayed { issued: issue, service });
         issue = service.completes + request.think;
     }

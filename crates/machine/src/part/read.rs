@@ -153,7 +153,7 @@ impl<'t> Reader<'t> {
         inner.collect()
     }
 
-    /// Says that a value is wrong in the light of others. An unknown `key` blames the table.
+    /// Says that a value is wrong in the light of others. An unknown or empty `key` blames the table.
     pub fn fault(&self, key: &str, problem: Problem) -> PartError {
         let place = self.table.get(key).map_or(&self.table.place, |node| &node.place).clone();
         PartError::new(place, self.name(key), problem)
@@ -186,7 +186,11 @@ impl<'t> Reader<'t> {
     }
 
     fn name(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+        match (self.path.as_str(), key) {
+            ("", key) => key.to_owned(),
+            (path, "") => path.to_owned(),
+            (path, key) => format!("{path}.{key}"),
+        }
     }
 }
 

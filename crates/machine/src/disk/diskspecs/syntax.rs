@@ -82,7 +82,8 @@ impl<'t> Scanner<'t> {
     /// Skips blanks, line ends and comments.
     fn blank(&mut self) {
         loop {
-            let trimmed = self.rest.trim_start_matches([' ', '\t', '\r', '\u{feff}']);
+            // All that ends a word, or else a word may be empty and the scan never end.
+            let trimmed = self.rest.trim_start_matches(|c: char| c.is_whitespace() && c != '\n' || c == '\u{feff}');
             self.rest = match trimmed.chars().next() {
                 Some('\n') => {
                     self.line += 1;

@@ -362,7 +362,7 @@ const BUSES: [(&str, f64, f64, &str); 5] = [
 /// scores of all drives are about the same from 4 to 12 blocks.
 const PIECE_BLOCKS: i64 = 8;
 
-const BUFFER: [(&str, &str, Convert); 15] = [
+const BUFFER: [(&str, &str, Convert); 11] = [
     ("segments", "Number of buffer segments", whole),
     ("segment-blocks", "Segment size (in blks)", whole),
     ("write-segments", "Maximum number of write segments", whole),
@@ -371,12 +371,8 @@ const BUFFER: [(&str, &str, Convert); 15] = [
     ("read-hits-on-written", "Allow read hits on write data", flag),
     ("hit-on-block-being-read", "Allow almost read hits", flag),
     ("read-fill", "High (read) water mark", share),
-    ("write-empty", "Low (write) water mark", share),
     ("marks-by-request", "Set watermark by reqsize", flag),
-    ("hold-bus-read", "Hold bus entire read xfer", flag),
-    ("hold-bus-write", "Hold bus entire write xfer", flag),
     ("never-disconnect", "Never disconnect", flag),
-    ("hits-pass-by", "Allow sneaky full read hits", flag),
     ("partial-hit-at-once", "Immed transfer partial hit", flag),
 ];
 
@@ -396,13 +392,10 @@ const READ_AHEAD: [(&str, &str, Convert); 8] = [
     ("stops-in-sector", "Stop prefetch in sector", flag),
 ];
 
-const WRITE: [(&str, &str, Convert); 9] = [
+const WRITE: [(&str, &str, Convert); 6] = [
     ("back", "Fast write level", |item| name(item, &["none", "appending", "always"])),
     ("combine", "Combine seq writes", flag),
     ("zero-latency", "Immediate buffer write", flag),
-    ("hit-stops-read-ahead", "Write hit stop prefetch", flag),
-    ("prebuffer", "Allow write prebuffering", flag),
-    ("disconnect-in-seek", "Disconnect write if seek", flag),
     ("extra-disconnect", "Extra write disconnect", flag),
     ("least-seek", "Minimum seek delay", milliseconds),
     ("preseek", "Preseeking level", |item| name(item, &["after completion", "during completion", "before completion"])),
@@ -546,19 +539,36 @@ impl<'b> Params<'b> {
     fn unused(&self, notes: &mut Vec<String>) {
         let asked = self.asked.borrow();
         for entry in self.block.entries.iter().filter(|entry| !asked.contains(&entry.key)) {
-            if !IGNORED.contains(&entry.key.as_str()) {
+            let off = NOT_MODELLED.contains(&entry.key.as_str()) && number(&entry.item) == Some(0.0);
+            if !off && !IGNORED.contains(&entry.key.as_str()) {
                 notes.push(format!("{}:{}: '{}' is not used", self.file, entry.line, entry.key));
             }
         }
     }
 }
 
-/// Parameters of every drive file that the model has no use for.
-const IGNORED: [&str; 3] =
-    ["Allow sneaky partial read hits", "Allow sneaky intermediate read hits", "Read directly to buffer"];
+/// Parameters of every drive file that the model has no use for: any write stops a read-ahead, and when the bus is let go matters
+/// only to other drives on it.
+const IGNORED: [&str; 6] = [
+    "Write hit stop prefetch",
+    "Read directly to buffer",
+    "Hold bus entire read xfer",
+    "Hold bus entire write xfer",
+    "Disconnect write if seek",
+    "Low (write) water mark",
+];
+
+/// What a drive may have and the model has not; it is said when a drive has it.
+const NOT_MODELLED: [&str; 4] = [
+    "Allow sneaky full read hits",
+    "Allow sneaky partial read hits",
+    "Allow sneaky intermediate read hits",
+    "Allow write prebuffering",
+];
 
 fn describe(item: &Item) -> String {
     match item {
+        Item::Number(number) if number.abs() >= 1e15 => format!("{number:e}"),
         Item::Number(number) => number.to_string(),
         Item::Word(word) => format!("'{word}'"),
         Item::Source(file) => format!("'source {file}'"),
@@ -606,8 +616,8 @@ fn name(item: &Item, names: &[&str]) -> Result<Value, String> {
     }
 }
 
-/// No drive takes a quarter of an hour over anything.
-const LONGEST_MS: f64 = 1e6;
+/// No drive takes a minute over anything.
+const LONGEST_MS: f64 = 60_000.0;
 
 fn milliseconds(item: &Item) -> Result<Value, String> {
     milliseconds_scaled(item, 1.0)
@@ -616,7 +626,7 @@ fn milliseconds(item: &Item) -> Result<Value, String> {
 fn milliseconds_scaled(item: &Item, scale: f64) -> Result<Value, String> {
     match number(item).map(|time| time * scale) {
         Some(time) if (0.0..=LONGEST_MS).contains(&time) => Ok(time_text(time)),
-        _ => Err("a time in milliseconds from 0 on".into()),
+        _ => Err("a time in milliseconds from 0 to 60000".into()),
     }
 }
 

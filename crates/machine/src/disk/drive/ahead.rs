@@ -25,6 +25,8 @@ pub(super) struct Ahead {
     pub run: Run,
     /// One past the last block that it may read.
     pub limit: u64,
+    /// One past the last block that it reads before any other request.
+    pub least: u64,
     /// The track that is kept whole: when it has passed once, and its blocks.
     pub whole: Option<(Instant, u64, u64)>,
 }
@@ -94,26 +96,45 @@ impl Drive {
         }
     }
 
+    /// When the arm would be free for another request that comes at `now`.
+    pub(super) fn free_for_another(&self, now: Instant) -> Instant {
+        match &self.background {
+            Background::Nothing => now,
+            Background::Writing { until } => (*until).max(now),
+            Background::Reading(ahead) => self.leave(ahead, now).0,
+        }
+    }
+
     /// Stops the background for another request: when the arm is free.
     pub(super) fn stop(&mut self, now: Instant) -> Instant {
-        match std::mem::replace(&mut self.background, Background::Nothing) {
-            Background::Nothing => now,
-            Background::Writing { until } => until.max(now),
-            Background::Reading(Ahead { segment, run, limit, .. }) => {
-                self.arm = run.arm;
-                // A seek goes to its end; a sector only if the drive wants it.
-                let there = run.on_track();
-                if now < there {
-                    return there;
-                }
-                if self.parameters.read_ahead.stops_in_sector || run.first >= limit {
-                    return now;
-                }
-                let free = run.sector_end(now);
-                self.segments.extend(segment, (run.first + run.count_at(free)).min(limit));
-                free
+        let free = self.free_for_another(now);
+        if let Background::Reading(ahead) = std::mem::replace(&mut self.background, Background::Nothing) {
+            let (_, run) = self.leave(&ahead, now);
+            self.arm = run.arm;
+            self.segments.extend(ahead.segment, (run.first + run.count_at(free)).min(ahead.limit));
+        }
+        free
+    }
+
+    /// When a read-ahead that should stop at `now` lets the arm go, and on which run.
+    fn leave(&self, ahead: &Ahead, now: Instant) -> (Instant, Run) {
+        let mut run = ahead.run;
+        if self.segments.get(ahead.segment).end < ahead.least {
+            while run.after() < ahead.least {
+                run = self.next_run(&run);
+            }
+            let read = run.passed(ahead.least - run.first);
+            if read > now {
+                return (read, run);
             }
         }
+        // A seek goes to its end; a sector only if the drive wants it.
+        let there = run.on_track();
+        if now < there {
+            return (there, run);
+        }
+        let over = self.parameters.read_ahead.stops_in_sector || run.first >= ahead.limit;
+        (if over { now } else { run.sector_end(now) }, run)
     }
 
     /// One past the last block that the read-ahead after a request may read into its segment.

@@ -18,19 +18,21 @@ use crate::disk::parameters::Requested;
 
 impl Drive {
     pub(super) fn read(&mut self, command: Command) -> Service {
-        let p = &self.parameters;
         let request = command.request;
-        let found = if p.buffer.caching {
-            let on_written = p.buffer.read_hits_on_written;
-            self.segments.find(request.block, |segment| on_written || !segment.written)
-        } else {
-            None
-        };
-        match found.or_else(|| self.being_read(&request)) {
+        match self.find(&request).or_else(|| self.being_read(&request)) {
             Some(segment) if self.segments.get(segment).end >= request.after() => self.full_hit(command, segment),
             Some(segment) => self.partial_hit(command, segment),
             None => self.miss(command),
         }
+    }
+
+    /// The segment that holds a read's first block.
+    pub(super) fn find(&self, request: &Request) -> Option<usize> {
+        let buffer = &self.parameters.buffer;
+        if !buffer.caching {
+            return None;
+        }
+        self.segments.find(request.block, |segment| buffer.read_hits_on_written || !segment.written)
     }
 
     /// The segment into which the first block is being read at this moment, for drives that take this for a hit.
@@ -56,7 +58,7 @@ impl Drive {
             }
             _ => self.resume(segment, limit, command.taken, command.processed(miss)),
         }
-        let start = command.processed(hit) + self.parameters.overhead.data_preparation;
+        let start = command.processed(hit).max(self.bus_free) + self.parameters.overhead.data_preparation;
         let sent = start + self.parameters.bus.read_block * request.blocks;
         self.drop_requested(&request, segment);
         Service {
@@ -68,6 +70,7 @@ impl Drive {
             seek: Duration::ZERO,
             rotation: Duration::ZERO,
             transfer: sent.since(start),
+            arm_free: start,
         }
     }
 
@@ -78,7 +81,7 @@ impl Drive {
         if from < limit {
             let run = self.mechanism().run(self.arm, free, from, Access::Read);
             if self.may_read_on(self.arm, run.arm) {
-                self.background = Background::Reading(Ahead { segment, run, limit, whole: None });
+                self.background = Background::Reading(Ahead { segment, run, limit, least: from, whole: None });
             }
         }
     }
@@ -95,13 +98,19 @@ impl Drive {
                 self.mechanism().run(self.arm, free, missing, Access::Read)
             }
         };
-        let start = command.processed(hit) + self.parameters.overhead.data_preparation;
+        let overhead = &self.parameters.overhead;
+        let mut start = command.processed(hit).max(self.bus_free);
+        if !self.parameters.buffer.partial_hit_at_once {
+            let mark = self.parameters.buffer.fill_mark(request.after() - missing);
+            start = start.max(self.reaches(run, missing + mark)) + overhead.first_reselect;
+        }
+        start += overhead.data_preparation;
         let (sent, last) = self.fill(segment, run, &request, start, missing);
         self.read_on(segment, last, &request, None);
         self.drop_requested(&request, segment);
         Service {
             outcome: Outcome::PartialHit,
-            ..self.served_from_medium(command, start.since(command.taken), &run, sent)
+            ..self.served_from_medium(command, start.since(command.taken), &run, &last, sent)
         }
     }
 
@@ -129,7 +138,7 @@ impl Drive {
         Service {
             outcome: Outcome::Miss,
             cylinders: from.cylinder.abs_diff(run.arm.cylinder),
-            ..self.served_from_medium(command, miss, &run, sent)
+            ..self.served_from_medium(command, miss, &run, &last, sent)
         }
     }
 
@@ -137,7 +146,7 @@ impl Drive {
     fn reconnected(&self, command: Command, processed: Instant, run: Run) -> Instant {
         let overhead = &self.parameters.overhead;
         if self.parameters.buffer.never_disconnect {
-            return processed + overhead.data_preparation;
+            return processed.max(self.bus_free) + overhead.data_preparation;
         }
         let disconnected = processed
             + match self.last {
@@ -147,7 +156,7 @@ impl Drive {
         let request = &command.request;
         let mark = self.parameters.buffer.fill_mark(request.blocks);
         let filled = self.reaches(run, request.block + mark);
-        filled.max(disconnected) + overhead.first_reselect + overhead.data_preparation
+        filled.max(disconnected).max(self.bus_free) + overhead.first_reselect + overhead.data_preparation
     }
 
     /// When a scan has passed all blocks before `after`.
@@ -191,9 +200,14 @@ impl Drive {
             run = self.next_run(&run);
             from = run.first;
         }
-        // The last piece starts on its way when all of it is there.
+        // A piece starts on its way when all of it is there. Its time on the bus grows by less than its time at the head, or by more: either
+        // way one of the last two, or the first, decides.
         let last = self.parameters.buffer.last_piece(request.blocks);
         sent = sent.max(run.passed(after - run.first) + block_time * last);
+        if request.blocks > last && after - last > run.first {
+            let both = last + self.parameters.buffer.piece.min(request.blocks - last);
+            sent = sent.max(run.passed(after - last - run.first) + block_time * both);
+        }
         self.segments.extend(segment, after);
         (sent, run)
     }
@@ -226,9 +240,10 @@ impl Drive {
         } else {
             self.next_ahead(&run)
         };
+        let least = (end + self.parameters.read_ahead.least).min(limit);
         self.background = match (next, whole) {
-            (Some(run), whole) => Background::Reading(Ahead { segment, run, limit, whole }),
-            (None, Some(_)) => Background::Reading(Ahead { segment, run, limit: end, whole }),
+            (Some(run), whole) => Background::Reading(Ahead { segment, run, limit, least, whole }),
+            (None, Some(_)) => Background::Reading(Ahead { segment, run, limit: end, least: end, whole }),
             (None, None) => Background::Nothing,
         };
     }
@@ -255,7 +270,14 @@ impl Drive {
         }
     }
 
-    fn served_from_medium(&self, command: Command, processing: Duration, first: &Run, sent: Instant) -> Service {
+    fn served_from_medium(
+        &self,
+        command: Command,
+        processing: Duration,
+        first: &Run,
+        last: &Run,
+        sent: Instant,
+    ) -> Service {
         let moved = Instant::from_nanos(first.on_track().as_nanos() - first.positioning.as_nanos());
         Service {
             completes: sent + self.parameters.overhead.read_completion,
@@ -266,6 +288,7 @@ impl Drive {
             seek: first.positioning,
             rotation: first.rotation,
             transfer: sent.saturating_since(first.begins),
+            arm_free: last.passed(command.request.after() - last.first),
         }
     }
 }

@@ -40,7 +40,7 @@ struct Written {
 impl Drive {
     pub(super) fn write(&mut self, command: Command) -> Service {
         let request = command.request;
-        let back = self.parameters.write.back != WriteBack::Never;
+        let back = self.parameters.write.back != WriteBack::Never && !request.through;
         let overhead = self.write_overhead(back);
         let previous = *self.segments.get(self.segments.latest());
         let sequential = previous.written && previous.end == request.block;
@@ -63,7 +63,7 @@ impl Drive {
         if must_flush {
             data = data.max(free + o.first_reselect);
         }
-        data += o.data_preparation;
+        data = data.max(self.bus_free) + o.data_preparation;
 
         let from = self.arm;
         let feed = Feed { starts: data, least: self.blocks_first(request.blocks) };
@@ -95,6 +95,7 @@ impl Drive {
             seek: written.first.positioning,
             rotation: written.first.rotation,
             transfer: if back { in_buffer.since(data) } else { written.ends.since(written.first.begins) },
+            arm_free: if back { completes } else { written.ends },
         }
     }
 
@@ -143,7 +144,15 @@ impl Drive {
             let settled = start + (least_seek - run.positioning);
             run = mechanism.run(self.arm, settled, request.block, Access::Write);
         }
-        run = self.paced(run, arrived(feed.least), Duration::ZERO);
+        let complete = feed.least == request.blocks;
+        run = if complete && self.parameters.write.zero_latency {
+            // With all data in the buffer, any block that comes round may be the first.
+            let there = run.on_track().max(arrived(feed.least));
+            let start = Instant::from_nanos(there.as_nanos() - run.positioning.as_nanos());
+            mechanism.run_zero_latency(self.arm, start, request.block, request.after(), Access::Write)
+        } else {
+            self.paced(run, arrived(feed.least), Duration::ZERO)
+        };
         let first = run;
         loop {
             run = self.paced(run, arrived(run.first + 1 - request.block), block_time);

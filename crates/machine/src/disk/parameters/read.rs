@@ -40,6 +40,9 @@ impl Parameters {
         let arm = top.table("arm")?;
         let (head_switch, write_settle_ns) = (time(&arm, "head-switch")?, arm.get::<Signed>("write-settle")?.0);
         let seek = read_seek(&arm.table("seek")?, &layout)?;
+        if seek.time(layout.cylinders) > LONGEST {
+            return Err(arm.fault("seek", Problem::OutOfRange { accepted: "a curve that stays below a minute".into() }));
+        }
         arm.done()?;
 
         let mechanism = Mechanism { geometry, seek, spindle: Spindle::new(speed), head_switch, write_settle_ns };
@@ -69,19 +72,21 @@ impl FromValue for Signed {
         let Value::Text(text) = value else { return Err(Problem::wrong(Self::ACCEPTED, value)) };
         let (sign, text) = text.trim().strip_prefix('-').map_or((1, text.as_str()), |rest| (-1, rest));
         let time: Duration = text.parse()?;
-        // An hour in nanoseconds is far inside 63 bits.
-        if time > Duration::seconds(3600) {
-            return Err(Problem::OutOfRange { accepted: "less than an hour".into() });
+        if time > LONGEST {
+            return Err(Problem::OutOfRange { accepted: "at most a minute".into() });
         }
         Ok(Signed(sign * time.as_nanos() as i64))
     }
 }
 
-/// A time that is zero if it is left out. Nothing that a drive does takes an hour, and sums of such times stay within 64 bits.
+/// Nothing that a drive does takes a minute, and sums of such times stay within 64 bits.
+const LONGEST: Duration = Duration::seconds(60);
+
+/// A time that is zero if it is left out.
 fn time(table: &Reader, key: &'static str) -> Result<Duration, PartError> {
     let time = table.find(key)?.unwrap_or_default();
-    if time > Duration::seconds(3600) {
-        return Err(table.fault(key, Problem::OutOfRange { accepted: "less than an hour".into() }));
+    if time > LONGEST {
+        return Err(table.fault(key, Problem::OutOfRange { accepted: "at most a minute".into() }));
     }
     Ok(time)
 }
@@ -189,6 +194,12 @@ fn read_seek(table: &Reader, layout: &Layout) -> Result<SeekCurve, PartError> {
 }
 
 fn read_bus(table: &Reader) -> Result<Bus, PartError> {
+    for key in ["read-block", "write-block"] {
+        // 50 KB/s: a slower bus never was, and the whole drive sent over it stays within 64 bits.
+        if time(table, key)? > Duration::millis(10) {
+            return Err(table.fault(key, Problem::OutOfRange { accepted: "at most 10 ms".into() }));
+        }
+    }
     Ok(Bus { read_block: time(table, "read-block")?, write_block: time(table, "write-block")? })
 }
 
@@ -203,12 +214,8 @@ fn read_buffer(table: &Reader) -> Result<Buffer, PartError> {
         hit_on_block_being_read: on(table, "hit-on-block-being-read")?,
         read_fill: table.find("read-fill")?.unwrap_or_default(),
         piece: table.find("piece")?.unwrap_or(1),
-        write_empty: table.find("write-empty")?.unwrap_or_default(),
         marks_by_request: on(table, "marks-by-request")?,
-        hold_bus_read: on(table, "hold-bus-read")?,
-        hold_bus_write: on(table, "hold-bus-write")?,
         never_disconnect: on(table, "never-disconnect")?,
-        hits_pass_by: on(table, "hits-pass-by")?,
         partial_hit_at_once: on(table, "partial-hit-at-once")?,
     };
     if buffer.segments == 0 || buffer.segments > 1 << 16 {
@@ -222,10 +229,8 @@ fn read_buffer(table: &Reader) -> Result<Buffer, PartError> {
     if buffer.piece == 0 {
         return Err(table.fault("piece", Problem::OutOfRange { accepted: "a number of blocks from 1 on".into() }));
     }
-    for (key, share) in [("read-fill", buffer.read_fill), ("write-empty", buffer.write_empty)] {
-        if share > Ratio::ONE {
-            return Err(table.fault(key, Problem::OutOfRange { accepted: "a share from 0 % to 100 %".into() }));
-        }
+    if buffer.read_fill > Ratio::ONE {
+        return Err(table.fault("read-fill", Problem::OutOfRange { accepted: "a share from 0 % to 100 %".into() }));
     }
     Ok(buffer)
 }
@@ -263,9 +268,6 @@ fn read_write(table: &Reader) -> Result<Write, PartError> {
         )?,
         combine: on(table, "combine")?,
         zero_latency: on(table, "zero-latency")?,
-        hit_stops_read_ahead: on(table, "hit-stops-read-ahead")?,
-        prebuffer: on(table, "prebuffer")?,
-        disconnect_in_seek: on(table, "disconnect-in-seek")?,
         extra_disconnect: on(table, "extra-disconnect")?,
         least_seek: time(table, "least-seek")?,
         preseek: table.choose(
@@ -317,5 +319,10 @@ fn read_queue(table: &Reader) -> Result<Queue, PartError> {
             ("sptf", Policy::Sptf),
         ],
     )?;
-    Ok(Queue { depth: table.get("depth")?, policy })
+    let depth = table.get("depth")?;
+    if depth == 0 {
+        return Err(table.fault("depth", Problem::OutOfRange { accepted: "a number of requests from 1 on".into() }));
+    }
+    let age_limit = table.find::<Duration>("age-limit")?.map(|_| time(table, "age-limit")).transpose()?;
+    Ok(Queue { depth, policy, age_limit })
 }
