@@ -1,10 +1,14 @@
 //! The words of the command line, and the help that explains them.
 
+mod catalogue;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use lab::{LANGUAGE, Setting, Target};
 use units::{Bytes, Duration};
+
+pub use catalogue::{Import, Parts, PartsAction, Systems, Validate};
 
 /// A laboratory for disk arrays.
 ///
@@ -35,15 +39,15 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The commands.
+/// The commands; what each does stands above its words.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Find where the storage of this machine stops, and why
     Survey(Survey),
-    /// Run a workload on files, disks or simulated devices
     Run(Run),
-    /// Hold the modelled machines against what was published about the real ones
     Reproduce(Reproduce),
+    Parts(Parts),
+    Systems(Systems),
+    Validate(Validate),
 }
 
 /// What every command that measures takes.

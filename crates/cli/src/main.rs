@@ -4,12 +4,14 @@
 //! to standard output, everything else to standard error; the exit code says who is to blame (see `fail`).
 
 mod args;
+mod catalogue;
 mod fail;
 mod permit;
 mod progress;
 mod reproduce;
 mod run;
 mod survey;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -22,6 +24,9 @@ fn main() -> ExitCode {
         args::Command::Survey(survey) => survey::survey(&survey),
         args::Command::Run(run) => run::run(&run),
         args::Command::Reproduce(reproduce) => reproduce::reproduce(&reproduce),
+        args::Command::Parts(parts) => catalogue::parts(&parts),
+        args::Command::Systems(systems) => catalogue::systems(&systems),
+        args::Command::Validate(validate) => validate::validate(&validate),
     };
     match done {
         Ok(code) => code,

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod advice;
+pub mod catalogue;
 mod document;
 mod experiment;
 mod file;
@@ -18,6 +19,7 @@ mod simulated;
 mod source;
 pub mod survey;
 mod target;
+pub mod validation;
 mod written;
 
 pub use document::{Point, Setting, read};

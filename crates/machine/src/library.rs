@@ -1,4 +1,8 @@
-//! The parts and systems that come with the program, so that it works wherever it lies.
+//! The parts and systems that come with the program, so that it works wherever it lies; and those that a path names.
+
+use std::path::Path;
+
+use crate::part::{Part, PartError};
 
 /// Part files: name and text.
 pub const PARTS: &[(&str, &str)] = &[
@@ -13,3 +17,72 @@ pub const PARTS: &[(&str, &str)] = &[
 
 /// System files: name and text.
 pub const SYSTEMS: &[(&str, &str)] = &[("raid-i", include_str!("../../../systems/raid-i.toml"))];
+
+/// What a library holds: a part or a system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shelf {
+    /// `parts/`.
+    Parts,
+    /// `systems/`.
+    Systems,
+}
+
+impl Shelf {
+    /// Names and texts of what comes with the program.
+    pub const fn texts(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Shelf::Parts => PARTS,
+            Shelf::Systems => SYSTEMS,
+        }
+    }
+
+    /// What one of it is called.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Shelf::Parts => "part",
+            Shelf::Systems => "system",
+        }
+    }
+
+    /// All that comes with the program, by name.
+    pub fn all(self) -> Vec<(&'static str, Part)> {
+        self.texts().iter().map(|(name, text)| (*name, self.own(name, text))).collect()
+    }
+
+    /// What `name` means: something that comes with the program, or else the file of that path.
+    pub fn find(self, name: &str) -> Result<Part, LibraryError> {
+        if let Some((name, text)) = self.texts().iter().find(|(known, _)| *known == name) {
+            return Ok(self.own(name, text));
+        }
+        let path = Path::new(name);
+        if !path.exists() {
+            let names: Vec<&str> = self.texts().iter().map(|(known, _)| *known).collect();
+            let (name, noun, known) = (name.to_owned(), self.noun(), names.join(", "));
+            return Err(LibraryError::Unknown { name, noun, known });
+        }
+        let part = Part::load(path)?;
+        // A system is a part whose values name other parts.
+        if (part.kind == "system") != (self == Shelf::Systems) {
+            let (name, noun, kind) = (name.to_owned(), self.noun(), part.kind);
+            return Err(LibraryError::OtherShelf { name, noun, kind });
+        }
+        Ok(part)
+    }
+
+    fn own(self, name: &str, text: &str) -> Part {
+        Part::parse(&format!("{}s/{name}.toml", self.noun()), text)
+            .expect("a test reads all that comes with the program")
+    }
+}
+
+/// Why a part or system is not found.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum LibraryError {
+    #[error("there is no {noun} '{name}', and no file of that path; {noun}s that come with the program: {known}")]
+    Unknown { name: String, noun: &'static str, known: String },
+    #[error("{name} is of kind '{kind}' and no {noun}; see `arraylab parts` and `arraylab systems`")]
+    OtherShelf { name: String, noun: &'static str, kind: String },
+    #[error(transparent)]
+    Part(#[from] PartError),
+}

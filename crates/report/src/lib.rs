@@ -3,6 +3,7 @@
 //! Findings come in as plain data and go out as text. This is the only crate that knows how a table is drawn, and the only one that
 //! knows HTML; nothing is measured or decided here.
 
+pub mod distribution;
 mod run;
 mod survey;
 mod table;

@@ -15,7 +15,7 @@ mod translate;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::part::{Part, PartError};
+use crate::part::{Part, PartError, Place};
 
 /// A file's name, for messages and sources, and its text.
 #[derive(Debug, Clone)]
@@ -35,9 +35,19 @@ pub enum Role {
     Seek,
 }
 
+/// As the command line calls it.
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(match self {
+            Role::Model => "model",
+            Role::Seek => "seek",
+        })
+    }
+}
+
 /// Why drive files cannot be imported: where, and what is wrong.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{file}:{line}: {trouble}")]
+#[error("{}: {trouble}", Place::line(file, *line))]
 pub struct ImportError {
     /// The file's name.
     pub file: Arc<str>,
@@ -51,8 +61,10 @@ pub struct ImportError {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
 pub enum Trouble {
-    #[error("cannot be read: {error}; give the path with --model or --seek")]
+    #[error("cannot be read: {error}")]
     Unreadable { error: String },
+    #[error("the file that is named here cannot be read: {error}; give its path with --{role}")]
+    NoFile { role: Role, error: String },
     #[error("'{found}' stands where {wanted} should be")]
     Unexpected { found: char, wanted: &'static str },
     #[error("the file ends where {wanted} should be; it may be truncated")]
@@ -103,19 +115,18 @@ pub fn import(specs: &Text, find: &mut dyn FnMut(Role, &str) -> Result<Text, Str
 /// Imports a drive from files. A model or seek file that is not given is looked for under the name that the file before it uses,
 /// beside that file.
 pub fn import_files(specs: &Path, model: Option<&Path>, seek: Option<&Path>) -> Result<Imported, ImportError> {
-    let read = |path: &Path| -> Result<Text, String> {
+    let read = |path: &Path| -> Result<Text, std::io::Error> {
         let name =
             path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
         // Drive files are plain ASCII; a stray byte in a comment must not matter.
-        let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let bytes = std::fs::read(path)?;
         Ok(Text { name, text: String::from_utf8_lossy(&bytes).into_owned() })
     };
-    let unreadable = |error| ImportError {
+    let text = read(specs).map_err(|error| ImportError {
         file: Arc::from(specs.display().to_string()),
         line: 0,
-        trouble: Trouble::Unreadable { error },
-    };
-    let text = read(specs).map_err(unreadable)?;
+        trouble: Trouble::Unreadable { error: error.to_string() },
+    })?;
     let mut beside: PathBuf = specs.to_owned();
     import(&text, &mut |role, name| {
         let given = match role {
@@ -124,7 +135,7 @@ pub fn import_files(specs: &Path, model: Option<&Path>, seek: Option<&Path>) -> 
         };
         let path = given.map_or_else(|| beside.with_file_name(name), Path::to_owned);
         beside.clone_from(&path);
-        read(&path)
+        read(&path).map_err(|error| format!("{}: {error}", path.display()))
     })
 }
 

@@ -80,6 +80,19 @@ pub enum Outcome {
     Through,
 }
 
+impl Outcome {
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Hit => "hit",
+            Outcome::PartialHit => "partial hit",
+            Outcome::Miss => "miss",
+            Outcome::Buffered => "buffered",
+            Outcome::Through => "through",
+        }
+    }
+}
+
 /// What the model thinks happened to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Service {

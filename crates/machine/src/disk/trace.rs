@@ -3,13 +3,18 @@
 //! One request a line, six columns, no header: `R` or `W`; the buffer outcome seen on the bus; the first block; how many blocks; the
 //! measured response time and the delay from this request's completion to the next one's issue, both in microseconds.
 
+use std::path::Path;
+
 use units::Duration;
 
 use super::mechanism::Access;
+use crate::part::Place;
 
 /// One measured request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measured {
+    /// Where it stands in the file, counted from 1.
+    pub line: u32,
     /// Read or write.
     pub access: Access,
     /// The first block.
@@ -24,11 +29,11 @@ pub struct Measured {
 
 /// Why a trace cannot be used: where and what.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {trouble}")]
+#[error("{}: {trouble}", Place::line(file, *line))]
 pub struct TraceError {
     /// The file's name.
     pub file: String,
-    /// Counted from 1.
+    /// Counted from 1; 0 if the file could not be read at all.
     pub line: u32,
     /// What is wrong.
     pub trouble: TraceTrouble,
@@ -52,6 +57,16 @@ pub enum TraceTrouble {
     Empty,
 }
 
+/// Reads a trace file for a drive of `capacity` blocks.
+pub fn load(path: &Path, capacity: u64) -> Result<Vec<Measured>, TraceError> {
+    let file = path.display().to_string();
+    match std::fs::read(path) {
+        // Traces are plain ASCII; a stray byte in a comment must not matter.
+        Ok(bytes) => parse(&file, &String::from_utf8_lossy(&bytes), capacity),
+        Err(error) => Err(TraceError { file, line: 0, trouble: TraceTrouble::Unreadable { error: error.to_string() } }),
+    }
+}
+
 /// Reads a trace for a drive of `capacity` blocks. Blank lines and lines that start with `#` are passed over.
 pub fn parse(file: &str, text: &str, capacity: u64) -> Result<Vec<Measured>, TraceError> {
     let mut requests = Vec::with_capacity(text.len() / 40);
@@ -59,7 +74,7 @@ pub fn parse(file: &str, text: &str, capacity: u64) -> Result<Vec<Measured>, Tra
         if text.trim_start().is_empty() || text.trim_start().starts_with('#') {
             continue;
         }
-        let request = parse_line(text, capacity);
+        let request = parse_line(line, text, capacity);
         requests.push(request.map_err(|trouble| TraceError { file: file.to_owned(), line, trouble })?);
     }
     if requests.is_empty() {
@@ -71,7 +86,7 @@ pub fn parse(file: &str, text: &str, capacity: u64) -> Result<Vec<Measured>, Tra
 /// Half a gibibyte: no request is larger, and a million of them on the slowest bus stay within 64 bits of nanoseconds.
 const MOST_BLOCKS: u64 = 1 << 20;
 
-fn parse_line(text: &str, capacity: u64) -> Result<Measured, TraceTrouble> {
+fn parse_line(line: u32, text: &str, capacity: u64) -> Result<Measured, TraceTrouble> {
     let mut columns = text.split_ascii_whitespace();
     let mut found = 0;
     let mut next = || {
@@ -99,7 +114,7 @@ fn parse_line(text: &str, capacity: u64) -> Result<Measured, TraceTrouble> {
     }
     let response = micros(response).ok_or_else(|| wrong(5, response, "a time in microseconds from 0 to 10^9"))?;
     let think = micros(think).ok_or_else(|| wrong(6, think, "a time in microseconds from 0 to 10^9"))?;
-    Ok(Measured { access, block, blocks: count, response, think })
+    Ok(Measured { line, access, block, blocks: count, response, think })
 }
 
 /// Microseconds with digits below one, to the nearest nanosecond.

@@ -26,10 +26,9 @@ impl PartError {
 
 impl fmt::Display for PartError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match (self.place.line, self.path.is_empty()) {
-            (0, _) => write!(f, "{}: {}", self.place.file, self.problem),
-            (_, true) => write!(f, "{}: {}", self.place, self.problem),
-            (_, false) => write!(f, "{}: {}: {}", self.place, self.path, self.problem),
+        match self.path.as_str() {
+            "" => write!(f, "{}: {}", self.place, self.problem),
+            path => write!(f, "{}: {path}: {}", self.place, self.problem),
         }
     }
 }

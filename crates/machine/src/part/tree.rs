@@ -11,17 +11,25 @@ use super::read::{PartError, Problem, Reader};
 pub struct Place {
     /// The file's name as it was given.
     pub file: Arc<str>,
-    /// Counted from 1.
+    /// Counted from 1; 0 for the file as a whole.
     pub line: u32,
     /// Counted from 1, in characters; 0 where only the line is known.
     pub column: u32,
 }
 
+impl Place {
+    /// A line of a file.
+    pub fn line(file: &str, line: u32) -> Place {
+        Place { file: Arc::from(file), line, column: 0 }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self.column {
-            0 => write!(f, "{}:{}", self.file, self.line),
-            column => write!(f, "{}:{}:{column}", self.file, self.line),
+        match (self.line, self.column) {
+            (0, _) => f.write_str(&self.file),
+            (line, 0) => write!(f, "{}:{line}", self.file),
+            (line, column) => write!(f, "{}:{line}:{column}", self.file),
         }
     }
 }

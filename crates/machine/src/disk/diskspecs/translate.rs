@@ -25,8 +25,8 @@ pub(super) fn drive(
     let (model_file, model_block) = match &model_entry.item {
         Item::Block(block) => (Arc::clone(&file), block),
         Item::Source(name) => {
-            let text =
-                find(Role::Model, name).map_err(|error| disk.at(model_entry.line, Trouble::Unreadable { error }))?;
+            let text = find(Role::Model, name)
+                .map_err(|error| disk.at(model_entry.line, Trouble::NoFile { role: Role::Model, error }))?;
             let model_file: Arc<str> = Arc::from(text.name.as_str());
             fetched = only(&model_file, syntax::parse(&model_file, &text.text)?, "dm_disk")?;
             (model_file, &fetched)
@@ -198,7 +198,8 @@ fn mechanics(
             let (Item::Word(name) | Item::Source(name)) = &entry.item else {
                 return Err(mech.wrong(entry, "the name of a seek file"));
             };
-            let text = find(Role::Seek, name).map_err(|error| mech.at(entry.line, Trouble::Unreadable { error }))?;
+            let text = find(Role::Seek, name)
+                .map_err(|error| mech.at(entry.line, Trouble::NoFile { role: Role::Seek, error }))?;
             let file: Arc<str> = Arc::from(text.name.as_str());
             let points = super::seek::parse(&file, &text.text)?;
             let nodes = points.iter().map(|(distance, time, line)| {

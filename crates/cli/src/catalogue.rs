@@ -1,0 +1,67 @@
+//! `arraylab parts`, `arraylab systems`, `arraylab parts import`.
+
+use std::process::ExitCode;
+
+use lab::catalogue::{Sheet, list, list_text};
+use machine::disk::diskspecs::import_files;
+use machine::library::Shelf;
+
+use crate::args::{Import, Parts, PartsAction, Systems};
+use crate::fail::Failure;
+
+/// Lists the parts, shows one, or imports one.
+pub fn parts(args: &Parts) -> Result<ExitCode, Failure> {
+    match &args.action {
+        Some(PartsAction::Import(import)) => self::import(import),
+        None => show(Shelf::Parts, args.name.as_deref(), args.json),
+    }
+}
+
+/// Lists the systems or shows one.
+pub fn systems(args: &Systems) -> Result<ExitCode, Failure> {
+    show(Shelf::Systems, args.name.as_deref(), args.json)
+}
+
+fn show(shelf: Shelf, name: Option<&str>, json: bool) -> Result<ExitCode, Failure> {
+    match name {
+        None if json => println!("{:#}", serde_json::json!(list(shelf))),
+        None => print!("{}", list_text(&list(shelf))),
+        Some(name) => {
+            let sheet = Sheet::of(name, &shelf.find(name).map_err(Failure::input)?);
+            if json {
+                println!("{:#}", serde_json::json!(sheet));
+            } else {
+                print!("{}", sheet.text());
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn import(args: &Import) -> Result<ExitCode, Failure> {
+    let imported = import_files(&args.specs, args.model.as_deref(), args.seek.as_deref()).map_err(Failure::input)?;
+    if let Some(path) = &args.output {
+        write(path, &imported.part.to_toml())?;
+    }
+    if args.json {
+        let mut document = serde_json::json!(Sheet::of(&args.specs.display().to_string(), &imported.part));
+        document["notes"] = serde_json::json!(imported.notes);
+        println!("{document:#}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.output.is_none() {
+        print!("{}", imported.part.to_toml());
+    }
+    for note in &imported.notes {
+        eprintln!("note: {note}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a result into the file that the user named.
+pub fn write(path: &std::path::Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| {
+        let next = "name a file in a folder that exists and that you may write to";
+        Failure::world(anyhow::anyhow!("{}: cannot be written: {error}; {next}", path.display()))
+    })
+}

@@ -1,0 +1,23 @@
+//! `arraylab validate`.
+
+use std::process::ExitCode;
+
+use lab::validation::validate as compare;
+
+use crate::args::Validate;
+use crate::catalogue::write;
+use crate::fail::Failure;
+
+/// Replays the trace and prints how far the model is off.
+pub fn validate(args: &Validate) -> Result<ExitCode, Failure> {
+    let validation = compare(&args.drive, &args.trace).map_err(Failure::input)?;
+    if let Some(path) = &args.svg {
+        write(path, &validation.svg())?;
+    }
+    if args.json {
+        println!("{:#}", serde_json::json!(validation));
+    } else {
+        print!("{}", validation.text());
+    }
+    Ok(ExitCode::SUCCESS)
+}
