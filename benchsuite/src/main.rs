@@ -3,6 +3,7 @@
 //! One file per subject. A measurement prints what it measured, the bar, and whether it was met; the exit code is 1 if one was not.
 //! The machine is shared, so a figure is the best of several rounds: noise only ever adds.
 
+mod array;
 mod engines;
 mod executor;
 mod fio;
@@ -21,6 +22,7 @@ struct Bench {
 }
 
 const BENCHES: &[Bench] = &[
+    Bench { name: "array", subject: "level 5 over eight members in memory, beside what these cost", run: array::run },
     Bench {
         name: "engines",
         subject: "what a request costs on real devices, beside fio (as root; fio and 1 GiB of memory are needed)",

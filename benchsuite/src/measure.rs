@@ -38,3 +38,9 @@ pub fn line(what: &str, value: f64, unit: &str, bar: Option<f64>) -> bool {
     println!("  {what:<58} {value:>9.2} {unit}{verdict}");
     met
 }
+
+/// The processor time of this thread: for work that waits for nothing, so that what other programs take is not counted.
+pub fn processor_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}

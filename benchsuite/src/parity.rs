@@ -9,6 +9,7 @@ use std::hint::black_box;
 use parity::Kernel;
 
 use crate::isal::IsaL;
+use crate::measure::processor_seconds;
 
 const FROM_MEMORY: usize = 256 << 20;
 /// Both sides do this many bytes of data a round.
@@ -51,12 +52,6 @@ impl Stripes {
         let seconds = processor_seconds() - start;
         (turns * stripes * data) as f64 / seconds / 1e9
     }
-}
-
-/// The processor time of this thread: parity waits for nothing, so what other programs take of the machine is not counted.
-fn processor_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn ours(kernel: &Kernel, blocks: &mut [&mut [u8]], parities: usize) {
