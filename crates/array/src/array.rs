@@ -14,6 +14,7 @@ use units::Bytes;
 use crate::geometry::{Geometry, Level};
 use crate::lock::Locks;
 use crate::member::{Member, MemberCounts, MemberState};
+use crate::ppl::Ppl;
 use crate::state::State;
 
 /// The unit of locking at level 1, which has no chunks.
@@ -29,6 +30,8 @@ pub struct Array<D> {
     pub(crate) locks: Locks,
     /// What the members say of the array, if anything does.
     pub(crate) state: Option<State>,
+    /// What closes the write hole at level 5, if something does.
+    pub(crate) ppl: Option<Ppl>,
 }
 
 /// Why devices do not form the array.
@@ -93,6 +96,7 @@ impl<D: Device> Array<D> {
             members: members.into_iter().map(Member::new).collect(),
             locks: Locks::new(runtime),
             state: None,
+            ppl: None,
         })
     }
 

@@ -16,6 +16,7 @@ pub mod geometry;
 mod lock;
 pub mod md;
 mod member;
+mod ppl;
 mod read;
 mod state;
 mod stripe;

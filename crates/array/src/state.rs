@@ -21,12 +21,13 @@ use runtime::{Resource, Runtime};
 use units::Bytes;
 
 use crate::array::{Array, AssembleError};
-use crate::geometry::{Geometry, GeometryError};
+use crate::geometry::{Geometry, GeometryError, Level};
 use crate::md::{
-    Features, MemberRole, Numbers, Resync, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock, SuperblockError, UnknownLevel,
-    Uuid,
+    Features, MemberRole, Numbers, PplHeader, Resync, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock, SuperblockError,
+    UnknownLevel, Uuid,
 };
 use crate::member::MemberState;
+use crate::ppl::Ppl;
 use crate::upkeep::Repair;
 
 /// The superblocks as they are on the members, by role.
@@ -35,8 +36,8 @@ pub(crate) struct State {
     /// One record at a time.
     recording: Resource,
     dirty: Cell<bool>,
-    /// Members are missing, and those that are there do not say so yet.
-    missing_untold: Cell<bool>,
+    /// Not all members say what is known: who is missing, or that redundancy may not fit (a cut may come when some are told).
+    untold: Cell<bool>,
     /// It was opened dirty, and redundancy has not been made to fit since.
     resync_due: Cell<bool>,
 }
@@ -84,6 +85,11 @@ pub enum OpenError {
     /// A feature that would be broken by writing without it.
     #[error("the array has a {0}, which is not kept up to date here yet; remove it with mdadm first")]
     Feature(&'static str),
+    /// The log could not be replayed.
+    #[error(
+        "what was under way when the array was last in use could not be completed: {0}; replace the member that fails"
+    )]
+    Replay(DeviceError),
 }
 
 /// Leave to open what could be wrong.
@@ -94,9 +100,9 @@ pub struct OpenOptions {
 }
 
 impl State {
-    fn new(runtime: &Runtime, superblocks: Vec<Option<Superblock>>, dirty: bool) -> State {
+    fn new(runtime: &Runtime, superblocks: Vec<Option<Superblock>>, dirty: bool, told: bool) -> State {
         State {
-            missing_untold: Cell::new(superblocks.iter().any(Option::is_none)),
+            untold: Cell::new(!told),
             superblocks: RefCell::new(superblocks),
             recording: Resource::new(runtime, 1),
             dirty: Cell::new(dirty),
@@ -115,10 +121,18 @@ fn written(superblock: &Superblock, block: Bytes) -> Buffer {
     buffer
 }
 
-/// Writes the superblocks of a new array (see [`crate::md::create`]) to its devices.
+/// Writes the superblocks of a new array (see [`crate::md::create`]) to its devices, and before them what they speak of: the start of
+/// a log.
 pub async fn format<D: Device>(devices: &[D], superblocks: &[Superblock]) -> Result<(), DeviceError> {
     assert_eq!(devices.len(), superblocks.len(), "a superblock for each device");
     for (device, superblock) in devices.iter().zip(superblocks) {
+        // A header says that parity fits where nothing is logged: where it does not yet, there is none.
+        if let (Some((at, _)), Resync::Clean) = (superblock.ppl_at(), superblock.resync) {
+            let bytes = PplHeader::new(superblock.array, 1).to_bytes();
+            let mut header = Buffer::zeroed(Bytes::new(bytes.len() as u64));
+            header.bytes_mut().expect("it is real").copy_from_slice(&bytes);
+            device.submit(Request::write(at, header.freeze()).with_fua()).await.result?;
+        }
         let bytes = written(superblock, device.shape().logical_block).freeze();
         device.submit(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result?;
     }
@@ -158,12 +172,7 @@ impl<D: Device> Array<D> {
         if let Some((device, other, _)) = found.iter().find(|(_, other, _)| other.array != newest.array) {
             return Err(OpenError::Mixed { device: *device, found: other.array, wanted: newest.array });
         }
-        let kept = [
-            (Features::BITMAP, "bitmap"),
-            (Features::JOURNAL, "journal"),
-            (Features::PPL, "PPL"),
-            (Features::PPLS, "PPL"),
-        ];
+        let kept = [(Features::BITMAP, "bitmap"), (Features::JOURNAL, "journal")];
         if let Some((_, what)) = kept.iter().find(|(feature, _)| newest.features.has(*feature)) {
             return Err(OpenError::Feature(what));
         }
@@ -207,10 +216,11 @@ impl<D: Device> Array<D> {
         }
         let current = || by_role.iter().flatten().map(|(_, superblock, _)| superblock);
         let dirty = survives > 0 && current().any(|superblock| superblock.resync != Resync::Clean);
-        if dirty && !missing.is_empty() && level.parities() > 0 && !options.force_dirty_degraded {
-            return Err(OpenError::DirtyDegraded { missing });
-        }
+        // A resync that was under way says how far; only what writes left behind is what a log can mend.
+        let resyncing = current().any(|s| !matches!(s.resync, Resync::Clean | Resync::From(Bytes::ZERO)));
         let events = newest.events;
+        let says = |member: &Superblock| member.events == events && (member.resync != Resync::Clean) == dirty;
+        let told = missing.is_empty() && current().all(says);
         let superblocks: Vec<Option<Superblock>> =
             by_role.iter().map(|member| member.as_ref().map(|(_, s, _)| Superblock { events, ..s.clone() })).collect();
         let devices = by_role.into_iter().map(|member| member.map(|(_, s, device)| (device, s.data_offset))).collect();
@@ -224,7 +234,20 @@ impl<D: Device> Array<D> {
                 array.members[role].set_state(MemberState::Rebuilding(upto));
             }
         }
-        array.state = Some(State::new(runtime, superblocks, dirty));
+        array.ppl = Ppl::of(runtime, &superblocks);
+        array.state = Some(State::new(runtime, superblocks, dirty, told));
+        let mut fits = !dirty;
+        if let Some(ppl) = &array.ppl {
+            if !matches!(level, Level::Raid5(_)) {
+                return Err(OpenError::Feature("PPL at a level that is not 5"));
+            }
+            fits = array.replay_logs(ppl, dirty).await.map_err(OpenError::Replay)? && !resyncing;
+        }
+        if !fits && !missing.is_empty() && level.parities() > 0 && !options.force_dirty_degraded {
+            return Err(OpenError::DirtyDegraded { missing });
+        }
+        array.state.as_ref().expect("it was made above").resync_due.set(!fits);
+        array.trust_logs(fits).await.map_err(OpenError::Replay)?;
         Ok(array)
     }
 
@@ -233,10 +256,15 @@ impl<D: Device> Array<D> {
         self.state.as_ref().is_some_and(|state| state.dirty.get())
     }
 
+    /// Whether redundancy has to be made to fit first.
+    pub(crate) fn is_resync_due(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.resync_due.get())
+    }
+
     /// Before a write: the members must say that redundancy may not fit, and who is missing.
     pub(crate) async fn before_write(&self) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
-        let told = || state.dirty.get() && !state.missing_untold.get();
+        let told = || state.dirty.get() && !state.untold.get();
         if told() || self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Ok(());
         }
@@ -245,7 +273,7 @@ impl<D: Device> Array<D> {
         if !told() {
             self.record(|superblock| superblock.resync = Resync::From(Bytes::ZERO)).await?;
             state.dirty.set(true);
-            state.missing_untold.set(false);
+            state.untold.set(false);
         }
         Ok(())
     }
@@ -311,7 +339,11 @@ impl<D: Device> Array<D> {
         let Some(state) = &self.state else { return Ok(true) };
         if state.resync_due.get() && self.can_be_scrubbed() {
             let found = self.scrub(Repair::BelieveData).await?;
-            state.resync_due.set(found.unreadable > 0);
+            if found.unreadable == 0 {
+                self.flush_members(0).await?;
+                self.trust_logs(true).await?;
+                state.resync_due.set(false);
+            }
         }
         Ok(!state.resync_due.get())
     }

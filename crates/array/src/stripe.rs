@@ -11,7 +11,7 @@
 //! | recover: all that is left, lost data computed, then as the first | what is left | always, up to m losses |
 //!
 //! The first possible one with the fewest reads is taken; a read that fails turns to the last. Then data and parity are written side by
-//! side. All of it happens under the row's lock.
+//! side, after what closes the write hole: the entry of the partial parity log (`ppl`). All of it happens under the row's lock.
 
 use std::ops::Range;
 
@@ -24,12 +24,24 @@ use crate::array::Array;
 use crate::geometry::{Place, Stripe};
 
 /// A band of a row: what is written of it, and where it lies on every member.
-struct Band {
-    stripe: Stripe,
+pub(crate) struct Band {
+    pub stripe: Stripe,
     /// Addresses on the members.
-    range: Range<Bytes>,
+    pub range: Range<Bytes>,
     /// For each data chunk of the row, its new bytes, if it is written.
-    new: Vec<Option<Data>>,
+    pub new: Vec<Option<Data>>,
+}
+
+impl Band {
+    /// The part of it that lies in a range of the members and in some of the chunks.
+    fn part(&self, range: Range<Bytes>, chunks: impl Fn(usize) -> bool) -> Band {
+        let (from, length) = (range.start - self.range.start, range.end - range.start);
+        let new = |(index, new): (usize, &Option<Data>)| {
+            new.as_ref().filter(|_| chunks(index)).map(|new| new.slice(from, length))
+        };
+        let new = self.new.iter().enumerate().map(new).collect();
+        Band { stripe: self.stripe, range, new }
+    }
 }
 
 /// The way to new parity.
@@ -62,17 +74,40 @@ impl<D: Device> Array<D> {
             let new: Vec<Option<Data>> = (0..stripe.data()).map(new).collect();
             if new.iter().any(Option::is_some) {
                 let range = chunk * row + cut[0]..chunk * row + cut[1];
-                let whole = self.write_band(&Band { stripe, range: range.clone(), new: new.clone() }, fua, id).await;
+                let band = Band { stripe, range: range.clone(), new };
+                let whole = self.write_steps(&band, fua, id).await;
                 if !matches!(whole, Err(DeviceError::Medium { .. })) || range.end - range.start <= self.block() {
                     whole?;
                     continue;
                 }
                 // Block by block it may be different blocks that cannot be read on different members.
-                for block in self.blocks(range.clone()) {
-                    let (from, length) = (block.start - range.start, block.end - block.start);
-                    let new = new.iter().map(|new| new.as_ref().map(|new| new.slice(from, length))).collect();
-                    self.write_band(&Band { stripe, range: block, new }, fua, id).await?;
+                for block in self.blocks(range) {
+                    self.write_steps(&band.part(block, |_| true), fua, id).await?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a band in as many steps as the partial parity log needs: a range that an entry can hold, and where a member that is
+    /// missing would be written, the others before it, run by run, and it last. What is there and what is computed then never change
+    /// at the same time, and the missing chunk reads as old or as new at any instant.
+    async fn write_steps(&self, band: &Band, fua: bool, id: u64) -> Result<(), DeviceError> {
+        let Some(ppl) = &self.ppl else { return self.write_band(band, fua, id).await };
+        let longest = ppl.longest();
+        let pieces = Self::pieces(band.range.clone(), |at| at + longest);
+        for range in pieces {
+            let missing = |index: usize| !self.members[band.stripe.data_member(index)].takes_writes(&range);
+            let written: Vec<usize> = (0..band.new.len()).filter(|index| band.new[*index].is_some()).collect();
+            let parity = self.members[band.stripe.p()].takes_writes(&range);
+            if written.len() == 1 || !parity || !written.iter().any(|index| missing(*index)) {
+                self.write_band(&band.part(range, |_| true), fua, id).await?;
+                continue;
+            }
+            let runs = written.chunk_by(|a, b| !missing(*a) && !missing(*b));
+            let (lost, there): (Vec<&[usize]>, Vec<&[usize]>) = runs.partition(|run| missing(run[0]));
+            for run in there.into_iter().chain(lost) {
+                self.write_band(&band.part(range.clone(), |index| run.contains(&index)), fua, id).await?;
             }
         }
         Ok(())
@@ -83,6 +118,12 @@ impl<D: Device> Array<D> {
             // Another part of the stripe cannot be had, and parity depends on it.
             return Err(DeviceError::Medium { offset: band.range.start, length: band.range.end - band.range.start });
         };
+        let ticket = match &self.ppl {
+            Some(_) => self.log_partial_parity(band, &parities, id).await?,
+            None => None,
+        };
+        // The next log write takes this one's entry away, so it must be durable by then.
+        let fua = fua || ticket.is_some();
         let data = (0..band.stripe.data())
             .filter_map(|index| Some((band.stripe.data_member(index), band.new[index].clone()?)));
         let writes: Vec<(usize, Data)> = data.chain(parities).collect();
@@ -96,6 +137,11 @@ impl<D: Device> Array<D> {
             }
         };
         join_all(writes.into_iter().map(write)).await;
+        if ticket.is_some() {
+            // Whoever did not take its part must be known as failed before the entry that could mend this is taken away.
+            self.settle().await?;
+        }
+        drop(ticket);
         // Whoever could not store its part has failed by now; is what is left enough to compute it?
         if self.missing(&band.stripe, &band.range).len() > self.geometry.level().parities() {
             return Err(DeviceError::Gone);
@@ -160,7 +206,7 @@ impl<D: Device> Array<D> {
     }
 
     /// Reads the band on these members at once. On an error the member is named, and judged.
-    async fn read_band(
+    pub(crate) async fn read_band(
         &self,
         band: &Range<Bytes>,
         members: &[usize],

@@ -60,6 +60,7 @@ impl<D: Device> Array<D> {
         // The old member's failure is recorded first, or its superblock would stand beside the new one's.
         self.settle().await?;
         self.members[member].replace(device, data_offset);
+        self.reset_log(member, !self.is_resync_due()).await.inspect_err(|_| self.fail(member))?;
         self.record_replacement(member, data_offset, identity).await.inspect_err(|_| self.fail(member))?;
         self.resume_rebuild(member).await
     }

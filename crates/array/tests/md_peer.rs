@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use array::geometry::{Copies, DoubleRotation, Geometry, Level, Role, Rotation, Zones};
 use array::md::{
-    BadBlocks, Bitmap, Features, NewArray, NewMember, Numbers, PplHeader, Resync, SUPERBLOCK_AT, Stamp, Superblock,
-    Uuid, create,
+    BadBlocks, Bitmap, Consistency, Features, NewArray, NewMember, Numbers, PplHeader, Resync, SUPERBLOCK_AT, Stamp,
+    Superblock, Uuid, create,
 };
 use common::{Peer, noise};
 use parity::golden;
@@ -233,6 +233,7 @@ fn let_md_read_what_was_written_here(batch: usize) {
             name: format!("lab:t{index}"),
             array: Uuid([index as u8 + 0x40; 16]),
             now: Stamp(1_700_000_000),
+            consistency: Consistency::Resync,
             clean: true,
         };
         let (superblocks, geometry) = create(&new, &members).unwrap();

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use array::geometry::{Level, Rotation};
-use array::md::{self, Features, NewArray, NewMember, Resync, SUPERBLOCK_AT, Stamp, Superblock, Uuid};
+use array::md::{self, Consistency, Features, NewArray, NewMember, Resync, SUPERBLOCK_AT, Stamp, Superblock, Uuid};
 use array::{Array, MemberState, OpenOptions, Repair, format};
 use device::filter::{Effect, Faulty, Rule};
 use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
@@ -22,7 +22,16 @@ fn disk(runtime: &Runtime) -> Disk {
 
 /// Formatted disks of a new array.
 fn disks(runtime: &Runtime, level: Level, members: usize, array: u8) -> Vec<Disk> {
-    let new = NewArray { level, chunk: CHUNK, name: "t".into(), array: Uuid([array; 16]), now: Stamp(0), clean: true };
+    let consistency = Consistency::Resync;
+    let new = NewArray {
+        level,
+        chunk: CHUNK,
+        name: "t".into(),
+        array: Uuid([array; 16]),
+        now: Stamp(0),
+        consistency,
+        clean: true,
+    };
     let sized: Vec<NewMember> =
         (0..members).map(|member| NewMember { size: SIZE, member: Uuid([member as u8 + 1; 16]) }).collect();
     let (superblocks, _) = md::create(&new, &sized).unwrap();

@@ -21,8 +21,29 @@ pub struct NewArray {
     pub array: Uuid,
     /// The time.
     pub now: Stamp,
+    /// What is done about the write hole, and about resyncs; [`Consistency::default_of`] the level is a good choice.
+    pub consistency: Consistency,
     /// The redundancy already holds (all members are zero, or it is about to be written): no resync is needed.
     pub clean: bool,
+}
+
+/// How an array finds, after a power cut, what may not fit any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consistency {
+    /// By a resync of everything. The write hole is open.
+    Resync,
+    /// By the partial parity log: only what was being written. Level 5; the write hole is closed.
+    Ppl,
+}
+
+impl Consistency {
+    /// What closes the write hole at a level without a further device, where that can be had.
+    pub fn default_of(level: Level) -> Consistency {
+        match level {
+            Level::Raid5(_) => Consistency::Ppl,
+            _ => Consistency::Resync,
+        }
+    }
 }
 
 /// A device that is to become a member.
@@ -47,6 +68,9 @@ pub enum CreateError {
     /// A chunk that md refuses.
     #[error("md takes only powers of two from 4 KiB as chunk of {level}, not {chunk:#}; 64 KiB would do")]
     Chunk { level: &'static str, chunk: Bytes },
+    /// A way that the level does not have.
+    #[error("{what} {needs}; {level} takes {instead}")]
+    Consistency { what: &'static str, needs: &'static str, level: &'static str, instead: &'static str },
     /// Copies that md would put in one place.
     #[error("md cannot store {near} near copies by offset on {members} members; take a multiple of {near}")]
     Collision { near: u32, members: usize },
@@ -54,13 +78,17 @@ pub enum CreateError {
 
 /// Roles that mdadm makes room for.
 const ROLES: usize = 128;
-/// The bad-block log, in sectors from the superblock; where mdadm puts it on small members.
+/// The bad-block log, in sectors from the superblock; where mdadm puts it on small members. Behind a partial parity log.
 const BAD_BLOCKS_AT: i32 = 16;
+/// The partial parity log, in sectors from the superblock, and its size: as mdadm has it.
+const PPL_AT: i32 = 8;
+const PPL_SECTORS: i32 = 2048;
 const BAD_BLOCKS_SECTORS: u16 = 8;
 
 /// Where data begin on a member of this size: what mdadm 4.2 was seen to choose.
-fn data_offset(size: Bytes) -> Bytes {
+fn data_offset(size: Bytes, consistency: Consistency) -> Bytes {
     let sectors = match size {
+        size if size < Bytes::gib(1) && consistency == Consistency::Ppl => 4096,
         size if size < Bytes::gib(1) => 2048,
         size if size < Bytes::gib(10) => 4096,
         size if size < Bytes::gib(100) => 18432,
@@ -84,6 +112,16 @@ pub fn create(new: &NewArray, members: &[NewMember]) -> Result<(Vec<Superblock>,
     {
         return Err(CreateError::Collision { near: copies.near, members: members.len() });
     }
+    let log = new.consistency == Consistency::Ppl;
+    if log && !matches!(new.level, Level::Raid5(_)) {
+        return Err(CreateError::Consistency {
+            what: "a partial parity log",
+            needs: "exists at level 5 only",
+            level: new.level.name(),
+            instead: "a resync",
+        });
+    }
+    let data_offset = |size| data_offset(size, new.consistency);
     let chunk = if chunkless { Bytes::ZERO } else { new.chunk };
     let unit = chunk.max(Bytes::SECTOR);
     let sizes = members.iter().enumerate().map(|(device, member)| {
@@ -100,7 +138,11 @@ pub fn create(new: &NewArray, members: &[NewMember]) -> Result<(Vec<Superblock>,
     roles.resize(ROLES.max(members.len()), MemberRole::Spare.number());
     let whole = matches!(new.level, Level::Raid0(_) | Level::Linear);
     let superblock = |(number, (member, data)): (usize, (&NewMember, &Bytes))| Superblock {
-        features: if matches!(new.level, Level::Raid0(_)) { Features::ZONES } else { Features::default() },
+        features: match new.level {
+            Level::Raid0(_) => Features::ZONES,
+            _ if log => Features::PPLS,
+            _ => Features::default(),
+        },
         array: new.array,
         name,
         created: new.now,
@@ -109,7 +151,7 @@ pub fn create(new: &NewArray, members: &[NewMember]) -> Result<(Vec<Superblock>,
         size: if whole { Bytes::ZERO } else { geometry.used() },
         chunk,
         members: members.len() as u32,
-        bitmap_offset: 0,
+        bitmap_offset: if log { PPL_AT | PPL_SECTORS << 16 } else { 0 },
         reshape: [0; 28],
         data_offset: data_offset(member.size),
         data_size: *data,
@@ -120,7 +162,7 @@ pub fn create(new: &NewArray, members: &[NewMember]) -> Result<(Vec<Superblock>,
         member_flags: 0,
         bad_block_shift: 0,
         bad_block_sectors: BAD_BLOCKS_SECTORS,
-        bad_block_offset: BAD_BLOCKS_AT,
+        bad_block_offset: if log { PPL_AT + PPL_SECTORS } else { BAD_BLOCKS_AT },
         updated: new.now,
         events: 1,
         resync: if new.clean || whole { Resync::Clean } else { Resync::From(Bytes::ZERO) },

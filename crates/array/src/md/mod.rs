@@ -18,7 +18,7 @@ mod superblock;
 
 pub use badblocks::{BadBlock, BadBlocks, BadBlocksError};
 pub use bitmap::{Bitmap, BitmapError};
-pub use create::{CreateError, NewArray, NewMember, create};
+pub use create::{Consistency, CreateError, NewArray, NewMember, create};
 pub use journal::{JournalBlock, JournalError, JournalPayload};
 pub use level::{Numbers, UnknownLevel};
 pub use ppl::{PplEntry, PplError, PplHeader};

@@ -1,0 +1,179 @@
+//! What a power cut leaves in a log on one side is completed on the other. Skipped where there is no md.
+
+mod common;
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use array::geometry::{Level, Rotation};
+use array::md::{self, Consistency, NewArray, NewMember, Stamp, Uuid};
+use array::{Array, MemberState, OpenOptions, Repair, format};
+use common::{Peer, noise};
+use device::filter::{Effect, Faulty, Rule};
+use device::{Buffer, Device, MemoryDevice, Operation, Request, Shape};
+use runtime::Runtime;
+use units::{Bytes, Duration};
+
+type Disk = Rc<Faulty<MemoryDevice>>;
+const CHUNK: Bytes = Bytes::kib(32);
+const MEMBER: u64 = 16 << 20;
+
+fn data(bytes: &[u8]) -> device::Data {
+    let mut buffer = Buffer::zeroed(Bytes::new(bytes.len() as u64));
+    buffer.bytes_mut().unwrap().copy_from_slice(bytes);
+    buffer.freeze()
+}
+
+fn blank(runtime: &Runtime) -> Disk {
+    let memory = MemoryDevice::new(runtime, Shape::new("disk", Bytes::new(MEMBER)));
+    Rc::new(Faulty::new(runtime, memory, 1))
+}
+
+fn load(runtime: &Runtime, path: &PathBuf) -> Disk {
+    let disk = blank(runtime);
+    let bytes = std::fs::read(path).unwrap();
+    runtime.block_on(disk.submit(Request::write(Bytes::ZERO, data(&bytes)))).result.unwrap();
+    disk
+}
+
+fn store(runtime: &Runtime, disk: &Disk, path: &PathBuf) {
+    let whole = Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::new(MEMBER)));
+    let reply = runtime.block_on(disk.inner().submit(whole));
+    std::fs::write(path, reply.buffer.unwrap().bytes().unwrap()).unwrap();
+}
+
+fn contents(runtime: &Runtime, array: &Array<Disk>) -> Vec<u8> {
+    let whole = Request::read(Bytes::ZERO, Buffer::zeroed(array.geometry().size()));
+    let reply = runtime.block_on(array.submit(whole));
+    reply.result.unwrap();
+    reply.buffer.unwrap().bytes().unwrap().to_vec()
+}
+
+/// A new array of ours, full of noise, whose last writes were cut off: of each, some members have their part.
+fn cut_off(consistency: Consistency, writes: &[(u64, u64)]) -> (Vec<Disk>, Vec<u8>, Vec<u8>) {
+    let runtime = Runtime::simulated();
+    let level = Level::Raid5(Rotation::LeftSymmetric);
+    let (array, name) = (Uuid([0x51; 16]), "lab:log".into());
+    let new = NewArray { level, chunk: CHUNK, name, array, now: Stamp(1_700_000_000), consistency, clean: true };
+    let sized: Vec<NewMember> =
+        (0..4).map(|member| NewMember { size: Bytes::new(MEMBER), member: Uuid([member + 1; 16]) }).collect();
+    let (superblocks, geometry) = md::create(&new, &sized).unwrap();
+    let disks: Vec<Disk> = superblocks.iter().map(|_| blank(&runtime)).collect();
+    runtime.block_on(format(&disks, &superblocks)).unwrap();
+    let array = runtime.block_on(Array::open(&runtime, "a", disks.clone(), OpenOptions::default())).unwrap();
+    let old = noise(1, geometry.size().as_usize());
+    runtime.block_on(array.submit(Request::write(Bytes::ZERO, data(&old)))).result.unwrap();
+    let fresh = noise(2, old.len());
+    // Two members take nothing of their data areas any more, as if it were under way when the power goes.
+    for disk in &disks[1..3] {
+        let area = superblocks[0].data_offset..Bytes::new(MEMBER);
+        disk.add(Rule::new(Effect::Stall(Duration::seconds(1000))).on(Operation::Write).within(area));
+    }
+    let writes = writes.iter().map(|(block, blocks)| {
+        let (at, length) = ((block * 4096) as usize, (blocks * 4096) as usize);
+        array.submit(Request::write(Bytes::new(at as u64), data(&fresh[at..at + length])))
+    });
+    let writes = Box::pin(futures_util::future::join_all(writes));
+    runtime.block_on(futures_util::future::select(writes, Box::pin(runtime.sleep(Duration::seconds(1)))));
+    drop(array);
+    (disks, old, fresh)
+}
+
+/// Small writes in rows with every place of the parity, and one of several chunks.
+const WRITES: [(u64, u64); 6] = [(3, 1), (24 + 9, 2), (48 + 17, 1), (72 + 1, 3), (96 + 4, 1), (240, 24)];
+
+/// Every block is old or new; gives how many are new.
+fn old_or_new(found: &[u8], old: &[u8], fresh: &[u8]) -> usize {
+    let mut new = 0;
+    for (block, bytes) in found.chunks(4096).enumerate() {
+        let at = block * 4096;
+        let is_new = bytes == &fresh[at..at + bytes.len()];
+        assert!(is_new || bytes == &old[at..at + bytes.len()], "block {block} is neither old nor new");
+        new += usize::from(is_new);
+    }
+    new
+}
+
+#[test]
+fn what_we_logged_is_completed_by_md_and_by_us_with_any_member_missing() {
+    let small = &WRITES[..5];
+    for missing in [None, Some(0), Some(1), Some(2), Some(3)] {
+        let runtime = Runtime::simulated();
+        let (disks, old, fresh) = cut_off(Consistency::Ppl, small);
+        let folder = tempfile::tempdir().unwrap();
+        let paths: Vec<PathBuf> = (0..4).map(|disk| folder.path().join(disk.to_string())).collect();
+        disks.iter().zip(&paths).for_each(|(disk, path)| store(&runtime, disk, path));
+        let there = |member: &usize| Some(*member) != missing;
+        let disks: Vec<Disk> = (0..4).filter(there).map(|member| load(&runtime, &paths[member])).collect();
+        let array = runtime.block_on(Array::open(&runtime, "a", disks, OpenOptions::default())).unwrap();
+        let ours = contents(&runtime, &array);
+        assert!(old_or_new(&ours, &old, &fresh) > 0, "something of the last writes is there");
+        if missing.is_none() {
+            assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 0);
+        }
+        let Some(peer) = Peer::find() else { continue };
+        let given: Vec<String> = (0..4).filter(there).map(|member| format!("$D{member}")).collect();
+        let found = folder.path().join("found");
+        std::fs::File::create(&found).unwrap().set_len(ours.len() as u64).unwrap();
+        let out = peer.run(
+            &paths.iter().cloned().chain([found.clone()]).collect::<Vec<_>>(),
+            &[
+                format!(
+                    "mdadm --assemble --run /dev/md0 {} > /tmp/log 2>&1 || {{ cat /tmp/log; exit 3; }}",
+                    given.join(" ")
+                ),
+                "dd if=/dev/md0 of=$D4 bs=64k 2>/dev/null; sync".into(),
+                "echo check > /sys/block/md0/md/sync_action || true; mdadm --wait /dev/md0 > /dev/null 2>&1 || true"
+                    .into(),
+                "echo mismatches $(cat /sys/block/md0/md/mismatch_cnt); mdadm --stop /dev/md0 2>/dev/null".into(),
+            ],
+        );
+        let theirs = std::fs::read(&found).unwrap();
+        old_or_new(&theirs, &old, &fresh);
+        assert!(ours == theirs, "with {missing:?} missing md completes the same writes");
+        assert!(out.contains("mismatches 0"), "{out}");
+    }
+}
+
+#[test]
+fn what_md_logged_is_completed_by_us_with_any_member_missing() {
+    let Some(peer) = Peer::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = (0..4).map(|disk| folder.path().join(disk.to_string())).collect();
+    for path in &paths {
+        std::fs::File::create(path).unwrap().set_len(MEMBER).unwrap();
+    }
+    let (old, fresh) = (noise(3, 48 << 20), noise(4, 48 << 20));
+    let (old_path, fresh_path) = (folder.path().join("old"), folder.path().join("new"));
+    std::fs::write(&old_path, &old).unwrap();
+    std::fs::write(&fresh_path, &fresh).unwrap();
+    let all: Vec<PathBuf> = paths.iter().cloned().chain([old_path, fresh_path]).collect();
+    peer.run(
+        &all,
+        &[
+            "mdadm --create /dev/md0 --run --metadata=1.2 --homehost=lab --name=t --level=5 --chunk=32 --consistency-policy=ppl \
+             --raid-devices=4 $D0 $D1 $D2 $D3 > /tmp/log 2>&1 || { cat /tmp/log; exit 3; }; mdadm --wait /dev/md0 > /dev/null 2>&1 || true"
+                .into(),
+            "dd if=$D4 of=/dev/md0 bs=1M 2>/dev/null || true; sync".into(),
+            "for w in 1 2 3 4 5 6; do (i=0; while :; do b=$(( (i*7919+w*1201) % 10000 )); \
+             dd if=$D5 of=/dev/md0 bs=4k count=1 skip=$b seek=$b oflag=direct conv=notrunc 2>/dev/null; i=$((i+1)); done) & done"
+                .into(),
+            "sleep 2; powercut".into(),
+        ],
+    );
+    let mut news = 0;
+    for missing in [None, Some(0), Some(1), Some(2), Some(3)] {
+        let runtime = Runtime::simulated();
+        let disks = (0..4).filter(|member| Some(*member) != missing).map(|member| load(&runtime, &paths[member]));
+        let array = runtime.block_on(Array::open(&runtime, "a", disks.collect(), OpenOptions::default())).unwrap();
+        assert!(array.is_dirty());
+        let found = contents(&runtime, &array);
+        news += old_or_new(&found, &old[..found.len()], &fresh[..found.len()]);
+        let failed = (0..4).filter(|member| array.state(*member) == MemberState::Failed).count();
+        assert_eq!(failed, usize::from(missing.is_some()));
+        if missing.is_none() {
+            assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 0);
+        }
+    }
+    assert!(news > 100, "{news} blocks were written before the cut");
+}
