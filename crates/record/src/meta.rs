@@ -4,6 +4,8 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Row;
+
 /// The labels that give meaning to the numbers of a file of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
@@ -36,6 +38,16 @@ pub struct Labels {
     pub streams: Vec<String>,
     /// By [`crate::Row::device`].
     pub devices: Vec<String>,
+}
+
+impl Labels {
+    /// True if the row can be of a run with these labels. Whoever reads rows from a file asks this; whoever takes rows relies on it.
+    pub fn fit(&self, row: &Row) -> bool {
+        usize::from(row.stream) < self.streams.len()
+            && usize::from(row.device) < self.devices.len()
+            && row.intended <= row.submitted
+            && row.submitted <= row.completed
+    }
 }
 
 /// UTC as text with nanoseconds, `2026-02-14T09:30:00.123456789Z`.

@@ -3,7 +3,7 @@
 use units::{Bytes, Instant};
 
 use crate::table::{Cells, Column, TableReader, TableWriter, Tabular, long, short};
-use crate::{Operation, Phase, Row};
+use crate::{Labels, Operation, Phase, Row};
 
 /// Writes `records.parquet`.
 pub type RowWriter = TableWriter<Row>;
@@ -58,6 +58,10 @@ impl Tabular for Row {
 
     fn blank() -> Row {
         Row::new(Operation::Read, Phase::StartUp)
+    }
+
+    fn fits(&self, labels: &Labels) -> bool {
+        labels.fit(self)
     }
 }
 

@@ -19,8 +19,12 @@ fn meta() -> Meta {
         run: "2026-02-14-test-1".into(),
         clock: Clock::Simulated,
         origin: Some(SystemTime::UNIX_EPOCH),
-        labels: Labels { streams: vec!["stream".into()], devices: vec!["device".into()] },
+        labels: Labels { streams: names("stream", 4), devices: names("device", 7) },
     }
+}
+
+fn names(kind: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{kind}-{number}")).collect()
 }
 
 fn keeping(chunks: u64, spill: Spill) -> Keeping {
@@ -248,8 +252,70 @@ fn files_that_are_no_raw_files_are_refused_with_the_reason() {
     assert!(missing.ends_with("missing: No such file or directory (os error 2)"), "{missing}");
 }
 
+/// A raw file of some rows, as bytes.
+fn raw_bytes(path: &Path, rows: usize) -> Vec<u8> {
+    let (recorder, mut logs) = Recorder::start(&keeping(3, Spill::AsYouGo(path.to_owned())), &meta(), 1).unwrap();
+    let whole = path.metadata().unwrap().len() + 16 + 56 * rows as u64;
+    push_all(&mut logs[0], 0, rows, 1);
+    logs[0].hand_over();
+    while path.metadata().unwrap().len() < whole {
+        std::thread::sleep(std::time::Duration::from_micros(50));
+    }
+    drop(logs);
+    recorder.finish();
+    std::fs::read(path).unwrap()
+}
+
+/// The numbers of a row are indices into the labels: whoever takes rows relies on them.
+#[test]
+fn a_row_of_a_stream_or_device_without_a_label_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.raw");
+    let bytes = raw_bytes(&path, 10);
+    let rows = bytes.len() - 10 * 56;
+    // Stream and device of the fourth row; the labels end at 4 and 7.
+    for (field, first_bad) in [(36, 4), (38, 7)] {
+        for (number, good) in [(first_bad - 1, true), (first_bad, false), (u16::MAX, false)] {
+            let mut bytes = bytes.clone();
+            let at = rows + 3 * 56 + field;
+            bytes[at..at + 2].copy_from_slice(&number.to_le_bytes());
+            std::fs::write(&path, &bytes).unwrap();
+            let read = Recording::from_raw(&path).unwrap().0.visit(|_| Ok::<_, RawError>(()));
+            match read {
+                Ok(()) => assert!(good, "{number} at {field}"),
+                Err(error) => {
+                    assert!(!good, "{error}");
+                    let at = format!("is damaged at byte {}: this is no row of the run", rows + 3 * 56);
+                    assert!(error.to_string().contains(&at), "{error}");
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever bytes are changed, rows that are given can be summed up: they have labels, and their stamps are in order.
+    #[test]
+    fn a_raw_file_with_bytes_changed_gives_sound_rows_or_an_error(
+        changes in prop::collection::vec((0.0..1.0f64, any::<u8>()), 1..20),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.raw");
+        let mut bytes = raw_bytes(&path, 50);
+        for (place, byte) in changes {
+            let place = (bytes.len() as f64 * place) as usize;
+            bytes[place] = byte;
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        if let Ok((recording, meta)) = Recording::from_raw(&path) {
+            let _ = recording.visit(|rows| {
+                assert!(rows.iter().all(|row| meta.labels.fit(row)));
+                Ok::<_, RawError>(())
+            });
+        }
+    }
 
     /// A tail that is cut off anywhere takes away only the rows that it touches.
     #[test]

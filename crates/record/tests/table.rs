@@ -191,6 +191,26 @@ print(json.loads(meta["arraylab.meta"])["devices"])
     assert_eq!(text, expected);
 }
 
+/// Whoever takes rows relies on their numbers and on the order of their stamps.
+#[test]
+fn rows_that_no_run_can_have_made_are_refused() {
+    let changes: [fn(&mut Row); 4] = [
+        |row| row.stream = 1,
+        |row| row.device = 2,
+        |row| row.intended = row.completed + units::Duration::nanos(1),
+        |row| row.submitted = row.completed + units::Duration::nanos(1),
+    ];
+    for change in changes {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.parquet");
+        let mut rows: Vec<Row> = (0..10).map(row).collect();
+        change(&mut rows[7]);
+        write(&path, &rows);
+        let error = RowReader::open(&path).unwrap().0.visit(|_| Ok::<_, TableError>(())).unwrap_err();
+        assert!(error.to_string().contains("no run with the table's streams and devices"), "{error}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -208,12 +228,14 @@ fn any_row() -> impl Strategy<Value = Row> {
     let shorts = (any::<u16>(), any::<u16>(), any::<u16>(), any::<u16>(), any::<u16>(), any::<u16>());
     (stamps, shorts, 0..5usize, 0..3usize).prop_map(|(stamps, shorts, operation, phase)| {
         let mut row = Row::new(Operation::ALL[operation], Phase::ALL[phase]);
-        row.intended = Instant::from_nanos(stamps.0);
-        row.submitted = Instant::from_nanos(stamps.1);
-        row.completed = Instant::from_nanos(stamps.2);
+        let mut ordered = [stamps.0, stamps.1, stamps.2].map(Instant::from_nanos);
+        ordered.sort();
+        [row.intended, row.submitted, row.completed] = ordered;
         row.offset = Bytes::new(stamps.3);
         row.length = stamps.4;
         (row.stream, row.device, row.depth, row.cpu, row.errno, row.pass) = shorts;
+        // The labels name one stream and two devices.
+        (row.stream, row.device) = (0, row.device % 2);
         row
     })
 }

@@ -18,6 +18,8 @@ use std::path::PathBuf;
 use parquet::basic::Type as PhysicalType;
 use parquet::errors::ParquetError;
 
+use crate::Labels;
+
 pub use read::TableReader;
 pub use write::TableWriter;
 
@@ -38,6 +40,11 @@ pub trait Tabular: Copy + Send + Sync + 'static {
     /// A row to be filled in.
     #[doc(hidden)]
     fn blank() -> Self;
+    /// False for a row that no run with these labels can have made.
+    #[doc(hidden)]
+    fn fits(&self, _: &Labels) -> bool {
+        true
+    }
 }
 
 /// One column: its name, and how its cells come out of rows and into rows.

@@ -10,7 +10,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::{Cells, Column, KEY_META, KEY_SCHEMA, KEY_TABLE, SCHEMA, TableError, Tabular};
-use crate::Meta;
+use crate::{Labels, Meta};
 
 /// No row group has more: beyond this, the number itself must be wrong, and is not worth the memory. (DuckDB writes 122,880, others a million.)
 const MOST_ROWS: usize = 1 << 24;
@@ -22,6 +22,7 @@ pub struct TableReader<T> {
     columns: Vec<Column<T>>,
     /// Which column of the file each of ours is; others in the file are ignored.
     places: Vec<usize>,
+    labels: Labels,
 }
 
 impl<T: Tabular> TableReader<T> {
@@ -43,7 +44,7 @@ impl<T: Tabular> TableReader<T> {
         if schema.parse().map_or(true, |schema: u32| schema > SCHEMA) {
             return Err(TableError::Newer { path: path.to_owned(), schema: schema.to_owned() });
         }
-        let meta = serde_json::from_str(value(KEY_META)?).map_err(|_| foreign(KEY_META))?;
+        let meta: Meta = serde_json::from_str(value(KEY_META)?).map_err(|_| foreign(KEY_META))?;
         let columns = T::columns();
         let descriptor = metadata.schema_descr();
         let place = |column: &Column<T>| {
@@ -57,7 +58,8 @@ impl<T: Tabular> TableReader<T> {
             Ok(place)
         };
         let places = columns.iter().map(place).collect::<Result<_, _>>()?;
-        Ok((TableReader { path: path.to_owned(), file, columns, places }, meta))
+        let labels = meta.labels.clone();
+        Ok((TableReader { path: path.to_owned(), file, columns, places, labels }, meta))
     }
 
     /// How many rows there are.
@@ -119,6 +121,11 @@ impl<T: Tabular> TableReader<T> {
             if !fits {
                 return Err(damaged("holds a number that is out of range"));
             }
+        }
+        if !rows.iter().all(|row| row.fits(&self.labels)) {
+            let (path, column) = (path.clone(), self.columns[0].name);
+            let what = "and those beside it hold a row that no run with the table's streams and devices can have made";
+            return Err(TableError::Damaged { path, column, what });
         }
         Ok(())
     }
