@@ -188,8 +188,11 @@ fn closed_loop(stream: &Group, depth: u32, think: Duration, facts: &Facts, advic
     let figures = &stream.figures;
     let Some(service) = figures.service else { return };
     let at_device = figures.iops.get() * service.mean.as_seconds();
-    let known_cause = facts.generator_busy.is_some_and(|busy| busy.get() >= SATURATED);
-    if think.is_zero() && at_device < 0.8 * f64::from(depth) && !known_cause && figures.requests >= REQUESTS_FOR_P99 {
+    // The time of requests that failed is not in the mean, and in a short run the queue fills and drains for most of it.
+    let known_cause = figures.errors > 0 || facts.generator_busy.is_some_and(|busy| busy.get() >= SATURATED);
+    let long_enough = figures.requests as f64 >= f64::from(depth) * REQUESTS_PER_DEPTH;
+    let enough = long_enough && figures.requests >= REQUESTS_FOR_P99;
+    if think.is_zero() && at_device < 0.8 * f64::from(depth) && !known_cause && enough {
         let message = format!(
             "stream '{}' should have {depth} requests under way and had {at_device:.1} on average: the rest of the time they were in the generator, which limits the rate as much as the device does",
             stream.name

@@ -187,6 +187,17 @@ fn a_queue_that_is_not_full_is_the_generators() {
     assert_eq!(remarks(&rows, &facts(Load::Closed { depth: 8, think: Duration::millis(1) })), []);
 }
 
+/// What is missing from the queue then is in the requests that failed, or in the filling and draining of the queue.
+#[test]
+fn the_generator_is_not_blamed_for_failures_or_for_a_run_that_is_too_short() {
+    let mut rows = closed(8, 3, 1_000_000, steady);
+    rows.iter_mut().step_by(10).for_each(|row| row.errno = 5);
+    assert!(!kinds(&rows, &closed_facts(8)).contains(&AdviceKind::QueueNotFull));
+    let few = closed(200, 1, 3_000_000, steady);
+    let few: Vec<Row> = few.into_iter().filter(|row| row.phase == Phase::Measure).take(1500).collect();
+    assert!(!kinds(&few, &closed_facts(200)).contains(&AdviceKind::QueueNotFull));
+}
+
 #[test]
 fn an_offered_load_that_is_not_reached_is_told_from_one_that_is() {
     let load = |rate| facts(Load::Open { offered: Frequency::per_second(rate) });
