@@ -49,17 +49,21 @@ impl std::str::FromStr for Setting {
 
 /// Reads an experiment: all points of its sweep, in order, the last axis running fastest. Never empty.
 pub fn read(source: &Source, settings: &[Setting]) -> Result<Vec<Point>, SourceError> {
+    let given = Given::all(source, settings);
+    points(source, &given).map_err(|error| given.iter().find_map(|given| given.find(&error)).unwrap_or(error))
+}
+
+fn points(source: &Source, given: &[Given]) -> Result<Vec<Point>, SourceError> {
     let document = DeTable::parse(&source.text).map_err(|error| source.toml_error(&error))?;
-    let texts: Vec<String> = settings.iter().map(|setting| format!("{PREFIX}{}", setting.value)).collect();
     let mut base = document.clone();
-    for (setting, text) in settings.iter().zip(&texts) {
+    for given in given {
         // What --set says about a swept key replaces the axis.
         if let Some(sweep) = base.get_mut().get_mut("sweep")
             && let DeValue::Table(axes) = sweep.get_mut()
         {
-            axes.remove(setting.key.as_str());
+            axes.remove(given.setting.key.as_str());
         }
-        put(source, base.get_mut(), &setting.key, parse_setting(text), None)?;
+        given.put(source, &mut base)?;
     }
     let axes = axes(source, base.get_ref())?;
     let count = axes.iter().try_fold(1usize, |product, axis| product.checked_mul(axis.values.len()));
@@ -75,15 +79,12 @@ pub fn read(source: &Source, settings: &[Setting]) -> Result<Vec<Point>, SourceE
         for axis in axes.iter().rev() {
             let value = axis.values[rest % axis.values.len()].clone();
             rest /= axis.values.len();
-            chosen.push(Setting { key: axis.key.clone(), value: text_of(source, &value) });
-            put(source, table.get_mut(), &axis.key, value, Some(axis.place.clone()))?;
+            chosen.push(Setting { key: axis.key.clone(), value: text_of(source, given, &value) });
+            put(source, table.get_mut(), &axis.key, value, axis.place.clone())?;
         }
         chosen.reverse();
-        let experiment = match settings {
-            // A value from the command line has no place in the file: its errors must not point there.
-            [] => Experiment::read(source, table)?,
-            _ => Experiment::read(source, table).map_err(|error| blame(source, &document, settings, &texts, error))?,
-        };
+        let experiment = Experiment::read(source, table);
+        let experiment = experiment.map_err(|error| blame(source, &document, given, error))?;
         points.push(Point { settings: chosen, experiment });
     }
     Ok(points)
@@ -120,25 +121,91 @@ fn axes<'t>(source: &Source, table: &DeTable<'t>) -> Result<Vec<Axis<'t>>, Sourc
 }
 
 /// A value as it stood in the text.
-fn text_of(source: &Source, value: &Spanned<DeValue>) -> String {
-    match value.get_ref() {
-        DeValue::String(text) => text.to_string(),
-        _ => source.text.get(value.span()).unwrap_or_default().to_owned(),
+fn text_of(source: &Source, given: &[Given], value: &Spanned<DeValue>) -> String {
+    if let DeValue::String(text) = value.get_ref() {
+        return text.to_string();
     }
-}
-
-/// The value of a `--set`, given as the text `v = VALUE`: TOML if it is TOML, otherwise the text itself.
-fn parse_setting(text: &str) -> Spanned<DeValue<'_>> {
-    let parsed = DeTable::parse(text).ok().and_then(|mut table| table.get_mut().remove("v"));
-    let bare = || DeValue::String(Cow::Borrowed(&text[PREFIX.len()..]));
-    Spanned::new(NOWHERE, parsed.map_or_else(bare, Spanned::into_inner))
+    let given = given.iter().find_map(|given| Some((&given.text, given.local(value.span())?)));
+    let (text, place) = given.unwrap_or((source, value.span()));
+    text.text.get(place).unwrap_or_default().to_owned()
 }
 
 /// Makes a TOML document of a value.
 const PREFIX: &str = "v = ";
 
-/// The place of values that came from the command line.
-const NOWHERE: std::ops::Range<usize> = usize::MAX..usize::MAX;
+/// A `--set` as a text that errors can point into.
+///
+/// Values that it brings into the document carry places behind the end of the file, a range of them for each `--set`; so an error
+/// in them is told from one in the file, and finds its way back.
+struct Given {
+    setting: Setting,
+    /// As it was typed.
+    text: Source,
+    /// The place of its first byte.
+    first: usize,
+    /// Its value as the TOML `v = VALUE`.
+    toml: String,
+}
+
+impl Given {
+    fn all(file: &Source, settings: &[Setting]) -> Vec<Given> {
+        // The byte after the last is a place in the file, too: that of an error at its end.
+        let mut first = file.text.len() + 1;
+        let mut all = Vec::new();
+        for setting in settings {
+            let text = Source { name: "--set".into(), text: format!("{}={}", setting.key, setting.value) };
+            let next = first + text.text.len() + 1;
+            let toml = format!("{PREFIX}{}", setting.value);
+            all.push(Given { setting: setting.clone(), text, first, toml });
+            first = next;
+        }
+        all
+    }
+
+    /// Puts the setting into a document.
+    fn put<'t>(&'t self, file: &Source, document: &mut Spanned<DeTable<'t>>) -> Result<(), SourceError> {
+        // TOML if it is TOML, otherwise the text itself.
+        let toml = self.toml.as_str();
+        let parsed = DeTable::parse(toml).ok().and_then(|mut table| table.get_mut().remove("v"));
+        let bare = || Spanned::new(PREFIX.len()..toml.len(), DeValue::String(Cow::Borrowed(&toml[PREFIX.len()..])));
+        let value = self.moved(parsed.unwrap_or_else(bare));
+        let place = self.first..self.first + self.setting.key.len();
+        put(file, document.get_mut(), &self.setting.key, value, place)
+    }
+
+    /// The value with places in this text instead of places in `v = VALUE`.
+    fn moved<'t>(&self, value: Spanned<DeValue<'t>>) -> Spanned<DeValue<'t>> {
+        let value_begins = self.first + self.setting.key.len() + "=".len();
+        let shift = |place: std::ops::Range<usize>| {
+            place.start + value_begins - PREFIX.len()..place.end + value_begins - PREFIX.len()
+        };
+        let place = shift(value.span());
+        let moved = match value.into_inner() {
+            DeValue::Array(list) => DeValue::Array(list.into_iter().map(|item| self.moved(item)).collect()),
+            DeValue::Table(table) => {
+                let entry = |(key, value): (Spanned<Cow<'t, str>>, _)| {
+                    (Spanned::new(shift(key.span()), key.into_inner()), self.moved(value))
+                };
+                DeValue::Table(table.into_iter().map(entry).collect())
+            }
+            plain => plain,
+        };
+        Spanned::new(place, moved)
+    }
+
+    /// A place of the document as one in this text, if it is there.
+    fn local(&self, place: std::ops::Range<usize>) -> Option<std::ops::Range<usize>> {
+        let end = self.first + self.text.text.len();
+        let inside = (self.first..=end).contains(&place.start);
+        inside.then(|| place.start - self.first..place.end.clamp(place.start, end) - self.first)
+    }
+
+    /// The error with its place in this text, if it is there.
+    fn find(&self, error: &SourceError) -> Option<SourceError> {
+        let place = self.local(error.place()?)?;
+        Some(error.clone().moved_to(self.text.clone(), place))
+    }
+}
 
 /// Puts `value` at the path `key`. Tables on the way are made; streams are found, not made.
 fn put<'t>(
@@ -146,7 +213,7 @@ fn put<'t>(
     table: &mut DeTable<'t>,
     key: &str,
     value: Spanned<DeValue<'t>>,
-    place: Option<std::ops::Range<usize>>,
+    place: std::ops::Range<usize>,
 ) -> Result<(), SourceError> {
     let mut parts: Vec<&str> = key.split('.').collect();
     let last = parts.pop().filter(|last| !last.is_empty());
@@ -155,8 +222,8 @@ fn put<'t>(
     let mut parts = parts.into_iter();
     while let Some(part) = parts.next() {
         let entry = at
-            .entry(Spanned::new(place.clone().unwrap_or(NOWHERE), Cow::Owned(part.to_owned())))
-            .or_insert_with(|| Spanned::new(NOWHERE, DeValue::Table(DeTable::new())));
+            .entry(Spanned::new(place.clone(), Cow::Owned(part.to_owned())))
+            .or_insert_with(|| Spanned::new(place.clone(), DeValue::Table(DeTable::new())));
         at = match entry.get_mut() {
             DeValue::Table(inner) => inner,
             DeValue::Array(list) => {
@@ -174,7 +241,7 @@ fn put<'t>(
             _ => return Err(source.error(place, format!("'{key}' leads through '{part}', which is a value"))),
         };
     }
-    at.insert(Spanned::new(place.unwrap_or(NOWHERE), Cow::Owned(last.to_owned())), value);
+    at.insert(Spanned::new(place, Cow::Owned(last.to_owned())), value);
     Ok(())
 }
 
@@ -186,23 +253,18 @@ fn stream_name(index: usize, item: &Spanned<DeValue>) -> String {
     }
 }
 
-/// If the file is good without the settings, one of them is at fault, and the message says which.
-fn blame<'t>(
-    source: &Source,
-    document: &Spanned<DeTable<'t>>,
-    settings: &[Setting],
-    texts: &'t [String],
-    error: SourceError,
-) -> SourceError {
-    if Experiment::read(source, document.clone()).is_err() {
+/// An error in the file that only came with a setting is the setting's: a stream that nothing ends any more, a depth beside
+/// arrivals. If the file is good without them, the first that spoils it is to blame.
+fn blame(source: &Source, document: &Spanned<DeTable>, given: &[Given], error: SourceError) -> SourceError {
+    let found = given.iter().any(|given| given.find(&error).is_some());
+    if found || given.is_empty() || Experiment::read(source, document.clone()).is_err() {
         return error;
     }
-    for (setting, text) in settings.iter().zip(texts) {
-        let mut table = document.clone();
-        let put = put(source, table.get_mut(), &setting.key, parse_setting(text), None);
-        if let Err(error) = put.and_then(|()| Experiment::read(source, table)) {
-            let given = Source { name: "--set".into(), text: format!("{}={}", setting.key, setting.value) };
-            return error.moved_to(given);
+    let mut table = document.clone();
+    for given in given {
+        let put = given.put(source, &mut table);
+        if let Err(error) = put.and_then(|()| Experiment::read(source, table.clone())) {
+            return error.moved_to(given.text.clone(), 0..given.text.text.len());
         }
     }
     error

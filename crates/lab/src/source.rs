@@ -56,10 +56,14 @@ impl SourceError {
         self
     }
 
-    /// The same fault, found in another text: message and hint stay, the place is all of it.
-    pub(crate) fn moved_to(self, source: Source) -> SourceError {
-        let place = Some(0..source.text.len());
-        SourceError { source, place, ..self }
+    /// The same fault, found in another text: message and hint stay.
+    pub(crate) fn moved_to(self, source: Source, place: Range<usize>) -> SourceError {
+        SourceError { source, place: Some(place), ..self }
+    }
+
+    /// The bytes it is about.
+    pub(crate) fn place(&self) -> Option<Range<usize>> {
+        self.place.clone()
     }
 
     /// Line and column of the place, counted from 1.
