@@ -58,6 +58,10 @@ impl Machine {
     }
 
     fn survey(&self, seed: u64, repeats: usize) -> Survey {
+        Survey::of(&self.tree, &self.findings(seed, repeats))
+    }
+
+    fn findings(&self, seed: u64, repeats: usize) -> Findings {
         let mut random = Random::new(seed);
         let noise = Normal::new(1.0, self.noise).unwrap();
         let kinds: Vec<Kind> = [Access::Raw, Access::Os]
@@ -91,8 +95,7 @@ impl Machine {
             });
             Curve { path, points: points.collect() }
         });
-        let findings = Findings { request: Bytes::mib(1), tried: vec![], curves: curves.collect() };
-        Survey::of(&self.tree, &findings)
+        Findings { request: Bytes::mib(1), tried: vec![], curves: curves.collect() }
     }
 
     /// How many of `trials` surveys have a verdict on bandwidth of this tier that is as it should be.
@@ -178,11 +181,11 @@ fn a_generator_without_time_left_is_blamed_itself() {
 #[test]
 fn a_device_that_takes_all_of_its_thread_is_said_to() {
     let mut machine = Machine::new(Part::device(0, "/dev/zram1"), &[("disk", 1500.0)]);
-    assert_eq!(
-        machine.agreement(Tier::Disk, 100, |_| true),
-        0.0,
-        "of a device with time to spare there is nothing to say"
-    );
+    let device = |v: &Verdict| v.kind == VerdictKind::Device && v.limit == "/dev/zram1";
+    assert!(machine.agreement(Tier::Disk, 300, device) > 0.99, "with time to spare, it is the device");
+    (machine.processors, machine.own) = (0.97, 0.3);
+    let others = |v: &Verdict| v.kind == VerdictKind::Noise && v.limit == "other programs";
+    assert!(machine.agreement(Tier::Disk, 300, others) > 0.99);
     machine.generator = 0.99;
     assert!(machine.agreement(Tier::Disk, 300, |v| v.kind == VerdictKind::Generator) > 0.99);
 }
@@ -213,7 +216,39 @@ fn a_throttle_that_somebody_set_is_named() {
         machine.agreement(Tier::Disk, 300, |v| v.kind == VerdictKind::Known && v.limit == "a cgroup throttle") > 0.99
     );
     machine.capacity.insert("disk", 40.0);
-    assert!(machine.agreement(Tier::Disk, 300, |_| true) == 0.0, "far below the throttle it is not to blame");
+    let throttle = machine.agreement(Tier::Disk, 300, |v| v.kind == VerdictKind::Known);
+    assert_eq!(throttle, 0.0, "far below the throttle it is not to blame");
+}
+
+/// A survey that was cut short says what it has and no more.
+#[test]
+fn findings_that_are_not_whole_give_levels_without_verdicts() {
+    let machine = two_links();
+    let whole = machine.findings(1, 3);
+    let levels = |findings: &Findings| Survey::of(&machine.tree, findings).levels;
+    // Each measured once: every level, but no verdict.
+    let mut once = whole.clone();
+    once.curves.iter_mut().flat_map(|curve| &mut curve.points).for_each(|point| {
+        point.samples.values_mut().for_each(|samples| samples.truncate(1));
+    });
+    let survey = Survey::of(&machine.tree, &once);
+    assert_eq!((survey.levels.len(), survey.verdicts.len(), survey.ladder.len()), (11, 0, 0));
+    // The adapter was reached with five of its devices, the second link not beyond one kind of measurement.
+    let mut half = once;
+    for (path, points) in [(&[][..], 5), (&[1][..], 0)] {
+        let curve = half.curves.iter_mut().find(|curve| curve.path == path).unwrap();
+        curve.points[points..]
+            .iter_mut()
+            .for_each(|point| point.samples.retain(|kind, _| points == 0 && kind.access == Access::Raw));
+    }
+    let named = |name: &str| levels(&half).into_iter().find(|level| level.name == name);
+    let adapter = named("adapter").unwrap();
+    assert_eq!((adapter.devices, adapter.curve.len(), adapter.expected), (5, 5, None));
+    assert_eq!(named("link a").unwrap().devices, 4);
+    assert_eq!(named("link b"), None);
+    // Nothing at all.
+    half.curves.iter_mut().flat_map(|curve| &mut curve.points).for_each(|point| point.samples.clear());
+    assert_eq!(levels(&half), []);
 }
 
 /// Repeats that differ by half do not prove a tenth.

@@ -83,9 +83,13 @@ Examples:
   arraylab survey --dir /mnt/array            the file system mounted there, by four files on it
   arraylab survey /dev/nvme0n1 /dev/nvme1n1   nothing is written
   arraylab survey /dev/sd[b-i] --time 5min    longer, and so surer
-  arraylab survey --json | jq '.ladder'")]
+  arraylab survey --json | jq '.ladder'
+
+Ctrl-C, kill or an I/O error ends the survey early: files that it made are removed, what was
+measured until then is kept and printed, the exit code is 3, and the JSON says
+\"interrupted\": true.")]
 pub struct Survey {
-    /// Files or block devices; they are only read, unless --destroy-data is given
+    /// Files or block devices of at least 16 MiB; they are only read, unless --destroy-data is given
     pub paths: Vec<PathBuf>,
 
     /// Where to make files when no path is given
@@ -126,8 +130,8 @@ Examples:
   arraylab run load.toml --on memory:1GiB:100us        the same in virtual time
   arraylab run load.toml --on /dev/sdb --destroy-data   a workload that writes
 
-Ctrl-C ends the run early: what was recorded is kept and printed, with \"interrupted\": true in the JSON, and the
-exit code is 3.
+Ctrl-C, kill or an I/O error ends the run early: what was recorded is kept and printed, the
+exit code is 3, and the JSON says \"interrupted\": true. In a sweep, so are the points before.
 
 The experiment:
 

@@ -20,6 +20,30 @@ impl Failure {
         })
     }
 
+    /// The failure with the place at which it came, if there is one.
+    pub fn at(self, place: Option<String>) -> Failure {
+        let put = |error: anyhow::Error| match &place {
+            Some(place) => anyhow::anyhow!("{place}: {}", chain(&error)),
+            None => error,
+        };
+        match self {
+            Failure::BadInput(error) => Failure::BadInput(put(error)),
+            Failure::World(error) => Failure::World(put(error)),
+        }
+    }
+
+    /// What is said of it, without the heading.
+    pub fn message(&self) -> String {
+        let (Failure::BadInput(error) | Failure::World(error)) = self;
+        chain(error)
+    }
+
+    /// What happened, whoever is to blame.
+    pub fn error(self) -> anyhow::Error {
+        let (Failure::BadInput(error) | Failure::World(error)) = self;
+        error
+    }
+
     pub fn input(error: impl Into<anyhow::Error>) -> Failure {
         Failure::BadInput(error.into())
     }
@@ -31,15 +55,20 @@ impl Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        let (Failure::BadInput(error) | Failure::World(error)) = self;
-        let mut text = error.to_string();
-        for cause in error.chain().skip(1).map(ToString::to_string) {
-            // Many messages name their cause in the middle of the sentence, before the next step.
-            if !text.contains(&cause) {
-                text.push_str(&format!(": {cause}"));
-            }
-        }
+        let text = self.message();
         // Errors that show their place in a file have a heading of their own.
         if text.starts_with("error") { f.write_str(&text) } else { write!(f, "error: {text}") }
     }
+}
+
+/// An error and its causes in one sentence.
+fn chain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        // Many messages name their cause in the middle of the sentence, before the next step.
+        if !text.contains(&cause) {
+            text.push_str(&format!(": {cause}"));
+        }
+    }
+    text
 }

@@ -6,6 +6,7 @@
 mod args;
 mod catalogue;
 mod fail;
+mod out;
 mod permit;
 mod progress;
 mod reproduce;

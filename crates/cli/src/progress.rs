@@ -1,5 +1,7 @@
 //! Progress on a terminal; nothing where there is none.
 
+use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -52,16 +54,21 @@ impl Progress for RunBar {
     }
 }
 
-/// A flag that Ctrl-C sets. The second Ctrl-C ends the program at once.
-pub fn interrupt() -> Arc<AtomicBool> {
+/// A flag that Ctrl-C sets, and so do the signals of a closed terminal and of `kill`. The second ends the program at once, but for the
+/// files that it made itself: they are removed.
+pub fn interrupt(made: Vec<PathBuf>) -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&flag);
     // Without a handler Ctrl-C ends the program as ever; nothing else is lost.
     let _ = ctrlc::set_handler(move || {
         if set.swap(true, Relaxed) {
+            for path in &made {
+                // It may not be there yet, or no more.
+                let _ = std::fs::remove_file(path);
+            }
             std::process::exit(130);
         }
-        eprintln!("ending the run; what was recorded is kept (Ctrl-C again: end at once)");
+        let _ = writeln!(std::io::stderr(), "ending the run; what was recorded is kept (Ctrl-C again: end at once)");
     });
     flag
 }

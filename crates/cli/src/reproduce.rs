@@ -8,6 +8,7 @@ use lab::reproduce::{Report, ReproduceError, reproduce as judge};
 
 use crate::args::Reproduce;
 use crate::fail::Failure;
+use crate::out;
 
 /// Judges the studies named, or all of them.
 pub fn reproduce(args: &Reproduce) -> Result<ExitCode, Failure> {
@@ -27,11 +28,9 @@ pub fn reproduce(args: &Reproduce) -> Result<ExitCode, Failure> {
         }
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&reports).expect("plain data becomes JSON"));
+        out::json(&serde_json::to_value(&reports).expect("plain data becomes JSON"))?;
     } else {
-        for report in &reports {
-            print!("{}", report.text());
-        }
+        out::text(&reports.iter().map(Report::text).collect::<String>())?;
     }
     let passed = reports.iter().all(|report| report.score.passes());
     Ok(if args.check && !passed { ExitCode::from(1) } else { ExitCode::SUCCESS })

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use host::environment::Build;
+use host::guard::WritePermit;
 use lab::{OpenError, Outcome, Point, RunError, Source, Target, Ways, keep};
 use record::{FolderError, RunFolder};
 use report::Sweep;
@@ -14,6 +16,7 @@ use units::Bytes;
 
 use crate::args::Run;
 use crate::fail::Failure;
+use crate::out;
 use crate::permit;
 use crate::progress::{RunBar, interrupt};
 
@@ -41,47 +44,77 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     } else {
         HashMap::new()
     };
-    let interrupted = interrupt();
+    let interrupted = interrupt(Vec::new());
     let targets = once_each(&args.on);
+    let count = points.len();
     let mut done: Vec<Done> = Vec::new();
+    let mut broken = None;
     for point in points {
-        let experiment = &point.experiment;
-        let folder = keep::begin(&args.common.runs, &experiment.name, &experiment.to_toml(), &targets, build());
-        let folder = folder.map_err(no_folder)?;
-        let outcome = {
-            let bar = RunBar::new();
-            let ways = Ways {
-                permits: &permits,
-                record_memory: RECORDS,
-                spill: Some(folder.raw_path()),
-                interrupted: &interrupted,
-                progress: &bar,
-            };
-            lab::run(&folder.id(), experiment, &targets, &ways)
-        };
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                // Nothing ran, so nothing is kept: a folder that holds no run only misleads.
-                let _ = std::fs::remove_dir_all(folder.path());
-                return Err(failure(error));
-            }
-        };
-        let one = Done { point, outcome, folder };
-        let kept = (&one.outcome.recording, &one.outcome.meta);
-        keep::finish(&one.folder, &one.document(), kept, one.outcome.conclusion.interrupted).map_err(Failure::world)?;
-        done.push(one);
-        if interrupted.load(Relaxed) {
+        let name = name_of(&point, done.len(), count);
+        match one(point, args, &targets, &permits, &interrupted) {
+            Ok(one) => done.push(one),
+            // Nothing was done yet that could be shown.
+            Err(failure) if done.is_empty() => return Err(failure.at(name)),
+            Err(failure) => broken = Some(failure.at(name)),
+        }
+        let kept = done.last().is_none_or(|one| one.kept.is_ok());
+        if broken.is_some() || interrupted.load(Relaxed) || !kept {
             break;
         }
     }
     if args.common.json {
-        println!("{:#}", document(&done));
+        let mut document = document(&done, count);
+        if let Some(failure) = &broken {
+            document["error"] = json!(failure.message());
+        }
+        out::json(&document)?;
     } else {
-        print!("{}", text_of(&done));
+        out::text(&text_of(&done, count))?;
+    }
+    let unkept = done.iter_mut().find_map(|one| std::mem::replace(&mut one.kept, Ok(())).err());
+    if let Some(failure) = broken.or(unkept.map(Failure::world)) {
+        // What was done is printed, so that the user's next step is about the rest: no bad input any more.
+        return Err(Failure::World(failure.error()));
     }
     let cut_short = |one: &Done| one.outcome.conclusion.interrupted || !one.outcome.conclusion.failures.is_empty();
     Ok(if done.iter().any(cut_short) || interrupted.load(Relaxed) { ExitCode::from(3) } else { ExitCode::SUCCESS })
+}
+
+/// Runs one point and keeps it.
+fn one(
+    point: Point,
+    args: &Run,
+    targets: &[Target],
+    permits: &HashMap<PathBuf, WritePermit>,
+    interrupted: &AtomicBool,
+) -> Result<Done, Failure> {
+    let experiment = &point.experiment;
+    let folder = keep::begin(&args.common.runs, &experiment.name, &experiment.to_toml(), targets, build());
+    let folder = folder.map_err(no_folder)?;
+    let outcome = {
+        let bar = RunBar::new();
+        let spill = Some(folder.raw_path());
+        let ways = Ways { permits, record_memory: RECORDS, spill, interrupted, progress: &bar };
+        lab::run(&folder.id(), experiment, targets, &ways)
+    };
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            // Nothing ran, so nothing is kept: a folder that holds no run only misleads.
+            let _ = std::fs::remove_dir_all(folder.path());
+            return Err(failure(error));
+        }
+    };
+    let mut one = Done { point, outcome, folder, kept: Ok(()) };
+    let rows = (&one.outcome.recording, &one.outcome.meta);
+    one.kept = keep::finish(&one.folder, &one.document(), rows, one.outcome.conclusion.interrupted);
+    Ok(one)
+}
+
+/// What a failure at this point is said to be at; nothing without a sweep.
+fn name_of(point: &Point, before: usize, count: usize) -> Option<String> {
+    let settings: Vec<String> = point.settings.iter().map(|set| format!("{} = {}", set.key, set.value)).collect();
+    (count > 1).then(|| format!("point {} of {count}, {}", before + 1, settings.join(", ")))
 }
 
 /// No run folder can be made.
@@ -94,6 +127,8 @@ struct Done {
     point: Point,
     outcome: Outcome,
     folder: RunFolder,
+    /// Whether the disk took what is to be kept.
+    kept: Result<(), FolderError>,
 }
 
 /// What this program is, for run folders.
@@ -113,10 +148,10 @@ fn once_each(targets: &[Target]) -> Vec<Target> {
     unique
 }
 
-fn text_of(done: &[Done]) -> String {
+fn text_of(done: &[Done], count: usize) -> String {
     let mut text = String::new();
     match done {
-        [one] => text.push_str(&report::run(&one.outcome.summary)),
+        [one] if count == 1 => text.push_str(&report::run(&one.outcome.summary)),
         _ => {
             let keys = |one: &Done| one.point.settings.iter().map(|set| set.key.clone()).collect();
             let axes: Vec<String> = done.first().map_or(Vec::new(), keys);
@@ -177,9 +212,9 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-fn document(done: &[Done]) -> Value {
+fn document(done: &[Done], count: usize) -> Value {
     match done {
-        [one] => one.document(),
+        [one] if count == 1 => one.document(),
         _ => json!({ "points": done.iter().map(Done::document).collect::<Vec<_>>() }),
     }
 }

@@ -7,13 +7,15 @@ use std::sync::atomic::AtomicBool;
 
 use analysis::survey::{Access, Findings, Part, Question};
 use host::guard::WritePermit;
-use lab::survey::{Conduct, Files, Machine, MachineError, Probe, conduct};
+use lab::survey::{Conduct, FileError, Files, Machine, MachineError, Probe, conduct};
 use lab::{Target, keep};
 use record::{Clock, Keeping, Labels, Log, Meta, Recorder, Spill, WhenBehind};
+use serde_json::json;
 use units::Bytes;
 
 use crate::args::Survey;
 use crate::fail::Failure;
+use crate::out;
 use crate::permit;
 use crate::progress::{Bar, interrupt};
 use crate::run::{build, no_folder};
@@ -23,9 +25,10 @@ const RECORDS: Bytes = Bytes::gib(1);
 
 /// Surveys the paths given, or files that it makes.
 pub fn survey(args: &Survey) -> Result<ExitCode, Failure> {
-    let interrupted = interrupt();
+    let own = if args.paths.is_empty() { Files::names(&args.dir, args.files) } else { Vec::new() };
+    let interrupted = interrupt(own);
     // Kept until the end: they are removed when dropped.
-    let files = if args.paths.is_empty() { Some(make_files(args)?) } else { None };
+    let files = if args.paths.is_empty() { Some(make_files(args, &interrupted)?) } else { None };
     let paths: Vec<PathBuf> = files.as_ref().map_or_else(|| args.paths.clone(), |files| files.paths().to_vec());
     // Files of our own are not written again: a survey of writes is of devices that were named.
     let writes = args.common.destroy_data && files.is_none();
@@ -46,28 +49,46 @@ pub fn survey(args: &Survey) -> Result<ExitCode, Failure> {
     };
     let (recorder, mut logs) = Recorder::start(&keeping, &meta, 1).map_err(Failure::world)?;
     let log = logs.pop().expect("one log was asked for");
-    let (tree, findings, remarks) = match measure(&paths, &permits, &interrupted, log, &how) {
-        Ok(measured) => measured,
-        Err(error) => {
-            // Half a survey says nothing; its folder would only mislead.
+    let measured = measure(&paths, &permits, &interrupted, log, &how);
+    let recording = recorder.finish();
+    let Measured { tree, findings, mut remarks, broken } = match measured {
+        Ok(Measured { broken: Some(error), .. }) | Err(error) if recording.rows() == 0 => {
+            // Nothing was measured, so nothing is kept: a folder that holds no run only misleads.
             let _ = std::fs::remove_dir_all(folder.path());
             return Err(failure(error));
         }
+        measured => measured.map_err(failure)?,
     };
+    if broken.is_some() {
+        remarks.push("the survey was cut short; the figures are of what was measured until then".to_owned());
+    }
     let survey = analysis::survey::Survey::of(&tree, &findings);
-    keep::finish(&folder, &survey, (&recorder.finish(), &meta), false).map_err(Failure::world)?;
+    let kept = keep::finish(&folder, &survey, (&recording, &meta), broken.is_some());
     if args.common.json {
         let mut value = serde_json::to_value(&survey).expect("plain data becomes JSON");
-        value["run"] = serde_json::json!(folder.path());
-        value["remarks"] = serde_json::json!(remarks);
-        println!("{value:#}");
+        value["run"] = json!(folder.path());
+        value["remarks"] = json!(remarks);
+        value["interrupted"] = json!(broken.is_some());
+        out::json(&value)?;
     } else {
-        print!("{}", report::survey(&survey));
-        println!();
-        remarks.iter().for_each(|remark| println!("{remark}"));
-        println!("\nrun folder: {}", folder.path().display());
+        let remarks: String = remarks.iter().map(|remark| format!("{remark}\n")).collect();
+        out::text(&format!("{}\n{remarks}\nrun folder: {}\n", report::survey(&survey), folder.path().display()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    match broken {
+        // The user knows.
+        Some(MachineError::Interrupted) => kept.map(|()| ExitCode::from(3)).map_err(Failure::world),
+        Some(error) => Err(Failure::World(failure(error).error())),
+        None => kept.map(|()| ExitCode::SUCCESS).map_err(Failure::world),
+    }
+}
+
+/// What came of the measurements.
+struct Measured {
+    tree: Part,
+    findings: Findings,
+    remarks: Vec<String>,
+    /// What ended them early.
+    broken: Option<MachineError>,
 }
 
 /// Makes all measurements.
@@ -77,25 +98,28 @@ fn measure(
     interrupted: &AtomicBool,
     log: Log,
     how: &Conduct,
-) -> Result<(Part, Findings, Vec<String>), MachineError> {
+) -> Result<Measured, MachineError> {
     let mut machine = Machine::new(paths, permits, interrupted, log)?;
     let tree = machine.tree().clone();
-    let findings = {
+    let (findings, broken) = {
         let bar = Bar::new(1000);
         let mut show = |probe: &Probe, done: usize, of: usize| {
             bar.show((done * 1000 / of) as u64, format!("{done} of {of}: {}", describe(probe)));
         };
-        conduct(&mut machine, &tree, how, &mut show)?
+        conduct(&mut machine, &tree, how, &mut show)
     };
-    Ok((tree, findings, machine.remarks()))
+    Ok(Measured { tree, findings, remarks: machine.remarks(), broken })
 }
 
-fn make_files(args: &Survey) -> Result<Files, Failure> {
+fn make_files(args: &Survey, interrupted: &AtomicBool) -> Result<Files, Failure> {
     let bar = Bar::new(1000);
     let mut show = |written: Bytes, of: Bytes| {
         bar.show(written.get() * 1000 / of.get(), format!("making files: {written} of {of}"));
     };
-    Files::make(&args.dir, args.files, args.size, &mut show).map_err(Failure::input)
+    Files::make(&args.dir, args.files, args.size, interrupted, &mut show).map_err(|error| match error {
+        FileError::Directory { .. } | FileError::NoRoom { .. } => Failure::input(error),
+        FileError::Write { .. } | FileError::Interrupted => Failure::world(error),
+    })
 }
 
 fn describe(probe: &Probe) -> String {
@@ -113,7 +137,7 @@ fn describe(probe: &Probe) -> String {
 
 fn failure(error: MachineError) -> Failure {
     match error {
-        MachineError::Topology(_) => Failure::input(error),
+        MachineError::Topology(_) | MachineError::TooSmall { .. } => Failure::input(error),
         MachineError::Run(error) => crate::run::failure(error),
         MachineError::Device { .. } | MachineError::Interrupted => Failure::world(error),
     }

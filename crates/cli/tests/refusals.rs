@@ -88,6 +88,35 @@ fn a_path_that_is_not_there() {
     refused(&said, 2, "error: gone: No such file or directory (os error 2); name another directory with --dir");
 }
 
+/// The kernel would end the process for it.
+#[test]
+fn more_memory_than_the_machine_has() {
+    let set = ["--on", "data.bin", "--set", "stream.readers.depth=65535", "--set", "stream.readers.size=1GiB"];
+    let parts =
+        ["the requests that may be under way need 64 TiB of memory, and ", "lower `depth`, `outstanding` or `size`"];
+    refused_as(&run(&desk(READS), &set), 2, &parts);
+}
+
+#[test]
+fn devices_that_are_too_small_for_a_survey() {
+    let message = "error: data.bin holds 8 MiB, too little for a survey; name files or devices of at least 16 MiB";
+    refused(&desk(READS).arraylab(&["survey", "data.bin"]), 2, message);
+    let desk = desk(READS);
+    desk.write("empty", "");
+    let message = "error: empty holds 0 B, too little for a survey; name files or devices of at least 16 MiB";
+    refused(&desk.arraylab(&["survey", "empty"]), 2, message);
+    let message =
+        "error: empty: it holds 0 B, less than one block of 512 B; name a larger file, or a device with a medium in it";
+    refused(&run(&desk, &["--on", "empty"]), 2, message);
+}
+
+#[test]
+fn a_character_device_for_a_device() {
+    let message = "error: /dev/zero: this is a character device; name a file or a block device";
+    refused(&run(&desk(READS), &["--on", "/dev/zero"]), 2, message);
+    refused_as(&desk(READS).arraylab(&["survey", "/dev/zero"]), 2, &["/dev/zero", "is a character device"]);
+}
+
 #[test]
 fn nothing_to_run_on() {
     refused_as(&run(&desk(READS), &[]), 2, &["--on <PATH,...>"]);
@@ -130,9 +159,22 @@ fn untouched(file: &Path) -> bool {
 fn settings_that_lead_nowhere() {
     let desk = desk(READS);
     let set = |setting: &str| run(&desk, &["--on", "data.bin", "--set", setting]);
-    refused_as(&set("stream.nobody.depth=4"), 2, &["'stream.nobody.depth' names no stream; there are: readers"]);
+    let message = "\
+error: 'stream.nobody.depth' names no stream; there are: readers
+ --> --set:1:1
+  |
+1 | stream.nobody.depth=4
+  | ^^^^^^^^^^^^^^^^^^^";
+    refused(&set("stream.nobody.depth=4"), 2, message);
     refused_as(&set("stream.readers.dpeth=4"), 2, &["unknown field `dpeth`", "--set:1:1", "`depth`"]);
-    refused_as(&set("run.measure=5"), 2, &["'5' has no unit; write a time as ns, us, ms, s, min or h", "--set:1:1"]);
+    refused_as(&set("run.measure=5"), 2, &["'5' has no unit; write a time as ns, us, ms, s, min or h", "--set:1:13"]);
+    refused_as(&set("stream.readers.limit={ time = \"1 s\", bites = 5 }"), 2, &["unknown field `bites`", "--set:1:38"]);
+    refused_as(&set("sise=5"), 2, &["unknown field `sise`", "--set:1:1"]);
+    refused_as(&set("run.measure.a=5"), 2, &["'run.measure.a' leads through 'measure', which is a value", "--set:1:1"]);
+    refused_as(&set("sweep={ \"run.passes\" = 3 }"), 2, &["an axis of a sweep is a list of values", "--set:1:24"]);
+    // What is wrong in the file is wrong there, whatever is set.
+    desk.write("load.toml", &READS.replace("size =", "sise ="));
+    refused_as(&set("run.measure=5s"), 2, &["unknown field `sise`", "load.toml:8:1"]);
     refused_as(&set("depth"), 2, &["'depth' is not of the form key=value"]);
 }
 

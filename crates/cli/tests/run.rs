@@ -44,6 +44,37 @@ fn one_experiment_runs_on_files_memory_and_loop_devices() {
     }
 }
 
+/// A survey of one device: the fields that scripts rely on, and a verdict on it.
+#[test]
+fn a_survey_keeps_the_contract() {
+    let desk = Desk::new(READS);
+    desk.file("data.bin", 32 * MIB);
+    let said = desk.arraylab(&["survey", "data.bin", "data.bin", "--time", "1s", "--json"]);
+    assert_eq!((said.code, &*said.stderr), (0, ""), "{}", said.stdout);
+    let document = said.json();
+    let levels = document["levels"].as_array().unwrap();
+    assert_eq!(levels.len(), 1, "named twice, surveyed once");
+    assert!(levels[0]["level"].is_string() && levels[0]["devices"] == 1 && levels[0]["expected"].is_null());
+    for access in ["raw", "os"] {
+        for field in ["bandwidth_bytes_per_s", "iops", "low", "high"] {
+            assert!(levels[0][access][field].as_f64().unwrap() > 0.0, "{access}.{field} in {document:#}");
+        }
+    }
+    let verdicts = document["verdicts"].as_array().unwrap();
+    for question in ["bandwidth", "requests"] {
+        let verdict = verdicts.iter().find(|verdict| verdict["question"] == question).unwrap();
+        assert!(verdict["level"].is_string() && verdict["limit"].is_string(), "{verdict}");
+        assert!(verdict["evidence"].as_str().unwrap().contains("data.bin"), "{verdict}");
+        assert!((0.0..=1.0).contains(&verdict["confidence"].as_f64().unwrap()), "{verdict}");
+    }
+    let ladder = document["ladder"].as_array().unwrap();
+    assert_eq!(ladder.len(), 2);
+    for rung in ladder {
+        assert!(rung["part"].is_string() && rung["bandwidth_bytes_per_s"].is_number() && rung["iops"].is_number());
+    }
+    assert_eq!((&document["interrupted"], document["run"].is_string()), (&Value::from(false), true));
+}
+
 #[test]
 fn a_simulated_run_is_the_same_every_time() {
     let desk = Desk::new(&READS.replace("size = \"4 KiB\"", "size = \"4 KiB\"\nthink = \"30 us\""));

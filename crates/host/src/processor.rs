@@ -76,7 +76,6 @@ impl Processor {
 
 impl Memory {
     /// Reads it from `/proc/meminfo`.
-    /// As `/proc/meminfo` tells it.
     pub fn read(kernel: &Kernel) -> Memory {
         let table = text(kernel.proc("meminfo")).unwrap_or_default();
         // "kB" there means 1024 bytes (proc_meminfo(5)).

@@ -36,7 +36,7 @@ pub fn begin(
     Ok(folder)
 }
 
-/// Writes what the run came to.
+/// Writes what the run came to. A run whose rows the disk does not take is not complete.
 pub fn finish(
     folder: &RunFolder,
     summary: &impl Serialize,
@@ -44,6 +44,8 @@ pub fn finish(
     interrupted: bool,
 ) -> Result<(), FolderError> {
     folder.write_json(RunFile::Summary, summary)?;
-    folder.write_records(recording, meta)?;
-    folder.set_state(if interrupted { RunState::Interrupted } else { RunState::Complete })
+    let records = folder.write_records(recording, meta);
+    let whole = records.is_ok() && !interrupted;
+    let state = folder.set_state(if whole { RunState::Complete } else { RunState::Interrupted });
+    records.and(state)
 }

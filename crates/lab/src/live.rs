@@ -122,6 +122,8 @@ enum Report {
     Remark(String),
     /// It cannot go on.
     Refused(RunError),
+    /// It was told to end before it began.
+    CalledOff,
 }
 
 struct Passed {
@@ -154,11 +156,17 @@ impl Site<'_> {
         let opened =
             |station: &Station<LiveDevice>| (station.index, station.device.shape().size, station.device.choice());
         say(Report::Opened(stations.iter().map(opened).collect()));
-        let pool = Pool::new(&live, self.experiment, share);
+        let stop = self.ways.interrupted;
+        let pool = Pool::new(&live, self.experiment, share, stop);
         if let Some(refused) = &pool.refused {
             say(Report::Remark(refused.clone()));
         }
-        let seats = pass::seats(self.experiment, share, &pool);
+        let seats = pass::seats(self.experiment, share, &pool, stop);
+        if stop.load(Relaxed) {
+            // No load was made yet, and none will be.
+            self.gate.close();
+            return say(Report::CalledOff);
+        }
         for number in 0..self.experiment.run.passes {
             if self.experiment.io.mode == Mode::Buffered {
                 stations.iter().for_each(|station| station.device.drop_cache());
@@ -279,6 +287,7 @@ impl Site<'_> {
                 }
                 Ok(Report::Remark(remark)) if !conclusion.remarks.contains(&remark) => conclusion.remarks.push(remark),
                 Ok(Report::Remark(_)) => {}
+                Ok(Report::CalledOff) => conclusion.interrupted = true,
                 Ok(Report::Refused(error)) => refused = refused.or(Some(error)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,

@@ -4,6 +4,7 @@
 //! the simulated runner gives one runtime all devices.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use device::{Data, Device, DeviceError, Shape};
 use futures_util::future::join_all;
@@ -39,11 +40,14 @@ pub struct Failure {
     pub error: DeviceError,
 }
 
-/// The pairs of stream and device that an experiment makes of these devices.
-pub(crate) fn seats(experiment: &Experiment, devices: &[usize], memory: &dyn Memory) -> Vec<Seat> {
+/// The pairs of stream and device that an experiment makes of these devices, or fewer if `stop` is set meanwhile.
+pub(crate) fn seats(experiment: &Experiment, devices: &[usize], memory: &dyn Memory, stop: &AtomicBool) -> Vec<Seat> {
     let mut seats = Vec::new();
     for &device in devices {
         for (stream, plan) in experiment.streams.iter().enumerate().filter(|(_, plan)| plan.runs_on(device)) {
+            if stop.load(Relaxed) {
+                return seats;
+            }
             let mut random = Random::named(experiment.seed, &format!("{}/{device}/data", plan.stream.name));
             let data = plan.stream.data(memory, &mut random);
             seats.push(Seat { stream, device, tally: Tally::default(), data });

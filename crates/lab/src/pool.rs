@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use device::Buffer;
 use units::Bytes;
@@ -17,9 +18,12 @@ pub(crate) struct Pool {
     pub refused: Option<String>,
 }
 
+/// Memory that is made ready between two looks at Ctrl-C: some ten milliseconds.
+const PART: Bytes = Bytes::mib(64);
+
 impl Pool {
-    /// Memory for all lanes of the experiment on `devices`.
-    pub fn new(live: &Live, experiment: &Experiment, devices: &[usize]) -> Pool {
+    /// Memory for all lanes of the experiment on `devices`, or less if `stop` is set meanwhile.
+    pub fn new(live: &Live, experiment: &Experiment, devices: &[usize], stop: &AtomicBool) -> Pool {
         let mut wanted: HashMap<Bytes, usize> = HashMap::new();
         for plan in &experiment.streams {
             let on = devices.iter().filter(|device| plan.runs_on(**device)).count();
@@ -28,8 +32,13 @@ impl Pool {
         let mut refused = None;
         let mut free = HashMap::new();
         for (size, count) in wanted {
-            let (buffers, registered) = live.buffers(count, size);
-            refused = registered.err().map(|error| error.to_string()).or(refused);
+            let mut buffers = Vec::new();
+            while buffers.len() < count && !stop.load(Relaxed) {
+                let part = (count - buffers.len()).min((PART / size).max(1) as usize);
+                let (some, registered) = live.buffers(part, size);
+                refused = registered.err().map(|error| error.to_string()).or(refused);
+                buffers.extend(some);
+            }
             free.insert(size, buffers);
         }
         Pool { free: RefCell::new(free), refused }

@@ -8,6 +8,8 @@ use std::time::SystemTime;
 use analysis::Advice;
 use analysis::survey::Processors;
 use analysis::{Summarizer, Summary};
+use host::Kernel;
+use host::environment::Memory;
 use host::guard::WritePermit;
 use record::{Clock, Keeping, Labels, Meta, RecordError, Recorder, Recording, Spill, WhenBehind};
 use units::{Bytes, Duration, Ratio};
@@ -75,6 +77,10 @@ pub enum RunError {
     NoSuchDevice { stream: String, device: usize, given: usize },
     #[error("no stream runs on {target}; leave it out, or change `on`")]
     Idle { target: Target },
+    #[error(
+        "the requests that may be under way need {needed} of memory, and {available} can be had; lower `depth`, `outstanding` or `size`"
+    )]
+    TooMuchMemory { needed: Bytes, available: Bytes },
     #[error("{} is named twice; two streams on one device go into one experiment", target)]
     NamedTwice { target: Target },
     #[error(
@@ -135,6 +141,9 @@ pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways)
     let targets = &targets[..experiment.run.devices.map_or(targets.len(), |most| most.min(targets.len()))];
     let simulated = world(targets)?;
     fit(experiment, targets)?;
+    if !simulated {
+        memory(experiment, targets.len())?;
+    }
     let labels = Labels {
         streams: experiment.streams.iter().map(|plan| plan.stream.name.clone()).collect(),
         devices: targets.iter().map(Target::to_string).collect(),
@@ -191,6 +200,22 @@ fn fit(experiment: &Experiment, targets: &[Target]) -> Result<(), RunError> {
         Some(idle) => Err(RunError::Idle { target: targets[idle].clone() }),
         None => Ok(()),
     }
+}
+
+/// Refuses what the machine has no memory for, before the kernel ends the process for it. The record takes none of its memory from that:
+/// what it holds already is no longer available.
+fn memory(experiment: &Experiment, devices: usize) -> Result<(), RunError> {
+    let Some(available) = Memory::read(&Kernel::running()).available else { return Ok(()) };
+    let needed: u64 = experiment
+        .streams
+        .iter()
+        .map(|plan| {
+            let places = u64::from(plan.stream.lanes()) * plan.on.as_ref().map_or(devices, Vec::len) as u64;
+            plan.stream.sizes.largest().get().saturating_mul(places)
+        })
+        .fold(0, u64::saturating_add);
+    let needed = Bytes::new(needed);
+    if needed > available { Err(RunError::TooMuchMemory { needed, available }) } else { Ok(()) }
 }
 
 /// Rows for which memory is made ready before the run: what limits say, or what fast devices may make in the time.

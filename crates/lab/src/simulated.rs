@@ -41,13 +41,17 @@ pub(crate) fn run(
         stations.push(Station { index, device: Delay::new(&runtime, memory, Latency::Fixed(*delay), seed) });
     }
     let indices: Vec<usize> = (0..targets.len()).collect();
-    let seats = pass::seats(experiment, &indices, &Phantoms);
+    let seats = pass::seats(experiment, &indices, &Phantoms, ways.interrupted);
     let sizes = stations.iter().map(|station| device::Device::shape(&station.device).size).collect();
     let mut conclusion = Conclusion { sizes, ..Conclusion::default() };
     if experiment.care != Precautions::default() {
         conclusion.remarks.push("no care was taken of the measurement: virtual time has no disturbances".to_owned());
     }
     for number in 0..experiment.run.passes {
+        if ways.interrupted.load(Relaxed) {
+            conclusion.interrupted = true;
+            break;
+        }
         let begin = runtime.now().max(Instant::START) + PAUSE;
         let control = Control::new(begin, experiment.run.start_up, experiment.run.cool_down, seats.len() as u32);
         let run = pass::run(&runtime, &stations, &seats, experiment, &Phantoms, (number, &control), &mut log);
@@ -59,7 +63,7 @@ pub(crate) fn run(
         });
         conclusion.failures.extend(failures);
         conclusion.unserved = seats.iter().map(|seat| seat.tally.unserved.get()).sum();
-        if control.was_interrupted() || ways.interrupted.load(Relaxed) {
+        if control.was_interrupted() {
             conclusion.interrupted = true;
             break;
         }

@@ -10,8 +10,15 @@ const EACH: usize = 8;
 
 /// The whole survey as text.
 pub fn survey(survey: &Survey) -> String {
+    if survey.levels.is_empty() {
+        return "no device was measured in every way before the survey ended\n".to_owned();
+    }
     let mut text = levels(survey);
     text.push('\n');
+    if survey.ladder.is_empty() {
+        text.push_str("No verdict and no ladder: not every point was measured twice.\n");
+        return text;
+    }
     for verdict in &survey.verdicts {
         text.push_str(&wrapped(&format!("* {} ({})", verdict.evidence, sure(verdict.confidence))));
     }

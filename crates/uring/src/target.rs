@@ -65,7 +65,9 @@ pub enum OpenError {
     )]
     Empty { path: PathBuf, size: Bytes, block: Bytes },
     /// No direct I/O.
-    #[error("{path}: its file system has no direct I/O; open it buffered")]
+    #[error(
+        "{path}: its file system has no direct I/O; go through the page cache (io.mode = \"buffered\"), or name a file elsewhere"
+    )]
     NoDirect { path: PathBuf },
     /// A new file could not be made.
     #[error(transparent)]

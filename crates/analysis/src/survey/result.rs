@@ -7,7 +7,6 @@ use units::{Bytes, Frequency, Rate, Ratio};
 
 use super::spread::mean;
 use super::{Access, Kind, Point, Processors, Question, Sample, Tier};
-use crate::estimate::Estimate;
 use crate::json::number;
 
 /// What a survey came to.
@@ -124,6 +123,8 @@ pub enum VerdictKind {
     Shared,
     /// A limit that is known from elsewhere.
     Known,
+    /// The only device there is, and nothing else that is known of had reached its end.
+    Device,
     /// The load generator could do no more.
     Generator,
     /// The processors could do no more.
@@ -177,20 +178,28 @@ impl Measured {
     pub(super) fn of(point: &Point, access: Access, writes: bool) -> Option<Measured> {
         let samples = |question| point.samples.get(&Kind { access, question, writes });
         let (sequential, random) = (samples(Question::Bandwidth)?, samples(Question::Requests)?);
-        let bandwidth = Estimate::of(sequential.iter().map(|sample| sample.bandwidth))?;
-        let requests = Estimate::of(random.iter().map(|sample| sample.requests))?;
+        // Of a survey that was cut short there may be one measurement, which has no spread.
+        let bandwidth = range(sequential.iter().map(|sample| sample.bandwidth.get()))?;
+        let requests = range(random.iter().map(|sample| sample.requests.get()))?;
         let processors = |samples: &[Sample]| {
             Processors::mean(&samples.iter().filter_map(|sample| sample.processors).collect::<Vec<_>>())
         };
         Some(Measured {
-            bandwidth: bandwidth.mean,
-            low: bandwidth.low,
-            high: bandwidth.high,
-            requests: requests.mean,
-            iops_low: requests.low,
-            iops_high: requests.high,
+            bandwidth: Rate::bytes_per_second(bandwidth.0),
+            low: Rate::bytes_per_second(bandwidth.1),
+            high: Rate::bytes_per_second(bandwidth.2),
+            requests: Frequency::per_second(requests.0),
+            iops_low: Frequency::per_second(requests.1),
+            iops_high: Frequency::per_second(requests.2),
             processors: processors(sequential),
             processors_random: processors(random),
         })
     }
+}
+
+/// Mean, lowest and highest; nothing of nothing.
+fn range(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64, f64)> {
+    let low = values.clone().reduce(f64::min)?;
+    let high = values.clone().reduce(f64::max)?;
+    Some((mean(values), low, high))
 }

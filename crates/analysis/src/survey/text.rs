@@ -104,6 +104,27 @@ pub(super) fn driven(part: &Part, question: Question, measured: f64, busy: f64) 
     )
 }
 
+/// The only device, while other programs took the processors.
+pub(super) fn disturbed(part: &Part, question: Question, measured: f64, share: f64) -> String {
+    format!(
+        "{} delivers {} while other programs took {} of the processors: say nothing of it; end them and survey again",
+        part.name,
+        amount(question, measured),
+        Ratio::new(share)
+    )
+}
+
+/// The only device, with everything else at ease.
+pub(super) fn alone(part: &Part, question: Question, measured: f64, (generator, processors): (f64, f64)) -> String {
+    format!(
+        "{} delivers {} with the load generator {} and the processors {} busy: the limit is the device itself, at this depth",
+        part.name,
+        amount(question, measured),
+        Ratio::new(generator),
+        Ratio::new(processors)
+    )
+}
+
 pub(super) fn operating_system(root: &Part, question: Question, os: f64, raw: f64, busy: Option<f64>) -> String {
     let busy = busy.map_or(String::new(), |busy| format!(", with the processors {} busy", Ratio::new(busy)));
     let devices = root.order.len();

@@ -43,12 +43,18 @@ const OVER_LIMIT: f64 = 1.1;
 
 impl Survey {
     /// What `findings` say of the machine under `root`. Panics if they are not of it.
+    ///
+    /// Of a survey that was cut short, the parts that were measured at least once are given, each with as many devices as were reached;
+    /// verdicts and ladder are empty unless everything was measured twice.
     pub fn of(root: &Part, findings: &Findings) -> Survey {
         let parts = root.all();
         assert_eq!(parts.len(), findings.curves.len(), "there is a curve for each part");
         let book = Book { root, findings };
-        let levels = parts.iter().map(|(path, part)| book.level(path, part)).collect();
+        let levels = parts.iter().filter_map(|(path, part)| book.level(path, part)).collect();
         let mut verdicts = Vec::new();
+        if !book.is_whole() {
+            return Survey { request: findings.request, levels, verdicts, ladder: Vec::new() };
+        }
         for question in [Question::Bandwidth, Question::Requests] {
             for (path, part) in parts.iter().rev() {
                 verdicts.extend(book.judge(path, part, question));
@@ -69,7 +75,24 @@ const fn raw(question: Question) -> Kind {
     Kind { access: Access::Raw, question, writes: false }
 }
 
+/// The kinds of which every level is made.
+fn ways() -> impl Iterator<Item = Kind> {
+    let both = [Question::Bandwidth, Question::Requests];
+    both.into_iter().flat_map(|question| [raw(question), Kind { access: Access::Os, ..raw(question) }])
+}
+
+/// What a point delivers, raw.
+fn mean_of(point: &Point, question: Question) -> f64 {
+    mean(point.samples[&raw(question)].iter().map(|sample| sample.answer(question)))
+}
+
 impl Book<'_> {
+    /// True if every point was measured in every way, and twice.
+    fn is_whole(&self) -> bool {
+        let mut points = self.findings.curves.iter().flat_map(|curve| &curve.points);
+        points.all(|point| ways().all(|kind| point.samples.get(&kind).is_some_and(|samples| samples.len() > 1)))
+    }
+
     fn points(&self, path: &[usize]) -> &[Point] {
         let curve =
             self.findings.curves.iter().find(|curve| curve.path == path).expect("there is a curve for each part");
@@ -91,34 +114,40 @@ impl Book<'_> {
         children.reduce(Spread::plus)
     }
 
-    fn level(&self, path: &[usize], part: &Part) -> Level {
-        let point = self.full(path);
-        let expected = (part.below.len() > 1).then(|| {
-            let sum = |question| self.sum_below(path, part, raw(question)).expect("there are children").mean;
+    /// The part with the most devices that were measured in every way; nothing if none were.
+    fn level(&self, path: &[usize], part: &Part) -> Option<Level> {
+        let measured = |point: &&Point| ways().all(|kind| point.samples.contains_key(&kind));
+        let points: Vec<&Point> = self.points(path).iter().take_while(measured).collect();
+        // One device of several says nothing of what they share.
+        let point = *points.last().filter(|point| point.devices.len() >= part.order.len().min(2))?;
+        // What is below was measured before.
+        let all = point.devices.len() == part.order.len() && part.below.len() > 1;
+        let expected = all.then(|| {
+            let alone = |index| mean_of(self.full(&[path, &[index]].concat()), Question::Bandwidth);
+            let alone_random = |index| mean_of(self.full(&[path, &[index]].concat()), Question::Requests);
             Expected {
-                bandwidth: Rate::bytes_per_second(sum(Question::Bandwidth)),
-                requests: Frequency::per_second(sum(Question::Requests)),
+                bandwidth: Rate::bytes_per_second((0..part.below.len()).map(alone).sum()),
+                requests: Frequency::per_second((0..part.below.len()).map(alone_random).sum()),
             }
         });
         let measured = |access, writes| Measured::of(point, access, writes);
         let written = measured(Access::Raw, true).zip(measured(Access::Os, true)).map(Box::new);
-        let mean = |point: &Point, question| Spread::of(&point.samples[&raw(question)], question).mean;
-        let curve = self.points(path).iter().map(|point| CurvePoint {
+        let curve = points.iter().map(|point| CurvePoint {
             devices: point.devices.len(),
-            bandwidth: Rate::bytes_per_second(mean(point, Question::Bandwidth)),
-            requests: Frequency::per_second(mean(point, Question::Requests)),
+            bandwidth: Rate::bytes_per_second(mean_of(point, Question::Bandwidth)),
+            requests: Frequency::per_second(mean_of(point, Question::Requests)),
         });
-        Level {
+        Some(Level {
             level: part.tier,
             name: part.name.clone(),
             on: part.on.clone(),
-            devices: part.order.len(),
+            devices: point.devices.len(),
             expected,
             raw: measured(Access::Raw, false).expect("every point is measured raw"),
             os: measured(Access::Os, false).expect("every point is measured through the operating system"),
             written,
             curve: curve.collect(),
-        }
+        })
     }
 
     /// What is to be said of one part, raw.
@@ -141,6 +170,9 @@ impl Book<'_> {
             value.is_some_and(|value| (AT_LIMIT * value..=OVER_LIMIT * value).contains(&measured.mean))
         });
         let generator = mean(samples.iter().map(|sample| sample.generator.get()));
+        let processors = || samples.iter().filter_map(|sample| sample.processors);
+        let busy = mean(processors().map(Processors::busy));
+        let others = mean(processors().map(Processors::others));
         let sum = self.sum_below(path, part, raw(question)).filter(|_| part.below.len() > 1);
         let below = match sum {
             // Of a device alone only a limit from elsewhere can be told, and whether it was driven hard enough.
@@ -152,8 +184,15 @@ impl Book<'_> {
                 } else if generator >= SATURATED {
                     let evidence = text::driven(part, question, measured.mean, generator);
                     Some(verdict(VerdictKind::Generator, "the load generator", evidence, sure))
-                } else {
+                } else if !path.is_empty() {
+                    // Where there are several, what they share is the question.
                     None
+                } else if busy >= SATURATED && others > MUCH {
+                    let evidence = text::disturbed(part, question, measured.mean, others);
+                    Some(verdict(VerdictKind::Noise, "other programs", evidence, sure))
+                } else {
+                    let evidence = text::alone(part, question, measured.mean, (generator, busy));
+                    Some(verdict(VerdictKind::Device, &part.name, evidence, sure))
                 };
             }
             Some(sum) => measured.below(sum, SCALES),
@@ -172,9 +211,6 @@ impl Book<'_> {
         if below < SURE {
             return Some(verdict(VerdictKind::Noise, "", story.noise(measured.relative()), below.max(1.0 - below)));
         }
-        let processors = || samples.iter().filter_map(|sample| sample.processors);
-        let busy = mean(processors().map(Processors::busy));
-        let others = mean(processors().map(Processors::others));
         Some(if let Some(known) = known {
             verdict(VerdictKind::Known, &known.what, text::known(part, known, question, measured.mean), below)
         } else if generator >= SATURATED {

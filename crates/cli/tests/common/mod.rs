@@ -4,6 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -93,6 +94,45 @@ pub fn of(output: std::process::Output) -> Said {
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
+}
+
+/// Sends a signal, such as INT for Ctrl-C.
+pub fn signal(child: &Child, signal: &str) {
+    let kill = Command::new("sh").args(["-c", &format!("kill -{signal} {}", child.id())]).status().unwrap();
+    assert!(kill.success());
+}
+
+/// Waits until it is so; a machine that does something else at the time takes its time.
+pub fn wait_for(what: &str, so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !so() {
+        assert!(Instant::now() < deadline, "{what} within a minute");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// True once a process has a thread of this name.
+pub fn has_thread(process: u32, name: &str) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let mut names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.any(|found| found.trim() == name)
+}
+
+/// The folder of the run holds its records, and knows how far it came. Gives its summary.
+pub fn is_kept(desk: &Desk, document: &Value, state: &str) -> Value {
+    let folder = desk.path().join(Path::new(document["run"].as_str().unwrap()));
+    assert!(std::fs::read(folder.join("records.parquet")).unwrap().ends_with(b"PAR1"));
+    let run = std::fs::read_to_string(folder.join("run.json")).unwrap();
+    assert!(run.contains(state), "{run}");
+    serde_json::from_slice(&std::fs::read(folder.join("summary.json")).unwrap()).unwrap()
+}
+
+/// A loop device whose backing file of 32 MiB has lost its second half: reads from there fail.
+pub fn damaged(desk: &Desk) -> Option<Loop> {
+    let backing = desk.file("backing", 32 << 20);
+    let device = Loop::over(&backing)?;
+    std::fs::OpenOptions::new().write(true).open(&backing).unwrap().set_len(16 << 20).unwrap();
+    Some(device)
 }
 
 /// True if this is root, without whom there are no loop devices.

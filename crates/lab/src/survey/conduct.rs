@@ -32,13 +32,14 @@ const GOOD_ENOUGH: f64 = 0.97;
 /// How many times a size is tried: the first time may find cold caches.
 const TRIES: usize = 2;
 
-/// Makes all measurements. `progress` is told what is about to be done, how many measurements are behind and how many there are in all.
+/// Makes all measurements, or those until the first that fails. `progress` is told what is about to be done, how many measurements are
+/// behind and how many there are in all.
 pub fn conduct<B: Bench>(
     bench: &mut B,
     root: &Part,
     conduct: &Conduct,
     progress: &mut dyn FnMut(&Probe, usize, usize),
-) -> Result<Findings, B::Error> {
+) -> (Findings, Option<B::Error>) {
     let subsets = subsets(root);
     let kinds = conduct.kinds();
     let tries = if conduct.requests.len() > 1 { conduct.requests.len() * TRIES } else { 0 };
@@ -58,32 +59,36 @@ pub fn conduct<B: Bench>(
         time,
     };
     let mut tried: Vec<(Bytes, Sample)> = Vec::new();
-    for _ in 0..tries / conduct.requests.len() {
-        for &request in &conduct.requests {
-            tried.push((request, measure(Probe { request, ..first.clone() })?));
-        }
-    }
-    let request = choose(&tried).unwrap_or(conduct.requests[0]);
-
     let mut samples: HashMap<(&[usize], Kind), Vec<Sample>> = HashMap::new();
-    for _ in 0..conduct.repeats {
-        for devices in &subsets {
-            for &kind in &kinds {
-                let sample = measure(Probe { devices: devices.clone(), kind, request, time })?;
-                samples.entry((devices, kind)).or_default().push(sample);
+    let mut request = conduct.requests[0];
+    let mut all = || -> Result<(), B::Error> {
+        for _ in 0..tries / conduct.requests.len() {
+            for &request in &conduct.requests {
+                tried.push((request, measure(Probe { request, ..first.clone() })?));
             }
         }
-    }
+        request = choose(&tried).unwrap_or(request);
+        for _ in 0..conduct.repeats {
+            for devices in &subsets {
+                for &kind in &kinds {
+                    let sample = measure(Probe { devices: devices.clone(), kind, request, time })?;
+                    samples.entry((devices, kind)).or_default().push(sample);
+                }
+            }
+        }
+        Ok(())
+    };
+    let broken = all().err();
     let point = |devices: Vec<usize>| {
-        let samples = kinds.iter().map(|kind| (*kind, samples[&(&devices[..], *kind)].clone())).collect();
-        Point { devices, samples }
+        let taken = kinds.iter().filter_map(|kind| Some((*kind, samples.get(&(&devices[..], *kind))?.clone())));
+        Point { samples: taken.collect(), devices }
     };
     let curves = root
         .all()
         .into_iter()
         .map(|(path, part)| Curve { path, points: prefixes(part).into_iter().map(point).collect() })
         .collect();
-    Ok(Findings { request, tried, curves })
+    (Findings { request, tried, curves }, broken)
 }
 
 /// The smallest request that gives nearly the best rate; each size counts with its best try.
@@ -124,10 +129,14 @@ mod tests {
         part(Tier::Host, vec![link(0), link(n)])
     }
 
-    struct Counting(Vec<Probe>);
+    /// Remembers what it was asked, and fails after some measurements.
+    struct Counting(Vec<Probe>, usize);
     impl Bench for Counting {
-        type Error = std::convert::Infallible;
+        type Error = &'static str;
         fn measure(&mut self, probe: &Probe) -> Result<Sample, Self::Error> {
+            if self.0.len() == self.1 {
+                return Err("the device is gone");
+            }
             self.0.push(probe.clone());
             // 1 MiB requests are as good as 4 MiB ones, smaller ones are not.
             let rate = 1e6 * probe.devices.len() as f64 * if probe.request >= Bytes::mib(1) { 1.0 } else { 0.5 };
@@ -148,10 +157,11 @@ mod tests {
 
     #[test]
     fn each_point_is_measured_as_often_as_asked_and_repeats_are_interleaved() {
-        let mut bench = Counting(Vec::new());
+        let mut bench = Counting(Vec::new(), usize::MAX);
         let conduct_how = Conduct::default();
         let mut told = Vec::new();
-        let findings = conduct(&mut bench, &tree(2), &conduct_how, &mut |_, done, of| told.push((done, of))).unwrap();
+        let findings = conduct(&mut bench, &tree(2), &conduct_how, &mut |_, done, of| told.push((done, of)));
+        let (findings, None) = findings else { panic!("nothing fails") };
         assert_eq!(findings.request, Bytes::mib(1), "the smallest size that reaches the best rate");
         // Singles 0..3, {0,1}, {2,3}, {0,2}, {0,2,1}, {0,2,1,3}: nine sets, four kinds, three repeats, and the tried sizes.
         assert_eq!(bench.0.len(), 9 * 4 * 3 + 8);
@@ -166,9 +176,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_measured_before_an_error_is_kept() {
+        // The tried sizes, the first device whole, and one kind of the second.
+        let mut bench = Counting(Vec::new(), 8 + 4 + 1);
+        let (findings, broken) = conduct(&mut bench, &tree(2), &Conduct::default(), &mut |_, _, _| ());
+        assert_eq!((broken, findings.tried.len()), (Some("the device is gone"), 8));
+        let kinds = |curve: usize| findings.curves[curve].points[0].samples.len();
+        assert_eq!((kinds(0), kinds(1)), (4, 1));
+        assert_eq!(findings.curves.len(), 7, "a curve for each part, also for those that were not reached");
+    }
+
+    #[test]
     fn the_time_keeps_to_the_budget() {
-        let mut bench = Counting(Vec::new());
-        conduct(&mut bench, &tree(2), &Conduct::default(), &mut |_, _, _| ()).unwrap();
+        let mut bench = Counting(Vec::new(), usize::MAX);
+        assert_eq!(conduct(&mut bench, &tree(2), &Conduct::default(), &mut |_, _, _| ()).1, None);
         let whole: Duration = bench.0.iter().map(|probe| probe.time).sum();
         assert!(whole <= Duration::seconds(60) && whole > Duration::seconds(50), "{whole}");
     }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rand::Rng;
 use runtime::Random;
@@ -23,6 +24,8 @@ pub enum FileError {
     NoRoom { directory: PathBuf, free: Bytes, count: u32 },
     #[error("{}: {source}; the file system may be full or read-only", path.display())]
     Write { path: PathBuf, source: std::io::Error },
+    #[error("the survey was interrupted while it made its files; they are removed")]
+    Interrupted,
 }
 
 /// Large enough that a disk reads from its medium and not from its buffer, small enough to be made in seconds.
@@ -34,11 +37,12 @@ const SHARE_OF_FREE: u64 = 4;
 
 impl Files {
     /// Makes `count` files of `size` in `directory`, full of random bytes, which no layer below can compress or leave out. `progress` is
-    /// told how much is written.
+    /// told how much is written. What was made until an error, or until `interrupted` is set, is removed.
     pub fn make(
         directory: &Path,
         count: u32,
         size: Option<Bytes>,
+        interrupted: &AtomicBool,
         progress: &mut dyn FnMut(Bytes, Bytes),
     ) -> Result<Files, FileError> {
         let free = host::mount::free_space(directory)
@@ -53,12 +57,14 @@ impl Files {
         let mut random = Random::named(std::process::id().into(), "survey files");
         let whole = size * u64::from(count);
         let mut written = Bytes::ZERO;
-        for number in 0..count {
-            let path = directory.join(format!("arraylab-survey-{}-{number}", std::process::id()));
+        for path in Files::names(directory, count) {
             let failed = |source| FileError::Write { path: path.clone(), source };
             let mut file = std::fs::File::create_new(&path).map_err(failed)?;
             files.paths.push(path.clone());
             for _ in 0..size / Bytes::mib(1) {
+                if interrupted.load(Relaxed) {
+                    return Err(FileError::Interrupted);
+                }
                 random.fill_bytes(&mut block);
                 file.write_all(&block).map_err(failed)?;
                 written += Bytes::mib(1);
@@ -68,6 +74,12 @@ impl Files {
             file.sync_all().map_err(failed)?;
         }
         Ok(files)
+    }
+
+    /// Where this process makes its files: known beforehand to whoever must remove them in a hurry.
+    pub fn names(directory: &Path, count: u32) -> Vec<PathBuf> {
+        let name = |number| format!("arraylab-survey-{}-{number}", std::process::id());
+        (0..count).map(|number| directory.join(name(number))).collect()
     }
 
     /// Where they are.

@@ -29,6 +29,8 @@ const RANDOM_DEPTH: u32 = 32;
 const SEQUENTIAL_DEPTH: u32 = 4;
 /// Load is on before counting starts.
 const START_UP: Duration = Duration::millis(50);
+/// A device must hold some of the largest requests.
+const LEAST: Bytes = Bytes::mib(16);
 /// Memory for records of one measurement.
 const RECORDS: Bytes = Bytes::mib(256);
 
@@ -81,6 +83,8 @@ pub enum MachineError {
     Run(#[from] RunError),
     #[error("{device}: {error}")]
     Device { device: String, error: device::DeviceError },
+    #[error("{} holds {size}, too little for a survey; name files or devices of at least {LEAST}", path.display())]
+    TooSmall { path: PathBuf, size: Bytes },
     #[error("the survey was interrupted")]
     Interrupted,
 }
@@ -95,6 +99,11 @@ impl<'a> Machine<'a> {
     ) -> Result<Machine<'a>, MachineError> {
         let kernel = Kernel::running();
         let topology = paths.iter().map(|path| Topology::find(&kernel, path)).collect::<Result<Vec<_>, _>>()?;
+        if let Some((path, size)) =
+            topology.iter().find_map(|target| Some((&target.path, target.size().filter(|size| *size < LEAST)?)))
+        {
+            return Err(MachineError::TooSmall { path: path.clone(), size });
+        }
         let throttles = host::throttle::throttles(&kernel);
         let tree = part(&host::level::group(&topology), &topology, &throttles);
         let (paths, begun) = (paths.to_vec(), std::time::Instant::now());
