@@ -8,6 +8,7 @@ use machine::library::Shelf;
 
 use crate::args::{Import, Parts, PartsAction, Systems};
 use crate::fail::Failure;
+use crate::out;
 
 /// Lists the parts, shows one, or imports one.
 pub fn parts(args: &Parts) -> Result<ExitCode, Failure> {
@@ -24,14 +25,14 @@ pub fn systems(args: &Systems) -> Result<ExitCode, Failure> {
 
 fn show(shelf: Shelf, name: Option<&str>, json: bool) -> Result<ExitCode, Failure> {
     match name {
-        None if json => println!("{:#}", serde_json::json!(list(shelf))),
-        None => print!("{}", list_text(&list(shelf))),
+        None if json => out::json(&serde_json::json!(list(shelf)))?,
+        None => out::text(&list_text(&list(shelf)))?,
         Some(name) => {
             let sheet = Sheet::of(name, &shelf.find(name).map_err(Failure::input)?);
             if json {
-                println!("{:#}", serde_json::json!(sheet));
+                out::json(&serde_json::json!(sheet))?;
             } else {
-                print!("{}", sheet.text());
+                out::text(&sheet.text())?;
             }
         }
     }
@@ -46,11 +47,11 @@ fn import(args: &Import) -> Result<ExitCode, Failure> {
     if args.json {
         let mut document = serde_json::json!(Sheet::of(&args.specs.display().to_string(), &imported.part));
         document["notes"] = serde_json::json!(imported.notes);
-        println!("{document:#}");
+        out::json(&document)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.output.is_none() {
-        print!("{}", imported.part.to_toml());
+        out::text(&imported.part.to_toml())?;
     }
     for note in &imported.notes {
         eprintln!("note: {note}");

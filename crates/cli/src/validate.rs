@@ -7,6 +7,7 @@ use lab::validation::validate as compare;
 use crate::args::Validate;
 use crate::catalogue::write;
 use crate::fail::Failure;
+use crate::out;
 
 /// Replays the trace and prints how far the model is off.
 pub fn validate(args: &Validate) -> Result<ExitCode, Failure> {
@@ -15,9 +16,9 @@ pub fn validate(args: &Validate) -> Result<ExitCode, Failure> {
         write(path, &validation.svg())?;
     }
     if args.json {
-        println!("{:#}", serde_json::json!(validation));
+        out::json(&serde_json::json!(validation))?;
     } else {
-        print!("{}", validation.text());
+        out::text(&validation.text())?;
     }
     Ok(ExitCode::SUCCESS)
 }
