@@ -184,7 +184,7 @@ fn a_device_that_takes_all_of_its_thread_is_said_to() {
     let device = |v: &Verdict| v.kind == VerdictKind::Device && v.limit == "/dev/zram1";
     assert!(machine.agreement(Tier::Disk, 300, device) > 0.99, "with time to spare, it is the device");
     (machine.processors, machine.own) = (0.97, 0.3);
-    let others = |v: &Verdict| v.kind == VerdictKind::Noise && v.limit == "other programs";
+    let others = |v: &Verdict| v.limit == "other programs" && v.confidence == Ratio::ONE;
     assert!(machine.agreement(Tier::Disk, 300, others) > 0.99);
     machine.generator = 0.99;
     assert!(machine.agreement(Tier::Disk, 300, |v| v.kind == VerdictKind::Generator) > 0.99);

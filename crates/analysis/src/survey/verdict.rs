@@ -189,7 +189,8 @@ impl Book<'_> {
                     None
                 } else if busy >= SATURATED && others > MUCH {
                     let evidence = text::disturbed(part, question, measured.mean, others);
-                    Some(verdict(VerdictKind::Noise, "other programs", evidence, sure))
+                    // That the processors were taken is measured, however far the repeats lie apart.
+                    Some(verdict(VerdictKind::Noise, "other programs", evidence, 1.0))
                 } else {
                     let evidence = text::alone(part, question, measured.mean, (generator, busy));
                     Some(verdict(VerdictKind::Device, &part.name, evidence, sure))
