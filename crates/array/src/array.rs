@@ -3,6 +3,7 @@
 //! A request is cut into pieces, each within one *unit* of the layout (a row of parity levels, a chunk of level 10, a region of level
 //! 1), and the pieces go on side by side: reads in `read`, writes of copies in `copies`, of stripes in `stripe`.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
@@ -12,6 +13,7 @@ use runtime::Runtime;
 use units::Bytes;
 
 use crate::geometry::{Geometry, Level};
+use crate::intent::Intent;
 use crate::lock::Locks;
 use crate::member::{Member, MemberCounts, MemberState};
 use crate::ppl::Ppl;
@@ -30,6 +32,11 @@ pub struct Array<D> {
     pub(crate) locks: Locks,
     /// What the members say of the array, if anything does.
     pub(crate) state: Option<State>,
+    /// Which regions are being written, if the members keep a bitmap of them.
+    pub(crate) intent: Option<Intent>,
+    /// Writes since the array was opened, and those of them that are not answered.
+    pub(crate) writes_begun: Cell<u64>,
+    pub(crate) writes_under_way: Cell<u64>,
     /// What closes the write hole at level 5, if something does.
     pub(crate) ppl: Option<Ppl>,
 }
@@ -96,6 +103,9 @@ impl<D: Device> Array<D> {
             members: members.into_iter().map(Member::new).collect(),
             locks: Locks::new(runtime),
             state: None,
+            intent: None,
+            writes_begun: Cell::new(0),
+            writes_under_way: Cell::new(0),
             ppl: None,
         })
     }
@@ -115,6 +125,11 @@ impl<D: Device> Array<D> {
     /// What has happened to a member.
     pub fn counts(&self, member: usize) -> MemberCounts {
         self.members[member].counts()
+    }
+
+    /// How many regions the bitmap marks as perhaps different between members, and how many there are; `None` without a bitmap.
+    pub fn marked_regions(&self) -> Option<(u64, u64)> {
+        self.intent.as_ref().map(Intent::counts)
     }
 
     /// Takes a member out of use. What was sent to it before may still reach it.
@@ -182,8 +197,12 @@ impl<D: Device> Array<D> {
         if self.is_broken() {
             return Err(DeviceError::Gone);
         }
+        self.writes_begun.set(self.writes_begun.get() + 1);
+        let _under_way = UnderWay::new(&self.writes_under_way);
         self.before_write().await?;
+        let marked = self.mark(start..start + data.len()).await?;
         self.write_members(start, data, fua, id).await?;
+        drop(marked);
         self.settle().await
     }
 
@@ -229,6 +248,22 @@ impl<D: Device> Array<D> {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Counts a write until it is dropped.
+struct UnderWay<'a>(&'a Cell<u64>);
+
+impl<'a> UnderWay<'a> {
+    fn new(count: &'a Cell<u64>) -> UnderWay<'a> {
+        count.set(count.get() + 1);
+        UnderWay(count)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 

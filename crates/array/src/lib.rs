@@ -13,6 +13,7 @@
 mod array;
 mod copies;
 pub mod geometry;
+mod intent;
 mod lock;
 pub mod md;
 mod member;
@@ -20,6 +21,7 @@ mod ppl;
 mod read;
 mod state;
 mod stripe;
+mod tend;
 mod upkeep;
 
 pub use array::{Array, AssembleError};

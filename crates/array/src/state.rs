@@ -14,17 +14,18 @@
 //! nothing that was acknowledged. One that is further behind, or that the newest record calls failed, is stale and never read.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 
 use device::{Buffer, Device, DeviceError, Request};
 use futures_util::future::join_all;
-use runtime::{Resource, Runtime};
+use runtime::{Acquire, Resource, Runtime};
 use units::Bytes;
 
 use crate::array::{Array, AssembleError};
 use crate::geometry::{Geometry, GeometryError, Level};
 use crate::md::{
-    Features, MemberRole, Numbers, PplHeader, Resync, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock, SuperblockError,
-    UnknownLevel, Uuid,
+    Bitmap, Features, MemberRole, Numbers, PplHeader, Resync, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock,
+    SuperblockError, UnknownLevel, Uuid,
 };
 use crate::member::MemberState;
 use crate::ppl::Ppl;
@@ -100,6 +101,17 @@ pub struct OpenOptions {
 }
 
 impl State {
+    /// The leave to change the superblocks.
+    pub fn turn(&self) -> Acquire {
+        self.recording.acquire(0)
+    }
+    pub fn is_dirty(&self) -> bool {
+        self.dirty.get()
+    }
+    pub fn set_dirty(&self, dirty: bool) {
+        self.dirty.set(dirty);
+    }
+
     fn new(runtime: &Runtime, superblocks: Vec<Option<Superblock>>, dirty: bool, told: bool) -> State {
         State {
             untold: Cell::new(!told),
@@ -134,6 +146,13 @@ pub async fn format<D: Device>(devices: &[D], superblocks: &[Superblock]) -> Res
             device.submit(Request::write(at, header.freeze()).with_fua()).await.result?;
         }
         let bytes = written(superblock, device.shape().logical_block).freeze();
+        if let Some(at) = superblock.bitmap_at() {
+            let bitmap = Bitmap::of_new(superblock);
+            let bytes = bitmap.to_bytes();
+            let mut buffer = Buffer::zeroed(Bytes::new(bytes.len() as u64).round_up(Bytes::kib(4)));
+            buffer.bytes_mut().expect("it is real")[..bytes.len()].copy_from_slice(&bytes);
+            device.submit(Request::write(at, buffer.freeze()).with_fua()).await.result?;
+        }
         device.submit(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result?;
     }
     Ok(())
@@ -172,7 +191,7 @@ impl<D: Device> Array<D> {
         if let Some((device, other, _)) = found.iter().find(|(_, other, _)| other.array != newest.array) {
             return Err(OpenError::Mixed { device: *device, found: other.array, wanted: newest.array });
         }
-        let kept = [(Features::BITMAP, "bitmap"), (Features::JOURNAL, "journal")];
+        let kept = [(Features::JOURNAL, "journal")];
         if let Some((_, what)) = kept.iter().find(|(feature, _)| newest.features.has(*feature)) {
             return Err(OpenError::Feature(what));
         }
@@ -221,6 +240,8 @@ impl<D: Device> Array<D> {
         let events = newest.events;
         let says = |member: &Superblock| member.events == events && (member.resync != Resync::Clean) == dirty;
         let told = missing.is_empty() && current().all(says);
+        let own_events: Vec<u64> =
+            by_role.iter().map(|member| member.as_ref().map_or(0, |(_, s, _)| s.events)).collect();
         let superblocks: Vec<Option<Superblock>> =
             by_role.iter().map(|member| member.as_ref().map(|(_, s, _)| Superblock { events, ..s.clone() })).collect();
         let devices = by_role.into_iter().map(|member| member.map(|(_, s, device)| (device, s.data_offset))).collect();
@@ -234,6 +255,7 @@ impl<D: Device> Array<D> {
                 array.members[role].set_state(MemberState::Rebuilding(upto));
             }
         }
+        array.intent = array.read_bitmaps(&superblocks, &own_events).await;
         array.ppl = Ppl::of(runtime, &superblocks);
         array.state = Some(State::new(runtime, superblocks, dirty, told));
         let mut fits = !dirty;
@@ -294,7 +316,7 @@ impl<D: Device> Array<D> {
 
     /// Changes the superblocks of all members in use and writes them. Members that have failed, or fail this, are recorded as such on
     /// the others. The caller holds `recording`.
-    async fn record(&self, change: impl Fn(&mut Superblock)) -> Result<(), DeviceError> {
+    pub(crate) async fn record(&self, change: impl Fn(&mut Superblock)) -> Result<(), DeviceError> {
         let state = self.state.as_ref().expect("there is state to record");
         loop {
             let failed = |member: usize| self.members.get(member).is_none_or(|m| m.state() == MemberState::Failed);
@@ -317,6 +339,7 @@ impl<D: Device> Array<D> {
             if writes.is_empty() || self.is_broken() {
                 return Err(DeviceError::Gone);
             }
+            self.raise_bitmap_events(writes[0].1.events).await;
             let write = |(member, superblock): (usize, Superblock)| async move {
                 let Some(device) = self.members[member].device() else { return };
                 let bytes = written(&superblock, device.shape().logical_block).freeze();
@@ -338,7 +361,10 @@ impl<D: Device> Array<D> {
     pub async fn resync(&self) -> Result<bool, DeviceError> {
         let Some(state) = &self.state else { return Ok(true) };
         if state.resync_due.get() && self.can_be_scrubbed() {
-            let found = self.scrub(Repair::BelieveData).await?;
+            let marked = |range: Range<Bytes>| {
+                self.intent.as_ref().is_none_or(|intent| intent.is_marked(&self.in_bitmap(range)))
+            };
+            let found = self.scrub_where(Repair::BelieveData, marked).await?;
             if found.unreadable == 0 {
                 self.flush_members(0).await?;
                 self.trust_logs(true).await?;
@@ -353,13 +379,10 @@ impl<D: Device> Array<D> {
     pub async fn stop(&self) -> Result<(), DeviceError> {
         self.flush_members(0).await?;
         self.settle().await?;
-        let Some(state) = &self.state else { return Ok(()) };
-        let _one = state.recording.acquire(0).await;
-        if state.dirty.get() && !state.resync_due.get() {
-            self.record(|superblock| superblock.resync = Resync::Clean).await?;
-            state.dirty.set(false);
-        }
-        Ok(())
+        self.mark_clean().await?;
+        // Twice, as the first time spares what was written since the last.
+        self.clear_bits().await?;
+        self.clear_bits().await
     }
 
     /// Records that a new device takes a failed member's place; nothing of it is current. Gives an error if no number is left for it.

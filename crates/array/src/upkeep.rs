@@ -60,6 +60,7 @@ impl<D: Device> Array<D> {
         // The old member's failure is recorded first, or its superblock would stand beside the new one's.
         self.settle().await?;
         self.members[member].replace(device, data_offset);
+        self.copy_bitmap(member).await.inspect_err(|_| self.fail(member))?;
         self.reset_log(member, !self.is_resync_due()).await.inspect_err(|_| self.fail(member))?;
         self.record_replacement(member, data_offset, identity).await.inspect_err(|_| self.fail(member))?;
         self.resume_rebuild(member).await
@@ -168,6 +169,15 @@ impl<D: Device> Array<D> {
 
     /// Reads everything and compares data with their redundancy: what there is of copies; with parity only in a complete array.
     pub async fn scrub(&self, repair: Repair) -> Result<Scrubbed, DeviceError> {
+        self.scrub_where(repair, |_| true).await
+    }
+
+    /// As [`Array::scrub`], of units whose range of the array is `wanted`.
+    pub(crate) async fn scrub_where(
+        &self,
+        repair: Repair,
+        wanted: impl Fn(Range<Bytes>) -> bool,
+    ) -> Result<Scrubbed, DeviceError> {
         if !self.can_be_scrubbed() {
             return Err(DeviceError::Gone);
         }
@@ -175,6 +185,10 @@ impl<D: Device> Array<D> {
         let mut at = Bytes::ZERO;
         while at < self.geometry.size() {
             let (unit, end) = self.unit(at);
+            if !wanted(at..end) {
+                at = end;
+                continue;
+            }
             let _lock = self.locks.lock(unit).await;
             let (blocks, kind) = self.redundant_blocks(at..end).await;
             match blocks {

@@ -127,6 +127,17 @@ fn nothing_kept_costs_two_writes() {
 }
 
 #[test]
+fn a_bitmap_costs_a_write_to_each_member_when_a_region_is_cold() {
+    let bed = bed(Consistency::Bitmap);
+    let [random, many, same, full] = bed.table("bitmap");
+    let (marked, all) = bed.array.marked_regions().unwrap();
+    assert_eq!((marked, all), (63, 63));
+    // One region was marked before; every other once, on four members.
+    assert_eq!((random.reads, random.writes, random.flushes, random.fua), (4000, 4000 + 62 * 4, 0, 62 * 4));
+    assert_eq!((many.writes, same.writes, full.writes, full.reads), (6400, 400, 1600, 0));
+}
+
+#[test]
 fn a_partial_parity_log_costs_one_write_more_and_less_with_many_at_once() {
     let [random, many, same, full] = bed(Consistency::Ppl).table("PPL");
     assert_eq!((random.reads, random.writes, random.flushes, random.fua), (4000, 6000, 0, 6000));

@@ -96,10 +96,19 @@ fn old_or_new(found: &[u8], old: &[u8], fresh: &[u8]) -> usize {
 
 #[test]
 fn what_we_logged_is_completed_by_md_and_by_us_with_any_member_missing() {
+    both_complete(Consistency::Ppl, &[None, Some(0), Some(1), Some(2), Some(3)]);
+}
+
+#[test]
+fn what_we_marked_is_resynced_by_md_and_by_us() {
+    both_complete(Consistency::Bitmap, &[None]);
+}
+
+fn both_complete(consistency: Consistency, missing: &[Option<usize>]) {
     let small = &WRITES[..5];
-    for missing in [None, Some(0), Some(1), Some(2), Some(3)] {
+    for missing in missing.iter().copied() {
         let runtime = Runtime::simulated();
-        let (disks, old, fresh) = cut_off(Consistency::Ppl, small);
+        let (disks, old, fresh) = cut_off(consistency, small);
         let folder = tempfile::tempdir().unwrap();
         let paths: Vec<PathBuf> = (0..4).map(|disk| folder.path().join(disk.to_string())).collect();
         disks.iter().zip(&paths).for_each(|(disk, path)| store(&runtime, disk, path));
@@ -109,6 +118,7 @@ fn what_we_logged_is_completed_by_md_and_by_us_with_any_member_missing() {
         let ours = contents(&runtime, &array);
         assert!(old_or_new(&ours, &old, &fresh) > 0, "something of the last writes is there");
         if missing.is_none() {
+            assert!(runtime.block_on(array.resync()).unwrap());
             assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 0);
         }
         let Some(peer) = Peer::find() else { continue };
@@ -122,7 +132,7 @@ fn what_we_logged_is_completed_by_md_and_by_us_with_any_member_missing() {
                     "mdadm --assemble --run /dev/md0 {} > /tmp/log 2>&1 || {{ cat /tmp/log; exit 3; }}",
                     given.join(" ")
                 ),
-                "dd if=/dev/md0 of=$D4 bs=64k 2>/dev/null; sync".into(),
+                "mdadm --wait /dev/md0 > /dev/null 2>&1 || true; dd if=/dev/md0 of=$D4 bs=64k 2>/dev/null; sync".into(),
                 "echo check > /sys/block/md0/md/sync_action || true; mdadm --wait /dev/md0 > /dev/null 2>&1 || true"
                     .into(),
                 "echo mismatches $(cat /sys/block/md0/md/mismatch_cnt); mdadm --stop /dev/md0 2>/dev/null".into(),
@@ -137,6 +147,15 @@ fn what_we_logged_is_completed_by_md_and_by_us_with_any_member_missing() {
 
 #[test]
 fn what_md_logged_is_completed_by_us_with_any_member_missing() {
+    we_complete("--consistency-policy=ppl", &[None, Some(0), Some(1), Some(2), Some(3)]);
+}
+
+#[test]
+fn what_md_marked_is_resynced_by_us() {
+    we_complete("--bitmap=internal --bitmap-chunk=64", &[None]);
+}
+
+fn we_complete(options: &str, missing: &[Option<usize>]) {
     let Some(peer) = Peer::find() else { return };
     let folder = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = (0..4).map(|disk| folder.path().join(disk.to_string())).collect();
@@ -151,9 +170,11 @@ fn what_md_logged_is_completed_by_us_with_any_member_missing() {
     peer.run(
         &all,
         &[
-            "mdadm --create /dev/md0 --run --metadata=1.2 --homehost=lab --name=t --level=5 --chunk=32 --consistency-policy=ppl \
-             --raid-devices=4 $D0 $D1 $D2 $D3 > /tmp/log 2>&1 || { cat /tmp/log; exit 3; }; mdadm --wait /dev/md0 > /dev/null 2>&1 || true"
-                .into(),
+            format!(
+                "mdadm --create /dev/md0 --run --metadata=1.2 --homehost=lab --name=t --level=5 --chunk=32 {options} \
+                 --raid-devices=4 $D0 $D1 $D2 $D3 > /tmp/log 2>&1 || {{ cat /tmp/log; exit 3; }}; \
+                 mdadm --wait /dev/md0 > /dev/null 2>&1 || true"
+            ),
             "dd if=$D4 of=/dev/md0 bs=1M 2>/dev/null || true; sync".into(),
             "for w in 1 2 3 4 5 6; do (i=0; while :; do b=$(( (i*7919+w*1201) % 10000 )); \
              dd if=$D5 of=/dev/md0 bs=4k count=1 skip=$b seek=$b oflag=direct conv=notrunc 2>/dev/null; i=$((i+1)); done) & done"
@@ -162,11 +183,15 @@ fn what_md_logged_is_completed_by_us_with_any_member_missing() {
         ],
     );
     let mut news = 0;
-    for missing in [None, Some(0), Some(1), Some(2), Some(3)] {
+    for missing in missing.iter().copied() {
         let runtime = Runtime::simulated();
         let disks = (0..4).filter(|member| Some(*member) != missing).map(|member| load(&runtime, &paths[member]));
         let array = runtime.block_on(Array::open(&runtime, "a", disks.collect(), OpenOptions::default())).unwrap();
         assert!(array.is_dirty());
+        if let Some((marked, all)) = array.marked_regions() {
+            assert!(0 < marked && marked <= all, "{marked} of {all} regions are marked");
+        }
+        assert!(missing.is_some() || runtime.block_on(array.resync()).unwrap());
         let found = contents(&runtime, &array);
         news += old_or_new(&found, &old[..found.len()], &fresh[..found.len()]);
         let failed = (0..4).filter(|member| array.state(*member) == MemberState::Failed).count();

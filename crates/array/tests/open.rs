@@ -22,7 +22,10 @@ fn disk(runtime: &Runtime) -> Disk {
 
 /// Formatted disks of a new array.
 fn disks(runtime: &Runtime, level: Level, members: usize, array: u8) -> Vec<Disk> {
-    let consistency = Consistency::Resync;
+    disks_with(runtime, level, members, array, Consistency::Resync)
+}
+
+fn disks_with(runtime: &Runtime, level: Level, members: usize, array: u8, consistency: Consistency) -> Vec<Disk> {
     let new = NewArray {
         level,
         chunk: CHUNK,
@@ -171,13 +174,13 @@ fn what_does_not_belong_together_is_refused() {
         refused(&[&disk(&runtime)])
             .starts_with("no device has a usable superblock; the first says: there is no md superblock")
     );
-    let mut with_bitmap = superblock(&runtime, &a[0]);
-    with_bitmap.features = with_bitmap.features.with(Features::BITMAP);
-    with_bitmap.events += 1;
-    put_superblock(&runtime, &a[0], &with_bitmap);
+    let mut with_journal = superblock(&runtime, &a[0]);
+    with_journal.features = with_journal.features.with(Features::JOURNAL);
+    with_journal.events += 1;
+    put_superblock(&runtime, &a[0], &with_journal);
     assert_eq!(
         refused(&[&a[0], &a[1], &a[2]]),
-        "the array has a bitmap, which is not kept up to date here yet; remove it with mdadm first"
+        "the array has a journal, which is not kept up to date here yet; remove it with mdadm first"
     );
 }
 
@@ -267,4 +270,66 @@ fn the_old_device_of_a_replaced_member_is_not_taken_back() {
     disks.push(new);
     let array = open(&runtime, &disks).unwrap();
     assert!(reads(&runtime, &array, 6) && (0..3).all(|member| array.state(member) == MemberState::Active));
+}
+
+/// Lets the array tend itself for a while.
+fn tend(runtime: &Runtime, array: &Array<Disk>, time: units::Duration) {
+    let tending = Box::pin(array.tend());
+    runtime.block_on(futures_util::future::select(tending, Box::pin(runtime.sleep(time))));
+}
+
+#[test]
+fn an_idle_array_says_that_it_is_clean() {
+    let runtime = Runtime::simulated();
+    for consistency in [Consistency::Resync, Consistency::Bitmap] {
+        let disks = disks_with(&runtime, FIVE, 3, 1, consistency);
+        let array = open(&runtime, &disks).unwrap();
+        write(&runtime, &array, 1).unwrap();
+        assert!(array.is_dirty() && disks.iter().all(|disk| superblock(&runtime, disk).resync != Resync::Clean));
+        tend(&runtime, &array, units::Duration::millis(500));
+        assert!(!array.is_dirty() && disks.iter().all(|disk| superblock(&runtime, disk).resync == Resync::Clean));
+        write(&runtime, &array, 2).unwrap();
+        assert!(array.is_dirty() && disks.iter().all(|disk| superblock(&runtime, disk).resync != Resync::Clean));
+        drop(array);
+        assert!(open(&runtime, &disks).unwrap().is_dirty());
+    }
+}
+
+#[test]
+fn a_resync_with_a_bitmap_is_of_what_was_being_written() {
+    let runtime = Runtime::simulated();
+    let disks = disks_with(&runtime, FIVE, 3, 1, Consistency::Bitmap);
+    let array = open(&runtime, &disks).unwrap();
+    write(&runtime, &array, 1).unwrap();
+    tend(&runtime, &array, units::Duration::seconds(12));
+    assert_eq!(array.marked_regions(), Some((0, 19)), "1200 KiB in regions of 64 KiB");
+    // Chunk 40 lies in row 20, at 80 KiB of the members; then parity goes wrong there and elsewhere, and the power goes.
+    runtime.block_on(array.submit(Request::write(CHUNK * 40, data(2, CHUNK)))).result.unwrap();
+    assert_eq!(array.marked_regions(), Some((1, 19)));
+    drop(array);
+    for row in [20, 200] {
+        let parity = open(&runtime, &disks).unwrap().geometry().stripe(row).p();
+        let garbage = Request::write(DATA_AT + CHUNK * row, data(77, CHUNK));
+        runtime.block_on(disks[parity].submit(garbage)).result.unwrap();
+    }
+    let array = open(&runtime, &disks).unwrap();
+    assert_eq!(array.marked_regions(), Some((1, 19)));
+    assert!(runtime.block_on(array.resync()).unwrap());
+    assert_eq!(
+        runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches,
+        8,
+        "row 200, which nobody had been writing"
+    );
+    runtime.block_on(array.stop()).unwrap();
+    assert_eq!(array.marked_regions(), Some((0, 19)));
+    // A bitmap that does not belong to the superblocks says nothing: everything is suspect.
+    write(&runtime, &array, 3).unwrap();
+    drop(array);
+    let mut ahead = superblock(&runtime, &disks[0]);
+    ahead.events += 5;
+    disks.iter().for_each(|disk| {
+        let own = superblock(&runtime, disk);
+        put_superblock(&runtime, disk, &Superblock { events: ahead.events, ..own });
+    });
+    assert_eq!(open(&runtime, &disks).unwrap().marked_regions(), Some((19, 19)));
 }

@@ -43,7 +43,8 @@ fn open_hole() -> Vec<(Level, usize, Consistency)> {
         (Level::Raid10(Copies::far(2)), 3),
         (Level::Raid10(Copies::offset(2)), 4),
     ];
-    levels.into_iter().map(|(level, members)| (level, members, Consistency::Resync)).collect()
+    let with = |consistency| levels.into_iter().map(move |(level, members)| (level, members, consistency));
+    with(Consistency::Resync).chain(with(Consistency::Bitmap)).collect()
 }
 
 /// Arrays whose write hole is closed.
@@ -199,9 +200,13 @@ async fn client(
     mut random: Random,
     number: usize,
     own: Range<u64>,
+    pauses: Option<&Runtime>,
     done: &Cell<u64>,
 ) -> Result<(), String> {
     loop {
+        if let Some(runtime) = pauses {
+            runtime.sleep(Duration::millis(random.random_range(0..2000))).await;
+        }
         let from = random.random_range(own.clone());
         let most = if random.random_bool(0.2) { 64 } else { 12 };
         let count = random.random_range(1..=(own.end - from).min(most));
@@ -269,6 +274,8 @@ fn rage(
     let done = Cell::new(0);
     let broken = RefCell::new(None);
     let quarter = oracle.borrow().allowed.len() as u64 / 4;
+    let slow = random.random_bool(0.2);
+    let pauses = slow.then_some(runtime);
     oracle.borrow_mut().under_way = vec![0..0; 4];
     oracle.borrow_mut().at_failure.clear();
     let clients = (0..4u64).map(|number| {
@@ -276,12 +283,13 @@ fn rage(
         let random = Random::named(seed, &format!("client {number}"));
         let (done, broken) = (&done, &broken);
         async move {
-            if let Err(what) = client(array, oracle, random, number as usize, own, done).await {
+            if let Err(what) = client(array, oracle, random, number as usize, own, pauses, done).await {
                 *broken.borrow_mut() = Some(what);
             }
         }
     });
-    let lasts = Duration::micros(random.random_range(1..20_000));
+    // Some storms are slow, so that the array finds time to say that it is clean.
+    let lasts = Duration::micros(random.random_range(1..if slow { 15_000_000 } else { 20_000 }));
     let when = lasts.scale(random.random_range(0.0..1.0));
     let fail = async {
         runtime.sleep(when).await;
@@ -290,7 +298,7 @@ fn rage(
         oracle.borrow_mut().at_failure = now;
         std::future::pending::<()>().await;
     };
-    let work = pin!(async { futures_util::join!(join_all(clients), fail) });
+    let work = pin!(async { futures_util::join!(join_all(clients), fail, array.tend()) });
     runtime.block_on(select(work, pin!(runtime.sleep(lasts))));
     broken.take().map_or(Ok(done.get()), Err)
 }
@@ -352,7 +360,7 @@ fn storm(seed: u64, bug: Option<Bug>, arrays: &[(Level, usize, Consistency)]) ->
         let array = match opened {
             Ok(array) => array,
             // The write hole is open, and said to be.
-            Err(OpenError::DirtyDegraded { .. }) if !failed.is_empty() && consistency == Consistency::Resync => {
+            Err(OpenError::DirtyDegraded { .. }) if !failed.is_empty() && consistency != Consistency::Ppl => {
                 outcome.refused += 1;
                 return Ok(outcome);
             }
@@ -429,7 +437,7 @@ fn storm(seed: u64, bug: Option<Bug>, arrays: &[(Level, usize, Consistency)]) ->
         }
         disks = copies.into_iter().map(|copy| Disk::new(&next, copy, bug, seed + round)).collect();
         // A member may be lost with the power, where that is to be survived.
-        let survives = failed.len() < level.losses_survived(members) && consistency != Consistency::Resync;
+        let survives = failed.len() < level.losses_survived(members) && consistency == Consistency::Ppl;
         if survives && random.random_bool(0.3) {
             let member = random.random_range(0..members);
             wild = arbitrary(&oracle.borrow().under_way, &geometry, consistency, member);

@@ -7,7 +7,8 @@
 
 use units::{Bytes, Duration};
 
-use super::{Uuid, array, put, u32_at, u64_at};
+use super::{Numbers, Resync, Superblock, Uuid, array, put, u32_at, u64_at};
+use crate::geometry::{Geometry, Level};
 
 const MAGIC: u32 = 0x6d74_6962;
 const HEADER: usize = 256;
@@ -73,6 +74,33 @@ impl Bitmap {
             reserved_sectors: 0,
             bits,
         }
+    }
+
+    /// The size of a region with which a bitmap of what it covers fits into one page: at least a 64th of it, 64 KiB or more, and 64 MiB
+    /// (mdadm's choice) where that is enough.
+    pub fn region_for(covers: Bytes) -> Bytes {
+        /// Bits behind the header in 4 KiB.
+        const BITS: u64 = (4096 - HEADER as u64) * 8;
+        let fine = Bytes::new((covers.get() / 64).max(1).next_power_of_two());
+        let fits = Bytes::new(covers.get().div_ceil(BITS).max(1).next_power_of_two());
+        fine.clamp(Bytes::kib(64), Bytes::mib(64)).max(fits)
+    }
+
+    /// The bitmap of a new array's member: empty if redundancy fits, full if a resync has to make it fit.
+    pub fn of_new(superblock: &Superblock) -> Bitmap {
+        let covers = match (Numbers { level: superblock.level, layout: superblock.layout }).level() {
+            Ok(level @ Level::Raid10(_)) => {
+                let sizes = vec![superblock.size; superblock.members as usize];
+                Geometry::new(level, superblock.chunk, &sizes).map_or(superblock.size, |geometry| geometry.size())
+            }
+            _ => superblock.size,
+        };
+        let mut bitmap = Bitmap::full(superblock.array, superblock.events, covers, Bitmap::region_for(covers));
+        bitmap.reserved_sectors = 8;
+        if superblock.resync == Resync::Clean {
+            (0..bitmap.regions()).for_each(|region| _ = bitmap.set(region, false));
+        }
+        bitmap
     }
 
     /// Reads a bitmap. Any bytes will do; those behind it are ignored.

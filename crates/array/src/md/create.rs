@@ -32,6 +32,8 @@ pub struct NewArray {
 pub enum Consistency {
     /// By a resync of everything. The write hole is open.
     Resync,
+    /// By a bitmap of the regions that are being written: a resync of these. The write hole is open.
+    Bitmap,
     /// By the partial parity log: only what was being written. Level 5; the write hole is closed.
     Ppl,
 }
@@ -41,7 +43,8 @@ impl Consistency {
     pub fn default_of(level: Level) -> Consistency {
         match level {
             Level::Raid5(_) => Consistency::Ppl,
-            _ => Consistency::Resync,
+            Level::Raid1 | Level::Raid3 | Level::Raid4 | Level::Raid6(_) | Level::Raid10(_) => Consistency::Bitmap,
+            Level::Linear | Level::Raid0(_) => Consistency::Resync,
         }
     }
 }
@@ -80,6 +83,8 @@ pub enum CreateError {
 const ROLES: usize = 128;
 /// The bad-block log, in sectors from the superblock; where mdadm puts it on small members. Behind a partial parity log.
 const BAD_BLOCKS_AT: i32 = 16;
+/// The bitmap, in sectors from the superblock; up to the bad-block log it has 4 KiB.
+const BITMAP_AT: i32 = 8;
 /// The partial parity log, in sectors from the superblock, and its size: as mdadm has it.
 const PPL_AT: i32 = 8;
 const PPL_SECTORS: i32 = 2048;
@@ -118,7 +123,16 @@ pub fn create(new: &NewArray, members: &[NewMember]) -> Result<(Vec<Superblock>,
             what: "a partial parity log",
             needs: "exists at level 5 only",
             level: new.level.name(),
-            instead: "a resync",
+            instead: "a bitmap, or a resync",
+        });
+    }
+    let bitmap = new.consistency == Consistency::Bitmap;
+    if bitmap && new.level.losses_survived(members.len()) == 0 {
+        return Err(CreateError::Consistency {
+            what: "a bitmap",
+            needs: "says where redundancy may not fit",
+            level: new.level.name(),
+            instead: "nothing of the kind, as it has none",
         });
     }
     let data_offset = |size| data_offset(size, new.consistency);
@@ -141,6 +155,7 @@ pub fn create(new: &NewArray, members: &[NewMember]) -> Result<(Vec<Superblock>,
         features: match new.level {
             Level::Raid0(_) => Features::ZONES,
             _ if log => Features::PPLS,
+            _ if bitmap => Features::BITMAP,
             _ => Features::default(),
         },
         array: new.array,
@@ -151,7 +166,11 @@ pub fn create(new: &NewArray, members: &[NewMember]) -> Result<(Vec<Superblock>,
         size: if whole { Bytes::ZERO } else { geometry.used() },
         chunk,
         members: members.len() as u32,
-        bitmap_offset: if log { PPL_AT | PPL_SECTORS << 16 } else { 0 },
+        bitmap_offset: match new.consistency {
+            Consistency::Ppl => PPL_AT | PPL_SECTORS << 16,
+            Consistency::Bitmap => BITMAP_AT,
+            Consistency::Resync => 0,
+        },
         reshape: [0; 28],
         data_offset: data_offset(member.size),
         data_size: *data,

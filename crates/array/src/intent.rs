@@ -1,0 +1,265 @@
+//! The write-intent bitmap in the path of a write: a power cut costs a resync of what was being written, not of everything.
+//!
+//! A region's bit is on all members before the first write to it goes out, and is cleared by [`Array::tend`] some seconds after the last,
+//! once a flush has made that durable. Writes that wait for bits share one write of them to each member. While members are missing no
+//! bit is cleared: what they miss is marked. A region is coarse (64 MiB on large members, as with mdadm), so that a bit is rarely
+//! cold: a write to a marked region costs nothing more.
+//!
+//! The bitmap's number of events is raised before that of the superblocks: one that is behind them is stale, and then all is taken as
+//! marked. It does not close the write hole (see [`Bitmap`](crate::md::Bitmap)).
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use device::{Buffer, Data, Device, DeviceError, Request};
+use futures_util::future::join_all;
+use runtime::{Resource, Runtime};
+use units::Bytes;
+
+use crate::array::Array;
+use crate::geometry::Level;
+use crate::md::{Bitmap, Superblock};
+use crate::member::MemberState;
+
+const PAGE: Bytes = Bytes::kib(4);
+
+/// The bitmap of an array, and who is writing where.
+pub(crate) struct Intent {
+    /// What goes to the members with the next write of a page.
+    bitmap: RefCell<Bitmap>,
+    /// Marks that all members have.
+    durable: RefCell<Bitmap>,
+    /// Where it lies on each member.
+    at: Bytes,
+    /// Regions with writes under way, and how many.
+    writing: RefCell<BTreeMap<u64, u32>>,
+    /// Regions written since the last time bits were cleared.
+    touched: RefCell<BTreeSet<u64>>,
+    /// One change of marks at a time.
+    turn: Resource,
+    /// One write of pages at a time: an older page may not overtake a newer one.
+    store: Resource,
+}
+
+/// Writes are under way in these regions until it is dropped.
+pub(crate) struct Marked<'a> {
+    intent: &'a Intent,
+    regions: Range<u64>,
+}
+
+impl Drop for Marked<'_> {
+    fn drop(&mut self) {
+        let mut writing = self.intent.writing.borrow_mut();
+        for region in self.regions.clone() {
+            let writers = writing.get_mut(&region).expect("a region that is written is known");
+            *writers -= 1;
+            if *writers == 0 {
+                writing.remove(&region);
+            }
+        }
+    }
+}
+
+/// The page of the bitmap that holds a region's bit.
+fn page_of(region: u64) -> u64 {
+    (256 + region / 8) / PAGE.get()
+}
+
+fn page(bytes: &[u8], number: u64) -> Data {
+    let mut buffer = Buffer::zeroed(PAGE);
+    let from = (PAGE * number).as_usize();
+    let part = &bytes[from..bytes.len().min(from + PAGE.as_usize())];
+    buffer.bytes_mut().expect("it is real")[..part.len()].copy_from_slice(part);
+    buffer.freeze()
+}
+
+impl Intent {
+    pub fn new(runtime: &Runtime, bitmap: Bitmap, at: Bytes) -> Intent {
+        Intent {
+            durable: RefCell::new(bitmap.clone()),
+            bitmap: RefCell::new(bitmap),
+            at,
+            writing: RefCell::default(),
+            touched: RefCell::default(),
+            turn: Resource::new(runtime, 1),
+            store: Resource::new(runtime, 1),
+        }
+    }
+
+    /// Whether any of it may differ between members.
+    pub fn is_marked(&self, range: &Range<Bytes>) -> bool {
+        let bitmap = self.bitmap.borrow();
+        bitmap.regions_of(range.start, range.end - range.start).any(|region| bitmap.is_marked(region))
+    }
+
+    /// How many regions are marked, and how many there are.
+    pub fn counts(&self) -> (u64, u64) {
+        let bitmap = self.bitmap.borrow();
+        (bitmap.marked().count() as u64, bitmap.regions())
+    }
+}
+
+impl<D: Device> Array<D> {
+    /// What the bitmap covers of a range of the array: a range of every member, or at level 10 of the array.
+    pub(crate) fn in_bitmap(&self, range: Range<Bytes>) -> Range<Bytes> {
+        match self.geometry.level() {
+            level if level.parities() > 0 => {
+                let (chunk, row) = (self.geometry.chunk(), self.geometry.stripe_size());
+                chunk * (range.start / row)..chunk * range.end.get().div_ceil(row.get())
+            }
+            _ => range,
+        }
+    }
+
+    /// Marks what is about to be written, on all members.
+    pub(crate) async fn mark(&self, range: Range<Bytes>) -> Result<Option<Marked<'_>>, DeviceError> {
+        let Some(intent) = &self.intent else { return Ok(None) };
+        let range = self.in_bitmap(range);
+        let regions = intent.bitmap.borrow().regions_of(range.start, range.end - range.start);
+        for region in regions.clone() {
+            *intent.writing.borrow_mut().entry(region).or_default() += 1;
+            intent.touched.borrow_mut().insert(region);
+        }
+        let marked = Marked { intent, regions };
+        let all_marked = || {
+            let durable = intent.durable.borrow();
+            marked.regions.clone().all(|region| durable.is_marked(region))
+        };
+        if !all_marked() {
+            let _turn = intent.turn.acquire(0).await;
+            if !all_marked() {
+                // Everyone who waits for a bit is served at once.
+                let mut wanted: Vec<u64> = intent.writing.borrow().keys().copied().collect();
+                wanted.retain(|region| !intent.durable.borrow().is_marked(*region));
+                for region in &wanted {
+                    intent.bitmap.borrow_mut().set(*region, true);
+                }
+                self.write_bitmap(intent, &wanted.iter().copied().map(page_of).collect()).await?;
+                for region in wanted {
+                    intent.durable.borrow_mut().set(region, true);
+                }
+            }
+        }
+        Ok(Some(marked))
+    }
+
+    /// Writes pages of the bitmap to all members in use, durably. Who cannot take them fails.
+    async fn write_bitmap(&self, intent: &Intent, pages: &BTreeSet<u64>) -> Result<(), DeviceError> {
+        self.store_pages(intent, pages).await;
+        self.settle().await
+    }
+
+    /// Says on all members that the bitmap belongs to this number of events, before their superblocks do.
+    pub(crate) async fn raise_bitmap_events(&self, events: u64) {
+        let Some(intent) = &self.intent else { return };
+        intent.bitmap.borrow_mut().events = events;
+        self.store_pages(intent, &[0].into()).await;
+    }
+
+    async fn store_pages(&self, intent: &Intent, pages: &BTreeSet<u64>) {
+        let _store = intent.store.acquire(0).await;
+        let bytes = intent.bitmap.borrow().to_bytes();
+        let write = |(number, member): (usize, &crate::member::Member<D>)| {
+            let device = member.device().filter(|_| member.state() != MemberState::Failed);
+            let bytes = &bytes;
+            async move {
+                let Some(device) = device else { return };
+                for number_of_page in pages {
+                    let at = intent.at + PAGE * *number_of_page;
+                    let request = Request::write(at, page(bytes, *number_of_page)).with_fua();
+                    if let Err(error) = device.submit(request).await.result {
+                        self.judge(number, &DeviceError::Kernel { errno: error.errno() });
+                    }
+                }
+            }
+        };
+        join_all(self.members.iter().enumerate().map(write)).await;
+    }
+
+    /// Puts the whole bitmap on a member that is new.
+    pub(crate) async fn copy_bitmap(&self, member: usize) -> Result<(), DeviceError> {
+        let Some(intent) = &self.intent else { return Ok(()) };
+        let _store = intent.store.acquire(0).await;
+        let device = self.members[member].device().ok_or(DeviceError::Gone)?;
+        let bytes = intent.bitmap.borrow().to_bytes();
+        for number in 0..(bytes.len() as u64).div_ceil(PAGE.get()) {
+            let request = Request::write(intent.at + PAGE * number, page(&bytes, number)).with_fua();
+            device.submit(request).await.result?;
+        }
+        Ok(())
+    }
+
+    /// Clears the bits of regions that have not been written since the last call, in a complete array whose redundancy fits.
+    pub(crate) async fn clear_bits(&self) -> Result<(), DeviceError> {
+        let Some(intent) = &self.intent else { return Ok(()) };
+        let touched = std::mem::take(&mut *intent.touched.borrow_mut());
+        let complete = self.members.iter().all(|member| member.state() == MemberState::Active);
+        let idle = |region: &u64| !touched.contains(region) && !intent.writing.borrow().contains_key(region);
+        let candidates: Vec<u64> = intent.bitmap.borrow().marked().filter(idle).collect();
+        if candidates.is_empty() || !complete || self.is_resync_due() {
+            return Ok(());
+        }
+        let _turn = intent.turn.acquire(0).await;
+        self.flush_members(0).await?;
+        let mut pages: BTreeSet<u64> = [0].into();
+        {
+            let (mut bitmap, mut durable) = (intent.bitmap.borrow_mut(), intent.durable.borrow_mut());
+            // Whoever writes to one of them from now on finds it unmarked, and waits for the turn.
+            let untouched = |region: &u64| !intent.touched.borrow().contains(region);
+            for region in candidates.into_iter().filter(untouched) {
+                bitmap.set(region, false);
+                durable.set(region, false);
+                pages.insert(page_of(region));
+            }
+            bitmap.events_cleared = bitmap.events;
+        }
+        self.write_bitmap(intent, &pages).await
+    }
+
+    /// Reads the bitmaps of the members with these superblocks. Where one is stale, damaged or another's, everything is marked.
+    pub(crate) async fn read_bitmaps(&self, superblocks: &[Option<Superblock>], own_events: &[u64]) -> Option<Intent> {
+        let at = superblocks.iter().flatten().find_map(Superblock::bitmap_at)?;
+        let covers = match self.geometry.level() {
+            Level::Raid10(_) => self.geometry.size(),
+            _ => self.geometry.used(),
+        };
+        let mut union: Option<Bitmap> = None;
+        let mut sound = true;
+        for (member, superblock) in superblocks.iter().enumerate() {
+            let (Some(superblock), Some(device)) = (superblock, self.members[member].device()) else { continue };
+            let read = async |length: Bytes| {
+                let reply = device.submit(Request::read(at, Buffer::zeroed(length))).await;
+                reply.result.ok().and(reply.buffer)
+            };
+            let parsed = async || {
+                let first = read(PAGE).await?;
+                let needed = match Bitmap::parse(first.bytes()?) {
+                    Ok(bitmap) => return Some(bitmap),
+                    Err(crate::md::BitmapError::Short { needed, .. }) => Bytes::new(needed).round_up(PAGE),
+                    Err(_) => return None,
+                };
+                let room = superblock.data_offset.saturating_sub(at);
+                let whole = if needed <= room { read(needed).await? } else { return None };
+                Bitmap::parse(whole.bytes()?).ok()
+            };
+            let belongs = |bitmap: &Bitmap| {
+                bitmap.array == superblock.array && bitmap.covers == covers && bitmap.events >= own_events[member]
+            };
+            match (parsed().await.filter(belongs).filter(|bitmap| !bitmap.is_stale()), &mut union) {
+                (Some(bitmap), None) => union = Some(bitmap),
+                (Some(bitmap), Some(union)) if bitmap.region == union.region => {
+                    bitmap.marked().for_each(|region| _ = union.set(region, true));
+                }
+                _ => sound = false,
+            }
+        }
+        let array = superblocks.iter().flatten().next()?.array;
+        let mut bitmap = union.unwrap_or_else(|| Bitmap::full(array, 0, covers, Bitmap::region_for(covers)));
+        bitmap.events = own_events.iter().copied().max().unwrap_or(0).max(bitmap.events);
+        if !sound {
+            (0..bitmap.regions()).for_each(|region| _ = bitmap.set(region, true));
+        }
+        Some(Intent::new(&self.runtime, bitmap, at))
+    }
+}
