@@ -2,11 +2,15 @@
 //!
 //! For tests and benches, no part of the product: a loop device over a file of our own, and a zram device, each made new and removed
 //! when dropped. Both need root; [`Refused`] says what was missing, for the line that a skipped test prints.
+//!
+//! A device outlives the process that made it, and a process can end in ways that no destructor sees: Ctrl-C, a time-out, a kill.
+//! So the removal is left to a [`Remover`], a process of its own that waits for ours to end.
 
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use units::Bytes;
 
@@ -14,14 +18,14 @@ use units::Bytes;
 #[derive(Debug)]
 pub struct Loop {
     path: PathBuf,
-    /// After the device, as it must go first.
-    _image: tempfile::TempPath,
+    _remover: Remover,
 }
 
 /// A zram device. Removed when dropped.
 #[derive(Debug)]
 pub struct Zram {
     number: u32,
+    _remover: Remover,
 }
 
 /// Why a device could not be made.
@@ -50,19 +54,14 @@ impl Loop {
             return Err(Refused::Losetup(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
         }
         let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-        Ok(Loop { path, _image: image })
+        // From here on the image is the remover's.
+        let image = image.keep().map_err(|error| io(error.error))?;
+        Ok(Loop { _remover: Remover::of_loop(&path, &image).map_err(io)?, path })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        // If this fails the device outlives the test; there is nobody left to tell.
-        let _ = Command::new("losetup").arg("--detach").arg(&self.path).output();
     }
 }
 
@@ -79,7 +78,7 @@ impl Zram {
         // Reading this file makes a device and gives its number.
         let number = fs::read_to_string(&add).map_err(io(&add))?;
         let number = number.trim().parse().map_err(io::Error::other).map_err(io(&add))?;
-        let device = Zram { number };
+        let device = Zram { number, _remover: Remover::of_zram(number).map_err(io(&add))? };
         let disksize = PathBuf::from(format!("/sys/block/zram{number}/disksize"));
         fs::write(&disksize, size.get().to_string()).map_err(io(&disksize))?;
         Ok(device)
@@ -91,15 +90,40 @@ impl Zram {
     }
 }
 
-impl Drop for Zram {
+/// A shell that removes a device when its standard input ends: when it is dropped, or when this process has ended, however it did.
+///
+/// It is in a process group of its own, so that what a terminal or a time-out sends to ours does not reach it.
+#[derive(Debug)]
+struct Remover {
+    shell: Child,
+}
+
+impl Remover {
+    /// Detaches a loop device and removes the file behind it.
+    fn of_loop(device: &Path, image: &Path) -> io::Result<Remover> {
+        Remover::start(r#"losetup --detach "$1"; rm -f "$2""#, &[device.as_os_str(), image.as_os_str()])
+    }
+
+    /// Removes a zram device. The kernel refuses while somebody has it open, and a program that this process started, or its own ring, may
+    /// have it for a moment longer.
+    fn of_zram(number: u32) -> io::Result<Remover> {
+        let script = r#"for _ in $(seq 300); do echo "$1" >"$2" && exit; sleep 0.1; done"#;
+        let remove = Path::new(CONTROL).join("hot_remove");
+        Remover::start(script, &[number.to_string().as_ref(), remove.as_os_str()])
+    }
+
+    fn start(script: &str, arguments: &[&std::ffi::OsStr]) -> io::Result<Remover> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("cat; {script}"), "remover"]).args(arguments).process_group(0);
+        let shell = shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        Ok(Remover { shell })
+    }
+}
+
+impl Drop for Remover {
     fn drop(&mut self) {
-        // The kernel refuses while somebody has the device open, and a process that used a ring may have ended some milliseconds before its
-        // ring has. After a second the device outlives the test; there is nobody left to tell.
-        for _ in 0..100 {
-            if fs::write(Path::new(CONTROL).join("hot_remove"), self.number.to_string()).is_ok() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        drop(self.shell.stdin.take());
+        // If this fails the device outlives the test; there is nobody left to tell.
+        let _ = self.shell.wait();
     }
 }
