@@ -1,71 +1,64 @@
-//! The engines of `uring` beside fio, on a loop device in memory, on zram and on a cached file: random reads of 4 KiB.
+//! What a request costs on real devices, beside fio: random reads of 4 KiB, 32 under way, in one thread.
 //!
-//! fio runs with the options that cost it least on that target. What counts is the processor time per request of the whole process, with
-//! the threads that the kernel starts in its name: it does not depend on who else uses the machine. Rates do, so the two take turns.
+//! Ours are made as an experiment makes them, by `workload`, and every one is recorded; fio keeps no record of requests and reads no
+//! clock for them. fio runs with the options that cost it least on that target; where several are listed, the way that turns out
+//! cheapest is the one to be compared with. Every target is read as a whole before each pair of runs, as memory that was idle may
+//! have been paged out.
+//!
+//! What counts is the processor time of the whole process for each request, with the threads that the kernel starts in its name, and
+//! the rate. The machine is shared, and what others do adds to the one and takes from the other. So ours and fio take turns, and the verdict
+//! is the median of the ratios of neighbouring runs. On a busy machine the ratios of rates say little all the same.
 
-use std::cell::Cell;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
-use std::time::Instant;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use device::{Buffer, Device, Request};
+use device::{Buffer, NullDevice, Shape};
 use rand::Rng;
 use runtime::Random;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::fs::OFlags;
 use scratch::{Loop, Zram};
 use units::Bytes;
-use uring::{Engine, FileDevice, FileOptions, Live, LiveOptions};
+use uring::{Choice, Engine, FileDevice, FileOptions, Live, LiveOptions, Mode, RingOptions};
 
 use crate::fio;
+use crate::load::{self, Cost};
 use crate::runs::Table;
 
-const ROUNDS: u32 = 3;
-const DEPTH: usize = 32;
-const BLOCK: Bytes = Bytes::kib(4);
+/// How often the two take turns, as far as the time lasts, but at least so often.
+const PAIRS: (usize, usize) = (3, 9);
+/// For the turns on one target; all targets together then take less than 100 s.
+const TIME: Duration = Duration::from_secs(16);
+/// How often our other engines, which nobody is compared with, have a turn.
+const OTHERS: usize = 1;
 const SIZE: Bytes = Bytes::mib(512);
-
-/// What a load cost, at best.
-#[derive(Debug, Clone, Copy)]
-struct Load {
-    /// Requests per second.
-    rate: f64,
-    /// Processor time per request, in microseconds.
-    cpu_us: f64,
-}
+/// The most that a request on the null device may cost, in microseconds.
+const NULL_BAR: f64 = 0.25;
 
 /// A target, and how it is loaded.
+#[derive(Clone)]
 struct Target {
     name: &'static str,
     path: PathBuf,
     options: FileOptions,
-    /// Our ways.
-    engines: &'static [Engine],
+    /// How many completions our ring waits for at a time.
+    gather: u32,
+    /// In each run.
     requests: u64,
-    /// fio's ways, the last words of its command line.
-    fio: &'static [&'static [&'static str]],
+    /// Our engines besides the chosen one, to show what the choice is worth.
+    others: &'static [Engine],
+    /// fio's ways, as words of its command line.
+    fio: &'static [&'static str],
 }
 
-const RING: &[&str] = &["--ioengine=io_uring", "--direct=1", "--iodepth=32", "--fixedbufs", "--registerfiles"];
-const RING_BATCHED: &[&str] = &[
-    "--ioengine=io_uring",
-    "--direct=1",
-    "--iodepth=32",
-    "--fixedbufs",
-    "--registerfiles",
-    "--iodepth_batch_submit=16",
-    "--iodepth_batch_complete_min=8",
-    "--iodepth_batch_complete_max=32",
-];
-const RING_CACHED: &[&str] = &[
-    "--ioengine=io_uring",
-    "--iodepth=32",
-    "--fixedbufs",
-    "--registerfiles",
-    "--iodepth_batch_submit=16",
-    "--iodepth_batch_complete_min=8",
-    "--iodepth_batch_complete_max=32",
-];
+const RING: &str = "--ioengine=io_uring --direct=1 --iodepth=32 --fixedbufs --registerfiles";
+
+/// Cheaper where another thread completes requests, but latencies are found late and the queue runs emptier. So it is held against a ring of
+/// ours that waits for as many, and not against one that answers at once.
+const RING_GATHERING: &str = "--ioengine=io_uring --direct=1 --iodepth=32 --fixedbufs --registerfiles \
+                              --iodepth_batch_submit=16 --iodepth_batch_complete_min=8 --iodepth_batch_complete_max=32";
 
 /// A bench of one target; false if a bar was missed.
 type One = fn(&mut Table) -> bool;
@@ -73,8 +66,9 @@ type One = fn(&mut Table) -> bool;
 /// `BENCHSUITE_TARGET=zram` picks one.
 pub fn run() -> bool {
     let picked = std::env::var("BENCHSUITE_TARGET").ok();
-    let all: [(&str, One); 3] = [("loop", loop_in_memory), ("zram", zram), ("file", cached_file)];
-    let mut table = Table::new("engines", &["target", "way", "rate_per_s", "cpu_us_per_request", "cpu_ratio_to_fio"]);
+    let all: [(&str, One); 4] = [("null", null), ("file", cached_file), ("zram", zram), ("loop", loop_in_memory)];
+    let headings = ["target", "way", "cpu_us_per_request", "rate_per_s", "cpu_ratio_to_fio", "rate_ratio_to_fio"];
+    let mut table = Table::new("engines", &headings);
     let mut met = true;
     for (name, bench) in all {
         if picked.as_deref().is_none_or(|picked| picked == name) {
@@ -85,19 +79,34 @@ pub fn run() -> bool {
     met
 }
 
-fn loop_in_memory(table: &mut Table) -> bool {
-    let device = match Loop::over("/dev/shm".as_ref(), SIZE, false) {
-        Ok(device) => device,
-        Err(refused) => return skipped(&refused),
-    };
+/// No device: what remains is the generator, the executor and the recorder.
+fn null(table: &mut Table) -> bool {
+    println!("  null device");
+    const REQUESTS: u64 = 1_000_000;
+    let live = Live::start(&LiveOptions::default());
+    let device = NullDevice::new(live.runtime(), Shape::new("null", SIZE));
+    let costs: Vec<Cost> = (0..PAIRS.1).map(|_| load::run(&live, &device, REQUESTS)).collect();
+    let cost = median(&costs);
+    let met = cost.cpu <= NULL_BAR;
+    let verdict = format!("bar {NULL_BAR} us: {}", if met { "met" } else { "MISSED" });
+    print("arraylab", cost, &verdict);
+    table.row(&["null device".into(), "arraylab".into(), format!("{:.3}", cost.cpu), format!("{:.0}", cost.rate)]);
+    met
+}
+
+fn cached_file(table: &mut Table) -> bool {
+    let file = tempfile::NamedTempFile::new_in(".").expect("the present folder takes files");
+    file.as_file().set_len(SIZE.get()).expect("the present folder's file system has room");
     let target = Target {
-        name: "loop on tmpfs",
-        path: device.path().to_owned(),
-        options: FileOptions::direct(),
-        engines: &[Engine::IoUring],
-        requests: 500_000,
-        fio: &[RING, RING_BATCHED],
+        name: "cached file",
+        path: file.path().to_owned(),
+        options: FileOptions::buffered(),
+        gather: 1,
+        requests: 700_000,
+        others: &[Engine::Sync, Engine::IoUring],
+        fio: &["--ioengine=mmap", "--ioengine=psync"],
     };
+    fill(&target);
     compare(&target, table)
 }
 
@@ -110,25 +119,33 @@ fn zram(table: &mut Table) -> bool {
         name: "zram",
         path: device.path(),
         options: FileOptions::direct(),
-        engines: &[Engine::Sync, Engine::IoUring],
-        requests: 500_000,
-        fio: &[&["--ioengine=psync", "--direct=1"], RING],
+        gather: 1,
+        requests: 200_000,
+        others: &[Engine::IoUring],
+        fio: &["--ioengine=psync --direct=1", RING],
     };
+    fill(&target);
     compare(&target, table)
 }
 
-fn cached_file(table: &mut Table) -> bool {
-    let file = tempfile::NamedTempFile::new_in(".").expect("the present folder takes files");
-    file.as_file().set_len(SIZE.get()).expect("the present folder's file system has room");
-    let target = Target {
-        name: "cached file",
-        path: file.path().to_owned(),
-        options: FileOptions::buffered(),
-        engines: &[Engine::Mapped, Engine::IoUring, Engine::Sync],
-        requests: 1_500_000,
-        fio: &[&["--ioengine=mmap"], &["--ioengine=psync"], RING_CACHED],
+fn loop_in_memory(table: &mut Table) -> bool {
+    let device = match Loop::over("/dev/shm".as_ref(), SIZE, false) {
+        Ok(device) => device,
+        Err(refused) => return skipped(&refused),
     };
-    compare(&target, table)
+    let target = Target {
+        name: "loop on tmpfs",
+        path: device.path().to_owned(),
+        options: FileOptions::direct(),
+        gather: 1,
+        requests: 150_000,
+        others: &[],
+        fio: &[RING],
+    };
+    fill(&target);
+    let prompt = compare(&target, table);
+    let gathering = Target { name: "loop on tmpfs, completions gathered", gather: 8, fio: &[RING_GATHERING], ..target };
+    prompt & compare(&gathering, table)
 }
 
 fn skipped(refused: &scratch::Refused) -> bool {
@@ -136,146 +153,114 @@ fn skipped(refused: &scratch::Refused) -> bool {
     true
 }
 
+/// Several runs of one way.
+struct Runs<W> {
+    way: W,
+    costs: Vec<Cost>,
+}
+
+fn compare(target: &Target, table: &mut Table) -> bool {
+    println!("  {}", target.name);
+    warm(target);
+    let Choice { engine, reason } = measure(target, None, 1).1;
+    println!("    chosen: {engine}, as {reason}");
+    let mut ours = Vec::new();
+    let mut others = target.others.iter().map(|engine| Runs { way: *engine, costs: Vec::new() }).collect::<Vec<_>>();
+    let mut fios = target.fio.iter().map(|way| Runs { way: *way, costs: Vec::new() }).collect::<Vec<_>>();
+    let started: Vec<_> = target.fio.iter().map(|way| fio::start_and_end(&target.path, way)).collect();
+    let begin = Instant::now();
+    for pair in 0..PAIRS.1 {
+        if pair >= PAIRS.0 && begin.elapsed() > TIME {
+            break;
+        }
+        warm(target);
+        ours.push(measure(target, None, target.requests).0);
+        for (runs, started) in fios.iter_mut().zip(&started) {
+            runs.costs.extend(fio::run(&target.path, runs.way, target.requests, *started));
+        }
+        for runs in others.iter_mut().filter(|_| pair < OTHERS) {
+            runs.costs.push(measure(target, Some(runs.way), target.requests).0);
+        }
+    }
+    fios.retain(|runs| runs.costs.len() == ours.len());
+    let cheapest = fios.iter().min_by(|a, b| median(&a.costs).cpu.total_cmp(&median(&b.costs).cpu));
+    let ratio = |of: fn(&Cost) -> f64| {
+        cheapest.map(|fio| middle(ours.iter().zip(&fio.costs).map(|(ours, fio)| of(ours) / of(fio))))
+    };
+    let (cpu, rate) = (ratio(|cost| cost.cpu), ratio(|cost| cost.rate));
+    let met = cpu.is_none_or(|ratio| ratio <= 1.0) && rate.is_none_or(|ratio| ratio >= 1.0);
+    let (cpu, rate) = (cpu.unwrap_or(f64::NAN), rate.unwrap_or(f64::NAN));
+    let verdict = format!(
+        "{cpu:.2} x the time, {rate:.2} x the rate of fio's best, {} pairs: {}",
+        ours.len(),
+        if met { "met" } else { "MISSED" }
+    );
+    let mut line = |way: &str, costs: &[Cost], verdict: &str, ratios: [String; 2]| {
+        let cost = median(costs);
+        print(way, cost, verdict);
+        let [cpu, rate] = ratios;
+        let cells =
+            [target.name.into(), way.into(), format!("{:.3}", cost.cpu), format!("{:.0}", cost.rate), cpu, rate];
+        table.row(&cells);
+    };
+    line(&format!("arraylab {engine}"), &ours, &verdict, [format!("{cpu:.3}"), format!("{rate:.3}")]);
+    for runs in &others {
+        line(&format!("arraylab {}, not chosen", runs.way), &runs.costs, "", Default::default());
+    }
+    for runs in &fios {
+        line(&format!("fio {}", runs.way.replace("--", "")), &runs.costs, "", Default::default());
+    }
+    met
+}
+
+fn print(way: &str, Cost { cpu, rate }: Cost, verdict: &str) {
+    println!("    {way:<44.44} {cpu:>7.3} us {rate:>9.0} /s   {verdict}");
+}
+
+/// The median of each figure.
+fn median(costs: &[Cost]) -> Cost {
+    Cost { cpu: middle(costs.iter().map(|cost| cost.cpu)), rate: middle(costs.iter().map(|cost| cost.rate)) }
+}
+
+fn middle(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// One run of ours, by the engine that is chosen if none is given.
+fn measure(target: &Target, engine: Option<Engine>, requests: u64) -> (Cost, Choice) {
+    let ring = RingOptions { gather: target.gather, ..RingOptions::default() };
+    let live = Live::start(&LiveOptions { ring, ..LiveOptions::default() });
+    let options = FileOptions { engine, ..target.options.clone() };
+    let device = FileDevice::open_read_only(&live, &target.path, &options).unwrap_or_else(|error| panic!("{error}"));
+    (load::run(&live, &device, requests), device.choice().clone())
+}
+
+/// Opens a target past the page cache if it is measured so.
+fn open(target: &Target, options: &mut OpenOptions) -> File {
+    if target.options.mode == Mode::Direct {
+        options.custom_flags(OFlags::DIRECT.bits() as i32);
+    }
+    options.open(&target.path).expect("it was just made")
+}
+
 /// Writes the whole target full of what does not compress. It is one of this bench's own making.
-fn fill(path: &Path) {
+fn fill(target: &Target) {
+    let mut file = open(target, OpenOptions::new().write(true));
     let mut random = Random::named(1, "contents");
-    let mut file = std::fs::OpenOptions::new().write(true).open(path).expect("it was just made");
-    let mut bytes = vec![0; 1 << 20];
+    let mut buffer = Buffer::zeroed(Bytes::mib(1));
     for _ in 0..SIZE / Bytes::mib(1) {
-        random.fill_bytes(&mut bytes);
-        file.write_all(&bytes).expect("it takes as much as it was made for");
+        let bytes = buffer.bytes_mut().expect("it is real memory");
+        random.fill_bytes(bytes);
+        file.write_all(bytes).expect("it takes as much as it was made for");
     }
     file.sync_all().expect("it takes as much as it was made for");
 }
 
 /// Reads all of it: memory that nobody has touched for a while may have been paged out.
-fn warm(path: &Path) {
-    let mut file = std::fs::File::open(path).expect("it was just made");
-    let mut bytes = vec![0; 1 << 20];
-    while file.read(&mut bytes).expect("it can be read") > 0 {}
-}
-
-fn compare(target: &Target, table: &mut Table) -> bool {
-    println!("  {}", target.name);
-    fill(&target.path);
-    let (chosen, reason) = choice(target);
-    println!("    chosen: {chosen}, as {reason}");
-    let mut ours: Vec<(Engine, Option<Load>)> = target.engines.iter().map(|engine| (*engine, None)).collect();
-    let mut theirs: Vec<(&[&str], Fio)> = target.fio.iter().map(|way| (*way, Fio::default())).collect();
-    for _ in 0..ROUNDS {
-        for (engine, best) in &mut ours {
-            warm(&target.path);
-            keep_best(best, measure(target, *engine));
-        }
-        for (way, best) in &mut theirs {
-            warm(&target.path);
-            best.idle.extend(fio::run(&target.path, way, 1));
-            best.busy.extend(fio::run(&target.path, way, target.requests));
-        }
-    }
-    let theirs: Vec<_> = theirs.into_iter().map(|(way, runs)| (way, runs.load(target.requests))).collect();
-    let least = |load: &Option<Load>| load.map_or(f64::INFINITY, |load| load.cpu_us);
-    let fio_cpu = theirs.iter().map(|(_, load)| least(load)).fold(f64::INFINITY, f64::min);
-    let fio_rate = theirs.iter().filter_map(|(_, load)| load.map(|load| load.rate)).fold(0.0, f64::max);
-    let mut met = true;
-    let ours = ours.into_iter().map(|(engine, load)| (format!("arraylab {engine}"), engine == chosen, load));
-    let theirs =
-        theirs.into_iter().map(|(way, load)| (format!("fio {}", way.join(" ").replace("--", "")), false, load));
-    for (way, is_chosen, load) in ours.chain(theirs) {
-        let Some(Load { rate, cpu_us }) = load else { continue };
-        let ratio = cpu_us / fio_cpu;
-        let verdict = match is_chosen {
-            true if cpu_us <= fio_cpu && rate >= fio_rate => "   at most fio's best, rate no lower: met",
-            true if cpu_us <= fio_cpu => "   at most fio's best: met, but the rate is lower",
-            true => "   at most fio's best: MISSED",
-            false => "",
-        };
-        met &= !is_chosen || cpu_us <= fio_cpu;
-        let short: String = way.chars().take(44).collect();
-        println!("    {short:<44} {rate:>9.0} /s {cpu_us:>6.3} us {ratio:>6.2} x{verdict}");
-        table.row(&[target.name.into(), way, format!("{rate:.0}"), format!("{cpu_us:.3}"), format!("{ratio:.3}")]);
-    }
-    met
-}
-
-/// Each figure by itself: what others do to the machine only ever adds to the time, and takes from the rate.
-fn keep_best(best: &mut Option<Load>, load: Option<Load>) {
-    *best = match (*best, load) {
-        (Some(old), Some(new)) => Some(Load { rate: old.rate.max(new.rate), cpu_us: old.cpu_us.min(new.cpu_us) }),
-        (old, new) => new.or(old),
-    };
-}
-
-/// Runs of fio: of a single request, and of all.
-#[derive(Default)]
-struct Fio {
-    idle: Vec<fio::Run>,
-    busy: Vec<fio::Run>,
-}
-
-impl Fio {
-    /// The least time of all requests over the least time of one; not the least difference, which noise makes smaller.
-    fn load(&self, requests: u64) -> Option<Load> {
-        let least = |runs: &[fio::Run]| runs.iter().map(|run| run.cpu).reduce(f64::min);
-        let rate = self.busy.iter().map(|run| run.rate).reduce(f64::max)?;
-        let cpu = least(&self.busy)? - least(&self.idle)?;
-        Some(Load { rate, cpu_us: cpu * 1e6 / requests as f64 })
-    }
-}
-
-fn choice(target: &Target) -> (Engine, String) {
-    warm(&target.path);
-    let live = Live::start(&LiveOptions::default());
-    let device = open(&live, target, None);
-    (device.choice().engine, device.choice().reason.clone())
-}
-
-fn open(live: &Live, target: &Target, engine: Option<Engine>) -> FileDevice {
-    let options = FileOptions { engine, ..target.options.clone() };
-    FileDevice::open_read_only(live, &target.path, &options).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// A closed loop: each task reads a random block as soon as it has read the last one.
-fn measure(target: &Target, engine: Engine) -> Option<Load> {
-    let live = Live::start(&LiveOptions::default());
-    if engine == Engine::IoUring && live.ring().is_err() {
-        return None;
-    }
-    let device = Rc::new(open(&live, target, Some(engine)));
-    let (buffers, registered) = live.buffers(DEPTH, BLOCK);
-    registered.unwrap_or_else(|error| panic!("{error}"));
-    let blocks = device.shape().size / BLOCK;
-    let left = Rc::new(Cell::new(target.requests));
-    let (start, cpu) = (Instant::now(), cpu_seconds());
-    let tasks: Vec<_> = buffers
-        .into_iter()
-        .enumerate()
-        .map(|(lane, buffer)| {
-            live.runtime().spawn(lane_of(Rc::clone(&device), Rc::clone(&left), buffer, blocks, lane as u64))
-        })
-        .collect();
-    live.runtime().block_on(async {
-        for task in tasks {
-            task.await;
-        }
-    });
-    let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
-    let requests = target.requests as f64;
-    Some(Load { rate: requests / wall, cpu_us: cpu * 1e6 / requests })
-}
-
-async fn lane_of(device: Rc<FileDevice>, left: Rc<Cell<u64>>, mut buffer: Buffer, blocks: u64, lane: u64) {
-    let mut random = Random::new(lane);
-    while left.get() > 0 {
-        left.set(left.get() - 1);
-        let block = (u128::from(random.next_u64()) * u128::from(blocks)) >> 64;
-        let reply = device.submit(Request::read(BLOCK * block as u64, buffer)).await;
-        reply.result.unwrap_or_else(|error| panic!("{error}"));
-        buffer = reply.buffer.expect("a read's buffer comes back");
-    }
-}
-
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+fn warm(target: &Target) {
+    let mut file = open(target, OpenOptions::new().read(true));
+    let mut buffer = Buffer::zeroed(Bytes::mib(1));
+    while file.read(buffer.bytes_mut().expect("it is real memory")).expect("it can be read") > 0 {}
 }

@@ -8,6 +8,7 @@ mod engines;
 mod executor;
 mod fio;
 mod isal;
+mod load;
 mod measure;
 mod parity;
 mod record;

@@ -25,7 +25,8 @@ pub fn best(rounds: u32, mut work: impl FnMut()) -> Cost {
     best
 }
 
-fn cpu_seconds() -> f64 {
+/// Processor time of this process so far.
+pub fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

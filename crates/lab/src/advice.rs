@@ -6,8 +6,9 @@ use host::Kernel;
 use host::environment::Memory;
 use record::{Phase, RawError, Recording};
 use units::{Bytes, Duration, Frequency, Instant};
+use uring::Mode;
 
-use crate::experiment::{Experiment, Mode};
+use crate::experiment::Experiment;
 use crate::runner::Conclusion;
 
 /// Counted time is cut into so many intervals, twenty of which a trend needs.

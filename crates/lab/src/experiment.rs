@@ -7,10 +7,13 @@
 //! Reading is in two steps. `document` applies `--set` and one point of the sweep to the parsed TOML, in which every value knows
 //! its place in the text; `file` makes an [`Experiment`] of the result, or an error that points at the value, wherever it came from.
 
+use std::num::NonZero;
+
 use host::precaution::Precautions;
 use serde::Deserialize;
 use toml::Spanned;
 use units::Duration;
+use uring::{Engine, Mode};
 use workload::{OnError, Stream};
 
 use crate::file::File;
@@ -59,40 +62,53 @@ pub struct Run {
 pub struct Io {
     /// Past the page cache or through it.
     pub mode: Mode,
-    /// How requests reach the kernel.
-    pub engine: Engine,
+    /// How requests reach the kernel: `auto`, which is none of them, or an engine's name. Of `auto` the result says which and why.
+    #[serde(with = "engine")]
+    pub engine: Option<Engine>,
+    /// What happens to the page cache before each pass. Without effect on direct I/O.
+    pub cache: Cache,
+    /// How many completions a ring waits for at a time; see [`uring::RingOptions`].
+    pub gather: NonZero<u32>,
     /// Lets a kernel thread look for requests in the ring, and sleep after this time without any.
     pub kernel_poll: Option<Duration>,
 }
 
 impl Default for Io {
     fn default() -> Io {
-        Io { mode: Mode::Direct, engine: Engine::Auto, kernel_poll: None }
+        Io { mode: Mode::Direct, engine: None, cache: Cache::Drop, gather: NonZero::<u32>::MIN, kernel_poll: None }
     }
 }
 
-/// Past the page cache or through it.
+/// What happens to the page cache of a buffered file before each pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// `O_DIRECT`: what is measured is the device.
-    Direct,
-    /// Through the page cache: what is measured is the operating system, too.
-    Buffered,
+pub enum Cache {
+    /// What it holds of the file is dropped: reads are the device's at first.
+    Drop,
+    /// It stays as it is.
+    Keep,
 }
 
-/// How requests reach the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Engine {
-    /// The one that costs least on the target; the result says which and why.
-    Auto,
-    /// One ring a thread.
-    IoUring,
-    /// Worker threads that call `pread` and `pwrite`.
-    Threads,
-    /// `pread` and `pwrite` in the generator's own thread.
-    Sync,
+/// An engine by its name, or `auto`.
+mod engine {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use uring::Engine;
+
+    pub fn serialize<S: Serializer>(engine: &Option<Engine>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&super::engine_name(*engine))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Engine>, D::Error> {
+        match &*String::deserialize(deserializer)? {
+            "auto" => Ok(None),
+            name => name.parse().map(Some).map_err(|error| D::Error::custom(format_args!("{error}, or auto"))),
+        }
+    }
+}
+
+/// How an experiment names an engine.
+pub(crate) fn engine_name(engine: Option<Engine>) -> String {
+    engine.map_or("auto".into(), |engine| engine.to_string())
 }
 
 /// A stream and the devices it runs on.

@@ -23,9 +23,10 @@ pub mod validation;
 mod written;
 
 pub use document::{Point, Setting, read};
-pub use experiment::{Engine, Experiment, Io, LANGUAGE, Mode, Run, StreamPlan};
+pub use experiment::{Cache, Experiment, Io, LANGUAGE, Run, StreamPlan};
 pub use pass::Failure;
 pub use runner::{Conclusion, Outcome, Progress, RunError, Silent, Tick, Ways, run};
 pub use source::{Source, SourceError};
 pub use target::{Target, TargetError};
 pub use uring::OpenError;
+pub use uring::{Engine, Mode};

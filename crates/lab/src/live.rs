@@ -14,11 +14,11 @@ use host::cpu::thread_time;
 use host::precaution::{Precaution, Precautions, unlock_memory};
 use record::Log;
 use units::{Bytes, Duration, Instant, Ratio};
-use uring::{Choice, FileDevice, FileOptions, Live, LiveOptions, RingOptions};
+use uring::{Choice, Engine, FileDevice, FileOptions, Live, LiveOptions, Mode, RingOptions};
 use workload::Control;
 
 use crate::accounts::Accounts;
-use crate::experiment::{Engine, Experiment, Mode};
+use crate::experiment::{Cache, Experiment};
 use crate::gate::Gate;
 use crate::pass::{self, Failure, Seat, Station};
 use crate::pool::Pool;
@@ -40,7 +40,7 @@ pub(crate) fn threads(devices: usize, experiment: &Experiment) -> usize {
     };
     match experiment.io.engine {
         // A thread that waits in a system call for one device cannot serve another: one process per device, as in the studies.
-        Engine::Sync => devices,
+        Some(Engine::Sync) => devices,
         _ => processors.min(devices).max(1),
     }
 }
@@ -143,7 +143,8 @@ impl Site<'_> {
         // First, so that the helpers of this thread inherit them.
         let own = Precautions { lock_memory: false, ..self.experiment.care.clone() };
         own.take().iter().for_each(|taken| say(Report::Remark(remark(taken))));
-        let ring = RingOptions { kernel_poll: self.experiment.io.kernel_poll, ..RingOptions::default() };
+        let io = self.experiment.io;
+        let ring = RingOptions { kernel_poll: io.kernel_poll, gather: io.gather.get(), ..RingOptions::default() };
         let options = LiveOptions { start: Some(self.start), ring, ..LiveOptions::default() };
         let live = Live::start(&options);
         let stations = match share.iter().map(|index| self.open(&live, *index)).collect::<Result<Vec<_>, _>>() {
@@ -168,7 +169,7 @@ impl Site<'_> {
             return say(Report::CalledOff);
         }
         for number in 0..self.experiment.run.passes {
-            if self.experiment.io.mode == Mode::Buffered {
+            if self.drops_cache() {
                 stations.iter().for_each(|station| station.device.drop_cache());
             }
             let Some(control) = self.gate.pass(|| self.control(live.runtime().now())) else { return };
@@ -216,12 +217,8 @@ impl Site<'_> {
                     Mode::Direct => FileOptions::direct(),
                     Mode::Buffered => FileOptions::buffered(),
                 };
-                options.engine = match io.engine {
-                    Engine::Auto => None,
-                    Engine::IoUring => Some(uring::Engine::IoUring),
-                    Engine::Threads => Some(uring::Engine::Threads),
-                    Engine::Sync => Some(uring::Engine::Sync),
-                };
+                options.engine = io.engine;
+                options.cold = self.drops_cache();
                 LiveDevice::File(match self.ways.permits.get(path) {
                     Some(permit) => FileDevice::open_writable(live, permit, &options)?,
                     None => FileDevice::open_read_only(live, path, &options)?,
@@ -230,6 +227,10 @@ impl Site<'_> {
         };
         pass::check(self.experiment, index, device.shape())?;
         Ok(Station { index, device })
+    }
+
+    fn drops_cache(&self) -> bool {
+        self.experiment.io.mode == Mode::Buffered && self.experiment.io.cache == Cache::Drop
     }
 
     fn control(&self, now: Instant) -> Control {

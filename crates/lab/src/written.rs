@@ -4,9 +4,10 @@
 
 use host::precaution::Precautions;
 use toml::{Table, Value};
+use uring::Mode;
 use workload::{Arrivals, Fill, Load, OnError, Pattern, Region, Stream};
 
-use crate::experiment::{Engine, Experiment, Mode, Run, StreamPlan};
+use crate::experiment::{Cache, Experiment, Run, StreamPlan, engine_name};
 
 impl Experiment {
     /// The TOML of this experiment.
@@ -28,13 +29,15 @@ fn io(experiment: &Experiment) -> Value {
         Mode::Direct => "direct",
         Mode::Buffered => "buffered",
     };
-    let engine = match experiment.io.engine {
-        Engine::Auto => "auto",
-        Engine::IoUring => "io-uring",
-        Engine::Threads => "threads",
-        Engine::Sync => "sync",
+    let cache = match experiment.io.cache {
+        Cache::Drop => "drop",
+        Cache::Keep => "keep",
     };
-    let mut table = Table::from_iter([("mode".to_owned(), mode.into()), ("engine".to_owned(), engine.into())]);
+    let mut table = Table::new();
+    table.insert("mode".into(), mode.into());
+    table.insert("engine".into(), engine_name(experiment.io.engine).into());
+    table.insert("cache".into(), cache.into());
+    table.insert("gather".into(), i64::from(experiment.io.gather.get()).into());
     if let Some(idle) = experiment.io.kernel_poll {
         table.insert("kernel-poll".into(), text(idle));
     }

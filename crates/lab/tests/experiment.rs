@@ -1,6 +1,6 @@
 //! The workload language: what it says, and what it says of what is wrong.
 
-use lab::{Engine, Mode, Point, Setting, Source, SourceError, read};
+use lab::{Cache, Mode, Point, Setting, Source, SourceError, read};
 use proptest::prelude::*;
 use units::{Bytes, Duration, Ratio};
 use workload::{Limits, Load, OnError, Pattern};
@@ -31,7 +31,8 @@ fn a_minimal_file_has_defaults() {
     let experiment = &point.experiment;
     assert_eq!(experiment.name, "load");
     assert_eq!((experiment.seed, experiment.run.passes), (1, 1));
-    assert_eq!((experiment.io.mode, experiment.io.engine), (Mode::Direct, Engine::Auto));
+    assert_eq!((experiment.io.mode, experiment.io.engine), (Mode::Direct, None));
+    assert_eq!((experiment.io.cache, experiment.io.gather.get()), (Cache::Drop, 1));
     let stream = &experiment.streams[0].stream;
     assert_eq!(stream.load, Load::Closed { depth: 1, think: Duration::ZERO });
     assert_eq!(stream.align, Bytes::kib(4));
@@ -52,7 +53,9 @@ on-error = "continue"
 devices = 2
 [io]
 mode = "buffered"
-engine = "sync"
+engine = "io-uring"
+cache = "keep"
+gather = 8
 [[stream]]
 name = "a"
 on = [0, 1]

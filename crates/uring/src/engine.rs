@@ -37,7 +37,7 @@ pub struct Choice {
 impl Engine {
     /// All of them, under the names that [`FromStr`] accepts.
     pub const ALL: [(&str, Engine); 4] =
-        [("io_uring", Engine::IoUring), ("sync", Engine::Sync), ("mmap", Engine::Mapped), ("threads", Engine::Threads)];
+        [("io-uring", Engine::IoUring), ("sync", Engine::Sync), ("mmap", Engine::Mapped), ("threads", Engine::Threads)];
 }
 
 impl fmt::Display for Engine {
@@ -49,7 +49,7 @@ impl fmt::Display for Engine {
 
 /// A name that no engine has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no engine `{0}`; choose io_uring, sync, mmap or threads")]
+#[error("there is no engine `{0}`; choose io-uring, sync, mmap or threads")]
 pub struct UnknownEngine(String);
 
 impl FromStr for Engine {
@@ -61,7 +61,7 @@ impl FromStr for Engine {
 }
 
 /// From this share of its pages on, a file counts as being in the page cache.
-const IN_MEMORY: f64 = 0.99;
+pub(crate) const IN_MEMORY: f64 = 0.99;
 
 /// The engine for a target. `ring` is the error if there is no ring.
 pub(crate) fn choose(target: &Target, ring: Result<(), &RingError>) -> Choice {

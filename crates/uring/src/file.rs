@@ -7,17 +7,19 @@ use std::sync::Arc;
 
 use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
 use host::guard::WritePermit;
-use runtime::{LiveClock, Runtime};
+use runtime::Runtime;
 use rustix::fs::Advice;
 use units::Bytes;
 
-use crate::engine::{Choice, Engine, choose};
+use crate::engine::{Choice, Engine, IN_MEMORY, choose};
 use crate::flight::RingFile;
 use crate::live::Live;
 use crate::map::Mapping;
+use crate::slot::Slots;
 use crate::sync;
 use crate::target::{Mode, OpenError, Store, Target};
 use crate::threads::Threads;
+use crate::turn::Turns;
 
 /// How a file is opened.
 #[derive(Debug, Clone)]
@@ -28,12 +30,15 @@ pub struct FileOptions {
     pub engine: Option<Engine>,
     /// Whether the kernel may read ahead when it sees sequential reads. Without effect on direct I/O.
     pub readahead: bool,
+    /// Whether what the page cache holds of the file is dropped first, after writing back what is dirty; the engine is then chosen for a
+    /// file that must be waited for.
+    pub cold: bool,
 }
 
 impl FileOptions {
     /// Past the page cache.
     pub fn direct() -> FileOptions {
-        FileOptions { mode: Mode::Direct, engine: None, readahead: true }
+        FileOptions { mode: Mode::Direct, engine: None, readahead: true, cold: false }
     }
     /// Through the page cache.
     pub fn buffered() -> FileOptions {
@@ -63,14 +68,13 @@ pub struct FileDevice {
     choice: Choice,
     hands: Hands,
     runtime: Runtime,
-    clock: LiveClock,
 }
 
 /// What carries requests out.
 enum Hands {
     IoUring { file: RingFile, ranges: RingFile },
-    Sync,
-    Mapped(Mapping),
+    Sync(Turns),
+    Mapped(Mapping, Turns),
     Threads(Threads),
 }
 
@@ -92,6 +96,13 @@ impl FileDevice {
     }
 
     fn on(live: &Live, target: Target, options: &FileOptions) -> Result<FileDevice, OpenError> {
+        if options.cold {
+            drop_cache(&target.file).map_err(|source| OpenError::System {
+                path: target.path.clone(),
+                call: "fadvise",
+                source,
+            })?;
+        }
         let choice = match options.engine {
             Some(engine) => Choice { engine, reason: "it was asked for".into() },
             None => choose(&target, live.ring().map(drop)),
@@ -110,7 +121,7 @@ impl FileDevice {
                 };
                 Hands::IoUring { file: register(&target.file)?, ranges: register(&ranges)? }
             }
-            Engine::Sync => Hands::Sync,
+            Engine::Sync => Hands::Sync(Turns::default()),
             Engine::Mapped => {
                 let mapped = match (target.mode, target.store) {
                     (Mode::Direct, _) => Err("direct I/O goes past the page cache; open it buffered".into()),
@@ -118,14 +129,18 @@ impl FileDevice {
                     _ if target.exclusive.is_some() => Err("it only reads; open it read-only".into()),
                     _ => Mapping::new(&target.file, target.shape.size).map_err(|error| error.to_string()),
                 };
-                Hands::Mapped(mapped.map_err(refused)?)
+                let mapping: Mapping = mapped.map_err(refused)?;
+                if mapping.resident() >= IN_MEMORY {
+                    mapping.populate();
+                }
+                Hands::Mapped(mapping, Turns::default())
             }
             Engine::Threads => Hands::Threads(live.threads().map_err(|error| refused(error.to_string()))?),
         };
         if !options.readahead {
             // A hint: a file system that does not take it reads ahead, and that is all.
             let _ = rustix::fs::fadvise(&target.file, 0, None, Advice::Random);
-            if let Hands::Mapped(mapping) = &hands {
+            if let Hands::Mapped(mapping, _) = &hands {
                 mapping.without_readahead();
             }
         }
@@ -138,7 +153,6 @@ impl FileDevice {
             choice,
             hands,
             runtime: live.runtime().clone(),
-            clock: live.clock(),
         })
     }
 
@@ -149,35 +163,35 @@ impl FileDevice {
 
     /// Drops what the page cache holds of this file, after writing back what is dirty: later reads are the device's.
     pub fn drop_cache(&self) -> std::io::Result<()> {
-        rustix::fs::fdatasync(&self.file)?;
-        if let Hands::Mapped(mapping) = &self.hands {
+        if let Hands::Mapped(mapping, _) = &self.hands {
             mapping.let_go();
         }
-        Ok(rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed)?)
+        drop_cache(&self.file)
     }
 
-    async fn carry_out(&self, request: Request) -> Reply {
-        let on_range = matches!(request.operation, Operation::Discard | Operation::WriteZeroes);
-        let file = if on_range { &self.ranges } else { &self.file };
-        match &self.hands {
-            Hands::IoUring { ranges, .. } if on_range => ranges.carry_out(request).await,
-            Hands::IoUring { file, .. } => file.carry_out(request).await,
-            Hands::Threads(threads) => threads.carry_out(file, request).await,
-            Hands::Sync => {
-                let reply = sync::carry_out(file, request, self.clock);
-                // Others take their turn, as they would if this had been waited for.
-                self.runtime.yield_now().await;
-                reply
-            }
-            Hands::Mapped(mapping) => {
-                let mut request = request;
-                let submitted = self.clock.now();
-                mapping.prefetch(&request);
-                self.runtime.yield_now().await;
-                let result = mapping.carry_out(file, &mut request);
-                request.answer(result, Stamps { submitted, completed: self.clock.now() })
+    /// Zeroes or discards a range.
+    async fn on_range(&self, request: Request) -> Reply {
+        if self.flushes_before_ranges {
+            let flushed = Box::pin(self.submit(Request::flush())).await;
+            if let Err(error) = flushed.result {
+                return request.answer(Err(error), flushed.stamps);
             }
         }
+        match &self.hands {
+            Hands::IoUring { ranges, .. } => ranges.carry_out(request).await,
+            Hands::Threads(threads) => threads.carry_out(&self.ranges, request).await,
+            Hands::Sync(turns) => self.in_turn(turns, request).await,
+            Hands::Mapped(..) => unreachable!("what is mapped is not written"),
+        }
+    }
+
+    /// Carries a request out by system calls of this thread.
+    async fn in_turn(&self, turns: &Turns, request: Request) -> Reply {
+        let file = |operation| match operation {
+            Operation::Discard | Operation::WriteZeroes => &*self.ranges,
+            Operation::Read | Operation::Write | Operation::Flush => &*self.file,
+        };
+        turns.carry_out(request, &self.runtime, |slots, batch| sync::serve(file, slots, batch, &self.runtime)).await
     }
 
     /// Refuses what cannot be sent to the kernel.
@@ -204,6 +218,11 @@ impl FileDevice {
     }
 }
 
+fn drop_cache(file: &File) -> std::io::Result<()> {
+    rustix::fs::fdatasync(file)?;
+    Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
+}
+
 impl Device for FileDevice {
     fn shape(&self) -> &Shape {
         &self.shape
@@ -212,16 +231,20 @@ impl Device for FileDevice {
     async fn submit(&self, request: Request) -> Reply {
         let verdict = self.check(&request);
         if verdict.is_err() || (request.length.is_zero() && request.operation != Operation::Flush) {
-            let now = self.clock.now();
+            let now = self.runtime.now();
             return request.answer(verdict, Stamps { submitted: now, completed: now });
         }
-        let on_range = matches!(request.operation, Operation::Discard | Operation::WriteZeroes);
-        if on_range && self.flushes_before_ranges {
-            let flushed = self.carry_out(Request::flush()).await;
-            if let Err(error) = flushed.result {
-                return request.answer(Err(error), flushed.stamps);
+        if matches!(request.operation, Operation::Discard | Operation::WriteZeroes) {
+            return Box::pin(self.on_range(request)).await;
+        }
+        match &self.hands {
+            Hands::IoUring { file, .. } => file.carry_out(request).await,
+            Hands::Threads(threads) => threads.carry_out(&self.file, request).await,
+            Hands::Sync(turns) => self.in_turn(turns, request).await,
+            Hands::Mapped(mapping, turns) => {
+                let serve = |slots: &mut Slots, batch: &[u32]| mapping.serve(&self.file, slots, batch, &self.runtime);
+                turns.carry_out(request, &self.runtime, serve).await
             }
         }
-        self.carry_out(request).await
     }
 }

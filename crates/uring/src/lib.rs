@@ -34,6 +34,7 @@ mod sync;
 mod table;
 mod target;
 mod threads;
+mod turn;
 
 pub use engine::{Choice, Engine, UnknownEngine};
 pub use file::{FileDevice, FileOptions};

@@ -66,10 +66,6 @@ impl Live {
         }
     }
 
-    pub(crate) fn clock(&self) -> LiveClock {
-        self.shared.clock
-    }
-
     /// The worker threads, started when first asked for.
     pub(crate) fn threads(&self) -> std::io::Result<Threads> {
         if let Some(threads) = self.shared.threads.get() {

@@ -1,18 +1,28 @@
 //! The engine of mapped files: what is in the page cache is copied from there, without a system call.
 //!
 //! For files that are in memory, opened through the page cache, and not written: a request is then one copy. The depth of the load
-//! is used for what depth is good for in memory: the page of a request is prefetched when it is submitted, which resolves its
-//! address and fetches its first line while other requests are copied. What is not in memory after all is fetched by a page
-//! fault, one at a time; `engine` chooses this engine only for files that it finds there.
+//! is used for what depth is good for in memory. What is submitted in one turn of the runtime is copied together in the next (see
+//! `turn`), after the pages of all of it have been prefetched: their addresses are resolved, and their first lines fetched, all at
+//! once. That takes a quarter off a copy, but only if nothing stands between the prefetches: one in front of each request's other
+//! work holds that work up instead. And as in a ring, the clock is read once for the batch, before it and after: read after
+//! every copy it would wait for the copy's last line, and nothing could overlap with that.
+//!
+//! What is not in memory after all is fetched by a page fault, one at a time; `engine` chooses this engine only for files that it
+//! finds there.
 
 use std::ffi::c_void;
 use std::fs::File;
 
-use device::{DeviceError, Operation, Payload, Request};
+use device::{DeviceError, Operation, Payload, Request, Stamps};
+use runtime::Runtime;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use units::Bytes;
 
 use crate::fault::{self, PAGE};
+use crate::slot::Slots;
+
+/// So many pages are prefetched at a time: the processor keeps their first lines and their addresses until they are copied.
+const PREFETCHED: usize = 32;
 
 /// A file mapped for reading, from its beginning.
 pub(crate) struct Mapping {
@@ -53,6 +63,14 @@ impl Mapping {
         there as f64 / seen as f64
     }
 
+    /// Resolves all pages, so that no request meets a fault, if the file is of a size that a run may read as a whole.
+    pub fn populate(&self) {
+        const LARGEST: usize = 4 << 30;
+        if self.length <= LARGEST {
+            self.advise(Advice::LinuxPopulateRead);
+        }
+    }
+
     /// Says that reads are random, so that a fault fetches one page and no more.
     pub fn without_readahead(&self) {
         self.advise(Advice::Random);
@@ -70,9 +88,20 @@ impl Mapping {
         let _ = unsafe { madvise(self.start, self.length, advice) };
     }
 
-    /// Begins to fetch what a request will read.
-    pub fn prefetch(&self, request: &Request) {
-        let address = self.start.cast::<i8>().wrapping_byte_add(request.offset.as_usize());
+    /// Carries out a batch of requests.
+    pub fn serve(&self, file: &File, slots: &mut Slots, batch: &[u32], runtime: &Runtime) {
+        for part in batch.chunks(PREFETCHED) {
+            let submitted = runtime.now();
+            part.iter().for_each(|slot| self.prefetch(slots.offset(*slot)));
+            part.iter().for_each(|slot| slots.serve(*slot, |request| self.carry_out(file, request)));
+            let stamps = Stamps { submitted, completed: runtime.now() };
+            part.iter().for_each(|slot| slots.stamp(*slot, stamps));
+        }
+    }
+
+    /// Begins to fetch what lies at an offset.
+    fn prefetch(&self, offset: Bytes) {
+        let address = self.start.cast::<i8>().wrapping_byte_add(offset.as_usize());
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -86,8 +115,8 @@ impl Mapping {
         let _ = address;
     }
 
-    /// Carries out a read or a flush; there is nothing to flush in what is only read.
-    pub fn carry_out(&self, file: &File, request: &mut Request) -> Result<(), DeviceError> {
+    /// A read or a flush; there is nothing to flush in what is only read.
+    fn carry_out(&self, file: &File, request: &mut Request) -> Result<(), DeviceError> {
         let Payload::Into(buffer) = &mut request.payload else {
             assert_eq!(request.operation, Operation::Flush, "what is mapped is only read");
             return Ok(());

@@ -54,6 +54,8 @@ struct State {
     slots: Slots,
     /// Requests that wait for a place in the submission queue.
     backlog: VecDeque<u32>,
+    /// Completions to wait for.
+    gather: u32,
     /// Entries handed over whose completion has not been seen, the bell's not counted.
     in_kernel: usize,
     files: Table,
@@ -72,10 +74,10 @@ const FILES: u32 = 1024;
 impl Ring {
     /// Sets a ring up.
     pub fn new(options: &RingOptions) -> Result<Ring, RingError> {
-        Ring::around(build(options)?)
+        Ring::around(build(options)?, options.gather)
     }
 
-    fn around(uring: IoUring) -> Result<Ring, RingError> {
+    fn around(uring: IoUring, gather: u32) -> Result<Ring, RingError> {
         for (there, what) in [
             (uring.params().is_feature_nodrop(), "IORING_FEAT_NODROP"),
             (uring.params().is_feature_ext_arg(), "IORING_FEAT_EXT_ARG"),
@@ -98,6 +100,7 @@ impl Ring {
             uring,
             slots: Slots::default(),
             backlog: VecDeque::new(),
+            gather,
             in_kernel: 0,
             files: Table::new(files),
             regions: Regions::default(),
@@ -264,12 +267,16 @@ impl State {
         }
         drop(queue);
         let submitter = self.uring.submitter();
-        let result = match limit {
-            Some(limit) if wait => {
-                let limit = Timespec::from(std::time::Duration::from_nanos(limit.as_nanos()));
-                submitter.submit_with_args(1, &SubmitArgs::new().timespec(&limit))
-            }
-            _ => submitter.submit_and_wait(usize::from(wait)),
+        let limit = limit.map(|limit| Timespec::from(std::time::Duration::from_nanos(limit.as_nanos())));
+        let mut arguments = SubmitArgs::new();
+        if let Some(limit) = &limit {
+            arguments = arguments.timespec(limit);
+        }
+        // The bell is not counted: with nothing else under way, it alone ends the wait.
+        let wanted = self.in_kernel.clamp(1, self.gather.max(1) as usize);
+        let result = match wait {
+            true => submitter.submit_with_args(wanted, &arguments),
+            false => submitter.submit(),
         };
         if let Err(error) = result {
             match error.raw_os_error() {
@@ -355,7 +362,7 @@ mod tests {
         let Ok(uring) = IoUring::builder().setup_cqsize(128).build(64) else {
             return println!("skipped: no io_uring here");
         };
-        let ring = Ring::around(uring).unwrap_or_else(|error| panic!("{error}"));
+        let ring = Ring::around(uring, 1).unwrap_or_else(|error| panic!("{error}"));
         let (reader, mut writer) = std::io::pipe().unwrap();
         let pipe = ring.register(reader.as_fd()).unwrap_or_else(|error| panic!("{error}"));
         let runtime = Runtime::live(ring.clone());

@@ -113,10 +113,46 @@ impl Slots {
             }
             return Poll::Pending;
         }
+        Poll::Ready(self.take(index))
+    }
+
+    /// True if the reply is there.
+    pub fn is_done(&self, index: u32) -> bool {
+        self.slots[index as usize].state == State::Done
+    }
+
+    /// The reply of a request that is done. The slot is free afterwards.
+    pub fn take(&mut self, index: u32) -> Reply {
+        let slot = &mut self.slots[index as usize];
+        assert_eq!(slot.state, State::Done, "a reply is taken when it is there");
         let request = slot.request.take().expect("a slot holds its request until the reply is taken");
         let result = std::mem::replace(&mut slot.result, Ok(()));
         self.free.push(index);
-        Poll::Ready(request.answer(result, slot.stamps))
+        request.answer(result, slot.stamps)
+    }
+
+    /// Where a request begins that is not done.
+    pub fn offset(&self, index: u32) -> Bytes {
+        self.slots[index as usize].request.as_ref().expect("a slot holds its request until the reply is taken").offset
+    }
+
+    /// Carries a queued request out here and now instead of in the kernel. Its reply is there once it is [`stamp`](Slots::stamp)ed.
+    pub fn serve(&mut self, index: u32, carry_out: impl FnOnce(&mut Request) -> Result<(), DeviceError>) {
+        let slot = &mut self.slots[index as usize];
+        assert_eq!(slot.state, State::Queued, "a request is served once");
+        slot.result = carry_out(slot.request.as_mut().expect("a queued slot holds its request"));
+    }
+
+    /// Ends a request that was served.
+    pub fn stamp(&mut self, index: u32, stamps: Stamps) {
+        let slot = &mut self.slots[index as usize];
+        slot.stamps = stamps;
+        slot.state = State::Done;
+        if slot.abandoned {
+            self.release(index);
+        } else if let Some(waker) = slot.waker.take() {
+            waker.wake();
+        }
     }
 
     /// The future is gone. Returns the request's memory if the kernel does not hold it.

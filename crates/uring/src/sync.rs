@@ -5,25 +5,30 @@
 //! something, this is the wrong engine, and `engine` does not choose it.
 
 use std::fs::File;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::os::fd::AsFd;
 
-use device::{DeviceError, Operation, Payload, Reply, Request, Stamps};
-use runtime::LiveClock;
+use device::{DeviceError, Operation, Payload, Request, Stamps};
+use runtime::Runtime;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::slot::{discarding_mode, verdict, zeroing_mode};
+use crate::slot::{Slots, discarding_mode, verdict, zeroing_mode};
 
-/// Carries a request out on the calling thread, which waits for it.
-pub(crate) fn carry_out(file: &File, mut request: Request, clock: LiveClock) -> Reply {
-    let submitted = clock.now();
-    let result = rounds(file, &mut request);
-    request.answer(result, Stamps { submitted, completed: clock.now() })
+/// Carries out a batch of requests on the runtime's thread, which waits for each: one is submitted when the one before has
+/// completed. `file` gives the file for an operation.
+pub(crate) fn serve<'a>(file: impl Fn(Operation) -> &'a File, slots: &mut Slots, batch: &[u32], runtime: &Runtime) {
+    let mut submitted = runtime.now();
+    for slot in batch {
+        slots.serve(*slot, |request| rounds(file(request.operation), request));
+        let completed = runtime.now();
+        slots.stamp(*slot, Stamps { submitted, completed });
+        submitted = completed;
+    }
 }
 
 /// One system call after the other, until the request is done or has failed.
-fn rounds(file: &File, request: &mut Request) -> Result<(), DeviceError> {
+pub(crate) fn rounds(file: &File, request: &mut Request) -> Result<(), DeviceError> {
     let (mut moved, mut attempt) = (0, 0);
     loop {
         let result = match round(file, request, moved, attempt) {
@@ -41,12 +46,15 @@ fn round(file: &File, request: &mut Request, moved: usize, attempt: u8) -> Resul
     match (request.operation, &mut request.payload) {
         (Operation::Read, Payload::Into(buffer)) => {
             let memory = &mut buffer.bytes_mut().expect("a real device moves real memory")[moved..];
-            rustix::io::preadv2(file, &mut [IoSliceMut::new(memory)], offset, ReadWriteFlags::empty())
+            rustix::io::pread(file, memory, offset)
         }
         (Operation::Write, Payload::From(data)) => {
             let memory = &data.bytes().expect("a real device moves real memory")[moved..];
-            let flags = if request.fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
-            rustix::io::pwritev2(file, &[IoSlice::new(memory)], offset, flags)
+            // The plain call is some 80 ns cheaper than the one that takes flags, and a list of buffers.
+            match request.fua {
+                false => rustix::io::pwrite(file, memory, offset),
+                true => rustix::io::pwritev2(file, &[IoSlice::new(memory)], offset, ReadWriteFlags::DSYNC),
+            }
         }
         (Operation::Flush, Payload::None) => rustix::fs::fdatasync(file).map(|()| 0),
         (Operation::Discard, Payload::None) => allocate(file, discarding_mode(), request),

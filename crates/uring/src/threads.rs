@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use crossbeam_channel::{Receiver, Sender};
-use device::{Reply, Request};
+use device::{Reply, Request, Stamps};
 use runtime::LiveClock;
 
 use crate::sync;
@@ -75,8 +75,10 @@ impl Threads {
 }
 
 fn work(jobs: Receiver<Job>) {
-    for Job { file, request, clock, done } in jobs {
-        let reply = sync::carry_out(&file, request, clock);
+    for Job { file, mut request, clock, done } in jobs {
+        let submitted = clock.now();
+        let result = sync::rounds(&file, &mut request);
+        let reply = request.answer(result, Stamps { submitted, completed: clock.now() });
         let waker = {
             let mut done = done.lock().expect("no panic under this lock");
             done.reply = Some(reply);

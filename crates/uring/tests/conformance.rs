@@ -68,6 +68,15 @@ fn a_ring_that_the_kernel_polls() {
 }
 
 #[test]
+fn a_ring_that_gathers_completions() {
+    let ring = RingOptions { gather: 16, ..RingOptions::default() };
+    let Some(live) = live(LiveOptions { ring, ..LiveOptions::default() }) else { return };
+    for options in modes() {
+        check(&live, disk(), &options.by(Engine::IoUring));
+    }
+}
+
+#[test]
 fn files_on_a_disk_by_threads() {
     let live = Live::start(&LiveOptions { without_ring: true, ..LiveOptions::default() });
     for options in modes() {

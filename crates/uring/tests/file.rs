@@ -185,7 +185,7 @@ fn errors_name_the_path_and_the_next_step() {
     };
     assert!(!path("huge").exists(), "{error}");
     let error = "fast".parse::<Engine>().unwrap_err();
-    assert_eq!(error.to_string(), "there is no engine `fast`; choose io_uring, sync, mmap or threads");
+    assert_eq!(error.to_string(), "there is no engine `fast`; choose io-uring, sync, mmap or threads");
 }
 
 #[test]

@@ -13,10 +13,10 @@ use host::throttle::{Limit, Throttle};
 use host::topology::{Target as Topology, TopologyError, What};
 use record::Log;
 use units::{Bytes, Duration, Ratio};
-use uring::Choice;
+use uring::{Choice, Engine, Mode};
 use workload::{Mix, Pattern, Stream};
 
-use crate::experiment::{Engine, Experiment, Io, Mode};
+use crate::experiment::{Experiment, Io};
 use crate::runner::{Outcome, RunError, Silent, Ways};
 use crate::survey::{Bench, Probe};
 use crate::target::Target;
@@ -178,13 +178,13 @@ impl<'a> Machine<'a> {
             Question::Requests => (Pattern::RandomOnce, SMALL, RANDOM_DEPTH),
         };
         let (mode, engine, depth) = match probe.kind.access {
-            Access::Raw => (Mode::Direct, Engine::Auto, depth),
-            Access::Os => (Mode::Buffered, Engine::Sync, 1),
+            Access::Raw => (Mode::Direct, None, depth),
+            Access::Os => (Mode::Buffered, Some(Engine::Sync), 1),
         };
         let mut stream = Stream::closed("survey", mix, pattern, size, depth);
         stream.limits.time = Some(probe.time);
         let mut experiment = Experiment::new("survey", probe.time, vec![stream]);
-        experiment.io = Io { mode, engine, kernel_poll: None };
+        experiment.io = Io { mode, engine, ..Io::default() };
         match probe.kind.access {
             Access::Raw => experiment.run.start_up = START_UP,
             // Nothing is read twice: the second time it would come from the page cache.
