@@ -128,6 +128,7 @@ Examples:
   arraylab run load.toml --on /dev/sdb,/dev/sdc
   arraylab run load.toml --on data.bin --set stream.readers.depth=8 --set run.measure=5s
   arraylab run load.toml --on memory:1GiB:100us        the same in virtual time
+  arraylab run load.toml --on part:mg10-20tb           on a modelled drive of 20 TB
   arraylab run load.toml --on /dev/sdb --destroy-data   a workload that writes
 
 Ctrl-C, kill or an I/O error ends the run early: what was recorded is kept and printed, the
@@ -140,7 +141,7 @@ pub struct Run {
     /// The experiment's file
     pub experiment: PathBuf,
 
-    /// Devices: paths, memory:SIZE:DELAY (simulated), null:SIZE (the generator alone)
+    /// Devices: paths, memory:SIZE[:DELAY] and part:NAME (simulated), null:SIZE (the generator alone)
     #[arg(long, value_name = "PATH,...", value_delimiter = ',', required = true)]
     pub on: Vec<Target>,
 

@@ -38,7 +38,7 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     let permits = if points.iter().any(|point| point.experiment.writes()) {
         let paths = args.on.iter().filter_map(|target| match target {
             Target::Path(path) => Some(path.as_path()),
-            Target::Memory { .. } | Target::Null { .. } => None,
+            Target::Memory { .. } | Target::Part { .. } | Target::Null { .. } => None,
         });
         permit::ask(paths, args.common.destroy_data)?
     } else {

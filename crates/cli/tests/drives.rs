@@ -160,6 +160,24 @@ fn what_is_not_there_or_of_another_kind_is_said() {
 }
 
 #[test]
+fn a_part_of_ones_own_is_a_device_for_a_workload() {
+    let desk = desk();
+    done(desk.arraylab(&[&IMPORT[..], &["-o", "part.toml"]].concat()));
+    let run = |on: &str| desk.arraylab(&["run", "load.toml", "--on", on, "--json"]);
+    let document = done(run("part:part.toml")).json();
+    // 7200 rpm: no more than a request in each quarter of a turn, however the queue is ordered.
+    let rate = document["total"]["iops"].as_f64().unwrap();
+    assert!(rate > 50.0 && rate < 480.0, "{rate}");
+    for (on, says) in [
+        ("part:wren-v", "there is no part 'wren-v', and no file of that path"),
+        ("part:vme", "this is a part of kind 'backplane', but one of kind 'disk' or 'flash' is wanted here"),
+    ] {
+        let said = run(on);
+        assert!(said.code == 2 && said.stderr.contains(says), "{}", said.stderr);
+    }
+}
+
+#[test]
 fn parts_and_systems_are_listed_and_shown() {
     let desk = desk();
     let all = done(desk.arraylab(&["parts", "--json"])).json();

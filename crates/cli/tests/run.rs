@@ -38,6 +38,7 @@ fn one_experiment_runs_on_files_memory_and_loop_devices() {
     on("data.bin");
     on("memory:16MiB");
     on("memory:16MiB:50us,memory:16MiB");
+    on("part:mg10-20tb,part:flash-nvme-3.84tb");
     on("null:16MiB");
     if let Some(device) = Loop::over(&backing) {
         on(&device.node);

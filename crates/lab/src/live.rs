@@ -207,7 +207,7 @@ impl Site<'_> {
 
     fn open(&self, live: &Live, index: usize) -> Result<Station<LiveDevice>, RunError> {
         let device = match &self.targets[index] {
-            Target::Memory { .. } => unreachable!("the runner sorts targets by their world"),
+            Target::Memory { .. } | Target::Part { .. } => unreachable!("the runner sorts targets by their world"),
             Target::Null { size } => {
                 LiveDevice::Null(NullDevice::new(live.runtime(), Shape::new(self.targets[index].to_string(), *size)))
             }

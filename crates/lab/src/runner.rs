@@ -90,6 +90,8 @@ pub enum RunError {
     #[error(transparent)]
     Stream(#[from] StreamError),
     #[error(transparent)]
+    Library(#[from] machine::library::LibraryError),
+    #[error(transparent)]
     Open(#[from] uring::OpenError),
     #[error(transparent)]
     Record(#[from] RecordError),

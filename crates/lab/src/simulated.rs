@@ -5,9 +5,10 @@ use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 
 use device::filter::{Delay, Latency};
-use device::{MemoryDevice, Shape};
+use device::{Device, MemoryDevice, Reply, Request, Shape};
 use futures_util::future::{Either, select};
 use host::precaution::Precautions;
+use machine::standalone::Standalone;
 use record::Log;
 use runtime::{Random, Runtime};
 use units::{Duration, Instant};
@@ -24,6 +25,28 @@ const LOOK: Duration = Duration::millis(10);
 /// Between passes nothing happens; the pause keeps their records apart.
 const PAUSE: Duration = Duration::millis(1);
 
+/// A device that exists in virtual time only.
+enum Simulated {
+    Memory(Delay<MemoryDevice>),
+    Part(Standalone),
+}
+
+impl Device for Simulated {
+    fn shape(&self) -> &Shape {
+        match self {
+            Simulated::Memory(memory) => memory.shape(),
+            Simulated::Part(drive) => drive.shape(),
+        }
+    }
+
+    async fn submit(&self, request: Request) -> Reply {
+        match self {
+            Simulated::Memory(memory) => memory.submit(request).await,
+            Simulated::Part(drive) => drive.submit(request).await,
+        }
+    }
+}
+
 /// Runs all passes of an experiment on targets that are all simulated.
 pub(crate) fn run(
     experiment: &Experiment,
@@ -34,15 +57,22 @@ pub(crate) fn run(
     let runtime = Runtime::simulated();
     let mut stations = Vec::new();
     for (index, target) in targets.iter().enumerate() {
-        let Target::Memory { size, delay } = target else { unreachable!("the runner sorts targets by their world") };
-        let memory = MemoryDevice::new(&runtime, Shape::new(target.to_string(), *size));
-        pass::check(experiment, index, device::Device::shape(&memory))?;
-        let seed = rand::Rng::next_u64(&mut Random::named(experiment.seed, &format!("delay/{index}")));
-        stations.push(Station { index, device: Delay::new(&runtime, memory, Latency::Fixed(*delay), seed) });
+        let seed =
+            |purpose: &str| rand::Rng::next_u64(&mut Random::named(experiment.seed, &format!("{purpose}/{index}")));
+        let device = match target {
+            Target::Memory { size, delay } => {
+                let memory = MemoryDevice::new(&runtime, Shape::new(target.to_string(), *size));
+                Simulated::Memory(Delay::new(&runtime, memory, Latency::Fixed(*delay), seed("delay")))
+            }
+            Target::Part { name } => Simulated::Part(Standalone::open(&runtime, name, seed("part"))?),
+            Target::Path(_) | Target::Null { .. } => unreachable!("the runner sorts targets by their world"),
+        };
+        pass::check(experiment, index, device.shape())?;
+        stations.push(Station { index, device });
     }
     let indices: Vec<usize> = (0..targets.len()).collect();
     let seats = pass::seats(experiment, &indices, &Phantoms, ways.interrupted);
-    let sizes = stations.iter().map(|station| device::Device::shape(&station.device).size).collect();
+    let sizes = stations.iter().map(|station| station.device.shape().size).collect();
     let mut conclusion = Conclusion { sizes, ..Conclusion::default() };
     if experiment.care != Precautions::default() {
         conclusion.remarks.push("no care was taken of the measurement: virtual time has no disturbances".to_owned());

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use machine::standalone::Standalone;
+use runtime::Runtime;
 use units::{Bytes, Duration};
 
 /// One device of a run.
@@ -17,6 +19,11 @@ pub enum Target {
         /// How long each request takes; any number are served at once.
         delay: Duration,
     },
+    /// A modelled drive on no bus but its own, in virtual time: `part:NAME`, or `part:PATH` of a part file.
+    Part {
+        /// A part of kind `disk` or `flash`.
+        name: String,
+    },
     /// A device that does nothing, in real time: `null:SIZE`. What remains is the cost of the generator.
     Null {
         /// The addresses it has.
@@ -30,7 +37,7 @@ const USUAL_DELAY: Duration = Duration::micros(100);
 /// Why a text names no target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{text}' names no device: {reason}; write a path, memory:SIZE, memory:SIZE:DELAY or null:SIZE, such as memory:1GiB:100us"
+    "'{text}' names no device: {reason}; write a path, memory:SIZE, memory:SIZE:DELAY, part:NAME or null:SIZE, such as memory:1GiB:100us"
 )]
 pub struct TargetError {
     text: String,
@@ -41,6 +48,14 @@ impl FromStr for Target {
     type Err = TargetError;
     fn from_str(text: &str) -> Result<Target, TargetError> {
         let error = |reason: String| TargetError { text: text.to_owned(), reason };
+        if let Some(name) = text.strip_prefix("part:") {
+            // Built once to be refused early: nothing has been opened yet.
+            let built = Standalone::open(&Runtime::simulated(), name, 0);
+            return match built {
+                Ok(_) => Ok(Target::Part { name: name.to_owned() }),
+                Err(problem) => Err(error(problem.to_string())),
+            };
+        }
         let parts: Vec<&str> = text.split(':').collect();
         let size = |text: &str| match text.parse::<Bytes>() {
             Ok(size) if size.is_zero() => Err(error("it has no size".into())),
@@ -71,6 +86,7 @@ impl std::fmt::Display for Target {
         match self {
             Target::Path(path) => write!(f, "{}", path.display()),
             Target::Memory { size, delay } => write!(f, "memory:{}:{}", tight(size), tight(delay)),
+            Target::Part { name } => write!(f, "part:{name}"),
             Target::Null { size } => write!(f, "null:{}", tight(size)),
         }
     }
@@ -84,6 +100,6 @@ fn tight(quantity: &impl std::fmt::Display) -> String {
 impl Target {
     /// True if it exists in virtual time only.
     pub fn is_simulated(&self) -> bool {
-        matches!(self, Target::Memory { .. })
+        matches!(self, Target::Memory { .. } | Target::Part { .. })
     }
 }

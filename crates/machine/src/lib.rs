@@ -5,6 +5,7 @@
 //!
 //! - [`disk`]: the mechanical disk, its buffer and its queue; the importer of DiskSim drive files; the validation of a
 //!   modelled drive against the measured response times of a real one.
+//! - [`flash`]: the flash drive. [`standalone`]: either of them as a device of its own.
 //! - [`part`]: the format of part files. [`library`]: those that come with the program. [`system`]: a machine put together of them.
 //! - [`scsi`]: the bus with its phases, and a disk with a buffer as a target. [`adapter`], [`backplane`], [`memory`], [`cpu`], [`os`]:
 //!   the way from there to a process. [`raid5`]: the RAID driver of the first study.
@@ -15,6 +16,7 @@ pub mod adapter;
 pub mod backplane;
 pub mod cpu;
 pub mod disk;
+pub mod flash;
 pub mod flow;
 pub mod library;
 pub mod memory;
@@ -22,6 +24,7 @@ pub mod os;
 pub mod part;
 pub mod raid5;
 pub mod scsi;
+pub mod standalone;
 pub mod system;
 pub mod trace;
 pub mod trial;

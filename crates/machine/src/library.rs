@@ -6,7 +6,9 @@ use crate::part::{Part, PartError};
 
 /// Part files: name and text.
 pub const PARTS: &[(&str, &str)] = &[
+    ("flash-nvme-3.84tb", include_str!("../../../parts/flash-nvme-3.84tb.toml")),
     ("jaguar", include_str!("../../../parts/jaguar.toml")),
+    ("mg10-20tb", include_str!("../../../parts/mg10-20tb.toml")),
     ("scsi-1", include_str!("../../../parts/scsi-1.toml")),
     ("sprite", include_str!("../../../parts/sprite.toml")),
     ("sun4-280", include_str!("../../../parts/sun4-280.toml")),

@@ -173,7 +173,7 @@ proptest! {
             prop_assert!(service.completes >= now + bus * blocks, "no data is faster than the bus");
             prop_assert!(service.arm_free >= now);
             prop_assert!(service.command + service.waiting + service.seek < Duration::seconds(10));
-            prop_assert!(drive.flushed(service.completes) >= service.completes);
+            prop_assert!(drive.clone().flush(service.completes) >= service.completes);
             now = service.completes + Duration::nanos(think);
         }
     }

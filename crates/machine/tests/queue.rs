@@ -72,7 +72,7 @@ fn the_shortest_positioning_time_is_that_of_the_next_sector_to_come_round() {
     }
     assert_eq!(turns, 60);
     // Sixty requests of one revolution each would take half a second.
-    let finished = controller.drive().flushed(controller.next_turn().unwrap_or(Instant::START));
+    let finished = controller.drive().clone().flush(controller.next_turn().unwrap_or(Instant::START));
     assert!(finished < Instant::from_nanos(500_000_000));
 }
 

@@ -89,8 +89,10 @@ impl Controller {
         Turn { tag: next.tag, queued: now.since(next.issued), service }
     }
 
-    /// When all that the drive has said to be written is on the medium.
-    pub fn flushed(&self, now: Instant) -> Instant {
-        self.drive.flushed(now)
+    /// Writes to the medium all that the drive has said to be written: when that is done, and the drive free again.
+    pub fn flush(&mut self, now: Instant) -> Instant {
+        let now = now.max(self.free);
+        self.free = self.drive.flush(now).max(now);
+        self.free
     }
 }

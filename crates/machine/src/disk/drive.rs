@@ -30,6 +30,7 @@
 //! skews say (1.3 ms), not the 0.1 ms of the file.
 
 mod ahead;
+mod destage;
 mod read;
 mod write;
 
@@ -40,6 +41,7 @@ use super::geometry::Extent;
 use super::mechanism::{Access, Arm, Mechanism, Run};
 use super::parameters::Parameters;
 use ahead::Background;
+use destage::Dirty;
 
 /// What the host asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +127,10 @@ pub struct Drive {
     write_segment: Option<usize>,
     arm: Arm,
     background: Background,
+    /// What has been written and waits for the arm.
+    dirty: Vec<Dirty>,
+    /// Up to when it has been decided whether the idle arm destages.
+    looked: Instant,
     /// The request before.
     last: Access,
     /// When the bus is free of what was transferred before.
@@ -156,7 +162,17 @@ impl Drive {
         let write_segment = (buffer.separate_write_segment && buffer.segments > 1).then_some(0);
         let arm = Arm { cylinder: 0, head: 0 };
         let (background, last, bus_free) = (Background::Nothing, Access::Read, Instant::START);
-        Drive { parameters, segments, write_segment, arm, background, last, bus_free }
+        Drive {
+            parameters,
+            segments,
+            write_segment,
+            arm,
+            background,
+            dirty: Vec::new(),
+            looked: Instant::START,
+            last,
+            bus_free,
+        }
     }
 
     /// Its parameters.
@@ -181,6 +197,7 @@ impl Drive {
         self.catch_up(command.taken);
         let service = match request.access {
             Access::Read => self.read(command),
+            Access::Write if self.destages(&request) => self.write_to_buffer(command),
             Access::Write => self.write(command),
         };
         self.last = request.access;
@@ -193,9 +210,11 @@ impl Drive {
         self.catch_up(now);
     }
 
-    /// When all that it has said to be written is on the medium.
-    pub fn flushed(&self, now: Instant) -> Instant {
+    /// Writes to the medium all that it has said to be written: when that is done.
+    pub fn flush(&mut self, now: Instant) -> Instant {
+        self.catch_up(now);
         match self.background {
+            _ if !self.dirty.is_empty() => self.destage_all(now),
             Background::Writing { until } => until.max(now),
             Background::Nothing | Background::Reading(_) => now,
         }
@@ -209,11 +228,15 @@ impl Drive {
         }
     }
 
-    /// How long from `now` until the first sector of a waiting request can be reached; nothing if it is in the buffer.
+    /// How long from `now` until the first sector of a waiting request can be reached; nothing if the buffer will do.
     ///
     /// `extent` must be that of the request's first block.
     pub fn reach(&self, now: Instant, request: &Request, extent: &Extent) -> Duration {
-        if request.access == Access::Read && self.find(request).is_some() {
+        let in_buffer = match request.access {
+            Access::Read => self.find(request).is_some(),
+            Access::Write => self.destages(request) && self.has_room(),
+        };
+        if in_buffer {
             return Duration::ZERO;
         }
         let start = self.free_for_another(now);

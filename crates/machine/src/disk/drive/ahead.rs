@@ -34,6 +34,12 @@ pub(super) struct Ahead {
 impl Drive {
     /// Brings the background up to `now`.
     pub(super) fn catch_up(&mut self, now: Instant) {
+        self.destage_until(now);
+        self.advance(now);
+    }
+
+    /// The same, with nothing begun anew.
+    pub(super) fn advance(&mut self, now: Instant) {
         match self.background {
             Background::Nothing => (),
             Background::Writing { until } if until <= now => self.background = Background::Nothing,

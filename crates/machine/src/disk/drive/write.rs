@@ -99,7 +99,7 @@ impl Drive {
         }
     }
 
-    fn write_overhead(&self, back: bool) -> Duration {
+    pub(super) fn write_overhead(&self, back: bool) -> Duration {
         let overhead = &self.parameters.overhead;
         match (back, self.last) {
             (true, Access::Read) => overhead.write_hit_after_read,
@@ -110,7 +110,7 @@ impl Drive {
     }
 
     /// Puts the blocks into a segment: the one that is set apart, the one that they go on behind, or the oldest.
-    fn place_write(&mut self, request: &Request, sequential: bool) {
+    pub(super) fn place_write(&mut self, request: &Request, sequential: bool) {
         let latest = self.segments.latest();
         let segment = match self.write_segment {
             Some(segment) => segment,

@@ -1,0 +1,149 @@
+//! Written data that wait in the buffer for the arm.
+//!
+//! A drive that may hold several written segments (`write-segments` above one, `back = "always"`) takes writes as long as one is free, and
+//! gives the arm to reads. When it has been idle since the last completion, it *destages*: of the segments that wait it writes the one whose
+//! first sector can be reached soonest, then the next, until a request needs the arm; the one that is being written is finished first. A
+//! write that finds no segment free waits for the one that is being written. Writes that go on behind one that waits are put to it, and a
+//! write to blocks that wait replaces them.
+//!
+//! With one segment, as in all the measured drives, there is nothing to choose, and `write.rs` writes at once.
+
+use units::Instant;
+
+use super::ahead::Background;
+use super::{Command, Drive, Outcome, Request, Service};
+use crate::disk::geometry::Extent;
+use crate::disk::mechanism::Access;
+use crate::disk::parameters::WriteBack;
+
+/// Blocks that wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dirty {
+    block: u64,
+    after: u64,
+    /// Where the first one is.
+    extent: Extent,
+    /// When they are all in the buffer.
+    ready: Instant,
+}
+
+impl Drive {
+    /// Whether a write only has to find a free segment.
+    pub(super) fn destages(&self, request: &Request) -> bool {
+        let (buffer, write) = (&self.parameters.buffer, &self.parameters.write);
+        buffer.write_segments > 1
+            && write.back == WriteBack::Always
+            && !request.through
+            && request.blocks <= buffer.segment_blocks
+    }
+
+    /// Whether a write finds one.
+    pub(super) fn has_room(&self) -> bool {
+        let writing = usize::from(matches!(self.background, Background::Writing { .. }));
+        self.dirty.len() + writing < self.parameters.buffer.write_segments as usize
+    }
+
+    /// Takes a write into the buffer.
+    pub(super) fn write_to_buffer(&mut self, command: Command) -> Service {
+        let request = command.request;
+        let processed = command.processed(self.write_overhead(true));
+        let mut room = processed;
+        let merged = self.merged(&request);
+        while merged.is_none() && !self.has_room() {
+            room = room.max(self.destage_next(command.taken));
+        }
+        let data = room.max(self.bus_free) + self.parameters.overhead.data_preparation;
+        let in_buffer = data + self.parameters.bus.write_block * request.blocks;
+        self.place_write(&request, false);
+        match merged {
+            Some(index) => {
+                let dirty = &mut self.dirty[index];
+                dirty.after = dirty.after.max(request.after());
+                dirty.ready = in_buffer;
+            }
+            None => {
+                let extent = self.mechanism().geometry.extent(request.block);
+                self.dirty.push(Dirty { block: request.block, after: request.after(), extent, ready: in_buffer });
+            }
+        }
+        let completes = in_buffer + self.parameters.overhead.write_completion;
+        Service {
+            completes,
+            outcome: Outcome::Buffered,
+            command: processed.since(command.taken),
+            waiting: room.since(processed),
+            cylinders: 0,
+            seek: units::Duration::ZERO,
+            rotation: units::Duration::ZERO,
+            transfer: in_buffer.since(data),
+            arm_free: completes,
+        }
+    }
+
+    /// The waiting blocks that a write is put to.
+    fn merged(&self, request: &Request) -> Option<usize> {
+        let most = self.parameters.buffer.segment_blocks;
+        self.dirty.iter().position(|dirty| {
+            dirty.block <= request.block && request.block <= dirty.after && request.after() - dirty.block <= most
+        })
+    }
+
+    /// What an idle drive has destaged up to `now`.
+    pub(super) fn destage_until(&mut self, now: Instant) {
+        let idle = self.bus_free.max(self.looked);
+        self.looked = self.looked.max(now);
+        if self.dirty.is_empty() || now <= idle {
+            return;
+        }
+        self.advance(idle);
+        if !matches!(self.background, Background::Writing { .. }) {
+            let free = self.stop(idle);
+            if free >= now {
+                self.looked = free;
+                return;
+            }
+            self.destage(free);
+        }
+        while let Background::Writing { until } = self.background
+            && until < now
+            && !self.dirty.is_empty()
+        {
+            self.destage(until);
+        }
+    }
+
+    /// Writes all that waits, whatever comes: when it is done.
+    pub(super) fn destage_all(&mut self, now: Instant) -> Instant {
+        let mut done = self.free_for_another(now);
+        while !self.dirty.is_empty() {
+            self.destage_next(now);
+            done = self.free_for_another(now);
+        }
+        done
+    }
+
+    /// Waits for what is being written and begins the next; when the segment of the former is free.
+    fn destage_next(&mut self, now: Instant) -> Instant {
+        let free = self.stop(now);
+        self.destage(free);
+        free
+    }
+
+    /// Writes the blocks that can be reached soonest from `at` on.
+    fn destage(&mut self, at: Instant) {
+        let mechanism = &self.parameters.mechanism;
+        let begins = |dirty: &Dirty| {
+            mechanism.run_on(dirty.extent, self.arm, at.max(dirty.ready), dirty.block, Access::Write).begins
+        };
+        let candidates = self.dirty.iter().enumerate().map(|(index, dirty)| (begins(dirty), dirty.block, index));
+        let (_, _, index) = candidates.min().expect("something waits");
+        let dirty = self.dirty.swap_remove(index);
+        let mut run = mechanism.run_on(dirty.extent, self.arm, at.max(dirty.ready), dirty.block, Access::Write);
+        while run.after() < dirty.after {
+            run = mechanism.next(&run, Access::Write).expect("a request lies within the drive");
+        }
+        let until = run.passed(dirty.after - run.first);
+        self.arm = run.arm;
+        self.background = Background::Writing { until };
+    }
+}
