@@ -13,8 +13,8 @@
 //! is modelled, for all drives alike:
 //!
 //! - **A full segment is a pause, not an end** (`read.rs`). Blocks that the host has taken make room, so the read-ahead goes on
-//!   after each hit until another command needs the arm. DiskSim ends it for good unless "Read-ahead on idle hit" is set, and
-//!   then finds blocks in the buffer that the real drives had overwritten.
+//!   after each hit until another command needs the arm; where "Read-ahead on idle hit" is set, a hit also calls the arm back. DiskSim
+//!   ends a read-ahead for good unless it is set, and then finds blocks in the buffer that the real drives had overwritten.
 //! - **Data first** (`write.rs`). A write does not start on the medium before its data are in the buffer. DiskSim starts as
 //!   soon as the first sector is there, and then hits sectors that the real drives, still waiting for the host, had to
 //!   let pass for a revolution.

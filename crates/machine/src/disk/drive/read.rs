@@ -48,6 +48,8 @@ impl Drive {
     fn full_hit(&mut self, command: Command, segment: usize) -> Service {
         let request = command.request;
         let (hit, miss) = self.read_overheads();
+        // The arm has not left since the read-ahead paused.
+        let stayed = self.segments.latest() == segment;
         self.segments.touch(segment);
         let limit = self.read_limit(&request, segment);
         match &mut self.background {
@@ -56,6 +58,7 @@ impl Drive {
             _ if self.segments.get(segment).written => {
                 self.stop(command.taken);
             }
+            _ if !stayed && !self.parameters.read_ahead.on_hit => (),
             _ => self.resume(segment, limit, command.taken, command.processed(miss)),
         }
         let start = command.processed(hit).max(self.bus_free) + self.parameters.overhead.data_preparation;
