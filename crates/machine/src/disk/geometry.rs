@@ -24,6 +24,7 @@
 //! sector. Not copied: with spares at the front of each cylinder DiskSim pushes blocks behind a slip out of the cylinder; here they
 //! move the other way, into the spares.
 
+mod build;
 mod layout;
 
 pub use layout::{Layout, LayoutError, Mapping, Sparing, ZoneLayout};
@@ -114,7 +115,7 @@ impl Geometry {
     ///
     /// The zones may have room for more than `layout.blocks`; then the last blocks are not addressable. They must not have less.
     pub fn new(layout: &Layout) -> Result<Geometry, LayoutError> {
-        layout::build(layout)
+        build::build(layout)
     }
 
     /// How many blocks the drive has.
