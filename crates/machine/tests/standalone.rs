@@ -174,3 +174,33 @@ fn memory_and_other_operations_are_refused() {
         "{other}"
     );
 }
+
+/// What is said of the flash drive with one text replaced in its file.
+fn flash_with(from: &str, to: &str) -> String {
+    let (_, text) = machine::library::PARTS.iter().find(|(name, _)| *name == FLASH).unwrap();
+    assert!(text.contains(from));
+    let part = machine::part::Part::parse("x.toml", &text.replacen(from, to, 1)).unwrap();
+    FlashParameters::read(&part).unwrap_err().to_string()
+}
+
+#[test]
+fn contradictory_flash_drives_are_refused_with_their_line() {
+    let cases = [
+        ("\"4 TiB\"", "\"3.85 TB\"", "x.toml:9:", "flash.physical: is out of range; write at least 1 % more"),
+        ("\"16 KiB\"", "\"1000 B\"", "x.toml:13:", "flash.page: is out of range"),
+        (
+            "value = 8, source = \"assumed: usual",
+            "value = 0, source = \"x",
+            "x.toml:10:",
+            "flash.channels: is out of range",
+        ),
+        ("\"64 MiB\"", "\"4 KiB\"", "x.toml:23:", "controller.write-buffer: is out of range; write at least 64 KiB"),
+        ("\"100 %\"", "\"101 %\"", "x.toml:6:", "filled: is out of range"),
+        ("\"60 us\"", "60", "x.toml:15:", "flash.read: '60' has no unit"),
+        ("suspend =", "suspends =", "x.toml:8:", "flash.suspend: is missing"),
+    ];
+    for (from, to, place, says) in cases {
+        let said = flash_with(from, to);
+        assert!(said.starts_with(place) && said.contains(says), "{said}");
+    }
+}

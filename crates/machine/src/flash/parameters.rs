@@ -80,11 +80,14 @@ impl FlashParameters {
         if parameters.filled > Ratio::ONE {
             return Err(top.fault("filled", out_of_range("a share from 0 % to 100 %".into())));
         }
-        if !parameters.page.is_multiple_of(Bytes::SECTOR) || parameters.page.is_zero() {
-            return Err(flash.fault("page", out_of_range("a number of 512-byte blocks, at least one".into())));
+        let page = parameters.page;
+        if !page.is_multiple_of(Bytes::SECTOR) || page.is_zero() || page > Bytes::mib(1) {
+            return Err(flash.fault("page", out_of_range("a number of 512-byte blocks, from 512 B to 1 MiB".into())));
         }
-        if parameters.physical <= parameters.capacity || parameters.physical > Bytes::gib(1 << 20) {
-            let accepted = format!("more than the capacity, {}, and at most 1 PiB", parameters.capacity);
+        // With less to spare a drive would move fifty pages and more for each that is written.
+        let least = parameters.capacity.get() as f64 * 1.01;
+        if (parameters.physical.get() as f64) < least || parameters.physical > Bytes::gib(1 << 20) {
+            let accepted = format!("at least 1 % more than the capacity, {}, and at most 1 PiB", parameters.capacity);
             return Err(flash.fault("physical", out_of_range(accepted)));
         }
         if parameters.write_buffer < parameters.unit() {
