@@ -4,6 +4,7 @@
 //! The machine is shared, so a figure is the best of several rounds: noise only ever adds.
 
 mod array;
+mod drive;
 mod engines;
 mod executor;
 mod fio;
@@ -29,6 +30,7 @@ const BENCHES: &[Bench] = &[
         subject: "what a request costs on real devices, beside fio (as root; fio and 1 GiB of memory are needed)",
         run: engines::run,
     },
+    Bench { name: "drive", subject: "modelled drives: alone, with a queue, on a trace", run: drive::run },
     Bench {
         name: "executor",
         subject: "what an event costs under the virtual clock, with a task for each request",
