@@ -3,19 +3,20 @@
 //! A request is cut into pieces, each within one *unit* of the layout (a row of parity levels, a chunk of level 10, a region of level
 //! 1), and the pieces go on side by side: reads in `read`, writes of copies in `copies`, of stripes in `stripe`.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
 use futures_util::future::join_all;
 use parity::Kernel;
 use runtime::Runtime;
-use units::Bytes;
+use units::{Bytes, Rate};
 
 use crate::geometry::{Geometry, Level};
 use crate::intent::Intent;
 use crate::lock::Locks;
 use crate::member::{Member, MemberCounts, MemberState};
+use crate::pace::Watcher;
 use crate::ppl::Ppl;
 use crate::state::State;
 
@@ -39,6 +40,8 @@ pub struct Array<D> {
     pub(crate) writes_under_way: Cell<u64>,
     /// What closes the write hole at level 5, if something does.
     pub(crate) ppl: Option<Ppl>,
+    pub(crate) watcher: RefCell<Option<Watcher>>,
+    pub(crate) rate: Cell<Option<Rate>>,
 }
 
 /// Why devices do not form the array.
@@ -107,6 +110,8 @@ impl<D: Device> Array<D> {
             writes_begun: Cell::new(0),
             writes_under_way: Cell::new(0),
             ppl: None,
+            watcher: RefCell::default(),
+            rate: Cell::default(),
         })
     }
 

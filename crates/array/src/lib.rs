@@ -17,6 +17,7 @@ mod intent;
 mod lock;
 pub mod md;
 mod member;
+mod pace;
 mod ppl;
 mod read;
 mod state;
@@ -26,5 +27,6 @@ mod upkeep;
 
 pub use array::{Array, AssembleError};
 pub use member::{MemberCounts, MemberState};
+pub use pace::Progress;
 pub use state::{OpenError, OpenOptions, format};
 pub use upkeep::{Repair, Scrubbed};

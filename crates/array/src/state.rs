@@ -37,10 +37,17 @@ pub(crate) struct State {
     /// One record at a time.
     recording: Resource,
     dirty: Cell<bool>,
-    /// Not all members say what is known: who is missing, or that redundancy may not fit (a cut may come when some are told).
+    /// Members are missing, or redundancy may not fit, and not all that are there say so yet.
     untold: Cell<bool>,
+    /// Members differ in their events: the power cut met a record. They must be made equal before the next one, or those that it
+    /// does not reach would be two behind, and taken for stale.
+    uneven: Cell<bool>,
     /// It was opened dirty, and redundancy has not been made to fit since.
     resync_due: Cell<bool>,
+    /// Where that begins on the members: an earlier resync was ended there, and nothing was written since.
+    resync_from: Cell<Bytes>,
+    /// Something was written since the array was opened.
+    written: Cell<bool>,
 }
 
 /// Why devices cannot be opened as an array.
@@ -71,7 +78,7 @@ pub enum OpenError {
     TooFew { missing: usize, members: usize, level: &'static str, survives: usize },
     /// The write hole.
     #[error(
-        "the array was not stopped and members {missing:?} are missing: parity may not fit where a write was under way, and what is missing would be computed wrongly there; open it by force to accept that"
+        "the array was not stopped and members {missing:?} are missing or not rebuilt: parity may not fit where a write was under way, and what is missing would be computed wrongly there; open it by force to accept that"
     )]
     DirtyDegraded { missing: Vec<usize> },
     /// Not understood.
@@ -112,13 +119,33 @@ impl State {
         self.dirty.set(dirty);
     }
 
-    fn new(runtime: &Runtime, superblocks: Vec<Option<Superblock>>, dirty: bool, told: bool) -> State {
+    /// Of an array whose newest superblock is `newest`.
+    fn new(runtime: &Runtime, mut superblocks: Vec<Option<Superblock>>, newest: &Superblock, dirty: bool) -> State {
+        let from = |superblock: &Superblock| match superblock.resync {
+            Resync::From(offset) => offset,
+            Resync::Clean => Bytes::ZERO,
+        };
+        let resync_from = superblocks.iter().flatten().map(from).min().unwrap_or(Bytes::ZERO);
+        let uneven = superblocks.iter().flatten().any(|superblock| superblock.events != newest.events);
+        let mut untold = uneven || superblocks.iter().any(Option::is_none);
+        for superblock in superblocks.iter_mut().flatten() {
+            superblock.events = newest.events;
+            superblock.roles.clone_from(&newest.roles);
+        }
+        for superblock in superblocks.iter_mut().flatten().filter(|_| dirty) {
+            // The power cut met the record that said dirty: some have it, some not, and the next one must say it to all.
+            untold |= superblock.resync == Resync::Clean;
+            superblock.resync = Resync::From(resync_from);
+        }
         State {
-            untold: Cell::new(!told),
+            untold: Cell::new(untold),
+            uneven: Cell::new(uneven),
             superblocks: RefCell::new(superblocks),
             recording: Resource::new(runtime, 1),
             dirty: Cell::new(dirty),
             resync_due: Cell::new(dirty),
+            written: Cell::new(false),
+            resync_from: Cell::new(resync_from),
         }
     }
 }
@@ -237,13 +264,14 @@ impl<D: Device> Array<D> {
         let dirty = survives > 0 && current().any(|superblock| superblock.resync != Resync::Clean);
         // A resync that was under way says how far; only what writes left behind is what a log can mend.
         let resyncing = current().any(|s| !matches!(s.resync, Resync::Clean | Resync::From(Bytes::ZERO)));
-        let events = newest.events;
-        let says = |member: &Superblock| member.events == events && (member.resync != Resync::Clean) == dirty;
-        let told = missing.is_empty() && current().all(says);
         let own_events: Vec<u64> =
             by_role.iter().map(|member| member.as_ref().map_or(0, |(_, s, _)| s.events)).collect();
+        // What a rebuild has not reached would be computed like what is missing.
+        let is_whole = |member: &(usize, Superblock, D)| !member.1.features.has(Features::RECOVERY);
+        let not_whole: Vec<usize> =
+            (0..members).filter(|role| !by_role[*role].as_ref().is_some_and(is_whole)).collect();
         let superblocks: Vec<Option<Superblock>> =
-            by_role.iter().map(|member| member.as_ref().map(|(_, s, _)| Superblock { events, ..s.clone() })).collect();
+            by_role.iter().map(|member| member.as_ref().map(|(_, superblock, _)| superblock.clone())).collect();
         let devices = by_role.into_iter().map(|member| member.map(|(_, s, device)| (device, s.data_offset))).collect();
         let mut array = Array::assemble_with(runtime, name, geometry, devices)?;
         for (role, superblock) in superblocks.iter().enumerate() {
@@ -257,7 +285,7 @@ impl<D: Device> Array<D> {
         }
         array.intent = array.read_bitmaps(&superblocks, &own_events).await;
         array.ppl = Ppl::of(runtime, &superblocks);
-        array.state = Some(State::new(runtime, superblocks, dirty, told));
+        array.state = Some(State::new(runtime, superblocks, &newest, dirty));
         let mut fits = !dirty;
         if let Some(ppl) = &array.ppl {
             if !matches!(level, Level::Raid5(_)) {
@@ -265,8 +293,8 @@ impl<D: Device> Array<D> {
             }
             fits = array.replay_logs(ppl, dirty).await.map_err(OpenError::Replay)? && !resyncing;
         }
-        if !fits && !missing.is_empty() && level.parities() > 0 && !options.force_dirty_degraded {
-            return Err(OpenError::DirtyDegraded { missing });
+        if !fits && !not_whole.is_empty() && level.parities() > 0 && !options.force_dirty_degraded {
+            return Err(OpenError::DirtyDegraded { missing: not_whole });
         }
         array.state.as_ref().expect("it was made above").resync_due.set(!fits);
         array.trust_logs(fits).await.map_err(OpenError::Replay)?;
@@ -286,7 +314,8 @@ impl<D: Device> Array<D> {
     /// Before a write: the members must say that redundancy may not fit, and who is missing.
     pub(crate) async fn before_write(&self) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
-        let told = || state.dirty.get() && !state.untold.get();
+        state.written.set(true);
+        let told = || state.dirty.get() && !state.untold.get() && state.resync_from.get().is_zero();
         if told() || self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Ok(());
         }
@@ -296,6 +325,7 @@ impl<D: Device> Array<D> {
             self.record(|superblock| superblock.resync = Resync::From(Bytes::ZERO)).await?;
             state.dirty.set(true);
             state.untold.set(false);
+            state.resync_from.set(Bytes::ZERO);
         }
         Ok(())
     }
@@ -307,17 +337,45 @@ impl<D: Device> Array<D> {
             let superblocks = state.superblocks.borrow();
             (0..self.members.len()).any(|m| superblocks[m].is_some() && self.members[m].state() == MemberState::Failed)
         };
-        if !unrecorded() {
+        // A record that is under way may be the one that says it, and is not there before it is done.
+        if !unrecorded() && state.recording.in_use() == 0 {
             return Ok(());
         }
         let _one = state.recording.acquire(0).await;
         if unrecorded() { self.record(|_| {}).await } else { Ok(()) }
     }
 
+    /// Gives all members the newest superblock, if the last power cut met a record. It says nothing new. The caller holds `recording`.
+    async fn make_even(&self) {
+        let state = self.state.as_ref().expect("there is state to record");
+        if state.uneven.replace(false) {
+            let in_use = |member: &usize| self.members[*member].state() != MemberState::Failed;
+            let writes = {
+                let superblocks = state.superblocks.borrow();
+                let of = |member: usize| Some((member, superblocks[member].clone()?));
+                (0..self.members.len()).filter(in_use).filter_map(of).collect()
+            };
+            self.write_superblocks(writes).await;
+        }
+    }
+
+    /// Writes superblocks to members; those that do not take theirs have failed.
+    async fn write_superblocks(&self, superblocks: Vec<(usize, Superblock)>) {
+        let write = |(member, superblock): (usize, Superblock)| async move {
+            let Some(device) = self.members[member].device() else { return };
+            let bytes = written(&superblock, device.shape().logical_block).freeze();
+            if device.submit(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result.is_err() {
+                self.fail(member);
+            }
+        };
+        join_all(superblocks.into_iter().map(write)).await;
+    }
+
     /// Changes the superblocks of all members in use and writes them. Members that have failed, or fail this, are recorded as such on
     /// the others. The caller holds `recording`.
     pub(crate) async fn record(&self, change: impl Fn(&mut Superblock)) -> Result<(), DeviceError> {
         let state = self.state.as_ref().expect("there is state to record");
+        self.make_even().await;
         loop {
             let failed = |member: usize| self.members.get(member).is_none_or(|m| m.state() == MemberState::Failed);
             let writes: Vec<(usize, Superblock)> = {
@@ -340,14 +398,7 @@ impl<D: Device> Array<D> {
                 return Err(DeviceError::Gone);
             }
             self.raise_bitmap_events(writes[0].1.events).await;
-            let write = |(member, superblock): (usize, Superblock)| async move {
-                let Some(device) = self.members[member].device() else { return };
-                let bytes = written(&superblock, device.shape().logical_block).freeze();
-                if device.submit(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result.is_err() {
-                    self.fail(member);
-                }
-            };
-            join_all(writes.into_iter().map(write)).await;
+            self.write_superblocks(writes).await;
             let all_told = (0..self.members.len()).all(|m| !failed(m) || state.superblocks.borrow()[m].is_none());
             if all_told {
                 return Ok(());
@@ -356,22 +407,53 @@ impl<D: Device> Array<D> {
     }
 
     /// Makes redundancy fit again after a power cut: what parity or other copies say is replaced by what the data, or the first copy, say.
-    /// Says whether it does: with parity not while members are missing, and not where sectors cannot be read. Until then reads of
-    /// different copies may give different values of what was being written.
+    /// Says whether it does: with parity not while members are missing, not where sectors cannot be read, and not if whoever
+    /// [watches](Array::watch) ended it. Until then reads of different copies may give different values of what was being written.
     pub async fn resync(&self) -> Result<bool, DeviceError> {
         let Some(state) = &self.state else { return Ok(true) };
         if state.resync_due.get() && self.can_be_scrubbed() {
+            let from = self.array_address(state.resync_from.get());
             let marked = |range: Range<Bytes>| {
                 self.intent.as_ref().is_none_or(|intent| intent.is_marked(&self.in_bitmap(range)))
             };
-            let found = self.scrub_where(Repair::BelieveData, marked).await?;
-            if found.unreadable == 0 {
+            let found = self.scrub_where(from, Repair::BelieveData, marked).await?;
+            let whole = found.upto == self.geometry.size();
+            if whole && found.unreadable == 0 {
                 self.flush_members(0).await?;
                 self.trust_logs(true).await?;
                 state.resync_due.set(false);
+            } else if found.unreadable == 0 {
+                self.record_resync(found.upto).await?;
             }
         }
         Ok(!state.resync_due.get())
+    }
+
+    /// Where a resync that has come so far on the members is in the array. Where members and array do not go on together, at the start.
+    fn array_address(&self, offset: Bytes) -> Bytes {
+        match self.geometry.level().parities() {
+            0 if self.geometry.level() == Level::Raid1 => offset.min(self.geometry.size()),
+            0 => Bytes::ZERO,
+            _ => self.geometry.stripe_size() * (offset / self.geometry.chunk()).min(self.geometry.rows()),
+        }
+    }
+
+    /// Records that redundancy fits before an address of the array, if nothing was written since the array was opened.
+    async fn record_resync(&self, upto: Bytes) -> Result<(), DeviceError> {
+        let state = self.state.as_ref().expect("a resync is of an array with state");
+        let offset = match self.geometry.level().parities() {
+            0 if self.geometry.level() == Level::Raid1 => upto,
+            0 => return Ok(()),
+            _ => self.geometry.chunk() * (upto / self.geometry.stripe_size()),
+        };
+        self.flush_members(0).await?;
+        let _one = state.recording.acquire(0).await;
+        if state.written.get() {
+            return Ok(());
+        }
+        // Set first: a write that comes now waits for this record, and takes it back.
+        state.resync_from.set(offset);
+        self.record(|superblock| superblock.resync = Resync::From(offset)).await
     }
 
     /// Ends service: everything is made durable, then the members say that redundancy fits, unless a [`resync`](Array::resync) is due.
@@ -394,6 +476,7 @@ impl<D: Device> Array<D> {
     ) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
         let _one = state.recording.acquire(0).await;
+        self.make_even().await;
         {
             let mut superblocks = state.superblocks.borrow_mut();
             let sibling = superblocks.iter().flatten().next().cloned().ok_or(DeviceError::Gone)?;
@@ -415,6 +498,13 @@ impl<D: Device> Array<D> {
                 ..sibling
             });
             for superblock in superblocks.iter_mut().flatten() {
+                // Whoever had the place before, and was never told that it had lost it.
+                let before = MemberRole::Active(member as u16).number();
+                superblock
+                    .roles
+                    .iter_mut()
+                    .filter(|role| **role == before)
+                    .for_each(|role| *role = MemberRole::Faulty.number());
                 superblock.roles[number] = MemberRole::Active(member as u16).number();
             }
         }
@@ -425,6 +515,7 @@ impl<D: Device> Array<D> {
     pub(crate) async fn record_rebuilt(&self, member: usize, upto: Option<Bytes>) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
         let _one = state.recording.acquire(0).await;
+        self.make_even().await;
         if let Some(superblock) = &mut state.superblocks.borrow_mut()[member] {
             match upto {
                 Some(upto) => superblock.recovery = upto / Bytes::SECTOR,

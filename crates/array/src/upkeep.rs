@@ -29,14 +29,16 @@ pub enum Repair {
 /// What a scrub found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scrubbed {
-    /// Sectors of 512 bytes, in address order on the members, whose redundancy did not fit: row or unit, sector within it.
+    /// Blocks of the array (of 512 bytes, or of the members' blocks if these are larger) whose redundancy did not fit.
     pub mismatches: u64,
     /// Of these, located and mended: how many on each member.
     pub mended: Vec<u64>,
     /// Mended by believing the data.
     pub believed: u64,
-    /// Units that could not be read whole.
+    /// Units that could not be read whole, nor mended.
     pub unreadable: u64,
+    /// Where in the array it ended: at the end, or where whoever [watches](Array::watch) ended it.
+    pub upto: Bytes,
 }
 
 impl<D: Device> Array<D> {
@@ -66,7 +68,8 @@ impl<D: Device> Array<D> {
         self.resume_rebuild(member).await
     }
 
-    /// Goes on with a rebuild where its mark is. Nothing happens to a member that is not being rebuilt.
+    /// Goes on with a rebuild where its mark is. Nothing happens to a member that is not being rebuilt. If whoever
+    /// [watches](Array::watch) ends it, the member stays [`MemberState::Rebuilding`].
     pub async fn resume_rebuild(&self, member: usize) -> Result<Vec<Range<Bytes>>, DeviceError> {
         /// Units between two marks on the member.
         const MARK_EVERY: u64 = 256;
@@ -74,6 +77,7 @@ impl<D: Device> Array<D> {
         let MemberState::Rebuilding(mut at) = this.state() else { return Ok(Vec::new()) };
         let (needed, step) = (self.geometry.used_of(member), self.step());
         let (mut lost, mut done) = (Vec::new(), 0);
+        let walk = self.walk(at, needed);
         while at < needed {
             let end = (at + step).min(needed);
             let lock = match self.geometry.role(member, at) {
@@ -92,9 +96,13 @@ impl<D: Device> Array<D> {
             }
             drop(lock);
             (at, done) = (end, done + 1);
-            if done % MARK_EVERY == 0 {
+            let goes_on = self.advance(&walk, at).await;
+            if done % MARK_EVERY == 0 || !goes_on {
                 self.device_flush(member).await.inspect_err(|_| self.fail(member))?;
                 self.record_rebuilt(member, Some(this.first_bad().map_or(at, |bad| bad.min(at)))).await?;
+            }
+            if !goes_on && at < needed {
+                return Ok(lost);
             }
         }
         self.device_flush(member).await.inspect_err(|_| self.fail(member))?;
@@ -167,72 +175,114 @@ impl<D: Device> Array<D> {
         complete || self.geometry.level().parities() == 0
     }
 
-    /// Reads everything and compares data with their redundancy: what there is of copies; with parity only in a complete array.
+    /// Reads everything and compares data with their redundancy: what there is of copies; with parity only in a complete array, so
+    /// that it ends with an error where a member fails. Sectors that cannot be read are mended on the way, whatever `repair` says.
     pub async fn scrub(&self, repair: Repair) -> Result<Scrubbed, DeviceError> {
-        self.scrub_where(repair, |_| true).await
+        self.scrub_where(Bytes::ZERO, repair, |_| true).await
     }
 
-    /// As [`Array::scrub`], of units whose range of the array is `wanted`.
+    /// As [`Array::scrub`], from an address on that a unit begins at, of units whose range of the array is `wanted`.
     pub(crate) async fn scrub_where(
         &self,
+        start: Bytes,
         repair: Repair,
         wanted: impl Fn(Range<Bytes>) -> bool,
     ) -> Result<Scrubbed, DeviceError> {
-        if !self.can_be_scrubbed() {
-            return Err(DeviceError::Gone);
-        }
-        let mut found = Scrubbed { mended: vec![0; self.members.len()], ..Scrubbed::default() };
-        let mut at = Bytes::ZERO;
-        while at < self.geometry.size() {
-            let (unit, end) = self.unit(at);
-            if !wanted(at..end) {
-                at = end;
+        let mut found = Scrubbed { mended: vec![0; self.members.len()], upto: start, ..Scrubbed::default() };
+        let size = self.geometry.size();
+        let walk = self.walk(start, size);
+        while found.upto < size {
+            let (unit, end) = self.unit(found.upto);
+            if !wanted(found.upto..end) {
+                found.upto = end;
                 continue;
             }
-            let _lock = self.locks.lock(unit).await;
-            let (blocks, kind) = self.redundant_blocks(at..end).await;
-            match blocks {
-                Some(blocks) => self.scrub_unit(kind, blocks, repair, &mut found).await,
-                None => found.unreadable += 1,
+            {
+                let _lock = self.locks.lock(unit).await;
+                // What a failed member holds is stale: comparing with it, let alone believing it, would spread that.
+                if !self.can_be_scrubbed() {
+                    return Err(DeviceError::Gone);
+                }
+                let mut blocks = self.redundant_blocks(found.upto..end).await;
+                if blocks.is_none() && self.mend_unit(found.upto..end).await {
+                    blocks = self.redundant_blocks(found.upto..end).await;
+                }
+                match blocks {
+                    Some(blocks) => self.scrub_unit(unit, blocks, repair, &mut found).await,
+                    None => found.unreadable += 1,
+                }
             }
-            at = end;
+            found.upto = end;
+            if !self.advance(&walk, end).await {
+                break;
+            }
         }
         Ok(found)
     }
 
-    /// All blocks that belong together in a unit, with their places: a stripe by member, or the copies.
-    async fn redundant_blocks(&self, range: Range<Bytes>) -> (Option<Vec<(Place, Buffer)>>, u64) {
+    /// Computes what cannot be read of a unit and writes it again, block by block; says whether there was something to mend. While
+    /// parity is not known to fit, data are not computed from it: after a power cut that would invent some.
+    async fn mend_unit(&self, range: Range<Bytes>) -> bool {
+        let mut mended = false;
+        for place in self.places_of(range) {
+            for block in self.blocks(place.offset..place.offset + place.run) {
+                let holds_data = matches!(self.geometry.role(place.member, block.start), Role::Data(_));
+                if holds_data && self.geometry.level().parities() > 0 && self.is_resync_due() {
+                    continue;
+                }
+                let length = block.end - block.start;
+                let (_, result) = self.members[place.member].read(block.start, Buffer::zeroed(length), 0).await;
+                if !matches!(result, Err(DeviceError::Medium { .. })) {
+                    continue;
+                }
+                if let Some(bytes) = self.contents_of(place.member, block.clone()).await {
+                    let place = Place { offset: block.start, run: length, ..place };
+                    self.mend(vec![place], bytes, 0).await;
+                    mended = true;
+                }
+            }
+        }
+        mended
+    }
+
+    /// Where the parts of a unit lie that belong together: a stripe by member, or the copies that are current.
+    fn places_of(&self, range: Range<Bytes>) -> Vec<Place> {
         let length = range.end - range.start;
-        let row = self.unit(range.start).0;
-        let places: Vec<Place> = if self.geometry.level().parities() > 0 {
-            let (offset, run) = (self.geometry.chunk() * row, self.geometry.chunk());
+        if self.geometry.level().parities() > 0 {
+            let (offset, run) = (self.geometry.chunk() * self.unit(range.start).0, self.geometry.chunk());
             (0..self.members.len()).map(|member| Place { member, offset, run }).collect()
         } else {
             let copy = |copy| Place { run: length, ..self.geometry.copy(range.start, copy) };
             let there = |place: &Place| self.members[place.member].is_current(&(place.offset..place.offset + length));
             (0..self.geometry.copies()).map(copy).filter(there).collect()
-        };
+        }
+    }
+
+    /// All blocks that belong together in a unit, with their places.
+    async fn redundant_blocks(&self, range: Range<Bytes>) -> Option<Vec<(Place, Buffer)>> {
+        let places = self.places_of(range);
         if places.is_empty() {
-            return (None, row);
+            return None;
         }
         let mut blocks = Vec::new();
         for place in places {
             let (buffer, result) = self.members[place.member].read(place.offset, Buffer::zeroed(place.run), 0).await;
             if let Err(error) = result {
                 self.judge(place.member, &error);
-                return (None, row);
+                return None;
             }
             blocks.push((place, buffer));
         }
-        (Some(blocks), row)
+        Some(blocks)
     }
 
-    /// Judges a unit sector by sector: errors of two members are both found if they lie in different sectors.
+    /// Judges a unit block by block: errors of two members are both found if they lie in different blocks.
     async fn scrub_unit(&self, row: u64, blocks: Vec<(Place, Buffer)>, repair: Repair, found: &mut Scrubbed) {
-        let sectors = blocks[0].1.len() / Bytes::SECTOR;
-        for sector in 0..sectors {
-            let at = Bytes::SECTOR * sector;
-            let slice = |index: usize| &blocks[index].1.bytes().expect("it was read")[at.as_usize()..][..512];
+        let block = self.block();
+        let length = block.as_usize();
+        for number in 0..blocks[0].1.len() / block {
+            let at = block * number;
+            let slice = |index: usize| &blocks[index].1.bytes().expect("it was read")[at.as_usize()..][..length];
             // What each block should be, where it is not: index of the block, bytes, and whether it is known to be wrong.
             let mut fixes: Vec<(usize, Vec<u8>, bool)> = Vec::new();
             if self.geometry.level().parities() == 0 {
@@ -243,7 +293,7 @@ impl<D: Device> Array<D> {
                 let data: Vec<Option<&[u8]>> =
                     (0..stripe.data()).map(|index| Some(slice(stripe.data_member(index)))).collect();
                 let data = self.in_order_of_powers(&stripe, &data);
-                let (mut p, mut q) = (vec![0; 512], vec![0; 512]);
+                let (mut p, mut q) = (vec![0; length], vec![0; length]);
                 self.kernel.both_parities(&data, &mut p, &mut q);
                 let believe = repair == Repair::BelieveData;
                 match stripe.q() {
@@ -280,9 +330,9 @@ impl<D: Device> Array<D> {
                     continue;
                 }
                 let place = blocks[index].0;
-                let mut buffer = Buffer::zeroed(Bytes::SECTOR);
+                let mut buffer = Buffer::zeroed(block);
                 buffer.bytes_mut().expect("it is real").copy_from_slice(&bytes);
-                let place = Place { offset: place.offset + at, run: Bytes::SECTOR, ..place };
+                let place = Place { offset: place.offset + at, run: block, ..place };
                 self.mend(vec![place], buffer, 0).await;
                 if known {
                     found.mended[place.member] += 1;

@@ -141,7 +141,7 @@ fn dirty_and_degraded_is_refused_where_parity_would_be_believed() {
     write(&runtime, &open(&runtime, &disks).unwrap(), 1).unwrap();
     assert_eq!(
         open(&runtime, &disks[1..]).err().unwrap(),
-        "the array was not stopped and members [0] are missing: parity may not fit where a write was under way, and what is \
+        "the array was not stopped and members [0] are missing or not rebuilt: parity may not fit where a write was under way, and what is \
          missing would be computed wrongly there; open it by force to accept that"
     );
     let mirror = self::disks(&runtime, Level::Raid1, 2, 2);

@@ -12,6 +12,7 @@
 
 mod concat;
 mod copies;
+mod name;
 mod picture;
 mod rotation;
 
@@ -20,6 +21,7 @@ use units::Bytes;
 use concat::Zone;
 pub use concat::Zones;
 pub use copies::{Copies, Spread};
+pub use name::UnknownName;
 pub use picture::picture;
 pub use rotation::{DoubleRotation, Rotation, Stripe};
 
