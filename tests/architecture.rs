@@ -6,7 +6,7 @@
 use tests::{Breach, TextFile, files, hold, metadata, without_source};
 
 /// What each crate may build on, of ours. Data flows down this list and back up as records; nothing points up.
-const LAYERS: [(&str, &[&str]); 17] = [
+const LAYERS: [(&str, &[&str]); 18] = [
     ("units", &[]),
     ("runtime", &["units"]),
     ("device", &["units", "runtime"]),
@@ -14,6 +14,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("workload", &["units", "runtime", "device", "record"]),
     ("parity", &["units"]),
     ("array", &["units", "runtime", "device", "record", "parity"]),
+    ("storm", &["units", "runtime", "device", "array"]),
     ("host", &["units"]),
     // For tests and benches only.
     ("scratch", &["units"]),
@@ -32,8 +33,8 @@ const LAYERS: [(&str, &[&str]); 17] = [
     (
         "cli",
         &[
-            "units", "runtime", "device", "record", "workload", "array", "uring", "host", "machine", "nbd", "analysis",
-            "report", "lab",
+            "units", "runtime", "device", "record", "workload", "array", "storm", "uring", "host", "machine", "nbd",
+            "analysis", "report", "lab",
         ],
     ),
     // Not a crate of the product, but it measures all of them.

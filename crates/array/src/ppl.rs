@@ -365,6 +365,7 @@ impl<D: Device> Array<D> {
         if !trusted || !dirty {
             return Ok(trusted);
         }
+        self.tell_missing().await?;
         for (member, Found { header, partials }) in &found {
             for (entry, partial) in header.entries.iter().zip(partials) {
                 trusted &= self.replay_entry(*member, entry, partial.as_deref()).await?;

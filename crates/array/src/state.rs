@@ -39,7 +39,7 @@ pub(crate) struct State {
     dirty: Cell<bool>,
     /// Members are missing, or redundancy may not fit, and not all that are there say so yet.
     untold: Cell<bool>,
-    /// Members differ in their events: the power cut met a record. They must be made equal before the next one, or those that it
+    /// Members differ in their events: the power cut met a record, or one was dropped. They must be made equal before the next one, or those that it
     /// does not reach would be two behind, and taken for stale.
     uneven: Cell<bool>,
     /// It was opened dirty, and redundancy has not been made to fit since.
@@ -297,6 +297,7 @@ impl<D: Device> Array<D> {
             return Err(OpenError::DirtyDegraded { missing: not_whole });
         }
         array.state.as_ref().expect("it was made above").resync_due.set(!fits);
+        array.tell_missing().await.map_err(OpenError::Replay)?;
         array.trust_logs(fits).await.map_err(OpenError::Replay)?;
         Ok(array)
     }
@@ -309,6 +310,30 @@ impl<D: Device> Array<D> {
     /// Whether redundancy has to be made to fit first.
     pub(crate) fn is_resync_due(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.resync_due.get())
+    }
+
+    /// Before anything is made to fit, or read, without a member that a power cut took too: the others must say that it is missing. It
+    /// could come back with what it holds, and be believed, after something else was read or computed in its place.
+    pub(crate) async fn tell_missing(&self) -> Result<(), DeviceError> {
+        let Some(state) = &self.state else { return Ok(()) };
+        let missing = self.members.iter().any(|member| member.state() == MemberState::Failed);
+        if !missing || !state.dirty.get() {
+            return Ok(());
+        }
+        let _one = state.recording.acquire(0).await;
+        if state.superblocks.borrow().iter().flatten().any(|superblock| self.names_missing(superblock)) {
+            self.record(|_| {}).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a superblock calls a member active that is not there.
+    fn names_missing(&self, superblock: &Superblock) -> bool {
+        let missing = |column: u16| {
+            self.members.get(usize::from(column)).is_some_and(|member| member.state() == MemberState::Failed)
+        };
+        let mut roles = superblock.roles.iter().map(|role| MemberRole::from_number(*role));
+        roles.any(|role| matches!(role, MemberRole::Active(column) if missing(column)))
     }
 
     /// Before a write: the members must say that redundancy may not fit, and who is missing.
@@ -398,7 +423,10 @@ impl<D: Device> Array<D> {
                 return Err(DeviceError::Gone);
             }
             self.raise_bitmap_events(writes[0].1.events).await;
+            // Whoever asked for this may be dropped meanwhile; then the next record must begin by finishing it.
+            state.uneven.set(true);
             self.write_superblocks(writes).await;
+            state.uneven.set(false);
             let all_told = (0..self.members.len()).all(|m| !failed(m) || state.superblocks.borrow()[m].is_none());
             if all_told {
                 return Ok(());

@@ -98,14 +98,14 @@ impl<D: Device> Array<D> {
             (at, done) = (end, done + 1);
             let goes_on = self.advance(&walk, at).await;
             if done % MARK_EVERY == 0 || !goes_on {
-                self.device_flush(member).await.inspect_err(|_| self.fail(member))?;
+                self.flush_rebuilt(member).await.inspect_err(|_| self.fail(member))?;
                 self.record_rebuilt(member, Some(this.first_bad().map_or(at, |bad| bad.min(at)))).await?;
             }
             if !goes_on && at < needed {
                 return Ok(lost);
             }
         }
-        self.device_flush(member).await.inspect_err(|_| self.fail(member))?;
+        self.flush_rebuilt(member).await.inspect_err(|_| self.fail(member))?;
         this.set_state(MemberState::Active);
         // What is marked bad is known here and not yet on the members: after the next start the rebuild goes on from there.
         self.record_rebuilt(member, this.first_bad()).await?;
@@ -132,9 +132,10 @@ impl<D: Device> Array<D> {
         Ok(lost)
     }
 
-    async fn device_flush(&self, member: usize) -> Result<(), DeviceError> {
-        let device = self.members[member].device().ok_or(DeviceError::Gone)?;
-        device.submit(device::Request::flush()).await.result
+    /// Makes a rebuilt range durable, and what it was computed from: a power cut must not leave the one without the other.
+    async fn flush_rebuilt(&self, member: usize) -> Result<(), DeviceError> {
+        self.flush_members(0).await?;
+        if self.members[member].state() == MemberState::Failed { Err(DeviceError::Gone) } else { Ok(()) }
     }
 
     /// What a member should hold in a range of one unit, from the others; `None` if they cannot tell. The caller holds the lock.

@@ -1,0 +1,79 @@
+//! Many storms, on as many processors as there are: each seed is a world of its own, so they share nothing but a counter.
+
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use serde::Serialize;
+
+use crate::levels::Choice;
+use crate::storm::{Outcome, storm};
+
+/// Seeds that a thread takes at a time: a few milliseconds of work.
+const BATCH: u64 = 16;
+
+/// What many storms have shown. The fields are those of the JSON contract.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Report {
+    /// Storms that were run.
+    pub seeds: u64,
+    /// What happened in them.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Promises that were broken, by seed.
+    pub violations: Vec<Violation>,
+}
+
+/// A broken promise, and how to see it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// The seed.
+    pub seed: u64,
+    /// What was found.
+    pub what: String,
+    /// The command that replays it.
+    pub replay: String,
+    /// What had happened until then, with the times since the power came.
+    pub story: Vec<String>,
+}
+
+/// Runs the storms of `seeds` in `threads` threads until all are done or `stop` is set; `done` counts them meanwhile.
+pub fn campaign(seeds: Range<u64>, choice: Choice, threads: usize, stop: &AtomicBool, done: &AtomicU64) -> Report {
+    let next = AtomicU64::new(seeds.start);
+    let report = Mutex::new(Report::default());
+    let work = || {
+        let mut mine = Report::default();
+        while !stop.load(Relaxed) {
+            let from = next.fetch_add(BATCH, Relaxed);
+            if from >= seeds.end {
+                break;
+            }
+            for seed in from..(from + BATCH).min(seeds.end) {
+                match storm(seed, choice, None) {
+                    Ok(outcome) => mine.outcome = mine.outcome.and(outcome),
+                    Err(broken) => mine.violations.push(Violation {
+                        seed,
+                        what: broken.to_string(),
+                        replay: format!("arraylab storm --seeds {seed}..{}{}", seed + 1, choice.option()),
+                        story: broken.story,
+                    }),
+                }
+                mine.seeds += 1;
+                done.fetch_add(1, Relaxed);
+            }
+        }
+        let mut report = report.lock().expect("no thread panics while it adds up");
+        report.seeds += mine.seeds;
+        report.outcome = report.outcome.and(mine.outcome);
+        report.violations.extend(mine.violations);
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.max(1) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut report = report.into_inner().expect("no thread panics while it adds up");
+    report.violations.sort_by_key(|violation| violation.seed);
+    report
+}

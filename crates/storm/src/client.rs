@@ -1,0 +1,82 @@
+//! The clients of an array: each writes, flushes and reads sectors of its own, one request at a time, and believes nothing.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::rc::Rc;
+
+use array::{Array, MemberState};
+use device::{Buffer, Device, Request};
+use rand::RngExt;
+use runtime::Random;
+use units::{Bytes, Duration};
+
+use crate::bug::data_of;
+use crate::disk::Disk;
+use crate::oracle::sectors_of;
+use crate::world::World;
+
+/// Members that the array knows to be lost.
+fn lost(world: &World, array: &Array<Rc<Disk>>) -> Vec<usize> {
+    (0..world.members()).filter(|member| array.state(*member) == MemberState::Failed).collect()
+}
+
+/// Works until `over`. Errors are broken promises: a storm never takes more than the level survives.
+pub async fn client(
+    world: &World,
+    array: &Array<Rc<Disk>>,
+    mut random: Random,
+    number: usize,
+    own: Range<u64>,
+    pauses: bool,
+    over: &Cell<bool>,
+) -> Result<(), String> {
+    let oracle = &world.oracle;
+    while !over.get() {
+        if pauses {
+            world.runtime.sleep(Duration::millis(random.random_range(0..2000))).await;
+        }
+        let from = random.random_range(own.clone());
+        let most = if random.random_bool(0.2) { 64 } else { 12 };
+        let count = random.random_range(1..=(own.end - from).min(most));
+        let touched = from..from + count;
+        let failed = |what: &str, error| format!("{what} of sectors {touched:?} failed: {error}");
+        match random.random_range(0..20) {
+            0..11 => {
+                let fua = random.random_bool(0.2);
+                let value = oracle.borrow_mut().fresh();
+                oracle.borrow_mut().may_write(touched.clone(), value);
+                let mut request = Request::write(Bytes::SECTOR * from, data_of(&sectors_of(value, count)));
+                request.fua = fua;
+                oracle.borrow_mut().begin(number, touched.clone(), lost(world, array));
+                array.submit(request).await.result.map_err(|error| failed("a write", error))?;
+                oracle.borrow_mut().end(number);
+                if fua {
+                    oracle.borrow_mut().must_hold(touched.clone(), &vec![value; count as usize]);
+                }
+            }
+            11 => {
+                oracle.borrow_mut().may_write(touched.clone(), 0);
+                let request = Request::write_zeroes(Bytes::SECTOR * from, Bytes::SECTOR * count);
+                oracle.borrow_mut().begin(number, touched.clone(), lost(world, array));
+                array.submit(request).await.result.map_err(|error| failed("a write of zeroes", error))?;
+                oracle.borrow_mut().end(number);
+            }
+            12..16 => {
+                // What has been answered by now is promised when the flush is answered. Clients have sectors of their own and one
+                // request at a time, so all that this client wrote has been answered.
+                let now = oracle.borrow().newest(own.clone());
+                array.submit(Request::flush()).await.result.map_err(|error| failed("a flush", error))?;
+                oracle.borrow_mut().must_hold(own.clone(), &now);
+            }
+            _ => {
+                let into = Buffer::zeroed(Bytes::SECTOR * count);
+                let reply = array.submit(Request::read(Bytes::SECTOR * from, into)).await;
+                reply.result.map_err(|error| failed("a read", error))?;
+                let buffer = reply.buffer.expect("a read gives its buffer back");
+                oracle.borrow().is_newest(from, buffer.bytes().expect("it is real"))?;
+            }
+        }
+        world.outcome.borrow_mut().operations += 1;
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! One storm: rounds of service, each with its troubles, each ended by a power cut or a stop.
+//!
+//! Never more is taken from the array at once than its level survives, so every request must be answered well, and everything that
+//! was promised must be there: an error is as much a broken promise as a wrong byte. One exception is the array's own, and
+//! stated: where a power cut meets a level with parity that lacks a member, what that member held in stripes that were being written
+//! is not known (the write hole); the array must refuse to open, and if it is forced, all *other* sectors are still promised.
+
+use std::cell::Cell;
+use std::pin::pin;
+use std::rc::Rc;
+
+use array::{Array, MemberState, Repair};
+use device::filter::{Damage, Effect, Rule};
+use device::{DeviceError, Operation};
+use futures_util::future::{Either, select, try_join, try_join_all};
+use runtime::Random;
+use serde::Serialize;
+use units::{Bytes, Duration};
+
+use crate::bug::Bug;
+use crate::client::client;
+use crate::disk::Disk;
+use crate::levels::Choice;
+use crate::recovery::{rebuild, recover};
+use crate::world::World;
+
+/// What happened in a storm, or in many.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// Requests of clients that were answered.
+    pub operations: u64,
+    /// Power cuts, those inside recovery among them.
+    pub power_cuts: u64,
+    /// Power cuts inside recovery.
+    pub recovery_cuts: u64,
+    /// Orderly stops.
+    pub stops: u64,
+    /// Faults of members: failed, vanished, hung, refused a write or a flush, lost sectors.
+    pub faults: u64,
+    /// Members that were rebuilt, or began to be.
+    pub rebuilds: u64,
+    /// Times the array refused to open, rightly: after a power cut without a member.
+    pub refused: u64,
+}
+
+impl Outcome {
+    /// Both together.
+    pub fn and(self, other: Outcome) -> Outcome {
+        Outcome {
+            operations: self.operations + other.operations,
+            power_cuts: self.power_cuts + other.power_cuts,
+            recovery_cuts: self.recovery_cuts + other.recovery_cuts,
+            stops: self.stops + other.stops,
+            faults: self.faults + other.faults,
+            rebuilds: self.rebuilds + other.rebuilds,
+            refused: self.refused + other.refused,
+        }
+    }
+}
+
+/// A broken promise.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("seed {seed}, {array}: {what}")]
+pub struct Broken {
+    /// The storm.
+    pub seed: u64,
+    /// Level and members.
+    pub array: String,
+    /// What was found.
+    pub what: String,
+    /// What had happened until then, with the times since the power came.
+    pub story: Vec<String>,
+}
+
+/// What befalls a member, or is done to it.
+#[derive(Debug, Clone, Copy)]
+enum Trouble {
+    /// An operator takes it out.
+    Fail(usize),
+    /// It is gone in the middle of everything.
+    Vanish(usize),
+    /// It does not answer, is taken out, and answers after all.
+    Hang(usize),
+    /// It refuses this operation once.
+    Refuse(usize, Operation),
+    /// Sectors of it cannot be read.
+    Latent(usize),
+    /// Another disk takes a failed member's place.
+    Rebuild(usize),
+    /// Everything is compared.
+    Scrub,
+}
+
+/// Runs the storm of a seed.
+pub fn storm(seed: u64, choice: Choice, bug: Option<Bug>) -> Result<Outcome, Broken> {
+    let mut world = World::new(seed, choice, bug);
+    let array = format!("{} on {} members, {:?}", world.level, world.members(), world.consistency);
+    let broken = |world: &World, what| Broken { seed, array: array.clone(), what, story: world.story.take() };
+    for round in 0..4 {
+        let array = recover(&mut world).map_err(|what| broken(&world, what))?;
+        if round < 3 {
+            rage(&world, &array).map_err(|what| broken(&world, what))?;
+            let lost = also_lost(&world, &array);
+            drop(array);
+            world.cut();
+            world.gone.borrow_mut().extend(lost);
+        }
+    }
+    let outcome = *world.outcome.borrow();
+    Ok(outcome)
+}
+
+/// Four clients and the troubles of a round; then the array is stopped, or not.
+fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
+    let over = Cell::new(false);
+    let quarter = world.oracle.borrow().sectors() / 4;
+    let round = world.choose(u64::MAX);
+    // Some rounds are slow, so that the array finds the time to say that it is clean.
+    let pauses = world.happens(0.2);
+    let clients = (0..4).map(|number| {
+        let random = Random::named(round, &format!("client {number}"));
+        client(world, array, random, number as usize, number * quarter..(number + 1) * quarter, pauses, &over)
+    });
+    let lasts = Duration::micros(world.choose(if pauses { 10_000_000 } else { 3000 }));
+    let troubles = troubles(world, array).into_iter().map(|trouble| {
+        let when = lasts.scale(world.choose(1000) as f64 / 1000.0);
+        strike(world, array, trouble, when)
+    });
+    // The first promise that is broken ends everything.
+    let work = async {
+        let (work, tending) = (pin!(try_join(try_join_all(clients), try_join_all(troubles))), pin!(array.tend()));
+        match select(work, tending).await {
+            Either::Left((worked, _)) => worked.map(drop),
+            Either::Right(_) => unreachable!("an array tends itself for ever"),
+        }
+    };
+    if world.happens(0.7) {
+        let cut = async {
+            world.runtime.sleep(lasts).await;
+            Ok(())
+        };
+        let broken = async {
+            work.await?;
+            std::future::pending().await
+        };
+        let first = async { select(pin!(broken), pin!(cut)).await.factor_first().0 };
+        return world.runtime.block_on(first);
+    }
+    let end = async {
+        world.runtime.sleep(lasts).await;
+        over.set(true);
+        Ok(())
+    };
+    let stopped = async {
+        let (worked, ended) = futures_util::join!(work, end);
+        worked.and(ended)?;
+        world.tell("the array is stopped");
+        array.stop().await.map_err(|error| format!("the array does not stop: {error}"))
+    };
+    world.runtime.block_on(stopped)?;
+    world.outcome.borrow_mut().stops += 1;
+    // What was stopped is durable to the last byte.
+    let mut oracle = world.oracle.borrow_mut();
+    let all = 0..oracle.sectors();
+    let newest = oracle.newest(all.clone());
+    oracle.must_hold(all, &newest);
+    Ok(())
+}
+
+/// A member that is lost with the power, where that is to be survived.
+fn also_lost(world: &World, array: &Array<Rc<Disk>>) -> Option<usize> {
+    let impaired = world.impaired(array);
+    let may = impaired.len() < world.level.losses_survived(world.members()) && world.happens(0.15);
+    let member =
+        may.then(|| world.choose(world.members() as u64) as usize).filter(|member| !impaired.contains(member))?;
+    world.tell(format_args!("member {member} is lost with the power"));
+    world.outcome.borrow_mut().faults += 1;
+    Some(member)
+}
+
+/// What happens in this round: never more than the level survives.
+fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
+    let impaired = world.impaired(array);
+    let mut troubles = Vec::new();
+    let failed: Vec<usize> =
+        (0..world.members()).filter(|member| array.state(*member) == MemberState::Failed).collect();
+    if let Some(member) = failed.first().filter(|_| world.happens(0.5)) {
+        troubles.push(Trouble::Rebuild(*member));
+    }
+    let mut left = world.level.losses_survived(world.members()).saturating_sub(impaired.len());
+    let mut sound: Vec<usize> = (0..world.members()).filter(|member| !impaired.contains(member)).collect();
+    while left > 0 && world.happens(0.4) {
+        let member = sound.swap_remove(world.choose(sound.len() as u64) as usize);
+        left -= 1;
+        troubles.push(match world.choose(7) {
+            0 => Trouble::Fail(member),
+            1 => Trouble::Vanish(member),
+            2 => Trouble::Hang(member),
+            3 => Trouble::Refuse(member, Operation::Write),
+            4 => Trouble::Refuse(member, Operation::Flush),
+            _ => Trouble::Latent(member),
+        });
+    }
+    if world.happens(0.1) {
+        troubles.push(Trouble::Scrub);
+    }
+    troubles
+}
+
+async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: Duration) -> Result<(), String> {
+    world.runtime.sleep(when).await;
+    world.tell(format_args!("{trouble:?}"));
+    let disk = |member: usize| Rc::clone(&world.disks.borrow()[member]);
+    let fault = || world.outcome.borrow_mut().faults += 1;
+    match trouble {
+        Trouble::Rebuild(member) => {
+            return match rebuild(world, array, member).await {
+                // The disk that came in may have been struck in its turn.
+                Err(_) if array.state(member) == MemberState::Failed => Ok(()),
+                rebuilt => rebuilt,
+            };
+        }
+        Trouble::Scrub => {
+            // A scrub of parity ends where a member fails.
+            let Ok(found) = array.scrub(Repair::WhatIsWrong).await else { return Ok(()) };
+            if found.mismatches > 0 {
+                return Err(format!("a scrub found {} sectors that do not fit", found.mismatches));
+            }
+        }
+        Trouble::Fail(member) => {
+            fault();
+            array.fail(member);
+        }
+        Trouble::Vanish(member) => {
+            fault();
+            disk(member).suffer(Rule::new(Effect::Vanish));
+        }
+        Trouble::Hang(member) => {
+            fault();
+            disk(member).suffer(Rule::new(Effect::Hang));
+            world.runtime.sleep(Duration::micros(300)).await;
+            array.fail(member);
+            world.runtime.sleep(Duration::micros(300)).await;
+            disk(member).recover();
+        }
+        Trouble::Refuse(member, operation) => {
+            fault();
+            let error = DeviceError::Medium { offset: Bytes::ZERO, length: Bytes::SECTOR };
+            disk(member).suffer(Rule::new(Effect::Fail(error)).on(operation).times(1));
+        }
+        Trouble::Latent(member) => {
+            fault();
+            let sectors = world.geometry.used() / Bytes::SECTOR;
+            for _ in 0..=world.choose(4) {
+                let from = world.data_offset + Bytes::SECTOR * world.choose(sectors - 3);
+                disk(member).damage(from..from + Bytes::SECTOR * (1 + world.choose(3)), Damage::Unreadable);
+            }
+        }
+    }
+    Ok(())
+}

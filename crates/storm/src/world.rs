@@ -1,0 +1,162 @@
+//! The world of one storm: disks, power, chance, and what is known of the data.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use array::geometry::{DoubleRotation, Geometry, Level, Rotation};
+use array::md::{self, Consistency, NewArray, NewMember, Stamp, Uuid};
+use array::{Array, MemberState, format};
+use device::Shape;
+use rand::RngExt;
+use runtime::{Random, Runtime};
+use units::Bytes;
+
+use crate::bug::Bug;
+use crate::disk::Disk;
+use crate::levels::{Choice, levels};
+use crate::oracle::Oracle;
+use crate::storm::Outcome;
+
+/// Small, so that requests meet in one row.
+pub const CHUNK: Bytes = Bytes::kib(4);
+/// What a member holds of data: a few rows.
+pub const ROOM: Bytes = Bytes::kib(20);
+
+/// All that a storm has.
+pub struct World {
+    pub runtime: Runtime,
+    pub seed: u64,
+    pub level: Level,
+    pub consistency: Consistency,
+    pub geometry: Geometry,
+    pub data_offset: Bytes,
+    /// By member: the disk that has its place, or had it last.
+    pub disks: RefCell<Vec<Rc<Disk>>>,
+    /// Members that were lost with the power; they come back with the next.
+    pub gone: RefCell<Vec<usize>>,
+    /// Members that are being rebuilt: until that is answered, nothing is promised of them.
+    pub rebuilding: RefCell<Vec<usize>>,
+    /// Disks that were replaced, with what was on them.
+    pub shelf: RefCell<Vec<Rc<Disk>>>,
+    pub random: RefCell<Random>,
+    pub oracle: RefCell<Oracle>,
+    pub outcome: RefCell<Outcome>,
+    /// What happened, in order: what a broken promise is explained by.
+    pub story: RefCell<Vec<String>>,
+    bug: Option<Bug>,
+    made: Cell<u8>,
+    cuts: Cell<u64>,
+}
+
+impl World {
+    /// A new array of a level that the seed chooses.
+    pub fn new(seed: u64, choice: Choice, bug: Option<Bug>) -> World {
+        let mut random = Random::named(seed, "storm");
+        let all = levels(choice);
+        let (level, members, consistency) = match bug {
+            // These bugs need an array that they can hurt.
+            Some(Bug::WrongRotation) => (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Resync),
+            Some(Bug::SwapPAndQ) => (Level::Raid6(DoubleRotation::default()), 4, Consistency::Resync),
+            Some(Bug::SkipLog) => (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl),
+            _ => all[random.random_range(0..all.len())],
+        };
+        let (array, name) = (Uuid([9; 16]), "storm".into());
+        let new = NewArray { level, chunk: CHUNK, name, array, now: Stamp(0), consistency, clean: true };
+        // Metadata take 1 MiB, with a log 2 MiB.
+        let size = Bytes::mib(if consistency == Consistency::Ppl { 2 } else { 1 }) + ROOM;
+        let sized: Vec<NewMember> =
+            (0..members).map(|member| NewMember { size, member: Uuid([member as u8; 16]) }).collect();
+        let (superblocks, geometry) = md::create(&new, &sized).expect("the arrays of storms can be made");
+        let runtime = Runtime::simulated();
+        let oracle = Oracle::new(geometry.size() / Bytes::SECTOR);
+        let world = World {
+            seed,
+            level,
+            consistency,
+            geometry,
+            data_offset: superblocks[0].data_offset,
+            disks: RefCell::default(),
+            gone: RefCell::default(),
+            rebuilding: RefCell::default(),
+            shelf: RefCell::default(),
+            random: RefCell::new(random),
+            oracle: RefCell::new(oracle),
+            outcome: RefCell::default(),
+            story: RefCell::default(),
+            bug,
+            made: Cell::new(0),
+            cuts: Cell::new(0),
+            runtime,
+        };
+        let disks: Vec<Rc<Disk>> = (0..members).map(|_| world.new_disk()).collect();
+        world.runtime.block_on(format(&disks, &superblocks)).expect("sound disks take their superblocks");
+        *world.disks.borrow_mut() = disks;
+        world
+    }
+
+    /// A disk that nobody has used.
+    pub fn new_disk(&self) -> Rc<Disk> {
+        let size = self.data_offset + ROOM;
+        let number = self.made.replace(self.made.get() + 1);
+        Disk::new(&self.runtime, Shape::new(format!("disk {number}"), size), self.seed, self.bug)
+    }
+
+    /// An identity for the member that was made last.
+    pub fn identity(&self) -> Uuid {
+        Uuid([self.made.get() | 0x80; 16])
+    }
+
+    /// Adds to the story.
+    pub fn tell(&self, what: impl std::fmt::Display) {
+        self.story.borrow_mut().push(format!("{}: {what}", self.runtime.now().since(units::Instant::START)));
+    }
+
+    /// How many members the array has.
+    pub fn members(&self) -> usize {
+        self.geometry.members()
+    }
+
+    /// A number below `limit`.
+    pub fn choose(&self, limit: u64) -> u64 {
+        self.random.borrow_mut().random_range(0..limit)
+    }
+
+    /// Whether something of this chance happens.
+    pub fn happens(&self, chance: f64) -> bool {
+        self.random.borrow_mut().random_bool(chance)
+    }
+
+    /// Members of which something is lost: those without current contents, and those with damaged sectors.
+    pub fn impaired(&self, array: &Array<Rc<Disk>>) -> Vec<usize> {
+        let impaired = |member: &usize| {
+            array.state(*member) != MemberState::Active
+                || self.rebuilding.borrow().contains(member)
+                || self.disks.borrow()[*member].damaged() > 0
+        };
+        (0..self.members()).filter(impaired).collect()
+    }
+
+    /// The power goes, and comes back: requests under way are dropped, and of what was not flushed any part is kept. What had vanished,
+    /// or hung, is there again.
+    ///
+    /// Damaged sectors at levels with parity are healed: an unreadable sector in a stripe that is being written is the write hole
+    /// itself, on one member more.
+    pub fn cut(&mut self) {
+        self.tell("the power is cut");
+        let next = Runtime::simulated();
+        self.cuts.set(self.cuts.get() + 1);
+        self.outcome.borrow_mut().power_cuts += 1;
+        let seed = self.seed.wrapping_add(self.cuts.get() << 32);
+        let after = |disk: &Rc<Disk>| {
+            let share = self.random.borrow_mut().random_range(0.0..=1.0);
+            let healed = self.level.parities() > 0;
+            disk.after_cut(&next, || self.random.borrow_mut().random_bool(share), healed, seed)
+        };
+        let disks: Vec<Rc<Disk>> = self.disks.borrow().iter().map(after).collect();
+        let shelf: Vec<Rc<Disk>> = self.shelf.borrow().iter().map(after).collect();
+        self.runtime.clear();
+        self.gone.borrow_mut().clear();
+        self.rebuilding.borrow_mut().clear();
+        (self.runtime, self.disks, self.shelf) = (next, RefCell::new(disks), RefCell::new(shelf));
+    }
+}

@@ -1,0 +1,62 @@
+//! Storms by seed: nothing that was promised is lost, and a promise that is broken is seen.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use storm::{Bug, Choice, campaign, storm};
+
+#[test]
+fn nothing_promised_is_lost_in_any_storm() {
+    let seeds: u64 = std::env::var("ARRAYLAB_STORMS").map_or(2000, |text| text.parse().expect("a number of storms"));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let report = campaign(0..seeds, Choice::ALL, threads, &AtomicBool::new(false), &AtomicU64::new(0));
+    println!("{report:?}");
+    let shown: Vec<_> = report.violations.iter().take(5).collect();
+    assert!(shown.is_empty(), "{} of {seeds}: {shown:#?}", report.violations.len());
+    let all = report.outcome;
+    // A storm that does nothing finds nothing.
+    assert!(report.seeds == seeds && all.power_cuts >= 2 * seeds && all.operations >= 20 * seeds, "{all:?}");
+    assert!(all.faults >= seeds / 2 && all.rebuilds >= seeds / 4 && all.recovery_cuts >= seeds / 4, "{all:?}");
+    assert!(all.refused >= seeds / 20 && all.stops >= seeds / 4, "{all:?}");
+}
+
+#[test]
+fn a_storm_repeats_with_its_seed() {
+    assert_eq!(storm(7, Choice::ALL, None), storm(7, Choice::ALL, None));
+}
+
+/// Each broken promise is seen by some storm among a few.
+fn caught(bug: Bug) {
+    let found = (0..60).find_map(|seed| storm(seed, Choice::ALL, Some(bug)).err());
+    println!("{bug:?}: {found:?}");
+    assert!(found.is_some(), "{bug:?} went unnoticed in 60 storms");
+}
+
+#[test]
+fn a_skipped_flush_is_caught() {
+    caught(Bug::SkipFlush);
+}
+
+#[test]
+fn a_skipped_log_is_caught() {
+    caught(Bug::SkipLog);
+}
+
+#[test]
+fn parities_in_each_others_place_are_caught() {
+    caught(Bug::SwapPAndQ);
+}
+
+#[test]
+fn a_forgotten_dirty_mark_is_caught() {
+    caught(Bug::ForgetDirtyMark);
+}
+
+#[test]
+fn a_trusted_stale_member_is_caught() {
+    caught(Bug::TrustStaleMember);
+}
+
+#[test]
+fn a_wrong_rotation_is_caught() {
+    caught(Bug::WrongRotation);
+}
