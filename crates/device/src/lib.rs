@@ -9,20 +9,26 @@
 //! takes no memory away from under the kernel. A [`Buffer`] may be without memory, a length only: then the same code runs
 //! in simulations that care for time and not for contents.
 
+mod any;
 mod buffer;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod extent;
 pub mod filter;
 mod memory;
 mod null;
 mod request;
 mod shape;
 
+pub use any::AnyDevice;
 pub use buffer::{Buffer, Data};
+pub use extent::Extent;
 pub use memory::MemoryDevice;
 pub use null::NullDevice;
 pub use request::{DeviceError, Operation, Payload, Reply, Request, Stamps};
 pub use shape::Shape;
+
+use units::Bytes;
 
 /// Something that stores blocks.
 ///
@@ -39,6 +45,15 @@ pub trait Device {
 
     /// Carries out one request.
     fn submit(&self, request: Request) -> impl Future<Output = Reply>;
+
+    /// What is known, without asking the medium, of the range from `offset` on: one extent, no longer than `length`.
+    ///
+    /// It holds for the instant at which it is asked. Who knows nothing says that there are data, which is always true enough: they
+    /// are then read. The range must lie within the device and must not be empty.
+    fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
+        let _ = offset;
+        Extent::data(length)
+    }
 }
 
 /// A reference to a device is one: several streams may drive the same.
@@ -49,6 +64,9 @@ impl<D: Device + ?Sized> Device for &D {
     fn submit(&self, request: Request) -> impl Future<Output = Reply> {
         (**self).submit(request)
     }
+    fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
+        (**self).extent(offset, length)
+    }
 }
 
 impl<D: Device + ?Sized> Device for std::rc::Rc<D> {
@@ -57,5 +75,8 @@ impl<D: Device + ?Sized> Device for std::rc::Rc<D> {
     }
     fn submit(&self, request: Request) -> impl Future<Output = Reply> {
         (**self).submit(request)
+    }
+    fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
+        (**self).extent(offset, length)
     }
 }

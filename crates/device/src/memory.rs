@@ -7,7 +7,7 @@ use std::rc::Rc;
 use runtime::Runtime;
 use units::Bytes;
 
-use crate::{Device, Operation, Payload, Reply, Request, Shape, Stamps};
+use crate::{Device, Extent, Operation, Payload, Reply, Request, Shape, Stamps};
 
 /// Memory comes in pages of this size, made when first written: a large device costs only what is used of it.
 const PAGE: usize = 64 * 1024;
@@ -90,5 +90,19 @@ impl Device for MemoryDevice {
         self.runtime.yield_now().await;
         self.carry_out(&mut request);
         request.answer(Ok(()), Stamps { submitted, completed: self.runtime.now() })
+    }
+
+    /// Pages that were never written are holes.
+    fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
+        let pages = self.pages.borrow();
+        let page = |at: u64| pages.contains_key(&(at / PAGE as u64));
+        let (start, end) = (offset.get(), (offset + length).get());
+        let stored = page(start);
+        let mut at = start;
+        while at < end && page(at) == stored {
+            at = (at / PAGE as u64 + 1) * PAGE as u64;
+        }
+        let length = Bytes::new(at.min(end) - start);
+        if stored { Extent::data(length) } else { Extent::hole(length) }
     }
 }

@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
+use device::{Device, DeviceError, Extent, Operation, Payload, Reply, Request, Shape, Stamps};
 use host::guard::WritePermit;
 use runtime::Runtime;
-use rustix::fs::Advice;
+use rustix::fs::{Advice, SeekFrom};
 use units::Bytes;
 
 use crate::engine::{Choice, Engine, IN_MEMORY, choose};
@@ -245,6 +245,22 @@ impl Device for FileDevice {
                 let serve = |slots: &mut Slots, batch: &[u32]| mapping.serve(&self.file, slots, batch, &self.runtime);
                 turns.carry_out(request, &self.runtime, serve).await
             }
+        }
+    }
+
+    /// By asking the file system, which may have to read its own tables for it. Block devices know no holes.
+    fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
+        let next = |what: fn(u64) -> SeekFrom| match rustix::fs::seek(&self.file, what(offset.get())) {
+            Ok(at) => Some(Bytes::new(at).saturating_sub(offset).min(length)),
+            // No data until the end of the file.
+            Err(rustix::io::Errno::NXIO) => Some(length),
+            Err(_) => None,
+        };
+        match next(SeekFrom::Data) {
+            Some(hole) if !hole.is_zero() => Extent::hole(hole),
+            // A hole that begins here was made meanwhile.
+            Some(_) => Extent::data(next(SeekFrom::Hole).filter(|data| !data.is_zero()).unwrap_or(length)),
+            None => Extent::data(length),
         }
     }
 }

@@ -14,31 +14,39 @@
 //! # Ok::<(), uring::OpenError>(())
 //! ```
 //!
+//! [`Listener`] and [`Socket`] are connections under the same runtime, for those who serve a device to others or use theirs.
+//!
 //! This crate and the live half of `runtime` are the only ones that know the kernel's interface to storage. `unsafe` stands in
-//! `ring`: submitting entries that point to memory, and registering memory. What the kernel may touch belongs to the ring until
-//! the kernel is done (see `slot`), and is registered only for as long as the ring lives (see `region`). And in `map` and `fault`:
+//! `ring` and `call`: submitting entries that point to memory, registering memory, and taking over accepted connections. What the kernel may touch belongs to the ring until
+//! the kernel is done (see `slot` and `call`), and is registered only for as long as the ring lives (see `region`). And in `map` and `fault`:
 //! copying from a mapped file, to which no reference is ever made, and surviving it if the file cannot be read.
 
 mod bell;
+mod call;
 mod engine;
 mod fault;
 mod file;
 mod flight;
+mod listener;
 mod live;
 mod map;
 mod region;
 mod ring;
 mod setup;
 mod slot;
+mod socket;
 mod sync;
 mod table;
 mod target;
 mod threads;
 mod turn;
 
+pub use call::{Body, Parcel};
 pub use engine::{Choice, Engine, UnknownEngine};
 pub use file::{FileDevice, FileOptions};
+pub use listener::{ListenError, Listener};
 pub use live::{Live, LiveOptions};
 pub use ring::Ring;
 pub use setup::{RingError, RingOptions};
+pub use socket::{ConnectError, Socket};
 pub use target::{Mode, OpenError};

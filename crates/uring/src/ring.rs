@@ -30,6 +30,7 @@ use runtime::{LiveClock, Park, Unpark};
 use units::{Bytes, Duration};
 
 use crate::bell::Bell;
+use crate::call::{Call, Calls};
 use crate::flight::RingFile;
 use crate::region::{Regions, TABLE};
 use crate::setup::{RingError, RingOptions, build};
@@ -52,8 +53,9 @@ struct Shared {
 struct State {
     uring: IoUring,
     slots: Slots,
-    /// Requests that wait for a place in the submission queue.
-    backlog: VecDeque<u32>,
+    calls: Calls,
+    /// What waits for a place in the submission queue.
+    backlog: VecDeque<Work>,
     /// Completions to wait for.
     gather: u32,
     /// Entries handed over whose completion has not been seen, the bell's not counted.
@@ -66,8 +68,23 @@ struct State {
     bell_armed: bool,
 }
 
+/// Something for the kernel.
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    /// The request in a slot.
+    Request(u32),
+    /// A call on a socket.
+    Call(u32),
+    /// The wish that it let go of a call.
+    Cancel(u32),
+}
+
 /// The number by which the bell's completion is known; no slot has it.
 const BELL: u64 = u64::MAX;
+/// The number of a wish to cancel, whose outcome shows in the call itself.
+const CANCEL: u64 = u64::MAX - 1;
+/// Added to the number of a call, to tell it from that of a slot.
+const CALL: u64 = 1 << 32;
 /// Registered files for each ring, unless the process may open fewer.
 const FILES: u32 = 1024;
 
@@ -99,6 +116,7 @@ impl Ring {
         let state = State {
             uring,
             slots: Slots::default(),
+            calls: Calls::default(),
             backlog: VecDeque::new(),
             gather,
             in_kernel: 0,
@@ -155,7 +173,7 @@ impl Ring {
         let mut state = self.shared.state.borrow_mut();
         let slot = state.slots.insert(request, file);
         state.files.enter(file);
-        state.backlog.push_back(slot);
+        state.backlog.push_back(Work::Request(slot));
         slot
     }
 
@@ -167,6 +185,28 @@ impl Ring {
     /// Leaves a slot whose reply nobody will take to the ring.
     pub(crate) fn abandon(&self, slot: u32) {
         self.shared.state.borrow_mut().slots.abandon(slot);
+    }
+
+    /// Puts a call into the backlog of the next batch; returns its place.
+    pub(crate) fn start_call(&self, call: Call, file: u32) -> u32 {
+        let mut state = self.shared.state.borrow_mut();
+        let place = state.calls.insert(call, file);
+        state.files.enter(file);
+        state.backlog.push_back(Work::Call(place));
+        place
+    }
+
+    /// The outcome of a call, once; until it is there, `waker` is the one to be woken for it.
+    pub(crate) fn poll_call(&self, place: u32, waker: &Waker) -> Poll<(Call, i32)> {
+        self.shared.state.borrow_mut().calls.poll(place, waker)
+    }
+
+    /// Ends a call whose outcome nobody will take.
+    pub(crate) fn abandon_call(&self, place: u32) {
+        let mut state = self.shared.state.borrow_mut();
+        if state.calls.abandon(place) {
+            state.backlog.push_back(Work::Cancel(place));
+        }
     }
 
     /// Closes a registered file. Requests on their way to it go on.
@@ -230,15 +270,24 @@ impl State {
         let mut queue = self.uring.submission();
         let mut moved = 0;
         while !queue.is_full() {
-            let Some(index) = self.backlog.pop_front() else { break };
-            if self.slots.is_abandoned(index) {
-                let file = self.slots.release(index);
-                unused.extend(self.files.leave(file));
-                continue;
-            }
-            let entry = self.slots.entry(index, &self.regions, now);
-            // SAFETY: the entry points into memory owned by its slot, which keeps it in place until the completion is collected; the
-            // ring's drop waits for that. The file's place in the table is not reused while it has users.
+            let entry = match self.backlog.pop_front() {
+                None => break,
+                Some(Work::Request(index)) if self.slots.is_abandoned(index) => {
+                    let file = self.slots.release(index);
+                    unused.extend(self.files.leave(file));
+                    continue;
+                }
+                Some(Work::Call(index)) if self.calls.is_abandoned(index) => {
+                    let file = self.calls.release(index);
+                    unused.extend(self.files.leave(file));
+                    continue;
+                }
+                Some(Work::Request(index)) => self.slots.entry(index, &self.regions, now),
+                Some(Work::Call(index)) => self.calls.entry(index).user_data(CALL | u64::from(index)),
+                Some(Work::Cancel(index)) => cancellation(index),
+            };
+            // SAFETY: the entry points into memory owned by its slot or call, which keeps it in place until the completion is collected;
+            // the ring's drop waits for that. The file's place in the table is not reused while it has users.
             #[allow(unsafe_code)]
             unsafe { queue.push(&entry) }.expect("the queue is not full");
             moved += 1;
@@ -303,8 +352,19 @@ impl State {
             }
             let index = completion.user_data() as u32;
             self.in_kernel -= 1;
+            if completion.user_data() == CANCEL {
+                continue;
+            }
+            if completion.user_data() & CALL != 0 {
+                self.calls.complete(index, completion.result());
+                unused.extend(self.files.leave(self.calls.file(index)));
+                if self.calls.is_abandoned(index) {
+                    self.calls.release(index);
+                }
+                continue;
+            }
             match self.slots.complete(index, completion.result(), now) {
-                Next::AnotherRound => self.backlog.push_back(index),
+                Next::AnotherRound => self.backlog.push_back(Work::Request(index)),
                 Next::Finished => {
                     unused.extend(self.files.leave(self.slots.file(index)));
                     if self.slots.is_abandoned(index) {
@@ -327,11 +387,29 @@ impl State {
     }
 }
 
+/// The entry that asks the kernel to let go of a call. If the call has ended meanwhile and its number is another's, that one stands behind
+/// this entry in the queue, and the kernel does not know it yet.
+fn cancellation(index: u32) -> io_uring::squeue::Entry {
+    opcode::AsyncCancel::new(CALL | u64::from(index)).build().user_data(CANCEL)
+}
+
 impl Drop for State {
     /// Waits for the kernel to let go of all memory: freed earlier, it would be written to by transfers still under way.
     fn drop(&mut self) {
         if self.bell_armed {
             self.bell.strike();
+        }
+        // What waits for a peer would be waited for without end.
+        for work in std::mem::take(&mut self.backlog) {
+            if let Work::Cancel(index) = work {
+                let entry = cancellation(index);
+                // SAFETY: the entry points nowhere.
+                #[allow(unsafe_code)]
+                while unsafe { self.uring.submission().push(&entry) }.is_err() {
+                    self.enter(false, None);
+                }
+                self.in_kernel += 1;
+            }
         }
         while self.bell_armed || self.in_kernel > 0 {
             self.enter(true, None);

@@ -1,0 +1,147 @@
+//! Stream sockets under the live runtime: connections by TCP and within the machine.
+//!
+//! Receiving and sending are calls of the ring, so a task that answers a request and one that waits for the next are submitted by the same
+//! `io_uring_enter` that waits for both. Readiness (poll, then read) was rejected: it costs two more system calls for each message.
+//! What is sent is gathered from where it lies (see [`Parcel`]), and what is received goes where the caller wants it.
+
+use std::cell::Cell;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use device::Buffer;
+use rustix::net::{Shutdown, shutdown, sockopt};
+
+use crate::RingError;
+use crate::call::{Call, Parcel, Sending};
+use crate::flight::RingFile;
+use crate::live::Live;
+use crate::ring::Ring;
+
+/// A connection. Both directions may be used at once, each by one task at a time.
+pub struct Socket {
+    file: RingFile,
+    fd: OwnedFd,
+    receiving: Cell<bool>,
+    sending: Cell<bool>,
+}
+
+/// Memory that the kernel keeps for what was sent and not yet received, if the limit (`net.core.wmem_max`) allows: a
+/// message of 128 KiB, a usual size of sequential reads, is then taken at once.
+const KEPT_BY_KERNEL: usize = 1 << 20;
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The peer, or the way to it.
+    #[error("no connection: {0}; is the server running, and is that its address?")]
+    Refused(#[from] io::Error),
+    /// Sockets need the ring.
+    #[error("sockets need io_uring: {0}")]
+    Ring(String),
+}
+
+impl Socket {
+    /// Connects to a socket of this machine.
+    pub fn connect_unix(live: &Live, path: &Path) -> Result<Socket, ConnectError> {
+        let stream = UnixStream::connect(path)?;
+        Socket::on(ring(live).map_err(ConnectError::Ring)?, stream.into())
+            .map_err(|error| ConnectError::Ring(error.to_string()))
+    }
+
+    /// Connects to a host by TCP; waits for as long as the kernel tries.
+    pub fn connect_tcp(live: &Live, address: SocketAddr) -> Result<Socket, ConnectError> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        Socket::on(ring(live).map_err(ConnectError::Ring)?, stream.into())
+            .map_err(|error| ConnectError::Ring(error.to_string()))
+    }
+
+    /// Two ends of one connection.
+    pub fn pair(live: &Live) -> Result<(Socket, Socket), ConnectError> {
+        let (one, other) = UnixStream::pair()?;
+        let ring = ring(live).map_err(ConnectError::Ring)?;
+        let on = |stream: UnixStream| {
+            Socket::on(ring, stream.into()).map_err(|error| ConnectError::Ring(error.to_string()))
+        };
+        Ok((on(one)?, on(other)?))
+    }
+
+    /// Takes over a connected socket.
+    pub(crate) fn on(ring: &Ring, fd: OwnedFd) -> Result<Socket, RingError> {
+        // A wish: with less memory it is slower, and correct.
+        let _ = sockopt::set_socket_send_buffer_size(&fd, KEPT_BY_KERNEL);
+        let file = ring.register(fd.as_fd())?;
+        Ok(Socket { file, fd, receiving: Cell::new(false), sending: Cell::new(false) })
+    }
+
+    /// Receives at least one byte into the front of `into`; none if the peer has ended. The buffer comes back.
+    ///
+    /// # Panics
+    /// If another task receives.
+    pub async fn receive(&self, into: Buffer) -> (Buffer, io::Result<usize>) {
+        let _turn = Turn::new(&self.receiving);
+        let (call, result) = self.file.call(Call::Receive(into)).await;
+        let Call::Receive(into) = call else { panic!("a call comes back as what it was") };
+        (into, checked(result))
+    }
+
+    /// Sends all parcels, one after the other; they come back, sent or not.
+    ///
+    /// # Panics
+    /// If another task sends.
+    pub async fn send(&self, parcels: Vec<Parcel>) -> (Vec<Parcel>, io::Result<()>) {
+        let _turn = Turn::new(&self.sending);
+        let length: usize = parcels.iter().map(Parcel::length).sum();
+        let (mut parcels, mut sent) = (parcels, 0);
+        while sent < length {
+            let (call, result) = self.file.call(Call::Send(Sending::new(parcels, sent))).await;
+            let Call::Send(sending) = call else { panic!("a call comes back as what it was") };
+            parcels = sending.into_parcels();
+            match checked(result) {
+                Ok(count) => sent += count,
+                Err(error) => return (parcels, Err(error)),
+            }
+        }
+        assert_eq!(sent, length, "the kernel sends no more than it was given");
+        (parcels, Ok(()))
+    }
+
+    /// Receives no more: whoever waits for the peer finds that it has ended. What is being sent goes on.
+    pub fn stop_receiving(&self) {
+        // An error says that the peer is gone, and then there is nothing to stop.
+        let _ = shutdown(&self.fd, Shutdown::Read);
+    }
+
+    /// Tells the peer that nothing more will come. What the peer sends can still be received.
+    pub fn stop_sending(&self) {
+        let _ = shutdown(&self.fd, Shutdown::Write);
+    }
+}
+
+/// The ring of a runtime, or why sockets cannot be had there.
+pub(crate) fn ring(live: &Live) -> Result<&Ring, String> {
+    live.ring().map_err(ToString::to_string)
+}
+
+pub(crate) fn checked(result: i32) -> io::Result<usize> {
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result as usize) }
+}
+
+/// One task at a time: two would get parts of each other's messages.
+struct Turn<'a>(&'a Cell<bool>);
+
+impl<'a> Turn<'a> {
+    fn new(taken: &'a Cell<bool>) -> Turn<'a> {
+        assert!(!taken.replace(true), "one task at a time uses a direction of a socket");
+        Turn(taken)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
