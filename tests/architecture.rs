@@ -20,7 +20,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("scratch", &["units"]),
     ("uring", &["units", "runtime", "device", "host", "scratch"]),
     ("machine", &["units", "runtime", "device", "record"]),
-    ("nbd", &["units", "runtime", "device"]),
+    ("nbd", &["units", "runtime", "device", "uring"]),
     ("analysis", &["units", "record"]),
     ("report", &["units", "record", "analysis"]),
     (

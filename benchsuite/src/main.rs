@@ -14,6 +14,7 @@ mod measure;
 mod parity;
 mod record;
 mod runs;
+mod serve;
 
 /// One subject.
 struct Bench {
@@ -41,6 +42,11 @@ const BENCHES: &[Bench] = &[
         name: "record",
         subject: "what it costs to keep a row, and to write and sum up millions",
         run: record::run,
+    },
+    Bench {
+        name: "serve",
+        subject: "our NBD server beside nbdkit and qemu-nbd (they and fio with its nbd engine are needed)",
+        run: serve::run,
     },
 ];
 

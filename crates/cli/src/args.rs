@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use lab::{LANGUAGE, Setting, Target};
+use nbd::Address;
 use units::{Bytes, Duration};
 
 pub use catalogue::{Import, Parts, PartsAction, Systems, Validate};
@@ -44,6 +45,7 @@ pub struct Cli {
 pub enum Command {
     Survey(Survey),
     Run(Run),
+    Serve(Serve),
     Reproduce(Reproduce),
     Parts(Parts),
     Systems(Systems),
@@ -129,6 +131,7 @@ Examples:
   arraylab run load.toml --on data.bin --set stream.readers.depth=8 --set run.measure=5s
   arraylab run load.toml --on memory:1GiB:100us        the same in virtual time
   arraylab run load.toml --on part:mg10-20tb           on a modelled drive of 20 TB
+  arraylab run load.toml --on 'nbd+unix:///?socket=/run/a.sock'   the export of a server
   arraylab run load.toml --on /dev/sdb --destroy-data   a workload that writes
 
 Ctrl-C, kill or an I/O error ends the run early: what was recorded is kept and printed, the
@@ -141,7 +144,7 @@ pub struct Run {
     /// The experiment's file
     pub experiment: PathBuf,
 
-    /// Devices: paths, memory:SIZE[:DELAY] and part:NAME (simulated), null:SIZE (the generator alone)
+    /// Devices: paths, NBD URIs, memory:SIZE[:DELAY] and part:NAME (simulated), null:SIZE (the generator alone)
     #[arg(long, value_name = "PATH,...", value_delimiter = ',', required = true)]
     pub on: Vec<Target>,
 
@@ -152,6 +155,56 @@ pub struct Run {
     /// What every command takes.
     #[command(flatten)]
     pub common: Common,
+}
+
+/// Serve files and devices to any program, as network block devices
+///
+/// Clients are nbdcopy, qemu, fio, the kernel (nbd-client), another arraylab. It prints the URIs by which they find it, and serves until
+/// Ctrl-C or SIGTERM; then it finishes what is under way, flushes, and removes its sockets.
+///
+/// A file in which nothing is recognised is served for reading and writing. One that carries a file system, a partition table or a
+/// RAID superblock, and any device, needs --destroy-data, and is named twice where data were recognised; or --read-only.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab serve disk.img --nbd unix:disk.sock
+  arraylab serve disk.img --nbd tcp:127.0.0.1:10809 --read-only
+  arraylab serve a.img b.img --nbd unix:/run/two.sock     two exports, a.img and b.img
+  arraylab serve disk.img --nbd tcp:0.0.0.0:10809 --tls /etc/pki/nbd
+  nbdcopy 'nbd+unix:///?socket=disk.sock' copy.img        a client
+  arraylab run load.toml --on 'nbd+unix:///?socket=disk.sock'
+
+What is supported, and how it compares: docs/nbd.md")]
+pub struct Serve {
+    /// Files or block devices. One is the default export; several are exports under their file names
+    #[arg(required = true)]
+    pub paths: Vec<PathBuf>,
+
+    /// Where to listen: unix:PATH (for this user only) or tcp:HOST:PORT; may be given several times
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    pub nbd: Vec<Address>,
+
+    /// Refuse all writes
+    #[arg(long, conflicts_with = "destroy_data")]
+    pub read_only: bool,
+
+    /// Past the page cache of this machine
+    #[arg(long)]
+    pub direct: bool,
+
+    /// Speak only TLS, with the certificates in this folder: ca-cert.pem, server-cert.pem, server-key.pem
+    ///
+    /// Clients must show a certificate signed by that authority. Addresses that other machines can reach are served no other way.
+    #[arg(long, value_name = "DIR")]
+    pub tls: Option<PathBuf>,
+
+    /// Print where it serves as one JSON document
+    #[arg(long)]
+    pub json: bool,
+
+    /// Allow writing to devices, and to files that carry data
+    #[arg(long)]
+    pub destroy_data: bool,
 }
 
 /// Hold the modelled machines against what was published about the real ones

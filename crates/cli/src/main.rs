@@ -11,6 +11,8 @@ mod permit;
 mod progress;
 mod reproduce;
 mod run;
+mod serve;
+mod stop;
 mod survey;
 mod validate;
 
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         args::Command::Survey(survey) => survey::survey(&survey),
         args::Command::Run(run) => run::run(&run),
+        args::Command::Serve(serve) => serve::serve(&serve),
         args::Command::Reproduce(reproduce) => reproduce::reproduce(&reproduce),
         args::Command::Parts(parts) => catalogue::parts(&parts),
         args::Command::Systems(systems) => catalogue::systems(&systems),

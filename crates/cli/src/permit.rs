@@ -7,6 +7,8 @@ use host::Kernel;
 use host::Refusal;
 use host::guard::{Consent, WritePermit, permit, times_named};
 
+use lab::{Target, remote};
+
 use crate::fail::Failure;
 
 /// A permit for each of the paths, or the first refusal.
@@ -24,8 +26,29 @@ pub fn ask<'p>(
     Ok(permits)
 }
 
+/// Leave to write to exports of servers, by the same words: what is there is lost, and data that are recognised are named twice. Who else
+/// uses an export only its server knows.
+pub fn ask_servers(targets: &[Target], destroy_data: bool) -> Result<(), Failure> {
+    for target in targets {
+        let Target::Nbd(uri) = target else { continue };
+        if !destroy_data {
+            let said = "writing would destroy what is there; add --destroy-data if that is meant";
+            return Err(Failure::input(anyhow::anyhow!("{target}: {said}")));
+        }
+        let times_named = targets.iter().filter(|other| *other == target).count();
+        let found = remote::contents(uri).map_err(Failure::world)?;
+        if let (Some(found), true) = (found.first(), times_named < 2) {
+            let next = "name it a second time, spelled the same, if that may be lost";
+            return Err(Failure::input(anyhow::anyhow!(
+                "{target} is not written with --destroy-data alone: it carries {found}; {next}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// A path that may not be written is the user's to change; what the kernel refuses is not.
-fn blame(refusal: Refusal) -> Failure {
+pub fn blame(refusal: Refusal) -> Failure {
     match refusal {
         Refusal::NoPermission { .. } | Refusal::Unreadable { .. } | Refusal::Failed { .. } => Failure::world(refusal),
         _ => Failure::input(refusal),

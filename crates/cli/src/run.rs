@@ -38,8 +38,9 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     let permits = if points.iter().any(|point| point.experiment.writes()) {
         let paths = args.on.iter().filter_map(|target| match target {
             Target::Path(path) => Some(path.as_path()),
-            Target::Memory { .. } | Target::Part { .. } | Target::Null { .. } => None,
+            Target::Nbd(_) | Target::Memory { .. } | Target::Part { .. } | Target::Null { .. } => None,
         });
+        permit::ask_servers(&args.on, args.common.destroy_data)?;
         permit::ask(paths, args.common.destroy_data)?
     } else {
         HashMap::new()
@@ -141,7 +142,7 @@ fn once_each(targets: &[Target]) -> Vec<Target> {
     let mut unique: Vec<Target> = Vec::new();
     for target in targets {
         // Two memory devices of one size are two devices.
-        if !matches!(target, Target::Path(_)) || !unique.contains(target) {
+        if !matches!(target, Target::Path(_) | Target::Nbd(_)) || !unique.contains(target) {
             unique.push(target.clone());
         }
     }
@@ -246,6 +247,7 @@ pub fn failure(error: RunError) -> Failure {
             | OpenError::Ring { .. }
             | OpenError::NoSpace { .. },
         )
+        | RunError::Client(_)
         | RunError::Record(_)
         | RunError::Records(_)
         | RunError::Thread(_) => Failure::world(error),

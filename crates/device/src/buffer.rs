@@ -130,6 +130,14 @@ impl Data {
         self.0.bytes()
     }
 
+    /// The memory, to be filled again, if nobody else holds any of it.
+    pub fn reclaim(self) -> Option<Buffer> {
+        match self.0 {
+            Memory::Real(memory) => memory.try_into_mut().ok().map(|memory| Buffer(Memory::Real(memory))),
+            Memory::Phantom(_) => None,
+        }
+    }
+
     /// The part from `start`, `length` bytes long; shares the memory. Panics if it reaches beyond the end.
     pub fn slice(&self, start: Bytes, length: Bytes) -> Data {
         let end = start + length;

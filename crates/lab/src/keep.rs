@@ -29,7 +29,7 @@ pub fn begin(
         .filter_map(|target| match target {
             // A path that cannot be looked at will be refused by the run, with a better message than could be given here.
             Target::Path(path) => Topology::find(&kernel, path).ok(),
-            Target::Memory { .. } | Target::Part { .. } | Target::Null { .. } => None,
+            Target::Nbd(_) | Target::Memory { .. } | Target::Part { .. } | Target::Null { .. } => None,
         })
         .collect();
     folder.write_json(RunFile::Topology, &topology)?;

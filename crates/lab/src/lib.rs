@@ -13,6 +13,7 @@ mod pass;
 mod pool;
 pub mod published;
 pub mod raid_i;
+pub mod remote;
 pub mod reproduce;
 mod runner;
 mod simulated;

@@ -12,6 +12,7 @@ use device::{Device, NullDevice, Reply, Request, Shape};
 use futures_util::future::{Either, select};
 use host::cpu::thread_time;
 use host::precaution::{Precaution, Precautions, unlock_memory};
+use nbd::Client;
 use record::Log;
 use units::{Bytes, Duration, Instant, Ratio};
 use uring::{Choice, Engine, FileDevice, FileOptions, Live, LiveOptions, Mode, RingOptions};
@@ -211,6 +212,7 @@ impl Site<'_> {
             Target::Null { size } => {
                 LiveDevice::Null(NullDevice::new(live.runtime(), Shape::new(self.targets[index].to_string(), *size)))
             }
+            Target::Nbd(uri) => LiveDevice::Nbd(live.runtime().block_on(Client::connect(live, uri))?),
             Target::Path(path) => {
                 let io = self.experiment.io;
                 let mut options = match io.mode {
@@ -327,9 +329,10 @@ impl Site<'_> {
     }
 }
 
-/// A real device, or none.
+/// A real device, one behind a server, or none.
 enum LiveDevice {
     File(FileDevice),
+    Nbd(Client),
     Null(NullDevice),
 }
 
@@ -337,7 +340,7 @@ impl LiveDevice {
     fn choice(&self) -> Option<Choice> {
         match self {
             LiveDevice::File(file) => Some(file.choice().clone()),
-            LiveDevice::Null(_) => None,
+            LiveDevice::Nbd(_) | LiveDevice::Null(_) => None,
         }
     }
 
@@ -354,12 +357,14 @@ impl Device for LiveDevice {
     fn shape(&self) -> &Shape {
         match self {
             LiveDevice::File(file) => file.shape(),
+            LiveDevice::Nbd(client) => client.shape(),
             LiveDevice::Null(null) => null.shape(),
         }
     }
     async fn submit(&self, request: Request) -> Reply {
         match self {
             LiveDevice::File(file) => file.submit(request).await,
+            LiveDevice::Nbd(client) => client.submit(request).await,
             LiveDevice::Null(null) => null.submit(request).await,
         }
     }

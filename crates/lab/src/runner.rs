@@ -94,6 +94,8 @@ pub enum RunError {
     #[error(transparent)]
     Open(#[from] uring::OpenError),
     #[error(transparent)]
+    Client(#[from] nbd::ClientError),
+    #[error(transparent)]
     Record(#[from] RecordError),
     #[error("the records cannot be read back: {0}")]
     Records(#[from] record::RawError),
@@ -183,7 +185,7 @@ fn world(targets: &[Target]) -> Result<bool, RunError> {
         if target.is_simulated() != first.is_simulated() {
             return Err(RunError::MixedWorlds { first: first.clone(), second: target.clone() });
         }
-        if matches!(target, Target::Path(_)) && targets[..index].contains(target) {
+        if matches!(target, Target::Path(_) | Target::Nbd(_)) && targets[..index].contains(target) {
             return Err(RunError::NamedTwice { target: target.clone() });
         }
     }

@@ -65,7 +65,9 @@ pub(crate) fn run(
                 Simulated::Memory(Delay::new(&runtime, memory, Latency::Fixed(*delay), seed("delay")))
             }
             Target::Part { name } => Simulated::Part(Standalone::open(&runtime, name, seed("part"))?),
-            Target::Path(_) | Target::Null { .. } => unreachable!("the runner sorts targets by their world"),
+            Target::Path(_) | Target::Nbd(_) | Target::Null { .. } => {
+                unreachable!("the runner sorts targets by their world")
+            }
         };
         pass::check(experiment, index, device.shape())?;
         stations.push(Station { index, device });

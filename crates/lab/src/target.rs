@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use machine::standalone::Standalone;
+use nbd::Uri;
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
@@ -12,6 +13,8 @@ use units::{Bytes, Duration};
 pub enum Target {
     /// A file or a block device of this machine: `PATH`.
     Path(PathBuf),
+    /// An export of an NBD server: `nbd://HOST/EXPORT`, `nbd+unix:///EXPORT?socket=PATH`.
+    Nbd(Box<Uri>),
     /// Memory behind a fixed delay, in virtual time: `memory:SIZE` or `memory:SIZE:DELAY`.
     Memory {
         /// How much it stores.
@@ -37,7 +40,7 @@ const USUAL_DELAY: Duration = Duration::micros(100);
 /// Why a text names no target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{text}' names no device: {reason}; write a path, memory:SIZE, memory:SIZE:DELAY, part:NAME or null:SIZE, such as memory:1GiB:100us"
+    "'{text}' names no device: {reason}; write a path, an NBD URI, memory:SIZE, memory:SIZE:DELAY, part:NAME or null:SIZE, such as memory:1GiB:100us"
 )]
 pub struct TargetError {
     text: String,
@@ -62,6 +65,12 @@ impl FromStr for Target {
             Ok(size) => Ok(size.round_down(Bytes::SECTOR)),
             Err(problem) => Err(error(problem.to_string())),
         };
+        if Uri::is_meant(text) {
+            return text
+                .parse()
+                .map(|uri| Target::Nbd(Box::new(uri)))
+                .map_err(|problem: nbd::UriError| error(problem.reason().to_owned()));
+        }
         match parts[..] {
             ["memory", bytes] => Ok(Target::Memory { size: size(bytes)?, delay: USUAL_DELAY }),
             ["memory", bytes, delay] => {
@@ -85,6 +94,7 @@ impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
             Target::Path(path) => write!(f, "{}", path.display()),
+            Target::Nbd(uri) => write!(f, "{uri}"),
             Target::Memory { size, delay } => write!(f, "memory:{}:{}", tight(size), tight(delay)),
             Target::Part { name } => write!(f, "part:{name}"),
             Target::Null { size } => write!(f, "null:{}", tight(size)),

@@ -30,6 +30,7 @@
 //!   authors of the simulators that DESIGN.md names); compio: a large tree for the small part we need.
 //! - Process-style threads (SimPy, SystemC): 40 times the cost per event.
 
+mod alarm;
 mod executor;
 mod park;
 mod random;
@@ -39,6 +40,7 @@ mod task;
 mod timer;
 mod waker;
 
+pub use alarm::Alarm;
 pub use executor::{Runtime, Stalled};
 pub use park::{LiveClock, Park, ThreadPark, Unpark};
 pub use random::Random;

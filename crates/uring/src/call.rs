@@ -204,9 +204,9 @@ impl Calls {
         place.state = State::InKernel;
         let file = Fixed(place.file);
         match place.call.as_mut().expect("a queued place holds its call") {
-            Call::Accept => opcode::Accept::new(file, std::ptr::null_mut(), std::ptr::null_mut())
-                .flags(libc::SOCK_CLOEXEC)
-                .build(),
+            Call::Accept => {
+                opcode::Accept::new(file, std::ptr::null_mut(), std::ptr::null_mut()).flags(libc::SOCK_CLOEXEC).build()
+            }
             Call::Receive(buffer) => {
                 let memory = buffer.bytes_mut().expect("what is received needs memory");
                 opcode::Recv::new(file, memory.as_mut_ptr(), memory.len().min(1 << 30) as u32).build()

@@ -31,7 +31,10 @@ pub struct Listener {
 
 enum Place {
     /// A file: its path, device and number, by which it is known again.
-    Path { path: PathBuf, identity: (u64, u64) },
+    Path {
+        path: PathBuf,
+        identity: (u64, u64),
+    },
     Tcp,
 }
 

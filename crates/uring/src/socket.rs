@@ -63,9 +63,8 @@ impl Socket {
     pub fn pair(live: &Live) -> Result<(Socket, Socket), ConnectError> {
         let (one, other) = UnixStream::pair()?;
         let ring = ring(live).map_err(ConnectError::Ring)?;
-        let on = |stream: UnixStream| {
-            Socket::on(ring, stream.into()).map_err(|error| ConnectError::Ring(error.to_string()))
-        };
+        let on =
+            |stream: UnixStream| Socket::on(ring, stream.into()).map_err(|error| ConnectError::Ring(error.to_string()));
         Ok((on(one)?, on(other)?))
     }
 

@@ -1,0 +1,222 @@
+//! `arraylab serve`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use device::{AnyDevice, Device};
+use host::guard::{Consent, Subject, WritePermit, permit, times_named};
+use host::{Kernel, Refusal};
+use nbd::{Address, Export, Exports, Place, ServeOptions, Served, ServerTls, Uri};
+use serde_json::json;
+use units::Bytes;
+use uring::{FileDevice, FileOptions, ListenError, Listener, Live, LiveOptions, OpenError};
+
+use crate::args::Serve;
+use crate::fail::Failure;
+use crate::out;
+use crate::permit::blame;
+use crate::stop;
+
+/// Serves the files named until the user ends it.
+pub fn serve(args: &Serve) -> Result<ExitCode, Failure> {
+    let tls = match &args.tls {
+        Some(folder) => Some(ServerTls::from_folder(folder).map_err(Failure::input)?),
+        None => None,
+    };
+    if let Some(open) = args.nbd.iter().find(|address| !address.is_local() && tls.is_none()) {
+        let Address::Tcp(address) = open else { unreachable!("a socket in the file system is local") };
+        return Err(Failure::input(anyhow::anyhow!(
+            "{address} can be reached from other machines, and whoever reaches it could read and write; add --tls DIR, or listen on tcp:127.0.0.1:{}",
+            address.port()
+        )));
+    }
+    let live = Live::start(&LiveOptions::default());
+    let paths = times_named(&args.paths);
+    let names = names(paths.iter().map(|(path, _)| path.as_path()));
+    let permits = if args.read_only { HashMap::new() } else { leave_to_write(&paths, args.destroy_data)? };
+    let mut items = Vec::new();
+    for ((path, _), name) in paths.iter().zip(names) {
+        items.push(Item::open(&live, path, name, permits.get(path), args.direct)?);
+    }
+    let listeners = args.nbd.iter().map(|address| listen(&live, address)).collect::<Result<Vec<_>, _>>()?;
+    // From here on the sockets are removed at the end, whatever ends it.
+    let exports = items.iter().map(|item| Export::new(&item.name, item.device.clone(), args.read_only));
+    let exports = exports.collect::<Result<Vec<_>, _>>().and_then(Exports::new).map_err(Failure::input)?;
+    let alarm = stop::on_signals("ending: what is under way is finished, and all is flushed (again: end at once)");
+    announce(args, &items, &listeners)?;
+    let options = ServeOptions { tls, ..ServeOptions::default() };
+    let serving = nbd::serve(live.runtime(), exports, listeners, options, alarm.raised());
+    let served = live.runtime().block_on(serving);
+    conclude(&served)
+}
+
+/// One file or device, open.
+struct Item {
+    path: PathBuf,
+    name: String,
+    device: AnyDevice,
+    engine: String,
+    reason: String,
+    /// At the end of the file, less than a block.
+    left_out: Bytes,
+}
+
+impl Item {
+    fn open(
+        live: &Live,
+        path: &Path,
+        name: String,
+        permit: Option<&WritePermit>,
+        direct: bool,
+    ) -> Result<Item, Failure> {
+        let options = if direct { FileOptions::direct() } else { FileOptions::buffered() };
+        let opened = match permit {
+            Some(permit) => FileDevice::open_writable(live, permit, &options),
+            None => FileDevice::open_read_only(live, path, &options),
+        };
+        let file = opened.map_err(|error| match error {
+            OpenError::Permission { .. } | OpenError::System { .. } | OpenError::Ring { .. } => Failure::world(error),
+            _ => Failure::input(error),
+        })?;
+        let whole = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|file| Bytes::new(file.len()));
+        let left_out = whole.map_or(Bytes::ZERO, |whole| whole.saturating_sub(file.shape().size));
+        let choice = file.choice().clone();
+        Ok(Item {
+            path: path.to_owned(),
+            name,
+            device: AnyDevice::new(file),
+            engine: choice.engine.to_string(),
+            reason: choice.reason,
+            left_out,
+        })
+    }
+}
+
+/// One file is the default export; several have their file names, or their paths where those are equal.
+fn names<'p>(paths: impl Iterator<Item = &'p Path> + Clone) -> Vec<String> {
+    let short = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    if paths.clone().count() == 1 {
+        return vec![String::new()];
+    }
+    let name = |path: &Path| match paths.clone().filter(|other| short(other) == short(path)).count() {
+        1 => short(path),
+        _ => path.display().to_string(),
+    };
+    paths.clone().map(name).collect()
+}
+
+/// Permits to write. To serve a file is to say what it is for, so a file in which nothing is recognised needs no further words; for
+/// everything else the guard decides as ever.
+fn leave_to_write(paths: &[(PathBuf, u32)], destroy_data: bool) -> Result<HashMap<PathBuf, WritePermit>, Failure> {
+    let kernel = Kernel::running();
+    let mut permits = HashMap::new();
+    for (path, times_named) in paths {
+        let consent = Consent { destroy_data, times_named: *times_named };
+        let asked = match permit(&kernel, path, consent) {
+            Err(Refusal::NoConsent { uses, found, subject: Subject::File(_), .. })
+                if uses.is_empty() && found.is_empty() =>
+            {
+                permit(&kernel, path, Consent { destroy_data: true, ..consent })
+            }
+            asked => asked,
+        };
+        let permit = asked.map_err(|refusal| match blame(refusal) {
+            Failure::BadInput(error) => Failure::input(anyhow::anyhow!("{error}; or serve it with --read-only")),
+            world => world,
+        })?;
+        permits.insert(path.clone(), permit);
+    }
+    Ok(permits)
+}
+
+fn listen(live: &Live, address: &Address) -> Result<Listener, Failure> {
+    let listener = match address {
+        Address::Unix(path) => Listener::unix(live, path),
+        Address::Tcp(address) => Listener::tcp(live, *address),
+    };
+    listener.map_err(|error| match error {
+        ListenError::NoPlace { .. } | ListenError::Ring(_) => Failure::world(error),
+        _ => Failure::input(error),
+    })
+}
+
+/// What clients are to be told of an export.
+fn uris(args: &Serve, name: &str, listeners: &[Listener]) -> Vec<String> {
+    let places = listeners.iter().filter_map(|listener| match (listener.path(), listener.tcp_address()) {
+        (Some(path), _) => Some(Place::Unix(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))),
+        (None, Some(address)) => Some(Place::Tcp(address.ip().to_string(), address.port())),
+        (None, None) => None,
+    });
+    let uri = |place| Uri { tls: args.tls.is_some(), place, export: name.to_owned(), certificates: None };
+    places.map(|place| uri(place).to_string()).collect()
+}
+
+/// Says where it is, before anybody comes.
+fn announce(args: &Serve, items: &[Item], listeners: &[Listener]) -> Result<(), Failure> {
+    if args.json {
+        let export = |item: &Item| {
+            json!({
+                "name": item.name,
+                "path": item.path,
+                "size_bytes": item.device.shape().size.get(),
+                "block_bytes": item.device.shape().logical_block.get(),
+                "read_only": args.read_only,
+                "engine": item.engine,
+                "uris": uris(args, &item.name, listeners),
+            })
+        };
+        out::json(&json!({ "exports": items.iter().map(export).collect::<Vec<_>>() }))?;
+    } else {
+        let mut text = String::new();
+        for item in items {
+            let shape = item.device.shape();
+            let access = if args.read_only { "read-only" } else { "reads and writes" };
+            text.push_str(&format!("{}: {}, {access}, by {}\n", item.path.display(), shape.size, item.engine));
+            for uri in uris(args, &item.name, listeners) {
+                text.push_str(&format!("  {uri}\n"));
+            }
+        }
+        out::text(&text)?;
+    }
+    for item in items {
+        if !item.left_out.is_zero() {
+            let block = item.device.shape().logical_block;
+            eprintln!(
+                "{}: its last {} are not served, as they fill no block of {block}",
+                item.path.display(),
+                item.left_out
+            );
+        }
+        if item.engine == "threads" {
+            eprintln!("{}: by threads, as {}", item.path.display(), item.reason);
+        }
+    }
+    eprintln!("Ctrl-C ends the server");
+    Ok(())
+}
+
+/// What was done, and whether all of it is safe.
+fn conclude(served: &Served) -> Result<ExitCode, Failure> {
+    let many = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    eprintln!(
+        "{}, {}: {} read, {} written, {}",
+        many(served.connections, "connection"),
+        many(served.requests, "request"),
+        served.read,
+        served.written,
+        many(served.errors, "error")
+    );
+    if served.abandoned > 0 {
+        eprintln!(
+            "{} did not end in time, and requests were left unanswered",
+            many(served.abandoned.into(), "connection")
+        );
+    }
+    match &served.unflushed[..] {
+        [] => Ok(ExitCode::SUCCESS),
+        [(name, error), ..] => Err(Failure::world(anyhow::anyhow!(
+            "the last flush of export '{name}' failed: {error}; what was written since the last flush of a client may be lost"
+        ))),
+    }
+}

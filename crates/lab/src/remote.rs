@@ -1,0 +1,45 @@
+//! What the export of another server holds, looked at before it is written.
+//!
+//! The guard of `host` decides over paths of this machine: who holds them, what they carry. Of an export only the second can be known, from its
+//! contents; whether others use it only its server knows.
+
+use std::io;
+
+use device::{Buffer, Device, Request};
+use host::signature::{Signature, recognise};
+use nbd::{Client, ClientError, Uri};
+use units::Bytes;
+use uring::{Live, LiveOptions};
+
+/// Why an export could not be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum LookError {
+    /// It could not be reached.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// It could not be read.
+    #[error("{uri} cannot be read ({source}), so it is not known whether it carries data; it is not written")]
+    Unreadable {
+        /// The export.
+        uri: String,
+        /// What reading it gave.
+        source: io::Error,
+    },
+}
+
+/// What is recognised on an export.
+pub fn contents(uri: &Uri) -> Result<Vec<Signature>, LookError> {
+    let live = Live::start(&LiveOptions::default());
+    let client = live.runtime().block_on(Client::connect(&live, uri))?;
+    let block = client.shape().logical_block;
+    let read = |at: Bytes, into: &mut [u8]| {
+        // The last piece may end within a block.
+        let length = Bytes::new(into.len() as u64);
+        let reply = live.runtime().block_on(client.submit(Request::read(at, Buffer::zeroed(length.round_up(block)))));
+        reply.result.map_err(io::Error::other)?;
+        let found = reply.buffer.expect("a read's buffer comes back");
+        into.copy_from_slice(&found.bytes().expect("what was read has bytes")[..into.len()]);
+        Ok(())
+    };
+    recognise(client.shape().size, read).map_err(|source| LookError::Unreadable { uri: uri.to_string(), source })
+}

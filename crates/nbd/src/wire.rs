@@ -1,0 +1,75 @@
+//! What a conversation runs over: a stream of bytes in both directions.
+//!
+//! Sockets are wires, and so is a [`Pipe`](crate::Pipe) in memory: server and client then talk under the virtual clock, and what is
+//! simulated is the code that serves.
+
+use std::future::Future;
+use std::io;
+use std::rc::Rc;
+
+use device::Buffer;
+use uring::{Parcel, Socket};
+
+use crate::tls::Tls;
+
+/// One end of a connection. Each direction is used by one task at a time.
+pub trait Wire {
+    /// Receives at least one byte into the front of `into`; none if the peer has ended. The buffer comes back.
+    fn receive(&self, into: Buffer) -> impl Future<Output = (Buffer, io::Result<usize>)>;
+    /// Sends all parcels, in order. They come back.
+    fn send(&self, parcels: Vec<Parcel>) -> impl Future<Output = (Vec<Parcel>, io::Result<()>)>;
+    /// Receives no more, as if the peer had ended.
+    fn stop_receiving(&self);
+    /// Says that nothing more will be sent.
+    fn stop_sending(&self);
+}
+
+impl Wire for Socket {
+    async fn receive(&self, into: Buffer) -> (Buffer, io::Result<usize>) {
+        self.receive(into).await
+    }
+    async fn send(&self, parcels: Vec<Parcel>) -> (Vec<Parcel>, io::Result<()>) {
+        self.send(parcels).await
+    }
+    fn stop_receiving(&self) {
+        self.stop_receiving();
+    }
+    fn stop_sending(&self) {
+        self.stop_sending();
+    }
+}
+
+/// A wire as it is, or encrypted.
+pub enum Link<W> {
+    /// As it is.
+    Plain(Rc<W>),
+    /// By TLS.
+    Encrypted(Box<Tls<W>>),
+}
+
+impl<W: Wire> Wire for Link<W> {
+    async fn receive(&self, into: Buffer) -> (Buffer, io::Result<usize>) {
+        match self {
+            Link::Plain(wire) => wire.receive(into).await,
+            Link::Encrypted(tls) => tls.receive(into).await,
+        }
+    }
+    async fn send(&self, parcels: Vec<Parcel>) -> (Vec<Parcel>, io::Result<()>) {
+        match self {
+            Link::Plain(wire) => wire.send(parcels).await,
+            Link::Encrypted(tls) => tls.send(parcels).await,
+        }
+    }
+    fn stop_receiving(&self) {
+        match self {
+            Link::Plain(wire) => wire.stop_receiving(),
+            Link::Encrypted(tls) => tls.stop_receiving(),
+        }
+    }
+    fn stop_sending(&self) {
+        match self {
+            Link::Plain(wire) => wire.stop_sending(),
+            Link::Encrypted(tls) => tls.stop_sending(),
+        }
+    }
+}
