@@ -10,6 +10,7 @@ mod executor;
 mod fio;
 mod isal;
 mod load;
+mod machine;
 mod measure;
 mod parity;
 mod record;
@@ -36,6 +37,11 @@ const BENCHES: &[Bench] = &[
         name: "executor",
         subject: "what an event costs under the virtual clock, with a task for each request",
         run: executor::run,
+    },
+    Bench {
+        name: "machine",
+        subject: "what a request costs on the whole modelled RAID-I, driven as devices are",
+        run: machine::run,
     },
     Bench { name: "parity", subject: "P and P+Q beside ISA-L, in cache and from memory", run: parity::run },
     Bench {

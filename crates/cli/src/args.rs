@@ -24,6 +24,7 @@ Examples:
   arraylab survey                          four files that it makes itself, and removes
   arraylab survey /dev/sdb /dev/sdc        two disks; nothing is written
   arraylab run load.toml --on /dev/sdb     a workload of your own
+  arraylab run raid-i/figure-03            an experiment of a study, on the machine modelled
   arraylab help run                        what a workload can say
 
 Results go to standard output, everything else to standard error. With --json the result is one JSON document.
@@ -46,6 +47,7 @@ pub enum Command {
     Survey(Survey),
     Run(Run),
     Serve(Serve),
+    Experiments(Experiments),
     Reproduce(Reproduce),
     Parts(Parts),
     Systems(Systems),
@@ -120,10 +122,10 @@ pub struct Survey {
     pub common: Common,
 }
 
-/// Run a workload on files, disks or simulated devices
+/// Run a workload on files, disks or simulated devices, or on a modelled machine
 ///
-/// The experiment is a TOML file: streams of requests, how long and how often they run, and what is swept. A run
-/// folder keeps the experiment as it ran, every request with its time stamps, the summary and the environment.
+/// The experiment is a TOML file: streams of requests, how long and how often they run, what is swept, and the modelled machine they run
+/// on if they do not run on devices given by --on. A run folder keeps the experiment as it ran, every request with its time stamps, the summary and the environment.
 #[derive(Args)]
 #[command(after_long_help = format!("\
 Examples:
@@ -133,6 +135,8 @@ Examples:
   arraylab run load.toml --on part:mg10-20tb           on a modelled drive of 20 TB
   arraylab run load.toml --on 'nbd+unix:///?socket=/run/a.sock'   the export of a server
   arraylab run load.toml --on /dev/sdb --destroy-data   a workload that writes
+  arraylab run raid-i/figure-03                        a figure of a study, on the machine modelled
+  arraylab run raid-i/figure-07 --set vme.rate=20MB/s  the same with a faster backplane
 
 Ctrl-C, kill or an I/O error ends the run early: what was recorded is kept and printed, the
 exit code is 3, and the JSON says \"interrupted\": true. In a sweep, so are the points before.
@@ -141,14 +145,16 @@ The experiment:
 
 {LANGUAGE}"))]
 pub struct Run {
-    /// The experiment's file
+    /// The experiment's file, or the name of one that comes with the program (`arraylab experiments`)
     pub experiment: PathBuf,
 
-    /// Devices: paths, NBD URIs, memory:SIZE[:DELAY] and part:NAME (simulated), null:SIZE (the generator alone)
-    #[arg(long, value_name = "PATH,...", value_delimiter = ',', required = true)]
+    /// Devices: paths, NBD URIs, memory:SIZE[:DELAY] and part:NAME (simulated), null:SIZE (the generator alone); none where the
+    /// experiment names a [system]
+    #[arg(long, value_name = "PATH,...", value_delimiter = ',')]
     pub on: Vec<Target>,
 
-    /// Change a value of the experiment, such as run.measure=5s or stream.NAME.depth=8; may be given several times
+    /// Change a value of the experiment, such as run.measure=5s or stream.NAME.depth=8, or of a part of its modelled machine, such
+    /// as wren-iv.buffer.read-ahead=false; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<Setting>,
 
@@ -205,6 +211,25 @@ pub struct Serve {
     /// Allow writing to devices, and to files that carry data
     #[arg(long)]
     pub destroy_data: bool,
+}
+
+/// List the experiments that come with the program, or show one
+///
+/// Those of a study are named by it and by the figure or table of the paper. What is shown is a file that `arraylab run` takes: write it
+/// to disk, change it, and run it.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab experiments                         all of them, a line each
+  arraylab experiments raid-i/figure-03        the file
+  arraylab run raid-i/figure-03                runs it")]
+pub struct Experiments {
+    /// An experiment, or a study
+    pub name: Option<String>,
+
+    /// Print the result as one JSON document
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Hold the modelled machines against what was published about the real ones

@@ -5,6 +5,7 @@
 
 mod args;
 mod catalogue;
+mod experiments;
 mod fail;
 mod out;
 mod permit;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         args::Command::Survey(survey) => survey::survey(&survey),
         args::Command::Run(run) => run::run(&run),
         args::Command::Serve(serve) => serve::serve(&serve),
+        args::Command::Experiments(experiments) => experiments::experiments(&experiments),
         args::Command::Reproduce(reproduce) => reproduce::reproduce(&reproduce),
         args::Command::Parts(parts) => catalogue::parts(&parts),
         args::Command::Systems(systems) => catalogue::systems(&systems),

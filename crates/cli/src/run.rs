@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use host::environment::Build;
 use host::guard::WritePermit;
-use lab::{OpenError, Outcome, Point, RunError, Source, Target, Ways, keep};
+use lab::reproduce::Judged;
+use lab::{FindError, OpenError, Outcome, Point, RunError, Setting, Target, Ways, keep};
 use record::{FolderError, RunFolder};
 use report::Sweep;
 use serde_json::{Value, json};
-use units::Bytes;
+use units::{Bytes, Ratio};
 
 use crate::args::Run;
 use crate::fail::Failure;
@@ -25,20 +26,19 @@ const RECORDS: Bytes = Bytes::gib(1);
 
 /// Runs the experiment, point by point.
 pub fn run(args: &Run) -> Result<ExitCode, Failure> {
-    let name = args.experiment.display().to_string();
-    let text = std::fs::read_to_string(&args.experiment).map_err(|error| {
-        let next = "give the path of an experiment's TOML file; `arraylab help run` shows one";
-        let said = anyhow::anyhow!("{name}: {error}; {next}");
-        match error.kind() {
-            ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::InvalidData => Failure::input(said),
-            _ => Failure::world(said),
-        }
+    let source = lab::find(&args.experiment).map_err(|error| match &error {
+        FindError::Unreadable { error: read, .. } if !is_input(read) => Failure::world(error),
+        _ => Failure::input(error),
     })?;
-    let points = lab::read(&Source { name, text }, &args.set).map_err(Failure::input)?;
-    let permits = if points.iter().any(|point| point.experiment.writes()) {
+    let points = lab::read(&source, &args.set).map_err(Failure::input)?;
+    let permits = if points.iter().any(|point| point.experiment.system.is_none() && point.experiment.writes()) {
         let paths = args.on.iter().filter_map(|target| match target {
             Target::Path(path) => Some(path.as_path()),
-            Target::Nbd(_) | Target::Memory { .. } | Target::Part { .. } | Target::Null { .. } => None,
+            Target::Nbd(_)
+            | Target::Memory { .. }
+            | Target::Part { .. }
+            | Target::Modelled { .. }
+            | Target::Null { .. } => None,
         });
         permit::ask_servers(&args.on, args.common.destroy_data)?;
         permit::ask(paths, args.common.destroy_data)?
@@ -63,14 +63,18 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
             break;
         }
     }
+    let compared = compared(&done, &args.set)?;
     if args.common.json {
         let mut document = document(&done, count);
+        if !compared.is_empty() {
+            document["published"] = json!(compared);
+        }
         if let Some(failure) = &broken {
             document["error"] = json!(failure.message());
         }
         out::json(&document)?;
     } else {
-        out::text(&text_of(&done, count))?;
+        out::text(&text_of(&done, count, &compared))?;
     }
     let unkept = done.iter_mut().find_map(|one| std::mem::replace(&mut one.kept, Ok(())).err());
     if let Some(failure) = broken.or(unkept.map(Failure::world)) {
@@ -107,7 +111,8 @@ fn one(
         }
     };
     let mut one = Done { point, outcome, folder, kept: Ok(()) };
-    let rows = (&one.outcome.recording, &one.outcome.meta);
+    let spans = one.outcome.conclusion.modelled.as_ref().and_then(|modelled| modelled.spans.as_ref());
+    let rows = (&one.outcome.recording, spans, &one.outcome.meta);
     one.kept = keep::finish(&one.folder, &one.document(), rows, one.outcome.conclusion.interrupted);
     Ok(one)
 }
@@ -116,6 +121,21 @@ fn one(
 fn name_of(point: &Point, before: usize, count: usize) -> Option<String> {
     let settings: Vec<String> = point.settings.iter().map(|set| format!("{} = {}", set.key, set.value)).collect();
     (count > 1).then(|| format!("point {} of {count}, {}", before + 1, settings.join(", ")))
+}
+
+/// What was published beside what came of it. A load of the user's own is not what the study measured.
+fn compared(done: &[Done], settings: &[Setting]) -> Result<Vec<Judged>, Failure> {
+    if !settings.iter().all(Setting::is_of_a_part) || done.iter().any(|one| one.outcome.conclusion.interrupted) {
+        return Ok(Vec::new());
+    }
+    let points: Vec<_> = done.iter().map(|one| (&one.point.experiment, &one.outcome)).collect();
+    let changes = settings.iter().map(|set| (set.part_key().to_owned(), set.value.clone())).collect();
+    lab::compare(&points, changes).map_err(Failure::input)
+}
+
+/// Whether it is the name that is wrong, and not the world.
+fn is_input(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::InvalidData)
 }
 
 /// No run folder can be made.
@@ -149,19 +169,28 @@ fn once_each(targets: &[Target]) -> Vec<Target> {
     unique
 }
 
-fn text_of(done: &[Done], count: usize) -> String {
+fn text_of(done: &[Done], count: usize, compared: &[Judged]) -> String {
     let mut text = String::new();
     match done {
-        [one] if count == 1 => text.push_str(&report::run(&one.outcome.summary)),
+        [one] if count == 1 => {
+            text.push_str(&report::run(&one.outcome.summary));
+            if let Some(modelled) = &one.outcome.conclusion.modelled {
+                text.push_str(&format!("\n{}", report::utilizations(&modelled.utilizations())));
+            }
+        }
         _ => {
             let keys = |one: &Done| one.point.settings.iter().map(|set| set.key.clone()).collect();
             let axes: Vec<String> = done.first().map_or(Vec::new(), keys);
             let lines = done.iter().map(|one| Sweep {
                 values: one.point.settings.iter().map(|set| set.value.clone()).collect(),
                 total: &one.outcome.summary.total,
+                busiest: one.busiest(),
             });
             text.push_str(&report::sweep(&axes, lines));
         }
+    }
+    if !compared.is_empty() {
+        text.push_str(&format!("\n{}", lab::reproduce::lines(compared)));
     }
     for line in done.iter().flat_map(|one| remarks(&one.outcome)) {
         if !text.contains(&line) {
@@ -177,8 +206,9 @@ fn text_of(done: &[Done], count: usize) -> String {
             text.push_str(&format!("\n{line}\n"));
         }
     }
-    for one in done {
-        text.push_str(&format!("\nrun folder: {}\n", one.folder.path().display()));
+    for (index, one) in done.iter().enumerate() {
+        let gap = if index == 0 { "\n" } else { "" };
+        text.push_str(&format!("{gap}run folder: {}\n", one.folder.path().display()));
     }
     text
 }
@@ -221,12 +251,25 @@ fn document(done: &[Done], count: usize) -> Value {
 }
 
 impl Done {
+    /// The part of a modelled machine that was at work most of the time, and for how much of it.
+    fn busiest(&self) -> Option<String> {
+        let uses = self.outcome.conclusion.modelled.as_ref()?.utilizations();
+        let (part, utilization) = uses.into_iter().reduce(|a, b| if b.1 > a.1 { b } else { a })?;
+        Some(format!("{part} {:.0} %", utilization.get() * 100.0))
+    }
+
     /// The document of the JSON contract.
     fn document(&self) -> Value {
         let mut value = serde_json::to_value(&self.outcome.summary).expect("plain data becomes JSON");
         value["run"] = json!(self.folder.path());
         value["remarks"] = json!(remarks(&self.outcome));
         value["advice"] = json!(self.outcome.advice);
+        if let Some(modelled) = &self.outcome.conclusion.modelled {
+            let uses = modelled.utilizations();
+            let part =
+                |(part, utilization): &(String, Ratio)| json!({ "part": part, "utilization": utilization.get() });
+            value["parts"] = Value::Array(uses.iter().map(part).collect());
+        }
         value["interrupted"] = json!(self.outcome.conclusion.interrupted);
         if let Some((processors, generator)) = self.outcome.conclusion.processors {
             value["processors"] = json!(processors);

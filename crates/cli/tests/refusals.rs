@@ -69,8 +69,8 @@ fn a_missing_key_is_shown_as_it_is_written() {
 fn an_experiment_that_is_not_there_or_none() {
     let desk = desk(READS);
     let run = |experiment: &str| desk.arraylab(&["run", experiment, "--on", "data.bin"]);
-    let next = "give the path of an experiment's TOML file; `arraylab help run` shows one";
-    refused_as(&run("gone.toml"), 2, &["gone.toml: No such file or directory", next]);
+    let next = "give the path of an experiment's TOML file, or a name that `arraylab experiments` lists";
+    refused_as(&run("gone.toml"), 2, &["there is no file 'gone.toml'", "`arraylab help run` shows how"]);
     refused_as(&run("."), 2, &[".: Is a directory", next]);
     std::fs::write(desk.path().join("binary"), [0xff; 100]).unwrap();
     refused_as(&run("binary"), 2, &["binary: ", "UTF-8", next]);
@@ -119,7 +119,8 @@ fn a_character_device_for_a_device() {
 
 #[test]
 fn nothing_to_run_on() {
-    refused_as(&run(&desk(READS), &[]), 2, &["--on <PATH,...>"]);
+    let next = "name devices with --on PATH,PATH,..., or a modelled machine in [system]";
+    refused_as(&run(&desk(READS), &[]), 2, &["there is nothing to run on", next]);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! Values are replaced in the parsed TOML, not in the text, and keep the place they came from, so that an error in the third value of
 //! a sweep axis points at that value. A key is a path: `run.measure`, `io.mode`, `stream.NAME.depth` (a stream by its name, or
-//! by its number from 0), with the same words as in the file.
+//! by its number from 0), with the same words as in the file; and in an experiment on a modelled machine also a value of one
+//! of its parts, `PART.VALUE`.
 
 use std::borrow::Cow;
 
@@ -32,6 +33,17 @@ pub struct Point {
 
 /// Points beyond this number are a slip of the hand, not a plan.
 const MOST_POINTS: usize = 10_000;
+
+impl Setting {
+    /// Whether it changes a value of a part of a modelled machine; otherwise it changes the experiment itself.
+    pub fn is_of_a_part(&self) -> bool {
+        self.key.starts_with("system.parts.") || !is_own(&self.key)
+    }
+    /// The name of the part's value.
+    pub fn part_key(&self) -> &str {
+        self.key.strip_prefix("system.parts.").unwrap_or(&self.key)
+    }
+}
 
 impl std::str::FromStr for Setting {
     type Err = String;
@@ -207,6 +219,26 @@ impl Given {
     }
 }
 
+/// What a key means in an experiment on a modelled machine: one that is none of the experiment's own is a value of a part, so that
+/// `vme.rate` is short for `system.parts.vme.rate`.
+fn full<'k>(table: &DeTable, key: &'k str) -> Cow<'k, str> {
+    if is_own(key) || !table.contains_key("system") {
+        Cow::Borrowed(key)
+    } else {
+        Cow::Owned(format!("system.parts.{key}"))
+    }
+}
+
+/// Whether a key is one of an experiment's own.
+fn is_own(key: &str) -> bool {
+    let mut words = key.split('.');
+    match words.next() {
+        Some("system") => words.next().is_some_and(|word| crate::system::KEYS.contains(&word)),
+        Some(word) => crate::file::KEYS.contains(&word),
+        None => true,
+    }
+}
+
 /// Puts `value` at the path `key`. Tables on the way are made; streams are found, not made.
 fn put<'t>(
     source: &Source,
@@ -215,6 +247,7 @@ fn put<'t>(
     value: Spanned<DeValue<'t>>,
     place: std::ops::Range<usize>,
 ) -> Result<(), SourceError> {
+    let key = &*full(table, key);
     let mut parts: Vec<&str> = key.split('.').collect();
     let last = parts.pop().filter(|last| !last.is_empty());
     let Some(last) = last else { return Err(source.error(place, format!("'{key}' is not a key"))) };

@@ -18,6 +18,7 @@ use workload::{OnError, Stream};
 
 use crate::file::File;
 use crate::source::{Source, SourceError};
+use crate::system::System;
 
 /// The whole language by example, a file that can be read: what the help of the command line shows.
 pub const LANGUAGE: &str = include_str!("experiment.toml");
@@ -31,10 +32,14 @@ pub struct Experiment {
     pub seed: u64,
     /// How long, how often.
     pub run: Run,
+    /// The modelled machine that it runs on; nothing if it runs on what it is given.
+    pub system: Option<System>,
     /// How devices are opened.
     pub io: Io,
     /// The care that the load generator takes of itself.
     pub care: Precautions,
+    /// Published rows that results are compared with: the beginnings of their ids.
+    pub published: Vec<String>,
     /// The load. Never empty.
     pub streams: Vec<StreamPlan>,
 }
@@ -139,7 +144,16 @@ impl Experiment {
             devices: None,
         };
         let streams = streams.into_iter().map(|stream| StreamPlan { stream, on: None }).collect();
-        Experiment { name: name.into(), seed: 1, run, io: Io::default(), care: Precautions::default(), streams }
+        Experiment {
+            name: name.into(),
+            seed: 1,
+            run,
+            system: None,
+            io: Io::default(),
+            care: Precautions::default(),
+            published: Vec::new(),
+            streams,
+        }
     }
 
     /// True if anything is written.

@@ -3,8 +3,11 @@
 //! Every value that a check may refuse keeps its place in the text (`Spanned`), so that the message can point there.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use device::Device;
 use host::precaution::Precautions;
+use machine::entry::entries;
 use serde::Deserialize;
 use toml::Spanned;
 use units::{Bytes, Duration, Frequency, Ratio};
@@ -12,6 +15,7 @@ use workload::{Arrivals, Fill, Limits, Load, Mix, OnError, Pattern, Region, Size
 
 use crate::experiment::{Experiment, Io, Run, StreamPlan};
 use crate::source::{Source, SourceError};
+use crate::system::FileSystem;
 
 /// The file as it is written.
 #[derive(Deserialize)]
@@ -20,8 +24,10 @@ pub(crate) struct File {
     name: Option<String>,
     #[serde(default = "one")]
     seed: u64,
+    published: Option<Spanned<Vec<String>>>,
     #[serde(default)]
     run: FileRun,
+    system: Option<FileSystem>,
     #[serde(default)]
     io: Io,
     #[serde(default)]
@@ -32,6 +38,9 @@ pub(crate) struct File {
     #[serde(default, rename = "sweep")]
     _sweep: BTreeMap<String, toml::Value>,
 }
+
+/// The keys of an experiment.
+pub(crate) const KEYS: [&str; 9] = ["name", "seed", "published", "run", "system", "io", "care", "stream", "sweep"];
 
 fn one() -> u64 {
     1
@@ -179,6 +188,11 @@ impl File {
                 "add a stream:\n[[stream]]\noperation = \"read\"\npattern = \"random\"\nsize = \"4 KiB\"\ndepth = 1",
             ));
         }
+        let (system, machine) = self.system.map(|system| system.check(source)).transpose()?.unzip();
+        let devices = match (&system, machine) {
+            (Some(system), Some(machine)) => entries(&Rc::new(machine), &system.disks, system.way),
+            _ => Vec::new(),
+        };
         let mut streams: Vec<StreamPlan> = Vec::new();
         for (index, stream) in self.stream.into_iter().enumerate() {
             let place = stream.span();
@@ -189,10 +203,29 @@ impl File {
                 let message = format!("two streams are called '{}'", plan.stream.name);
                 return Err(source.error(place, message).help("give each its own `name`"));
             }
+            // What a modelled machine has is known before it runs.
+            for (_, device) in devices.iter().enumerate().filter(|(index, _)| plan.runs_on(*index)) {
+                let check = plan.stream.check(device.shape());
+                check.map_err(|error| source.error(place.clone(), error.to_string()))?;
+            }
             streams.push(plan);
         }
-        Ok(Experiment { name, seed: self.seed, run, io: self.io, care, streams })
+        let published = check_published(source, self.published)?;
+        Ok(Experiment { name, seed: self.seed, run, system, io: self.io, care, published, streams })
     }
+}
+
+/// Each names rows that there are.
+fn check_published(source: &Source, given: Option<Spanned<Vec<String>>>) -> Result<Vec<String>, SourceError> {
+    let Some(given) = given else { return Ok(Vec::new()) };
+    for id in given.get_ref() {
+        let study = id.split('/').next().unwrap_or_default();
+        let rows = crate::published::read(study).map_err(|error| source.error(given.span(), error.to_string()))?;
+        if !rows.iter().any(|row| row.is_within(id)) {
+            return Err(source.error(given.span(), format!("no row of published/{study}.csv begins with '{id}'")));
+        }
+    }
+    Ok(given.into_inner())
 }
 
 impl FileRun {

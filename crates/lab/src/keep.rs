@@ -5,7 +5,7 @@ use std::path::Path;
 use host::Kernel;
 use host::environment::{Build, Environment, Naming};
 use host::topology::Target as Topology;
-use record::{FolderError, Meta, Recording, RunFile, RunFolder, RunState};
+use record::{FolderError, Meta, Recording, RunFile, RunFolder, RunState, SpanLog};
 use serde::Serialize;
 
 use crate::target::Target;
@@ -29,7 +29,11 @@ pub fn begin(
         .filter_map(|target| match target {
             // A path that cannot be looked at will be refused by the run, with a better message than could be given here.
             Target::Path(path) => Topology::find(&kernel, path).ok(),
-            Target::Nbd(_) | Target::Memory { .. } | Target::Part { .. } | Target::Null { .. } => None,
+            Target::Nbd(_)
+            | Target::Memory { .. }
+            | Target::Part { .. }
+            | Target::Modelled { .. }
+            | Target::Null { .. } => None,
         })
         .collect();
     folder.write_json(RunFile::Topology, &topology)?;
@@ -40,11 +44,12 @@ pub fn begin(
 pub fn finish(
     folder: &RunFolder,
     summary: &impl Serialize,
-    (recording, meta): (&Recording, &Meta),
+    (recording, spans, meta): (&Recording, Option<&SpanLog>, &Meta),
     interrupted: bool,
 ) -> Result<(), FolderError> {
     folder.write_json(RunFile::Summary, summary)?;
     let records = folder.write_records(recording, meta);
+    let records = records.and_then(|()| spans.map_or(Ok(()), |spans| folder.write_spans(spans, meta)));
     let whole = records.is_ok() && !interrupted;
     let state = folder.set_state(if whole { RunState::Complete } else { RunState::Interrupted });
     records.and(state)

@@ -5,6 +5,7 @@
 //! ahead of its own time. The calling thread, the foreman, does no I/O: it shows progress, reads the processors' accounts when
 //! counting starts and ends, and passes an interrupt on.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
@@ -13,7 +14,7 @@ use futures_util::future::{Either, select};
 use host::cpu::thread_time;
 use host::precaution::{Precaution, Precautions, unlock_memory};
 use nbd::Client;
-use record::Log;
+use record::{Log, Row};
 use units::{Bytes, Duration, Instant, Ratio};
 use uring::{Choice, Engine, FileDevice, FileOptions, Live, LiveOptions, Mode, RingOptions};
 use workload::Control;
@@ -175,8 +176,9 @@ impl Site<'_> {
             }
             let Some(control) = self.gate.pass(|| self.control(live.runtime().now())) else { return };
             let used_before = thread_time();
+            let observer = RefCell::new(|row: &Row| log.push(*row));
             let run =
-                pass::run(live.runtime(), &stations, &seats, self.experiment, &pool, (number, &control), &mut log);
+                pass::run(live.runtime(), &stations, &seats, self.experiment, &pool, (number, &control), &observer);
             let watched = self.supervise(live.runtime(), &seats, &control);
             let (failures, gave_up) = match live.runtime().block_on(select(Box::pin(run), Box::pin(watched))) {
                 Either::Left((failures, _)) => (failures, false),
@@ -208,7 +210,9 @@ impl Site<'_> {
 
     fn open(&self, live: &Live, index: usize) -> Result<Station<LiveDevice>, RunError> {
         let device = match &self.targets[index] {
-            Target::Memory { .. } | Target::Part { .. } => unreachable!("the runner sorts targets by their world"),
+            Target::Memory { .. } | Target::Part { .. } | Target::Modelled { .. } => {
+                unreachable!("the runner sorts targets by their world")
+            }
             Target::Null { size } => {
                 LiveDevice::Null(NullDevice::new(live.runtime(), Shape::new(self.targets[index].to_string(), *size)))
             }

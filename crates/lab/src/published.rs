@@ -59,6 +59,10 @@ impl Row {
     pub fn disputed(&self) -> bool {
         self.note.starts_with("SUSPECT:") || self.note.starts_with("CONFLICT:")
     }
+    /// Whether its name is, or lies below, this one: `raid-i/fig-03/max` below `raid-i/fig-03`.
+    pub fn is_within(&self, name: &str) -> bool {
+        self.id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
     /// The name without the study.
     pub fn local(&self) -> &str {
         self.id.split_once('/').map_or(&self.id, |(_, local)| local)

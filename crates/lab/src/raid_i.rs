@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use machine::load::Passages;
 use machine::part::PartError;
 use machine::system::Kit;
-use machine::trial::Outcome;
 
 use crate::published::{Role, Row};
 use crate::reproduce::{Answer, Study};
@@ -16,7 +16,7 @@ pub mod bench;
 mod claims;
 pub mod ladder;
 
-use bench::{Bench, Setup, board, on_host};
+use bench::{Bench, Outcome, Setup, board, on_host};
 
 /// Request sizes of the sweeps, KB; the figures' axes are lost, the text names sizes from 4 to 128.
 const SIZES: [u64; 7] = [4, 8, 16, 32, 56, 96, 128];
@@ -34,6 +34,10 @@ impl RaidI {
     /// With changes to the system that hold for all trials.
     pub fn with(settings: Vec<(String, String)>) -> RaidI {
         RaidI { bench: Bench::with(settings) }
+    }
+    /// On a bench that may know some trials already.
+    pub fn on(bench: Bench) -> RaidI {
+        RaidI { bench }
     }
     /// Its trials.
     pub fn bench(&self) -> &Bench {
@@ -132,14 +136,13 @@ impl RaidI {
             }
             "bus_utilization" => outcome()?.string_utilization(0) * 100.0,
             "host_utilization" => outcome()?.host_utilization() * 100.0,
-            "bandwidth" => outcome()?.bandwidth().get() / MEGABYTE,
-            "io_rate" => outcome()?.rate().get(),
-            "io_rate_per_disk" => outcome()?.rate().get() / setup(row).0.disks.len() as f64,
+            "bandwidth" => outcome()?.bandwidth.get() / MEGABYTE,
+            "io_rate" => outcome()?.rate.get(),
+            "io_rate_per_disk" => outcome()?.rate.get() / setup(row).used() as f64,
             "data_transfer_time_ideal" => {
-                let trial = setup(row).0;
                 let byte: units::Duration =
                     self.bench.kit()?.parts["scsi-1"].reader("scsi-string")?.get("byte-time")?;
-                in_unit(byte.as_seconds() * trial.request.get() as f64, &row.unit)
+                in_unit(byte.as_seconds() * setup(row).request().get() as f64, &row.unit)
             }
             "copy_rate" => {
                 let outcome = self.bench.run(&Setup::new(false, row.number("request_kb").unwrap_or(32.0)).sprite())?;
@@ -200,17 +203,17 @@ impl RaidI {
                 ios / bench.rate(&setup(row))?
             }
             "table-11/total-wren" | "s4.6/total-wren" => {
-                mean(&*bench.run(&trace)?, |passage| passage.target_pauses) * 1e3
+                mean(&*bench.run(&trace)?, |passages| passages.target_pauses) * 1e3
             }
             "table-11/total-jaguar" | "s4.6/total-jaguar" => {
-                mean(&*bench.run(&trace)?, |passage| passage.initiator_pauses) * 1e3
+                mean(&*bench.run(&trace)?, |passages| passages.initiator_pauses) * 1e3
             }
             "s4.6/total" => {
-                mean(&*bench.run(&trace)?, |passage| passage.target_pauses + passage.initiator_pauses) * 1e3
+                mean(&*bench.run(&trace)?, |passages| passages.target_pauses + passages.initiator_pauses) * 1e3
             }
             "s4.6/bus-busy" => {
                 let outcome = bench.run(&trace)?;
-                outcome.string_utilization(0) / outcome.rate().get() * 1e3
+                outcome.string_utilization(0) / outcome.rate.get() * 1e3
             }
             "s4.6/string-overhead" | "s4.1.1/read/overhead" => (1.0 - bench.bandwidth(&string_reads())? / 4.0) * 100.0,
             "fig-03/disk2" => bench.bandwidth(&Setup::read(128).disks(2))?,
@@ -238,8 +241,8 @@ impl RaidI {
             }
             "s4.1.1/write/burst" => {
                 let outcome = bench.run(&string_writes())?;
-                outcome.passages.iter().map(|passage| passage.first_burst as f64 / 2.0).sum::<f64>()
-                    / outcome.passages.len() as f64
+                let passages = &outcome.load.passages;
+                passages.first_burst as f64 / 2.0 / passages.commands as f64
             }
             "s4.1.1/write/extra-board" => penalty(32, false)?,
             "s4.1.2/write/extra-board" => penalty(32, true)?,
@@ -320,8 +323,8 @@ impl RaidI {
 }
 
 /// Mean over the requests, in seconds.
-fn mean(outcome: &Outcome, pauses: impl Fn(&machine::scsi::protocol::Passage) -> units::Duration) -> f64 {
-    outcome.passages.iter().map(|passage| pauses(passage).as_seconds()).sum::<f64>() / outcome.passages.len() as f64
+fn mean(outcome: &Outcome, pauses: impl Fn(&Passages) -> units::Duration) -> f64 {
+    pauses(&outcome.load.passages).as_seconds() / outcome.load.passages.commands as f64
 }
 
 /// Share of the time and time per request of a phase of the first string.

@@ -8,7 +8,7 @@
 //! Disputed rows, and rows that parameters were fitted on, are shown and not scored. A row the model cannot give stays in the list with
 //! the reason. Nothing is left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use machine::part::PartError;
@@ -180,23 +180,38 @@ pub enum ReproduceError {
 
 /// Asks a study about all its rows.
 pub fn reproduce(study: &dyn Study) -> Result<Report, ReproduceError> {
+    let fits = fits(&study.kit()?);
     let rows = published::read(study.name())?;
     let by_id: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
-    let fits = fits(&study.kit()?);
     for fit in &fits {
         if let Some(row) = fit.rows.iter().find(|row| !by_id.contains_key(row.as_str())) {
             return Err(ReproduceError::NoSuchRow { parameter: fit.parameter.clone(), row: row.clone() });
         }
     }
-    let fitted: std::collections::BTreeSet<&str> =
-        fits.iter().flat_map(|fit| fit.rows.iter().map(String::as_str)).collect();
+    let judged = judged(study, &[study.name().to_owned()])?;
+    let score = score(&judged, &fits, fitted_rows(&fits).len());
+    Ok(Report { study: study.name().to_owned(), rows: judged, score, fits })
+}
+
+/// Asks a study about its outputs and claims whose names are, or lie below, these.
+pub fn judged(study: &dyn Study, names: &[String]) -> Result<Vec<Judged>, ReproduceError> {
+    let rows = published::read(study.name())?;
+    let by_id: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
+    let fits = fits(&study.kit()?);
+    let fitted = fitted_rows(&fits);
     let mut judged = Vec::new();
     for row in rows.iter().filter(|row| matches!(row.role, Role::Output | Role::Claim)) {
-        let answer = study.answer(row)?;
-        judged.push(judge(row, answer, study.whole(row, &by_id), fitted.contains(row.id.as_str())));
+        if names.iter().any(|name| row.is_within(name)) {
+            let answer = study.answer(row)?;
+            judged.push(judge(row, answer, study.whole(row, &by_id), fitted.contains(row.id.as_str())));
+        }
     }
-    let score = score(&judged, &fits, fitted.len());
-    Ok(Report { study: study.name().to_owned(), rows: judged, score, fits })
+    Ok(judged)
+}
+
+/// The rows that any value was fitted on.
+fn fitted_rows(fits: &[Fit]) -> BTreeSet<&str> {
+    fits.iter().flat_map(|fit| fit.rows.iter().map(String::as_str)).collect()
 }
 
 /// The values of a system's parts that were fitted.
@@ -309,31 +324,37 @@ impl Score {
     }
 }
 
+/// Rows as text, a line each.
+pub fn lines(rows: &[Judged]) -> String {
+    let mut text = String::new();
+    let number = |value: Option<f64>| value.map_or(String::new(), short);
+    let percent = |value: Option<f64>| value.map_or(String::new(), |value| format!("{:.1} %", value * 100.0));
+    let _ = writeln!(
+        text,
+        "{:<56} {:>10} {:>10} {:<8} {:>8} {:>9}  status",
+        "row", "published", "modelled", "unit", "error", "relative"
+    );
+    for row in rows {
+        let remark = if row.remark.is_empty() { String::new() } else { format!("  {}", row.remark) };
+        let _ = writeln!(
+            text,
+            "{:<56} {:>10} {:>10} {:<8} {:>8} {:>9}  {}{remark}",
+            row.id,
+            number(row.published),
+            number(row.modelled),
+            row.unit,
+            percent(row.error),
+            percent(row.relative_error),
+            row.status.name(),
+        );
+    }
+    text
+}
+
 impl Report {
     /// The whole report as text: every row, then the sum.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        let number = |value: Option<f64>| value.map_or(String::new(), short);
-        let percent = |value: Option<f64>| value.map_or(String::new(), |value| format!("{:.1} %", value * 100.0));
-        let _ = writeln!(
-            text,
-            "{:<56} {:>10} {:>10} {:<8} {:>8} {:>9}  status",
-            "row", "published", "modelled", "unit", "error", "relative"
-        );
-        for row in &self.rows {
-            let remark = if row.remark.is_empty() { String::new() } else { format!("  {}", row.remark) };
-            let _ = writeln!(
-                text,
-                "{:<56} {:>10} {:>10} {:<8} {:>8} {:>9}  {}{remark}",
-                row.id,
-                number(row.published),
-                number(row.modelled),
-                row.unit,
-                percent(row.error),
-                percent(row.relative_error),
-                row.status.name(),
-            );
-        }
+        let mut text = lines(&self.rows);
         let _ = writeln!(text, "\nfitted:");
         for fit in &self.fits {
             let _ = writeln!(text, "  {} = {} on {}", fit.parameter, fit.value, fit.rows.join(", "));

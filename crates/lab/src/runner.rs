@@ -17,9 +17,11 @@ use uring::Choice;
 use workload::StreamError;
 
 use crate::experiment::Experiment;
+use crate::modelled::Modelled;
 use crate::pass::Failure;
+use crate::system::System;
 use crate::target::Target;
-use crate::{advice, live, simulated};
+use crate::{advice, live, modelled, simulated};
 
 /// What a run needs besides its experiment and its targets.
 pub struct Ways<'a> {
@@ -67,8 +69,12 @@ impl Progress for Silent {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
 pub enum RunError {
-    #[error("there is nothing to run on; name devices with --on PATH,PATH,...")]
+    #[error("there is nothing to run on; name devices with --on PATH,PATH,..., or a modelled machine in [system]")]
     NoTargets,
+    #[error(
+        "the experiment runs on the modelled machine '{system}', and devices were given, too; leave out --on, or [system]"
+    )]
+    SystemAndTargets { system: String },
     #[error("{first} exists in virtual time and {second} in real time; run them apart")]
     MixedWorlds { first: Target, second: Target },
     #[error(
@@ -91,6 +97,8 @@ pub enum RunError {
     Stream(#[from] StreamError),
     #[error(transparent)]
     Library(#[from] machine::library::LibraryError),
+    #[error(transparent)]
+    Part(#[from] machine::part::PartError),
     #[error(transparent)]
     Open(#[from] uring::OpenError),
     #[error(transparent)]
@@ -123,6 +131,8 @@ pub struct Conclusion {
     /// The care that was asked for and what became of it; what else the kernel refused that only costs precision or speed, and
     /// what would help.
     pub remarks: Vec<String>,
+    /// What a modelled machine did; nothing for other devices.
+    pub modelled: Option<Modelled>,
 }
 
 /// A run that has been made.
@@ -142,6 +152,12 @@ pub struct Outcome {
 
 /// Runs one point of an experiment.
 pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways) -> Result<Outcome, RunError> {
+    let own = experiment.system.as_ref().map(System::targets);
+    let targets = match (&own, &experiment.system) {
+        (Some(own), _) if targets.is_empty() || targets == own => own,
+        (Some(_), Some(system)) => return Err(RunError::SystemAndTargets { system: system.name.clone() }),
+        _ => targets,
+    };
     let targets = &targets[..experiment.run.devices.map_or(targets.len(), |most| most.min(targets.len()))];
     let simulated = world(targets)?;
     fit(experiment, targets)?;
@@ -162,10 +178,11 @@ pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways)
     };
     let threads = if simulated { 1 } else { live::threads(targets.len(), experiment) };
     let (recorder, mut logs) = Recorder::start(&keeping, &meta, threads)?;
-    let conclusion = if simulated {
-        simulated::run(experiment, targets, ways, logs.pop().expect("one log was asked for"))
-    } else {
-        live::run(experiment, targets, ways, logs)
+    let mut one_log = || logs.pop().expect("one log was asked for");
+    let conclusion = match &experiment.system {
+        Some(system) => modelled::run(experiment, system, ways, one_log()),
+        None if simulated => simulated::run(experiment, targets, ways, one_log()),
+        None => live::run(experiment, targets, ways, logs),
     }?;
     let recording = recorder.finish();
     let mut summarizer = Summarizer::new(&labels);
@@ -226,11 +243,14 @@ fn memory(experiment: &Experiment, devices: usize) -> Result<(), RunError> {
 fn expected_rows(experiment: &Experiment, devices: usize) -> u64 {
     /// Requests a second for which memory is ready: flash drives on a small machine. More is made ready while the run goes on.
     const READY_FOR: f64 = 300_000.0;
+    /// A described machine of disks does not make so many.
+    const MODELLED: f64 = 2_000.0;
     let run = &experiment.run;
+    let ready_for = if experiment.system.is_some() { MODELLED } else { READY_FOR };
     let seats = experiment.streams.iter().map(|plan| plan.on.as_ref().map_or(devices, Vec::len) as u64);
     let by_count = experiment.streams.iter().zip(seats).map(|(plan, seats)| Some(plan.stream.limits.requests? * seats));
     let by_count = by_count.sum::<Option<u64>>();
-    let by_time = run.measure.map(|measure| ((run.start_up + measure + run.cool_down).as_seconds() * READY_FOR) as u64);
+    let by_time = run.measure.map(|measure| ((run.start_up + measure + run.cool_down).as_seconds() * ready_for) as u64);
     let pass = match (by_count, by_time) {
         (Some(count), Some(time)) => count.min(time),
         (count, time) => count.or(time).unwrap_or(0),

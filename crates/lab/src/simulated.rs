@@ -1,5 +1,6 @@
-//! An experiment in virtual time: one runtime, all devices, no world.
+//! An experiment on memory devices in virtual time: one runtime, all devices, no world.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,7 +10,7 @@ use device::{Device, MemoryDevice, Reply, Request, Shape};
 use futures_util::future::{Either, select};
 use host::precaution::Precautions;
 use machine::standalone::Standalone;
-use record::Log;
+use record::{Log, Row};
 use runtime::{Random, Runtime};
 use units::{Duration, Instant};
 use workload::{Control, Phantoms};
@@ -23,7 +24,7 @@ use crate::target::Target;
 const LOOK: Duration = Duration::millis(10);
 
 /// Between passes nothing happens; the pause keeps their records apart.
-const PAUSE: Duration = Duration::millis(1);
+pub(crate) const PAUSE: Duration = Duration::millis(1);
 
 /// A device that exists in virtual time only.
 enum Simulated {
@@ -65,7 +66,7 @@ pub(crate) fn run(
                 Simulated::Memory(Delay::new(&runtime, memory, Latency::Fixed(*delay), seed("delay")))
             }
             Target::Part { name } => Simulated::Part(Standalone::open(&runtime, name, seed("part"))?),
-            Target::Path(_) | Target::Nbd(_) | Target::Null { .. } => {
+            Target::Path(_) | Target::Nbd(_) | Target::Null { .. } | Target::Modelled { .. } => {
                 unreachable!("the runner sorts targets by their world")
             }
         };
@@ -86,7 +87,8 @@ pub(crate) fn run(
         }
         let begin = runtime.now().max(Instant::START) + PAUSE;
         let control = Control::new(begin, experiment.run.start_up, experiment.run.cool_down, seats.len() as u32);
-        let run = pass::run(&runtime, &stations, &seats, experiment, &Phantoms, (number, &control), &mut log);
+        let observer = RefCell::new(|row: &Row| log.push(*row));
+        let run = pass::run(&runtime, &stations, &seats, experiment, &Phantoms, (number, &control), &observer);
         let failures: Vec<Failure> = runtime.block_on(async {
             match select(pin!(run), pin!(watch(&runtime, &control, ways))).await {
                 Either::Left((failures, _)) => failures,
@@ -104,7 +106,7 @@ pub(crate) fn run(
 }
 
 /// Ends the pass when the user asks for it. It only reads a flag, so a run that is not interrupted is the same without it.
-async fn watch(runtime: &Runtime, control: &Control, ways: &Ways<'_>) -> Infallible {
+pub(crate) async fn watch(runtime: &Runtime, control: &Control, ways: &Ways<'_>) -> Infallible {
     loop {
         runtime.sleep(LOOK).await;
         if ways.interrupted.load(Relaxed) && !control.was_interrupted() {

@@ -27,6 +27,11 @@ pub enum Target {
         /// A part of kind `disk` or `flash`.
         name: String,
     },
+    /// A way into the machine that the experiment names, in virtual time. No text names one.
+    Modelled {
+        /// What the machine calls it.
+        device: String,
+    },
     /// A device that does nothing, in real time: `null:SIZE`. What remains is the cost of the generator.
     Null {
         /// The addresses it has.
@@ -97,6 +102,7 @@ impl std::fmt::Display for Target {
             Target::Nbd(uri) => write!(f, "{uri}"),
             Target::Memory { size, delay } => write!(f, "memory:{}:{}", tight(size), tight(delay)),
             Target::Part { name } => write!(f, "part:{name}"),
+            Target::Modelled { device } => f.write_str(device),
             Target::Null { size } => write!(f, "null:{}", tight(size)),
         }
     }
@@ -110,6 +116,6 @@ fn tight(quantity: &impl std::fmt::Display) -> String {
 impl Target {
     /// True if it exists in virtual time only.
     pub fn is_simulated(&self) -> bool {
-        matches!(self, Target::Memory { .. } | Target::Part { .. })
+        matches!(self, Target::Memory { .. } | Target::Part { .. } | Target::Modelled { .. })
     }
 }

@@ -3,11 +3,13 @@
 //! Reading the text gives the same experiment again (a property test): a run folder is enough to repeat its run.
 
 use host::precaution::Precautions;
+use machine::entry::Way;
 use toml::{Table, Value};
 use uring::Mode;
 use workload::{Arrivals, Fill, Load, OnError, Pattern, Region, Stream};
 
 use crate::experiment::{Cache, Experiment, Run, StreamPlan, engine_name};
+use crate::system::System;
 
 impl Experiment {
     /// The TOML of this experiment.
@@ -16,7 +18,14 @@ impl Experiment {
         table.insert("name".into(), self.name.clone().into());
         // TOML's integers are signed, so a seed that came from a file is below 2^63.
         table.insert("seed".into(), Value::Integer(self.seed.cast_signed()));
+        if !self.published.is_empty() {
+            let ids = self.published.iter().map(|id| id.clone().into());
+            table.insert("published".into(), Value::Array(ids.collect()));
+        }
         table.insert("run".into(), self.run.written().into());
+        if let Some(system) = &self.system {
+            table.insert("system".into(), system.written().into());
+        }
         table.insert("io".into(), io(self));
         table.insert("care".into(), care(&self.care));
         table.insert("stream".into(), Value::Array(self.streams.iter().map(|plan| plan.written().into()).collect()));
@@ -58,6 +67,34 @@ fn care(care: &Precautions) -> Value {
 /// A quantity with its unit, exactly.
 fn text(quantity: impl std::fmt::Display) -> Value {
     Value::String(format!("{quantity:#}"))
+}
+
+impl System {
+    fn written(&self) -> Table {
+        let mut table = Table::new();
+        table.insert("name".into(), self.name.clone().into());
+        let way = match self.way {
+            Way::NoCopy => "no-copy".into(),
+            Way::Raw => "raw".into(),
+            Way::Array(stripe) => one("array", text(stripe)),
+        };
+        table.insert("way".into(), way);
+        let spots = self.disks.iter().map(|spot| spot.to_string().into());
+        table.insert("disks".into(), Value::Array(spots.collect()));
+        table.insert("spans".into(), self.spans.into());
+        let mut parts = Table::new();
+        for (key, value) in &self.parts {
+            let path: Vec<&str> = key.split('.').collect();
+            let (last, above) = path.split_last().expect("a key has at least one word");
+            let inner = above.iter().fold(&mut parts, |table, word| {
+                let entry = table.entry(*word).or_insert_with(|| Table::new().into());
+                entry.as_table_mut().expect("a path leads through tables: the experiment was checked")
+            });
+            inner.insert((*last).to_owned(), value.clone().into());
+        }
+        table.insert("parts".into(), parts.into());
+        table
+    }
 }
 
 impl Run {

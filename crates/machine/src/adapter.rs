@@ -23,6 +23,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use record::PartName;
 use runtime::{Grant, JoinHandle, Resource, Runtime};
 use units::{Bytes, Duration, Rate};
 
@@ -32,7 +33,7 @@ use crate::part::{PartError, Problem, Reader};
 use crate::scsi::protocol::{self, Answers, Passage, Port};
 use crate::scsi::string::ScsiString;
 use crate::scsi::target::{BLOCK, Command, Target};
-use crate::trace::{Ledger, PartId, Trace};
+use crate::trace::{Ledger, Trace};
 
 /// What distinguishes one board from another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -148,7 +149,7 @@ pub struct Adapter {
     pub parameters: AdapterParameters,
     runtime: Runtime,
     flows: Flows,
-    part: PartId,
+    part: PartName,
     path: DmaPath,
     data_path: Link,
     queue: Resource,
@@ -197,7 +198,7 @@ impl Adapter {
     }
 
     /// Its number in spans.
-    pub fn part(&self) -> PartId {
+    pub fn part(&self) -> PartName {
         self.part
     }
     /// How often it gave up waiting for the backplane.

@@ -8,12 +8,13 @@
 //! The bus is a [`Link`] of the machine's flows; its classes are the priorities. VME's four request levels and daisy chain, a UNIBUS,
 //! a Micro Channel are all instances.
 
+use record::PartName;
 use units::{Bytes, Duration, Rate};
 
 use crate::flow::{Demand, Flows, Link};
 use crate::memory::Memory;
 use crate::part::{PartError, Problem, Reader};
-use crate::trace::{PartId, Trace};
+use crate::trace::Trace;
 
 /// Slots that can have priorities; flows of the processor come behind all of them.
 pub const SLOTS: u32 = 16;
@@ -56,7 +57,7 @@ pub struct Backplane {
     pub parameters: BackplaneParameters,
     flows: Flows,
     link: Link,
-    part: PartId,
+    part: PartName,
 }
 
 impl Backplane {
@@ -65,7 +66,7 @@ impl Backplane {
         Backplane { parameters, flows: flows.clone(), link: flows.link(), part: trace.part("backplane") }
     }
     /// Its number in spans.
-    pub fn part(&self) -> PartId {
+    pub fn part(&self) -> PartName {
         self.part
     }
     /// For how long it was in use.

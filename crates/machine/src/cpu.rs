@@ -11,6 +11,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use record::PartName;
 use runtime::{Grant, Resource, Runtime};
 use units::{Bytes, Duration, Frequency};
 
@@ -18,7 +19,7 @@ use crate::backplane::SLOTS;
 use crate::flow::{Flows, Link};
 use crate::memory::Memory;
 use crate::part::{PartError, Problem, Reader};
-use crate::trace::{Ledger, PartId, Trace};
+use crate::trace::{Ledger, Trace};
 
 /// What distinguishes one processor from another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,7 +68,7 @@ pub struct Cpu {
     flows: Flows,
     link: Link,
     memory: Rc<Memory>,
-    part: PartId,
+    part: PartName,
     turn: Resource,
     active: Cell<u32>,
     dispatches: Cell<u64>,
@@ -92,7 +93,7 @@ impl Cpu {
         }
     }
     /// Its number in spans.
-    pub fn part(&self) -> PartId {
+    pub fn part(&self) -> PartName {
         self.part
     }
     /// For how long it worked.

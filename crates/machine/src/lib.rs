@@ -9,16 +9,18 @@
 //! - [`part`]: the format of part files. [`library`]: those that come with the program. [`system`]: a machine put together of them.
 //! - [`scsi`]: the bus with its phases, and a disk with a buffer as a target. [`adapter`], [`backplane`], [`memory`], [`cpu`], [`os`]:
 //!   the way from there to a process. [`raid5`]: the RAID driver of the first study.
-//! - [`flow`]: how all of them share what carries them. [`trace`]: where a request's time went.
-//! - [`trial`]: processes that issue requests on such a machine, and what came of it.
+//! - [`flow`]: how all of them share what carries them. [`trace`]: where a request's time went. [`load`]: how busy each part was.
+//! - [`entry`]: the ways in, as devices.
 
 pub mod adapter;
 pub mod backplane;
 pub mod cpu;
 pub mod disk;
+pub mod entry;
 pub mod flash;
 pub mod flow;
 pub mod library;
+pub mod load;
 pub mod memory;
 pub mod os;
 pub mod part;
@@ -27,4 +29,3 @@ pub mod scsi;
 pub mod standalone;
 pub mod system;
 pub mod trace;
-pub mod trial;

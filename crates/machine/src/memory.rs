@@ -19,12 +19,13 @@
 
 use std::cell::Cell;
 
+use record::PartName;
 use units::{Bytes, Duration, Rate};
 
 use crate::backplane::Lines;
 use crate::flow::{Demand, Flows, Link};
 use crate::part::{PartError, Problem, Reader};
-use crate::trace::{PartId, Trace};
+use crate::trace::Trace;
 
 /// What distinguishes one memory system from another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -93,7 +94,7 @@ pub struct Memory {
     flows: Flows,
     link: Link,
     cache: Link,
-    part: PartId,
+    part: PartName,
     passed: Cell<u64>,
 }
 
@@ -122,7 +123,7 @@ impl Memory {
         self.parameters.dma_hit.as_seconds() / self.parameters.line.get() as f64
     }
     /// Its number in spans.
-    pub fn part(&self) -> PartId {
+    pub fn part(&self) -> PartName {
         self.part
     }
     /// For how long its bus was in use.

@@ -19,6 +19,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use record::PartName;
 use runtime::{Grant, Runtime, Signal};
 use units::Bytes;
 
@@ -29,7 +30,7 @@ use crate::memory::Memory;
 use crate::part::{PartError, Problem, Reader};
 use crate::scsi::protocol::Passage;
 use crate::scsi::target::{BLOCK, Command};
-use crate::trace::{Ledger, PartId, Trace};
+use crate::trace::{Ledger, Trace};
 
 /// What distinguishes one operating system's path from another's. Steps are in instructions.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,7 +110,7 @@ pub struct Os {
     runtime: Runtime,
     memory: Rc<Memory>,
     backplane: Rc<Backplane>,
-    part: PartId,
+    part: PartName,
     window: Cell<u64>,
     window_freed: Signal,
     most_outstanding: Cell<u64>,
@@ -120,8 +121,32 @@ pub struct Os {
 #[derive(Default)]
 pub struct Process {
     turn: RefCell<Option<Grant>>,
+    /// Calls it has returned from, and whether it is in one.
+    calls: Cell<u64>,
+    calling: Cell<bool>,
     /// How much had gone through the cache when it last copied; nothing if it never did.
     copied_at: Cell<Option<u64>>,
+}
+
+impl Process {
+    /// How many calls it has returned from.
+    pub fn calls(&self) -> u64 {
+        self.calls.get()
+    }
+    /// It returns from a call; gives which one that was.
+    pub fn returned(&self) -> u64 {
+        assert!(self.calling.replace(false), "a process returns from a call that it is in");
+        self.calls.set(self.calls.get() + 1);
+        self.calls.get()
+    }
+    /// Whether it has not called since it returned from that call.
+    pub fn waits_since(&self, call: u64) -> bool {
+        self.calls.get() == call && !self.calling.get()
+    }
+    /// It calls.
+    pub fn call(&self) {
+        assert!(!self.calling.replace(true), "a process makes one call at a time");
+    }
 }
 
 impl Os {
@@ -149,7 +174,7 @@ impl Os {
     }
 
     /// Its number in spans.
-    pub fn part(&self) -> PartId {
+    pub fn part(&self) -> PartName {
         self.part
     }
     /// The most requests that were at boards at one time.

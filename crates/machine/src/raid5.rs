@@ -6,19 +6,20 @@
 
 use std::rc::Rc;
 
-use runtime::Runtime;
+use record::PartName;
+use runtime::{JoinHandle, Runtime};
 use units::Bytes;
 
 use crate::adapter::Unit;
 use crate::os::{Os, Process, command};
-use crate::trace::{Ledger, PartId, Trace};
+use crate::trace::{Ledger, Trace};
 
 /// A row of disks as one device.
 pub struct Raid5 {
     os: Rc<Os>,
     runtime: Runtime,
     trace: Trace,
-    part: PartId,
+    part: PartName,
     members: Vec<Rc<Unit>>,
     stripe: Bytes,
 }
@@ -44,9 +45,12 @@ pub fn home(address: Bytes, stripe: Bytes, disks: u64) -> Home {
 }
 
 impl Raid5 {
-    /// A row of at least three disks.
+    /// With fewer disks there is nothing to rotate parity over.
+    pub const FEWEST: usize = 3;
+
+    /// A row of at least [`Raid5::FEWEST`] disks.
     pub fn new(runtime: &Runtime, trace: &Trace, os: &Rc<Os>, members: Vec<Rc<Unit>>, stripe: Bytes) -> Rc<Raid5> {
-        assert!(members.len() >= 3, "parity needs at least three disks");
+        assert!(members.len() >= Raid5::FEWEST, "parity needs at least three disks");
         Rc::new(Raid5 {
             os: Rc::clone(os),
             runtime: runtime.clone(),
@@ -57,50 +61,81 @@ impl Raid5 {
         })
     }
 
-    /// Reads within one stripe unit.
-    pub async fn read(&self, process: &Process, address: Bytes, bytes: Bytes, ledger: &mut Ledger) {
-        let home = self.enter(process, address, bytes, ledger).await;
+    /// What an array of members that store so much stores: whole stripes, less a unit of parity in each.
+    pub fn size(&self, member: Bytes) -> Bytes {
+        self.stripe * (member / self.stripe) * (self.members.len() as u64 - 1)
+    }
+
+    /// Reads. Disks that hold parts of the request work on them at the same time.
+    pub async fn read(self: &Rc<Raid5>, process: &Process, address: Bytes, bytes: Bytes, ledger: &mut Ledger) {
+        self.enter(process, ledger).await;
         self.os.block(process);
-        self.os.kernel(&self.members[home.data], command(false, home.offset, bytes), ledger).await;
+        let pieces = self.pieces(address, bytes);
+        if let [(home, bytes)] = pieces[..] {
+            self.os.kernel(&self.members[home.data], command(false, home.offset, bytes), ledger).await;
+        } else {
+            let parts: Vec<_> =
+                pieces.iter().map(|(home, bytes)| self.member(home.data, home.offset, false, *bytes)).collect();
+            for part in parts {
+                part.await;
+            }
+            ledger.until(self.runtime.now(), self.part, "read");
+        }
         self.os.resume(process, ledger, "before-copy").await;
         self.os.copy(process, bytes, ledger).await;
         self.os.step(self.os.parameters.finish, ledger, "finish").await;
     }
 
-    /// Writes within one stripe unit: read, modify, write.
+    /// Writes, stripe unit by stripe unit: read, modify, write.
     pub async fn write(self: &Rc<Raid5>, process: &Process, address: Bytes, bytes: Bytes, ledger: &mut Ledger) {
-        let home = self.enter(process, address, bytes, ledger).await;
+        self.enter(process, ledger).await;
         self.os.copy(process, bytes, ledger).await;
-        self.os.block(process);
-        self.both(home, false, bytes).await;
-        ledger.until(self.runtime.now(), self.part, "read-old");
-        // Old data, old parity and new data through the processor.
-        self.os.resume(process, ledger, "parity").await;
-        self.os.copy(process, bytes * 2, ledger).await;
-        self.os.block(process);
-        self.both(home, true, bytes).await;
-        ledger.until(self.runtime.now(), self.part, "write-new");
+        for (home, bytes) in self.pieces(address, bytes) {
+            self.os.block(process);
+            self.both(home, false, bytes).await;
+            ledger.until(self.runtime.now(), self.part, "read-old");
+            // Old data, old parity and new data through the processor.
+            self.os.resume(process, ledger, "parity").await;
+            self.os.copy(process, bytes * 2, ledger).await;
+            self.os.block(process);
+            self.both(home, true, bytes).await;
+            ledger.until(self.runtime.now(), self.part, "write-new");
+        }
+    }
+
+    /// A request cut at the borders of stripe units.
+    fn pieces(&self, address: Bytes, bytes: Bytes) -> Vec<(Home, Bytes)> {
+        let end = address + bytes;
+        let mut pieces = Vec::with_capacity(1);
+        let mut at = address;
+        while at < end {
+            let next = end.min(at.round_down(self.stripe) + self.stripe);
+            pieces.push((home(at, self.stripe, self.members.len() as u64), next - at));
+            at = next;
+        }
+        pieces
     }
 
     async fn both(self: &Rc<Raid5>, home: Home, write: bool, bytes: Bytes) {
-        let member = |disk: usize| {
-            let (raid, order) = (Rc::clone(self), command(write, home.offset, bytes));
-            self.runtime.spawn(async move {
-                let mut ledger = raid.trace.open(raid.runtime.now());
-                raid.os.kernel(&raid.members[disk], order, &mut ledger).await;
-                ledger.close(raid.runtime.now());
-            })
-        };
-        let (data, parity) = (member(home.data), member(home.parity));
+        let data = self.member(home.data, home.offset, write, bytes);
+        let parity = self.member(home.parity, home.offset, write, bytes);
         data.await;
         parity.await;
     }
 
-    async fn enter(&self, process: &Process, address: Bytes, bytes: Bytes, ledger: &mut Ledger) -> Home {
-        assert!(address % self.stripe + bytes <= self.stripe, "a request lies within one stripe unit");
+    /// Asks one member, on its own account.
+    fn member(self: &Rc<Raid5>, disk: usize, offset: Bytes, write: bool, bytes: Bytes) -> JoinHandle<()> {
+        let (raid, order) = (Rc::clone(self), command(write, offset, bytes));
+        self.runtime.spawn(async move {
+            let mut ledger = raid.trace.open(raid.runtime.now());
+            raid.os.kernel(&raid.members[disk], order, &mut ledger).await;
+            ledger.close(raid.runtime.now());
+        })
+    }
+
+    async fn enter(&self, process: &Process, ledger: &mut Ledger) {
         self.os.resume(process, ledger, "start-system-call").await;
         self.os.step(self.os.parameters.start_call + self.os.parameters.raid_driver, ledger, "start-system-call").await;
-        home(address, self.stripe, self.members.len() as u64)
     }
 }
 

@@ -4,22 +4,24 @@
 //! to another thread. [`Kit::build`] makes a [`Machine`] of it on a runtime: every part with its parameters, joined as the system's file
 //! says. Errors point into the file of the part or of the system.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use runtime::Runtime;
-use units::{Bytes, Duration};
+use units::Bytes;
 
 use crate::adapter::{Adapter, AdapterParameters, Unit};
 use crate::backplane::{Backplane, BackplaneParameters, DmaPath};
 use crate::cpu::{Cpu, CpuParameters};
 use crate::flow::Flows;
 use crate::library;
+use crate::load::Passages;
 use crate::memory::{Memory, MemoryParameters};
 use crate::os::{Os, OsParameters};
-use crate::part::{Node, Part, PartError, Problem, Reader, Table, Value};
+use crate::part::{Node, Part, PartError, Place, Problem, Reader, Table, Value};
 use crate::scsi::disk::{DiskParameters, ScsiDisk};
-use crate::scsi::phase::Phase;
+use crate::scsi::protocol::Passage;
 use crate::scsi::string::{ScsiString, StringParameters};
 use crate::scsi::target::BLOCK;
 use crate::trace::Trace;
@@ -34,13 +36,21 @@ pub struct Kit {
 }
 
 impl Kit {
-    /// A system that comes with the program.
+    /// A system that comes with the program, or the path of a system's file (`*.toml`), made of parts that come with the program.
     pub fn load(name: &str) -> Result<Kit, PartError> {
-        let Some((_, text)) = library::SYSTEMS.iter().find(|(known, _)| *known == name) else {
-            let known: Vec<_> = library::SYSTEMS.iter().map(|(known, _)| *known).collect();
-            return Err(nowhere(name, format!("there is no such system; there are: {}", known.join(", "))));
+        let system = if name.ends_with(".toml") {
+            let read = std::fs::read_to_string(name);
+            let text = read.map_err(|error| nowhere(name, format!("the system's file cannot be read: {error}")))?;
+            Part::parse(name, &text)?
+        } else {
+            let Some((_, text)) = library::SYSTEMS.iter().find(|(known, _)| *known == name) else {
+                let known: Vec<_> = library::SYSTEMS.iter().map(|(known, _)| *known).collect();
+                let message =
+                    format!("there is no such system; there are: {}; or give the path of a file", known.join(", "));
+                return Err(nowhere(name, message));
+            };
+            Part::parse(&format!("systems/{name}.toml"), text)?
         };
-        let system = Part::parse(&format!("systems/{name}.toml"), text)?;
         let parts = library::PARTS
             .iter()
             .map(|(name, text)| Ok(((*name).to_owned(), Part::parse(&format!("parts/{name}.toml"), text)?)));
@@ -84,8 +94,9 @@ impl Kit {
     }
 
     /// Puts the machine together on a runtime. `seed` decides everything that is random in it.
-    pub fn build(&self, runtime: &Runtime, seed: u64) -> Result<Machine, PartError> {
-        let (trace, flows) = (Trace::default(), Flows::new(runtime));
+    /// Spans go to `trace`.
+    pub fn build(&self, runtime: &Runtime, seed: u64, trace: &Trace) -> Result<Machine, PartError> {
+        let flows = Flows::new(runtime);
         let reader = self.system.reader("system")?;
         fn typed<T>(part: &Part, kind: &str, read: impl Fn(&Reader) -> Result<T, PartError>) -> Result<T, PartError> {
             let reader = part.reader(kind)?;
@@ -94,13 +105,13 @@ impl Kit {
             Ok(parameters)
         }
         let memory = typed(self.part(&reader, "memory")?, "memory", MemoryParameters::read)?;
-        let memory = Rc::new(Memory::new(&flows, &trace, memory));
+        let memory = Rc::new(Memory::new(&flows, trace, memory));
         let cpu = typed(self.part(&reader, "processor")?, "processor", CpuParameters::read)?;
-        let cpu = Rc::new(Cpu::new(runtime, &flows, &trace, Rc::clone(&memory), cpu));
+        let cpu = Rc::new(Cpu::new(runtime, &flows, trace, Rc::clone(&memory), cpu));
         let backplane = typed(self.part(&reader, "backplane")?, "backplane", BackplaneParameters::read)?;
-        let backplane = Rc::new(Backplane::new(&flows, &trace, backplane));
+        let backplane = Rc::new(Backplane::new(&flows, trace, backplane));
         let os = typed(self.part(&reader, "operating-system")?, "operating-system", OsParameters::read)?;
-        let os = Os::new(runtime, &trace, Rc::clone(&cpu), Rc::clone(&memory), Rc::clone(&backplane), os);
+        let os = Os::new(runtime, trace, Rc::clone(&cpu), Rc::clone(&memory), Rc::clone(&backplane), os);
         let (mut adapters, mut strings, mut slots) = (Vec::new(), Vec::new(), Vec::new());
         for (number, place) in reader.tables("adapter")?.into_iter().enumerate() {
             let parameters = typed(self.part(&place, "part")?, "adapter", AdapterParameters::read)?;
@@ -120,7 +131,7 @@ impl Kit {
             }
             slots.push(slot);
             let path = DmaPath::new(&flows, &backplane, &memory, slot, parameters.dma);
-            let adapter = Adapter::new(runtime, &flows, &trace, &format!("adapter-{number}"), path, parameters);
+            let adapter = Adapter::new(runtime, &flows, trace, &format!("adapter-{number}"), path, parameters);
             let places = place.tables("string")?;
             if places.len() > parameters.strings as usize {
                 return Err(place.fault(
@@ -159,7 +170,7 @@ impl Kit {
                         },
                     ));
                 }
-                let string = ScsiString::new(runtime, &trace, &format!("string-{index}"), bus);
+                let string = ScsiString::new(runtime, trace, &format!("string-{index}"), bus);
                 let ids = (0..8).filter(|id| u32::from(*id) != parameters.id);
                 let mut units = Vec::new();
                 for (at, (name, id)) in names.iter().zip(ids).enumerate() {
@@ -169,7 +180,7 @@ impl Kit {
                         id,
                         &format!("disk-{index}.{at}"),
                         seed,
-                        &trace,
+                        trace,
                     ));
                     let unit = Unit {
                         adapter: Rc::clone(&adapter),
@@ -186,7 +197,18 @@ impl Kit {
             adapters.push(adapter);
         }
         reader.done()?;
-        Ok(Machine { runtime: runtime.clone(), trace, flows, memory, backplane, cpu, os, adapters, strings })
+        Ok(Machine {
+            runtime: runtime.clone(),
+            trace: trace.clone(),
+            passages: Cell::default(),
+            flows,
+            memory,
+            backplane,
+            cpu,
+            os,
+            adapters,
+            strings,
+        })
     }
 }
 
@@ -216,13 +238,18 @@ fn changed_node(node: &Node, path: &[&str], text: &str) -> Result<Node, String> 
         }
         (_, [name, ..]) => return Err(format!("'{name}' leads into a value")),
         (Value::Table(_), []) => return Err("that is a table; name one of its values".to_owned()),
-        (_, []) => parse(text),
+        (_, []) => parse(text, &node.place),
     };
     Ok(Node { value, source: Some("set for this run".to_owned()), place: node.place.clone() })
 }
 
-fn parse(text: &str) -> Value {
+fn parse(text: &str, place: &Place) -> Value {
     let text = text.trim();
+    if let Some(items) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        let items = items.split(',').map(str::trim).filter(|item| !item.is_empty());
+        let node = |item| Node { value: parse(item, place), source: None, place: place.clone() };
+        return Value::List(items.map(node).collect());
+    }
     if let Ok(flag) = text.parse() {
         return Value::Flag(flag);
     }
@@ -241,6 +268,8 @@ pub struct Machine {
     pub runtime: Runtime,
     /// Its spans.
     pub trace: Trace,
+    /// What commands did on the strings so far.
+    pub passages: Cell<Passages>,
     /// What its parts share.
     pub flows: Flows,
     /// Host memory.
@@ -282,53 +311,11 @@ impl Slot {
     }
 }
 
-/// How long each part of a machine was at work; differences of two of these are the work of the time between.
-#[derive(Debug, Clone, Default)]
-pub struct Load {
-    /// When.
-    pub at: Duration,
-    /// The processor.
-    pub cpu: Duration,
-    /// How long the idle loop could have run at full speed.
-    pub idle_loop: Duration,
-    /// The memory bus.
-    pub memory: Duration,
-    /// The backplane.
-    pub backplane: Duration,
-    /// Each adapter's processor and data path.
-    pub adapters: Vec<(Duration, Duration)>,
-    /// Each string by phase, in the order of [`Phase::ALL`].
-    pub strings: Vec<Vec<Duration>>,
-    /// Time-outs of each adapter.
-    pub time_outs: Vec<u64>,
-    /// How often a process was put on the processor, and how often that was a switch from another.
-    pub dispatches: u64,
-    /// See [`Load::dispatches`].
-    pub switches: u64,
-}
-
 impl Machine {
-    /// How long every part was at work up to now.
-    pub fn load(&self) -> Load {
-        Load {
-            at: self.runtime.now().since(units::Instant::START),
-            cpu: self.cpu.busy(),
-            idle_loop: self.cpu.idle_loop(),
-            memory: self.memory.busy(),
-            backplane: self.backplane.busy(),
-            adapters: self
-                .adapters
-                .iter()
-                .map(|adapter| (adapter.processor_busy(), adapter.data_path_busy()))
-                .collect(),
-            strings: self
-                .strings
-                .iter()
-                .map(|slot| Phase::ALL.iter().map(|phase| slot.string.table().time(*phase)).collect())
-                .collect(),
-            time_outs: self.adapters.iter().map(|adapter| adapter.time_outs()).collect(),
-            dispatches: self.cpu.dispatches(),
-            switches: self.cpu.switches(),
-        }
+    /// A command has completed.
+    pub fn passed(&self, passage: &Passage) {
+        let mut passages = self.passages.get();
+        passages.add(passage);
+        self.passages.set(passages);
     }
 }

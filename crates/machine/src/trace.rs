@@ -1,119 +1,130 @@
 //! Where a request's time went.
 //!
 //! While a request walks through the machine, its [`Ledger`] notes which part spent each stretch of time on what. Stretches follow
-//! each other without gap or overlap, so they sum to the request's latency to the nanosecond; this is asserted when the ledger
-//! is closed. What goes on at the same time behind the request's back (a buffer draining while the next one fills) is in the
-//! parts' busy times, not here.
+//! each other without gap or overlap, each one a [`record::Span`], so they sum to the request's latency to the nanosecond; this is
+//! asserted when the ledger is closed. What goes on at the same time behind the request's back (a buffer draining while the next
+//! one fills) is in the parts' busy times, not here.
 //!
-//! With tracing off, a ledger costs two comparisons and nothing is kept.
+//! Parts are named when the machine is built. Phases are words in the code of the parts; a word's number is remembered under the word's
+//! address, so that a span costs one comparison instead of the hash of a text. With spans off, a ledger costs two comparisons
+//! and nothing is kept.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
+use record::{PartName, PhaseName, SpanLog, Spans};
 use units::{Duration, Instant};
 
-/// A part of the machine, as spans name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PartId(pub u16);
+/// Words whose numbers are remembered: more than a machine has phases, so that two rarely share a place.
+const WORDS: usize = 128;
 
-/// One stretch of a request's life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
-    /// Whose.
-    pub request: u64,
-    /// Which part spent it.
-    pub part: PartId,
-    /// What on.
-    pub phase: &'static str,
-    /// From.
-    pub start: Instant,
-    /// Up to.
-    pub end: Instant,
-}
-
-impl Span {
-    /// How long.
-    pub fn length(&self) -> Duration {
-        self.end.since(self.start)
-    }
-}
+/// A phase's word and its number.
+type Word = Cell<Option<(&'static str, PhaseName)>>;
 
 /// The spans of a machine; clones name the same ones.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Trace {
     inner: Rc<Inner>,
 }
 
-#[derive(Default)]
 struct Inner {
-    on: Cell<bool>,
-    spans: RefCell<Vec<Span>>,
-    parts: RefCell<Vec<String>>,
+    spans: Spans,
+    /// The number of the last request.
     requests: Cell<u64>,
+    words: [Word; WORDS],
+}
+
+impl Default for Trace {
+    fn default() -> Trace {
+        Trace::new(Spans::off())
+    }
 }
 
 impl Trace {
+    /// Keeps spans there. Several machines may keep theirs together, one after the other.
+    pub fn new(spans: Spans) -> Trace {
+        let words = std::array::from_fn(|_| Cell::new(None));
+        Trace { inner: Rc::new(Inner { spans, requests: Cell::new(0), words }) }
+    }
+
     /// Gives a part its number.
-    pub fn part(&self, name: impl Into<String>) -> PartId {
-        let mut parts = self.inner.parts.borrow_mut();
-        parts.push(name.into());
-        PartId((parts.len() - 1) as u16)
+    pub fn part(&self, name: &str) -> PartName {
+        self.inner.spans.part(name)
     }
 
-    /// What a part is called.
-    pub fn name(&self, part: PartId) -> String {
-        self.inner.parts.borrow()[usize::from(part.0)].clone()
+    /// The spans kept so far; nothing if they are off.
+    pub fn take(&self) -> Option<SpanLog> {
+        self.inner.spans.take()
     }
 
-    /// Whether spans are kept from now on.
-    pub fn keep(&self, on: bool) {
-        self.inner.on.set(on);
+    /// How many requests have begun.
+    pub fn requests(&self) -> u64 {
+        self.inner.requests.get()
     }
 
-    /// The spans kept so far; none are kept afterwards until new ones come.
-    pub fn take(&self) -> Vec<Span> {
-        std::mem::take(&mut self.inner.spans.borrow_mut())
-    }
-
-    /// Opens the ledger of a request that begins at `now`.
+    /// Opens the ledger of a request that begins at `now`, under the next number from 1 on.
     pub fn open(&self, now: Instant) -> Ledger {
-        let request = self.inner.requests.get();
-        self.inner.requests.set(request + 1);
-        let spans = self.inner.on.get().then(|| Vec::with_capacity(24));
-        Ledger { trace: self.clone(), request, begun: now, at: now, spans }
+        let request = self.inner.requests.get() + 1;
+        self.inner.requests.set(request);
+        self.ledger(request, now)
+    }
+
+    /// Opens a ledger for what no request asked for: what a process does between two calls.
+    pub fn aside(&self, now: Instant) -> Ledger {
+        self.ledger(0, now)
+    }
+
+    fn ledger(&self, request: u64, now: Instant) -> Ledger {
+        Ledger { trace: self.clone(), on: self.inner.spans.are_on(), request, begun: now, at: now, sum: Duration::ZERO }
+    }
+
+    fn phase(&self, word: &'static str) -> PhaseName {
+        let place = &self.inner.words[(word.as_ptr().addr() >> 2) % WORDS];
+        match place.get() {
+            Some((known, number)) if std::ptr::eq(known, word) => number,
+            _ => {
+                let number = self.inner.spans.phase(word);
+                place.set(Some((word, number)));
+                number
+            }
+        }
     }
 }
 
 /// The account of one request.
 pub struct Ledger {
     trace: Trace,
+    on: bool,
     request: u64,
     begun: Instant,
     at: Instant,
-    spans: Option<Vec<Span>>,
+    sum: Duration,
 }
 
 impl Ledger {
-    /// Up to where time is accounted for; when tracing is off, where the request began.
+    /// Up to where time is accounted for; with spans off, where the request began.
     pub fn at(&self) -> Instant {
         self.at
     }
 
     /// The time from where the account stands up to `until` was spent by `part` on `phase`.
     #[inline]
-    pub fn until(&mut self, until: Instant, part: PartId, phase: &'static str) {
-        let Some(spans) = &mut self.spans else { return };
+    pub fn until(&mut self, until: Instant, part: PartName, phase: &'static str) {
+        if !self.on {
+            return;
+        }
         assert!(until >= self.at, "a request's spans follow each other: {phase} ends before it begins");
         if until > self.at {
-            spans.push(Span { request: self.request, part, phase, start: self.at, end: until });
+            self.trace.inner.spans.keep(self.request, part, self.trace.phase(phase), self.at, until);
+            self.sum += until.since(self.at);
             self.at = until;
         }
     }
 
     /// The next `time` was spent by `part` on `phase`.
     #[inline]
-    pub fn spend(&mut self, time: Duration, part: PartId, phase: &'static str) {
-        if self.spans.is_some() {
+    pub fn spend(&mut self, time: Duration, part: PartName, phase: &'static str) {
+        if self.on {
             self.until(self.at + time, part, phase);
         }
     }
@@ -123,9 +134,6 @@ impl Ledger {
     /// # Panics
     /// If the spans do not sum to the latency: time was spent that nobody accounted for.
     pub fn close(self, now: Instant) {
-        let Some(spans) = self.spans else { return };
-        let sum: Duration = spans.iter().map(Span::length).sum();
-        assert_eq!(sum, now.since(self.begun), "the spans of a request sum to its latency");
-        self.trace.inner.spans.borrow_mut().extend_from_slice(&spans);
+        assert!(!self.on || self.sum == now.since(self.begun), "the spans of a request sum to its latency");
     }
 }

@@ -1,70 +1,17 @@
-//! The machine as a whole: repeatable, every nanosecond accounted for, and bad descriptions refused with their place.
+//! The description of the machine: what does not fit is refused with its place.
 
 use machine::system::Kit;
-use machine::trial::{Issue, Outcome, Pattern, Trial, run};
+use machine::trace::Trace;
 use runtime::Runtime;
-use units::Bytes;
-
-fn trial(disks: Vec<(usize, usize)>, issue: Issue, write: bool, pattern: Pattern, kib: u64) -> Trial {
-    Trial {
-        system: "raid-i".into(),
-        settings: Vec::new(),
-        disks,
-        issue,
-        write,
-        pattern,
-        request: Bytes::kib(kib),
-        processes: 1,
-        ahead: 0,
-        requests: 200,
-        warm_up: 5,
-        seed: 7,
-        spans: true,
-    }
-}
-
-/// Everything that came of it, to the last bit.
-fn bytes(outcome: &Outcome) -> String {
-    format!("{outcome:?}")
-}
-
-#[test]
-fn the_same_seed_gives_the_same_bytes() {
-    let one = trial(vec![(0, 0), (0, 1), (2, 0)], Issue::Raw, false, Pattern::Random, 4);
-    assert_eq!(bytes(&run(&one).unwrap()), bytes(&run(&one).unwrap()));
-    let other = Trial { seed: 8, ..one.clone() };
-    assert_ne!(bytes(&run(&one).unwrap()), bytes(&run(&other).unwrap()));
-}
-
-#[test]
-fn spans_change_nothing_and_account_for_everything() {
-    // That the spans of each request sum to its latency is asserted where its ledger is closed.
-    for issue in [Issue::Raw, Issue::NoCopy] {
-        for (write, pattern) in [(false, Pattern::Sequential), (true, Pattern::Sequential), (true, Pattern::Random)] {
-            let with = run(&trial(vec![(0, 0), (0, 1), (0, 2)], issue, write, pattern, 48)).unwrap();
-            let without = Trial { spans: false, ..trial(vec![(0, 0), (0, 1), (0, 2)], issue, write, pattern, 48) };
-            let without = run(&without).unwrap();
-            assert_eq!(with.elapsed, without.elapsed);
-            assert!(without.spans.is_empty() && with.traced > 190, "{}", with.traced);
-        }
-    }
-}
-
-#[test]
-fn a_starving_adapter_still_gets_through() {
-    // Four adapters want more than the backplane has; the last in the order of priorities must not wait for ever.
-    let disks = (0..16).map(|disk| (disk % 4 * 2, disk / 4)).collect();
-    let outcome = run(&Trial { requests: 800, ..trial(disks, Issue::NoCopy, false, Pattern::Sequential, 32) }).unwrap();
-    assert!(outcome.completions.iter().all(|completed| *completed > 10), "{:?}", outcome.completions);
-}
 
 fn refusal(key: &str, value: &str) -> String {
     let mut kit = Kit::load("raid-i").unwrap();
     match kit.set(key, value) {
         Err(error) => error.to_string(),
-        Ok(()) => {
-            kit.build(&Runtime::simulated(), 1).err().map_or_else(|| "accepted".to_owned(), |error| error.to_string())
-        }
+        Ok(()) => kit
+            .build(&Runtime::simulated(), 1, &Trace::default())
+            .err()
+            .map_or_else(|| "accepted".to_owned(), |error| error.to_string()),
     }
 }
 
@@ -104,7 +51,7 @@ fn a_string_takes_seven_disks_and_no_eighth() {
         );
         let mut kit = Kit::load("raid-i").unwrap();
         kit.system = machine::part::Part::parse("systems/x.toml", &text).unwrap();
-        kit.build(&Runtime::simulated(), 1).map(|_| ()).map_err(|error| error.to_string())
+        kit.build(&Runtime::simulated(), 1, &Trace::default()).map(|_| ()).map_err(|error| error.to_string())
     };
     assert_eq!(with(7), Ok(()));
     assert!(

@@ -8,6 +8,6 @@ mod run;
 mod survey;
 mod table;
 
-pub use run::{Sweep, run, sweep};
+pub use run::{Sweep, run, sweep, utilizations};
 pub use survey::survey;
 pub use table::Table;

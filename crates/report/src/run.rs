@@ -1,7 +1,7 @@
 //! What a run came to.
 
 use analysis::{Figures, Group, Latency, Spread, Summary};
-use units::Duration;
+use units::{Duration, Ratio};
 
 use crate::Table;
 
@@ -11,6 +11,19 @@ pub struct Sweep<'a> {
     pub values: Vec<String>,
     /// The result.
     pub total: &'a Group,
+    /// The part of a modelled machine that was at work most, and how much.
+    pub busiest: Option<String>,
+}
+
+/// The parts of a modelled machine that were at work at all, the busiest first.
+pub fn utilizations(parts: &[(String, Ratio)]) -> String {
+    let mut sorted: Vec<_> = parts.iter().filter(|(_, utilization)| utilization.get() >= 0.001).collect();
+    sorted.sort_by(|a, b| b.1.get().total_cmp(&a.1.get()));
+    let mut table = Table::new(["part", "at work"]);
+    for (part, utilization) in sorted {
+        table.row([part.clone(), format!("{:.1} %", utilization.get() * 100.0)]);
+    }
+    table.to_string()
 }
 
 const HEADINGS: [&str; 10] =
@@ -43,10 +56,14 @@ pub fn sweep<'a>(axes: &[String], points: impl IntoIterator<Item = Sweep<'a>>) -
     let names: Vec<String> = axes.iter().map(short).collect();
     let distinct = names.iter().enumerate().all(|(index, name)| !names[..index].contains(name));
     let names = if distinct { names } else { axes.to_vec() };
-    let mut table = Table::new(names.into_iter().chain(HEADINGS[1..].iter().map(|heading| (*heading).to_owned())));
+    let points: Vec<Sweep> = points.into_iter().collect();
+    let modelled = points.iter().any(|point| point.busiest.is_some());
+    let headings = HEADINGS[1..].iter().copied().chain(modelled.then_some("busiest part"));
+    let mut table = Table::new(names.into_iter().chain(headings.map(str::to_owned)));
     for point in points {
         let figures = cells(String::new(), &point.total.figures).into_iter().skip(1);
-        table.row(point.values.into_iter().chain(figures));
+        let busiest = modelled.then(|| point.busiest.unwrap_or_default());
+        table.row(point.values.into_iter().chain(figures).chain(busiest));
     }
     table.to_string()
 }

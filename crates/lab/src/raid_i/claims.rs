@@ -8,11 +8,10 @@ use std::rc::Rc;
 use machine::part::PartError;
 use machine::scsi::string::{ScsiString, StringParameters};
 use machine::trace::Trace;
-use machine::trial::Outcome;
 use runtime::Runtime;
 use units::Duration;
 
-use super::bench::{Bench, Setup, on_host};
+use super::bench::{Bench, Outcome, Setup, on_host};
 use super::{SIZES, phase};
 use crate::reproduce::Answer;
 
@@ -99,15 +98,9 @@ fn about(a: f64, b: f64, share: f64) -> bool {
 
 /// Means over the requests: tenures, disconnections, saves, blocks of the first burst.
 fn bus(outcome: &Outcome) -> [f64; 4] {
-    let count = outcome.passages.len() as f64;
-    let mean =
-        |of: &dyn Fn(&machine::scsi::protocol::Passage) -> f64| outcome.passages.iter().map(of).sum::<f64>() / count;
-    [
-        mean(&|passage| f64::from(passage.tenures)),
-        mean(&|passage| f64::from(passage.disconnects)),
-        mean(&|passage| f64::from(passage.saves)),
-        mean(&|passage| passage.first_burst as f64),
-    ]
+    let passages = &outcome.load.passages;
+    [passages.tenures, passages.disconnects, passages.saves, passages.first_burst]
+        .map(|sum| sum as f64 / passages.commands as f64)
 }
 
 fn completion_ignores_ratio(bench: &Bench) -> Verdict {
@@ -125,10 +118,10 @@ fn ratio_minimum(bench: &Bench) -> Verdict {
     let refused = |share: &str| -> Result<bool, PartError> {
         let mut kit = bench.kit()?;
         kit.set("wren-iv.buffer.full-ratio", share)?;
-        let full = kit.build(&Runtime::simulated(), 1).is_err();
+        let full = kit.build(&Runtime::simulated(), 1, &Trace::default()).is_err();
         let mut kit = bench.kit()?;
         kit.set("wren-iv.buffer.empty-ratio", share)?;
-        Ok(full && kit.build(&Runtime::simulated(), 1).is_err())
+        Ok(full && kit.build(&Runtime::simulated(), 1, &Trace::default()).is_err())
     };
     let (below, at) = (refused("1.5 %")?, refused("1.5625 %")?);
     Ok((below && !at, format!("491 bytes refused: {below}; 512 bytes refused: {at}")))
@@ -206,8 +199,8 @@ fn no_save_pointer_first(bench: &Bench) -> Verdict {
 
 fn dvma_limit(bench: &Bench) -> Verdict {
     let setup = Setup::read(128).sprite().spread(16, 4);
-    let small = bench.run(&setup.clone().with("sprite.dma-window", "1000 KiB"))?.most_outstanding;
-    let large = bench.run(&setup)?.most_outstanding;
+    let small = bench.run(&setup.clone().with("sprite.dma-window", "1000 KiB"))?.load.most_outstanding;
+    let large = bench.run(&setup)?.load.most_outstanding;
     Ok((
         small < 8 && large > small,
         format!("{small} requests of 128 KB at the boards at most with 1 MB, {large} with 2 GB, of 16 disks"),
@@ -306,7 +299,7 @@ fn write_below_read(bench: &Bench) -> Verdict {
 fn bus_full(bench: &Bench) -> Verdict {
     let (read, write) = (bench.run(&Setup::read(32).disks(4))?, bench.run(&Setup::write(32).disks(4))?);
     let (reads, writes) = (read.string_utilization(0), write.string_utilization(0));
-    let kept = about(writes, reads, 0.05) && write.bandwidth().get() < 0.85 * read.bandwidth().get();
+    let kept = about(writes, reads, 0.05) && write.bandwidth.get() < 0.85 * read.bandwidth.get();
     Ok((kept, format!("bus {:.1} % reading, {:.1} % writing", reads * 100.0, writes * 100.0)))
 }
 

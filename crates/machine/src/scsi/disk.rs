@@ -21,6 +21,7 @@
 use std::cell::RefCell;
 
 use rand::RngExt;
+use record::PartName;
 use runtime::Random;
 use units::{Bytes, Duration, Instant, Ratio};
 
@@ -30,7 +31,7 @@ use crate::disk::mechanism::{Access, Arm, Mechanism, Run};
 use crate::disk::rotation::Spindle;
 use crate::disk::seek::SeekCurve;
 use crate::part::{PartError, Problem, Reader};
-use crate::trace::{Ledger, PartId, Trace};
+use crate::trace::{Ledger, Trace};
 
 /// What distinguishes one drive from another.
 #[derive(Debug, Clone)]
@@ -168,7 +169,7 @@ fn mechanism(reader: &Reader) -> Result<Mechanism, PartError> {
 pub struct ScsiDisk {
     parameters: DiskParameters,
     id: u8,
-    part: PartId,
+    part: PartName,
     state: RefCell<State>,
 }
 
@@ -291,7 +292,7 @@ impl Target for ScsiDisk {
     fn pauses(&self) -> &Pauses {
         &self.parameters.pauses
     }
-    fn part(&self) -> PartId {
+    fn part(&self) -> PartName {
         self.part
     }
     fn draw(&self, least: Duration, most: Duration) -> Duration {

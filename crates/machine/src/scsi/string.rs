@@ -8,12 +8,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
+use record::PartName;
 use runtime::Runtime;
 use units::{Duration, Instant};
 
 use super::phase::{Phase, PhaseTable};
 use crate::part::{PartError, Problem, Reader};
-use crate::trace::{Ledger, PartId, Trace};
+use crate::trace::{Ledger, Trace};
 
 /// Addresses on a bus of eight data lines.
 pub const ADDRESSES: u8 = 8;
@@ -70,7 +71,7 @@ pub struct ScsiString {
 struct Inner {
     runtime: Runtime,
     parameters: StringParameters,
-    part: PartId,
+    part: PartName,
     table: PhaseTable,
     arbiter: RefCell<Arbiter>,
 }
@@ -120,7 +121,7 @@ impl ScsiString {
         &self.inner.parameters
     }
     /// Its number in spans.
-    pub fn part(&self) -> PartId {
+    pub fn part(&self) -> PartName {
         self.inner.part
     }
     /// How long it was in which phase.

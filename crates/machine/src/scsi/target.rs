@@ -3,9 +3,10 @@
 //! A target is passive: the protocol asks it what it wants next and tells it what has happened. It never waits; it says until when.
 //! So any kind of device (a disk with a buffer, one without, a diskless array) can hang on any bus.
 
+use record::PartName;
 use units::{Bytes, Duration, Instant};
 
-use crate::trace::{Ledger, PartId};
+use crate::trace::Ledger;
 
 /// The transfer unit between target and initiator.
 pub const BLOCK: Bytes = Bytes::SECTOR;
@@ -79,5 +80,5 @@ pub trait Target {
     /// Accounts for the time up to `until`, in which it was disconnected.
     fn explain(&self, until: Instant, ledger: &mut Ledger);
     /// Its number in spans.
-    fn part(&self) -> PartId;
+    fn part(&self) -> PartName;
 }

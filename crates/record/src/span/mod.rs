@@ -123,6 +123,13 @@ impl SpanLog {
         &self.spans
     }
 
+    /// The first `count` of them, with all names.
+    #[must_use]
+    pub fn first(&self, count: usize) -> SpanLog {
+        let spans = self.spans[..count.min(self.spans.len())].to_vec();
+        SpanLog { spans, parts: self.parts.clone(), phases: self.phases.clone(), limit: count, lost: 0 }
+    }
+
     /// How many found no place in the memory granted.
     pub fn lost(&self) -> u64 {
         self.lost

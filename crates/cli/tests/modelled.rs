@@ -1,0 +1,99 @@
+//! `run` and `experiments` on a modelled machine, as their users meet them.
+
+mod common;
+
+use common::{Desk, READS, Said};
+
+fn done(said: Said) -> Said {
+    assert_eq!((said.code, &*said.stderr), (0, ""), "{}", said.stdout);
+    said
+}
+
+#[test]
+fn an_experiment_of_a_study_prints_the_published_value_beside_the_modelled_one() {
+    let desk = Desk::new(READS);
+    let said = done(desk.arraylab(&["run", "raid-i/table-14"]));
+    let copy = said.stdout.lines().find(|line| line.starts_with("raid-i/table-14/copy ")).expect("a row of the table");
+    assert!(copy.contains("4230") && copy.contains("us") && copy.contains("within-"), "{copy}");
+    let folder = desk.path().join(said.stdout.lines().last().unwrap().strip_prefix("run folder: ").unwrap());
+    for file in ["experiment.toml", "records.parquet", "spans.parquet", "trace.json", "summary.json"] {
+        assert!(folder.join(file).metadata().unwrap().len() > 100, "{file}");
+    }
+    // What was run is run again by its folder's file, to the same numbers.
+    let again = folder.join("experiment.toml");
+    let numbers = |said: &Said| {
+        let json = said.json();
+        (json["total"].clone(), json["parts"].clone(), json["published"].clone())
+    };
+    let first = done(desk.arraylab(&["run", "raid-i/table-14", "--json"]));
+    let second = done(desk.arraylab(&["run", again.to_str().unwrap(), "--json"]));
+    assert_eq!(numbers(&first), numbers(&second));
+    assert!(first.json()["published"].as_array().unwrap().len() > 8);
+}
+
+#[test]
+fn a_change_of_a_part_reaches_the_compared_rows_and_a_change_of_the_load_ends_the_comparison() {
+    let desk = Desk::new(READS);
+    let copy = |more: &[&str]| {
+        let said = done(desk.arraylab(&[&["run", "raid-i/table-14", "--json"], more].concat()));
+        let rows = said.json()["published"].as_array().cloned().unwrap_or_default();
+        rows.iter().find(|row| row["id"] == "raid-i/table-14/copy").map(|row| row["modelled"].as_f64().unwrap())
+    };
+    let slow = copy(&["--set", "sun4-280-memory.copy-cached=4 MB/s", "--set", "sun4-280-memory.copy-uncached=2 MB/s"]);
+    assert!(slow.unwrap() > 1.5 * copy(&[]).unwrap());
+    assert_eq!(copy(&["--set", "stream.load.size=8KiB"]), None);
+}
+
+#[test]
+fn a_sweep_gives_one_table_with_the_busiest_part() {
+    let desk = Desk::new(READS);
+    let said = done(desk.arraylab(&["run", "raid-i/figure-09", "--set", "run.passes=1", "--set", "run.measure=2s"]));
+    let heading = said.stdout.lines().next().unwrap();
+    assert!(heading.starts_with("way") && heading.contains("disks") && heading.ends_with("busiest part"), "{heading}");
+    // One request at a time and disk: the disks are never idle.
+    assert_eq!(
+        said.stdout.lines().filter(|line| line.contains(" disk-0.") && line.ends_with('%')).count(),
+        8,
+        "{}",
+        said.stdout
+    );
+}
+
+#[test]
+fn experiments_are_listed_and_shown() {
+    let desk = Desk::new(READS);
+    let said = done(desk.arraylab(&["experiments"]));
+    assert_eq!(said.stdout.lines().count(), 49);
+    assert!(said.stdout.contains("raid-i/figure-03           Figure 3: sequential reads"), "{}", said.stdout);
+    let shown = done(desk.arraylab(&["experiments", "raid-i/figure-03"])).stdout;
+    assert!(shown.starts_with("# Figure 3") && shown.contains("[sweep]"));
+    let list = done(desk.arraylab(&["experiments", "raid-i", "--json"])).json();
+    assert_eq!(list.as_array().unwrap().len(), 49);
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_message() {
+    let desk = Desk::new(READS);
+    let cases: [(&[&str], &str); 6] = [
+        (
+            &["experiments", "vax"],
+            "error: no experiment is called 'vax', and no study; there are experiments of: raid-i",
+        ),
+        (
+            &["run", "raid-i/figure-2"],
+            "there is no file 'raid-i/figure-2', nor does an experiment of that name come with",
+        ),
+        (&["run", "raid-i/table-14", "--on", "memory:1GiB"], "leave out --on, or [system]"),
+        (&["run", "raid-i/table-14", "--set", "vme.rate=fast"], "'fast' does not start with a number; write a rate as"),
+        (&["run", "raid-i/table-14", "--set", "vme.speed=1MB/s"], "there is no 'speed'; there are: "),
+        (&["run", "raid-i/table-14", "--set", "system.disks=29"], "these strings have 1 to 4 disks to use"),
+    ];
+    for (words, message) in cases {
+        let said = desk.arraylab(words);
+        assert_eq!((said.code, &*said.stdout), (2, ""), "{words:?}: {}", said.stderr);
+        assert!(said.stderr.contains(message), "{words:?}: {}", said.stderr);
+        assert_eq!(said.stderr.matches("error: ").count(), 1, "{}", said.stderr);
+    }
+    let kept = desk.path().join("runs").read_dir().map_or(0, |folder| folder.count());
+    assert_eq!(kept, 0, "nothing ran, nothing is kept");
+}

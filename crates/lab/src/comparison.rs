@@ -1,0 +1,38 @@
+//! What an experiment gives beside what was published about it.
+//!
+//! The rows that an experiment names are answered by its study's model ([`crate::reproduce`]), which looks for the trials of a row
+//! among the points that have just been run and makes those that are missing: `arraylab run raid-i/figure-03` and
+//! `arraylab reproduce raid-i` print the same numbers.
+
+use crate::experiment::Experiment;
+use crate::raid_i::RaidI;
+use crate::raid_i::bench::{self, Bench};
+use crate::reproduce::{Judged, ReproduceError, judged};
+use crate::runner::Outcome;
+
+/// The published rows that the points of an experiment are compared with, judged. `settings` are changes to the machine that all
+/// points share. Empty where there is nothing to compare.
+pub fn compare(
+    points: &[(&Experiment, &Outcome)],
+    settings: Vec<(String, String)>,
+) -> Result<Vec<Judged>, ReproduceError> {
+    let Some((first, _)) = points.first() else { return Ok(Vec::new()) };
+    let mut rows = Vec::new();
+    let studies: std::collections::BTreeSet<&str> =
+        first.published.iter().filter_map(|id| id.split('/').next()).collect();
+    for study in studies {
+        // Other studies have rows, but no model yet.
+        if study != "raid-i" {
+            continue;
+        }
+        let bench = Bench::with(settings.clone());
+        for (experiment, outcome) in points {
+            let modelled = outcome.conclusion.modelled.as_ref();
+            if modelled.is_some_and(|modelled| modelled.spans.is_some() && !modelled.passes.is_empty()) {
+                bench.know(experiment, bench::Outcome::of(outcome));
+            }
+        }
+        rows.extend(judged(&RaidI::on(bench), &first.published)?);
+    }
+    Ok(rows)
+}

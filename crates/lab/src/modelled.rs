@@ -1,0 +1,129 @@
+//! An experiment on a modelled machine: in virtual time, each pass on a machine of its own.
+//!
+//! A pass is a sample: its machine differs from those of the other passes by its seed, which decides where its spindles stand and how long
+//! a controller takes where a data sheet gives a range. What passes have in common is what the model says; how they differ
+//! is how sure it is.
+
+use std::cell::RefCell;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use device::Device;
+use futures_util::future::{Either, select};
+use machine::entry::entries;
+use machine::load::Load;
+use machine::trace::Trace;
+use rand::Rng;
+use record::{Log, Row, SpanLog, Spans};
+use runtime::{Random, Runtime};
+use units::{Bytes, Instant, Ratio};
+use workload::{Control, Phantoms};
+
+use crate::experiment::Experiment;
+use crate::pass::{self, Station};
+use crate::runner::{Conclusion, RunError, Ways};
+use crate::simulated::{PAUSE, watch};
+use crate::system::System;
+
+/// Memory for the spans of a run: 16 million of them, half a million requests through all parts.
+const SPANS: Bytes = Bytes::mib(512);
+
+/// What the passes on a modelled machine came to, besides their rows.
+#[derive(Debug, Default)]
+pub struct Modelled {
+    /// What each part did while requests were counted, pass by pass.
+    pub passes: Vec<Counted>,
+    /// Where the time of the requests went; nothing if spans were off.
+    pub spans: Option<SpanLog>,
+}
+
+/// The counted time of a pass.
+#[derive(Debug, Clone)]
+pub struct Counted {
+    /// From when.
+    pub from: Instant,
+    /// Until when.
+    pub to: Instant,
+    /// What each part did in between.
+    pub load: Load,
+}
+
+impl Modelled {
+    /// The utilization of every part while requests were counted, all passes together.
+    pub fn utilizations(&self) -> Vec<(String, Ratio)> {
+        let loads = self.passes.iter().map(|pass| pass.load.clone());
+        loads.reduce(|a, b| a.plus(&b)).map_or_else(Vec::new, |load| load.utilizations())
+    }
+}
+
+/// Runs all passes of an experiment on a machine.
+pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log: Log) -> Result<Conclusion, RunError> {
+    let kit = system.kit()?;
+    let runtime = Runtime::simulated();
+    let trace = Trace::new(if system.spans { Spans::on(SPANS) } else { Spans::off() });
+    let mut conclusion = Conclusion::default();
+    let mut modelled = Modelled::default();
+    for number in 0..experiment.run.passes {
+        let seed = Random::named(experiment.seed, &format!("machine/{number}")).next_u64();
+        let machine = Rc::new(kit.build(&runtime, seed, &trace)?);
+        let stations: Vec<_> = entries(&machine, &system.disks, system.way)
+            .into_iter()
+            .enumerate()
+            .map(|(index, device)| Station { index, device })
+            .take(experiment.run.devices.unwrap_or(usize::MAX))
+            .collect();
+        for station in &stations {
+            pass::check(experiment, station.index, station.device.shape())?;
+        }
+        conclusion.sizes = stations.iter().map(|station| station.device.shape().size).collect();
+        let indices: Vec<usize> = (0..stations.len()).collect();
+        let seats = pass::seats(experiment, &indices, &Phantoms, ways.interrupted);
+        let begin = runtime.now() + PAUSE;
+        let control = Control::new(begin, experiment.run.start_up, experiment.run.cool_down, seats.len() as u32);
+        let loads: RefCell<(Option<Load>, Option<Load>)> = RefCell::default();
+        let observer = RefCell::new(|row: &Row| {
+            log.push(*row);
+            let mut loads = loads.borrow_mut();
+            if loads.1.is_none() && control.counted_until().is_some() {
+                loads.1 = Some(machine.load());
+            }
+        });
+        let run = pass::run(&runtime, &stations, &seats, experiment, &Phantoms, (number, &control), &observer);
+        let aside = async {
+            runtime.sleep_until(control.counts_from()).await;
+            loads.borrow_mut().0 = Some(machine.load());
+            watch(&runtime, &control, ways).await
+        };
+        let failures = runtime.block_on(async {
+            match select(pin!(run), pin!(aside)).await {
+                Either::Left((failures, _)) => failures,
+                Either::Right((never, _)) => match never {},
+            }
+        });
+        conclusion.failures.extend(failures);
+        conclusion.unserved += seats.iter().map(|seat| seat.tally.unserved.get()).sum::<u64>();
+        // A pass that was over before it counted has no load to show.
+        if let (Some(from), Some(to)) = loads.into_inner() {
+            let [begin, end] = [&from, &to].map(|load| Instant::START + load.at);
+            modelled.passes.push(Counted { from: begin, to: end, load: to.since(&from) });
+        }
+        // What the machine still had to do is not of this pass, nor of the next.
+        runtime.clear();
+        if control.was_interrupted() || ways.interrupted.load(Relaxed) {
+            conclusion.interrupted = true;
+            break;
+        }
+    }
+    modelled.spans = trace.take();
+    if let Some(lost) = modelled.spans.as_ref().map(SpanLog::lost).filter(|lost| *lost > 0) {
+        conclusion.remarks.push(format!(
+            "{lost} spans found no place in {SPANS} of memory and are not in spans.parquet; shorten the run, or take fewer passes"
+        ));
+    }
+    if experiment.care != host::precaution::Precautions::default() {
+        conclusion.remarks.push("no care was taken of the measurement: virtual time has no disturbances".to_owned());
+    }
+    conclusion.modelled = Some(modelled);
+    Ok(conclusion)
+}

@@ -1,0 +1,172 @@
+//! Experiments on modelled machines: run by the code that runs all experiments, and refused with their place.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+
+use lab::{Outcome, Setting, Silent, Source, Ways, read, run};
+use record::Row;
+use units::Bytes;
+
+const LOAD: &str = r#"
+[run]
+passes = 3
+start-up = "1 s"
+measure = "5 s"
+cool-down = "500 ms"
+
+[system]
+name = "raid-i"
+way = "raw"
+disks = 3
+strings = [0, 2]
+
+[[stream]]
+name = "readers"
+operation = "read"
+pattern = "random"
+size = "4 KiB"
+"#;
+
+fn points(text: &str, settings: &[&str]) -> Result<Vec<lab::Point>, String> {
+    let settings: Vec<Setting> = settings.iter().map(|setting| setting.parse().unwrap()).collect();
+    let source = Source { name: "load.toml".into(), text: text.into() };
+    read(&source, &settings).map_err(|error| error.to_string())
+}
+
+fn outcome(text: &str, settings: &[&str]) -> Outcome {
+    let point = points(text, settings).unwrap_or_else(|error| panic!("{error}")).remove(0);
+    let ways = Ways {
+        permits: &HashMap::new(),
+        record_memory: Bytes::mib(64),
+        spill: None,
+        interrupted: &AtomicBool::new(false),
+        progress: &Silent,
+    };
+    run("test", &point.experiment, &[], &ways).unwrap()
+}
+
+fn rate(text: &str, settings: &[&str]) -> f64 {
+    outcome(text, settings).summary.total.figures.iops.get()
+}
+
+fn rows(outcome: &Outcome) -> Vec<Row> {
+    let mut rows = Vec::new();
+    outcome
+        .recording
+        .visit(|some| {
+            rows.extend_from_slice(some);
+            Ok::<(), record::RawError>(())
+        })
+        .unwrap();
+    rows
+}
+
+#[test]
+fn passes_are_machines_of_their_own_and_give_an_interval() {
+    let outcome = outcome(LOAD, &[]);
+    let spread = outcome.summary.total.spread.unwrap();
+    let (mean, half) = (spread.iops.mean.get(), spread.iops.half_width.get());
+    // Three disks that each do somewhat below 30 requests a second.
+    assert!((75.0..95.0).contains(&mean) && half > 0.0 && half < 0.2 * mean, "{spread:?}");
+    assert_eq!(outcome.meta.labels.devices, ["disk-0.0", "disk-2.0", "disk-0.1"]);
+    let modelled = outcome.conclusion.modelled.as_ref().unwrap();
+    assert_eq!(modelled.passes.len(), 3);
+    for pass in &modelled.passes {
+        let load = &pass.load;
+        assert!((5.0..5.2).contains(&load.at.as_seconds()), "{load:?}");
+        assert!((0.0..0.2).contains(&load.string_utilization(0).get()) && load.string_utilization(1).get() == 0.0);
+    }
+}
+
+#[test]
+fn every_row_has_spans_that_tile_its_time_in_every_pass() {
+    let outcome = outcome(LOAD, &[]);
+    let spans = outcome.conclusion.modelled.as_ref().unwrap().spans.as_ref().unwrap();
+    let mut extents = std::collections::BTreeMap::new();
+    for span in spans.spans().iter().filter(|span| span.request > 0) {
+        let extent = extents.entry(span.request).or_insert((span.start, span.end));
+        *extent = (extent.0.min(span.start), extent.1.max(span.end));
+    }
+    spans.check(extents.iter().map(|(request, (start, end))| (*request, *start, *end))).unwrap();
+    let extents: std::collections::BTreeSet<_> = extents.into_values().collect();
+    let rows = rows(&outcome);
+    assert!(rows.len() > 1000);
+    assert!(rows.iter().all(|row| extents.contains(&(row.submitted, row.completed))));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+    let (one, same, other) = (outcome(LOAD, &[]), outcome(LOAD, &[]), outcome(LOAD, &["seed=2"]));
+    assert_eq!(rows(&one), rows(&same));
+    assert_ne!(rows(&one), rows(&other));
+}
+
+#[test]
+fn settings_reach_the_load_the_machine_and_its_parts() {
+    let base = rate(LOAD, &[]);
+    // A processor of a twentieth of the speed holds the disks up; ten disks do more than three.
+    assert!(rate(LOAD, &["sun4-280.instructions=0.2 MIPS"]) < 0.7 * base);
+    assert!(rate(LOAD, &["system.disks=7", "system.strings=[0,2]"]) > 2.0 * base);
+    assert!(rate(LOAD, &["system.way=no-copy"]) > base);
+    assert!(rate(LOAD, &["stream.readers.depth=2"]) >= 0.95 * base);
+    // The system's own values, and a sweep over a part's.
+    assert!(rate(LOAD, &["system.adapter.0.string.0.disks=[\"wren-iv\"]", "system.disks=1"]) < 0.5 * base);
+    let swept = points(&format!("{LOAD}\n[sweep]\n\"wren-iv.buffer.read-ahead\" = [true, false]\n"), &[]).unwrap();
+    let parts: Vec<_> = swept.iter().map(|point| &point.experiment.system.as_ref().unwrap().parts[0].1).collect();
+    assert_eq!(parts, ["true", "false"]);
+}
+
+#[test]
+fn an_array_is_one_device() {
+    let text = LOAD.replace("way = \"raw\"", "way = { array = \"32 KiB\" }").replace("disks = 3", "disks = 4");
+    let outcome = outcome(&text, &["stream.readers.depth=16"]);
+    assert_eq!(outcome.meta.labels.devices, ["array"]);
+    assert!(outcome.summary.total.figures.iops.get() > 60.0);
+}
+
+#[test]
+fn what_was_run_reads_back_as_it_was() {
+    let settings = ["system.adapter.0.slot=3", "system.adapter.3.slot=0", "vme.rate=20MB/s", "system.spans=false"];
+    let experiment = points(LOAD, &settings).unwrap().remove(0).experiment;
+    let again = points(&experiment.to_toml(), &[]).unwrap().remove(0).experiment;
+    assert_eq!(again, lab::Experiment { name: again.name.clone(), ..experiment });
+}
+
+/// One message each, with the line of the experiment and what would be accepted.
+#[test]
+fn what_does_not_fit_is_refused_with_its_place() {
+    let nine = "system.adapter.0.string.0.disks=[\"wren-iv\",\"wren-iv\",\"wren-iv\",\"wren-iv\",\"wren-iv\",\"wren-iv\",\"wren-iv\",\"wren-iv\",\"wren-iv\"]";
+    let cases: [(&str, &[&str]); 15] = [
+        ("there is no such system; there are: raid-i", &["system.name=raid-ii"]),
+        ("nowhere.toml: the system's file cannot be read", &["system.name=nowhere.toml"]),
+        ("these strings have 1 to 8 disks to use", &["system.disks=9"]),
+        (
+            "there is no disk '0.4'; there are: 0.0 to 0.3, 1.0 to 1.3",
+            &["system.disks=[\"0.4\"]", "system.strings=[0]"],
+        ),
+        ("there is no string 7; strings are 0 to 6", &["system.strings=[7]"]),
+        ("unknown variant `through`, expected one of `no-copy`, `raw`, `array`", &["system.way=through"]),
+        ("a level 5 array takes at least 3 disks; there are 2", &["system.disks=2", "system.way={array=\"4KiB\"}"]),
+        ("a stripe unit is whole 512-byte blocks", &["system.way={array=\"1000B\"}"]),
+        ("there is no part 'wren-v'; there are: system, ", &["wren-v.buffer.size=64KiB"]),
+        ("parts/wren-iv.toml:", &["wren-iv.buffer.full-ratio=200 %"]),
+        ("between one block of it (1.6 %) and the whole", &["wren-iv.buffer.full-ratio=200 %"]),
+        ("one of kind 'memory' is wanted", &["system.parts.system.memory=wren-iv"]),
+        ("at most 7 disks: a string has 8 addresses and the adapter takes one", &[nine]),
+        ("asks for", &["stream.readers.size=1GiB"]),
+        ("which is no multiple of the 512 B blocks", &["stream.readers.size=1000B"]),
+    ];
+    for (message, settings) in cases {
+        let said = points(LOAD, settings).expect_err(message);
+        assert!(said.contains(message), "{settings:?}: {said}");
+    }
+    let beyond = LOAD.replace("size = \"4 KiB\"", "size = \"4 KiB\"\nregion = { start = \"350 MiB\" }");
+    let said = points(&beyond, &[]).unwrap_err();
+    assert!(said.contains("load.toml:14") && said.contains("ends at"), "{said}");
+    let missing = LOAD.replace("way = \"raw\"\n", "");
+    let said = points(&missing, &[]).unwrap_err();
+    assert!(said.contains("load.toml:8") && said.contains("missing field `way`"), "{said}");
+    let value = LOAD.replace("strings = [0, 2]", "parts.scsi-1.devices = 9");
+    let said = points(&value, &[]).unwrap_err();
+    assert!(said.contains("load.toml:12") && said.contains("2 to 8"), "{said}");
+}
