@@ -10,10 +10,11 @@ use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Reque
 use futures_util::future::join_all;
 use parity::Kernel;
 use runtime::Runtime;
-use units::{Bytes, Rate};
+use units::{Bytes, Duration, Rate};
 
-use crate::geometry::{Geometry, Level};
+use crate::geometry::{Geometry, Level, Role};
 use crate::intent::Intent;
+use crate::journal::Journal;
 use crate::lock::Locks;
 use crate::member::{Member, MemberCounts, MemberState};
 use crate::pace::Watcher;
@@ -38,6 +39,8 @@ pub struct Array<D> {
     /// Writes since the array was opened, and those of them that are not answered.
     pub(crate) writes_begun: Cell<u64>,
     pub(crate) writes_under_way: Cell<u64>,
+    /// What closes the write hole at levels 4 to 6, if there is a device for it.
+    pub(crate) journal: Option<Journal<D>>,
     /// What closes the write hole at level 5, if something does.
     pub(crate) ppl: Option<Ppl>,
     pub(crate) watcher: RefCell<Option<Watcher>>,
@@ -103,12 +106,13 @@ impl<D: Device> Array<D> {
             shape,
             geometry,
             kernel: Kernel::best(),
-            members: members.into_iter().map(Member::new).collect(),
+            members: members.into_iter().map(|member| Member::new(runtime, member)).collect(),
             locks: Locks::new(runtime),
             state: None,
             intent: None,
             writes_begun: Cell::new(0),
             writes_under_way: Cell::new(0),
+            journal: None,
             ppl: None,
             watcher: RefCell::default(),
             rate: Cell::default(),
@@ -135,6 +139,39 @@ impl<D: Device> Array<D> {
     /// How many regions the bitmap marks as perhaps different between members, and how many there are; `None` without a bitmap.
     pub fn marked_regions(&self) -> Option<(u64, u64)> {
         self.intent.as_ref().map(Intent::counts)
+    }
+
+    /// How long a member may take for a request before it counts as failed; 30 s unless said otherwise. What a member completes later
+    /// is ignored.
+    pub fn set_time_limit(&self, limit: Duration) {
+        self.members.iter().for_each(|member| member.set_limit(limit));
+        if let Some(journal) = &self.journal {
+            journal.set_limit(limit);
+        }
+    }
+
+    /// Ranges of the array that a rebuild could not compute, in order: reading them is an error until they are written.
+    pub fn bad_ranges(&self) -> Vec<Range<Bytes>> {
+        let mut ranges: Vec<Range<Bytes>> = Vec::new();
+        for (number, member) in self.members.iter().enumerate() {
+            for bad in member.bad() {
+                for block in self.blocks(bad) {
+                    if let Role::Data(address) = self.geometry.role(number, block.start) {
+                        ranges.push(address..address + (block.end - block.start));
+                    }
+                }
+            }
+        }
+        ranges.sort_by_key(|range| range.start);
+        ranges.dedup();
+        let mut joined: Vec<Range<Bytes>> = Vec::new();
+        for range in ranges {
+            match joined.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        joined
     }
 
     /// Takes a member out of use. What was sent to it before may still reach it.
@@ -202,6 +239,9 @@ impl<D: Device> Array<D> {
         if self.is_broken() {
             return Err(DeviceError::Gone);
         }
+        if self.journal.as_ref().is_some_and(Journal::has_failed) {
+            return Err(DeviceError::ReadOnly);
+        }
         self.writes_begun.set(self.writes_begun.get() + 1);
         let _under_way = UnderWay::new(&self.writes_under_way);
         self.before_write().await?;
@@ -232,11 +272,13 @@ impl<D: Device> Array<D> {
     }
 
     pub(crate) async fn flush_members(&self, id: u64) -> Result<(), DeviceError> {
-        let flush = |(index, member): (usize, &Member<D>)| {
-            let device = member.device().filter(|_| member.state() != MemberState::Failed);
+        let flush = |index: usize| {
+            let member = &self.members[index];
             async move {
-                let Some(device) = device else { return Ok(()) };
-                let result = device.submit(Request::flush().with_id(id)).await.result;
+                if member.state() == MemberState::Failed {
+                    return Ok(());
+                }
+                let result = member.send(Request::flush().with_id(id)).await.result;
                 if let Err(error) = &result {
                     // A flush that failed is not tried again: what it should have stored may be gone.
                     let lost = DeviceError::Kernel { errno: error.errno() };
@@ -245,7 +287,7 @@ impl<D: Device> Array<D> {
                 result
             }
         };
-        let results = join_all(self.members.iter().enumerate().map(flush)).await;
+        let results = join_all((0..self.members.len()).map(flush)).await;
         let failed = results.into_iter().filter_map(Result::err).next();
         match failed {
             Some(error) if self.is_broken() || self.geometry.level().losses_survived(self.members.len()) == 0 => {
@@ -291,6 +333,10 @@ impl<D: Device> Device for Array<D> {
                 result
             }
             (Operation::Write, Payload::From(data)) => self.write(offset, data, fua, id).await,
+            // What was acknowledged is durable in the journal.
+            (Operation::Flush, Payload::None) if self.journal.as_ref().is_some_and(|j| !j.has_failed()) => {
+                self.settle().await
+            }
             (Operation::Flush, Payload::None) => match self.flush_members(id).await {
                 Ok(()) => self.settle().await,
                 error => error,

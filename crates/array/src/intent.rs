@@ -160,32 +160,32 @@ impl<D: Device> Array<D> {
     async fn store_pages(&self, intent: &Intent, pages: &BTreeSet<u64>) {
         let _store = intent.store.acquire(0).await;
         let bytes = intent.bitmap.borrow().to_bytes();
-        let write = |(number, member): (usize, &crate::member::Member<D>)| {
-            let device = member.device().filter(|_| member.state() != MemberState::Failed);
-            let bytes = &bytes;
+        let write = |number: usize| {
+            let (member, bytes) = (&self.members[number], &bytes);
             async move {
-                let Some(device) = device else { return };
+                if member.state() == MemberState::Failed {
+                    return;
+                }
                 for number_of_page in pages {
                     let at = intent.at + PAGE * *number_of_page;
                     let request = Request::write(at, page(bytes, *number_of_page)).with_fua();
-                    if let Err(error) = device.submit(request).await.result {
+                    if let Err(error) = member.send(request).await.result {
                         self.judge(number, &DeviceError::Kernel { errno: error.errno() });
                     }
                 }
             }
         };
-        join_all(self.members.iter().enumerate().map(write)).await;
+        join_all((0..self.members.len()).map(write)).await;
     }
 
     /// Puts the whole bitmap on a member that is new.
     pub(crate) async fn copy_bitmap(&self, member: usize) -> Result<(), DeviceError> {
         let Some(intent) = &self.intent else { return Ok(()) };
         let _store = intent.store.acquire(0).await;
-        let device = self.members[member].device().ok_or(DeviceError::Gone)?;
         let bytes = intent.bitmap.borrow().to_bytes();
         for number in 0..(bytes.len() as u64).div_ceil(PAGE.get()) {
             let request = Request::write(intent.at + PAGE * number, page(&bytes, number)).with_fua();
-            device.submit(request).await.result?;
+            self.members[member].send(request).await.result?;
         }
         Ok(())
     }
@@ -227,9 +227,9 @@ impl<D: Device> Array<D> {
         let mut union: Option<Bitmap> = None;
         let mut sound = true;
         for (member, superblock) in superblocks.iter().enumerate() {
-            let (Some(superblock), Some(device)) = (superblock, self.members[member].device()) else { continue };
+            let Some(superblock) = superblock else { continue };
             let read = async |length: Bytes| {
-                let reply = device.submit(Request::read(at, Buffer::zeroed(length))).await;
+                let reply = self.members[member].send(Request::read(at, Buffer::zeroed(length))).await;
                 reply.result.ok().and(reply.buffer)
             };
             let parsed = async || {

@@ -14,6 +14,7 @@ mod array;
 mod copies;
 pub mod geometry;
 mod intent;
+mod journal;
 mod lock;
 pub mod md;
 mod member;

@@ -2,10 +2,34 @@
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::pin::pin;
 use std::rc::Rc;
 
-use device::{Buffer, Data, Device, DeviceError, Request};
-use units::Bytes;
+use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Request, Stamps};
+use futures_util::future::{Either, select};
+use runtime::Runtime;
+use units::{Bytes, Duration};
+
+/// How long a member may take for a request before it counts as failed: what Linux gives a SCSI command.
+pub(crate) const TIME_LIMIT: Duration = Duration::seconds(30);
+
+/// Sends a request and waits no longer than the limit. What is late may still take effect; a read's buffer is then another one.
+pub(crate) async fn within<D: Device>(runtime: &Runtime, limit: Duration, device: &D, request: Request) -> Reply {
+    let submitted = runtime.now();
+    let (is_read, length) = (request.operation == Operation::Read, request.length);
+    let phantom = matches!(&request.payload, Payload::Into(buffer) if buffer.bytes().is_none());
+    match select(pin!(device.submit(request)), pin!(runtime.sleep(limit))).await {
+        Either::Left((reply, _)) => reply,
+        Either::Right(_) => {
+            let buffer = if phantom { Buffer::phantom(length) } else { Buffer::zeroed(length) };
+            Reply {
+                result: Err(DeviceError::TimedOut(limit)),
+                stamps: Stamps { submitted, completed: runtime.now() },
+                buffer: is_read.then_some(buffer),
+            }
+        }
+    }
+}
 
 /// What a member is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,22 +52,29 @@ pub struct MemberCounts {
 }
 
 pub(crate) struct Member<D> {
+    runtime: Runtime,
+    limit: Cell<Duration>,
     device: RefCell<Option<Rc<D>>>,
     data_offset: Cell<Bytes>,
     state: Cell<MemberState>,
     counts: Cell<MemberCounts>,
     /// Ranges of the data area that could not be rebuilt: reading them must fail, not give what happens to be there.
     bad: RefCell<Vec<Range<Bytes>>>,
+    /// What is bad has changed since the member was told.
+    bad_untold: Cell<bool>,
     /// Reads under way, to spread them over copies.
     reading: Cell<u32>,
 }
 
 impl<D: Device> Member<D> {
     /// A current member: a device and where its data begin. Without one, a failed member.
-    pub fn new(device: Option<(D, Bytes)>) -> Member<D> {
+    pub fn new(runtime: &Runtime, device: Option<(D, Bytes)>) -> Member<D> {
         let state = if device.is_some() { MemberState::Active } else { MemberState::Failed };
         let (device, data_offset) = device.unzip();
         Member {
+            runtime: runtime.clone(),
+            limit: Cell::new(TIME_LIMIT),
+            bad_untold: Cell::new(false),
             device: RefCell::new(device.map(Rc::new)),
             data_offset: Cell::new(data_offset.unwrap_or(Bytes::ZERO)),
             state: Cell::new(state),
@@ -98,20 +129,52 @@ impl<D: Device> Member<D> {
     }
 
     pub fn mark_bad(&self, range: Range<Bytes>) {
-        self.bad.borrow_mut().push(range);
+        let mut bad = self.bad.borrow_mut();
+        match bad.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => bad.push(range),
+        }
+        self.bad_untold.set(true);
     }
 
-    /// The first address that is marked bad.
-    pub fn first_bad(&self) -> Option<Bytes> {
-        self.bad.borrow().iter().map(|range| range.start).min()
+    /// What is marked bad, in order of addresses.
+    pub fn bad(&self) -> Vec<Range<Bytes>> {
+        let mut bad = self.bad.borrow().clone();
+        bad.sort_by_key(|range| range.start);
+        bad
+    }
+
+    /// What the member itself says is bad.
+    pub fn recall_bad(&self, ranges: Vec<Range<Bytes>>) {
+        *self.bad.borrow_mut() = ranges;
+        self.bad_untold.set(false);
+    }
+
+    /// Whether the member has to be told what is bad.
+    pub fn is_bad_untold(&self) -> bool {
+        self.bad_untold.get()
+    }
+    pub fn bad_is_told(&self) {
+        self.bad_untold.set(false);
+    }
+
+    pub fn set_limit(&self, limit: Duration) {
+        self.limit.set(limit);
+    }
+
+    /// Sends a request to the device, wherever it lies on it; nothing to one that has failed, or everyone would wait for it in turn.
+    pub async fn send(&self, request: Request) -> Reply {
+        match self.device().filter(|_| self.state() != MemberState::Failed) {
+            Some(device) => within(&self.runtime, self.limit.get(), &*device, request).await,
+            None => request.refuse(DeviceError::Gone, self.runtime.now()),
+        }
     }
 
     /// Reads from its data area. The buffer comes back either way.
     pub async fn read(&self, offset: Bytes, into: Buffer, id: u64) -> (Buffer, Result<(), DeviceError>) {
-        let Some(device) = self.device() else { return (into, Err(DeviceError::Gone)) };
         let request = Request::read(self.data_offset.get() + offset, into).with_id(id);
         self.reading.set(self.reading.get() + 1);
-        let reply = device.submit(request).await;
+        let reply = self.send(request).await;
         self.reading.set(self.reading.get() - 1);
         if matches!(reply.result, Err(DeviceError::Medium { .. })) {
             let counts = self.counts.get();
@@ -122,11 +185,10 @@ impl<D: Device> Member<D> {
 
     /// Writes to its data area.
     pub async fn write(&self, offset: Bytes, from: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
-        let device = self.device().ok_or(DeviceError::Gone)?;
         let range = offset..offset + from.len();
         let mut request = Request::write(self.data_offset.get() + offset, from).with_id(id);
         request.fua = fua;
-        let result = device.submit(request).await.result;
+        let result = self.send(request).await.result;
         if result.is_ok() {
             self.mend(range);
         }
@@ -149,6 +211,7 @@ impl<D: Device> Member<D> {
         if bad.is_empty() {
             return;
         }
+        let before = bad.clone();
         let rest = bad.drain(..).flat_map(|old| {
             let touched = old.start < range.end && range.start < old.end;
             let parts = if touched {
@@ -159,6 +222,7 @@ impl<D: Device> Member<D> {
             parts.into_iter().filter(|part| part.start < part.end)
         });
         let rest: Vec<Range<Bytes>> = rest.collect();
+        self.bad_untold.set(self.bad_untold.get() || rest != before);
         *bad = rest;
     }
 }

@@ -293,10 +293,9 @@ impl<D: Device> Array<D> {
         log.newest.borrow_mut().clear();
         log.generation.set(header.generation);
         log.next.set(at + extent);
-        let device = self.members[member].device().ok_or(DeviceError::Gone)?;
         let mut request = Request::write(log.start.get() + at, data(&bytes)).with_id(id);
         request.fua = true;
-        device.submit(request).await.result?;
+        self.members[member].send(request).await.result?;
         *log.newest.borrow_mut() = header.entries;
         Ok(())
     }
@@ -305,16 +304,15 @@ impl<D: Device> Array<D> {
     pub(crate) async fn reset_log(&self, member: usize, valid: bool) -> Result<(), DeviceError> {
         let Some(ppl) = &self.ppl else { return Ok(()) };
         let log = &ppl.logs[member];
-        let device = self.members[member].device().ok_or(DeviceError::Gone)?;
         log.newest.borrow_mut().clear();
         if !valid {
             let nothing = Buffer::zeroed(log.size).freeze();
-            return device.submit(Request::write(log.start.get(), nothing).with_fua()).await.result;
+            return self.members[member].send(Request::write(log.start.get(), nothing).with_fua()).await.result;
         }
         log.generation.set(log.generation.get() + 1);
         log.next.set(HEADER);
         let header = PplHeader::new(ppl.array, log.generation.get()).to_bytes();
-        device.submit(Request::write(log.start.get(), data(&header)).with_fua()).await.result
+        self.members[member].send(Request::write(log.start.get(), data(&header)).with_fua()).await.result
     }
 
     /// Lets writes be logged, after parity was made to fit, or refuses it.
@@ -343,8 +341,10 @@ impl<D: Device> Array<D> {
         let mut trusted = true;
         let mut found = Vec::new();
         for (member, log) in ppl.logs.iter().enumerate() {
-            let Some(device) = self.members[member].device() else { continue };
-            let reply = device.submit(Request::read(log.start.get(), Buffer::zeroed(log.size))).await;
+            if self.members[member].device().is_none() {
+                continue;
+            }
+            let reply = self.members[member].send(Request::read(log.start.get(), Buffer::zeroed(log.size))).await;
             reply.result?;
             let buffer = reply.buffer.expect("a read gives its buffer back");
             let bytes = buffer.bytes().expect("it is real");

@@ -90,6 +90,22 @@ impl<D: Device> Array<D> {
         (whole, result)
     }
 
+    /// Reads a range of one chunk from wherever it can be had. The caller holds the lock.
+    pub(crate) async fn read_locked(&self, range: Range<Bytes>, id: u64) -> Result<Buffer, DeviceError> {
+        let place = self.geometry.place(range.start);
+        let length = range.end - range.start;
+        let member = &self.members[place.member];
+        if member.is_current(&(place.offset..place.offset + length)) {
+            let (buffer, result) = member.read(place.offset, Buffer::zeroed(length), id).await;
+            match result {
+                Ok(()) => return Ok(buffer),
+                Err(error) => self.judge(place.member, &error),
+            }
+        }
+        let (buffer, result) = self.reconstruct(range, Buffer::zeroed(length), id).await;
+        result.map(|()| buffer)
+    }
+
     /// The smallest amount that a member can give.
     pub(crate) fn block(&self) -> Bytes {
         self.shape().logical_block

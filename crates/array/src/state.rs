@@ -23,11 +23,12 @@ use units::Bytes;
 
 use crate::array::{Array, AssembleError};
 use crate::geometry::{Geometry, GeometryError, Level};
+use crate::journal::Journal;
 use crate::md::{
-    Bitmap, Features, MemberRole, Numbers, PplHeader, Resync, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock,
-    SuperblockError, UnknownLevel, Uuid,
+    BadBlock, BadBlocks, Bitmap, Features, JournalBlock, MemberRole, Numbers, PplHeader, Resync, SUPERBLOCK_AT,
+    SUPERBLOCK_SIZE, Superblock, SuperblockError, UnknownLevel, Uuid,
 };
-use crate::member::MemberState;
+use crate::member::{MemberState, TIME_LIMIT, within};
 use crate::ppl::Ppl;
 use crate::upkeep::Repair;
 
@@ -90,9 +91,14 @@ pub enum OpenError {
     /// Cannot be.
     #[error(transparent)]
     Assemble(#[from] AssembleError),
-    /// A feature that would be broken by writing without it.
-    #[error("the array has a {0}, which is not kept up to date here yet; remove it with mdadm first")]
+    /// A feature that the level does not have.
+    #[error("the array has a {0}, which nothing is known about; look at it with mdadm --examine")]
     Feature(&'static str),
+    /// The journal is not there.
+    #[error(
+        "the array has a journal, and no device is it, or a stale one; give it too, or open the array by force: what the journal holds is then lost, and parity has to be made to fit"
+    )]
+    JournalMissing,
     /// The log could not be replayed.
     #[error(
         "what was under way when the array was last in use could not be completed: {0}; replace the member that fails"
@@ -151,7 +157,7 @@ impl State {
 }
 
 /// How much of a superblock is written: the sectors with something in them, as one block of the device.
-fn written(superblock: &Superblock, block: Bytes) -> Buffer {
+pub(crate) fn written(superblock: &Superblock, block: Bytes) -> Buffer {
     let length = Bytes::new((256 + 2 * superblock.roles.len()) as u64).round_up(block);
     let mut buffer = Buffer::zeroed(length);
     let bytes = superblock.to_bytes();
@@ -180,6 +186,13 @@ pub async fn format<D: Device>(devices: &[D], superblocks: &[Superblock]) -> Res
             buffer.bytes_mut().expect("it is real")[..bytes.len()].copy_from_slice(&bytes);
             device.submit(Request::write(at, buffer.freeze()).with_fua()).await.result?;
         }
+        if superblock.role() == MemberRole::Journal {
+            let empty = JournalBlock { sequence: 1, position: Bytes::ZERO, payloads: Vec::new() };
+            let block = empty.to_bytes(superblock.array).expect("it is empty");
+            let mut buffer = Buffer::zeroed(Bytes::new(block.len() as u64));
+            buffer.bytes_mut().expect("it is real").copy_from_slice(&block);
+            device.submit(Request::write(superblock.data_offset, buffer.freeze()).with_fua()).await.result?;
+        }
         device.submit(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result?;
     }
     Ok(())
@@ -198,7 +211,7 @@ impl<D: Device> Array<D> {
         let mut refused = None;
         for (index, device) in devices.into_iter().enumerate() {
             let request = Request::read(SUPERBLOCK_AT, Buffer::zeroed(SUPERBLOCK_SIZE));
-            let reply = device.submit(request).await;
+            let reply = within(runtime, TIME_LIMIT, &device, request).await;
             if let Err(DeviceError::OutOfRange { .. } | DeviceError::Misaligned { .. }) = reply.result {
                 return Err(OpenError::Device { device: index, error: reply.result.expect_err("it was matched") });
             }
@@ -218,10 +231,6 @@ impl<D: Device> Array<D> {
         if let Some((device, other, _)) = found.iter().find(|(_, other, _)| other.array != newest.array) {
             return Err(OpenError::Mixed { device: *device, found: other.array, wanted: newest.array });
         }
-        let kept = [(Features::JOURNAL, "journal")];
-        if let Some((_, what)) = kept.iter().find(|(feature, _)| newest.features.has(*feature)) {
-            return Err(OpenError::Feature(what));
-        }
         // Each calls the other failed, although both went on: whom to believe is not for us to say.
         let calls_failed = |a: &Superblock, b: &Superblock| {
             a.roles.get(b.number as usize).is_none_or(|role| MemberRole::from_number(*role) == MemberRole::Faulty)
@@ -235,9 +244,14 @@ impl<D: Device> Array<D> {
         }
         let members = newest.members as usize;
         let mut by_role: Vec<Option<(usize, Superblock, D)>> = (0..members).map(|_| None).collect();
+        let mut journal = None;
         for (index, superblock, device) in found {
             let fresh = superblock.events + 1 >= newest.events;
             let role = newest.roles.get(superblock.number as usize).map(|role| MemberRole::from_number(*role));
+            if (role, fresh) == (Some(MemberRole::Journal), true) && newest.features.has(Features::JOURNAL) {
+                journal = Some(Journal::new(runtime, device, superblock));
+                continue;
+            }
             let (Some(MemberRole::Active(role)), true) = (role, fresh) else { continue };
             let Some(place) = by_role.get_mut(usize::from(role)) else { continue };
             if let Some((first, ..)) = place {
@@ -283,6 +297,11 @@ impl<D: Device> Array<D> {
                 array.members[role].set_state(MemberState::Rebuilding(upto));
             }
         }
+        for (role, superblock) in superblocks.iter().enumerate() {
+            if let Some(superblock) = superblock {
+                array.recall_bad(role, superblock).await.map_err(|error| OpenError::Device { device: role, error })?;
+            }
+        }
         array.intent = array.read_bitmaps(&superblocks, &own_events).await;
         array.ppl = Ppl::of(runtime, &superblocks);
         array.state = Some(State::new(runtime, superblocks, &newest, dirty));
@@ -293,12 +312,35 @@ impl<D: Device> Array<D> {
             }
             fits = array.replay_logs(ppl, dirty).await.map_err(OpenError::Replay)? && !resyncing;
         }
+        if newest.features.has(Features::JOURNAL) {
+            if level.parities() == 0 {
+                return Err(OpenError::Feature("journal at a level without parity"));
+            }
+            if journal.is_none() && !options.force_dirty_degraded {
+                return Err(OpenError::JournalMissing);
+            }
+            // Without it parity may not fit anywhere.
+            fits &= journal.is_some();
+        }
         if !fits && !not_whole.is_empty() && level.parities() > 0 && !options.force_dirty_degraded {
             return Err(OpenError::DirtyDegraded { missing: not_whole });
         }
         array.state.as_ref().expect("it was made above").resync_due.set(!fits);
         array.tell_missing().await.map_err(OpenError::Replay)?;
         array.trust_logs(fits).await.map_err(OpenError::Replay)?;
+        if let Some(journal) = journal {
+            let rest = array.replay_journal(&journal).await.map_err(OpenError::Replay)?;
+            journal.begin_anew().await.map_err(OpenError::Replay)?;
+            array.journal = Some(journal);
+            for (at, data) in rest {
+                array.submit(Request::write(at, data)).await.result.map_err(OpenError::Replay)?;
+            }
+        } else {
+            let state = array.state.as_ref().expect("it was made above");
+            for superblock in state.superblocks.borrow_mut().iter_mut().flatten() {
+                superblock.features = superblock.features.without(Features::JOURNAL);
+            }
+        }
         Ok(array)
     }
 
@@ -340,15 +382,23 @@ impl<D: Device> Array<D> {
     pub(crate) async fn before_write(&self) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
         state.written.set(true);
-        let told = || state.dirty.get() && !state.untold.get() && state.resync_from.get().is_zero();
+        // What a journal holds makes redundancy fit.
+        let marks = self.journal.is_none();
+        let told = || (state.dirty.get() || !marks) && !state.untold.get() && state.resync_from.get().is_zero();
         if told() || self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Ok(());
         }
         let _one = state.recording.acquire(0).await;
         // Another write may have recorded it meanwhile.
         if !told() {
-            self.record(|superblock| superblock.resync = Resync::From(Bytes::ZERO)).await?;
-            state.dirty.set(true);
+            let dirty = marks || state.dirty.get();
+            let mark = |superblock: &mut Superblock| {
+                if dirty {
+                    superblock.resync = Resync::From(Bytes::ZERO);
+                }
+            };
+            self.record(mark).await?;
+            state.dirty.set(dirty);
             state.untold.set(false);
             state.resync_from.set(Bytes::ZERO);
         }
@@ -360,7 +410,10 @@ impl<D: Device> Array<D> {
         let Some(state) = &self.state else { return Ok(()) };
         let unrecorded = || {
             let superblocks = state.superblocks.borrow();
-            (0..self.members.len()).any(|m| superblocks[m].is_some() && self.members[m].state() == MemberState::Failed)
+            (0..self.members.len()).any(|m| {
+                let failed = self.members[m].state() == MemberState::Failed;
+                superblocks[m].is_some() && (failed || self.members[m].is_bad_untold())
+            })
         };
         // A record that is under way may be the one that says it, and is not there before it is done.
         if !unrecorded() && state.recording.in_use() == 0 {
@@ -389,7 +442,11 @@ impl<D: Device> Array<D> {
         let write = |(member, superblock): (usize, Superblock)| async move {
             let Some(device) = self.members[member].device() else { return };
             let bytes = written(&superblock, device.shape().logical_block).freeze();
-            if device.submit(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result.is_err() {
+            let told = match self.tell_bad(member, &superblock).await {
+                Ok(()) => self.members[member].send(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result,
+                error => error,
+            };
+            if told.is_err() {
                 self.fail(member);
             }
         };
@@ -417,12 +474,22 @@ impl<D: Device> Array<D> {
                     superblock.events += 1;
                     change(superblock);
                 }
+                for (member, superblock) in superblocks.iter_mut().enumerate() {
+                    let bad = !self.members[member].bad().is_empty();
+                    if let Some(superblock) = superblock.as_mut().filter(|_| bad) {
+                        superblock.features = superblock.features.with(Features::BAD_BLOCKS);
+                    }
+                }
                 superblocks.iter().enumerate().filter_map(|(m, s)| Some((m, s.clone()?))).collect()
             };
             if writes.is_empty() || self.is_broken() {
                 return Err(DeviceError::Gone);
             }
             self.raise_bitmap_events(writes[0].1.events).await;
+            if let Some(journal) = self.journal.as_ref().filter(|journal| !journal.has_failed()) {
+                // Its failure stops the writes to come; the members' state is told all the same.
+                _ = journal.follow(&writes[0].1).await;
+            }
             // Whoever asked for this may be dropped meanwhile; then the next record must begin by finishing it.
             state.uneven.set(true);
             self.write_superblocks(writes).await;
@@ -432,6 +499,47 @@ impl<D: Device> Array<D> {
                 return Ok(());
             }
         }
+    }
+
+    /// Writes the bad-block log of a member, if it has changed. An error if there is no room for it.
+    async fn tell_bad(&self, member: usize, superblock: &Superblock) -> Result<(), DeviceError> {
+        let this = &self.members[member];
+        if !this.is_bad_untold() {
+            return Ok(());
+        }
+        let ranges = this
+            .bad()
+            .into_iter()
+            .map(|range| BadBlock { offset: superblock.data_offset + range.start, length: range.end - range.start });
+        let log = BadBlocks { shift: superblock.bad_block_shift, ranges: ranges.collect() };
+        let at = superblock.bad_blocks_at().ok_or(DeviceError::NoSpace)?;
+        let room = Bytes::SECTOR * u64::from(superblock.bad_block_sectors);
+        let bytes = log.to_bytes(room).map_err(|_| DeviceError::NoSpace)?;
+        let mut buffer = Buffer::zeroed(room);
+        buffer.bytes_mut().expect("it is real").copy_from_slice(&bytes);
+        this.bad_is_told();
+        this.send(Request::write(at, buffer.freeze()).with_fua()).await.result
+    }
+
+    /// Reads the bad-block log of a member that has one.
+    async fn recall_bad(&self, member: usize, superblock: &Superblock) -> Result<(), DeviceError> {
+        let Some(at) = superblock.bad_blocks_at().filter(|_| superblock.features.has(Features::BAD_BLOCKS)) else {
+            return Ok(());
+        };
+        let room = Bytes::SECTOR * u64::from(superblock.bad_block_sectors);
+        let reply = self.members[member].send(Request::read(at, Buffer::zeroed(room))).await;
+        reply.result?;
+        let buffer = reply.buffer.expect("a read gives its buffer back");
+        let log = BadBlocks::parse(buffer.bytes().expect("it is real"), superblock.bad_block_shift)
+            .map_err(|_| DeviceError::Medium { offset: at, length: room })?;
+        let in_data = |bad: &BadBlock| {
+            let start = bad.offset.max(superblock.data_offset) - superblock.data_offset;
+            let end = (bad.offset + bad.length).max(superblock.data_offset) - superblock.data_offset;
+            start..end.min(self.geometry.used_of(member))
+        };
+        let ranges = log.ranges.iter().map(in_data).filter(|range| range.start < range.end);
+        self.members[member].recall_bad(ranges.collect());
+        Ok(())
     }
 
     /// Makes redundancy fit again after a power cut: what parity or other copies say is replaced by what the data, or the first copy, say.
@@ -444,7 +552,7 @@ impl<D: Device> Array<D> {
             let marked = |range: Range<Bytes>| {
                 self.intent.as_ref().is_none_or(|intent| intent.is_marked(&self.in_bitmap(range)))
             };
-            let found = self.scrub_where(from, Repair::BelieveData, marked).await?;
+            let found = self.scrub_where(from..self.geometry.size(), Repair::BelieveData, marked).await?;
             let whole = found.upto == self.geometry.size();
             if whole && found.unreadable == 0 {
                 self.flush_members(0).await?;
@@ -489,6 +597,7 @@ impl<D: Device> Array<D> {
     pub async fn stop(&self) -> Result<(), DeviceError> {
         self.flush_members(0).await?;
         self.settle().await?;
+        self.close_journal().await?;
         self.mark_clean().await?;
         // Twice, as the first time spares what was written since the last.
         self.clear_bits().await?;

@@ -59,6 +59,7 @@ impl<D: Device> Array<D> {
         let row = self.unit(at).0;
         let _lock = self.locks.lock(row).await;
         let stripe = self.geometry.stripe(row);
+        let (at, data) = if self.journal.is_some() { self.whole_pages(at, data, id).await? } else { (at, data) };
         let from = at % self.geometry.stripe_size();
         let end = from + data.len();
         // Where the write starts and ends within a chunk; the end of a chunk counts as its end, not as the next one's start.
@@ -76,7 +77,11 @@ impl<D: Device> Array<D> {
                 let range = chunk * row + cut[0]..chunk * row + cut[1];
                 let band = Band { stripe, range: range.clone(), new };
                 let whole = self.write_steps(&band, fua, id).await;
-                if !matches!(whole, Err(DeviceError::Medium { .. })) || range.end - range.start <= self.block() {
+                let journaled = self.journal.is_some();
+                if !matches!(whole, Err(DeviceError::Medium { .. }))
+                    || range.end - range.start <= self.block()
+                    || journaled
+                {
                     whole?;
                     continue;
                 }
@@ -93,14 +98,17 @@ impl<D: Device> Array<D> {
     /// missing would be written, the others before it, run by run, and it last. What is there and what is computed then never change
     /// at the same time, and the missing chunk reads as old or as new at any instant.
     async fn write_steps(&self, band: &Band, fua: bool, id: u64) -> Result<(), DeviceError> {
-        let Some(ppl) = &self.ppl else { return self.write_band(band, fua, id).await };
-        let longest = ppl.longest();
+        let longest = match (&self.ppl, &self.journal) {
+            (Some(ppl), _) => ppl.longest(),
+            (None, Some(journal)) => journal.longest(self.members.len()),
+            (None, None) => return self.write_band(band, fua, id).await,
+        };
         let pieces = Self::pieces(band.range.clone(), |at| at + longest);
         for range in pieces {
             let missing = |index: usize| !self.members[band.stripe.data_member(index)].takes_writes(&range);
             let written: Vec<usize> = (0..band.new.len()).filter(|index| band.new[*index].is_some()).collect();
             let parity = self.members[band.stripe.p()].takes_writes(&range);
-            if written.len() == 1 || !parity || !written.iter().any(|index| missing(*index)) {
+            if self.ppl.is_none() || written.len() == 1 || !parity || !written.iter().any(|index| missing(*index)) {
                 self.write_band(&band.part(range, |_| true), fua, id).await?;
                 continue;
             }
@@ -120,6 +128,10 @@ impl<D: Device> Array<D> {
         };
         let ticket = match &self.ppl {
             Some(_) => self.log_partial_parity(band, &parities, id).await?,
+            None => None,
+        };
+        let _unit = match &self.journal {
+            Some(journal) => Some(self.log_band(journal, band, &parities, id).await?),
             None => None,
         };
         // The next log write takes this one's entry away, so it must be durable by then.

@@ -99,7 +99,7 @@ impl<D: Device> Array<D> {
             let goes_on = self.advance(&walk, at).await;
             if done % MARK_EVERY == 0 || !goes_on {
                 self.flush_rebuilt(member).await.inspect_err(|_| self.fail(member))?;
-                self.record_rebuilt(member, Some(this.first_bad().map_or(at, |bad| bad.min(at)))).await?;
+                self.record_rebuilt(member, Some(at)).await?;
             }
             if !goes_on && at < needed {
                 return Ok(lost);
@@ -107,8 +107,7 @@ impl<D: Device> Array<D> {
         }
         self.flush_rebuilt(member).await.inspect_err(|_| self.fail(member))?;
         this.set_state(MemberState::Active);
-        // What is marked bad is known here and not yet on the members: after the next start the rebuild goes on from there.
-        self.record_rebuilt(member, this.first_bad()).await?;
+        self.record_rebuilt(member, None).await?;
         Ok(lost)
     }
 
@@ -179,20 +178,29 @@ impl<D: Device> Array<D> {
     /// Reads everything and compares data with their redundancy: what there is of copies; with parity only in a complete array, so
     /// that it ends with an error where a member fails. Sectors that cannot be read are mended on the way, whatever `repair` says.
     pub async fn scrub(&self, repair: Repair) -> Result<Scrubbed, DeviceError> {
-        self.scrub_where(Bytes::ZERO, repair, |_| true).await
+        self.scrub_range(repair, Bytes::ZERO..self.geometry.size()).await
     }
 
-    /// As [`Array::scrub`], from an address on that a unit begins at, of units whose range of the array is `wanted`.
+    /// As [`Array::scrub`], of the rows or chunks that begin in a range of the array: a scrub can go on where it ended.
+    pub async fn scrub_range(&self, repair: Repair, range: Range<Bytes>) -> Result<Scrubbed, DeviceError> {
+        // The unit that holds the byte before the range belongs to the part before.
+        let start = match range.start {
+            Bytes::ZERO => Bytes::ZERO,
+            start => self.unit(start - Bytes::new(1)).1,
+        };
+        self.scrub_where(start..range.end.min(self.geometry.size()), repair, |_| true).await
+    }
+
+    /// As [`Array::scrub`], from an address on that a unit begins at to the end of a range, of units whose range of the array is `wanted`.
     pub(crate) async fn scrub_where(
         &self,
-        start: Bytes,
+        range: Range<Bytes>,
         repair: Repair,
         wanted: impl Fn(Range<Bytes>) -> bool,
     ) -> Result<Scrubbed, DeviceError> {
-        let mut found = Scrubbed { mended: vec![0; self.members.len()], upto: start, ..Scrubbed::default() };
-        let size = self.geometry.size();
-        let walk = self.walk(start, size);
-        while found.upto < size {
+        let mut found = Scrubbed { mended: vec![0; self.members.len()], upto: range.start, ..Scrubbed::default() };
+        let walk = self.walk(range.start, range.end.max(range.start));
+        while found.upto < range.end {
             let (unit, end) = self.unit(found.upto);
             if !wanted(found.upto..end) {
                 found.upto = end;

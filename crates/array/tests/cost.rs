@@ -48,8 +48,9 @@ fn bed(consistency: Consistency) -> Bed {
     let level = Level::Raid5(Rotation::LeftSymmetric);
     let (array, name) = (Uuid([1; 16]), "cost".into());
     let new = NewArray { level, chunk: CHUNK, name, array, now: Stamp(0), consistency, clean: true };
+    let devices = if consistency == Consistency::Journal { 5 } else { 4 };
     let members: Vec<NewMember> =
-        (0..4).map(|member| NewMember { size: SIZE, member: Uuid([member + 2; 16]) }).collect();
+        (0..devices).map(|member| NewMember { size: SIZE, member: Uuid([member + 2; 16]) }).collect();
     let (superblocks, _) = create(&new, &members).unwrap();
     let disk = |_| {
         let counts = counts.clone();
@@ -135,6 +136,16 @@ fn a_bitmap_costs_a_write_to_each_member_when_a_region_is_cold() {
     // One region was marked before; every other once, on four members.
     assert_eq!((random.reads, random.writes, random.flushes, random.fua), (4000, 4000 + 62 * 4, 0, 62 * 4));
     assert_eq!((many.writes, same.writes, full.writes, full.reads), (6400, 400, 1600, 0));
+}
+
+#[test]
+fn a_journal_costs_one_write_more_and_less_with_many_at_once() {
+    let [random, many, same, full] = bed(Consistency::Journal).table("journal");
+    // Members are flushed, and two blocks written to the journal, when its 63 MiB are full: at most once here.
+    assert!((6000..6003).contains(&random.writes) && random.flushes <= 4, "{random:?}");
+    assert_eq!(random.reads, 4000);
+    assert!(many.writes < 3200 * 5 / 2, "the log write is shared: {many:?}");
+    assert!((600..603).contains(&same.writes) && full.reads == 0);
 }
 
 #[test]

@@ -49,14 +49,20 @@ fn contents(runtime: &Runtime, array: &Array<Disk>) -> Vec<u8> {
     reply.buffer.unwrap().bytes().unwrap().to_vec()
 }
 
+/// Four members, and a journal behind them where there is one.
+fn devices(consistency: Consistency) -> u8 {
+    if consistency == Consistency::Journal { 5 } else { 4 }
+}
+
 /// A new array of ours, full of noise, whose last writes were cut off: of each, some members have their part.
 fn cut_off(consistency: Consistency, writes: &[(u64, u64)]) -> (Vec<Disk>, Vec<u8>, Vec<u8>) {
     let runtime = Runtime::simulated();
     let level = Level::Raid5(Rotation::LeftSymmetric);
     let (array, name) = (Uuid([0x51; 16]), "lab:log".into());
     let new = NewArray { level, chunk: CHUNK, name, array, now: Stamp(1_700_000_000), consistency, clean: true };
-    let sized: Vec<NewMember> =
-        (0..4).map(|member| NewMember { size: Bytes::new(MEMBER), member: Uuid([member + 1; 16]) }).collect();
+    let sized: Vec<NewMember> = (0..devices(consistency))
+        .map(|member| NewMember { size: Bytes::new(MEMBER), member: Uuid([member + 1; 16]) })
+        .collect();
     let (superblocks, geometry) = md::create(&new, &sized).unwrap();
     let disks: Vec<Disk> = superblocks.iter().map(|_| blank(&runtime)).collect();
     runtime.block_on(format(&disks, &superblocks)).unwrap();
@@ -100,6 +106,11 @@ fn what_we_logged_is_completed_by_md_and_by_us_with_any_member_missing() {
 }
 
 #[test]
+fn what_we_journaled_is_completed_by_md_and_by_us_with_any_member_missing() {
+    both_complete(Consistency::Journal, &[None, Some(0), Some(1), Some(3)]);
+}
+
+#[test]
 fn what_we_marked_is_resynced_by_md_and_by_us() {
     both_complete(Consistency::Bitmap, &[None]);
 }
@@ -110,10 +121,11 @@ fn both_complete(consistency: Consistency, missing: &[Option<usize>]) {
         let runtime = Runtime::simulated();
         let (disks, old, fresh) = cut_off(consistency, small);
         let folder = tempfile::tempdir().unwrap();
-        let paths: Vec<PathBuf> = (0..4).map(|disk| folder.path().join(disk.to_string())).collect();
+        let all = usize::from(devices(consistency));
+        let paths: Vec<PathBuf> = (0..all).map(|disk| folder.path().join(disk.to_string())).collect();
         disks.iter().zip(&paths).for_each(|(disk, path)| store(&runtime, disk, path));
         let there = |member: &usize| Some(*member) != missing;
-        let disks: Vec<Disk> = (0..4).filter(there).map(|member| load(&runtime, &paths[member])).collect();
+        let disks: Vec<Disk> = (0..all).filter(there).map(|member| load(&runtime, &paths[member])).collect();
         let array = runtime.block_on(Array::open(&runtime, "a", disks, OpenOptions::default())).unwrap();
         let ours = contents(&runtime, &array);
         assert!(old_or_new(&ours, &old, &fresh) > 0, "something of the last writes is there");
@@ -122,7 +134,7 @@ fn both_complete(consistency: Consistency, missing: &[Option<usize>]) {
             assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 0);
         }
         let Some(peer) = Peer::find() else { continue };
-        let given: Vec<String> = (0..4).filter(there).map(|member| format!("$D{member}")).collect();
+        let given: Vec<String> = (0..all).filter(there).map(|member| format!("$D{member}")).collect();
         let found = folder.path().join("found");
         std::fs::File::create(&found).unwrap().set_len(ours.len() as u64).unwrap();
         let out = peer.run(
@@ -132,7 +144,9 @@ fn both_complete(consistency: Consistency, missing: &[Option<usize>]) {
                     "mdadm --assemble --run /dev/md0 {} > /tmp/log 2>&1 || {{ cat /tmp/log; exit 3; }}",
                     given.join(" ")
                 ),
-                "mdadm --wait /dev/md0 > /dev/null 2>&1 || true; dd if=/dev/md0 of=$D4 bs=64k 2>/dev/null; sync".into(),
+                format!(
+                    "mdadm --wait /dev/md0 > /dev/null 2>&1 || true; dd if=/dev/md0 of=$D{all} bs=64k 2>/dev/null; sync"
+                ),
                 "echo check > /sys/block/md0/md/sync_action || true; mdadm --wait /dev/md0 > /dev/null 2>&1 || true"
                     .into(),
                 "echo mismatches $(cat /sys/block/md0/md/mismatch_cnt); mdadm --stop /dev/md0 2>/dev/null".into(),
@@ -147,18 +161,23 @@ fn both_complete(consistency: Consistency, missing: &[Option<usize>]) {
 
 #[test]
 fn what_md_logged_is_completed_by_us_with_any_member_missing() {
-    we_complete("--consistency-policy=ppl", &[None, Some(0), Some(1), Some(2), Some(3)]);
+    we_complete("--consistency-policy=ppl", 4, &[None, Some(0), Some(1), Some(2), Some(3)]);
+}
+
+#[test]
+fn what_md_journaled_is_completed_by_us_with_any_member_missing() {
+    we_complete("--write-journal $D4", 5, &[None, Some(0), Some(1), Some(2), Some(3)]);
 }
 
 #[test]
 fn what_md_marked_is_resynced_by_us() {
-    we_complete("--bitmap=internal --bitmap-chunk=64", &[None]);
+    we_complete("--bitmap=internal --bitmap-chunk=64", 4, &[None]);
 }
 
-fn we_complete(options: &str, missing: &[Option<usize>]) {
+fn we_complete(options: &str, all: usize, missing: &[Option<usize>]) {
     let Some(peer) = Peer::find() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let paths: Vec<PathBuf> = (0..4).map(|disk| folder.path().join(disk.to_string())).collect();
+    let paths: Vec<PathBuf> = (0..all).map(|disk| folder.path().join(disk.to_string())).collect();
     for path in &paths {
         std::fs::File::create(path).unwrap().set_len(MEMBER).unwrap();
     }
@@ -166,28 +185,30 @@ fn we_complete(options: &str, missing: &[Option<usize>]) {
     let (old_path, fresh_path) = (folder.path().join("old"), folder.path().join("new"));
     std::fs::write(&old_path, &old).unwrap();
     std::fs::write(&fresh_path, &fresh).unwrap();
-    let all: Vec<PathBuf> = paths.iter().cloned().chain([old_path, fresh_path]).collect();
+    let every: Vec<PathBuf> = paths.iter().cloned().chain([old_path, fresh_path]).collect();
     peer.run(
-        &all,
+        &every,
         &[
             format!(
                 "mdadm --create /dev/md0 --run --metadata=1.2 --homehost=lab --name=t --level=5 --chunk=32 {options} \
                  --raid-devices=4 $D0 $D1 $D2 $D3 > /tmp/log 2>&1 || {{ cat /tmp/log; exit 3; }}; \
                  mdadm --wait /dev/md0 > /dev/null 2>&1 || true"
             ),
-            "dd if=$D4 of=/dev/md0 bs=1M 2>/dev/null || true; sync".into(),
-            "for w in 1 2 3 4 5 6; do (i=0; while :; do b=$(( (i*7919+w*1201) % 10000 )); \
-             dd if=$D5 of=/dev/md0 bs=4k count=1 skip=$b seek=$b oflag=direct conv=notrunc 2>/dev/null; i=$((i+1)); done) & done"
-                .into(),
+            format!("dd if=$D{all} of=/dev/md0 bs=1M 2>/dev/null || true; sync"),
+            format!(
+                "for w in 1 2 3 4 5 6; do (i=0; while :; do b=$(( (i*7919+w*1201) % 10000 )); dd if=$D{} of=/dev/md0 \
+                 bs=4k count=1 skip=$b seek=$b oflag=direct conv=notrunc 2>/dev/null; i=$((i+1)); done) & done",
+                all + 1
+            ),
             "sleep 2; powercut".into(),
         ],
     );
     let mut news = 0;
     for missing in missing.iter().copied() {
         let runtime = Runtime::simulated();
-        let disks = (0..4).filter(|member| Some(*member) != missing).map(|member| load(&runtime, &paths[member]));
+        let disks = (0..all).filter(|member| Some(*member) != missing).map(|member| load(&runtime, &paths[member]));
         let array = runtime.block_on(Array::open(&runtime, "a", disks.collect(), OpenOptions::default())).unwrap();
-        assert!(array.is_dirty());
+        assert!(array.is_dirty() || all == 5, "with a journal redundancy fits");
         if let Some((marked, all)) = array.marked_regions() {
             assert!(0 < marked && marked <= all, "{marked} of {all} regions are marked");
         }

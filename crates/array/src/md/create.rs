@@ -34,6 +34,8 @@ pub enum Consistency {
     Resync,
     /// By a bitmap of the regions that are being written: a resync of these. The write hole is open.
     Bitmap,
+    /// By a journal on a device of its own, the last of those that [`create`] is given. Levels 4, 5, 6; the write hole is closed.
+    Journal,
     /// By the partial parity log: only what was being written. Level 5; the write hole is closed.
     Ppl,
 }
@@ -66,7 +68,9 @@ pub enum CreateError {
     #[error(transparent)]
     Geometry(#[from] GeometryError),
     /// Smaller than the metadata.
-    #[error("device {device} holds {size}; a member needs 1 MiB for metadata and a chunk of data or more")]
+    #[error(
+        "device {device} holds {size}; a member needs 1 MiB for metadata (2 MiB with a partial parity log) and a chunk of data or more, a journal 256 KiB for each device"
+    )]
     TooSmall { device: usize, size: Bytes },
     /// A chunk that md refuses.
     #[error("md takes only powers of two from 4 KiB as chunk of {level}, not {chunk:#}; 64 KiB would do")]
@@ -103,8 +107,21 @@ fn data_offset(size: Bytes, consistency: Consistency) -> Bytes {
     Bytes::SECTOR * sectors
 }
 
-/// The superblocks of a new array, one for each member, in order of their roles; and its geometry.
-pub fn create(new: &NewArray, members: &[NewMember]) -> Result<(Vec<Superblock>, Geometry), CreateError> {
+/// The superblocks of a new array, one for each member, in order of their roles, and of the journal, if it has one; and its geometry.
+pub fn create(new: &NewArray, devices: &[NewMember]) -> Result<(Vec<Superblock>, Geometry), CreateError> {
+    let journaled = new.consistency == Consistency::Journal;
+    let (members, journal) = match devices.split_last() {
+        Some((journal, members)) if journaled => (members, Some(journal)),
+        _ => (devices, None),
+    };
+    if journaled && new.level.parities() == 0 {
+        return Err(CreateError::Consistency {
+            what: "a journal",
+            needs: "closes the write hole of parity",
+            level: new.level.name(),
+            instead: "a bitmap, or nothing",
+        });
+    }
     let chunkless = matches!(new.level, Level::Raid1 | Level::Linear);
     // md's own rule is whole pages, and powers of two but for level 0.
     let page = Bytes::kib(4);
@@ -138,6 +155,13 @@ pub fn create(new: &NewArray, members: &[NewMember]) -> Result<(Vec<Superblock>,
     let data_offset = |size| data_offset(size, new.consistency);
     let chunk = if chunkless { Bytes::ZERO } else { new.chunk };
     let unit = chunk.max(Bytes::SECTOR);
+    if let Some(journal) = journal {
+        let room = journal.size.saturating_sub(data_offset(journal.size));
+        // The longest write of a row takes a quarter of it at most, so 64 pages for each member.
+        if room < Bytes::kib(256) * devices.len() as u64 {
+            return Err(CreateError::TooSmall { device: members.len(), size: journal.size });
+        }
+    }
     let sizes = members.iter().enumerate().map(|(device, member)| {
         let data = member.size.saturating_sub(data_offset(member.size)).round_down(unit);
         if data.is_zero() { Err(CreateError::TooSmall { device, size: member.size }) } else { Ok(data) }
@@ -149,13 +173,15 @@ pub fn create(new: &NewArray, members: &[NewMember]) -> Result<(Vec<Superblock>,
     let length = new.name.len().min(32);
     name[..length].copy_from_slice(&new.name.as_bytes()[..length]);
     let mut roles: Vec<u16> = (0..members.len() as u16).collect();
-    roles.resize(ROLES.max(members.len()), MemberRole::Spare.number());
+    roles.extend(journal.map(|_| MemberRole::Journal.number()));
+    roles.resize(ROLES.max(roles.len()), MemberRole::Spare.number());
     let whole = matches!(new.level, Level::Raid0(_) | Level::Linear);
-    let superblock = |(number, (member, data)): (usize, (&NewMember, &Bytes))| Superblock {
+    let superblock = |(number, (member, data)): (usize, (&NewMember, Bytes))| Superblock {
         features: match new.level {
             Level::Raid0(_) => Features::ZONES,
             _ if log => Features::PPLS,
             _ if bitmap => Features::BITMAP,
+            _ if journaled => Features::JOURNAL,
             _ => Features::default(),
         },
         array: new.array,
@@ -169,11 +195,11 @@ pub fn create(new: &NewArray, members: &[NewMember]) -> Result<(Vec<Superblock>,
         bitmap_offset: match new.consistency {
             Consistency::Ppl => PPL_AT | PPL_SECTORS << 16,
             Consistency::Bitmap => BITMAP_AT,
-            Consistency::Resync => 0,
+            Consistency::Resync | Consistency::Journal => 0,
         },
         reshape: [0; 28],
         data_offset: data_offset(member.size),
-        data_size: *data,
+        data_size: data,
         recovery: 0,
         number: number as u32,
         corrected_reads: 0,
@@ -187,6 +213,9 @@ pub fn create(new: &NewArray, members: &[NewMember]) -> Result<(Vec<Superblock>,
         resync: if new.clean || whole { Resync::Clean } else { Resync::From(Bytes::ZERO) },
         roles: roles.clone(),
     };
-    let superblocks = members.iter().zip(&sizes).enumerate().map(superblock).collect();
+    let room = |journal: &NewMember| (journal.size - data_offset(journal.size)).round_down(page);
+    let journal = journal.map(|journal| (journal, room(journal)));
+    let with_journal = members.iter().zip(sizes.iter().copied()).chain(journal);
+    let superblocks = with_journal.enumerate().map(superblock).collect();
     Ok((superblocks, geometry))
 }
