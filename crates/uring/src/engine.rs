@@ -95,7 +95,7 @@ pub(crate) fn choose(target: &Target, ring: Result<(), &RingError>) -> Choice {
                 Engine::IoUring,
                 "what is not in the page cache must be waited for, and a ring waits for many at once",
             ),
-            (Err(error), _) => choice(Engine::Threads, &error.to_string()),
+            (Err(error), _) => choice(Engine::Threads, &format!("{error}; threads are used instead")),
         },
     }
 }

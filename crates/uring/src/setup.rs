@@ -30,18 +30,18 @@ impl Default for RingOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum RingError {
     /// It was not asked for.
-    #[error("it was asked to do without io_uring; threads are used instead")]
+    #[error("it was asked to do without io_uring")]
     NotWanted,
     /// The kernel has none.
-    #[error("this kernel has no io_uring; Linux 5.11 or later is needed, threads are used instead")]
+    #[error("this kernel has no io_uring; Linux 5.11 or later is needed")]
     Missing,
     /// Somebody has forbidden it.
     #[error(
-        "io_uring is forbidden here, by the sysctl kernel.io_uring_disabled or by the container's seccomp filter; threads are used instead"
+        "io_uring is forbidden here, by the sysctl kernel.io_uring_disabled or by the container's seccomp filter"
     )]
     Forbidden,
     /// The kernel's is too old.
-    #[error("io_uring of this kernel lacks {0}; Linux 5.11 or later is needed, threads are used instead")]
+    #[error("io_uring of this kernel lacks {0}; Linux 5.11 or later is needed")]
     TooOld(&'static str),
     /// The table of registered files is full.
     #[error("a ring holds at most {0} files; close some, or raise the limit of open files (ulimit -n)")]
