@@ -187,7 +187,7 @@ fn serve(file: &Path, socket: &Path) {
     let live = Live::start(&LiveOptions::default());
     let consent = Consent { destroy_data: true, times_named: 1 };
     let permit = permit(&Kernel::running(), file, consent).unwrap_or_else(|error| panic!("{error}"));
-    let device = FileDevice::open_writable(&live, &permit, &FileOptions::buffered());
+    let device = FileDevice::open_writable(&live, &permit, &FileOptions::buffered().copying_writes());
     let device = AnyDevice::new(device.unwrap_or_else(|error| panic!("{error}")));
     let export = Export::new("", device, false).expect("an empty name is one");
     let exports = Exports::new(vec![export]).expect("one export has a name of its own");

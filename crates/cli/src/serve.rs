@@ -70,7 +70,7 @@ impl Item {
         permit: Option<&WritePermit>,
         direct: bool,
     ) -> Result<Item, Failure> {
-        let options = if direct { FileOptions::direct() } else { FileOptions::buffered() };
+        let options = if direct { FileOptions::direct() } else { FileOptions::buffered().copying_writes() };
         let opened = match permit {
             Some(permit) => FileDevice::open_writable(live, permit, &options),
             None => FileDevice::open_read_only(live, path, &options),

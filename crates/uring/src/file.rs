@@ -33,12 +33,16 @@ pub struct FileOptions {
     /// Whether what the page cache holds of the file is dropped first, after writing back what is dirty; the engine is then chosen for a
     /// file that must be waited for.
     pub cold: bool,
+    /// Whether writes into the page cache are made in the task's own thread, where the engine is a ring. Most file systems cannot promise the
+    /// ring not to wait for a page, and it then hands each write to a kernel worker; the copy itself is the cheaper by far. While the
+    /// kernel holds writers back (too much is dirty), the whole thread waits. Durable writes go through the ring all the same.
+    pub copies_writes: bool,
 }
 
 impl FileOptions {
     /// Past the page cache.
     pub fn direct() -> FileOptions {
-        FileOptions { mode: Mode::Direct, engine: None, readahead: true, cold: false }
+        FileOptions { mode: Mode::Direct, engine: None, readahead: true, cold: false, copies_writes: false }
     }
     /// Through the page cache.
     pub fn buffered() -> FileOptions {
@@ -47,6 +51,10 @@ impl FileOptions {
     /// By this engine and no other.
     pub fn by(self, engine: Engine) -> FileOptions {
         FileOptions { engine: Some(engine), ..self }
+    }
+    /// With writes copied into the page cache by the task's own thread.
+    pub fn copying_writes(self) -> FileOptions {
+        FileOptions { copies_writes: true, ..self }
     }
     /// Without reading ahead.
     pub fn without_readahead(self) -> FileOptions {
@@ -72,7 +80,7 @@ pub struct FileDevice {
 
 /// What carries requests out.
 enum Hands {
-    IoUring { file: RingFile, ranges: RingFile },
+    IoUring { file: RingFile, ranges: RingFile, writes: Option<Turns> },
     Sync(Turns),
     Mapped(Mapping, Turns),
     Threads(Threads),
@@ -119,7 +127,8 @@ impl FileDevice {
                     let registered = ring.register(file.as_fd());
                     registered.map_err(|source| OpenError::Ring { path: target.path.clone(), source })
                 };
-                Hands::IoUring { file: register(&target.file)?, ranges: register(&ranges)? }
+                let writes = (options.copies_writes && target.mode == Mode::Buffered).then(Turns::default);
+                Hands::IoUring { file: register(&target.file)?, ranges: register(&ranges)?, writes }
             }
             Engine::Sync => Hands::Sync(Turns::default()),
             Engine::Mapped => {
@@ -238,6 +247,9 @@ impl Device for FileDevice {
             return Box::pin(self.on_range(request)).await;
         }
         match &self.hands {
+            Hands::IoUring { writes: Some(turns), .. } if request.operation == Operation::Write && !request.fua => {
+                self.in_turn(turns, request).await
+            }
             Hands::IoUring { file, .. } => file.carry_out(request).await,
             Hands::Threads(threads) => threads.carry_out(&self.file, request).await,
             Hands::Sync(turns) => self.in_turn(turns, request).await,

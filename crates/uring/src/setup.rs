@@ -36,9 +36,7 @@ pub enum RingError {
     #[error("this kernel has no io_uring; Linux 5.11 or later is needed")]
     Missing,
     /// Somebody has forbidden it.
-    #[error(
-        "io_uring is forbidden here, by the sysctl kernel.io_uring_disabled or by the container's seccomp filter"
-    )]
+    #[error("io_uring is forbidden here, by the sysctl kernel.io_uring_disabled or by the container's seccomp filter")]
     Forbidden,
     /// The kernel's is too old.
     #[error("io_uring of this kernel lacks {0}; Linux 5.11 or later is needed")]

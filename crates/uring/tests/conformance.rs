@@ -34,8 +34,8 @@ fn live(options: LiveOptions) -> Option<Live> {
     Some(live)
 }
 
-fn modes() -> [FileOptions; 2] {
-    [FileOptions::direct(), FileOptions::buffered()]
+fn modes() -> [FileOptions; 3] {
+    [FileOptions::direct(), FileOptions::buffered(), FileOptions::buffered().copying_writes()]
 }
 
 #[test]
