@@ -8,6 +8,7 @@ mod bend;
 mod estimate;
 mod json;
 mod occupancy;
+pub mod rounds;
 mod series;
 mod summary;
 pub mod survey;

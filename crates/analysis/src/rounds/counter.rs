@@ -1,0 +1,156 @@
+//! The delta statistics algorithm itself, one delta at a time.
+
+use units::{Duration, Ratio};
+
+use super::Finish;
+use super::service::Tables;
+
+/// Mean, deviation and extremes of deltas; nothing where there are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Deltas {
+    /// How many.
+    pub count: u64,
+    /// Their mean.
+    pub mean: Option<Duration>,
+    /// Their standard deviation, of the deltas themselves and not of what they may be a sample of, as there are hundreds.
+    pub deviation: Option<Duration>,
+    /// The shortest.
+    pub least: Option<Duration>,
+    /// The longest.
+    pub greatest: Option<Duration>,
+}
+
+/// Running sums. Means are updated, not sums of squares taken apart: the deviation of long deltas that hardly differ would be lost (B. P. Welford, 1962).
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Moments {
+    count: u64,
+    mean: f64,
+    squares: f64,
+    least: Option<Duration>,
+    greatest: Option<Duration>,
+}
+
+impl Moments {
+    fn add(&mut self, delta: Duration) {
+        self.count += 1;
+        let value = delta.as_nanos() as f64;
+        let off = value - self.mean;
+        self.mean += off / self.count as f64;
+        self.squares += off * (value - self.mean);
+        self.least = Some(self.least.map_or(delta, |least| least.min(delta)));
+        self.greatest = self.greatest.max(Some(delta));
+    }
+
+    pub fn finish(&self) -> Deltas {
+        let some = |nanos: f64| (self.count > 0).then(|| Duration::nanos(nanos.max(0.0).round() as u64));
+        Deltas {
+            count: self.count,
+            mean: some(self.mean),
+            deviation: some((self.squares / self.count.max(1) as f64).sqrt()),
+            least: self.least,
+            greatest: self.greatest,
+        }
+    }
+}
+
+/// Where the algorithm stands.
+pub(super) struct Counter {
+    devices: usize,
+    threshold: Duration,
+    /// The devices whose completions began the last deltas: the present one last, never more than there are devices.
+    recent: Vec<u16>,
+    /// How many deltas this pass has had.
+    begun: u64,
+    /// By device: the number of the last delta that it began, counted from 1; 0 for none in this pass.
+    last: Vec<u64>,
+    /// Deltas from this number on were begun by different devices.
+    distinct_from: u64,
+    /// Small deltas since the last large one in this pass; `None` before the first.
+    since_large: Option<u64>,
+    pub good: u64,
+    pub large: Moments,
+    pub small: Moments,
+    pub service: Tables,
+}
+
+impl Counter {
+    /// For devices with indices below `indices`, of which `active` ones complete requests.
+    pub fn new(indices: usize, active: usize, threshold: Duration) -> Counter {
+        assert!(active >= 2, "rounds are of two devices or more");
+        Counter {
+            devices: active,
+            threshold,
+            recent: Vec::with_capacity(active + 1),
+            begun: 0,
+            last: vec![0; indices],
+            distinct_from: 1,
+            since_large: None,
+            good: 0,
+            large: Moments::default(),
+            small: Moments::default(),
+            service: Tables::new(indices, active),
+        }
+    }
+
+    /// Takes the completions of a pass.
+    pub fn pass(&mut self, finishes: &[Finish]) {
+        self.recent.clear();
+        self.last.fill(0);
+        (self.begun, self.distinct_from, self.since_large) = (0, 1, None);
+        self.service.begin_pass();
+        for finish in finishes {
+            self.service.count(finish.device);
+        }
+        for pair in finishes.windows(2) {
+            self.delta(pair[0].device, pair[1].at.since(pair[0].at));
+        }
+    }
+
+    /// Takes the next delta, which a completion of `device` began.
+    fn delta(&mut self, device: u16, delta: Duration) {
+        self.begun += 1;
+        if self.recent.len() == self.devices {
+            self.recent.remove(0);
+        }
+        self.recent.push(device);
+        let last = std::mem::replace(&mut self.last[usize::from(device)], self.begun);
+        self.distinct_from = self.distinct_from.max(last + 1);
+        if delta <= self.threshold {
+            self.small.add(delta);
+            self.since_large = self.since_large.map(|count| count + 1);
+            return;
+        }
+        self.large.add(delta);
+        let devices = self.devices as u64;
+        let small_between = self.since_large.replace(0) == Some(devices - 1);
+        let distinct = self.begun - self.distinct_from + 1 >= devices;
+        if small_between && distinct {
+            self.good += 1;
+            self.service.round(&self.recent);
+        }
+    }
+
+    /// Deltas of both kinds divided by the number of devices.
+    pub fn out_of(&self) -> u64 {
+        self.deltas() / self.devices as u64
+    }
+
+    /// The share of requests that belong to good rounds.
+    pub fn share(&self) -> Ratio {
+        Ratio::new(((self.good * self.devices as u64) as f64 / self.deltas().max(1) as f64).min(1.0))
+    }
+
+    /// How plainly rounds stand out: their share, times the part of the deltas' variance that lies between large and small ones (Otsu's
+    /// measure of separability). Large and small that run into each other are what chance makes.
+    pub fn plainness(&self) -> f64 {
+        let (large, small) = (&self.large, &self.small);
+        let (above, below) = (large.count as f64, small.count as f64);
+        let between = above * below / (above + below).max(1.0) * (large.mean - small.mean).powi(2);
+        let total = between + large.squares + small.squares;
+        if total > 0.0 { self.share().get() * between / total } else { 0.0 }
+    }
+
+    fn deltas(&self) -> u64 {
+        self.large.count + self.small.count
+    }
+}

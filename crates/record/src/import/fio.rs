@@ -1,0 +1,81 @@
+//! A latency log of fio with stamps of issue, as `write_lat_log`, `log_issue_time=1` and `log_offset=1` make it:
+//!
+//! ```text
+//! 37, 13118722, 0, 65536, 4026531840, 0x0000, 24602001
+//! ```
+//!
+//! milliseconds since the job's start, latency in ns, direction (0 read, 1 write, 2 trim), size, offset, priority, and when the
+//! request was issued, in ns since the job's start. The first column is too coarse for anything but a check; a request
+//! completed when it was issued plus its latency. So the logs to be given are those of completion latency (`NAME_clat.1.log`): total latency begins earlier than the issue.
+//!
+//! Each job counts from its own start. Jobs of one run start within some tens of microseconds of each other.
+
+use units::{Bytes, Duration, Instant};
+
+use super::{ImportError, Imported, TraceText, line_error, row};
+use crate::Operation;
+
+/// True if the line is one of fio's logs, with or without stamps of issue.
+pub(super) fn recognises(line: &str) -> bool {
+    let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+    let number = |cell: &str| {
+        let (digits, base) = cell.strip_prefix("0x").map_or((cell, 10), |digits| (digits, 16));
+        u64::from_str_radix(digits, base).is_ok()
+    };
+    (4..=8).contains(&cells.len()) && cells.into_iter().all(number)
+}
+
+/// Adds the requests of a text.
+pub(super) fn read(text: &TraceText, imported: &mut Imported) -> Result<(), ImportError> {
+    let name = std::path::Path::new(text.name).file_stem().map_or(text.name.into(), |stem| stem.to_string_lossy());
+    let device = imported.device(&name)?;
+    let (mut last, before) = (0, imported.rows.len());
+    for (number, line) in (1..).zip(text.text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+        match cells.len() {
+            7 => {}
+            4..=6 => return Err(ImportError::NoIssueTimes { file: text.name.to_owned() }),
+            8 => {
+                let what = "the line has a mean and a maximum, of several requests; let fio log each (log_avg_msec=0)";
+                return Err(line_error(text, number, what));
+            }
+            cells => return Err(line_error(text, number, format!("{cells} columns; a log with issue times has 7"))),
+        }
+        let cell = |index: usize, what: &str| {
+            let wrong = || line_error(text, number, format!("'{}' is no {what}, a whole number", cells[index]));
+            cells[index].parse::<u64>().map_err(|_| wrong())
+        };
+        let (seen, latency, issued) =
+            (cell(0, "time in ms")?, cell(1, "latency in ns")?, cell(6, "time of issue in ns")?);
+        if seen < last {
+            let (file, at, before) = (text.name.to_owned(), seen * 1_000_000, last * 1_000_000);
+            return Err(ImportError::BackInTime { file, line: number, at, before });
+        }
+        last = seen;
+        let operation = match cells[2] {
+            "0" => Operation::Read,
+            "1" => Operation::Write,
+            "2" => Operation::Discard,
+            other => {
+                return Err(line_error(text, number, format!("'{other}' is no direction: 0 read, 1 write, 2 trim")));
+            }
+        };
+        let Some(completed) = issued.checked_add(latency) else {
+            return Err(line_error(text, number, "the issue and its latency end beyond all time"));
+        };
+        let mut row = row(operation);
+        row.submitted = Instant::START + Duration::nanos(issued);
+        row.intended = row.submitted;
+        row.completed = Instant::from_nanos(completed);
+        let too_long = |_| line_error(text, number, "a request of more than 4 GiB");
+        row.length = u32::try_from(cell(3, "size in bytes")?).map_err(too_long)?;
+        row.offset = Bytes::new(cell(4, "offset in bytes")?);
+        row.device = device;
+        row.depth = 1;
+        imported.rows.push(row);
+    }
+    if imported.rows.len() == before {
+        return Err(ImportError::Empty { file: text.name.to_owned(), next: "" });
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! What other programs recorded, as rows: so that a trace of a machine that arraylab never ran on can be explained like a run.
+//!
+//! Two formats of text, both with a stamp of issue and one of completion for each request:
+//!
+//! - `blkparse`: the default output of blktrace's reader (see [`blkparse`]);
+//! - `fio-log`: a latency log of fio with `log_issue_time=1`, a file for each job (see [`fio`]).
+//!
+//! A trace says nothing of streams, passes or phases: all rows are counted ones of one stream. Rows come out in order of completion.
+//! Stamps that go back within a file are refused with their line: such a file was put together from several clocks, and every
+//! difference of its stamps is then worth nothing.
+
+mod blkparse;
+mod fio;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Labels, Phase, Row};
+
+/// A kind of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceFormat {
+    /// What `blkparse` prints.
+    Blkparse,
+    /// What fio's `write_lat_log` writes.
+    FioLog,
+}
+
+/// A text to be read, and what it is called in messages and results.
+#[derive(Debug, Clone, Copy)]
+pub struct TraceText<'t> {
+    /// Its file.
+    pub name: &'t str,
+    /// What is in it.
+    pub text: &'t str,
+}
+
+/// What came out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Imported {
+    /// The requests, in order of completion.
+    pub rows: Vec<Row>,
+    /// Names of devices, and of the one stream.
+    pub labels: Labels,
+    /// Completions whose beginning is not in the trace; they have no row.
+    pub unmatched: u64,
+}
+
+/// Why a trace cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum ImportError {
+    #[error("'{0}' is no format of traces; there are blkparse and fio-log")]
+    NoSuchFormat(String),
+    #[error(
+        "{file} is in no format that can be told from its text; say which with --format blkparse or --format fio-log"
+    )]
+    Unrecognised { file: String },
+    #[error("{file} is {found} and {other_file} is {other}; give files of one format at a time")]
+    Mixed { file: String, found: TraceFormat, other_file: String, other: TraceFormat },
+    #[error("{file}:{line}: {what}")]
+    Line { file: String, line: usize, what: String },
+    #[error(
+        "{file}:{line}: the completion at {at} ns lies before the one above it, at {before} ns; stamps of several clocks cannot be put in order: give each clock its own file"
+    )]
+    BackInTime { file: String, line: usize, at: u64, before: u64 },
+    #[error(
+        "{file} has no stamps of issue: its stamps are milliseconds, which say nothing of the order within one; let fio (3.37 or later) write them with log_issue_time=1 and log_offset=1"
+    )]
+    NoIssueTimes { file: String },
+    #[error("{file} holds no completed requests{next}")]
+    Empty { file: String, next: &'static str },
+    #[error("{0} devices are more than a record can name")]
+    TooManyDevices(usize),
+}
+
+impl TraceFormat {
+    /// The format of a text, by its first line that is not empty; `None` if it looks like neither.
+    pub fn recognise(text: &str) -> Option<TraceFormat> {
+        let first = text.lines().find(|line| !line.trim().is_empty())?;
+        if blkparse::recognises(first) {
+            return Some(TraceFormat::Blkparse);
+        }
+        fio::recognises(first).then_some(TraceFormat::FioLog)
+    }
+}
+
+impl FromStr for TraceFormat {
+    type Err = ImportError;
+    fn from_str(text: &str) -> Result<TraceFormat, ImportError> {
+        match text {
+            "blkparse" => Ok(TraceFormat::Blkparse),
+            "fio-log" => Ok(TraceFormat::FioLog),
+            other => Err(ImportError::NoSuchFormat(other.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for TraceFormat {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(match self {
+            TraceFormat::Blkparse => "blkparse",
+            TraceFormat::FioLog => "fio-log",
+        })
+    }
+}
+
+/// Reads texts that belong together. Without a format, each is recognised by its content, and all must be of one.
+///
+/// Devices are what a blkparse text names, and one for each file of fio's.
+pub fn import(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Imported, ImportError> {
+    let mut known: Option<(&str, TraceFormat)> = None;
+    let mut imported = Imported::default();
+    imported.labels.streams.push("trace".to_owned());
+    for text in texts {
+        let unrecognised = || ImportError::Unrecognised { file: text.name.to_owned() };
+        let found = format.or_else(|| TraceFormat::recognise(text.text)).ok_or_else(unrecognised)?;
+        if let Some((other_file, other)) = known.filter(|(_, other)| *other != found) {
+            let (file, other_file) = (text.name.to_owned(), other_file.to_owned());
+            return Err(ImportError::Mixed { file, found, other_file, other });
+        }
+        known = Some((text.name, found));
+        match found {
+            TraceFormat::Blkparse => blkparse::read(text, &mut imported)?,
+            TraceFormat::FioLog => fio::read(text, &mut imported)?,
+        }
+    }
+    // Stable: of completions at one instant, the file's order is the best that is known.
+    imported.rows.sort_by_key(|row| row.completed);
+    Ok(imported)
+}
+
+impl Imported {
+    /// The number of a device, which is new or known.
+    fn device(&mut self, name: &str) -> Result<u16, ImportError> {
+        let devices = &mut self.labels.devices;
+        let index = devices.iter().position(|known| known == name).unwrap_or_else(|| {
+            devices.push(name.to_owned());
+            devices.len() - 1
+        });
+        u16::try_from(index).map_err(|_| ImportError::TooManyDevices(index + 1))
+    }
+}
+
+/// A counted row that the caller fills in.
+fn row(operation: crate::Operation) -> Row {
+    Row::new(operation, Phase::Measure)
+}
+
+/// An error of one line, counted from 1.
+fn line_error(text: &TraceText, line: usize, what: impl Into<String>) -> ImportError {
+    ImportError::Line { file: text.name.to_owned(), line, what: what.into() }
+}

@@ -1,0 +1,132 @@
+//! Traces of other programs: what their lines mean, and what is said of lines that mean nothing.
+
+use proptest::prelude::*;
+use record::{ImportError, Imported, Operation, TraceFormat, TraceText, import};
+use units::{Bytes, Instant};
+
+fn read(texts: &[(&str, &str)]) -> Result<Imported, ImportError> {
+    let texts: Vec<TraceText> = texts.iter().map(|(name, text)| TraceText { name, text }).collect();
+    import(&texts, None)
+}
+
+const BLKPARSE: &str = "\
+  8,16   1      110     0.024600123  4122  Q   R 7864320 + 128 [reader]
+  8,16   1      111     0.024601000  4122  G   R 7864320 + 128 [reader]
+  8,32   1      115     0.024601500  4123  Q  WS 64 + 8 [writer]
+  8,16   1      112     0.024602001  4122  D   R 7864320 + 128 [reader]
+  8,32   1      113     0.024700000  4122  C   R 9 + 8 [0]
+  8,16   0       93     1.037718845     0  C   R 7864320 + 128 [0]
+  8,32   0       94     1.040000000     0  C  WS 64 + 8 [65531]
+  8,32   0       95     1.040000000     0  C  FN [0]
+
+CPU0 (8,16):
+ Reads Queued:           1,       64KiB\t Writes Queued:           0,        0KiB
+";
+
+#[test]
+fn a_text_of_blkparse_is_read_event_by_event() {
+    let imported = read(&[("trace.txt", BLKPARSE)]).unwrap();
+    assert_eq!(imported.labels.devices, ["8,16", "8,32"]);
+    assert_eq!(imported.unmatched, 1, "the completion at sector 9 began before the trace");
+    let [first, second] = imported.rows[..] else { panic!("two rows: {imported:?}") };
+    assert_eq!((first.operation, first.device, first.length), (Operation::Read, 0, 65_536));
+    assert_eq!(first.offset, Bytes::new(7_864_320 * 512));
+    let stamps = [first.intended, first.submitted, first.completed].map(Instant::as_nanos);
+    assert_eq!(stamps, [24_600_123, 24_602_001, 1_037_718_845]);
+    // Without a D the Q serves, as with remapping devices; 65531 is -EIO in 16 bits.
+    assert_eq!((second.operation, second.errno, second.cpu), (Operation::Write, 5, 0));
+    assert_eq!(second.submitted.as_nanos(), 24_601_500);
+}
+
+#[test]
+fn logs_of_fio_are_a_device_each() {
+    let logs = [
+        ("a_clat.1.log", "37, 13000000, 0, 65536, 4096, 0x0000, 24000000\n"),
+        ("b_clat.2.log", "30, 6000000, 1, 512, 0, 0, 24000000\n"),
+    ];
+    let imported = read(&logs).unwrap();
+    assert_eq!(imported.labels.devices, ["a_clat.1", "b_clat.2"]);
+    let completed: Vec<(u16, u64)> = imported.rows.iter().map(|row| (row.device, row.completed.as_nanos())).collect();
+    assert_eq!(completed, [(1, 30_000_000), (0, 37_000_000)]);
+    assert_eq!(imported.rows[1].service().as_nanos(), 13_000_000);
+}
+
+#[test]
+fn what_is_no_trace_is_refused_with_its_line() {
+    let said = |texts: &[(&str, &str)]| read(texts).unwrap_err().to_string();
+    assert_eq!(
+        said(&[("x", "hello\n")]),
+        "x is in no format that can be told from its text; say which with --format blkparse or --format fio-log"
+    );
+    let line = BLKPARSE.lines().next().unwrap();
+    assert_eq!(
+        said(&[("t", line)]),
+        "t holds no completed requests: it has no events of action C; let blktrace trace them (-a complete), too"
+    );
+    let cut = format!("{line}\n  8,16 1 5 0.5 4122 C R 1 + 1 [0]");
+    assert!(said(&[("t", &cut)]).starts_with("t:2: the fourth word is no time in seconds"), "{}", said(&[("t", &cut)]));
+    let back = BLKPARSE.replace("1.040000000", "1.000000000");
+    assert!(
+        said(&[("t", &back)])
+            .starts_with("t:7: the completion at 1000000000 ns lies before the one above it, at 1037718845 ns")
+    );
+    assert!(said(&[("log", "0, 227729, 0, 4096, 61440, 0x0000\n")]).contains("log_issue_time=1"));
+    assert!(said(&[("log", "9, 1, 0, 1, 1, 0, 1\n8, 1, 0, 1, 1, 0, 1\n")]).starts_with("log:2: the completion"));
+    assert!(said(&[("log", "9, 1, 3, 1, 1, 0, 1\n")]).starts_with("log:1: '3' is no direction"));
+    assert_eq!(
+        said(&[("t", BLKPARSE), ("l", "9, 1, 0, 1, 1, 0, 1")]),
+        "l is fio-log and t is blkparse; give files of one format at a time"
+    );
+    assert_eq!(
+        "xdd".parse::<TraceFormat>().unwrap_err().to_string(),
+        "'xdd' is no format of traces; there are blkparse and fio-log"
+    );
+}
+
+/// Requests on some devices, one after the other on each.
+fn requests() -> impl Strategy<Value = Vec<(u16, u64, u32, u64, u64)>> {
+    proptest::collection::vec((0u16..4, 0u64..1 << 40, 1u32..2048, 1u64..1 << 33, 0u64..1 << 33), 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    /// Written as blkparse prints it and read again, every request is there with its stamps.
+    #[test]
+    fn a_written_text_of_blkparse_reads_back(requests in requests()) {
+        let mut events = Vec::new();
+        let mut at = [0u64; 4];
+        for (device, sector, sectors, takes, waits) in &requests {
+            let issued = at[usize::from(*device)] + waits;
+            let completed = issued + takes;
+            at[usize::from(*device)] = completed;
+            events.push((issued, *device, 'D', *sector, *sectors));
+            events.push((completed, *device, 'C', *sector, *sectors));
+        }
+        events.sort();
+        let line = |(at, device, action, sector, sectors): &(u64, u16, char, u64, u32)| {
+            format!("  8,{device} 0 1 {:5}.{:09} 77 {action} R {sector} + {sectors} [0]\n", at / 1_000_000_000, at % 1_000_000_000)
+        };
+        let text: String = events.iter().map(line).collect();
+        let imported = read(&[("t", &text)]).unwrap();
+        prop_assert_eq!(imported.rows.len(), requests.len());
+        prop_assert!(imported.rows.is_sorted_by_key(|row| row.completed));
+        let service = |rows: &[u64]| rows.iter().sum::<u64>();
+        let read: Vec<u64> = imported.rows.iter().map(|row| row.service().as_nanos()).collect();
+        let written: Vec<u64> = requests.iter().map(|request| request.3).collect();
+        prop_assert_eq!(service(&read), service(&written));
+    }
+
+    /// Any text, and any text of lines that look like a trace's, gives rows whose stamps are in order, or a sentence.
+    #[test]
+    fn no_text_breaks_the_readers(text in "(( ?8,[0-9]{1,2} [0-9] [0-9]{1,3} [0-9]{1,3}\\.[0-9]{8,9} [0-9] [QDCX] [RWDF]{0,2} [0-9]{1,20} [+x] [0-9]{1,10} \\[[0-9]{0,5}\\])?\n){0,12}|([0-9]{1,20}(, ?[0-9x]{1,20}){0,8}\n){0,6}|\\PC{0,60}") {
+        for format in [None, Some(TraceFormat::Blkparse), Some(TraceFormat::FioLog)] {
+            match import(&[TraceText { name: "t", text: &text }], format) {
+                Ok(imported) => {
+                    prop_assert!(imported.rows.iter().all(|row| row.intended <= row.submitted && row.submitted <= row.completed));
+                }
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
+}
