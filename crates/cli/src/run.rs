@@ -236,6 +236,12 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
             conclusion.unserved
         ));
     }
+    if conclusion.announced > 0 {
+        lines.push(format!(
+            "{} sectors were read ahead of the blocks behind them (pipeline = true); they are no requests of the workload and not counted",
+            conclusion.announced
+        ));
+    }
     if conclusion.interrupted {
         lines.push("the run was ended early; the figures are of what was done until then".to_owned());
     }

@@ -11,6 +11,7 @@ use machine::entry::entries;
 use serde::Deserialize;
 use toml::Spanned;
 use units::{Bytes, Duration, Frequency, Ratio};
+use uring::Engine;
 use workload::{Arrivals, Fill, Limits, Load, Mix, OnError, Pattern, Region, Sizes, Stream};
 
 use crate::experiment::{Experiment, Io, Run, StreamPlan};
@@ -82,6 +83,8 @@ struct FileStream {
     outstanding: Option<Spanned<u32>>,
     limit: Option<Spanned<FileLimit>>,
     fill: Option<Fill>,
+    pipeline: Option<Spanned<bool>>,
+    lock_step: Option<Spanned<bool>>,
 }
 
 #[derive(Deserialize)]
@@ -193,10 +196,16 @@ impl File {
             (Some(system), Some(machine)) => entries(&Rc::new(machine), &system.disks, system.way),
             _ => Vec::new(),
         };
+        let sync = self.io.engine == Some(Engine::Sync);
         let mut streams: Vec<StreamPlan> = Vec::new();
         for (index, stream) in self.stream.into_iter().enumerate() {
             let place = stream.span();
             let name = stream.get_ref().name.clone();
+            if let Some(given) = stream.get_ref().lock_step.as_ref().filter(|given| sync && *given.get_ref()) {
+                return Err(source
+                    .error(given.span(), "`lock-step` has the requests of all devices under way in one thread, and `engine = \"sync\"` only one")
+                    .help("take `engine = \"io-uring\"` or `engine = \"threads\"`"));
+            }
             let plan = stream.into_inner().check(source, index, run.measure)?;
             if streams.iter().any(|other| other.stream.name == plan.stream.name) {
                 let place = name.map_or(place, |name| name.span());
@@ -322,6 +331,13 @@ impl FileStream {
             }
         };
         let load = check_load(source, self.depth, self.think, self.arrivals, self.outstanding)?;
+        let closed = |what: &str, given: &Option<Spanned<bool>>| match given {
+            Some(given) if *given.get_ref() && matches!(load, Load::Open { .. }) => Err(source
+                .error(given.span(), format!("`{what}` belongs to a closed loop, and this stream has `arrivals`"))
+                .help("take `depth` in place of `arrivals`")),
+            given => Ok(given.as_ref().is_some_and(|given| *given.get_ref())),
+        };
+        let (pipeline, lock_step) = (closed("pipeline", &self.pipeline)?, closed("lock-step", &self.lock_step)?);
         let mut limits = match &self.limit {
             None => Limits::NONE,
             Some(limit) => {
@@ -338,14 +354,23 @@ impl FileStream {
             (Some(own), Some(run)) => Some(own.min(run)),
             (own, run) => own.or(run),
         };
-        let mix = match self.operation {
+        let operation = self.operation;
+        let mix = match operation {
             FileOperation::Read => Mix::READS,
             FileOperation::Write => Mix::WRITES,
             FileOperation::Reads(reads) => Mix { reads },
         };
+        if let (true, Some(given), FileOperation::Write) = (pipeline, &self.pipeline, &operation) {
+            return Err(source
+                .error(given.span(), "`pipeline` makes disks read ahead, and this stream only writes")
+                .help("take `operation = \"read\"`, or leave it out"));
+        }
         let fill = self.fill.unwrap_or(Fill::Random);
         let on = self.on.map(Spanned::into_inner);
-        Ok(StreamPlan { stream: Stream { name, mix, pattern, sizes, region, align, load, limits, fill }, on })
+        Ok(StreamPlan {
+            stream: Stream { name, mix, pattern, sizes, region, align, load, limits, fill, pipeline, lock_step },
+            on,
+        })
     }
 }
 

@@ -36,6 +36,10 @@ const TICK: Duration = Duration::millis(100);
 
 /// How many threads a run on so many devices takes.
 pub(crate) fn threads(devices: usize, experiment: &Experiment) -> usize {
+    if experiment.streams.iter().any(|plan| plan.stream.lock_step) {
+        // Its lanes wait for each other, and tasks of two runtimes cannot.
+        return 1;
+    }
     let processors = match experiment.care.cpus.len() {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         chosen => chosen,
@@ -133,6 +137,7 @@ struct Passed {
     /// Requests that never completed.
     abandoned: u64,
     unserved: u64,
+    announced: u64,
     /// The share of the pass that the thread spent on a processor.
     busy: Ratio,
 }
@@ -196,6 +201,7 @@ impl Site<'_> {
                     0
                 },
                 unserved: seats.iter().map(|seat| seat.tally.unserved.take()).sum(),
+                announced: seats.iter().map(|seat| seat.tally.announced.take()).sum(),
                 busy: Ratio::new(used.as_seconds() / wall.as_seconds()),
             }));
             if gave_up {
@@ -290,6 +296,7 @@ impl Site<'_> {
                     conclusion.failures.extend(passed.failures);
                     conclusion.abandoned += passed.abandoned;
                     conclusion.unserved += passed.unserved;
+                    conclusion.announced += passed.announced;
                     busiest = if passed.busy > busiest { passed.busy } else { busiest };
                 }
                 Ok(Report::Remark(remark)) if !conclusion.remarks.contains(&remark) => conclusion.remarks.push(remark),

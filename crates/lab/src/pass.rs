@@ -11,9 +11,9 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use rand::Rng;
 use runtime::{Random, Runtime};
-use workload::{Control, Drive, Memory, Observer, StreamError, Tally};
+use workload::{Control, Drive, LockStep, Memory, Observer, StreamError, Tally};
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, StreamPlan};
 
 /// A device and its number in the run.
 pub(crate) struct Station<D> {
@@ -78,6 +78,7 @@ pub(crate) async fn run<D: Device, O: Observer>(
     (pass, control): (u16, &Control),
     observer: &RefCell<O>,
 ) -> Vec<Failure> {
+    let steps: Vec<Option<LockStep>> = (0..).zip(&experiment.streams).map(|plan| lock_step(plan, seats)).collect();
     let drives = seats.iter().map(|seat| {
         let station = stations.iter().find(|station| station.index == seat.device).expect("each seat has its station");
         let stream = &experiment.streams[seat.stream].stream;
@@ -96,6 +97,7 @@ pub(crate) async fn run<D: Device, O: Observer>(
             seed: Random::named(experiment.seed, &purpose).next_u64(),
             memory,
             data: &seat.data,
+            lock_step: steps[seat.stream].as_ref(),
         };
         async move {
             let error = drive.run().await?;
@@ -107,4 +109,10 @@ pub(crate) async fn run<D: Device, O: Observer>(
         drives.collect::<FuturesUnordered<_>>().filter_map(std::future::ready).collect().await;
     failures.sort_by_key(|failure| (failure.device, failure.stream));
     failures
+}
+
+/// Where the lanes of a stream meet, if it goes in lock-step. All of its seats are here: such an experiment has one runtime.
+fn lock_step((stream, plan): (usize, &StreamPlan), seats: &[Seat]) -> Option<LockStep> {
+    let devices = seats.iter().filter(|seat| seat.stream == stream).count() as u32;
+    plan.stream.lock_step.then(|| LockStep::new(devices * plan.stream.lanes()))
 }

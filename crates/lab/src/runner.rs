@@ -122,6 +122,8 @@ pub struct Conclusion {
     pub abandoned: u64,
     /// Arrivals of open loops that were due but never issued.
     pub unserved: u64,
+    /// Sectors that pipelined streams read to announce their requests. They have no rows.
+    pub announced: u64,
     /// Processors while counting, and the busiest thread of the generator; nothing for simulated runs.
     pub processors: Option<(Processors, Ratio)>,
     /// Processor time while counting, of this process and of all kernel threads.

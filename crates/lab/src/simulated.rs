@@ -97,6 +97,7 @@ pub(crate) fn run(
         });
         conclusion.failures.extend(failures);
         conclusion.unserved = seats.iter().map(|seat| seat.tally.unserved.get()).sum();
+        conclusion.announced = seats.iter().map(|seat| seat.tally.announced.get()).sum();
         if control.was_interrupted() {
             conclusion.interrupted = true;
             break;

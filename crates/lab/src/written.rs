@@ -188,6 +188,11 @@ impl StreamPlan {
             Fill::Zero => "zero",
         };
         table.insert("fill".into(), fill.into());
+        for (name, on) in [("pipeline", stream.pipeline), ("lock-step", stream.lock_step)] {
+            if on {
+                table.insert(name.into(), Value::Boolean(true));
+            }
+        }
         table
     }
 }

@@ -68,6 +68,7 @@ depth = 8
 think = "1 ms"
 limit = { requests = 10, bytes = "1 GiB", time = "5 s" }
 fill = "zero"
+pipeline = true
 [[stream]]
 operation = "write"
 pattern = "sequential"
@@ -85,10 +86,25 @@ fn everything_can_be_said() {
     let [a, b] = &experiment.streams[..] else { panic!("two streams") };
     assert_eq!(a.stream.mix.reads, Ratio::new(0.7));
     assert_eq!(a.stream.limits.time, Some(Duration::seconds(5)));
+    assert!(a.stream.pipeline && !b.stream.pipeline && !a.stream.lock_step);
     assert!(a.runs_on(1) && !a.runs_on(2) && b.runs_on(2));
     assert_eq!(b.stream.name, "stream-1");
     assert_eq!(b.stream.pattern, Pattern::Sequential { from: Bytes::kib(8) });
     assert!(matches!(b.stream.load, Load::Open { outstanding: 9, .. }));
+}
+
+#[test]
+fn pipelines_and_lock_step_want_closed_loops_that_can_have_them() {
+    let refused =
+        |change: &str| parse(&MINIMAL.replace("size =", &format!("{change}\nsize ="))).unwrap_err().to_string();
+    let open = "arrivals = { constant = \"5/s\" }";
+    assert!(refused(&format!("pipeline = true\n{open}")).contains("`pipeline` belongs to a closed loop"));
+    assert!(refused(&format!("lock-step = true\n{open}")).contains("`lock-step` belongs to a closed loop"));
+    let writes = MINIMAL.replace("\"read\"", "\"write\"\npipeline = true");
+    assert!(parse(&writes).unwrap_err().to_string().contains("this stream only writes"));
+    let sync = format!("{}\nlock-step = true\n[io]\nengine = \"sync\"\n", MINIMAL.trim_end());
+    let said = parse(&sync).unwrap_err().to_string();
+    assert!(said.contains("requests of all devices under way in one thread") && said.contains("io-uring"), "{said}");
 }
 
 /// A run folder's experiment is the experiment: reading what was written gives it again.

@@ -4,19 +4,24 @@
 //! comes back. A closed loop of depth 8 is 8 lanes. An open loop is as many lanes as may be under way: an idle lane takes the next
 //! arrival and sleeps until it is due; while all are busy, arrivals fall due unseen and are taken late, with their intended time
 //! intact. So neither loop allocates or spawns per request, and the queue of late arrivals costs no memory, however long.
+//!
+//! A *pipelined* lane draws its next request when it issues the present one, and reads the sector before that next one meanwhile: the cure
+//! that the authors of the rounds study found (US 6,301,640). A disk with read-ahead positions for it while other disks transfer, and has it
+//! in its buffer when it is asked for. The sectors are no requests of the workload: they are counted apart, and have no rows.
 
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::rc::Rc;
 
 use device::{Buffer, Data, Device, DeviceError, Operation, Request};
-use futures_util::future::{join_all, select};
+use futures_util::future::{Either, join_all, select};
 use rand::Rng;
 use record::{Phase, Row};
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Instant};
 
 use crate::stream::{FILL_PAGES, PAGE};
-use crate::{Clockwork, Control, Generator, Load, Stream};
+use crate::{Ask, Clockwork, Control, Generator, Load, LockStep, Stream};
 
 /// Takes the rows of a run.
 pub trait Observer {
@@ -53,6 +58,8 @@ pub struct Tally {
     pub under_way: Cell<u32>,
     /// Arrivals of an open loop that were due but never issued, because the device was too far behind.
     pub unserved: Cell<u64>,
+    /// Sectors that a pipelined stream has read to announce its requests.
+    pub announced: Cell<u64>,
 }
 
 /// One stream on one device, in one pass.
@@ -83,6 +90,8 @@ pub struct Drive<'a, D, O> {
     pub memory: &'a dyn Memory,
     /// What writes store, as [`Stream::data`] makes it.
     pub data: &'a Data,
+    /// Where the lanes meet, if the stream goes in lock-step; one for all of its devices.
+    pub lock_step: Option<&'a LockStep>,
 }
 
 /// Memory for payloads, lent for a pass.
@@ -197,8 +206,12 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
 
     async fn lane(&self, shared: &RefCell<Shared>, failure: &RefCell<Option<DeviceError>>, buffer: Buffer) {
         let mut memory = Some(buffer);
-        self.issue(shared, failure, &mut memory).await;
-        if let Some(memory) = memory {
+        let mut sector = self.stream.pipeline.then(|| self.memory.take(self.device.shape().logical_block));
+        self.issue(shared, failure, &mut memory, &mut sector).await;
+        if let Some(step) = self.lock_step {
+            step.leave();
+        }
+        for memory in memory.into_iter().chain(sector) {
             self.memory.give_back(memory);
         }
     }
@@ -209,25 +222,53 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         shared: &RefCell<Shared>,
         failure: &RefCell<Option<DeviceError>>,
         memory: &mut Option<Buffer>,
+        sector: &mut Option<Buffer>,
     ) {
         let mut intended = self.control.begin();
+        // What has been announced, and is asked next.
+        let mut ahead: Option<Ask> = None;
         // A closed loop without think time goes on from a completion, which has been: it need not look at the clock.
         let waits = !matches!(self.stream.load, Load::Closed { think: Duration::ZERO, .. });
         loop {
             if let Some(clockwork) = &mut shared.borrow_mut().clockwork {
                 intended = clockwork.next_arrival();
             }
-            if waits && !self.sleep_until(intended).await || self.is_over(&mut shared.borrow_mut(), intended) {
+            if waits && !self.sleep_until(intended).await {
                 return;
             }
-            let (request, phase) = self.next_request(&mut shared.borrow_mut(), memory, intended);
+            if let Some(step) = self.lock_step {
+                step.meet().await;
+                intended = intended.max(self.runtime.now());
+            }
+            if self.is_over(&mut shared.borrow_mut(), intended) {
+                return;
+            }
+            let ask = ahead.take().unwrap_or_else(|| shared.borrow_mut().generator.next_ask());
+            let (request, phase) = self.next_request(&mut shared.borrow_mut(), ask, memory, intended);
             let mut row = Row::new(request.operation, phase);
             row.offset = request.offset;
             row.length = request.length.get() as u32;
             self.tally.under_way.update(|n| n + 1);
             row.depth = self.tally.under_way.get() as u16;
 
-            let reply = self.device.submit(request).await;
+            if self.stream.pipeline {
+                ahead = Some(shared.borrow_mut().generator.next_ask());
+            }
+            let announcement = ahead.and_then(|ask| self.announcement(&ask, sector));
+            let mut announced = announcement.map(|request| Box::pin(self.device.submit(request)));
+            let reply = match announced.take() {
+                None => self.device.submit(request).await,
+                Some(announcement) => match select(pin!(self.device.submit(request)), announcement).await {
+                    Either::Left((reply, rest)) => {
+                        announced = Some(rest);
+                        reply
+                    }
+                    Either::Right((answer, demand)) => {
+                        *sector = answer.buffer;
+                        demand.await
+                    }
+                },
+            };
 
             self.tally.under_way.update(|n| n - 1);
             if let Some(buffer) = reply.buffer {
@@ -256,6 +297,10 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             if let Load::Closed { think, .. } = self.stream.load {
                 intended = row.completed + think;
             }
+            // Once the sector has come, the disk reads on into its buffer. Should it have failed, the request itself will say so.
+            if let Some(announced) = announced {
+                *sector = announced.await.buffer;
+            }
         }
     }
 
@@ -280,9 +325,25 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         given_up
     }
 
-    /// The next request, its memory, and what it counts for. Reports when the stream has reached its limits.
-    fn next_request(&self, shared: &mut Shared, memory: &mut Option<Buffer>, intended: Instant) -> (Request, Phase) {
-        let ask = shared.generator.next_ask();
+    /// The read that makes a disk position for `ask`; none before a write, at the start of the device, or without memory.
+    fn announcement(&self, ask: &Ask, sector: &mut Option<Buffer>) -> Option<Request> {
+        let block = self.device.shape().logical_block;
+        if ask.operation != Operation::Read || ask.offset < block {
+            return None;
+        }
+        let sector = sector.take()?;
+        self.tally.announced.update(|n| n + 1);
+        Some(Request::read(ask.offset - block, sector))
+    }
+
+    /// The request of `ask`, with its memory, and what it counts for. Reports when the stream has reached its limits.
+    fn next_request(
+        &self,
+        shared: &mut Shared,
+        ask: Ask,
+        memory: &mut Option<Buffer>,
+        intended: Instant,
+    ) -> (Request, Phase) {
         let phase = if intended < self.control.counts_from() {
             Phase::StartUp
         } else if shared.counted_out || intended >= shared.until {

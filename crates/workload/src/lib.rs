@@ -21,6 +21,7 @@ mod generator;
 mod pattern;
 mod permutation;
 mod size;
+mod step;
 mod stream;
 
 pub use arrival::{Arrivals, Clockwork};
@@ -30,4 +31,5 @@ pub use generator::{Ask, Generator};
 pub use pattern::Pattern;
 pub use permutation::Permutation;
 pub use size::Sizes;
+pub use step::LockStep;
 pub use stream::{Fill, Load, Mix, Region, Stream, StreamError};

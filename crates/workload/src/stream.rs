@@ -36,6 +36,11 @@ pub struct Stream {
     pub limits: Limits,
     /// What writes store.
     pub fill: Fill,
+    /// Each read is announced while the one before it is under way, by a read of the sector that precedes it. A disk with read-ahead then
+    /// positions, and fills its buffer, while others transfer; without read-ahead it costs a sector and gains nothing. Closed loops only.
+    pub pipeline: bool,
+    /// No request before those of all other lanes, on all devices of the stream, have completed. Closed loops only.
+    pub lock_step: bool,
 }
 
 /// The share of reads; the rest are writes.
@@ -144,6 +149,8 @@ impl Stream {
             load: Load::Closed { depth, think: Duration::ZERO },
             limits: Limits::NONE,
             fill: Fill::Random,
+            pipeline: false,
+            lock_step: false,
         }
     }
 

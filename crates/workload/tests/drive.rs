@@ -71,6 +71,7 @@ fn load_with(
         seed: 42,
         memory: &Heap,
         data: &stream.data(&Heap, &mut Random::new(1)),
+        lock_step: None,
     };
     runtime.block_on(drive.run());
     assert_eq!(tally.under_way.get(), 0, "a pass ends when its last request has completed");
