@@ -65,6 +65,7 @@ pub fn run(live: &Live, device: &impl Device, requests: u64) -> Cost {
         seed: 1,
         memory: &memory,
         data: &data,
+        lock_step: None,
     };
     let failure = runtime.block_on(drive.run());
     let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);

@@ -61,6 +61,7 @@ fn load(spans: Spans) -> (u64, usize) {
             seed: u64::from(index),
             memory: &Phantoms,
             data: &data,
+            lock_step: None,
         };
         async move { assert_eq!(drive.run().await, None) }
     });

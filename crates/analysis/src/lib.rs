@@ -6,6 +6,7 @@
 mod advice;
 mod bend;
 mod estimate;
+pub mod explain;
 mod json;
 mod occupancy;
 pub mod rounds;

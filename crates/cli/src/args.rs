@@ -1,6 +1,8 @@
 //! The words of the command line, and the help that explains them.
 
 mod catalogue;
+mod explain;
+mod predict;
 
 use std::path::PathBuf;
 
@@ -10,6 +12,8 @@ use nbd::Address;
 use units::{Bytes, Duration};
 
 pub use catalogue::{Import, Parts, PartsAction, Systems, Validate};
+pub use explain::Explain;
+pub use predict::{Predict, PredictRounds, Predicted};
 
 /// A laboratory for disk arrays.
 ///
@@ -25,6 +29,7 @@ Examples:
   arraylab survey /dev/sdb /dev/sdc        two disks; nothing is written
   arraylab run load.toml --on /dev/sdb     a workload of your own
   arraylab run raid-i/figure-03            an experiment of a study, on the machine modelled
+  arraylab explain runs/2026-02-14-load-1  what limited it, and on what evidence
   arraylab help run                        what a workload can say
 
 Results go to standard output, everything else to standard error. With --json the result is one JSON document.
@@ -48,6 +53,8 @@ pub enum Command {
     Run(Run),
     Serve(Serve),
     Experiments(Experiments),
+    Explain(Explain),
+    Predict(Predict),
     Reproduce(Reproduce),
     Parts(Parts),
     Systems(Systems),

@@ -6,9 +6,11 @@
 mod args;
 mod catalogue;
 mod experiments;
+mod explain;
 mod fail;
 mod out;
 mod permit;
+mod predict;
 mod progress;
 mod reproduce;
 mod run;
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
         args::Command::Run(run) => run::run(&run),
         args::Command::Serve(serve) => serve::serve(&serve),
         args::Command::Experiments(experiments) => experiments::experiments(&experiments),
+        args::Command::Explain(explain) => explain::explain(&explain),
+        args::Command::Predict(predict) => predict::predict(&predict),
         args::Command::Reproduce(reproduce) => reproduce::reproduce(&reproduce),
         args::Command::Parts(parts) => catalogue::parts(&parts),
         args::Command::Systems(systems) => catalogue::systems(&systems),

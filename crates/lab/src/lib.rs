@@ -7,6 +7,7 @@ mod changes;
 mod comparison;
 mod document;
 mod experiment;
+pub mod explain;
 mod file;
 mod gate;
 pub mod keep;

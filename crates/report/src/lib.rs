@@ -4,10 +4,17 @@
 //! knows HTML; nothing is measured or decided here.
 
 pub mod distribution;
+mod explanation;
+mod lanes;
+mod prediction;
 mod run;
 mod survey;
 mod table;
+mod text;
 
+pub use explanation::explanation;
+pub use lanes::{Lanes, lanes};
+pub use prediction::predictions;
 pub use run::{Sweep, run, sweep, utilizations};
 pub use survey::survey;
 pub use table::Table;

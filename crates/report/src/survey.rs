@@ -4,6 +4,7 @@ use analysis::survey::{Level, Measured, Processors, Question, Survey, Tier};
 use units::{Rate, Ratio};
 
 use crate::Table;
+use crate::text::wrapped;
 
 /// Devices up to this number have a line each; more are drawn together.
 const EACH: usize = 8;
@@ -187,22 +188,4 @@ fn repeatability(survey: &Survey) -> String {
         line("raw", &whole.raw),
         line("os", &whole.os)
     )
-}
-
-/// Broken into lines of a page's width, later lines indented.
-fn wrapped(text: &str) -> String {
-    const WIDTH: usize = 110;
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is a line");
-        if line.chars().count() + word.chars().count() + 1 > WIDTH && !line.is_empty() {
-            lines.push(format!("  {word}"));
-        } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines.join("\n") + "\n"
 }

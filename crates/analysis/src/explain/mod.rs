@@ -1,0 +1,297 @@
+//! Why a run came to what it came to: what limits it, on what evidence, and what would change if that were otherwise.
+//!
+//! The limit is looked for where it can be shown, the surest evidence first:
+//!
+//! 1. the generator, if its busiest thread had no processor time left: then nothing is known of the devices;
+//! 2. what the devices share, if they convoy on it (see [`rounds`](crate::rounds)): it is idle for a part of each round although there is work for it;
+//! 3. of a modelled machine, whose requests leave spans, the part that is busy most of the time;
+//! 4. the device that has requests most of the time;
+//! 5. nothing of all this: the load, which leaves the devices idle half of the time or more.
+//!
+//! Bounds come from the utilization law (P. J. Denning and J. P. Buzen, "The operational analysis of queueing network models", 1978): a part that is
+//! busy for a share U of the time while X requests a second pass allows X / U at most, and twice as fast 2 X / U, until the next part limits.
+//! That a device has requests all the time does not bound it: one that does several at once may do more if it gets more. So only parts of modelled machines have rungs on
+//! the ladder; for a live machine the survey finds it by measuring.
+
+mod phase;
+mod worst;
+
+use serde::Serialize;
+use units::{Duration, Frequency, Rate, Ratio};
+
+pub use phase::{PartTime, PhaseTime, parts};
+pub use worst::{Worst, Worsts};
+
+use crate::advice::Advice;
+use crate::json::number;
+use crate::occupancy::Occupancy;
+use crate::rounds::Rounds;
+use crate::summary::{Figures, Summary};
+
+/// A thread that uses so much of its processor has none left for more requests.
+const SATURATED: f64 = 0.9;
+
+/// Who is idle half of the time limits nothing.
+const IDLE: f64 = 0.5;
+
+/// So many rungs are enough to see what comes next.
+const RUNGS: usize = 8;
+
+/// The whole explanation. The names of fields in JSON are the contract of `arraylab explain --json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// What limits.
+    pub limit: Limit,
+    /// What limits next, the tightest bound first; only parts whose busy time is known have one.
+    pub ladder: Vec<Rung>,
+    /// What a change would bring, at least and at most.
+    pub what_if: Vec<Change>,
+    /// The rounds, where several devices were loaded.
+    pub rounds: Option<Rounds>,
+    /// Why there is nothing on rounds.
+    pub no_rounds: Option<String>,
+    /// Where the time of requests went, device by device.
+    pub devices: Vec<DeviceTime>,
+    /// Where it went in the parts of a modelled machine.
+    pub parts: Vec<PartTime>,
+    /// What several devices stand on, the nearest to them first.
+    pub shared: Vec<Shared>,
+    /// The share of its processor that the busiest thread of the generator used.
+    pub generator_busy: Option<f64>,
+    /// The requests that took longest.
+    pub worst: Vec<Worst>,
+    /// What about the run should not be trusted.
+    pub advice: Vec<Advice>,
+    /// What else a reader must know.
+    pub remarks: Vec<String>,
+}
+
+/// What limits a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Limit {
+    /// A part, a device, the generator or the load.
+    pub part: String,
+    /// How busy it is.
+    #[serde(with = "number")]
+    pub utilization: Ratio,
+    /// How that is known.
+    pub evidence: String,
+}
+
+/// What one part allows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rung {
+    /// The part.
+    pub part: String,
+    /// The share of the time in which it is busy.
+    #[serde(with = "number")]
+    pub utilization: Ratio,
+    /// What passes when it is busy all the time.
+    #[serde(with = "number", rename = "bandwidth_bytes_per_s")]
+    pub bandwidth: Rate,
+    /// Likewise.
+    #[serde(with = "number")]
+    pub iops: Frequency,
+}
+
+/// What a change would bring.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// The change.
+    pub change: String,
+    /// How many times as much passes then, at most.
+    #[serde(with = "number")]
+    pub bandwidth_ratio: Ratio,
+    /// At least.
+    #[serde(with = "number")]
+    pub low: Ratio,
+    /// At most.
+    #[serde(with = "number")]
+    pub high: Ratio,
+}
+
+/// Where the time of a device's requests went.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeviceTime {
+    /// The device.
+    pub device: String,
+    /// Done without error.
+    pub requests: u64,
+    /// The share of the time with at least one request at the device.
+    #[serde(with = "number")]
+    pub busy: Ratio,
+    /// Requests at the device, averaged over time.
+    pub mean_depth: f64,
+    /// From intention to submission, on average ("slat").
+    #[serde(with = "number", rename = "wait_mean_ns")]
+    pub wait: Duration,
+    /// From submission to completion, on average ("clat").
+    #[serde(with = "number", rename = "service_mean_ns")]
+    pub service: Duration,
+    /// By how much Little's law fails; see [`Occupancy::imbalance`].
+    #[serde(with = "number")]
+    pub imbalance: Ratio,
+}
+
+/// A part that several devices stand on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shared {
+    /// Its name, with those of the parts behind it that the same devices share.
+    pub part: String,
+    /// The devices.
+    pub devices: Vec<String>,
+}
+
+/// What is known of a run.
+pub struct Findings<'a> {
+    /// What it came to.
+    pub summary: &'a Summary,
+    /// How occupied its devices were.
+    pub occupancies: &'a [Occupancy],
+    /// Rounds, or why none were looked for.
+    pub rounds: Result<Rounds, String>,
+    /// Parts of a modelled machine.
+    pub parts: Vec<PartTime>,
+    /// What devices share.
+    pub shared: Vec<Shared>,
+    /// See [`Explanation::generator_busy`].
+    pub generator_busy: Option<Ratio>,
+    /// The requests that took longest.
+    pub worst: Vec<Worst>,
+    /// Advice on the measurement.
+    pub advice: Vec<Advice>,
+    /// What else is to be said.
+    pub remarks: Vec<String>,
+}
+
+/// Puts together what is known.
+pub fn explain(findings: Findings) -> Explanation {
+    let total = &findings.summary.total.figures;
+    let ladder = ladder(&findings.parts, total);
+    let limit = limit(&findings);
+    let what_if = changes(&findings, &ladder);
+    let devices = findings.occupancies.iter().filter_map(|occupancy| device(occupancy, findings.summary)).collect();
+    let (rounds, no_rounds) = match findings.rounds {
+        Ok(rounds) => (Some(rounds), None),
+        Err(why) => (None, Some(why)),
+    };
+    Explanation {
+        limit,
+        ladder,
+        what_if,
+        rounds,
+        no_rounds,
+        devices,
+        parts: findings.parts,
+        shared: findings.shared,
+        generator_busy: findings.generator_busy.map(Ratio::get),
+        worst: findings.worst,
+        advice: findings.advice,
+        remarks: findings.remarks,
+    }
+}
+
+fn device(occupancy: &Occupancy, summary: &Summary) -> Option<DeviceTime> {
+    let figures = &summary.devices.iter().find(|group| group.name == occupancy.device)?.figures;
+    Some(DeviceTime {
+        device: occupancy.device.clone(),
+        requests: figures.requests,
+        busy: occupancy.busy,
+        mean_depth: occupancy.mean_depth,
+        wait: figures.wait.map_or(Duration::ZERO, |wait| wait.mean),
+        service: figures.service.map_or(Duration::ZERO, |service| service.mean),
+        imbalance: occupancy.imbalance,
+    })
+}
+
+fn limit(findings: &Findings) -> Limit {
+    if let Some(busy) = findings.generator_busy.filter(|busy| busy.get() >= SATURATED) {
+        let evidence = format!(
+            "its busiest thread used {busy} of its processor: the rate is the generator's, and says little of the devices"
+        );
+        return Limit { part: "the generator".to_owned(), utilization: busy, evidence };
+    }
+    if let Some(rounds) = findings.rounds.as_ref().ok().filter(|rounds| rounds.found) {
+        let everyone = |shared: &&Shared| shared.devices.len() == rounds.devices.len();
+        let part =
+            findings.shared.iter().find(everyone).map_or("what the devices share".to_owned(), |s| s.part.clone());
+        let idle = rounds.idle().zip(rounds.length());
+        let idle = idle.map_or(0.0, |(idle, length)| idle.as_seconds() / length.as_seconds().max(1e-12));
+        let utilization = Ratio::new((1.0 - idle).clamp(0.0, 1.0));
+        return Limit { part, utilization, evidence: rounds.evidence.clone() };
+    }
+    if let Some(part) = findings.parts.first().filter(|part| part.busy.get() >= IDLE) {
+        let next =
+            findings.parts.get(1).map_or(String::new(), |next| format!("; next is {} with {}", next.part, next.busy));
+        let evidence = format!("it works {} of the time, more than any other part{next}", part.busy);
+        return Limit { part: part.part.clone(), utilization: part.busy, evidence };
+    }
+    let busiest = findings.occupancies.iter().max_by(|a, b| a.busy.get().total_cmp(&b.busy.get()));
+    match busiest {
+        Some(device) if device.busy.get() >= IDLE => {
+            let others =
+                findings.occupancies.iter().filter(|other| other.busy.get() >= 0.95 * device.busy.get()).count();
+            let part = match others {
+                1 => device.device.clone(),
+                all if all == findings.occupancies.len() => "the devices, all alike".to_owned(),
+                some => format!("{} and {} more devices", device.device, some - 1),
+            };
+            let evidence = format!(
+                "requests are at {} for {} of the time, {:.1} of them on average, {} each",
+                device.device, device.busy, device.mean_depth, device.service
+            );
+            Limit { part, utilization: device.busy, evidence }
+        }
+        Some(device) => {
+            let evidence = format!(
+                "the busiest device, {}, has requests for {} of the time only: the devices would do more if more were asked",
+                device.device, device.busy
+            );
+            Limit { part: "the load".to_owned(), utilization: device.busy, evidence }
+        }
+        None => Limit {
+            part: "nothing".to_owned(),
+            utilization: Ratio::ZERO,
+            evidence: "no request was counted".to_owned(),
+        },
+    }
+}
+
+/// Parts by how little they allow.
+fn ladder(parts: &[PartTime], total: &Figures) -> Vec<Rung> {
+    let rung = |part: &PartTime| {
+        let busy = part.busy.get();
+        Rung {
+            part: part.part.clone(),
+            utilization: part.busy,
+            bandwidth: Rate::bytes_per_second(total.bandwidth.get() / busy),
+            iops: Frequency::per_second(total.iops.get() / busy),
+        }
+    };
+    parts.iter().filter(|part| part.busy.get() > 1e-6).take(RUNGS).map(rung).collect()
+}
+
+fn changes(findings: &Findings, ladder: &[Rung]) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let at_most = |change: String, high: f64| Change {
+        change,
+        bandwidth_ratio: Ratio::new(high),
+        low: Ratio::ONE,
+        high: Ratio::new(high),
+    };
+    if let Ok(rounds) = &findings.rounds
+        && rounds.found
+        && let (Some(length), Some(idle)) = (rounds.length(), rounds.idle())
+        && idle < length
+    {
+        let change = "devices position while others transfer: pipelined reads (pipeline = true), or more requests under way (depth above 1)";
+        let ratio = length.as_seconds() / (length.as_seconds() - idle.as_seconds());
+        changes.push(at_most(change.to_owned(), ratio));
+    }
+    if let [first, rest @ ..] = ladder {
+        let next = rest.first().map_or(0.0, |next| next.utilization.get());
+        let bound = 1.0 / (first.utilization.get() / 2.0).max(next);
+        changes.push(at_most(format!("{} twice as fast", first.part), bound.clamp(1.0, 2.0)));
+    }
+    changes
+}

@@ -1,0 +1,124 @@
+//! What limits a run, rule by rule, on rows and spans made for it.
+
+use analysis::explain::{Explanation, Findings, Shared, Worsts, explain, parts};
+use analysis::rounds::{Finish, rounds};
+use analysis::{Occupancies, Summarizer};
+use record::{Labels, Operation, Phase, Row, Spans};
+use units::{Bytes, Duration, Instant, Ratio};
+
+fn at(millis: u64) -> Instant {
+    Instant::START + Duration::millis(millis)
+}
+
+fn row(device: u16, from: u64, to: u64) -> Row {
+    let mut row = Row::new(Operation::Read, Phase::Measure);
+    (row.intended, row.submitted, row.completed) = (at(from), at(from), at(to));
+    (row.device, row.length) = (device, 65_536);
+    row
+}
+
+/// Two disks on one bus: both position for 40 to 68 ms, then transfer for 20 ms each, now one first, now the other.
+fn convoy() -> Vec<Row> {
+    let (mut start, mut rows) = (0, Vec::new());
+    for number in 0..200u64 {
+        let positioned = start + 40 + (number * number * 31 + number * 17) % 29;
+        let first = u16::from((number * number * 7 + number * 3) % 11 < 5);
+        rows.extend([row(first, start, positioned + 20), row(1 - first, start, positioned + 40)]);
+        start = positioned + 40;
+    }
+    rows
+}
+
+fn explained(rows: &[Row], change: impl FnOnce(&mut Findings)) -> Explanation {
+    let labels = Labels { streams: vec!["readers".into()], devices: vec!["sda".into(), "sdb".into()] };
+    let (mut summarizer, mut worsts) = (Summarizer::new(&labels), Worsts::default());
+    summarizer.add(rows);
+    worsts.add(rows);
+    let mut occupancies = Occupancies::new(&summarizer);
+    occupancies.add(rows);
+    let finishes: Vec<Finish> =
+        rows.iter().map(|row| Finish { at: row.completed, device: row.device, pass: 0 }).collect();
+    let (summary, occupancies) = (summarizer.summary(), occupancies.finish());
+    let mut findings = Findings {
+        summary: &summary,
+        occupancies: &occupancies,
+        rounds: rounds(&finishes, &labels.devices, None).map_err(|error| error.to_string()),
+        parts: vec![],
+        shared: vec![],
+        generator_busy: None,
+        worst: worsts.finish(&labels.devices),
+        advice: vec![],
+        remarks: vec![],
+    };
+    change(&mut findings);
+    explain(findings)
+}
+
+#[test]
+fn a_convoy_is_laid_to_what_all_devices_share_and_its_cure_is_bounded() {
+    let shared = |part: &str, devices: &[&str]| Shared {
+        part: part.to_owned(),
+        devices: devices.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    let explanation = explained(&convoy(), |findings| {
+        findings.shared = vec![shared("another", &["sda"]), shared("SCSI 0:0", &["sda", "sdb"])];
+    });
+    assert_eq!(explanation.limit.part, "SCSI 0:0");
+    assert!(explanation.rounds.as_ref().unwrap().found, "{explanation:?}");
+    // 54 ms of positioning and two transfers.
+    let idle = 1.0 - explanation.limit.utilization.get();
+    assert!((idle - 54.0 / 94.0).abs() < 0.02, "{idle}");
+    let [cure] = &explanation.what_if[..] else { panic!("one change: {explanation:?}") };
+    assert!((cure.high.get() - 1.0 / (1.0 - idle)).abs() < 1e-6 && cure.low == Ratio::ONE, "{cure:?}");
+}
+
+#[test]
+fn a_generator_without_processor_time_left_comes_before_everything() {
+    let busy = Ratio::percent(97.0);
+    let explanation = explained(&convoy(), |findings| findings.generator_busy = Some(busy));
+    assert_eq!((explanation.limit.part.as_str(), explanation.limit.utilization), ("the generator", busy));
+}
+
+#[test]
+fn devices_without_requests_half_of_the_time_are_not_the_limit() {
+    let idle: Vec<Row> = (0..100).flat_map(|n| [row(0, n * 100, n * 100 + 7), row(1, n * 90, n * 90 + 5)]).collect();
+    let mut idle = idle;
+    idle.sort_by_key(|row| row.completed);
+    let explanation = explained(&idle, |_| {});
+    assert_eq!(explanation.limit.part, "the load");
+    let busy: Vec<Row> = (0..300).map(|n| row(0, n * 10, n * 10 + 9)).chain([row(1, 0, 2999)]).collect();
+    let mut busy = busy;
+    busy.sort_by_key(|row| row.completed);
+    let explanation = explained(&busy, |_| {});
+    assert_eq!(explanation.limit.part, "sdb", "{explanation:?}");
+    assert_eq!(explanation.worst[0].service, Duration::millis(2999));
+}
+
+/// A bus that works 80 of each 100 ms and a disk that works 50, with the waiting of requests between.
+#[test]
+fn parts_of_a_machine_are_ranked_by_work_and_not_by_waiting() {
+    let spans = Spans::on(Bytes::mib(1));
+    let (bus, disk) = (spans.part("bus"), spans.part("disk"));
+    let (seek, wait, transfer) = (spans.phase("seek"), spans.phase("bus-wait"), spans.phase("transfer"));
+    for request in 0..100 {
+        let start = request * 100;
+        spans.keep(request, disk, seek, at(start), at(start + 50));
+        spans.keep(request, bus, wait, at(start + 50), at(start + 60));
+        spans.keep(request, bus, transfer, at(start + 20), at(start + 100));
+        spans.keep(request, disk, wait, at(start + 50), at(start + 100));
+    }
+    let table = parts(&spans.take().unwrap());
+    assert_eq!(table.iter().map(|part| part.part.as_str()).collect::<Vec<_>>(), ["bus", "disk"]);
+    let busy: Vec<f64> = table.iter().map(|part| part.busy.get()).collect();
+    assert!((busy[0] - 0.8).abs() < 1e-9 && (busy[1] - 0.5).abs() < 1e-9, "{busy:?}");
+    assert_eq!((table[0].phases[0].phase.as_str(), table[0].phases[0].mean), ("transfer", Duration::millis(80)));
+
+    let alone: Vec<Row> = (0..100).map(|n| row(0, n * 100, n * 100 + 100)).collect();
+    let explanation = explained(&alone, |findings| findings.parts = table);
+    assert_eq!(explanation.limit.part, "bus");
+    assert!(explanation.no_rounds.as_ref().unwrap().contains("sda only"), "{explanation:?}");
+    // 10 requests a second with the bus busy 80 percent of the time: 12.5 at most. Twice as fast, it is busy 40 percent, and the disk limits.
+    assert!((explanation.ladder[0].iops.get() - 12.5).abs() < 0.01, "{:?}", explanation.ladder);
+    let [change] = &explanation.what_if[..] else { panic!("one change: {explanation:?}") };
+    assert_eq!((change.change.as_str(), change.high.get()), ("bus twice as fast", 2.0));
+}

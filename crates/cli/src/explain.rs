@@ -1,0 +1,60 @@
+//! `arraylab explain`.
+
+use std::process::ExitCode;
+
+use lab::explain::{ExplainError, Subject, explain as find};
+use record::FolderError;
+use report::Lanes;
+
+use crate::args::Explain;
+use crate::fail::Failure;
+use crate::out;
+
+/// Explains a run or a trace.
+pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
+    let subject = match &args.run {
+        Some(run) => Subject::Run(run.clone()),
+        None => Subject::Trace(args.trace.clone(), args.format),
+    };
+    let explained = find(&subject, args.threshold, args.window).map_err(failure)?;
+    if let Some(path) = &args.lanes {
+        let picture = report::lanes(&Lanes {
+            title: &explained.title,
+            names: &explained.names,
+            rows: &explained.rows,
+            window: explained.window,
+            threshold: explained.explanation.rounds.as_ref().map(|rounds| rounds.threshold),
+        });
+        std::fs::write(path, picture).map_err(|error| {
+            Failure::world(anyhow::anyhow!("{}: {error}; name another file with --lanes", path.display()))
+        })?;
+    }
+    if args.json {
+        out::json(&serde_json::to_value(&explained.explanation).expect("plain data becomes JSON"))?;
+    } else {
+        out::text(&report::explanation(&explained.explanation))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A path that is not there, or no run, is the user's to change; what the disk refuses is not.
+fn failure(error: ExplainError) -> Failure {
+    let missing = |source: &std::io::Error| {
+        matches!(
+            source.kind(),
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::IsADirectory | std::io::ErrorKind::NotADirectory
+        )
+    };
+    match &error {
+        ExplainError::Folder(FolderError::Io { source, .. }) | ExplainError::Read { source, .. }
+            if !missing(source) =>
+        {
+            Failure::world(error)
+        }
+        ExplainError::Folder(FolderError::Io { path, source }) => {
+            let next = "give a folder that 'arraylab run' has made under runs/, or a trace with --trace";
+            Failure::input(anyhow::anyhow!("{}: {source}; {next}", path.display()))
+        }
+        _ => Failure::input(error),
+    }
+}

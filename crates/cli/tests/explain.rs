@@ -1,0 +1,187 @@
+//! `arraylab explain` and `arraylab predict`: what is said of runs, of traces, and of what is neither.
+
+mod common;
+
+use std::fmt::Write;
+
+use common::{Desk, READS, Said};
+use serde_json::Value;
+
+/// Rounds of three disks as blkparse prints them: commands of all at once, then a transfer of 19 ms after the other.
+fn convoy(rounds: u64) -> String {
+    let mut random = 7u64;
+    let mut draw = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    let mut events = Vec::new();
+    let mut start = 1_000_000u64;
+    for round in 0..rounds {
+        let mut order: Vec<(u64, u64)> = (0..3).map(|disk| (40_000_000 + draw(30_000_000), disk)).collect();
+        order.sort_unstable();
+        let mut end = start;
+        for (positioned, disk) in order {
+            let sector = 128 * (1000 * disk + round);
+            events.push((start + disk * 1000, disk, 'Q', sector));
+            events.push((start + disk * 1000 + 500, disk, 'D', sector));
+            end = end.max(start + positioned) + 19_000_000 + draw(400_000);
+            events.push((end, disk, 'C', sector));
+        }
+        start = end + 40_000;
+    }
+    events.sort_unstable();
+    let mut text = String::new();
+    for (number, (at, disk, action, sector)) in events.into_iter().enumerate() {
+        let (seconds, nanos) = (at / 1_000_000_000, at % 1_000_000_000);
+        let last = if action == 'C' { "0" } else { "reader" };
+        writeln!(
+            text,
+            "  8,{:<3} 0 {number:8} {seconds:5}.{nanos:09}  400  {action}   R {sector} + 128 [{last}]",
+            16 * disk
+        )
+        .unwrap();
+    }
+    text
+}
+
+fn desk() -> Desk {
+    let desk = Desk::new(READS);
+    desk.write("trace.txt", &convoy(200));
+    desk
+}
+
+fn refused(said: &Said, code: i32, parts: &[&str]) {
+    assert_eq!((said.stdout.as_str(), said.code), ("", code), "{}", said.stderr);
+    for part in parts {
+        assert!(said.stderr.contains(part), "'{part}' in {}", said.stderr);
+    }
+}
+
+/// The fields that scripts rely on.
+fn keeps_the_contract(document: &Value) {
+    let limit = &document["limit"];
+    assert!(limit["part"].is_string() && limit["evidence"].is_string() && limit["utilization"].is_number(), "{limit}");
+    assert!(document["ladder"].is_array() && document["what_if"].is_array(), "{document:#}");
+    for change in document["what_if"].as_array().unwrap() {
+        assert!(change["change"].is_string());
+        assert!(["bandwidth_ratio", "low", "high"].iter().all(|field| change[field].is_number()), "{change}");
+    }
+    if !document["rounds"].is_null() {
+        for field in ["good_rounds", "out_of", "large_mean_ns", "small_mean_ns"] {
+            assert!(document["rounds"][field].is_number() || field.ends_with("ns"), "rounds.{field} in {document:#}");
+        }
+    }
+}
+
+#[test]
+fn a_run_on_simulated_devices_is_explained() {
+    let desk = desk();
+    let run = desk.arraylab(&["run", "load.toml", "--on", "memory:16MiB,memory:16MiB:300us", "--json"]).json();
+    let folder = run["run"].as_str().unwrap();
+    let document = desk.arraylab(&["explain", folder, "--json"]).json();
+    keeps_the_contract(&document);
+    assert_eq!(document["limit"]["part"], "the devices, all alike");
+    assert_eq!(document["rounds"]["found"], false, "{document:#}");
+    assert_eq!(document["devices"].as_array().unwrap().len(), 2);
+    assert!((document["devices"][1]["mean_depth"].as_f64().unwrap() - 4.0).abs() < 0.1);
+    let text = desk.arraylab(&["explain", folder]);
+    assert_eq!((text.code, text.stderr.as_str()), (0, ""));
+    assert!(text.stdout.starts_with("What limits: the devices, all alike (100 % used)."), "{}", text.stdout);
+}
+
+#[test]
+fn a_run_on_files_says_what_they_stand_on() {
+    let desk = desk();
+    desk.file("a.bin", 8 << 20);
+    desk.file("b.bin", 8 << 20);
+    let run = desk.arraylab(&["run", "load.toml", "--on", "a.bin,b.bin", "--json"]).json();
+    let document = desk.arraylab(&["explain", run["run"].as_str().unwrap(), "--json"]).json();
+    keeps_the_contract(&document);
+    assert!(document["generator_busy"].is_number());
+    let shared = document["shared"].as_array().unwrap();
+    assert_eq!(shared[0]["devices"], serde_json::json!(["a.bin", "b.bin"]), "{shared:?}");
+    assert!(!document["worst"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn one_device_has_no_rounds_and_that_is_said() {
+    let desk = desk();
+    let run = desk.arraylab(&["run", "load.toml", "--on", "memory:16MiB", "--json"]).json();
+    let document = desk.arraylab(&["explain", run["run"].as_str().unwrap(), "--json"]).json();
+    assert!(document["rounds"].is_null());
+    let why =
+        "rounds are something that several devices do together, and requests completed on memory:16MiB:100us only";
+    assert_eq!(document["no_rounds"], why);
+}
+
+#[test]
+fn a_trace_of_disks_in_rounds_is_explained_and_drawn() {
+    let desk = desk();
+    let said = desk.arraylab(&["explain", "--trace", "trace.txt", "--threshold", "40ms", "--lanes", "lanes.svg"]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let first: Vec<&str> = said.stdout.lines().take(2).collect();
+    assert_eq!(
+        first,
+        [
+            "What limits: what the devices share (55 % used). 99 percent of I/O in rounds (198 of 199): each of the 3",
+            "  devices is served once, then nothing is transferred for 46.9 ms of every 105 ms, 45 percent."
+        ]
+    );
+    assert!(said.stdout.contains("threshold 40 ms, as given"), "{}", said.stdout);
+    let picture = std::fs::read_to_string(desk.path().join("lanes.svg")).unwrap();
+    assert!(picture.starts_with("<svg ") && picture.trim_end().ends_with("</svg>"));
+    assert!((24..=30).contains(&picture.matches("<rect class=\"read\" x").count()), "{picture}");
+    assert!(picture.matches("class=\"idle\"").count() >= 7);
+    for disk in ["8,0", "8,16", "8,32"] {
+        assert!(picture.contains(&format!(">{disk}<title>")), "{disk}");
+    }
+    let document = desk.arraylab(&["explain", "--trace", "trace.txt", "--json"]).json();
+    keeps_the_contract(&document);
+    assert_eq!((&document["rounds"]["found"], &document["rounds"]["good_rounds"]), (&true.into(), &198.into()));
+}
+
+#[test]
+fn what_is_no_run_and_no_trace_is_refused() {
+    let desk = desk();
+    let next = "give a folder that 'arraylab run' has made under runs/, or a trace with --trace";
+    refused(&desk.arraylab(&["explain", "gone"]), 2, &["error: gone: No such file or directory", next]);
+    refused(&desk.arraylab(&["explain", "."]), 2, &["error: . is not a run folder: it has no run.json"]);
+    refused(&desk.arraylab(&["explain"]), 2, &["required arguments were not provided", "<RUN>"]);
+    refused(
+        &desk.arraylab(&["explain", "--trace", "load.toml"]),
+        2,
+        &["load.toml is in no format that can be told", "--format blkparse"],
+    );
+    refused(&desk.arraylab(&["explain", "--trace", "gone.txt"]), 2, &["gone.txt: No such file or directory"]);
+    refused(
+        &desk.arraylab(&["explain", "--trace", "trace.txt", "--format", "xdd"]),
+        2,
+        &["'xdd' is no format of traces; there are blkparse and fio-log"],
+    );
+    refused(&desk.arraylab(&["explain", "--trace", "trace.txt", "--threshold", "5"]), 2, &["'5' has no unit"]);
+    let all = ["explain", "--trace", "trace.txt", "--lanes", "gone/lanes.svg"];
+    refused(&desk.arraylab(&all), 3, &["gone/lanes.svg: No such file or directory", "name another file with --lanes"]);
+    let mut lines: Vec<String> = convoy(20).lines().map(str::to_owned).collect();
+    lines.reverse();
+    desk.write("back.txt", &lines.join("\n"));
+    refused(&desk.arraylab(&["explain", "--trace", "back.txt"]), 2, &["back.txt:", "lies before the one above it"]);
+}
+
+#[test]
+fn predictions_are_the_studys() {
+    let desk = desk();
+    let document = desk.arraylab(&["predict", "rounds", "--disks", "7", "--block", "64KiB", "--json"]).json();
+    let round = document[0]["round_ns"].as_u64().unwrap();
+    // Table 2: a large delta of 68 ms and six small ones of 18 ms.
+    assert!((170_000_000..185_000_000).contains(&round), "{document:#}");
+    for field in ["disks", "block_bytes", "large_ns", "transfer_ns", "bandwidth_bytes_per_s", "independent_bytes_per_s"]
+    {
+        assert!(document[0][field].is_number(), "{field} in {document:#}");
+    }
+    refused(
+        &desk.arraylab(&["predict", "rounds", "--seek-mean", "30ms"]),
+        2,
+        &["no seek curve rises from 2.5 ms to 34 ms with a mean of 30 ms"],
+    );
+    refused(&desk.arraylab(&["predict", "rounds", "--rate", "3.3"]), 2, &["'3.3' has no unit"]);
+}

@@ -1,0 +1,232 @@
+//! Explaining a run that was kept, or a trace of another program: the files are read here, and what they say is found in `analysis`.
+
+use std::path::{Path, PathBuf};
+
+use analysis::explain::{Explanation, Findings, PartTime, Worsts, explain as conclude, parts};
+use analysis::rounds::{Finish, rounds};
+use analysis::{Advice, Occupancies, Summarizer};
+use record::{
+    Clock, FolderError, ImportError, Labels, Meta, Phase, Records, Row, RowReader, RunFile, RunFolder, RunState,
+    SpanLog, TableError, TraceFormat, TraceText, import,
+};
+use serde::Deserialize;
+use units::{Duration, Instant, Ratio};
+
+mod shared;
+
+/// Rounds are looked for in so many completions; 64 MiB of stamps.
+const MOST_FINISHES: usize = 1 << 22;
+
+/// A picture of more requests than this is a blur, and a file that browsers take long to open.
+const MOST_BARS: usize = 20_000;
+
+/// The picture shows about so many requests of each device, if nobody says.
+const BARS_EACH: usize = 8;
+
+/// What is to be explained.
+#[derive(Debug, Clone)]
+pub enum Subject {
+    /// A run folder, or its file of records.
+    Run(PathBuf),
+    /// Traces of another program.
+    Trace(Vec<PathBuf>, Option<TraceFormat>),
+}
+
+/// An explanation, and what is needed to draw it.
+#[derive(Debug)]
+pub struct Explained {
+    /// What was found.
+    pub explanation: Explanation,
+    /// Names of the devices.
+    pub names: Vec<String>,
+    /// The requests of the picture, in order of completion.
+    pub rows: Vec<Row>,
+    /// The time that it shows.
+    pub window: (Instant, Instant),
+    /// What the run is called.
+    pub title: String,
+}
+
+/// Why there is no explanation.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum ExplainError {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    #[error("{}: {source}; give the path of a run folder, a records.parquet, or, with --trace, a trace", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{}: this is no text; give what `blkparse` prints of a binary trace, or a latency log of fio", .0.display())]
+    NotText(PathBuf),
+    #[error("{0} holds no counted requests: nothing can be explained; was the run interrupted in its start-up?")]
+    Nothing(String),
+    #[error(
+        "{shown} requests lie in {window}, more than the {MOST_BARS} that can be told apart; take a shorter --window"
+    )]
+    TooManyBars { shown: usize, window: Duration },
+}
+
+/// What a run folder keeps of interest besides rows, in its summary.
+#[derive(Deserialize, Default)]
+struct Kept {
+    generator_busy: Option<f64>,
+    #[serde(default)]
+    advice: Vec<Advice>,
+}
+
+/// The rows, wherever they are.
+enum Rows {
+    Kept(Box<Records>),
+    Imported(Vec<Row>),
+}
+
+impl Rows {
+    fn visit(&mut self, mut take: impl FnMut(&[Row])) -> Result<(), FolderError> {
+        match self {
+            Rows::Imported(rows) => take(rows),
+            Rows::Kept(records) => records.visit(|rows| {
+                take(rows);
+                Ok::<(), FolderError>(())
+            })?,
+        }
+        Ok(())
+    }
+}
+
+/// What was read, before anything was made of it.
+struct Case {
+    title: String,
+    rows: Rows,
+    meta: Meta,
+    kept: Kept,
+    shared: Vec<analysis::explain::Shared>,
+    parts: Vec<PartTime>,
+    remarks: Vec<String>,
+}
+
+/// Explains. `threshold` is that of large deltas, `window` the time that the picture shows, from the middle of the run on.
+pub fn explain(
+    subject: &Subject,
+    threshold: Option<Duration>,
+    window: Option<Duration>,
+) -> Result<Explained, ExplainError> {
+    let mut case = match subject {
+        Subject::Run(path) => run(path)?,
+        Subject::Trace(paths, format) => trace(paths, *format)?,
+    };
+    let labels = case.meta.labels.clone();
+    let (mut summarizer, mut worsts) = (Summarizer::new(&labels), Worsts::default());
+    let (mut finishes, mut finished) = (Vec::new(), 0u64);
+    case.rows.visit(|rows| {
+        summarizer.add(rows);
+        worsts.add(rows);
+        let counted = rows.iter().filter(|row| row.phase == Phase::Measure);
+        let finish = |row: &Row| Finish { at: row.completed, device: row.device, pass: row.pass };
+        let before = finishes.len();
+        finished += counted.clone().count() as u64;
+        finishes.extend(counted.map(finish).take(MOST_FINISHES - before));
+    })?;
+    if finishes.is_empty() {
+        return Err(ExplainError::Nothing(case.title));
+    }
+    // Threads hand their rows over in the order in which they saw completions, which differs from that of the stamps by microseconds.
+    finishes.sort_by_key(|finish| (finish.pass, finish.at));
+    let mut occupancies = Occupancies::new(&summarizer);
+    case.rows.visit(|rows| occupancies.add(rows))?;
+    if finished > finishes.len() as u64 {
+        case.remarks.push(format!("rounds were looked for in the first {} of {finished} completions", finishes.len()));
+    }
+    let found = rounds(&finishes, &labels.devices, threshold).map_err(|error| error.to_string());
+    let (window, rows) = picture(&mut case.rows, &finishes, labels.devices.len(), window)?;
+    let explanation = conclude(Findings {
+        summary: &summarizer.summary(),
+        occupancies: &occupancies.finish(),
+        rounds: found,
+        parts: case.parts,
+        shared: case.shared,
+        generator_busy: case.kept.generator_busy.filter(|busy| *busy >= 0.0).map(Ratio::new),
+        worst: worsts.finish(&labels.devices),
+        advice: case.kept.advice,
+        remarks: case.remarks,
+    });
+    Ok(Explained { explanation, names: labels.devices, rows, window, title: case.title })
+}
+
+/// The window of the picture and the requests in it, and one completion before, from which the first gap is counted.
+fn picture(
+    rows: &mut Rows,
+    finishes: &[Finish],
+    devices: usize,
+    length: Option<Duration>,
+) -> Result<((Instant, Instant), Vec<Row>), ExplainError> {
+    let middle = finishes.len() / 2;
+    let begin = finishes[middle];
+    let same_pass = |finish: &&Finish| finish.pass == begin.pass;
+    let last =
+        finishes[middle..].iter().take_while(same_pass).take(BARS_EACH * devices.max(1) + 1).last().expect("itself");
+    let end = length.map_or(last.at, |length| begin.at + length).max(begin.at + Duration::nanos(1));
+    let mut shown: Vec<Row> = Vec::new();
+    let mut count = 0;
+    rows.visit(|some| {
+        let inside = |row: &&Row| row.pass == begin.pass && row.completed >= begin.at && row.intended < end;
+        for row in some.iter().filter(inside) {
+            count += 1;
+            if count <= MOST_BARS {
+                shown.push(*row);
+            }
+        }
+    })?;
+    if count > MOST_BARS {
+        return Err(ExplainError::TooManyBars { shown: count, window: end.since(begin.at) });
+    }
+    shown.sort_by_key(|row| row.completed);
+    Ok(((begin.at, end), shown))
+}
+
+/// A run folder, or its records alone.
+fn run(path: &Path) -> Result<Case, ExplainError> {
+    if path.extension().is_some_and(|extension| extension == "parquet") {
+        let (reader, meta) = RowReader::open(path).map_err(FolderError::Table)?;
+        let title = path.display().to_string();
+        let rows = Rows::Kept(Box::new(Records::Table(reader)));
+        return Ok(Case { title, rows, meta, kept: Kept::default(), shared: vec![], parts: vec![], remarks: vec![] });
+    }
+    let (folder, info) = RunFolder::open(path)?;
+    let (records, meta) = folder.records()?;
+    let mut remarks = Vec::new();
+    if info.state != RunState::Complete {
+        remarks.push("the run was ended early, or goes on: this is of what was recorded".to_owned());
+    }
+    let kept = folder.read_json(RunFile::Summary)?.unwrap_or_default();
+    let shared =
+        shared::shared(&folder.read_json::<Vec<_>>(RunFile::Topology)?.unwrap_or_default(), &meta.labels.devices);
+    let parts = match SpanLog::read(&folder.spans_path()) {
+        Ok((log, _)) => parts(&log),
+        Err(TableError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => vec![],
+        Err(error) => return Err(FolderError::Table(error).into()),
+    };
+    Ok(Case { title: info.name, rows: Rows::Kept(Box::new(records)), meta, kept, shared, parts, remarks })
+}
+
+/// Traces of another program.
+fn trace(paths: &[PathBuf], format: Option<TraceFormat>) -> Result<Case, ExplainError> {
+    let mut texts = Vec::new();
+    for path in paths {
+        let bytes = std::fs::read(path).map_err(|source| ExplainError::Read { path: path.clone(), source })?;
+        let text = String::from_utf8(bytes).map_err(|_| ExplainError::NotText(path.clone()))?;
+        texts.push((path.display().to_string(), text));
+    }
+    let given: Vec<TraceText> = texts.iter().map(|(name, text)| TraceText { name, text }).collect();
+    let imported = import(&given, format)?;
+    let mut remarks = Vec::new();
+    if imported.unmatched > 0 {
+        remarks
+            .push(format!("{} completions are left out, as their beginning is not in the trace", imported.unmatched));
+    }
+    let title = texts.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    let labels: Labels = imported.labels;
+    let meta = Meta { run: title.clone(), clock: Clock::Live, origin: None, labels };
+    let rows = Rows::Imported(imported.rows);
+    Ok(Case { title, rows, meta, kept: Kept::default(), shared: vec![], parts: vec![], remarks })
+}

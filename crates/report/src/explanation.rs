@@ -1,0 +1,167 @@
+//! An explanation as people read it: the limit first, then what it rests on.
+
+use analysis::explain::{Explanation, PartTime};
+use analysis::rounds::{Deltas, Rounds};
+use units::Ratio;
+
+use crate::Table;
+use crate::text::wrapped;
+
+/// Phases of a modelled machine's parts, at most so many; the rest is less than the least of them.
+const PHASES: usize = 20;
+
+/// The whole explanation as text.
+pub fn explanation(explanation: &Explanation) -> String {
+    let limit = &explanation.limit;
+    let mut text =
+        wrapped(&format!("What limits: {} ({} used). {}", limit.part, limit.utilization, sentence(&limit.evidence)));
+    if !explanation.devices.is_empty() {
+        text.push_str(&format!("\nWhere the time of requests went\n\n{}", devices(explanation)));
+    }
+    if !explanation.shared.is_empty() {
+        text.push_str("\nWhat they share\n\n");
+        for shared in &explanation.shared {
+            let all = shared.devices.len() == explanation.devices.len();
+            let who = if all { "all devices".to_owned() } else { shared.devices.join(", ") };
+            text.push_str(&wrapped(&format!("{who}: {}", shared.part)));
+        }
+    }
+    match (&explanation.rounds, &explanation.no_rounds) {
+        (Some(rounds), _) => text.push_str(&self::rounds(rounds)),
+        (None, Some(why)) => text.push_str(&wrapped(&format!("\nRounds: {why}"))),
+        (None, None) => {}
+    }
+    if !explanation.parts.is_empty() {
+        text.push_str(&format!("\nParts\n\n{}", phases(&explanation.parts)));
+    }
+    if !explanation.ladder.is_empty() {
+        let mut table = Table::new(["", "busy", "bandwidth", "requests/s"]);
+        for rung in &explanation.ladder {
+            let requests = format!("{:.0}", rung.iops.get());
+            table.row([rung.part.clone(), rung.utilization.to_string(), rung.bandwidth.to_string(), requests]);
+        }
+        text.push_str(&format!("\nWhat each part allows if it alone limits\n\n{table}"));
+    }
+    if !explanation.what_if.is_empty() {
+        text.push_str("\nWhat a change would bring\n\n");
+        for change in &explanation.what_if {
+            text.push_str(&wrapped(&format!("* {}: {:.2} times as much at most", change.change, change.high.get())));
+        }
+    }
+    if !explanation.worst.is_empty() {
+        text.push_str(&format!("\nThe longest requests\n\n{}", worst(explanation)));
+    }
+    for remark in &explanation.remarks {
+        text.push_str(&format!("\n{}", wrapped(remark)));
+    }
+    for advice in &explanation.advice {
+        let option = advice.option.as_ref().map_or(String::new(), |option| format!(" (change {option})"));
+        text.push_str(&format!("\n{}", wrapped(&format!("advice: {}{option}", advice.message))));
+    }
+    text
+}
+
+/// With a capital and a full stop.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
+}
+
+fn devices(explanation: &Explanation) -> String {
+    let headings = ["device", "requests", "busy", "under way", "waiting", "at the device", "Little's law"];
+    let mut table = Table::new(headings);
+    for device in &explanation.devices {
+        table.row([
+            device.device.clone(),
+            device.requests.to_string(),
+            device.busy.to_string(),
+            format!("{:.2}", device.mean_depth),
+            device.wait.to_string(),
+            device.service.to_string(),
+            if device.imbalance.get() <= 0.05 { "holds".to_owned() } else { format!("off by {}", device.imbalance) },
+        ]);
+    }
+    let generator = match explanation.generator_busy {
+        Some(busy) => format!("\nThe generator used {} of its processor.\n", Ratio::new(busy)),
+        None => String::new(),
+    };
+    format!("{table}{generator}")
+}
+
+fn rounds(rounds: &Rounds) -> String {
+    let verdict = if rounds.found { "Rounds: yes" } else { "Rounds: no" };
+    let mut text =
+        format!("\n{}\n", wrapped(&format!("{verdict}. {}.", sentence(&rounds.evidence).trim_end_matches('.'))));
+    let mut table = Table::new(["delta", "count", "mean", "deviation", "least", "greatest"]);
+    for (name, deltas) in [("large", &rounds.large), ("small", &rounds.small)] {
+        table.row(cells(name, deltas));
+    }
+    let how = if rounds.threshold_given { "as given" } else { "found in the deltas" };
+    text.push_str(&table.to_string());
+    text.push_str(&format!("threshold {}, {how}\n\n", rounds.threshold));
+    let mut table = Table::new(["device", "served", "share", "first in a round", "mean place"]);
+    for device in &rounds.devices {
+        let place = device.mean_place.map_or("-".to_owned(), |place| format!("{place:.2}"));
+        table.row([
+            device.device.clone(),
+            device.completions.to_string(),
+            device.share.to_string(),
+            device.first.to_string(),
+            place,
+        ]);
+    }
+    text.push_str(&table.to_string());
+    text.push_str(&wrapped(&format!(
+        "fairness {:.3} (1: all are served equally often); {} of rounds repeat the order of the one before",
+        rounds.fairness.get(),
+        rounds.order_repeats
+    )));
+    text
+}
+
+fn cells(name: &str, deltas: &Deltas) -> [String; 6] {
+    let time = |time: Option<units::Duration>| time.map_or("-".to_owned(), |time| time.to_string());
+    [
+        name.to_owned(),
+        deltas.count.to_string(),
+        time(deltas.mean),
+        time(deltas.deviation),
+        time(deltas.least),
+        time(deltas.greatest),
+    ]
+}
+
+fn phases(parts: &[PartTime]) -> String {
+    let mut table = Table::new(["part", "phase", "busy", "count", "mean", "share of all time"]).left(1);
+    let mut all: Vec<_> = parts.iter().flat_map(|part| part.phases.iter().map(move |phase| (part, phase))).collect();
+    all.sort_by(|a, b| b.1.share.get().total_cmp(&a.1.share.get()));
+    for (part, phase) in all.into_iter().take(PHASES) {
+        table.row([
+            part.part.clone(),
+            phase.phase.clone(),
+            part.busy.to_string(),
+            phase.count.to_string(),
+            phase.mean.to_string(),
+            phase.share.to_string(),
+        ]);
+    }
+    table.to_string()
+}
+
+fn worst(explanation: &Explanation) -> String {
+    let mut table =
+        Table::new(["due at", "device", "operation", "offset", "size", "waited", "at the device"]).left(1).left(2);
+    for worst in &explanation.worst {
+        table.row([
+            worst.at.to_string(),
+            worst.device.clone(),
+            worst.operation.to_owned(),
+            worst.offset.to_string(),
+            worst.length.to_string(),
+            worst.wait.to_string(),
+            worst.service.to_string(),
+        ]);
+    }
+    table.to_string()
+}
