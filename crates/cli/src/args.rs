@@ -86,7 +86,8 @@ pub struct Common {
 /// at a time. What they deliver together is compared with the sum of what each delivers alone, raw (direct, asynchronous)
 /// and through the operating system (buffered, one process per device). Every point is measured at least three times.
 ///
-/// Without a path, four files are made in the present directory, surveyed, and removed.
+/// Without a path, four files are made in the present directory, surveyed, and removed. With --system, a modelled machine is
+/// surveyed in the same way, and its ladder of bottlenecks derived: each part is made faster in turn.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -95,6 +96,8 @@ Examples:
   arraylab survey /dev/nvme0n1 /dev/nvme1n1   nothing is written
   arraylab survey /dev/sd[b-i] --time 5min    longer, and so surer
   arraylab survey --json | jq '.ladder'
+  arraylab survey --system raid-i             a modelled machine, in virtual time
+  arraylab survey --system raid-i --set vme.rate=20MB/s
 
 Ctrl-C, kill or an I/O error ends the survey early: files that it made are removed, what was
 measured until then is kept and printed, the exit code is 3, and the JSON says
@@ -115,6 +118,14 @@ pub struct Survey {
     /// How large each of them is [default: 256 MiB, less where there is little room]
     #[arg(long, value_name = "SIZE", conflicts_with = "paths")]
     pub size: Option<Bytes>,
+
+    /// Survey a modelled machine: one that `arraylab systems` lists, or the path of a system file
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["paths", "dir", "files", "size", "time", "destroy_data"])]
+    pub system: Option<String>,
+
+    /// Change a value of a part of the modelled machine, such as vme.rate=20MB/s; may be given several times
+    #[arg(long, value_name = "PART.VALUE=TEXT", requires = "system")]
+    pub set: Vec<Setting>,
 
     /// About how long all measurements may take together
     #[arg(long, value_name = "TIME", default_value = "60 s")]

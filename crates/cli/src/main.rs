@@ -8,6 +8,7 @@ mod catalogue;
 mod experiments;
 mod explain;
 mod fail;
+mod model;
 mod out;
 mod permit;
 mod predict;

@@ -25,6 +25,9 @@ const RECORDS: Bytes = Bytes::gib(1);
 
 /// Surveys the paths given, or files that it makes.
 pub fn survey(args: &Survey) -> Result<ExitCode, Failure> {
+    if let Some(name) = &args.system {
+        return crate::model::survey(name, args);
+    }
     let own = if args.paths.is_empty() { Files::names(&args.dir, args.files) } else { Vec::new() };
     let interrupted = interrupt(own);
     // Kept until the end: they are removed when dropped.
@@ -122,7 +125,8 @@ fn make_files(args: &Survey, interrupted: &AtomicBool) -> Result<Files, Failure>
     })
 }
 
-fn describe(probe: &Probe) -> String {
+/// A measurement in words.
+pub fn describe(probe: &Probe) -> String {
     let what = match probe.kind.question {
         Question::Bandwidth => format!("sequential, {} at a time", probe.request),
         Question::Requests => "4 KiB at random".to_owned(),
@@ -135,7 +139,8 @@ fn describe(probe: &Probe) -> String {
     format!("{devices} device{}, {what}, {access}", if devices == 1 { "" } else { "s" })
 }
 
-fn failure(error: MachineError) -> Failure {
+/// Who is to blame for a survey that was not made.
+pub fn failure(error: MachineError) -> Failure {
     match error {
         MachineError::Topology(_) | MachineError::TooSmall { .. } => Failure::input(error),
         MachineError::Run(error) => crate::run::failure(error),

@@ -97,3 +97,74 @@ fn what_is_wrong_is_said_in_one_message() {
     let kept = desk.path().join("runs").read_dir().map_or(0, |folder| folder.count());
     assert_eq!(kept, 0, "nothing ran, nothing is kept");
 }
+
+/// One adapter with two strings of two disks each.
+const SMALL: &str = r#"
+kind = "system"
+name = "a small RAID-I"
+status = "made up"
+source = "made up"
+processor = "sun4-280"
+memory = "sun4-280-memory"
+backplane = "vme"
+operating-system = "sprite"
+[[adapter]]
+part = "jaguar"
+slot = 0
+[[adapter.string]]
+part = "scsi-1"
+disks = ["wren-iv", "wren-iv"]
+[[adapter.string]]
+part = "scsi-1"
+disks = ["wren-iv", "wren-iv"]
+"#;
+
+#[test]
+fn a_modelled_machine_is_surveyed_level_by_level_and_its_ladder_derived() {
+    let desk = Desk::new(READS);
+    desk.write("small.toml", SMALL);
+    let json = done(desk.arraylab(&["survey", "--system", "small.toml", "--json"])).json();
+    let levels = json["levels"].as_array().unwrap();
+    let tiers: Vec<&str> = levels.iter().map(|level| level["level"].as_str().unwrap()).collect();
+    assert_eq!(tiers, ["disk", "disk", "link", "disk", "disk", "link", "adapter", "host"]);
+    for level in levels {
+        let (raw, os) = (&level["raw"], &level["os"]);
+        for field in ["bandwidth_bytes_per_s", "iops", "low", "high"] {
+            assert!(raw[field].as_f64().unwrap() > 0.0 && os[field].as_f64().unwrap() > 0.0, "{field} in {level:#}");
+        }
+        let busy = |measured: &serde_json::Value| {
+            let text = measured["processors"]["system"].as_str().unwrap();
+            text.trim_end_matches(" %").parse::<f64>().unwrap()
+        };
+        assert!(busy(os) > busy(raw), "{level:#}");
+    }
+    // Four disks of 1.3 MB/s are more than this host takes: its memory system, as in the study.
+    let ladder = json["ladder"].as_array().unwrap();
+    assert_eq!(ladder[0]["part"], "host memory system", "{ladder:#?}");
+    assert_eq!(ladder.last().unwrap()["part"], "disks");
+    let heights: Vec<f64> = ladder.iter().map(|rung| rung["bandwidth_bytes_per_s"].as_f64().unwrap()).collect();
+    assert!(heights.is_sorted() && heights[0] > 2e6, "{heights:?}");
+    assert_eq!(json["request_ladder"].as_array().unwrap().last().unwrap()["part"], "disks");
+    let text = done(desk.arraylab(&["survey", "--system", "small.toml"])).stdout;
+    assert!(!text.contains("files"), "{text}");
+    for part in ["expected", "cpu os", "string-1", "disk 1.1", "The ladder, derived", "host memory system"] {
+        assert!(text.contains(part), "'{part}' in {text}");
+    }
+}
+
+#[test]
+fn a_survey_of_no_machine_says_which_there_are() {
+    let desk = Desk::new(READS);
+    desk.write("small.toml", &SMALL.replace("slot = 0", "slot = 7"));
+    let cases: [(&[&str], &str); 4] = [
+        (&["--system", "raid-ii"], "there is no such system; there are: raid-i; or give the path of a file"),
+        (&["--system", "gone.toml"], "gone.toml"),
+        (&["--system", "small.toml"], "small.toml:12:"),
+        (&["--system", "raid-i", "--set", "vme.speed=1MB/s"], "there is no 'speed'; there are: "),
+    ];
+    for (words, message) in cases {
+        let said = desk.arraylab(&[&["survey"], words].concat());
+        assert_eq!((said.code, &*said.stdout), (2, ""), "{words:?}: {}", said.stderr);
+        assert!(said.stderr.contains(message), "{words:?}: {}", said.stderr);
+    }
+}

@@ -14,7 +14,6 @@ use crate::reproduce::{Answer, Study};
 
 pub mod bench;
 mod claims;
-pub mod ladder;
 
 use bench::{Bench, Outcome, Setup, board, on_host};
 

@@ -16,5 +16,5 @@ pub use explanation::explanation;
 pub use lanes::{Lanes, lanes};
 pub use prediction::predictions;
 pub use run::{Sweep, run, sweep, utilizations};
-pub use survey::survey;
+pub use survey::{ladder, modelled_survey, survey};
 pub use table::Table;

@@ -1,7 +1,7 @@
 //! A survey, as RAID-I's Table 32 prints it: level by level what was expected and what was measured, then the verdicts and the ladder.
 
 use analysis::survey::{Level, Measured, Processors, Question, Survey, Tier};
-use units::{Rate, Ratio};
+use units::{Frequency, Rate, Ratio};
 
 use crate::Table;
 use crate::text::wrapped;
@@ -9,12 +9,33 @@ use crate::text::wrapped;
 /// Devices up to this number have a line each; more are drawn together.
 const EACH: usize = 8;
 
-/// The whole survey as text.
+/// The whole survey of a real machine as text.
 pub fn survey(survey: &Survey) -> String {
+    whole(survey, "raw: direct, asynchronous. os: buffered, one process per device. cpu: of all processors.")
+}
+
+/// The whole survey of a modelled machine.
+pub fn modelled_survey(survey: &Survey) -> String {
+    let legend =
+        "raw: by the call that neither copies nor flushes. os: one process per disk, copied. cpu: by the idle loop.";
+    whole(survey, legend)
+}
+
+/// A derived ladder: what limits, what the machine gives under that limit, and what doubling the part brings.
+pub fn ladder(rungs: &[(String, Rate, Frequency, Option<f64>)]) -> String {
+    let mut table = Table::new(["limit", "bandwidth", "requests/s", "twice as fast gives"]);
+    for (part, bandwidth, requests, gain) in rungs {
+        let gain = gain.map_or(String::new(), |gain| format!("{gain:.2} x"));
+        table.row([part.clone(), bandwidth.to_string(), count(requests.get()), gain]);
+    }
+    table.to_string()
+}
+
+fn whole(survey: &Survey, legend: &str) -> String {
     if survey.levels.is_empty() {
         return "no device was measured in every way before the survey ended\n".to_owned();
     }
-    let mut text = levels(survey);
+    let mut text = levels(survey, legend);
     text.push('\n');
     if survey.ladder.is_empty() {
         text.push_str("No verdict and no ladder: not every point was measured twice.\n");
@@ -39,7 +60,7 @@ fn sure(confidence: Ratio) -> String {
     if confidence.get() > 0.99 { "over 99 % sure".to_owned() } else { format!("{confidence} sure") }
 }
 
-fn levels(survey: &Survey) -> String {
+fn levels(survey: &Survey, legend: &str) -> String {
     let mut bandwidth = Table::new(HEADINGS);
     let mut requests = Table::new(HEADINGS);
     let devices: Vec<&Level> = survey.levels.iter().filter(|level| level.devices == 1).collect();
@@ -58,7 +79,7 @@ fn levels(survey: &Survey) -> String {
     let written = [Question::Bandwidth, Question::Requests].map(|question| writes(survey, question)).concat();
     format!(
         "Bandwidth, by sequential requests of {}\n\n{bandwidth}\nRequests per second, by 4 KiB at random\n\n{requests}\n{written}\
-         raw: direct, asynchronous. os: buffered, one process per device. cpu: of all processors.\n\
+         {legend}\n\
          expected: the sum of the parts below, raw.\n{places}",
         survey.request
     )

@@ -17,8 +17,9 @@ use units::{Bytes, Duration, Frequency, Rate};
 use workload::{Limits, Mix, Pattern, Region, Stream};
 
 use crate::experiment::Experiment;
-use crate::runner::{self, RunError, Silent, Ways};
+use crate::runner::{self, RunError};
 use crate::system::System;
+use crate::trial::trial;
 
 /// The strings of the first adapters, one each: where the study put disks "round-robin over strings, each on its own adapter".
 const FIRST_STRINGS: [usize; 4] = [0, 2, 4, 6];
@@ -36,9 +37,6 @@ const SEQUENTIAL: Duration = Duration::seconds(5);
 const RANDOM: Duration = Duration::seconds(15);
 /// Load stays on while counted requests complete.
 const COOL_DOWN: Duration = Duration::seconds(1);
-
-/// Memory for the rows of a trial.
-const RECORDS: Bytes = Bytes::mib(64);
 
 /// Runs trials and remembers what came of them.
 #[derive(Default)]
@@ -314,14 +312,7 @@ impl Bench {
         if let Some(system) = &mut experiment.system {
             system.parts.splice(0..0, self.settings.iter().cloned());
         }
-        let ways = Ways {
-            permits: &HashMap::new(),
-            record_memory: RECORDS,
-            spill: None,
-            interrupted: &AtomicBool::new(false),
-            progress: &Silent,
-        };
-        let run = runner::run("trial", &experiment, &[], &ways).map_err(|error| match error {
+        let run = trial(&experiment, &AtomicBool::new(false)).map_err(|error| match error {
             RunError::Part(error) => error,
             error => unreachable!("a trial in memory is of devices that are there: {error}"),
         })?;

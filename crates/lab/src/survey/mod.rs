@@ -10,6 +10,7 @@
 mod conduct;
 mod files;
 mod machine;
+mod modelled;
 
 use analysis::survey::{Kind, Sample};
 use units::{Bytes, Duration};
@@ -17,6 +18,7 @@ use units::{Bytes, Duration};
 pub use conduct::conduct;
 pub use files::{FileError, Files};
 pub use machine::{Machine, MachineError};
+pub use modelled::Modelled;
 
 /// One measurement to be made.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,0 +1,174 @@
+//! A modelled machine as something that can be surveyed: by the survey of real machines, measurement by measurement.
+//!
+//! Raw is the call that neither copies nor flushes, "through the operating system" raw reads by one process per disk, as in the
+//! RAID-I report's Table 32. Sequential requests stay within a stretch in the middle of each disk, as its zones differ.
+
+use std::sync::atomic::AtomicBool;
+
+use analysis::survey::{Access, KnownLimit, Part, Processors, Question, Sample, Tier};
+use machine::entry::{Spot, Way};
+use machine::part::PartError;
+use machine::system::{Kit, Machine};
+use machine::trace::Trace;
+use units::{Bytes, Duration, Ratio};
+use workload::{Limits, Mix, Pattern, Region, Stream};
+
+use super::{Bench, Conduct, MachineError, Probe};
+use crate::experiment::Experiment;
+use crate::system::System;
+use crate::trial::trial;
+
+/// Sequential requests are as large as in the study's tables.
+const REQUEST: Bytes = Bytes::kib(32);
+/// Random ones, too.
+const SMALL: Bytes = Bytes::kib(4);
+/// How much of each disk is read sequentially.
+const STRETCH: Bytes = Bytes::mib(12);
+/// Load is on, nothing counts.
+const START_UP: Duration = Duration::seconds(1);
+/// Load stays on while counted requests complete.
+const COOL_DOWN: Duration = Duration::seconds(1);
+/// Virtual time costs little: each measurement is as long as one is worth.
+const PLENTY: Duration = Duration::seconds(24 * 3600);
+/// Counted virtual time of the loads of a ladder.
+const LADDER: Duration = Duration::seconds(5);
+
+/// A modelled machine under survey.
+pub struct Modelled<'a> {
+    interrupted: &'a AtomicBool,
+    name: String,
+    parts: Vec<(String, String)>,
+    tree: Part,
+    spots: Vec<Spot>,
+    /// Where the sequential stretch begins.
+    middle: Bytes,
+    seed: u64,
+}
+
+impl<'a> Modelled<'a> {
+    /// The machine of that name, with these values changed.
+    pub fn new(
+        name: &str,
+        parts: Vec<(String, String)>,
+        interrupted: &'a AtomicBool,
+    ) -> Result<Modelled<'a>, PartError> {
+        let mut kit = Kit::load(name)?;
+        for (key, value) in &parts {
+            kit.set(key, value)?;
+        }
+        let machine = kit.build(&runtime::Runtime::simulated(), 1, &Trace::default())?;
+        let (tree, spots) = tree(&machine, name);
+        let size = |spot: &Spot| machine.strings[spot.string].units[spot.disk].size();
+        let smallest = spots.iter().map(size).min().unwrap_or(Bytes::ZERO);
+        let middle = (smallest / 2).round_down(Bytes::mib(1));
+        Ok(Modelled { interrupted, name: name.to_owned(), parts, tree, spots, middle, seed: 0 })
+    }
+
+    /// What shares what.
+    pub fn tree(&self) -> &Part {
+        &self.tree
+    }
+
+    /// How it is surveyed: the sizes of the studies, each point three times on machines of different seeds.
+    pub fn conduct() -> Conduct {
+        Conduct { budget: PLENTY, requests: vec![REQUEST], ..Conduct::default() }
+    }
+
+    /// The load under which a ladder is derived: all disks, through the operating system.
+    pub fn ladder_load(&self, question: Question) -> Experiment {
+        let all: Vec<usize> = self.tree.order.clone();
+        self.load(&all, Access::Os, question, (REQUEST, LADDER))
+    }
+
+    fn load(
+        &self,
+        devices: &[usize],
+        access: Access,
+        question: Question,
+        (request, time): (Bytes, Duration),
+    ) -> Experiment {
+        let mut stream = match question {
+            Question::Bandwidth => {
+                let pattern = Pattern::Sequential { from: Bytes::ZERO };
+                let stream = Stream::closed("survey", Mix::READS, pattern, request, 1);
+                Stream { region: Region { start: self.middle, length: Some(STRETCH) }, ..stream }
+            }
+            Question::Requests => Stream::closed("survey", Mix::READS, Pattern::Random, SMALL, 1),
+        };
+        stream.limits = Limits { time: Some(time), ..Limits::NONE };
+        let mut experiment = Experiment::new("survey", time, vec![stream]);
+        (experiment.run.start_up, experiment.run.cool_down) = (START_UP, COOL_DOWN);
+        experiment.system = Some(System {
+            name: self.name.clone(),
+            way: match access {
+                Access::Raw => Way::NoCopy,
+                Access::Os => Way::Raw,
+            },
+            disks: devices.iter().map(|device| self.spots[*device]).collect(),
+            parts: self.parts.clone(),
+            spans: false,
+        });
+        experiment
+    }
+}
+
+impl Bench for Modelled<'_> {
+    type Error = MachineError;
+
+    fn measure(&mut self, probe: &Probe) -> Result<Sample, MachineError> {
+        let how = (probe.request, probe.time);
+        let mut experiment = self.load(&probe.devices, probe.kind.access, probe.kind.question, how);
+        self.seed += 1;
+        experiment.seed = self.seed;
+        let outcome = trial(&experiment, self.interrupted)?;
+        if outcome.conclusion.interrupted {
+            return Err(MachineError::Interrupted);
+        }
+        let figures = outcome.summary.total.figures;
+        let passes = outcome.conclusion.modelled.map_or(Vec::new(), |modelled| modelled.passes);
+        let busy = passes.first().map(|pass| pass.load.host_utilization());
+        Ok(Sample {
+            bandwidth: figures.bandwidth,
+            requests: figures.iops,
+            processors: busy.map(|busy| Processors { system: busy, own: busy, ..Processors::default() }),
+            generator: Ratio::ZERO,
+        })
+    }
+}
+
+/// The machine as a survey sees it, and its disks by number.
+fn tree(machine: &Machine, name: &str) -> (Part, Vec<Spot>) {
+    let mut spots = Vec::new();
+    let mut strings: Vec<(usize, Part)> = Vec::new();
+    for (string, slot) in machine.strings.iter().enumerate() {
+        let disks: Vec<Part> = (0..slot.units.len())
+            .map(|disk| {
+                let spot = Spot { string, disk };
+                spots.push(spot);
+                Part::device(spots.len() - 1, format!("disk {spot}"))
+            })
+            .collect();
+        strings.push((slot.adapter, joined(Tier::Link, format!("string-{string}"), disks)));
+    }
+    let mut adapters = Vec::new();
+    for adapter in 0..machine.adapters.len() {
+        let mut below: Vec<Part> = strings.extract_if(.., |(of, _)| *of == adapter).map(|(_, part)| part).collect();
+        let name = format!("adapter-{adapter}");
+        match below.len() {
+            0 => {}
+            // With one string there is nothing that the adapter shares out.
+            1 => {
+                let mut only = below.remove(0);
+                only.on.push(name);
+                adapters.push(only);
+            }
+            _ => adapters.push(joined(Tier::Adapter, name, below)),
+        }
+    }
+    (joined(Tier::Host, name.to_owned(), adapters), spots)
+}
+
+fn joined(tier: Tier, name: String, below: Vec<Part>) -> Part {
+    let order = host::level::round_robin(below.iter().map(|part| part.order.clone()).collect());
+    Part { tier, name, on: Vec::new(), order, below, limits: Vec::<KnownLimit>::new() }
+}
