@@ -1,5 +1,6 @@
 //! The words of the command line, and the help that explains them.
 
+mod array;
 mod catalogue;
 mod explain;
 mod predict;
@@ -11,6 +12,7 @@ use lab::{LANGUAGE, Setting, Target};
 use nbd::Address;
 use units::{Bytes, Duration};
 
+pub use array::{Array, ArrayAction, Create, Pace, Rebuild, Scrub, Storm};
 pub use catalogue::{Import, Parts, PartsAction, Systems, Validate};
 pub use explain::Explain;
 pub use predict::{Predict, PredictRounds, Predicted};
@@ -59,6 +61,8 @@ pub enum Command {
     Parts(Parts),
     Systems(Systems),
     Validate(Validate),
+    Array(Array),
+    Storm(Storm),
 }
 
 /// What every command that measures takes.

@@ -4,6 +4,7 @@
 //! to standard output, everything else to standard error; the exit code says who is to blame (see `fail`).
 
 mod args;
+mod array;
 mod catalogue;
 mod experiments;
 mod explain;
@@ -17,6 +18,7 @@ mod reproduce;
 mod run;
 mod serve;
 mod stop;
+mod storm;
 mod survey;
 mod validate;
 
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
         args::Command::Explain(explain) => explain::explain(&explain),
         args::Command::Predict(predict) => predict::predict(&predict),
         args::Command::Reproduce(reproduce) => reproduce::reproduce(&reproduce),
+        args::Command::Array(array) => array::array(&array),
+        args::Command::Storm(storm) => storm::storm(&storm),
         args::Command::Parts(parts) => catalogue::parts(&parts),
         args::Command::Systems(systems) => catalogue::systems(&systems),
         args::Command::Validate(validate) => validate::validate(&validate),

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use host::Kernel;
 use host::Refusal;
-use host::guard::{Consent, WritePermit, permit, times_named};
+use host::guard::{Consent, WritePermit, member, permit, times_named};
 
 use lab::{Target, remote};
+use units::Bytes;
 
 use crate::fail::Failure;
 
@@ -45,6 +46,23 @@ pub fn ask_servers(targets: &[Target], destroy_data: bool) -> Result<(), Failure
         }
     }
     Ok(())
+}
+
+/// A permit for each member of an array, to write it as such.
+pub fn members<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<HashMap<PathBuf, WritePermit>, Failure> {
+    let kernel = Kernel::running();
+    let ask = |path: &Path| Ok((path.to_owned(), member(&kernel, path).map_err(blame)?));
+    paths.into_iter().map(ask).collect()
+}
+
+/// Makes a file of `size` that was not there, and gives the permit to write it.
+pub fn create(path: &Path, size: Bytes) -> Result<HashMap<PathBuf, WritePermit>, Failure> {
+    let permit = host::guard::create(path).map_err(blame)?;
+    permit
+        .file()
+        .set_len(size.get())
+        .map_err(|error| Failure::world(anyhow::anyhow!("{}: {error}", path.display())))?;
+    Ok(HashMap::from([(path.to_owned(), permit)]))
 }
 
 /// A path that may not be written is the user's to change; what the kernel refuses is not.

@@ -112,6 +112,24 @@ pub fn permit(kernel: &Kernel, path: &Path, consent: Consent) -> Result<WritePer
     Ok(WritePermit { path: path.to_owned(), file, created: false })
 }
 
+/// Asks for leave to write to `path` as the member of an array that it is: by who keeps what the array stores. It is given where the path
+/// carries a superblock of md's version 1.2 and nobody uses it, be it the kernel's md.
+pub fn member(kernel: &Kernel, path: &Path) -> Result<WritePermit, Refusal> {
+    let (file, facts) = claim(kernel, path, Consent { destroy_data: true, times_named: 1 })?;
+    let path = path.to_owned();
+    if facts.held || !facts.uses.is_empty() {
+        return Err(Refusal::InUse { path, uses: facts.uses });
+    }
+    if !facts.found.iter().any(|signature| signature.name == MEMBER) {
+        return Err(Refusal::NotMember { path });
+    }
+    let file = file.expect("what could not be opened is held, and was refused");
+    Ok(WritePermit { path, file, created: false })
+}
+
+/// The name under which the members that arraylab keeps are recognised.
+const MEMBER: &str = "Linux md 1.2";
+
 /// Makes a file that does not exist yet. Nobody's data is there, so nobody need be asked.
 pub fn create(path: &Path) -> Result<WritePermit, Refusal> {
     // O_EXCL: a file, or a link to one, that appeared in the meantime is not taken for ours.

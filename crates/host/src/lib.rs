@@ -16,6 +16,7 @@ pub mod cpu;
 pub mod environment;
 pub mod guard;
 pub mod hardware;
+pub mod identity;
 pub mod kernel;
 pub mod level;
 mod limit;

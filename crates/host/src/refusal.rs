@@ -33,6 +33,11 @@ pub enum Refusal {
     /// It could not be looked at.
     #[error("{path} cannot be read ({source}), so it is not known whether it carries data; it is not written")]
     Unreadable { path: PathBuf, source: io::Error },
+    /// It is no member.
+    #[error(
+        "{path} carries no superblock of Linux md 1.2, so it is no member of an array; see `arraylab array create`"
+    )]
+    NotMember { path: PathBuf },
     /// Nothing is there.
     #[error("{path}: there is no such file or device; name one that exists")]
     Missing { path: PathBuf },

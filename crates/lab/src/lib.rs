@@ -18,6 +18,7 @@ mod modelled;
 mod pass;
 mod pool;
 pub mod published;
+pub mod raid;
 pub mod raid_i;
 pub mod remote;
 pub mod reproduce;

@@ -1,0 +1,249 @@
+//! The words of `array` and `storm`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use lab::raid::Consistency;
+use storm::Choice;
+use units::{Bytes, Rate};
+
+/// Make and keep up RAID arrays that Linux md opens, too
+///
+/// An array is named by its members. Each command opens it from them, acts and stops it, so that between two commands the members say
+/// all there is to say; the format is md's, version 1.2.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab array create --level 5 --size 1GiB a b c d      four new files
+  arraylab array status a b c d
+  arraylab array fail --member b a b c d
+  arraylab array rebuild --onto e --size 1GiB a c d
+  arraylab array scrub a c d e --repair
+  arraylab array create --level 6 --stripe-unit 64KiB --destroy-data /dev/sd[b-f]")]
+pub struct Array {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: ArrayAction,
+}
+
+/// What can be done with an array.
+#[derive(Subcommand)]
+pub enum ArrayAction {
+    /// Make an array of files or block devices
+    Create(Create),
+    /// Print what the superblocks of members say
+    Examine(Paths),
+    /// Print what the members say of their array
+    Status(Paths),
+    /// Take a member out of use
+    Fail(Fail),
+    /// Fill the place of a missing member, or replace one; go on with what was ended
+    Rebuild(Rebuild),
+    /// Compare everything with its redundancy; exit code 1 if it does not fit and was not repaired
+    Scrub(Scrub),
+    /// Make an array clean that was not stopped
+    Stop(Upkeep),
+}
+
+/// Make an array of files or block devices
+///
+/// Members that do not exist are made as files of --size; what exists and carries data is written only with --destroy-data. Where
+/// members existed before, the redundancy is computed from what is on them, with a progress bar; Ctrl-C ends that, and
+/// `arraylab array stop` goes on.
+#[derive(Args)]
+pub struct Create {
+    /// Files or block devices, in the order of their places
+    #[arg(required = true, value_name = "MEMBER")]
+    pub members: Vec<PathBuf>,
+
+    /// linear, 0, 1, 3, 4, 5, 6 or 10
+    #[arg(long)]
+    pub level: String,
+
+    /// The layout within the level, such as left-symmetric, or n2, f2, o2 at level 10 [default: the level's]
+    #[arg(long)]
+    pub layout: Option<String>,
+
+    /// What lies on one member before the next takes over (the chunk)
+    #[arg(long, value_name = "SIZE", default_value = "64 KiB")]
+    pub stripe_unit: Bytes,
+
+    /// How large members are that do not exist yet
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Bytes>,
+
+    /// What is done about the write hole and about resyncs [default: ppl at level 5, a bitmap at the other levels with redundancy]
+    #[arg(long)]
+    pub consistency: Option<Way>,
+
+    /// The array's name
+    #[arg(long, default_value = "array")]
+    pub name: String,
+
+    /// Do not compute the redundancy of what is on the members now
+    #[arg(long)]
+    pub assume_clean: bool,
+
+    /// Allow writing to members that carry data. What is on them is lost
+    #[arg(long)]
+    pub destroy_data: bool,
+
+    /// How it goes.
+    #[command(flatten)]
+    pub pace: Pace,
+}
+
+/// What is done about the write hole and about resyncs.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Way {
+    /// Nothing: everything is compared after a power cut
+    Resync,
+    /// A bitmap of what is being written bounds that
+    Bitmap,
+    /// The partial parity log closes the write hole (level 5)
+    Ppl,
+}
+
+impl From<Way> for Consistency {
+    fn from(way: Way) -> Consistency {
+        match way {
+            Way::Resync => Consistency::Resync,
+            Way::Bitmap => Consistency::Bitmap,
+            Way::Ppl => Consistency::Ppl,
+        }
+    }
+}
+
+/// Members that are only read.
+#[derive(Args)]
+pub struct Paths {
+    /// Members of one array
+    #[arg(required = true, value_name = "MEMBER")]
+    pub members: Vec<PathBuf>,
+
+    /// Print the result as one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a command goes that may take long.
+#[derive(Args)]
+pub struct Pace {
+    /// No faster than this, such as 50MB/s
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<Rate>,
+
+    /// Print the result as one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// An array and how to go about it.
+#[derive(Args)]
+pub struct Upkeep {
+    /// All members of the array, in any order
+    #[arg(required = true, value_name = "MEMBER")]
+    pub members: Vec<PathBuf>,
+
+    /// How it goes.
+    #[command(flatten)]
+    pub pace: Pace,
+}
+
+/// Take a member out of use: the others say that it has failed
+#[derive(Args)]
+pub struct Fail {
+    /// The member to take out
+    #[arg(long, value_name = "PATH")]
+    pub member: PathBuf,
+
+    /// The array.
+    #[command(flatten)]
+    pub array: Upkeep,
+}
+
+/// Fill the place of a missing member, or replace one; go on with what was ended
+///
+/// Ctrl-C ends it; the mark is on the members, and the same command with the new member among the others goes on from there.
+#[derive(Args)]
+pub struct Rebuild {
+    /// What takes the place; not needed to go on
+    #[arg(long, value_name = "PATH")]
+    pub onto: Option<PathBuf>,
+
+    /// A member in use to give up for it; while it is filled the array has one member less
+    #[arg(long, value_name = "PATH", requires = "onto")]
+    pub replace: Option<PathBuf>,
+
+    /// How large a file is made for --onto, if there is none
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Bytes>,
+
+    /// Accept that what is missing may be computed wrongly where a power cut met a write
+    #[arg(long)]
+    pub force: bool,
+
+    /// Allow --onto to be something that carries data. What is on it is lost
+    #[arg(long)]
+    pub destroy_data: bool,
+
+    /// The array.
+    #[command(flatten)]
+    pub array: Upkeep,
+}
+
+/// Compare everything with its redundancy
+///
+/// Sectors that cannot be read are computed and written anew on the way.
+#[derive(Args)]
+pub struct Scrub {
+    /// Make it fit: at level 6 by mending what is wrong, elsewhere by believing the data
+    #[arg(long)]
+    pub repair: bool,
+
+    /// The array.
+    #[command(flatten)]
+    pub array: Upkeep,
+}
+
+/// Run the array's code through power cuts and failing members, in virtual time
+///
+/// Each seed is a storm: an array in memory, clients that write, flush and read, members that fail, vanish, hang and lose sectors, and
+/// power cuts that keep any part of what was not flushed, also inside recovery. An oracle knows for each sector what may be there. A
+/// promise that is broken is printed with the command that replays it; the exit code is then 1.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab storm --seeds 0..20000
+  arraylab storm --seeds 0..1000 --level 6
+  arraylab storm --seeds 4711..4712          once more
+  arraylab storm --exhaustive --level 5      every crash of every short sequence of writes")]
+pub struct Storm {
+    /// The seeds, from..to; the last is not among them
+    #[arg(long, value_name = "FROM..TO", default_value = "0..2000", value_parser = seeds)]
+    pub seeds: std::ops::Range<u64>,
+
+    /// Only arrays of this level
+    #[arg(long)]
+    pub level: Option<Choice>,
+
+    /// Instead of seeds: every sequence of a few writes on two stripes, and every state a power cut can leave
+    #[arg(long, conflicts_with = "seeds")]
+    pub exhaustive: bool,
+
+    /// How many writes a sequence has at most
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "exhaustive", value_parser = clap::value_parser!(u8).range(1..=3))]
+    pub writes: u8,
+
+    /// Print the result as one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
+    let range = text.split_once("..").and_then(|(from, to)| Some(from.trim().parse().ok()?..to.trim().parse().ok()?));
+    match range {
+        Some(range) if range.start < range.end => Ok(range),
+        _ => Err("seeds are two numbers, the second larger, such as 0..2000".into()),
+    }
+}

@@ -1,0 +1,185 @@
+//! `arraylab array`.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use host::guard::WritePermit;
+use lab::raid::{self, Course, Done, Level, Plan, RaidError};
+use serde_json::{Value, json};
+use units::Bytes;
+
+use crate::args::{Array, ArrayAction, Create, Pace, Rebuild, Scrub};
+use crate::fail::Failure;
+use crate::out;
+use crate::permit;
+use crate::progress::{Bar, interrupt};
+
+type Permits = HashMap<PathBuf, WritePermit>;
+
+/// Does what is to be done with an array.
+pub fn array(args: &Array) -> Result<ExitCode, Failure> {
+    match &args.action {
+        ArrayAction::Create(args) => create(args),
+        ArrayAction::Examine(args) => {
+            let all = raid::examine(&args.members).map_err(blame)?;
+            let document = |one: &raid::Examined| {
+                let fields = one.fields.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
+                json!({ "path": one.path, "fields": Value::Object(fields.collect()) })
+            };
+            let text = all.iter().map(raid::Examined::text).collect::<Vec<_>>().join("\n");
+            print(args.json, || json!(all.iter().map(document).collect::<Vec<_>>()), &text)
+        }
+        ArrayAction::Status(args) => {
+            let status = raid::status(&args.members).map_err(blame)?;
+            print(args.json, || json!(status), &status.text())
+        }
+        ArrayAction::Fail(args) => {
+            let (members, pace) = (&args.array.members, &args.array.pace);
+            let done = raid::fail(members, &permits(members)?, &args.member, &course(pace)).map_err(blame)?;
+            left(done, pace)
+        }
+        ArrayAction::Stop(args) => {
+            let done = raid::stop(&args.members, &permits(&args.members)?, &course(&args.pace)).map_err(blame)?;
+            left(done, &args.pace)
+        }
+        ArrayAction::Rebuild(args) => rebuild(args),
+        ArrayAction::Scrub(args) => scrub(args),
+    }
+}
+
+fn create(args: &Create) -> Result<ExitCode, Failure> {
+    let level = Level::named(&args.level, args.layout.as_deref()).map_err(Failure::input)?;
+    let missing: Vec<&PathBuf> = args.members.iter().filter(|path| !path.exists()).collect();
+    if let (Some(path), None) = (missing.first(), args.size) {
+        let next = "name one that exists, or give --size to have files made";
+        return Err(Failure::input(anyhow::anyhow!("{}: there is no such file or device; {next}", path.display())));
+    }
+    let there = args.members.iter().filter(|path| path.exists());
+    let permits = permit::ask(there.map(PathBuf::as_path), args.destroy_data)?;
+    // A path that is named twice means it, and is one member.
+    let mut members: Vec<PathBuf> = Vec::new();
+    args.members.iter().for_each(|path| {
+        if !members.contains(path) {
+            members.push(path.clone());
+        }
+    });
+    let plan = Plan {
+        level,
+        stripe_unit: args.stripe_unit,
+        members: &members,
+        permits: &permits,
+        size: args.size.unwrap_or(Bytes::ZERO),
+        consistency: args.consistency.map(Into::into),
+        name: args.name.clone(),
+        assume_clean: args.assume_clean,
+    };
+    let done = raid::create(&plan, &course(&args.pace)).map_err(blame)?;
+    drop(permits);
+    let status = raid::status(&members).map_err(blame)?;
+    print(args.pace.json, || json!(status), &status.text())?;
+    Ok(if done.clean { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+fn rebuild(args: &Rebuild) -> Result<ExitCode, Failure> {
+    let (members, pace) = (&args.array.members, &args.array.pace);
+    let mut permits = permits(members)?;
+    if let Some(onto) = &args.onto {
+        if members.contains(onto) {
+            let next = "leave --onto away to go on with its rebuild, or leave it away from the members to begin anew";
+            return Err(Failure::input(anyhow::anyhow!("{} is named as a member, too; {next}", onto.display())));
+        }
+        let permit = match (onto.exists(), args.size) {
+            (true, _) => permit::ask([onto.as_path()], args.destroy_data)?,
+            (false, Some(size)) => permit::create(onto, size)?,
+            (false, None) => {
+                let next = "name one that exists, or give --size to have a file made";
+                return Err(Failure::input(anyhow::anyhow!(
+                    "{}: there is no such file or device; {next}",
+                    onto.display()
+                )));
+            }
+        };
+        permits.extend(permit);
+    }
+    let (onto, replace) = (args.onto.as_ref(), args.replace.as_ref());
+    let rebuilt = raid::rebuild(members, &permits, onto, replace, args.force, &course(pace)).map_err(blame)?;
+    let mut text = format!("member {} is whole again\n", rebuilt.member);
+    if rebuilt.interrupted {
+        text =
+            format!("member {} is not whole yet; name it among the members, and `rebuild` goes on\n", rebuilt.member);
+    }
+    for (from, to) in &rebuilt.lost {
+        text.push_str(&format!(
+            "lost: bytes {from} to {to} of the array; they read as errors until they are written\n"
+        ));
+    }
+    print(pace.json, || json!(rebuilt), &text)?;
+    Ok(match (rebuilt.interrupted, rebuilt.lost.is_empty()) {
+        (true, _) => ExitCode::from(3),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(1),
+    })
+}
+
+fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
+    let (members, pace) = (&args.array.members, &args.array.pace);
+    let found = raid::scrub(members, &permits(members)?, args.repair, &course(pace)).map_err(blame)?;
+    let sum = |by_member: &[u64]| by_member.iter().sum::<u64>();
+    let mended = sum(&found.mended);
+    let text = format!(
+        "{} blocks did not fit: {mended} mended, {} made to fit by believing the data, {} left\n\
+         {} units could not be read, {} ranges were written anew\n{}",
+        found.mismatches,
+        found.believed,
+        found.mismatches.saturating_sub(mended + found.believed),
+        found.unreadable,
+        sum(&found.rewritten),
+        if found.interrupted { "ended early: the figures are of what was read until then\n" } else { "" }
+    );
+    print(pace.json, || json!(found), &text)?;
+    let left = found.unreadable > 0 || (found.mismatches > 0 && found.mismatches > mended + found.believed);
+    Ok(match (found.interrupted, left) {
+        (true, _) => ExitCode::from(3),
+        (false, true) => ExitCode::from(1),
+        (false, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// Says how the array was left.
+fn left(done: Done, pace: &Pace) -> Result<ExitCode, Failure> {
+    let mut text = String::from(if done.clean { "clean" } else { "dirty: redundancy may not fit" });
+    if !done.not_whole.is_empty() {
+        text.push_str(&format!(", members {:?} not whole", done.not_whole));
+    }
+    text.push('\n');
+    print(pace.json, || json!(done), &text)
+}
+
+fn print(json: bool, document: impl FnOnce() -> Value, text: &str) -> Result<ExitCode, Failure> {
+    if json {
+        out::json(&document())?
+    } else {
+        out::text(text)?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn permits(members: &[PathBuf]) -> Result<Permits, Failure> {
+    permit::members(members.iter().map(PathBuf::as_path))
+}
+
+/// Bar, rate and Ctrl-C of a command.
+fn course(pace: &Pace) -> Course {
+    let bar = Bar::new(1000);
+    let show = move |progress: lab::raid::Progress| {
+        let share = progress.done.get() as f64 / progress.of.get().max(1) as f64;
+        bar.show((share * 1000.0) as u64, format!("{} of {}", progress.done, progress.of));
+    };
+    Course { interrupted: interrupt(Vec::new()), show: Rc::new(show), rate: pace.rate }
+}
+
+fn blame(error: RaidError) -> Failure {
+    if error.is_input() { Failure::input(error) } else { Failure::world(error) }
+}

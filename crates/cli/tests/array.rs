@@ -1,0 +1,98 @@
+//! `arraylab array` and `arraylab storm`, as their user types them.
+
+mod common;
+
+use common::Desk;
+use serde_json::json;
+
+const EACH: [(&str, &str); 10] = [
+    ("linear", "a b"),
+    ("0", "a b c"),
+    ("1", "a b"),
+    ("3", "a b c"),
+    ("4", "a b c"),
+    ("5", "a b c d"),
+    ("6", "a b c d e"),
+    ("10 --layout n2", "a b c d"),
+    ("10 --layout f2", "a b c"),
+    ("10 --layout o2", "a b c d"),
+];
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Types a command; gives its exit code and what it printed.
+fn say(desk: &Desk, text: &str) -> common::Said {
+    let words = words(text);
+    desk.arraylab(&words.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[test]
+fn an_array_of_each_level_is_made_and_described() {
+    for (level, members) in EACH {
+        let desk = Desk::new("");
+        let made = say(&desk, &format!("array create --level {level} --size 8MiB --json {members}"));
+        assert_eq!(made.code, 0, "{level}: {}", made.stderr);
+        let status = say(&desk, &format!("array status --json {members}")).json();
+        assert_eq!(status, made.json(), "{level}");
+        assert_eq!((&status["clean"], &status["not_whole"]), (&json!(true), &json!(0)), "{level}");
+        let examined = say(&desk, &format!("array examine {members}"));
+        assert_eq!(examined.stdout.matches("  state ").count(), members.split(' ').count(), "{}", examined.stdout);
+    }
+}
+
+#[test]
+fn a_member_fails_is_replaced_and_everything_fits() {
+    let desk = Desk::new("");
+    let code = |text: &str| {
+        let said = say(&desk, text);
+        println!("{text}\n{}{}", said.stdout, said.stderr);
+        said.code
+    };
+    assert_eq!(code("array create --level 5 --stripe-unit 64KiB --layout left-symmetric --size 8MiB a b c d"), 0);
+    assert_eq!(code("array fail --member b a b c d"), 0);
+    assert_eq!(say(&desk, "array status --json a b c d").json()["members"][1]["state"], "missing");
+    assert_eq!(code("array fail --member c a c d"), 2, "a second one cannot be spared");
+    assert_eq!(code("array rebuild a c d"), 2, "there is nothing to rebuild onto");
+    assert_eq!(code("array rebuild --onto e --size 8MiB a c d"), 0);
+    assert_eq!(say(&desk, "array status --json a c d e").json()["not_whole"], 0);
+    assert_eq!(code("array scrub a c d e"), 0);
+    // A byte of the data area turns.
+    let path = desk.path().join("c");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[5 << 20] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(code("array scrub a c d e"), 1);
+    assert_eq!(code("array scrub --repair a c d e"), 0);
+    assert_eq!(code("array scrub a c d e"), 0);
+    assert_eq!(code("array rebuild --replace a --onto f --size 8MiB a c d e"), 0);
+    assert_eq!(code("array stop f c d e"), 0);
+}
+
+#[test]
+fn what_carries_data_is_not_written_without_a_word() {
+    let desk = Desk::new("");
+    desk.write("full", &"x".repeat(9 << 20));
+    let refused = say(&desk, "array create --level 1 --size 8MiB a full");
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("--destroy-data"), "{}", refused.stderr);
+    assert!(!desk.path().join("a").exists(), "nothing is made before everything is permitted");
+    assert_eq!(say(&desk, "array create --level 1 a b").code, 2, "a missing file needs a size");
+    let not_a_member = say(&desk, "array stop full");
+    assert_eq!(not_a_member.code, 2);
+    assert!(not_a_member.stderr.contains("no superblock"), "{}", not_a_member.stderr);
+}
+
+#[test]
+fn storms_are_counted_and_replayed() {
+    let desk = Desk::new("");
+    let report = say(&desk, "storm --seeds 0..40 --json");
+    assert_eq!(report.code, 0, "{}", report.stderr);
+    let report = report.json();
+    assert_eq!((&report["seeds"], &report["violations"]), (&json!(40), &json!([])));
+    assert!(report["power_cuts"].as_u64() >= Some(80) && report["faults"].as_u64() > Some(0), "{report}");
+    assert_eq!(say(&desk, "storm --seeds 7..8").stdout, say(&desk, "storm --seeds 7..8").stdout);
+    assert_eq!(say(&desk, "storm --seeds 8..8").code, 2);
+    assert_eq!(say(&desk, "storm --level 0").code, 2);
+}

@@ -1,0 +1,247 @@
+//! What members say: one by one, and as an array. Nothing is written.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use array::geometry::Geometry;
+use array::md::{Features, MemberRole, Numbers, Resync, Superblock};
+use device::Device;
+use serde::Serialize;
+use units::Bytes;
+use uring::{Live, LiveOptions};
+
+use super::RaidError;
+use super::members::{superblock, to_read};
+
+/// What one member says, in words.
+#[derive(Debug, Clone, Serialize)]
+pub struct Examined {
+    /// Where it was read.
+    pub path: PathBuf,
+    /// Name and value, in the order in which people read them.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+/// An array, as its members describe it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    /// Its identity.
+    pub array: String,
+    /// Its name.
+    pub name: String,
+    /// Level and layout.
+    pub level: String,
+    /// The chunk, where there is one.
+    pub stripe_unit: Option<Bytes>,
+    /// What it stores.
+    pub size: Bytes,
+    /// What is kept against resyncs and the write hole.
+    pub consistency: &'static str,
+    /// The members say that redundancy fits.
+    pub clean: bool,
+    /// Members that are missing or not rebuilt.
+    pub not_whole: usize,
+    /// Of these, how many may be lost at all.
+    pub survives: usize,
+    /// Each place of the array.
+    pub members: Vec<MemberStatus>,
+    /// What belongs to the array and has no place in it: stale and spare devices.
+    pub others: Vec<MemberStatus>,
+}
+
+/// A place of the array, or a device without one.
+#[derive(Debug, Clone, Serialize)]
+pub struct MemberStatus {
+    /// The place.
+    pub member: Option<usize>,
+    /// The device, if one of those named has it.
+    pub path: Option<PathBuf>,
+    /// `active`, `rebuilding`, `missing`, `stale`, `spare`.
+    pub state: &'static str,
+    /// What it has seen of the array's changes.
+    pub events: Option<u64>,
+    /// How much of it is rebuilt.
+    pub rebuilt: Option<Bytes>,
+}
+
+fn consistency(superblock: &Superblock) -> &'static str {
+    let has = |feature| superblock.features.has(feature);
+    match () {
+        () if has(Features::PPL) || has(Features::PPLS) => "partial parity log",
+        () if has(Features::JOURNAL) => "journal",
+        () if has(Features::BITMAP) => "bitmap",
+        () => "resync",
+    }
+}
+
+fn name_of(superblock: &Superblock) -> String {
+    String::from_utf8_lossy(&superblock.name).trim_end_matches('\0').to_owned()
+}
+
+fn level_of(superblock: &Superblock) -> String {
+    match (Numbers { level: superblock.level, layout: superblock.layout }).level() {
+        Ok(level) => level.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// What each of these paths says.
+pub fn examine(paths: &[PathBuf]) -> Result<Vec<Examined>, RaidError> {
+    let live = Live::start(&LiveOptions::default());
+    paths.iter().map(|path| one(&live, path)).collect()
+}
+
+fn one(live: &Live, path: &Path) -> Result<Examined, RaidError> {
+    let device = to_read(live, path)?;
+    let it = superblock(live, path, &device)?;
+    let mut fields = vec![
+        ("array", it.array.to_string()),
+        ("name", name_of(&it)),
+        ("created", format!("{} s after 1970 began", it.created.seconds())),
+        ("level", level_of(&it)),
+        ("members", it.members.to_string()),
+    ];
+    if !it.chunk.is_zero() {
+        fields.push(("stripe unit", format!("{:#}", it.chunk)));
+    }
+    if !it.size.is_zero() {
+        fields.push(("used of each member", format!("{:#}", it.size)));
+    }
+    fields.push(("this device", it.member.to_string()));
+    fields.push(("holds", format!("{:#}", device.shape().size)));
+    fields.push(("data", format!("{:#} from {:#} on", it.data_size, it.data_offset)));
+    let role = match it.role() {
+        MemberRole::Active(column) => format!("member {column}"),
+        MemberRole::Spare => "spare".into(),
+        MemberRole::Faulty => "failed".into(),
+        MemberRole::Journal => "journal".into(),
+    };
+    fields.push(("role", format!("{role}, device number {}", it.number)));
+    if it.features.has(Features::RECOVERY) {
+        fields.push(("rebuilt", format!("{:#}", Bytes::SECTOR * (it.recovery.min(1 << 54)))));
+    }
+    let state = match it.resync {
+        Resync::Clean => "clean".into(),
+        Resync::From(Bytes::ZERO) => "dirty: redundancy may not fit".into(),
+        Resync::From(offset) => format!("dirty: redundancy fits up to {offset:#} of the members"),
+    };
+    fields.push(("state", state));
+    fields.push(("events", it.events.to_string()));
+    fields.push(("consistency", consistency(&it).into()));
+    let mut places = String::new();
+    for column in 0..it.members as u16 {
+        let there = it.roles.contains(&MemberRole::Active(column).number());
+        places.push(if there { 'A' } else { '.' });
+    }
+    fields.push(("places (A: active, .: missing)", places));
+    Ok(Examined { path: path.to_owned(), fields })
+}
+
+impl Examined {
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}\n", self.path.display());
+        for (name, value) in &self.fields {
+            writeln!(text, "  {name:<32}{value}").expect("text takes text");
+        }
+        text
+    }
+}
+
+/// The array that these paths are members of.
+pub fn status(paths: &[PathBuf]) -> Result<Status, RaidError> {
+    let live = Live::start(&LiveOptions::default());
+    let mut found: Vec<(PathBuf, Superblock)> = Vec::new();
+    for path in paths {
+        found.push((path.clone(), superblock(&live, path, &to_read(&live, path)?)?));
+    }
+    let newest = found.iter().map(|(_, it)| it).max_by_key(|it| it.events).expect("a path was named").clone();
+    if let Some(device) = found.iter().position(|(_, it)| it.array != newest.array) {
+        let (found, wanted) = (found[device].1.array, newest.array);
+        return Err(array::OpenError::Mixed { device, found, wanted }.into());
+    }
+    let all = newest.members as usize;
+    let missing = |member: usize| MemberStatus {
+        member: Some(member),
+        path: None,
+        state: "missing",
+        events: None,
+        rebuilt: None,
+    };
+    let mut members: Vec<MemberStatus> = (0..all).map(missing).collect();
+    let mut others = Vec::new();
+    let mut sizes = vec![newest.size; all];
+    let mut clean = true;
+    for (path, it) in &found {
+        let role = newest.roles.get(it.number as usize).map(|role| MemberRole::from_number(*role));
+        let rebuilding = it.features.has(Features::RECOVERY);
+        let of = |member, state| MemberStatus {
+            member,
+            path: Some(path.clone()),
+            state,
+            events: Some(it.events),
+            rebuilt: (rebuilding && member.is_some()).then(|| Bytes::SECTOR * it.recovery.min(1 << 54)),
+        };
+        match role {
+            // The same rules as those by which the array opens.
+            Some(MemberRole::Active(column)) if it.events + 1 >= newest.events && usize::from(column) < all => {
+                let column = usize::from(column);
+                members[column] = of(Some(column), if rebuilding { "rebuilding" } else { "active" });
+                sizes[column] = if it.size.is_zero() { it.data_size } else { it.size };
+                clean &= it.resync == Resync::Clean;
+            }
+            Some(MemberRole::Spare) => others.push(of(None, "spare")),
+            _ => others.push(of(None, "stale")),
+        }
+    }
+    let level = (Numbers { level: newest.level, layout: newest.layout }).level().map_err(array::OpenError::Level)?;
+    let geometry = Geometry::new(level, newest.chunk, &sizes).map_err(array::OpenError::Geometry)?;
+    Ok(Status {
+        array: newest.array.to_string(),
+        name: name_of(&newest),
+        level: level.to_string(),
+        stripe_unit: (!newest.chunk.is_zero()).then_some(newest.chunk),
+        size: geometry.size(),
+        consistency: consistency(&newest),
+        clean,
+        not_whole: members.iter().filter(|member| member.state != "active").count(),
+        survives: level.losses_survived(all),
+        members,
+        others,
+    })
+}
+
+impl Status {
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = format!("{} {:#}, \"{}\"\n", self.level, self.size, self.name);
+        let mut line = |name: &str, value: String| writeln!(text, "  {name:<14}{value}").expect("text takes text");
+        line("array", self.array.clone());
+        if let Some(stripe_unit) = self.stripe_unit {
+            line("stripe unit", format!("{stripe_unit:#}"));
+        }
+        line("consistency", self.consistency.into());
+        let redundancy = match (self.clean, self.not_whole) {
+            (_, lost) if lost > self.survives => {
+                format!("broken: {lost} members are not whole, {} may be", self.survives)
+            }
+            (true, 0) => "clean".into(),
+            (false, 0) => "dirty: redundancy may not fit; `arraylab array stop` makes it fit".into(),
+            (clean, lost) => {
+                let state = if clean { "clean" } else { "dirty" };
+                format!(
+                    "{state}, {lost} of {} members not whole; `arraylab array rebuild` makes them whole",
+                    self.members.len()
+                )
+            }
+        };
+        line("state", redundancy);
+        for member in self.members.iter().chain(&self.others) {
+            let place = member.member.map_or("-".to_owned(), |member| member.to_string());
+            let path = member.path.as_ref().map_or("-".to_owned(), |path| path.display().to_string());
+            let rebuilt = member.rebuilt.map_or(String::new(), |upto| format!(" up to {upto:#}"));
+            line(&format!("member {place}"), format!("{:<12}{path}{rebuilt}", member.state));
+        }
+        text
+    }
+}

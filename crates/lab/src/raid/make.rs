@@ -1,0 +1,90 @@
+//! A new array.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use array::geometry::Level;
+use array::md::{self, Consistency, NewArray, NewMember, Stamp, Uuid};
+use array::{Array, OpenOptions, format};
+use device::Device;
+use host::guard::WritePermit;
+use units::Bytes;
+use uring::{FileDevice, FileOptions, Live, LiveOptions};
+
+use super::members::{options, watch};
+use super::upkeep::Done;
+use super::{Course, RaidError};
+
+/// What is to be made.
+pub struct Plan<'p> {
+    /// Level and layout.
+    pub level: Level,
+    /// The chunk.
+    pub stripe_unit: Bytes,
+    /// What becomes a member, in order.
+    pub members: &'p [PathBuf],
+    /// Leave to write those that exist; the others are made.
+    pub permits: &'p HashMap<PathBuf, WritePermit>,
+    /// How large members are that do not exist yet.
+    pub size: Bytes,
+    /// What is done about the write hole and resyncs; the best that the level has, if not given.
+    pub consistency: Option<Consistency>,
+    /// The array's name.
+    pub name: String,
+    /// Redundancy already holds, or it is not minded that it does not.
+    pub assume_clean: bool,
+}
+
+/// Makes the array; where members existed before, its redundancy is computed from what is on them.
+pub fn create(plan: &Plan, course: &Course) -> Result<Done, RaidError> {
+    let live = Live::start(&LiveOptions::default());
+    let mut made = Vec::new();
+    let created = make(&live, plan, course, &mut made);
+    if created.is_err() {
+        // Files that were made for an array that is none are of no use. The error that is returned says more than one of removing them.
+        made.iter().for_each(|path| drop(std::fs::remove_file(path)));
+    }
+    created
+}
+
+fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> Result<Done, RaidError> {
+    let mut devices = Vec::new();
+    for path in plan.members {
+        devices.push(match plan.permits.get(path) {
+            Some(permit) => FileDevice::open_writable(live, permit, &options(path))?,
+            None => {
+                let device = FileDevice::create(live, path, plan.size, &FileOptions::buffered())?;
+                made.push(path.clone());
+                device
+            }
+        });
+    }
+    // md counts the log's addresses in sectors of 512 bytes; a device with larger blocks cannot take them.
+    let small_blocks = devices.iter().all(|device| device.shape().logical_block == Bytes::SECTOR);
+    let default = match Consistency::default_of(plan.level) {
+        Consistency::Ppl if !small_blocks => Consistency::Bitmap,
+        default => default,
+    };
+    let identity = || Ok::<Uuid, RaidError>(Uuid(host::identity::random().map_err(RaidError::Identity)?));
+    let sized = devices.iter().map(|device| Ok(NewMember { size: device.shape().size, member: identity()? }));
+    let sized: Vec<NewMember> = sized.collect::<Result<_, RaidError>>()?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    // New files are zeroes, and so is their parity.
+    let clean = plan.assume_clean || made.len() == plan.members.len();
+    let new = NewArray {
+        level: plan.level,
+        chunk: plan.stripe_unit,
+        name: plan.name.clone(),
+        array: identity()?,
+        now: Stamp(now),
+        consistency: plan.consistency.unwrap_or(default),
+        clean,
+    };
+    let (superblocks, _) = md::create(&new, &sized)?;
+    let runtime = live.runtime();
+    runtime.block_on(format(&devices, &superblocks)).map_err(RaidError::Failed)?;
+    let array = runtime.block_on(Array::open(runtime, "array", devices, OpenOptions::default()))?;
+    watch(&array, course);
+    Done::stopped(live, &array)
+}
