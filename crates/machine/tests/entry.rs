@@ -37,6 +37,7 @@ fn drive(spots: &[(usize, usize)], way: Way, stream: &Stream, spans: Spans) -> D
             device,
             stream,
             control: &control,
+            lock_step: None,
             observer: &observer,
             tally: &tally,
             on_error: OnError::Stop,
