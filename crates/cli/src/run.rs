@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use analysis::Advice;
 use host::environment::Build;
 use host::guard::WritePermit;
 use lab::reproduce::Judged;
@@ -197,20 +198,31 @@ fn text_of(done: &[Done], count: usize, compared: &[Judged]) -> String {
             text.push_str(&format!("\n{line}\n"));
         }
     }
-    for advice in done.iter().flat_map(|one| &one.outcome.advice) {
-        let line = match &advice.option {
-            Some(option) => format!("advice: {} (change {option})", advice.message),
-            None => format!("advice: {}", advice.message),
-        };
-        if !text.contains(&line) {
-            text.push_str(&format!("\n{line}\n"));
-        }
+    for line in advice(done) {
+        text.push_str(&format!("\n{line}\n"));
     }
     for (index, one) in done.iter().enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
         text.push_str(&format!("{gap}run folder: {}\n", one.folder.path().display()));
     }
     text
+}
+
+/// The advice on one point, whole; that on several, each kind once: with the words of the first point that it is about, and the number of the others.
+fn advice(done: &[Done]) -> Vec<String> {
+    let all = || done.iter().flat_map(|one| &one.outcome.advice);
+    let alike = |a: &Advice, b: &Advice| a == b || done.len() > 1 && (a.kind, &a.option) == (b.kind, &b.option);
+    let mut lines = Vec::new();
+    for (nth, advice) in all().enumerate() {
+        if all().take(nth).any(|earlier| alike(earlier, advice)) {
+            continue;
+        }
+        let option = advice.option.as_ref().map_or(String::new(), |option| format!(" (change {option})"));
+        let points = done.iter().filter(|one| one.outcome.advice.iter().any(|other| alike(other, advice))).count();
+        let others = if points > 1 { format!("; so at {points} of {} points", done.len()) } else { String::new() };
+        lines.push(format!("advice: {}{others}{option}", advice.message));
+    }
+    lines
 }
 
 /// What a reader must know besides the numbers.
