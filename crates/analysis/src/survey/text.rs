@@ -145,6 +145,7 @@ pub(super) fn tier(root: &Part, tier: Tier) -> String {
     let parts: Vec<&Part> = root.all().into_iter().map(|(_, part)| part).filter(|part| part.tier == tier).collect();
     match parts[..] {
         [part] => part.name.clone(),
+        _ if tier == Tier::Disk && noun(root) == "files" => format!("{} files", parts.len()),
         _ => format!("{} {}s", parts.len(), tier.name()),
     }
 }
