@@ -1,5 +1,8 @@
 //! The words of the command line, and the help that explains them.
 
+// Documentation of arguments is the text of the help, where brackets are no links.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 mod array;
 mod catalogue;
 mod explain;

@@ -4,7 +4,7 @@
 //! when dropped. Both need root; [`Refused`] says what was missing, for the line that a skipped test prints.
 //!
 //! A device outlives the process that made it, and a process can end in ways that no destructor sees: Ctrl-C, a time-out, a kill.
-//! So the removal is left to a [`Remover`], a process of its own that waits for ours to end.
+//! So the removal is left to a `Remover`, a process of its own that waits for ours to end.
 
 use std::fs;
 use std::io;

@@ -14,8 +14,8 @@
 //! the one that ends it, the condition would want one device to be first in two rounds running, which among D equal ones
 //! happens once in D times, while the study's tables count 81 to 100 percent of good rounds.
 //!
-//! The study sets thresholds by hand; without one, [`Threshold`] finds the gap between the two kinds. Whether as many good rounds
-//! could have come about by chance is for [`chance`] to say: the algorithm itself gives a number for any load.
+//! The study sets thresholds by hand; without one, `Threshold` finds the gap between the two kinds. Whether as many good rounds
+//! could have come about by chance is for `chance` to say: the algorithm itself gives a number for any load.
 
 mod chance;
 mod counter;
@@ -65,7 +65,7 @@ pub struct Rounds {
     pub large: Deltas,
     /// The others.
     pub small: Deltas,
-    /// How likely it is that devices which do not wait for each other look like this; see [`chance`].
+    /// How likely it is that devices which do not wait for each other look like this; see `chance.rs`.
     pub chance: Ratio,
     /// The share of good rounds whose devices finish in the same order as in the good round before.
     pub order_repeats: Ratio,

@@ -8,19 +8,19 @@
 //! 2. throughput: X = D B / R;
 //! 3. the deltas of completions: one large, O + MPT(D) + B / m + T, then D - 1 small, T;
 //! 4. the least positioning time of D disks: MPT(D) = integral from 0 on of (1 - F_P(t))^D dt, F_P being P's distribution;
-//! 5. one round exactly, disk after disk in order of P: s_k = max(e_(k-1), P_(k) + F / m), e_k = max(s_k + T, P_(k) + B / m), R = O + E[e_D]: a
+//! 5. one round exactly, disk after disk in order of P: s_k = max(e_(k-1), P_(k) + F / m), e_k = max(s_k + T, P_(k) + B / m), R = O + `E[e_D]`: a
 //!    disk that has the bus before its block is complete sends the rest at the medium's rate, and a late one leaves a gap;
-//! 6. for comparison the model without rounds, D independent disks: X = min(b, D B / (E[P] + B / m + T)).
+//! 6. for comparison the model without rounds, D independent disks: X = min(b, D B / (`E[P]` + B / m + T)).
 //!
 //! Formulas 1 to 3 and 6 are what the study and its sequel say in words (R. Barve et al., "Modeling and optimizing I/O throughput of multiple disks on a bus", 1999;
 //! US 6,260,108 lists the terms of 1); 4 and 5 follow from its account of a round. F is fence times B, at most the disk's buffer.
 //!
 //! Pipelined reads, by which a disk positions for its next block while others transfer, cannot make a round shorter than either the bus or
-//! one disk needs: R >= max(D T, E[P] + B / m).
+//! one disk needs: R >= max(D T, `E[P]` + B / m).
 //!
 //! The seek curve is a + b sqrt(x) + c x over the distance x as a share of the whole stroke, which meets a drive's three printed numbers:
 //! a is the least, a + b + c the greatest, and the mean is over independent uniform addresses, whose distance has the density 2 (1 - x):
-//! E[x] = 1/3, E[sqrt x] = 8/15.
+//! `E[x]` = 1/3, `E[sqrt x]` = 8/15.
 
 use rand_distr::{Distribution, StandardUniform};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -75,7 +75,7 @@ pub struct Prediction {
     /// Formula 4: MPT(D).
     #[serde(with = "number", rename = "positioning_min_ns")]
     pub positioning_min: Duration,
-    /// E[P].
+    /// `E[P]`.
     #[serde(with = "number", rename = "positioning_mean_ns")]
     pub positioning_mean: Duration,
     /// T.
@@ -249,7 +249,7 @@ impl Curve {
         distance * (2.0 - distance)
     }
 
-    /// E[P] and MPT(D), formula 4, by trapezoids. The rotation adds anything up to a revolution: F_P(t) is the mean of the seek's
+    /// `E[P]` and MPT(D), formula 4, by trapezoids. The rotation adds anything up to a revolution: F_P(t) is the mean of the seek's
     /// distribution over the revolution before t.
     fn positioning(&self, revolution: f64, disks: u32) -> (f64, f64) {
         let end = self.at(1.0) + revolution;
