@@ -11,23 +11,31 @@
 //! - Nothing is ever read from a member whose contents may be stale.
 
 mod array;
+mod bad;
 mod copies;
+mod format;
 pub mod geometry;
 mod intent;
 mod journal;
 mod lock;
 pub mod md;
 mod member;
+mod open;
 mod pace;
 mod ppl;
 mod read;
+mod recover;
+mod replay;
+mod resync;
 mod state;
 mod stripe;
 mod tend;
 mod upkeep;
 
 pub use array::{Array, AssembleError};
+pub use format::format;
 pub use member::{MemberCounts, MemberState};
+pub use open::{OpenError, OpenOptions};
 pub use pace::Progress;
-pub use state::{OpenError, OpenOptions, format};
+
 pub use upkeep::{Repair, Scrubbed};

@@ -17,11 +17,10 @@ use std::ops::Range;
 
 use device::{Buffer, Data, Device, DeviceError};
 use futures_util::future::join_all;
-use parity::{Parities, recover};
 use units::Bytes;
 
 use crate::array::Array;
-use crate::geometry::{Place, Stripe};
+use crate::geometry::Stripe;
 
 /// A band of a row: what is written of it, and where it lies on every member.
 pub(crate) struct Band {
@@ -162,7 +161,7 @@ impl<D: Device> Array<D> {
     }
 
     /// Members that do not hold what belongs into a range of a stripe.
-    fn missing(&self, stripe: &Stripe, range: &Range<Bytes>) -> Vec<usize> {
+    pub(crate) fn missing(&self, stripe: &Stripe, range: &Range<Bytes>) -> Vec<usize> {
         stripe.members().filter(|member| !self.members[*member].is_current(range)).collect()
     }
 
@@ -339,118 +338,5 @@ impl<D: Device> Array<D> {
             None => old[band.stripe.data_member(index)].bytes(),
         });
         Ok(self.parities_of(band, &blocks.collect::<Vec<_>>(), &wanted))
-    }
-
-    /// What all members hold, or should hold, in a range of a stripe, by member; those in `missing` are computed. An error names a
-    /// further member that is missing, or one of them if there are too many.
-    pub(crate) async fn recover(
-        &self,
-        stripe: &Stripe,
-        range: &Range<Bytes>,
-        missing: Vec<usize>,
-        phantom: bool,
-        id: u64,
-    ) -> Result<Vec<Buffer>, usize> {
-        let kinds = if stripe.q().is_some() { Parities::PAndQ } else { Parities::P };
-        if missing.len() > kinds.count() {
-            return Err(missing[0]);
-        }
-        let there: Vec<usize> = stripe.members().filter(|member| !missing.contains(member)).collect();
-        let read = self.read_band(range, &there, phantom, id).await?;
-        let mut all: Vec<Option<Buffer>> = stripe.members().map(|_| None).collect();
-        for (member, buffer) in there.into_iter().zip(read) {
-            all[member] = Some(buffer);
-        }
-        let mut all: Vec<Buffer> = all
-            .into_iter()
-            .map(|buffer| buffer.unwrap_or_else(|| Self::scratch(range.end - range.start, phantom)))
-            .collect();
-        if !phantom {
-            let length = (range.end - range.start).as_usize();
-            // Data by power, then P and Q: the order of `parity::recover`. DDF has zeroes between.
-            let slot = |member: usize| match member {
-                member if member == stripe.p() => stripe.powers(),
-                member if Some(member) == stripe.q() => stripe.powers() + 1,
-                member => stripe.power_of(stripe.data_index(member)),
-            };
-            let mut gaps: Vec<Vec<u8>> = Vec::new();
-            gaps.resize_with(stripe.powers() - stripe.data(), || vec![0; length]);
-            let mut gaps = gaps.iter_mut();
-            let mut blocks: Vec<Option<&mut [u8]>> = Vec::new();
-            blocks.resize_with(stripe.powers() + kinds.count(), || None);
-            for (member, buffer) in all.iter_mut().enumerate() {
-                blocks[slot(member)] = buffer.bytes_mut();
-            }
-            let mut blocks: Vec<&mut [u8]> = blocks
-                .into_iter()
-                .map(|block| {
-                    block.unwrap_or_else(|| gaps.next().expect("as many gaps as powers without data").as_mut_slice())
-                })
-                .collect();
-            let lost: Vec<usize> = missing.iter().map(|member| slot(*member)).collect();
-            recover(self.kernel, &mut blocks, kinds, &lost);
-        }
-        Ok(all)
-    }
-
-    /// Reads a range within one row by computing what cannot be read, and mends it. The caller holds the row's lock.
-    pub(crate) async fn reconstruct(
-        &self,
-        range: Range<Bytes>,
-        into: Buffer,
-        id: u64,
-    ) -> (Buffer, Result<(), DeviceError>) {
-        let place = self.geometry.place(range.start);
-        let length = range.end - range.start;
-        let on_members = place.offset..place.offset + length;
-        let stripe = self.geometry.stripe(self.unit(range.start).0);
-        let phantom = into.bytes().is_none();
-        let mut missing = self.missing(&stripe, &on_members);
-        loop {
-            match self.recover(&stripe, &on_members, missing.clone(), phantom, id).await {
-                Ok(all) => {
-                    let mut into = into;
-                    if let (Some(to), Some(from)) = (into.bytes_mut(), all[place.member].bytes()) {
-                        to.copy_from_slice(from);
-                    }
-                    for member in missing {
-                        if self.members[member].takes_writes(&on_members) {
-                            let bytes = Self::copy_of(&all[member]);
-                            let place = Place { member, offset: on_members.start, run: length };
-                            self.mend(vec![place], bytes, id).await;
-                        }
-                    }
-                    return (into, Ok(()));
-                }
-                Err(member) if missing.contains(&member) => {
-                    return self.read_direct(range, place, into, id).await;
-                }
-                Err(member) => missing.push(member),
-            }
-        }
-    }
-
-    /// The last resort, when too much of a row is lost to compute anything: the member itself, if it has not failed.
-    async fn read_direct(
-        &self,
-        range: Range<Bytes>,
-        place: Place,
-        into: Buffer,
-        id: u64,
-    ) -> (Buffer, Result<(), DeviceError>) {
-        let (offset, length) = (range.start, range.end - range.start);
-        if !self.members[place.member].is_current(&(place.offset..place.offset + length)) {
-            return (into, Err(DeviceError::Medium { offset, length }));
-        }
-        let (into, result) = self.members[place.member].read(place.offset, into, id).await;
-        (into, result.map_err(|_| DeviceError::Medium { offset, length }))
-    }
-
-    fn copy_of(buffer: &Buffer) -> Buffer {
-        let mut copy = Self::scratch(buffer.len(), buffer.bytes().is_none());
-        if let (Some(to), Some(from)) = (copy.bytes_mut(), buffer.bytes()) {
-            to.copy_from_slice(from);
-        }
-        copy
     }
 }

@@ -1,0 +1,51 @@
+//! Bad blocks: ranges of a member that could not be rebuilt, kept in its bad-block log, so that reading them is an error after a
+//! restart too.
+
+use device::{Buffer, Device, DeviceError, Request};
+use units::Bytes;
+
+use crate::array::Array;
+use crate::md::{BadBlock, BadBlocks, Features, Superblock};
+
+impl<D: Device> Array<D> {
+    /// Writes the bad-block log of a member, if it has changed. An error if there is no room for it.
+    pub(crate) async fn tell_bad(&self, member: usize, superblock: &Superblock) -> Result<(), DeviceError> {
+        let this = &self.members[member];
+        if !this.is_bad_untold() {
+            return Ok(());
+        }
+        let ranges = this
+            .bad()
+            .into_iter()
+            .map(|range| BadBlock { offset: superblock.data_offset + range.start, length: range.end - range.start });
+        let log = BadBlocks { shift: superblock.bad_block_shift, ranges: ranges.collect() };
+        let at = superblock.bad_blocks_at().ok_or(DeviceError::NoSpace)?;
+        let room = Bytes::SECTOR * u64::from(superblock.bad_block_sectors);
+        let bytes = log.to_bytes(room).map_err(|_| DeviceError::NoSpace)?;
+        let mut buffer = Buffer::zeroed(room);
+        buffer.bytes_mut().expect("it is real").copy_from_slice(&bytes);
+        this.bad_is_told();
+        this.send(Request::write(at, buffer.freeze()).with_fua()).await.result
+    }
+
+    /// Reads the bad-block log of a member that has one.
+    pub(crate) async fn recall_bad(&self, member: usize, superblock: &Superblock) -> Result<(), DeviceError> {
+        let Some(at) = superblock.bad_blocks_at().filter(|_| superblock.features.has(Features::BAD_BLOCKS)) else {
+            return Ok(());
+        };
+        let room = Bytes::SECTOR * u64::from(superblock.bad_block_sectors);
+        let reply = self.members[member].send(Request::read(at, Buffer::zeroed(room))).await;
+        reply.result?;
+        let buffer = reply.buffer.expect("a read gives its buffer back");
+        let log = BadBlocks::parse(buffer.bytes().expect("it is real"), superblock.bad_block_shift)
+            .map_err(|_| DeviceError::Medium { offset: at, length: room })?;
+        let in_data = |bad: &BadBlock| {
+            let start = bad.offset.max(superblock.data_offset) - superblock.data_offset;
+            let end = (bad.offset + bad.length).max(superblock.data_offset) - superblock.data_offset;
+            start..end.min(self.geometry.used_of(member))
+        };
+        let ranges = log.ranges.iter().map(in_data).filter(|range| range.start < range.end);
+        self.members[member].recall_bad(ranges.collect());
+        Ok(())
+    }
+}

@@ -1,0 +1,229 @@
+//! Opening an array: which devices are its members, which of them are current, and what has to be done before it may be used.
+//!
+//! The newest superblock decides: who is one event behind it was cut off in the middle of a record and lacks nothing that was
+//! acknowledged; who is further behind, or is called failed by it, is left out. What a log holds is written again, and where parity
+//! may not fit and something would have to be computed from it, the array is refused.
+
+use device::{Buffer, Device, DeviceError, Request};
+use runtime::Runtime;
+use units::Bytes;
+
+use crate::array::{Array, AssembleError};
+use crate::geometry::{Geometry, GeometryError, Level};
+use crate::journal::Journal;
+use crate::md::{
+    Features, MemberRole, Numbers, Resync, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock, SuperblockError, UnknownLevel,
+    Uuid,
+};
+use crate::member::{MemberState, TIME_LIMIT, within};
+use crate::ppl::Ppl;
+use crate::state::State;
+
+/// Why devices cannot be opened as an array.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum OpenError {
+    /// A device could not be read.
+    #[error("device {device} cannot be read: {error}")]
+    Device { device: usize, error: DeviceError },
+    /// None has a superblock.
+    #[error("no device has a usable superblock; the first says: {0}")]
+    None(SuperblockError),
+    /// Two arrays.
+    #[error("device {device} belongs to another array ({found}, not {wanted}); give the members of one array")]
+    Mixed { device: usize, found: Uuid, wanted: Uuid },
+    /// A copy.
+    #[error("devices {first} and {second} both claim role {role} of the array and are equally fresh; give one of them")]
+    Twice { role: u16, first: usize, second: usize },
+    /// Halves that went on alone.
+    #[error(
+        "devices {first} and {second} call each other failed: each went on without the other; give only the one to believe"
+    )]
+    SplitBrain { first: usize, second: usize },
+    /// Too few.
+    #[error(
+        "{missing} of {members} members are missing or stale, {level} survives the loss of {survives}; give more of them"
+    )]
+    TooFew { missing: usize, members: usize, level: &'static str, survives: usize },
+    /// The write hole.
+    #[error(
+        "the array was not stopped and members {missing:?} are missing or not rebuilt: parity may not fit where a write was under way, and what is missing would be computed wrongly there; open it by force to accept that"
+    )]
+    DirtyDegraded { missing: Vec<usize> },
+    /// Not understood.
+    #[error(transparent)]
+    Level(#[from] UnknownLevel),
+    /// Cannot be.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// Cannot be.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// A feature that the level does not have.
+    #[error("the array has a {0}, which nothing is known about; look at it with mdadm --examine")]
+    Feature(&'static str),
+    /// The journal is not there.
+    #[error(
+        "the array has a journal, and no device is it, or a stale one; give it too, or open the array by force: what the journal holds is then lost, and parity has to be made to fit"
+    )]
+    JournalMissing,
+    /// The log could not be replayed.
+    #[error(
+        "what was under way when the array was last in use could not be completed: {0}; replace the member that fails"
+    )]
+    Replay(DeviceError),
+}
+
+/// Leave to open what could be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenOptions {
+    /// Open an array that was not stopped and lacks members.
+    pub force_dirty_degraded: bool,
+}
+
+impl<D: Device> Array<D> {
+    /// Opens the array whose members these devices are, in any order. Devices without a usable superblock, and stale ones, are left
+    /// out as if they were not there.
+    pub async fn open(
+        runtime: &Runtime,
+        name: &str,
+        devices: Vec<D>,
+        options: OpenOptions,
+    ) -> Result<Array<D>, OpenError> {
+        let mut found: Vec<(usize, Superblock, D)> = Vec::new();
+        let mut refused = None;
+        for (index, device) in devices.into_iter().enumerate() {
+            let request = Request::read(SUPERBLOCK_AT, Buffer::zeroed(SUPERBLOCK_SIZE));
+            let reply = within(runtime, TIME_LIMIT, &device, request).await;
+            if let Err(DeviceError::OutOfRange { .. } | DeviceError::Misaligned { .. }) = reply.result {
+                return Err(OpenError::Device { device: index, error: reply.result.expect_err("it was matched") });
+            }
+            let buffer = reply.buffer.expect("a read gives its buffer back");
+            if reply.result.is_err() {
+                // A device that cannot be read is as good as missing.
+                continue;
+            }
+            match Superblock::parse(buffer.bytes().expect("it is real")) {
+                Ok(superblock) => found.push((index, superblock, device)),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        let Some(newest) = found.iter().map(|(_, superblock, _)| superblock).max_by_key(|s| s.events).cloned() else {
+            return Err(OpenError::None(refused.unwrap_or(SuperblockError::Short { needed: 256, found: 0 })));
+        };
+        if let Some((device, other, _)) = found.iter().find(|(_, other, _)| other.array != newest.array) {
+            return Err(OpenError::Mixed { device: *device, found: other.array, wanted: newest.array });
+        }
+        // Each calls the other failed, although both went on: whom to believe is not for us to say.
+        let calls_failed = |a: &Superblock, b: &Superblock| {
+            a.roles.get(b.number as usize).is_none_or(|role| MemberRole::from_number(*role) == MemberRole::Faulty)
+        };
+        for (first, a, _) in &found {
+            for (second, b, _) in &found {
+                if first < second && calls_failed(a, b) && calls_failed(b, a) {
+                    return Err(OpenError::SplitBrain { first: *first, second: *second });
+                }
+            }
+        }
+        let members = newest.members as usize;
+        let mut by_role: Vec<Option<(usize, Superblock, D)>> = (0..members).map(|_| None).collect();
+        let mut journal = None;
+        for (index, superblock, device) in found {
+            let fresh = superblock.events + 1 >= newest.events;
+            let role = newest.roles.get(superblock.number as usize).map(|role| MemberRole::from_number(*role));
+            if (role, fresh) == (Some(MemberRole::Journal), true) && newest.features.has(Features::JOURNAL) {
+                journal = Some(Journal::new(runtime, device, superblock));
+                continue;
+            }
+            let (Some(MemberRole::Active(role)), true) = (role, fresh) else { continue };
+            let Some(place) = by_role.get_mut(usize::from(role)) else { continue };
+            if let Some((first, ..)) = place {
+                return Err(OpenError::Twice { role, first: *first, second: index });
+            }
+            *place = Some((index, superblock, device));
+        }
+        let level = Numbers { level: newest.level, layout: newest.layout }.level()?;
+        let size = |superblock: &Superblock| match superblock.size.is_zero() {
+            true => superblock.data_size,
+            false => superblock.size,
+        };
+        let sizes: Vec<Bytes> = by_role
+            .iter()
+            .map(|member| size(member.as_ref().map_or(&newest, |(_, superblock, _)| superblock)))
+            .collect();
+        let geometry = Geometry::new(level, newest.chunk, &sizes)?;
+        let missing: Vec<usize> = (0..members).filter(|role| by_role[*role].is_none()).collect();
+        let survives = level.losses_survived(members);
+        if missing.len() > survives {
+            return Err(OpenError::TooFew { missing: missing.len(), members, level: level.name(), survives });
+        }
+        let current = || by_role.iter().flatten().map(|(_, superblock, _)| superblock);
+        let dirty = survives > 0 && current().any(|superblock| superblock.resync != Resync::Clean);
+        // A resync that was under way says how far; only what writes left behind is what a log can mend.
+        let resyncing = current().any(|s| !matches!(s.resync, Resync::Clean | Resync::From(Bytes::ZERO)));
+        let own_events: Vec<u64> =
+            by_role.iter().map(|member| member.as_ref().map_or(0, |(_, s, _)| s.events)).collect();
+        // What a rebuild has not reached would be computed like what is missing.
+        let is_whole = |member: &(usize, Superblock, D)| !member.1.features.has(Features::RECOVERY);
+        let not_whole: Vec<usize> =
+            (0..members).filter(|role| !by_role[*role].as_ref().is_some_and(is_whole)).collect();
+        let superblocks: Vec<Option<Superblock>> =
+            by_role.iter().map(|member| member.as_ref().map(|(_, superblock, _)| superblock.clone())).collect();
+        let devices = by_role.into_iter().map(|member| member.map(|(_, s, device)| (device, s.data_offset))).collect();
+        let mut array = Array::assemble_with(runtime, name, geometry, devices)?;
+        for (role, superblock) in superblocks.iter().enumerate() {
+            let rebuilding = superblock.as_ref().filter(|superblock| superblock.features.has(Features::RECOVERY));
+            if let Some(superblock) = rebuilding {
+                // Beyond 63 bits is beyond the member: nothing can be believed of such a mark.
+                let upto =
+                    if superblock.recovery < 1 << 54 { Bytes::SECTOR * superblock.recovery } else { Bytes::ZERO };
+                array.members[role].set_state(MemberState::Rebuilding(upto));
+            }
+        }
+        for (role, superblock) in superblocks.iter().enumerate() {
+            if let Some(superblock) = superblock {
+                array.recall_bad(role, superblock).await.map_err(|error| OpenError::Device { device: role, error })?;
+            }
+        }
+        array.intent = array.read_bitmaps(&superblocks, &own_events).await;
+        array.ppl = Ppl::of(runtime, &superblocks);
+        array.state = Some(State::new(runtime, superblocks, &newest, dirty));
+        let mut fits = !dirty;
+        if let Some(ppl) = &array.ppl {
+            if !matches!(level, Level::Raid5(_)) {
+                return Err(OpenError::Feature("PPL at a level that is not 5"));
+            }
+            fits = array.replay_logs(ppl, dirty).await.map_err(OpenError::Replay)? && !resyncing;
+        }
+        if newest.features.has(Features::JOURNAL) {
+            if level.parities() == 0 {
+                return Err(OpenError::Feature("journal at a level without parity"));
+            }
+            if journal.is_none() && !options.force_dirty_degraded {
+                return Err(OpenError::JournalMissing);
+            }
+            // Without it parity may not fit anywhere.
+            fits &= journal.is_some();
+        }
+        if !fits && !not_whole.is_empty() && level.parities() > 0 && !options.force_dirty_degraded {
+            return Err(OpenError::DirtyDegraded { missing: not_whole });
+        }
+        array.state.as_ref().expect("it was made above").resync_due.set(!fits);
+        array.tell_missing().await.map_err(OpenError::Replay)?;
+        array.trust_logs(fits).await.map_err(OpenError::Replay)?;
+        if let Some(journal) = journal {
+            let rest = array.replay_journal(&journal).await.map_err(OpenError::Replay)?;
+            journal.begin_anew().await.map_err(OpenError::Replay)?;
+            array.journal = Some(journal);
+            for (at, data) in rest {
+                array.submit(Request::write(at, data)).await.result.map_err(OpenError::Replay)?;
+            }
+        } else {
+            let state = array.state.as_ref().expect("it was made above");
+            for superblock in state.superblocks.borrow_mut().iter_mut().flatten() {
+                superblock.features = superblock.features.without(Features::JOURNAL);
+            }
+        }
+        Ok(array)
+    }
+}

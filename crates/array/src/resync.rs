@@ -1,0 +1,75 @@
+//! Resync and stop: redundancy is made to fit after a power cut, and said to fit at the end of service.
+
+use std::ops::Range;
+
+use device::{Device, DeviceError};
+use units::Bytes;
+
+use crate::array::Array;
+use crate::geometry::Level;
+use crate::md::Resync;
+use crate::upkeep::Repair;
+
+impl<D: Device> Array<D> {
+    /// Makes redundancy fit again after a power cut: what parity or other copies say is replaced by what the data, or the first copy, say.
+    /// Says whether it does: with parity not while members are missing, not where sectors cannot be read, and not if whoever
+    /// [watches](Array::watch) ended it. Until then reads of different copies may give different values of what was being written.
+    pub async fn resync(&self) -> Result<bool, DeviceError> {
+        let Some(state) = &self.state else { return Ok(true) };
+        if state.resync_due.get() && self.can_be_scrubbed() {
+            let from = self.array_address(state.resync_from.get());
+            let marked = |range: Range<Bytes>| {
+                self.intent.as_ref().is_none_or(|intent| intent.is_marked(&self.in_bitmap(range)))
+            };
+            let found = self.scrub_where(from..self.geometry.size(), Repair::BelieveData, marked).await?;
+            let whole = found.upto == self.geometry.size();
+            if whole && found.unreadable == 0 {
+                self.flush_members(0).await?;
+                self.trust_logs(true).await?;
+                state.resync_due.set(false);
+            } else if found.unreadable == 0 {
+                self.record_resync(found.upto).await?;
+            }
+        }
+        Ok(!state.resync_due.get())
+    }
+
+    /// Where a resync that has come so far on the members is in the array. Where members and array do not go on together, at the start.
+    fn array_address(&self, offset: Bytes) -> Bytes {
+        match self.geometry.level().parities() {
+            0 if self.geometry.level() == Level::Raid1 => offset.min(self.geometry.size()),
+            0 => Bytes::ZERO,
+            _ => self.geometry.stripe_size() * (offset / self.geometry.chunk()).min(self.geometry.rows()),
+        }
+    }
+
+    /// Records that redundancy fits before an address of the array, if nothing was written since the array was opened.
+    async fn record_resync(&self, upto: Bytes) -> Result<(), DeviceError> {
+        let state = self.state.as_ref().expect("a resync is of an array with state");
+        let offset = match self.geometry.level().parities() {
+            0 if self.geometry.level() == Level::Raid1 => upto,
+            0 => return Ok(()),
+            _ => self.geometry.chunk() * (upto / self.geometry.stripe_size()),
+        };
+        self.flush_members(0).await?;
+        let _one = state.recording.acquire(0).await;
+        if state.written.get() {
+            return Ok(());
+        }
+        // Set first: a write that comes now waits for this record, and takes it back.
+        state.resync_from.set(offset);
+        self.record(|superblock| superblock.resync = Resync::From(offset)).await
+    }
+
+    /// Ends service: everything is made durable, then the members say that redundancy fits, unless a [`resync`](Array::resync) is due.
+    /// Requests under way must have been answered.
+    pub async fn stop(&self) -> Result<(), DeviceError> {
+        self.flush_members(0).await?;
+        self.settle().await?;
+        self.close_journal().await?;
+        self.mark_clean().await?;
+        // Twice, as the first time spares what was written since the last.
+        self.clear_bits().await?;
+        self.clear_bits().await
+    }
+}
