@@ -21,7 +21,7 @@ use runtime::Random;
 use rustix::fs::OFlags;
 use scratch::{Loop, Zram};
 use units::Bytes;
-use uring::{Choice, Engine, FileDevice, FileOptions, Live, LiveOptions, Mode, RingOptions};
+use uring::{Choice, Engine, FileDevice, FileOptions, Live, LiveOptions, Mode};
 
 use crate::fio;
 use crate::load::{self, Cost};
@@ -43,8 +43,6 @@ struct Target {
     name: &'static str,
     path: PathBuf,
     options: FileOptions,
-    /// How many completions our ring waits for at a time.
-    gather: u32,
     /// In each run.
     requests: u64,
     /// Our engines besides the chosen one, to show what the choice is worth.
@@ -55,8 +53,7 @@ struct Target {
 
 const RING: &str = "--ioengine=io_uring --direct=1 --iodepth=32 --fixedbufs --registerfiles";
 
-/// Cheaper where another thread completes requests, but latencies are found late and the queue runs emptier. So it is held against a ring of
-/// ours that waits for as many, and not against one that answers at once.
+/// Cheaper where another thread completes requests, but latencies are found late.
 const RING_GATHERING: &str = "--ioengine=io_uring --direct=1 --iodepth=32 --fixedbufs --registerfiles \
                               --iodepth_batch_submit=16 --iodepth_batch_complete_min=8 --iodepth_batch_complete_max=32";
 
@@ -101,7 +98,6 @@ fn cached_file(table: &mut Table) -> bool {
         name: "cached file",
         path: file.path().to_owned(),
         options: FileOptions::buffered(),
-        gather: 1,
         requests: 700_000,
         others: &[Engine::Sync, Engine::IoUring],
         fio: &["--ioengine=mmap", "--ioengine=psync"],
@@ -119,7 +115,6 @@ fn zram(table: &mut Table) -> bool {
         name: "zram",
         path: device.path(),
         options: FileOptions::direct(),
-        gather: 1,
         requests: 200_000,
         others: &[Engine::IoUring],
         fio: &["--ioengine=psync --direct=1", RING],
@@ -137,15 +132,12 @@ fn loop_in_memory(table: &mut Table) -> bool {
         name: "loop on tmpfs",
         path: device.path().to_owned(),
         options: FileOptions::direct(),
-        gather: 1,
         requests: 150_000,
         others: &[],
-        fio: &[RING],
+        fio: &[RING, RING_GATHERING],
     };
     fill(&target);
-    let prompt = compare(&target, table);
-    let gathering = Target { name: "loop on tmpfs, completions gathered", gather: 8, fio: &[RING_GATHERING], ..target };
-    prompt & compare(&gathering, table)
+    compare(&target, table)
 }
 
 fn skipped(refused: &scratch::Refused) -> bool {
@@ -230,8 +222,7 @@ fn middle(values: impl Iterator<Item = f64>) -> f64 {
 
 /// One run of ours, by the engine that is chosen if none is given.
 fn measure(target: &Target, engine: Option<Engine>, requests: u64) -> (Cost, Choice) {
-    let ring = RingOptions { gather: target.gather, ..RingOptions::default() };
-    let live = Live::start(&LiveOptions { ring, ..LiveOptions::default() });
+    let live = Live::start(&LiveOptions::default());
     let options = FileOptions { engine, ..target.options.clone() };
     let device = FileDevice::open_read_only(&live, &target.path, &options).unwrap_or_else(|error| panic!("{error}"));
     (load::run(&live, &device, requests), device.choice().clone())

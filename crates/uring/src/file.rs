@@ -116,8 +116,7 @@ impl FileDevice {
             None => choose(&target, live.ring().map(drop)),
         };
         let refused = |reason: String| OpenError::Engine { path: target.path.clone(), engine: choice.engine, reason };
-        let flushes_before_ranges =
-            target.mode == Mode::Buffered && matches!(target.store, Store::Device | Store::MemoryDevice);
+        let flushes_before_ranges = target.mode == Mode::Buffered && target.store.is_device();
         let ranges = target.exclusive.as_ref().unwrap_or(&target.file).try_clone();
         let ranges = ranges.map_err(|source| OpenError::System { path: target.path.clone(), call: "dup", source })?;
         let hands = match choice.engine {
@@ -127,6 +126,9 @@ impl FileDevice {
                     let registered = ring.register(file.as_fd());
                     registered.map_err(|source| OpenError::Ring { path: target.path.clone(), source })
                 };
+                if target.store == Store::LoopDevice {
+                    ring.in_portions();
+                }
                 let writes = (options.copies_writes && target.mode == Mode::Buffered).then(Turns::default);
                 Hands::IoUring { file: register(&target.file)?, ranges: register(&ranges)?, writes }
             }
@@ -134,7 +136,7 @@ impl FileDevice {
             Engine::Mapped => {
                 let mapped = match (target.mode, target.store) {
                     (Mode::Direct, _) => Err("direct I/O goes past the page cache; open it buffered".into()),
-                    (_, Store::Device | Store::MemoryDevice) => Err("it is for files, and this is a device".into()),
+                    (_, store) if store.is_device() => Err("it is for files, and this is a device".into()),
                     _ if target.exclusive.is_some() => Err("it only reads; open it read-only".into()),
                     _ => Mapping::new(&target.file, target.shape.size).map_err(|error| error.to_string()),
                 };

@@ -11,6 +11,13 @@
 //! one collection was visible then and at an unknown time before. At depth 32 a reading costs a request less than a nanosecond
 //! instead of two times 22.
 //!
+//! # Portions
+//! A loop device is served by one kernel thread, which carries out all that waits and only then lets the completions out, all at once.
+//! A ring that takes them all, lets every task go on and submits what comes of it in one batch falls into step with it: each of the two works
+//! while the other has nothing to do. So once a loop device is open ([`Ring::in_portions`]) completions are taken a few at a time, and what these lead to
+//! is submitted before the next are taken. The kernel thread has work after the first few, and never ends. At depth 32 on tmpfs that raises the rate by a
+//! quarter to a third; sizes of 16, 8, 4 and 2 were tried, and 4 is the largest that has all of the gain.
+//!
 //! # Queues that are full
 //! The backlog is ours and has no limit, so nobody ever sees a full submission queue. When more complete than the completion queue
 //! holds, the kernel keeps the rest (`IORING_FEAT_NODROP`, required) and hands it over when it is entered next; it says so in
@@ -58,6 +65,8 @@ struct State {
     backlog: VecDeque<Work>,
     /// Completions to wait for.
     gather: u32,
+    /// Completions to take at a time.
+    portion: usize,
     /// Entries handed over whose completion has not been seen, the bell's not counted.
     in_kernel: usize,
     files: Table,
@@ -85,6 +94,8 @@ const BELL: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
 /// Added to the number of a call, to tell it from that of a slot.
 const CALL: u64 = 1 << 32;
+/// Completions taken at a time where the device would fall into step; see the head of this file.
+const PORTION: usize = 4;
 /// Registered files for each ring, unless the process may open fewer.
 const FILES: u32 = 1024;
 
@@ -119,6 +130,7 @@ impl Ring {
             calls: Calls::default(),
             backlog: VecDeque::new(),
             gather,
+            portion: usize::MAX,
             in_kernel: 0,
             files: Table::new(files),
             regions: Regions::default(),
@@ -140,6 +152,11 @@ impl Ring {
             .map_err(|source| RingError::System { call: "registering a file", source })?;
         state.files.open(index);
         Ok(RingFile::new(self.clone(), index))
+    }
+
+    /// From now on a few completions are taken at a time, and what they lead to is submitted before the next.
+    pub(crate) fn in_portions(&self) {
+        self.shared.state.borrow_mut().portion = PORTION;
     }
 
     /// `count` buffers of `size` bytes in memory that is registered with the kernel and locked: requests that use them, or parts of
@@ -336,7 +353,7 @@ impl State {
         }
     }
 
-    /// Works the completion queue off; returns how many there were.
+    /// Takes a portion of the completions, or all; returns how many.
     fn collect(&mut self, clock: LiveClock) -> usize {
         let mut queue = self.uring.completion();
         if queue.is_empty() {
@@ -344,7 +361,7 @@ impl State {
         }
         let (now, mut count) = (clock.now(), 0);
         let mut unused = Vec::new();
-        for completion in &mut queue {
+        for completion in (&mut queue).take(self.portion) {
             count += 1;
             if completion.user_data() == BELL {
                 self.bell_armed = false;

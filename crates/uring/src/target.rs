@@ -29,8 +29,17 @@ pub(crate) enum Store {
     MemoryFile,
     /// A block device that takes requests and answers later.
     Device,
+    /// A loop device: one thread of the kernel serves it.
+    LoopDevice,
     /// A block device that is memory (zram, brd): it copies while it is asked.
     MemoryDevice,
+}
+
+impl Store {
+    /// True of block devices.
+    pub fn is_device(self) -> bool {
+        matches!(self, Store::Device | Store::LoopDevice | Store::MemoryDevice)
+    }
 }
 
 /// An open file or block device.
@@ -174,8 +183,11 @@ fn shape(path: &Path, mut file: &File, mode: Mode) -> Result<(Shape, Store), Ope
         let link = format!("/sys/dev/block/{}:{}", stat.stx_rdev_major, stat.stx_rdev_minor);
         let name = std::fs::read_link(link).ok();
         let name = name.as_deref().and_then(|name| name.file_name()?.to_str()).unwrap_or_default();
-        let memory = name.starts_with("zram") || name.starts_with("ram");
-        store = if memory { Store::MemoryDevice } else { Store::Device };
+        store = match name {
+            _ if name.starts_with("zram") || name.starts_with("ram") => Store::MemoryDevice,
+            _ if name.starts_with("loop") => Store::LoopDevice,
+            _ => Store::Device,
+        };
     } else {
         let direct = stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && stat.stx_dio_offset_align > 0;
         logical = match mode {

@@ -4,8 +4,10 @@
 //! threads, several times the price of a ring; the depth that the device sees is the number of workers at most.
 
 use std::fs::File;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
+use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender};
 use device::{Reply, Request, Stamps};
@@ -16,11 +18,21 @@ use crate::sync;
 /// Workers of one runtime: the largest depth that reaches a device through them.
 const WORKERS: usize = 64;
 
-/// A pool of workers; clones name the same one. The workers end when the last clone is dropped and the queue is empty.
+/// A pool of workers; clones name the same one.
+///
+/// Dropping the last clone waits until the queue is empty and the workers have ended, as dropping the ring waits for the kernel: a direct write
+/// that was abandoned, and ended only when somebody else had gone on through the page cache, would make the kernel report an error to the next
+/// flush there.
 #[derive(Clone)]
 pub(crate) struct Threads {
-    queue: Sender<Job>,
+    pool: Rc<Pool>,
     clock: LiveClock,
+}
+
+struct Pool {
+    /// Absent only while the workers come to their end.
+    queue: Option<Sender<Job>>,
+    workers: Vec<JoinHandle<()>>,
 }
 
 /// One request, on its way to a worker.
@@ -41,6 +53,7 @@ impl Threads {
     /// Starts the workers; fails only if not even one can be started.
     pub fn start(clock: LiveClock) -> std::io::Result<Threads> {
         let (queue, jobs) = crossbeam_channel::unbounded();
+        let mut workers = Vec::with_capacity(WORKERS);
         for worker in 0..WORKERS {
             let jobs = jobs.clone();
             let started =
@@ -49,17 +62,18 @@ impl Threads {
                 Err(error) if worker == 0 => return Err(error),
                 // The process may have no more threads: fewer will do.
                 Err(_) => break,
-                Ok(_detached) => {}
+                Ok(started) => workers.push(started),
             }
         }
-        Ok(Threads { queue, clock })
+        Ok(Threads { pool: Rc::new(Pool { queue: Some(queue), workers }), clock })
     }
 
     /// Carries a request out on a worker. If the future is dropped, the worker keeps the memory until it is done.
     pub async fn carry_out(&self, file: &Arc<File>, request: Request) -> Reply {
         let done = Arc::new(Mutex::new(Outcome::default()));
         let job = Job { file: Arc::clone(file), request, clock: self.clock, done: Arc::clone(&done) };
-        assert!(self.queue.send(job).is_ok(), "workers live as long as there is someone to send");
+        let queue = self.pool.queue.as_ref().expect("the queue is there until the last clone is gone");
+        assert!(queue.send(job).is_ok(), "workers live as long as there is someone to send");
         std::future::poll_fn(|context| {
             let mut done = done.lock().expect("no panic under this lock");
             match done.reply.take() {
@@ -71,6 +85,16 @@ impl Threads {
             }
         })
         .await
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.queue = None;
+        for worker in self.workers.drain(..) {
+            let ended = worker.join();
+            assert!(ended.is_ok() || std::thread::panicking(), "workers do not panic");
+        }
     }
 }
 

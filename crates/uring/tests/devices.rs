@@ -13,12 +13,14 @@ const CONSENT: Consent = Consent { destroy_data: true, times_named: 1 };
 
 /// Every engine, past the page cache and through it.
 fn check(path: &Path, chosen: Engine) {
-    let live = Live::start(&LiveOptions::default());
     let permit = permit(&Kernel::running(), path, CONSENT).unwrap_or_else(|refusal| panic!("{refusal}"));
-    let open = |options: &FileOptions| {
-        FileDevice::open_writable(&live, &permit, options).unwrap_or_else(|error| panic!("{error}"))
-    };
     for options in [FileOptions::direct(), FileOptions::buffered()] {
+        // One runtime for each mode, which when it is dropped waits for the requests that the suite abandons. A direct write that ends after
+        // the page cache holds something newer cannot drop it there, and the kernel has the next flush through the page cache fail with EIO.
+        let live = Live::start(&LiveOptions::default());
+        let open = |options: &FileOptions| {
+            FileDevice::open_writable(&live, &permit, options).unwrap_or_else(|error| panic!("{error}"))
+        };
         for (_, engine) in Engine::ALL {
             // Devices are not mapped.
             if engine == Engine::Mapped || engine == Engine::IoUring && live.ring().is_err() {
@@ -33,6 +35,7 @@ fn check(path: &Path, chosen: Engine) {
             assert_eq!(device.choice().engine, chosen);
         }
     }
+    let live = Live::start(&LiveOptions::default());
     let device =
         FileDevice::open_read_only(&live, path, &FileOptions::direct()).unwrap_or_else(|error| panic!("{error}"));
     let block = device.shape().logical_block;

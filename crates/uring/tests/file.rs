@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use device::{Buffer, Data, Device, DeviceError, Request};
-use futures_util::future::join_all;
+use futures_util::future::{FutureExt, join_all};
 use units::Bytes;
 use uring::{Engine, FileDevice, FileOptions, Live, LiveOptions};
 
@@ -208,4 +208,23 @@ fn the_page_cache_can_be_dropped() {
     let read = Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::kib(4)));
     live.runtime().block_on(device.submit(read)).result.unwrap();
     assert_eq!(resident(&path), Some(1), "one page was read, and none ahead");
+}
+
+/// A write that nobody waits for any more is made all the same, and not after the runtime is gone.
+#[test]
+fn abandoned_requests_are_over_when_the_runtime_is() {
+    let folder = folder();
+    let (path, part) = (folder.path().join("a"), Bytes::kib(64));
+    let live = Live::start(&LiveOptions { without_ring: true, ..LiveOptions::default() });
+    let options = FileOptions::buffered().by(Engine::Threads);
+    let device = FileDevice::create(&live, &path, part * 64, &options).unwrap_or_else(|error| panic!("{error}"));
+    live.runtime().block_on(async {
+        for n in 0..64 {
+            let write = device.submit(Request::write(part * n, filled(part, 7)));
+            assert!(write.now_or_never().is_none(), "a worker is asked first");
+        }
+    });
+    drop(device);
+    drop(live);
+    assert!(std::fs::read(&path).unwrap() == vec![7; (part * 64).as_usize()]);
 }
