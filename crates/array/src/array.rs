@@ -179,6 +179,19 @@ impl<D: Device> Array<D> {
         self.members[member].set_state(MemberState::Failed);
     }
 
+    /// Takes a member out of use because of an error.
+    pub(crate) fn lose(&self, member: usize, error: &DeviceError) {
+        self.members[member].lose(error);
+    }
+    /// The error that ended the use of a member, if one did.
+    pub fn failure(&self, member: usize) -> Option<DeviceError> {
+        self.members[member].cause()
+    }
+    /// Whether a [`resync`](Array::resync) is due: the array was not stopped, and redundancy may not fit.
+    pub fn needs_resync(&self) -> bool {
+        self.is_resync_due()
+    }
+
     /// Whether so many members are gone that a write could not be stored.
     pub fn is_broken(&self) -> bool {
         let gone = |member: &Member<D>| member.state() != MemberState::Active;
@@ -196,7 +209,7 @@ impl<D: Device> Array<D> {
         let survivable = self.geometry.level().losses_survived(self.members.len()) > 0;
         // Without redundancy a failing member still serves what it can.
         if survivable && !matches!(error, DeviceError::Medium { .. }) {
-            self.fail(member);
+            self.lose(member, error);
         }
     }
 

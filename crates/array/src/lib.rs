@@ -22,6 +22,7 @@ pub mod md;
 mod member;
 mod open;
 mod pace;
+mod place;
 mod ppl;
 mod read;
 mod recover;
@@ -37,5 +38,6 @@ pub use format::format;
 pub use member::{MemberCounts, MemberState};
 pub use open::{OpenError, OpenOptions};
 pub use pace::Progress;
+pub use place::MemberLayout;
 
 pub use upkeep::{Repair, Scrubbed};

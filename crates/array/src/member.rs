@@ -64,6 +64,8 @@ pub(crate) struct Member<D> {
     bad_untold: Cell<bool>,
     /// Reads under way, to spread them over copies.
     reading: Cell<u32>,
+    /// The error that ended its use.
+    cause: RefCell<Option<DeviceError>>,
 }
 
 impl<D: Device> Member<D> {
@@ -81,6 +83,7 @@ impl<D: Device> Member<D> {
             counts: Cell::default(),
             bad: RefCell::default(),
             reading: Cell::new(0),
+            cause: RefCell::default(),
         }
     }
 
@@ -92,6 +95,16 @@ impl<D: Device> Member<D> {
     }
     pub fn set_state(&self, state: MemberState) {
         self.state.set(state);
+    }
+    /// The error that ended its use, if one did.
+    pub fn cause(&self) -> Option<DeviceError> {
+        self.cause.borrow().clone()
+    }
+    /// It is used no more, because of an error; the first one is kept.
+    pub fn lose(&self, error: &DeviceError) {
+        if self.state.replace(MemberState::Failed) != MemberState::Failed {
+            *self.cause.borrow_mut() = Some(error.clone());
+        }
     }
     pub fn counts(&self) -> MemberCounts {
         self.counts.get()
@@ -106,6 +119,7 @@ impl<D: Device> Member<D> {
         *self.device.borrow_mut() = Some(Rc::new(device));
         self.data_offset.set(data_offset);
         self.bad.borrow_mut().clear();
+        *self.cause.borrow_mut() = None;
         self.state.set(MemberState::Rebuilding(Bytes::ZERO));
     }
 

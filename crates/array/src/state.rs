@@ -45,6 +45,10 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// The superblock of any member in use.
+    pub fn sibling(&self) -> Option<Superblock> {
+        self.superblocks.borrow().iter().flatten().next().cloned()
+    }
     /// The leave to change the superblocks.
     pub fn turn(&self) -> Acquire {
         self.recording.acquire(0)
@@ -190,8 +194,8 @@ impl<D: Device> Array<D> {
                 Ok(()) => self.members[member].send(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result,
                 error => error,
             };
-            if told.is_err() {
-                self.fail(member);
+            if let Err(error) = told {
+                self.lose(member, &error);
             }
         };
         join_all(superblocks.into_iter().map(write)).await;

@@ -10,7 +10,7 @@ use parity::{Verdict, locate};
 use units::Bytes;
 
 use crate::array::Array;
-use crate::geometry::{Place, Role};
+use crate::geometry::{Level, Place, Role};
 use crate::md::Uuid;
 use crate::member::MemberState;
 
@@ -24,6 +24,17 @@ pub enum Repair {
     /// Believe the data (at levels 1 and 10 the first copy), and compute the rest from them. After a power cut this is the only right
     /// way: a stripe that was being written may look as if one block were wrong, and mending that would invent data.
     BelieveData,
+}
+
+impl Repair {
+    /// What is usual where a scrub is to repair: level 6 tells which block is wrong; elsewhere the data are believed, as md does.
+    pub fn usual(repair: bool, level: Level) -> Repair {
+        match (repair, level.parities()) {
+            (false, _) => Repair::No,
+            (true, 2) => Repair::WhatIsWrong,
+            (true, _) => Repair::BelieveData,
+        }
+    }
 }
 
 /// What a scrub found.
@@ -62,9 +73,9 @@ impl<D: Device> Array<D> {
         // The old member's failure is recorded first, or its superblock would stand beside the new one's.
         self.settle().await?;
         self.members[member].replace(device, data_offset);
-        self.copy_bitmap(member).await.inspect_err(|_| self.fail(member))?;
-        self.reset_log(member, !self.is_resync_due()).await.inspect_err(|_| self.fail(member))?;
-        self.record_replacement(member, data_offset, identity).await.inspect_err(|_| self.fail(member))?;
+        self.copy_bitmap(member).await.inspect_err(|error| self.lose(member, error))?;
+        self.reset_log(member, !self.is_resync_due()).await.inspect_err(|error| self.lose(member, error))?;
+        self.record_replacement(member, data_offset, identity).await.inspect_err(|error| self.lose(member, error))?;
         self.resume_rebuild(member).await
     }
 
@@ -86,9 +97,9 @@ impl<D: Device> Array<D> {
                 Role::Unused => None,
             };
             if let Some(bytes) = self.contents_of(member, at..end).await {
-                this.write(at, bytes.freeze(), false, 0).await.inspect_err(|_| self.fail(member))?;
+                this.write(at, bytes.freeze(), false, 0).await.inspect_err(|error| self.lose(member, error))?;
             } else {
-                lost.extend(self.rebuild_blocks(member, at..end).await.inspect_err(|_| self.fail(member))?);
+                lost.extend(self.rebuild_blocks(member, at..end).await.inspect_err(|error| self.lose(member, error))?);
             }
             match this.state() {
                 MemberState::Rebuilding(_) => this.set_state(MemberState::Rebuilding(end)),
@@ -98,14 +109,14 @@ impl<D: Device> Array<D> {
             (at, done) = (end, done + 1);
             let goes_on = self.advance(&walk, at).await;
             if done % MARK_EVERY == 0 || !goes_on {
-                self.flush_rebuilt(member).await.inspect_err(|_| self.fail(member))?;
+                self.flush_rebuilt(member).await.inspect_err(|error| self.lose(member, error))?;
                 self.record_rebuilt(member, Some(at)).await?;
             }
             if !goes_on && at < needed {
                 return Ok(lost);
             }
         }
-        self.flush_rebuilt(member).await.inspect_err(|_| self.fail(member))?;
+        self.flush_rebuilt(member).await.inspect_err(|error| self.lose(member, error))?;
         this.set_state(MemberState::Active);
         self.record_rebuilt(member, None).await?;
         Ok(lost)

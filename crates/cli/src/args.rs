@@ -15,7 +15,7 @@ use lab::{LANGUAGE, Setting, Target};
 use nbd::Address;
 use units::{Bytes, Duration};
 
-pub use array::{Array, ArrayAction, Create, Pace, Rebuild, Scrub, Storm};
+pub use array::{Array, ArrayAction, Create, Pace, Rebuild, Scrub, ServeArray, Storm};
 pub use catalogue::{Import, Parts, PartsAction, Systems, Validate};
 pub use explain::Explain;
 pub use predict::{Predict, PredictRounds, Predicted};

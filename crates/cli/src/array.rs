@@ -1,12 +1,11 @@
 //! `arraylab array`.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+mod serve;
+
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use host::guard::WritePermit;
-use lab::raid::{self, Course, Done, Level, Plan, RaidError};
+use lab::raid::{self, Course, Done, Level, NewPlace, Order, Permits, Place, Plan, RaidError, Server};
 use serde_json::{Value, json};
 use units::Bytes;
 
@@ -15,8 +14,6 @@ use crate::fail::Failure;
 use crate::out;
 use crate::permit;
 use crate::progress::{Bar, interrupt};
-
-type Permits = HashMap<PathBuf, WritePermit>;
 
 /// Does what is to be done with an array.
 pub fn array(args: &Array) -> Result<ExitCode, Failure> {
@@ -32,18 +29,33 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
             print(args.json, || json!(all.iter().map(document).collect::<Vec<_>>()), &text)
         }
         ArrayAction::Status(args) => {
-            let status = raid::status(&args.members).map_err(blame)?;
+            let mut status = raid::status(&args.members).map_err(blame)?;
+            if let Some(mut server) = Server::find(&args.members) {
+                status.served = Some(server.status(&Course::quiet()).map_err(blame)?);
+            }
             print(args.json, || json!(status), &status.text())
         }
         ArrayAction::Fail(args) => {
             let (members, pace) = (&args.array.members, &args.array.pace);
-            let done = raid::fail(members, &permits(members)?, &args.member, &course(pace)).map_err(blame)?;
-            left(done, pace)
+            let course = course(pace);
+            let order = Order::Fail { member: args.member.absolute().to_string() };
+            let done = match Server::find(members) {
+                Some(mut server) => server.order(&order, &course),
+                None => raid::fail(members, &permits(members)?, &args.member, &course),
+            };
+            left(&done.map_err(blame)?, pace)
         }
         ArrayAction::Stop(args) => {
+            if let Some(mut server) = Server::find(&args.members) {
+                let process = server.status(&Course::quiet()).map_err(blame)?.process;
+                return Err(Failure::input(anyhow::anyhow!(
+                    "the array is being served by process {process}; end that (kill {process}), and it stops the array"
+                )));
+            }
             let done = raid::stop(&args.members, &permits(&args.members)?, &course(&args.pace)).map_err(blame)?;
-            left(done, &args.pace)
+            left(&done, &args.pace)
         }
+        ArrayAction::Serve(args) => serve::serve(args),
         ArrayAction::Rebuild(args) => rebuild(args),
         ArrayAction::Scrub(args) => scrub(args),
     }
@@ -51,18 +63,18 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
 
 fn create(args: &Create) -> Result<ExitCode, Failure> {
     let level = Level::named(&args.level, args.layout.as_deref()).map_err(Failure::input)?;
-    let missing: Vec<&PathBuf> = args.members.iter().filter(|path| !path.exists()).collect();
-    if let (Some(path), None) = (missing.first(), args.size) {
+    let missing = args.members.iter().find(|place| !place.exists());
+    if let (Some(place), None) = (missing, args.size) {
         let next = "name one that exists, or give --size to have files made";
-        return Err(Failure::input(anyhow::anyhow!("{}: there is no such file or device; {next}", path.display())));
+        return Err(Failure::input(anyhow::anyhow!("{place}: there is no such file or device; {next}")));
     }
-    let there = args.members.iter().filter(|path| path.exists());
-    let permits = permit::ask(there.map(PathBuf::as_path), args.destroy_data)?;
-    // A path that is named twice means it, and is one member.
-    let mut members: Vec<PathBuf> = Vec::new();
-    args.members.iter().for_each(|path| {
-        if !members.contains(path) {
-            members.push(path.clone());
+    let there = args.members.iter().filter(|place| place.exists());
+    let permits = permit::places(there, args.destroy_data)?;
+    // A place that is named twice means it, and is one member.
+    let mut members: Vec<Place> = Vec::new();
+    args.members.iter().for_each(|place| {
+        if !members.contains(place) {
+            members.push(place.clone());
         }
     });
     let plan = Plan {
@@ -84,27 +96,39 @@ fn create(args: &Create) -> Result<ExitCode, Failure> {
 
 fn rebuild(args: &Rebuild) -> Result<ExitCode, Failure> {
     let (members, pace) = (&args.array.members, &args.array.pace);
+    if let Some(mut server) = Server::find(members) {
+        let new = |place: &Place| NewPlace {
+            place: place.absolute().to_string(),
+            size: args.size,
+            destroy_data: args.destroy_data,
+        };
+        let replace = args.replace.as_ref().map(|place| place.absolute().to_string());
+        let order = Order::Rebuild { onto: args.onto.as_ref().map(new), replace, rate: pace.rate };
+        return rebuilt(&server.order(&order, &course(pace)).map_err(blame)?, pace);
+    }
     let mut permits = permits(members)?;
     if let Some(onto) = &args.onto {
         if members.contains(onto) {
             let next = "leave --onto away to go on with its rebuild, or leave it away from the members to begin anew";
-            return Err(Failure::input(anyhow::anyhow!("{} is named as a member, too; {next}", onto.display())));
+            return Err(Failure::input(anyhow::anyhow!("{onto} is named as a member, too; {next}")));
         }
-        let permit = match (onto.exists(), args.size) {
-            (true, _) => permit::ask([onto.as_path()], args.destroy_data)?,
-            (false, Some(size)) => permit::create(onto, size)?,
-            (false, None) => {
+        let permit = match (onto.path().filter(|path| !path.exists()), args.size) {
+            (None, _) => permit::places([onto], args.destroy_data)?,
+            (Some(path), Some(size)) => permit::create(path, size)?,
+            (Some(_), None) => {
                 let next = "name one that exists, or give --size to have a file made";
-                return Err(Failure::input(anyhow::anyhow!(
-                    "{}: there is no such file or device; {next}",
-                    onto.display()
-                )));
+                return Err(Failure::input(anyhow::anyhow!("{onto}: there is no such file or device; {next}")));
             }
         };
         permits.extend(permit);
     }
     let (onto, replace) = (args.onto.as_ref(), args.replace.as_ref());
-    let rebuilt = raid::rebuild(members, &permits, onto, replace, args.force, &course(pace)).map_err(blame)?;
+    let done = raid::rebuild(members, &permits, onto, replace, args.force, &course(pace)).map_err(blame)?;
+    rebuilt(&done, pace)
+}
+
+/// Says what a rebuild has done.
+fn rebuilt(rebuilt: &raid::Rebuild, pace: &Pace) -> Result<ExitCode, Failure> {
     let mut text = format!("member {} is whole again\n", rebuilt.member);
     if rebuilt.interrupted {
         text =
@@ -125,7 +149,12 @@ fn rebuild(args: &Rebuild) -> Result<ExitCode, Failure> {
 
 fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
     let (members, pace) = (&args.array.members, &args.array.pace);
-    let found = raid::scrub(members, &permits(members)?, args.repair, &course(pace)).map_err(blame)?;
+    let course = course(pace);
+    let found = match Server::find(members) {
+        Some(mut server) => server.order(&Order::Scrub { repair: args.repair, rate: pace.rate }, &course),
+        None => raid::scrub(members, &permits(members)?, args.repair, &course),
+    };
+    let found: raid::Scrub = found.map_err(blame)?;
     let sum = |by_member: &[u64]| by_member.iter().sum::<u64>();
     let mended = sum(&found.mended);
     let text = format!(
@@ -148,13 +177,18 @@ fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
 }
 
 /// Says how the array was left.
-fn left(done: Done, pace: &Pace) -> Result<ExitCode, Failure> {
+fn left(done: &Done, pace: &Pace) -> Result<ExitCode, Failure> {
+    print(pace.json, || json!(done), &left_as(done))
+}
+
+/// The same in words.
+fn left_as(done: &Done) -> String {
     let mut text = String::from(if done.clean { "clean" } else { "dirty: redundancy may not fit" });
     if !done.not_whole.is_empty() {
         text.push_str(&format!(", members {:?} not whole", done.not_whole));
     }
     text.push('\n');
-    print(pace.json, || json!(done), &text)
+    text
 }
 
 fn print(json: bool, document: impl FnOnce() -> Value, text: &str) -> Result<ExitCode, Failure> {
@@ -166,8 +200,8 @@ fn print(json: bool, document: impl FnOnce() -> Value, text: &str) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-fn permits(members: &[PathBuf]) -> Result<Permits, Failure> {
-    permit::members(members.iter().map(PathBuf::as_path))
+fn permits(members: &[Place]) -> Result<Permits, Failure> {
+    permit::members(members.iter().filter_map(Place::path))
 }
 
 /// Bar, rate and Ctrl-C of a command.

@@ -7,6 +7,7 @@ use host::Kernel;
 use host::Refusal;
 use host::guard::{Consent, WritePermit, member, permit, times_named};
 
+use lab::raid::Place;
 use lab::{Target, remote};
 use units::Bytes;
 
@@ -25,6 +26,22 @@ pub fn ask<'p>(
         permits.insert(path, permit);
     }
     Ok(permits)
+}
+
+/// A permit for each path of these places, and leave to write to the exports among them.
+pub fn places<'p>(
+    places: impl IntoIterator<Item = &'p Place>,
+    destroy_data: bool,
+) -> Result<HashMap<PathBuf, WritePermit>, Failure> {
+    let (mut paths, mut exports) = (Vec::new(), Vec::new());
+    for place in places {
+        match place {
+            Place::Path(path) => paths.push(path.as_path()),
+            Place::Nbd(uri) => exports.push(Target::Nbd(uri.clone())),
+        }
+    }
+    ask_servers(&exports, destroy_data)?;
+    ask(paths, destroy_data)
 }
 
 /// Leave to write to exports of servers, by the same words: what is there is lost, and data that are recognised are named twice. Who else

@@ -20,17 +20,7 @@ use crate::stop;
 
 /// Serves the files named until the user ends it.
 pub fn serve(args: &Serve) -> Result<ExitCode, Failure> {
-    let tls = match &args.tls {
-        Some(folder) => Some(ServerTls::from_folder(folder).map_err(Failure::input)?),
-        None => None,
-    };
-    if let Some(open) = args.nbd.iter().find(|address| !address.is_local() && tls.is_none()) {
-        let Address::Tcp(address) = open else { unreachable!("a socket in the file system is local") };
-        return Err(Failure::input(anyhow::anyhow!(
-            "{address} can be reached from other machines, and whoever reaches it could read and write; add --tls DIR, or listen on tcp:127.0.0.1:{}",
-            address.port()
-        )));
-    }
+    let tls = encryption(&args.nbd, args.tls.as_deref())?;
     let live = Live::start(&LiveOptions::default());
     let paths = times_named(&args.paths);
     let names = names(paths.iter().map(|(path, _)| path.as_path()));
@@ -49,6 +39,19 @@ pub fn serve(args: &Serve) -> Result<ExitCode, Failure> {
     let serving = nbd::serve(live.runtime(), exports, listeners, options, alarm.raised());
     let served = live.runtime().block_on(serving);
     conclude(&served)
+}
+
+/// The certificates, without which other machines are not served.
+pub fn encryption(addresses: &[Address], folder: Option<&Path>) -> Result<Option<ServerTls>, Failure> {
+    let tls = folder.map(ServerTls::from_folder).transpose().map_err(Failure::input)?;
+    if let Some(open) = addresses.iter().find(|address| !address.is_local() && tls.is_none()) {
+        let Address::Tcp(address) = open else { unreachable!("a socket in the file system is local") };
+        return Err(Failure::input(anyhow::anyhow!(
+            "{address} can be reached from other machines, and whoever reaches it could read and write; add --tls DIR, or listen on tcp:127.0.0.1:{}",
+            address.port()
+        )));
+    }
+    Ok(tls)
 }
 
 /// One file or device, open.
@@ -130,7 +133,8 @@ fn leave_to_write(paths: &[(PathBuf, u32)], destroy_data: bool) -> Result<HashMa
     Ok(permits)
 }
 
-fn listen(live: &Live, address: &Address) -> Result<Listener, Failure> {
+/// Listens at an address of the command line.
+pub fn listen(live: &Live, address: &Address) -> Result<Listener, Failure> {
     let listener = match address {
         Address::Unix(path) => Listener::unix(live, path),
         Address::Tcp(address) => Listener::tcp(live, *address),
@@ -142,13 +146,13 @@ fn listen(live: &Live, address: &Address) -> Result<Listener, Failure> {
 }
 
 /// What clients are to be told of an export.
-fn uris(args: &Serve, name: &str, listeners: &[Listener]) -> Vec<String> {
+pub fn uris(tls: bool, name: &str, listeners: &[Listener]) -> Vec<String> {
     let places = listeners.iter().filter_map(|listener| match (listener.path(), listener.tcp_address()) {
         (Some(path), _) => Some(Place::Unix(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))),
         (None, Some(address)) => Some(Place::Tcp(address.ip().to_string(), address.port())),
         (None, None) => None,
     });
-    let uri = |place| Uri { tls: args.tls.is_some(), place, export: name.to_owned(), certificates: None };
+    let uri = |place| Uri { tls, place, export: name.to_owned(), certificates: None };
     places.map(|place| uri(place).to_string()).collect()
 }
 
@@ -163,7 +167,7 @@ fn announce(args: &Serve, items: &[Item], listeners: &[Listener]) -> Result<(), 
                 "block_bytes": item.device.shape().logical_block.get(),
                 "read_only": args.read_only,
                 "engine": item.engine,
-                "uris": uris(args, &item.name, listeners),
+                "uris": uris(args.tls.is_some(), &item.name, listeners),
             })
         };
         out::json(&json!({ "exports": items.iter().map(export).collect::<Vec<_>>() }))?;
@@ -173,7 +177,7 @@ fn announce(args: &Serve, items: &[Item], listeners: &[Listener]) -> Result<(), 
             let shape = item.device.shape();
             let access = if args.read_only { "read-only" } else { "reads and writes" };
             text.push_str(&format!("{}: {}, {access}, by {}\n", item.path.display(), shape.size, item.engine));
-            for uri in uris(args, &item.name, listeners) {
+            for uri in uris(args.tls.is_some(), &item.name, listeners) {
                 text.push_str(&format!("  {uri}\n"));
             }
         }
@@ -197,7 +201,7 @@ fn announce(args: &Serve, items: &[Item], listeners: &[Listener]) -> Result<(), 
 }
 
 /// What was done, and whether all of it is safe.
-fn conclude(served: &Served) -> Result<ExitCode, Failure> {
+pub fn conclude(served: &Served) -> Result<ExitCode, Failure> {
     let many = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     eprintln!(
         "{}, {}: {} read, {} written, {}",

@@ -1,15 +1,19 @@
 //! Arrays of real files and devices: made, described, and kept up, one command at a time.
 //!
-//! Nothing runs between two commands: each opens the array from its members, acts, and stops it, so that the members say what md
+//! Unless an array is [served](Keeper), nothing runs between two commands: each opens the array from its members, acts, and stops it, so that the members say what md
 //! would say of them. A command that takes long is told how to show its progress and when to end; what it had done is on
 //! the members, and the same command goes on from there.
 
+mod control;
 mod describe;
+mod event;
+mod keeper;
 mod make;
 mod members;
+mod orders;
+mod place;
 mod upkeep;
 
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,8 +23,13 @@ use units::Rate;
 pub use array::Progress;
 pub use array::geometry::{Level, UnknownName};
 pub use array::md::Consistency;
+pub use control::{NewPlace, Order, Server};
 pub use describe::{Examined, MemberStatus, Status, examine, status};
+pub use event::Event;
+pub use keeper::{Keeper, Keeping, Served, Service, Upkeep};
 pub use make::{Plan, create};
+pub use members::Permits;
+pub use place::Place;
 pub use upkeep::{Done, Rebuild, Scrub, fail, rebuild, scrub, stop};
 
 /// How an upkeep goes.
@@ -34,6 +43,13 @@ pub struct Course {
     pub rate: Option<Rate>,
 }
 
+impl Course {
+    /// As fast as it goes, to the end, unseen.
+    pub fn quiet() -> Course {
+        Course { interrupted: Arc::default(), show: Rc::new(|_| ()), rate: None }
+    }
+}
+
 /// Why a command on an array did not come to its end.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
@@ -41,12 +57,15 @@ pub enum RaidError {
     /// A path cannot be opened.
     #[error(transparent)]
     Path(#[from] uring::OpenError),
+    /// An export cannot be reached.
+    #[error(transparent)]
+    Export(#[from] nbd::ClientError),
     /// Nothing is to be said of a member.
-    #[error("{}: {error}", path.display())]
-    Superblock { path: PathBuf, error: array::md::SuperblockError },
+    #[error("{place}: {error}")]
+    Superblock { place: Place, error: array::md::SuperblockError },
     /// A member cannot be read.
-    #[error("{}: {error}", path.display())]
-    Device { path: PathBuf, error: device::DeviceError },
+    #[error("{place}: {error}")]
+    Device { place: Place, error: device::DeviceError },
     /// The array does not open.
     #[error("{0} (members are counted from 0, devices in the order in which they were named)")]
     Open(#[from] array::OpenError),
@@ -57,11 +76,13 @@ pub enum RaidError {
     #[error("the array failed: {0}; see `arraylab array status`")]
     Failed(device::DeviceError),
     /// A path is not one of the members.
-    #[error("{} is not a member in use; the array's are {}", path.display(), members.join(", "))]
-    NoMember { path: PathBuf, members: Vec<String> },
+    #[error("{place} is not a member in use; the array's are {}", members.join(", "))]
+    NoMember { place: Place, members: Vec<String> },
     /// One more cannot be spared.
-    #[error("without {} too the array would be broken: {level} survives the loss of {survives}, and {missing} are lost already", path.display())]
-    NotSpared { path: PathBuf, level: String, survives: usize, missing: usize },
+    #[error(
+        "without {place} too the array would be broken: {level} survives the loss of {survives}, and {missing} are lost already"
+    )]
+    NotSpared { place: Place, level: String, survives: usize, missing: usize },
     /// Nothing to rebuild.
     #[error("no member is missing; name the one to replace with --replace MEMBER")]
     Complete,
@@ -69,16 +90,60 @@ pub enum RaidError {
     #[error("member {member} is missing; name a file or device to take its place with --onto PATH")]
     NoReplacement { member: usize },
     /// The new device is too small.
-    #[error("{}: it holds {size:#}; a member of this array needs {needed:#}", path.display())]
-    TooSmall { path: PathBuf, size: units::Bytes, needed: units::Bytes },
+    #[error("{place}: it holds {size:#}; a member of this array needs {needed:#}")]
+    TooSmall { place: Place, size: units::Bytes, needed: units::Bytes },
+    /// A text that names no place.
+    #[error(transparent)]
+    Place(nbd::UriError),
+    /// A path may not be written.
+    #[error("{0}")]
+    NotPermitted(host::Refusal),
+    /// A file cannot be made.
+    #[error("{place}: {source}")]
+    NoFile { place: Place, source: std::io::Error },
+    /// Orders cannot be taken.
+    #[error("no socket for orders to the array can be made: {source}; set XDG_RUNTIME_DIR to a folder of your own")]
+    Control { source: std::io::Error },
+    /// Nor there.
+    #[error(transparent)]
+    Listen(#[from] uring::ListenError),
+    /// One upkeep at a time.
+    #[error("a {what} is under way, {done} of {of}; wait for its end (`arraylab array status` shows it)")]
+    Busy { what: String, done: units::Bytes, of: units::Bytes },
+    /// What a server said.
+    #[error("{message}")]
+    Refused { message: String, input: bool },
+    /// A server said nothing.
+    #[error("the array's server is there and does not answer: {source}")]
+    Server { source: std::io::Error },
+    /// Ctrl-C.
+    #[error("no longer watched; a rebuild goes on in the server (`arraylab array status` shows it), a scrub ends")]
+    Unwatched,
     /// No random bytes.
     #[error("the kernel gives no random bytes for an identity: {0}")]
     Identity(std::io::Error),
 }
 
+impl From<host::Refusal> for RaidError {
+    fn from(refusal: host::Refusal) -> RaidError {
+        RaidError::NotPermitted(refusal)
+    }
+}
+
 impl RaidError {
     /// Whether the user can mend it by other words.
     pub fn is_input(&self) -> bool {
-        !matches!(self, RaidError::Device { .. } | RaidError::Failed(_) | RaidError::Identity(_))
+        use host::Refusal::{Failed, NoPermission, Unreadable};
+        match self {
+            RaidError::Device { .. } | RaidError::Failed(_) | RaidError::Identity(_) | RaidError::Export(_) => false,
+            RaidError::NoFile { .. } | RaidError::Control { .. } | RaidError::Server { .. } | RaidError::Unwatched => {
+                false
+            }
+            RaidError::Refused { input, .. } => *input,
+            RaidError::NotPermitted(refusal) => {
+                !matches!(refusal, NoPermission { .. } | Unreadable { .. } | Failed { .. })
+            }
+            _ => true,
+        }
     }
 }

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use lab::raid::Consistency;
+use lab::raid::{Consistency, Place};
+use nbd::Address;
 use storm::Choice;
-use units::{Bytes, Rate};
+use units::{Bytes, Duration, Rate};
 
 /// Make and keep up RAID arrays that Linux md opens, too
 ///
-/// An array is named by its members. Each command opens it from them, acts and stops it, so that between two commands the members say
-/// all there is to say; the format is md's, version 1.2.
+/// An array is named by its members: files, block devices, or exports of NBD servers (nbd://HOST/EXPORT, nbd+unix:///?socket=PATH). Each
+/// command opens it from them, acts and stops it, so that between two commands the members say all there is to say; the format is md's,
+/// version 1.2. While an array is served, the same commands find its server by any of the members, and it does what they say.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -19,6 +21,7 @@ Examples:
   arraylab array fail --member b a b c d
   arraylab array rebuild --onto e --size 1GiB a c d
   arraylab array scrub a c d e --repair
+  arraylab array serve a c d e --nbd unix:array.sock
   arraylab array create --level 6 --stripe-unit 64KiB --destroy-data /dev/sd[b-f]")]
 pub struct Array {
     /// What to do.
@@ -35,6 +38,8 @@ pub enum ArrayAction {
     Examine(Paths),
     /// Print what the members say of their array
     Status(Paths),
+    /// Serve an array to any program, as a network block device
+    Serve(ServeArray),
     /// Take a member out of use
     Fail(Fail),
     /// Fill the place of a missing member, or replace one; go on with what was ended
@@ -54,7 +59,7 @@ pub enum ArrayAction {
 pub struct Create {
     /// Files or block devices, in the order of their places
     #[arg(required = true, value_name = "MEMBER")]
-    pub members: Vec<PathBuf>,
+    pub members: Vec<Place>,
 
     /// linear, 0, 1, 3, 4, 5, 6 or 10
     #[arg(long)]
@@ -119,7 +124,7 @@ impl From<Way> for Consistency {
 pub struct Paths {
     /// Members of one array
     #[arg(required = true, value_name = "MEMBER")]
-    pub members: Vec<PathBuf>,
+    pub members: Vec<Place>,
 
     /// Print the result as one JSON document
     #[arg(long)]
@@ -143,11 +148,72 @@ pub struct Pace {
 pub struct Upkeep {
     /// All members of the array, in any order
     #[arg(required = true, value_name = "MEMBER")]
-    pub members: Vec<PathBuf>,
+    pub members: Vec<Place>,
 
     /// How it goes.
     #[command(flatten)]
     pub pace: Pace,
+}
+
+/// Serve an array to any program, as a network block device
+///
+/// Clients are nbdcopy, qemu, fio, the kernel (nbd-client), nbdfuse, another arraylab. It prints the URIs by which they find the array and
+/// serves until Ctrl-C or SIGTERM; then it finishes what is under way and stops the array. An array that was not stopped is made
+/// to fit meanwhile, and a rebuild that was ended goes on. Members that fail, and what is done about it, are printed as lines.
+///
+/// An array that lacks members is served as long as its level allows, and says so; leave the member away that is lost.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab array serve a b c d --nbd unix:array.sock
+  arraylab array serve a b c d --nbd tcp:127.0.0.1:10809 --nbd unix:array.sock
+  arraylab array serve /dev/sd[b-e] --nbd tcp:0.0.0.0:10809 --tls /etc/pki/nbd
+  arraylab array serve a nbd://host/b c --nbd unix:array.sock      a member on another machine
+
+While it serves, in another terminal:
+  mkfs.ext4 ... ; nbdfuse array.img 'nbd+unix:///?socket=array.sock'
+  arraylab array status a b c d
+  arraylab array fail --member b a b c d
+  arraylab array rebuild --onto e --size 1GiB a c d --rate 50MB/s
+  arraylab array scrub a c d e")]
+pub struct ServeArray {
+    /// All members of the array that are there, in any order
+    #[arg(required = true, value_name = "MEMBER")]
+    pub members: Vec<Place>,
+
+    /// Where to listen: unix:PATH (for this user only) or tcp:HOST:PORT; may be given several times
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    pub nbd: Vec<Address>,
+
+    /// The export's name; clients that name none get the one without
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub export: String,
+
+    /// Refuse all writes of clients. The array itself is kept up all the same
+    #[arg(long)]
+    pub read_only: bool,
+
+    /// Accept that what is missing may be computed wrongly where a power cut met a write
+    #[arg(long)]
+    pub force: bool,
+
+    /// No resync or rebuild goes faster than this, such as 50MB/s
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<Rate>,
+
+    /// How long a member may take for a request before it counts as failed
+    #[arg(long, value_name = "TIME", default_value = "30 s")]
+    pub time_limit: Duration,
+
+    /// Speak only TLS, with the certificates in this folder: ca-cert.pem, server-cert.pem, server-key.pem
+    ///
+    /// Clients must show a certificate signed by that authority. Addresses that other machines can reach are served no other way.
+    #[arg(long, value_name = "DIR")]
+    pub tls: Option<PathBuf>,
+
+    /// Print where it serves as one JSON document, and then each event as a line of JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Take a member out of use: the others say that it has failed
@@ -155,7 +221,7 @@ pub struct Upkeep {
 pub struct Fail {
     /// The member to take out
     #[arg(long, value_name = "PATH")]
-    pub member: PathBuf,
+    pub member: Place,
 
     /// The array.
     #[command(flatten)]
@@ -169,11 +235,11 @@ pub struct Fail {
 pub struct Rebuild {
     /// What takes the place; not needed to go on
     #[arg(long, value_name = "PATH")]
-    pub onto: Option<PathBuf>,
+    pub onto: Option<Place>,
 
     /// A member in use to give up for it; while it is filled the array has one member less
     #[arg(long, value_name = "PATH", requires = "onto")]
-    pub replace: Option<PathBuf>,
+    pub replace: Option<Place>,
 
     /// How large a file is made for --onto, if there is none
     #[arg(long, value_name = "SIZE")]

@@ -1,7 +1,6 @@
 //! What members say: one by one, and as an array. Nothing is written.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
 
 use array::geometry::Geometry;
 use array::md::{Features, MemberRole, Numbers, Resync, Superblock};
@@ -10,14 +9,15 @@ use serde::Serialize;
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
-use super::RaidError;
+use super::keeper::Service;
 use super::members::{superblock, to_read};
+use super::{Place, RaidError};
 
 /// What one member says, in words.
 #[derive(Debug, Clone, Serialize)]
 pub struct Examined {
     /// Where it was read.
-    pub path: PathBuf,
+    pub path: Place,
     /// Name and value, in the order in which people read them.
     pub fields: Vec<(&'static str, String)>,
 }
@@ -47,6 +47,9 @@ pub struct Status {
     pub members: Vec<MemberStatus>,
     /// What belongs to the array and has no place in it: stale and spare devices.
     pub others: Vec<MemberStatus>,
+    /// What its server says, if it is being served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served: Option<Service>,
 }
 
 /// A place of the array, or a device without one.
@@ -55,7 +58,7 @@ pub struct MemberStatus {
     /// The place.
     pub member: Option<usize>,
     /// The device, if one of those named has it.
-    pub path: Option<PathBuf>,
+    pub path: Option<Place>,
     /// `active`, `rebuilding`, `missing`, `stale`, `spare`.
     pub state: &'static str,
     /// What it has seen of the array's changes.
@@ -86,14 +89,14 @@ fn level_of(superblock: &Superblock) -> String {
 }
 
 /// What each of these paths says.
-pub fn examine(paths: &[PathBuf]) -> Result<Vec<Examined>, RaidError> {
+pub fn examine(places: &[Place]) -> Result<Vec<Examined>, RaidError> {
     let live = Live::start(&LiveOptions::default());
-    paths.iter().map(|path| one(&live, path)).collect()
+    places.iter().map(|place| live.runtime().block_on(one(&live, place))).collect()
 }
 
-fn one(live: &Live, path: &Path) -> Result<Examined, RaidError> {
-    let device = to_read(live, path)?;
-    let it = superblock(live, path, &device)?;
+async fn one(live: &Live, place: &Place) -> Result<Examined, RaidError> {
+    let device = to_read(live, place).await?;
+    let it = superblock(place, &device).await?;
     let mut fields = vec![
         ("array", it.array.to_string()),
         ("name", name_of(&it)),
@@ -134,13 +137,13 @@ fn one(live: &Live, path: &Path) -> Result<Examined, RaidError> {
         places.push(if there { 'A' } else { '.' });
     }
     fields.push(("places (A: active, .: missing)", places));
-    Ok(Examined { path: path.to_owned(), fields })
+    Ok(Examined { path: place.clone(), fields })
 }
 
 impl Examined {
     /// For people.
     pub fn text(&self) -> String {
-        let mut text = format!("{}\n", self.path.display());
+        let mut text = format!("{}\n", self.path);
         for (name, value) in &self.fields {
             writeln!(text, "  {name:<32}{value}").expect("text takes text");
         }
@@ -149,11 +152,12 @@ impl Examined {
 }
 
 /// The array that these paths are members of.
-pub fn status(paths: &[PathBuf]) -> Result<Status, RaidError> {
+pub fn status(places: &[Place]) -> Result<Status, RaidError> {
     let live = Live::start(&LiveOptions::default());
-    let mut found: Vec<(PathBuf, Superblock)> = Vec::new();
-    for path in paths {
-        found.push((path.clone(), superblock(&live, path, &to_read(&live, path)?)?));
+    let mut found: Vec<(Place, Superblock)> = Vec::new();
+    for place in places {
+        let read = async { superblock(place, &to_read(&live, place).await?).await };
+        found.push((place.clone(), live.runtime().block_on(read)?));
     }
     let newest = found.iter().map(|(_, it)| it).max_by_key(|it| it.events).expect("a path was named").clone();
     if let Some(device) = found.iter().position(|(_, it)| it.array != newest.array) {
@@ -208,6 +212,7 @@ pub fn status(paths: &[PathBuf]) -> Result<Status, RaidError> {
         survives: level.losses_survived(all),
         members,
         others,
+        served: None,
     })
 }
 
@@ -226,6 +231,7 @@ impl Status {
                 format!("broken: {lost} members are not whole, {} may be", self.survives)
             }
             (true, 0) => "clean".into(),
+            (false, 0) if self.served.is_some() => "being written".into(),
             (false, 0) => "dirty: redundancy may not fit; `arraylab array stop` makes it fit".into(),
             (clean, lost) => {
                 let state = if clean { "clean" } else { "dirty" };
@@ -236,9 +242,12 @@ impl Status {
             }
         };
         line("state", redundancy);
+        if let Some(service) = &self.served {
+            line("served", service.text());
+        }
         for member in self.members.iter().chain(&self.others) {
             let place = member.member.map_or("-".to_owned(), |member| member.to_string());
-            let path = member.path.as_ref().map_or("-".to_owned(), |path| path.display().to_string());
+            let path = member.path.as_ref().map_or("-".to_owned(), Place::to_string);
             let rebuilt = member.rebuilt.map_or(String::new(), |upto| format!(" up to {upto:#}"));
             line(&format!("member {place}"), format!("{:<12}{path}{rebuilt}", member.state));
         }

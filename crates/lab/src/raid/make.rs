@@ -1,20 +1,18 @@
 //! A new array.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 use array::geometry::Level;
 use array::md::{self, Consistency, NewArray, NewMember, Stamp, Uuid};
 use array::{Array, OpenOptions, format};
-use device::Device;
-use host::guard::WritePermit;
+use device::{AnyDevice, Device};
 use units::Bytes;
 use uring::{FileDevice, FileOptions, Live, LiveOptions};
 
-use super::members::{options, watch};
+use super::members::{Permits, to_write, watch};
 use super::upkeep::Done;
-use super::{Course, RaidError};
+use super::{Course, Place, RaidError};
 
 /// What is to be made.
 pub struct Plan<'p> {
@@ -23,9 +21,9 @@ pub struct Plan<'p> {
     /// The chunk.
     pub stripe_unit: Bytes,
     /// What becomes a member, in order.
-    pub members: &'p [PathBuf],
+    pub members: &'p [Place],
     /// Leave to write those that exist; the others are made.
-    pub permits: &'p HashMap<PathBuf, WritePermit>,
+    pub permits: &'p Permits,
     /// How large members are that do not exist yet.
     pub size: Bytes,
     /// What is done about the write hole and resyncs; the best that the level has, if not given.
@@ -50,13 +48,14 @@ pub fn create(plan: &Plan, course: &Course) -> Result<Done, RaidError> {
 
 fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> Result<Done, RaidError> {
     let mut devices = Vec::new();
-    for path in plan.members {
-        devices.push(match plan.permits.get(path) {
-            Some(permit) => FileDevice::open_writable(live, permit, &options(path))?,
-            None => {
+    let runtime = live.runtime();
+    for place in plan.members {
+        devices.push(match place.path().filter(|path| !plan.permits.contains_key(*path)) {
+            None => runtime.block_on(to_write(live, place, plan.permits))?,
+            Some(path) => {
                 let device = FileDevice::create(live, path, plan.size, &FileOptions::buffered())?;
-                made.push(path.clone());
-                device
+                made.push(path.to_owned());
+                AnyDevice::new(device)
             }
         });
     }
@@ -82,7 +81,6 @@ fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> R
         clean,
     };
     let (superblocks, _) = md::create(&new, &sized)?;
-    let runtime = live.runtime();
     runtime.block_on(format(&devices, &superblocks)).map_err(RaidError::Failed)?;
     let array = runtime.block_on(Array::open(runtime, "array", devices, OpenOptions::default()))?;
     watch(&array, course);

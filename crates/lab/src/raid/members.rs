@@ -1,78 +1,90 @@
-//! Members as devices: opened past the page cache if they are block devices, through it if they are files.
+//! Members as devices: block devices past the page cache, files through it, exports over their connections.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 
 use array::md::{SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
 use array::{Array, OpenOptions};
-use device::{Buffer, Device, Request};
+use device::{AnyDevice, Buffer, Device, Request};
 use host::guard::WritePermit;
+use nbd::Client;
 use uring::{FileDevice, FileOptions, Live};
 
-use super::{Course, RaidError};
+use super::{Course, Place, RaidError};
+
+/// Leave to write to paths; exports need none of this machine's.
+pub type Permits = HashMap<PathBuf, WritePermit>;
 
 /// What a path is opened with.
-pub(super) fn options(path: &Path) -> FileOptions {
+fn options(path: &Path) -> FileOptions {
     let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     if is_file { FileOptions::buffered() } else { FileOptions::direct() }
 }
 
-/// Opens a path for reading only.
-pub(super) fn to_read(live: &Live, path: &Path) -> Result<FileDevice, RaidError> {
-    Ok(FileDevice::open_read_only(live, path, &options(path))?)
+async fn connect(live: &Live, uri: &nbd::Uri) -> Result<AnyDevice, RaidError> {
+    Ok(AnyDevice::new(Client::connect(live, uri).await?))
 }
 
-/// Opens paths that may be written, in order.
-pub(super) fn to_write(
-    live: &Live,
-    paths: &[PathBuf],
-    permits: &HashMap<PathBuf, WritePermit>,
-) -> Result<Vec<FileDevice>, RaidError> {
-    let open = |path: &PathBuf| {
-        let permit = permits.get(path).expect("what is to be written was permitted");
-        Ok(FileDevice::open_writable(live, permit, &options(path))?)
-    };
-    paths.iter().map(open).collect()
+/// Opens a place for reading only.
+pub(super) async fn to_read(live: &Live, place: &Place) -> Result<AnyDevice, RaidError> {
+    match place {
+        Place::Path(path) => Ok(AnyDevice::new(FileDevice::open_read_only(live, path, &options(path))?)),
+        Place::Nbd(uri) => connect(live, uri).await,
+    }
+}
+
+/// Opens a place that may be written.
+pub(super) async fn to_write(live: &Live, place: &Place, permits: &Permits) -> Result<AnyDevice, RaidError> {
+    match place {
+        Place::Path(path) => {
+            let permit = permits.get(path).expect("what is to be written was permitted");
+            Ok(AnyDevice::new(FileDevice::open_writable(live, permit, &options(path))?))
+        }
+        Place::Nbd(uri) => connect(live, uri).await,
+    }
 }
 
 /// The superblock on a device.
-pub(super) fn superblock(live: &Live, path: &Path, device: &FileDevice) -> Result<Superblock, RaidError> {
-    let request = Request::read(SUPERBLOCK_AT, Buffer::zeroed(SUPERBLOCK_SIZE));
-    let reply = live.runtime().block_on(device.submit(request));
-    let path = path.to_owned();
+pub(super) async fn superblock(place: &Place, device: &AnyDevice) -> Result<Superblock, RaidError> {
+    let reply = device.submit(Request::read(SUPERBLOCK_AT, Buffer::zeroed(SUPERBLOCK_SIZE))).await;
+    let place = place.clone();
     if let Err(error) = reply.result {
-        return Err(RaidError::Device { path, error });
+        return Err(RaidError::Device { place, error });
     }
     let buffer = reply.buffer.expect("a read gives its buffer back");
-    Superblock::parse(buffer.bytes().expect("it is real")).map_err(|error| RaidError::Superblock { path, error })
+    Superblock::parse(buffer.bytes().expect("it is real")).map_err(|error| RaidError::Superblock { place, error })
 }
 
 /// Opens the array that these members are.
-pub(super) fn open(
+pub(super) async fn open(
     live: &Live,
-    members: &[PathBuf],
-    permits: &HashMap<PathBuf, WritePermit>,
+    members: &[Place],
+    permits: &Permits,
     force: bool,
     course: &Course,
-) -> Result<Array<FileDevice>, RaidError> {
-    let devices = to_write(live, members, permits)?;
+) -> Result<Array<AnyDevice>, RaidError> {
+    let mut devices = Vec::new();
+    for place in members {
+        devices.push(to_write(live, place, permits).await?);
+    }
     let options = OpenOptions { force_dirty_degraded: force };
-    let array = live.runtime().block_on(Array::open(live.runtime(), "array", devices, options))?;
+    let array = Array::open(live.runtime(), "array", devices, options).await?;
     watch(&array, course);
     Ok(array)
 }
 
 /// Has an array's upkeep follow a course.
-pub(super) fn watch(array: &Array<FileDevice>, course: &Course) {
+pub(super) fn watch(array: &Array<AnyDevice>, course: &Course) {
     let (interrupted, show) = (course.interrupted.clone(), course.show.clone());
     array.watch(move |progress| {
         show(progress);
-        !interrupted.load(std::sync::atomic::Ordering::Relaxed)
+        !interrupted.load(Relaxed)
     });
     array.limit(course.rate);
 }
 
-/// The paths of the members in use, by role.
-pub(super) fn paths(array: &Array<FileDevice>) -> Vec<Option<String>> {
+/// What the members in use are called, by role.
+pub(super) fn names(array: &Array<AnyDevice>) -> Vec<Option<String>> {
     (0..array.geometry().members()).map(|member| Some(array.device(member)?.shape().name.clone())).collect()
 }

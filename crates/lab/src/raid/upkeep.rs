@@ -1,22 +1,19 @@
 //! What is done to an array that exists.
 
-use std::collections::HashMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 
 use array::md::Uuid;
-use array::{Array, MemberState, Repair};
-use device::Device;
-use host::guard::WritePermit;
-use serde::Serialize;
+use array::{Array, MemberState, Repair, Scrubbed};
+use device::{AnyDevice, Device};
+use serde::{Deserialize, Serialize};
 use units::Bytes;
-use uring::{FileDevice, Live, LiveOptions};
+use uring::{Live, LiveOptions};
 
-use super::members::{open, options, paths, superblock};
-use super::{Course, RaidError};
+use super::members::{Permits, names, open, superblock, to_read, to_write};
+use super::{Course, Place, RaidError};
 
 /// How a command left the array.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Done {
     /// Redundancy fits, and the members say so.
     pub clean: bool,
@@ -26,13 +23,13 @@ pub struct Done {
 
 impl Done {
     /// Makes redundancy fit if that is due, and stops the array.
-    pub(super) fn stopped(live: &Live, array: &Array<FileDevice>) -> Result<Done, RaidError> {
+    pub(super) fn stopped(live: &Live, array: &Array<AnyDevice>) -> Result<Done, RaidError> {
         live.runtime().block_on(async { array.resync().await.map(drop) }).map_err(RaidError::Failed)?;
         Done::left(live, array)
     }
 
     /// Stops the array as it is.
-    fn left(live: &Live, array: &Array<FileDevice>) -> Result<Done, RaidError> {
+    pub(super) fn left(live: &Live, array: &Array<AnyDevice>) -> Result<Done, RaidError> {
         live.runtime().block_on(array.stop()).map_err(RaidError::Failed)?;
         let members = 0..array.geometry().members();
         let not_whole = members.filter(|member| array.state(*member) != MemberState::Active).collect();
@@ -41,7 +38,7 @@ impl Done {
 }
 
 /// What a scrub found.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Scrub {
     /// Blocks of 512 bytes (or of the members' blocks, if larger) whose redundancy did not fit.
     pub mismatches: u64,
@@ -57,8 +54,18 @@ pub struct Scrub {
     pub interrupted: bool,
 }
 
+impl Scrub {
+    /// What was found in an array.
+    pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed) -> Scrub {
+        let rewritten = (0..array.geometry().members()).map(|member| array.counts(member).rewritten).collect();
+        let interrupted = found.upto < array.geometry().size();
+        let (mismatches, believed, unreadable) = (found.mismatches, found.believed, found.unreadable);
+        Scrub { mismatches, mended: found.mended, believed, unreadable, rewritten, interrupted }
+    }
+}
+
 /// What a rebuild has done.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rebuild {
     /// How the array was left.
     #[serde(flatten)]
@@ -71,34 +78,32 @@ pub struct Rebuild {
     pub interrupted: bool,
 }
 
-type Permits = HashMap<PathBuf, WritePermit>;
-
-/// The member that a path is.
-fn member_of(array: &Array<FileDevice>, path: &Path) -> Result<usize, RaidError> {
-    let paths = paths(array);
-    let name = path.display().to_string();
+/// The member at a place, by whatever name.
+fn member_of(array: &Array<AnyDevice>, place: &Place) -> Result<usize, RaidError> {
+    let names = names(array);
+    let is_it = |name: &String| name.parse::<Place>().is_ok_and(|other| other.absolute() == place.absolute());
     let is_in_use = |member: usize| array.state(member) != MemberState::Failed;
-    let found = (0..paths.len()).find(|member| paths[*member].as_ref() == Some(&name) && is_in_use(*member));
-    let members = || paths.iter().flatten().cloned().collect();
-    found.ok_or_else(|| RaidError::NoMember { path: path.to_owned(), members: members() })
+    let found = (0..names.len()).find(|member| names[*member].as_ref().is_some_and(is_it) && is_in_use(*member));
+    let members = || names.iter().flatten().cloned().collect();
+    found.ok_or_else(|| RaidError::NoMember { place: place.clone(), members: members() })
 }
 
 /// Takes a member out of use: the others say that it has failed.
-pub fn fail(members: &[PathBuf], permits: &Permits, path: &Path, course: &Course) -> Result<Done, RaidError> {
+pub fn fail(members: &[Place], permits: &Permits, place: &Place, course: &Course) -> Result<Done, RaidError> {
     let live = Live::start(&LiveOptions::default());
-    let array = open(&live, members, permits, false, course)?;
-    spare(&array, path)?;
+    let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
+    spare(&array, place)?;
     Done::stopped(&live, &array)
 }
 
 /// Fails a member, if the array can do without it.
-fn spare(array: &Array<FileDevice>, path: &Path) -> Result<usize, RaidError> {
-    let member = member_of(array, path)?;
+pub(super) fn spare(array: &Array<AnyDevice>, place: &Place) -> Result<usize, RaidError> {
+    let member = member_of(array, place)?;
     let all = array.geometry().members();
     let missing = (0..all).filter(|other| *other != member && array.state(*other) != MemberState::Active).count();
     let (level, survives) = (array.geometry().level(), array.geometry().level().losses_survived(all));
     if missing >= survives {
-        return Err(RaidError::NotSpared { path: path.to_owned(), level: level.to_string(), survives, missing });
+        return Err(RaidError::NotSpared { place: place.clone(), level: level.to_string(), survives, missing });
     }
     array.fail(member);
     Ok(member)
@@ -106,33 +111,34 @@ fn spare(array: &Array<FileDevice>, path: &Path) -> Result<usize, RaidError> {
 
 /// Rebuilds what is missing, or goes on with a rebuild that was ended: onto a new device, or in place of a member that is replaced.
 pub fn rebuild(
-    members: &[PathBuf],
+    members: &[Place],
     permits: &Permits,
-    onto: Option<&PathBuf>,
-    replace: Option<&PathBuf>,
+    onto: Option<&Place>,
+    replace: Option<&Place>,
     force: bool,
     course: &Course,
 ) -> Result<Rebuild, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
-    let array = open(&live, members, permits, force, course)?;
+    let array = runtime.block_on(open(&live, members, permits, force, course))?;
     let all = 0..array.geometry().members();
     let started = all.clone().find(|member| matches!(array.state(*member), MemberState::Rebuilding(_)));
     let (member, lost) = if let (Some(member), None) = (started, replace) {
         (member, runtime.block_on(array.resume_rebuild(member)))
     } else {
         let member = match replace {
-            Some(path) => {
+            Some(place) => {
                 // Looked at before the member is given up.
-                fits(&live, members, permits, onto)?;
-                spare(&array, path)?
+                runtime.block_on(fits(&live, members, permits, onto))?;
+                spare(&array, place)?
             }
             None => {
                 all.clone().find(|member| array.state(*member) == MemberState::Failed).ok_or(RaidError::Complete)?
             }
         };
         let onto = onto.ok_or(RaidError::NoReplacement { member })?;
-        let (device, data_offset) = fits(&live, members, permits, Some(onto))?.expect("a device was named");
+        let (device, data_offset) =
+            runtime.block_on(fits(&live, members, permits, Some(onto)))?.expect("a device was named");
         let identity = Uuid(host::identity::random().map_err(RaidError::Identity)?);
         (member, runtime.block_on(array.rebuild(member, device, data_offset, identity)))
     };
@@ -145,48 +151,40 @@ pub fn rebuild(
 
 /// Opens the device that is to take a member's place, if it is large enough, and says where its data are to begin: where they begin on
 /// the others.
-fn fits(
+async fn fits(
     live: &Live,
-    members: &[PathBuf],
+    members: &[Place],
     permits: &Permits,
-    onto: Option<&PathBuf>,
-) -> Result<Option<(FileDevice, Bytes)>, RaidError> {
-    let Some(path) = onto else { return Ok(None) };
+    onto: Option<&Place>,
+) -> Result<Option<(AnyDevice, Bytes)>, RaidError> {
+    let Some(place) = onto else { return Ok(None) };
     let first = &members[0];
-    let sibling = superblock(live, first, &super::members::to_read(live, first)?)?;
-    let permit = permits.get(path).expect("what is to be written was permitted");
-    let device = FileDevice::open_writable(live, permit, &options(path))?;
+    let sibling = superblock(first, &to_read(live, first).await?).await?;
+    let device = to_write(live, place, permits).await?;
     let (size, needed) = (device.shape().size, sibling.data_offset + sibling.size);
     if size < needed {
-        return Err(RaidError::TooSmall { path: path.clone(), size, needed });
+        return Err(RaidError::TooSmall { place: place.clone(), size, needed });
     }
     Ok(Some((device, sibling.data_offset)))
 }
 
 /// Compares everything with its redundancy.
-pub fn scrub(members: &[PathBuf], permits: &Permits, repair: bool, course: &Course) -> Result<Scrub, RaidError> {
+pub fn scrub(members: &[Place], permits: &Permits, repair: bool, course: &Course) -> Result<Scrub, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
-    let array = open(&live, members, permits, false, course)?;
+    let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
     // After a power cut only the data can be believed, and nothing is wrong with the members.
     runtime.block_on(async { array.resync().await.map(drop) }).map_err(RaidError::Failed)?;
-    // Level 6 tells which block is wrong; elsewhere the data are believed, as md does.
-    let how = match (repair, array.geometry().level().parities()) {
-        (false, _) => Repair::No,
-        (true, 2) => Repair::WhatIsWrong,
-        (true, _) => Repair::BelieveData,
-    };
+    let how = Repair::usual(repair, array.geometry().level());
     let found = runtime.block_on(array.scrub(how)).map_err(RaidError::Failed)?;
-    let rewritten = (0..array.geometry().members()).map(|member| array.counts(member).rewritten).collect();
-    let interrupted = found.upto < array.geometry().size();
+    let scrubbed = Scrub::of(&array, found);
     Done::left(&live, &array)?;
-    let (mismatches, believed, unreadable) = (found.mismatches, found.believed, found.unreadable);
-    Ok(Scrub { mismatches, mended: found.mended, believed, unreadable, rewritten, interrupted })
+    Ok(scrubbed)
 }
 
 /// Makes an array clean that was not stopped.
-pub fn stop(members: &[PathBuf], permits: &Permits, course: &Course) -> Result<Done, RaidError> {
+pub fn stop(members: &[Place], permits: &Permits, course: &Course) -> Result<Done, RaidError> {
     let live = Live::start(&LiveOptions::default());
-    let array = open(&live, members, permits, false, course)?;
+    let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
     Done::stopped(&live, &array)
 }

@@ -1,0 +1,29 @@
+//! Who an array is, and where a new member must have its parts to take a place in it.
+
+use device::Device;
+use units::Bytes;
+
+use crate::array::Array;
+use crate::md::Uuid;
+
+/// Where the parts of a member lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberLayout {
+    /// Where data begin on the members.
+    pub data_offset: Bytes,
+    /// How much of each the array uses behind that.
+    pub used: Bytes,
+}
+
+impl<D: Device> Array<D> {
+    /// Its identity, if its members keep one.
+    pub fn identity(&self) -> Option<Uuid> {
+        self.state.as_ref()?.sibling().map(|superblock| superblock.array)
+    }
+
+    /// Where a new member must have its parts; `None` if no member is left that could say so.
+    pub fn member_layout(&self) -> Option<MemberLayout> {
+        let sibling = self.state.as_ref()?.sibling()?;
+        Some(MemberLayout { data_offset: sibling.data_offset, used: self.geometry.used() })
+    }
+}

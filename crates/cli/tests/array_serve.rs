@@ -1,0 +1,355 @@
+//! `arraylab array serve` as its user meets it: other programs write to an array that fails, is rebuilt and scrubbed meanwhile, and whose
+//! server is killed.
+
+mod common;
+
+use std::cell::{Cell, RefCell};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::rc::Rc;
+
+use common::{Desk, Said, is_root, of, signal, skip, wait_for};
+use device::{Buffer, Device, Request};
+use nbd::{Client, Uri};
+use serde_json::{Value, json};
+use units::Bytes;
+use uring::{Live, LiveOptions};
+
+const MIB: usize = 1 << 20;
+
+/// A server of an array, and what it says while it serves.
+struct Server {
+    child: Child,
+    said: Value,
+    events: std::thread::JoinHandle<Vec<Value>>,
+}
+
+/// `arraylab`, with a folder of its own for the sockets by which served arrays are found.
+fn arraylab(desk: &Desk, words: &str) -> Command {
+    let mut command = desk.command(&words.split_whitespace().collect::<Vec<_>>());
+    command.env("XDG_RUNTIME_DIR", desk.path());
+    command
+}
+
+fn say(desk: &Desk, words: &str) -> Said {
+    common::said(arraylab(desk, words))
+}
+
+fn done(desk: &Desk, words: &str) -> String {
+    let said = say(desk, words);
+    assert_eq!(said.code, 0, "{words}: {}{}", said.stdout, said.stderr);
+    said.stdout
+}
+
+impl Server {
+    /// Serves at `s.sock`; `None`, and said, where there is no ring.
+    fn start(desk: &Desk, words: &str) -> Option<Server> {
+        let mut command = arraylab(desk, &format!("array serve --json --nbd unix:s.sock {words}"));
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut document = String::new();
+        // The first document ends with a brace of its own.
+        for line in lines.by_ref().map_while(Result::ok) {
+            document.push_str(&line);
+            if line == "}" {
+                break;
+            }
+        }
+        if document.is_empty() {
+            let said = of(child.wait_with_output().unwrap());
+            assert!(said.stderr.contains("io_uring"), "{}", said.stderr);
+            skip(&said.stderr);
+            return None;
+        }
+        let said = serde_json::from_str(&document).unwrap();
+        let events = std::thread::spawn(move || {
+            lines.map_while(Result::ok).map(|line| serde_json::from_str(&line).unwrap()).collect()
+        });
+        Some(Server { child, said, events })
+    }
+
+    fn uri(&self) -> String {
+        self.said["uris"][0].as_str().unwrap().to_owned()
+    }
+
+    /// Ends it as `kill` does; what it said then, and the events.
+    fn stop(self) -> (Said, Vec<Value>) {
+        signal(&self.child, "TERM");
+        (of(self.child.wait_with_output().unwrap()), self.events.join().unwrap())
+    }
+}
+
+/// Runs a program of others; false, and said, where it is absent.
+fn peer(program: &str, words: &[&str]) -> bool {
+    match Command::new(program).args(words).output() {
+        Ok(output) => {
+            let said = of(output);
+            assert_eq!(said.code, 0, "{program} {words:?}: {}{}", said.stdout, said.stderr);
+            true
+        }
+        Err(_) => {
+            skip(&format!("there is no {program}; apt-get install libnbd-bin qemu-utils fio e2fsprogs"));
+            false
+        }
+    }
+}
+
+fn names(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["event"].as_str().unwrap()).collect()
+}
+
+/// Bytes that differ everywhere.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length as u64 / 8).flat_map(|n| (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect()
+}
+
+#[test]
+fn programs_copy_to_and_from_arrays_that_lose_a_member() {
+    let desk = Desk::new("");
+    let size = 16 * MIB;
+    let from = desk.path().join("from.img");
+    std::fs::write(&from, pattern(size)).unwrap();
+    let path = |name: &str| desk.path().join(name).to_str().unwrap().to_owned();
+    for (level, members, lost) in [("5", "a b c", "b"), ("6", "d e f g", "d"), ("1", "h i", "i"), ("10", "j k l", "j")]
+    {
+        done(&desk, &format!("array create --level {level} --size 24MiB {members}"));
+        let Some(server) = Server::start(&desk, members) else { return };
+        let uri = server.uri();
+        if !peer("nbdcopy", &["--flush", &path("from.img"), &uri]) {
+            return;
+        }
+        done(&desk, &format!("array fail --member {lost} {members}"));
+        let there = path("there.img");
+        assert!(peer("nbdcopy", &["--connections=4", &uri, &there]));
+        assert!(std::fs::read(&there).unwrap()[..size] == pattern(size), "level {level}");
+        let qcow = path("q.qcow2");
+        if peer("qemu-img", &["convert", "-f", "raw", "-O", "qcow2", &uri, &qcow]) {
+            peer("qemu-img", &["convert", "-n", "-f", "qcow2", "-O", "raw", &qcow, &uri]);
+            peer("qemu-img", &["compare", "-f", "qcow2", "-F", "raw", &qcow, &uri]);
+        }
+        let (said, events) = server.stop();
+        assert!(said.code == 0 && said.stderr.contains(" 0 errors"), "{}", said.stderr);
+        assert_eq!(names(&events), ["member-failed"], "{events:?}");
+    }
+}
+
+#[test]
+fn what_fio_writes_is_there_while_a_member_fails_and_is_rebuilt_and_all_is_scrubbed() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 6 --stripe-unit 16KiB --size 12MiB a b c d e");
+    let Some(server) = Server::start(&desk, "a b c d e") else { return };
+    let uri = format!("--uri={}", server.uri());
+    let words = [
+        "--name=verify",
+        "--ioengine=nbd",
+        &uri,
+        "--rw=randrw",
+        "--bsrange=512-128k",
+        "--size=32m",
+        "--iodepth=8",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+        "--fsync=50",
+        "--verify_state_save=0",
+        "--rate=4m,4m",
+        "--loops=2",
+    ];
+    let load = std::thread::spawn({
+        let words = words.map(str::to_owned);
+        move || peer("fio", &words.each_ref().map(String::as_str))
+    });
+    let all = "a b c d e";
+    done(&desk, &format!("array fail --member c {all}"));
+    assert_eq!(say(&desk, &format!("array scrub {all}")).code, 3, "parity is compared with all data only");
+    done(&desk, &format!("array rebuild --onto f --size 12MiB {all} --rate 20MB/s"));
+    let all = "a b d e f";
+    done(&desk, &format!("array scrub {all}"));
+    done(&desk, &format!("array rebuild --replace a --onto g --size 12MiB {all}"));
+    let all = "b d e f g";
+    done(&desk, &format!("array scrub {all} --repair"));
+    let status: Value = serde_json::from_str(&done(&desk, &format!("array status --json {all}"))).unwrap();
+    assert_eq!(status["not_whole"], 0, "{status}");
+    assert_eq!(status["served"]["process"], server.child.id());
+    if !load.join().unwrap() {
+        return;
+    }
+    let (said, events) = server.stop();
+    assert!(said.code == 0 && said.stderr.contains(" 0 errors"), "{}", said.stderr);
+    let rebuilt = names(&events).iter().filter(|name| **name == "rebuild-done").count();
+    assert_eq!(rebuilt, 2, "{events:?}");
+    let fits = json!({ "event": "scrub-done", "mismatches": 0 });
+    assert!(events.iter().filter(|event| **event == fits).count() >= 2, "{events:?}");
+    assert_eq!(serde_json::from_str::<Value>(&done(&desk, "array scrub --json b d e f g")).unwrap()["mismatches"], 0);
+}
+
+#[test]
+fn orders_that_cannot_be_carried_out_are_refused_with_the_next_step() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --size 8MiB a b c");
+    let Some(server) = Server::start(&desk, "a b c") else { return };
+    let refused = |words: &str, next: &str| {
+        let said = say(&desk, words);
+        assert_eq!(said.code, 2, "{words}: {}", said.stderr);
+        assert!(said.stderr.contains(next), "{words}: {}", said.stderr);
+    };
+    refused("array fail --member x a b c", "x is not a member in use; the array's are a, b, c");
+    refused("array rebuild --onto d --size 8MiB a b c", "no member is missing; name the one to replace");
+    refused("array stop a b c", "and it stops the array");
+    refused("array serve a b c --nbd unix:t.sock", "the array is being served already");
+    done(&desk, "array fail --member a a b c");
+    refused("array fail --member b b c", "without");
+    refused("array rebuild b c", "name a file or device to take its place with --onto");
+    refused("array rebuild --onto d --size 1MiB b c", "a member of this array needs");
+    let text = done(&desk, "array status b c");
+    assert!(text.contains("1 of 3 members not whole") && text.contains("served"), "{text}");
+    let (said, _) = server.stop();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("members [0] not whole"), "{}", said.stderr);
+    let Some(server) = Server::start(&desk, "b c") else { return };
+    assert_eq!((&server.said["not_whole"], &server.said["spare"]), (&json!([0]), &json!(0)));
+    assert_eq!(server.stop().0.code, 0);
+    refused("array serve b --nbd unix:t.sock", "2 of 3 members are missing or stale");
+}
+
+/// Blocks of 4 KiB, each written with rising numbers by one writer.
+const BLOCKS: usize = 512;
+const WRITERS: usize = 16;
+
+fn block(number: usize, value: u64) -> Buffer {
+    let mut buffer = Buffer::zeroed(Bytes::kib(4));
+    let bytes = buffer.bytes_mut().unwrap();
+    for (word, at) in bytes.chunks_mut(8).zip(0u64..) {
+        let mixed = (value << 20 | number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(at);
+        word.copy_from_slice(&if value == 0 { 0 } else { mixed }.to_le_bytes());
+    }
+    buffer
+}
+
+/// Writes over several connections until the server is killed; for each block the last value acknowledged, and the one under way.
+fn write_until_killed(server: &mut Server) -> (Vec<u64>, Vec<u64>) {
+    let live = Live::start(&LiveOptions::default());
+    let uri: Uri = server.uri().parse().unwrap();
+    let acknowledged = Rc::new(RefCell::new(vec![0u64; BLOCKS]));
+    let begun = Rc::new(RefCell::new(vec![0u64; BLOCKS]));
+    let count = Rc::new(Cell::new(0));
+    let clients: Vec<_> =
+        (0..3).map(|_| Rc::new(live.runtime().block_on(Client::connect(&live, &uri)).unwrap())).collect();
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let client = Rc::clone(&clients[writer % clients.len()]);
+            let (acknowledged, begun, count) = (Rc::clone(&acknowledged), Rc::clone(&begun), Rc::clone(&count));
+            live.runtime().spawn(async move {
+                for round in 0u64.. {
+                    let own = (round as usize * 7 + writer * 13) % (BLOCKS / WRITERS);
+                    let number = own * WRITERS + writer;
+                    let value = begun.borrow()[number] + 1;
+                    begun.borrow_mut()[number] = value;
+                    let request = Request::write(Bytes::kib(4) * number as u64, block(number, value).freeze());
+                    if client.submit(request).await.result.is_err() {
+                        return;
+                    }
+                    acknowledged.borrow_mut()[number] = value;
+                    count.set(count.get() + 1);
+                }
+            })
+        })
+        .collect();
+    live.runtime().block_on(async {
+        while count.get() < 3000 {
+            live.runtime().sleep(units::Duration::millis(2)).await;
+        }
+        server.child.kill().unwrap();
+        for writer in writers {
+            writer.await;
+        }
+    });
+    (acknowledged.take(), begun.take())
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_server_is_killed_under_load() {
+    for (level, members, without) in [("5", "a b c d", "a b d"), ("6", "e f g h i", "e f g h i"), ("1", "j k", "j k")] {
+        let desk = Desk::new("");
+        done(&desk, &format!("array create --level {level} --stripe-unit 16KiB --size 8MiB {members}"));
+        let Some(mut server) = Server::start(&desk, members) else { return };
+        let (acknowledged, begun) = write_until_killed(&mut server);
+        server.child.wait().unwrap();
+        assert!(acknowledged.iter().sum::<u64>() >= 3000);
+        // The sockets are left behind; the one for orders is the next server's to remove.
+        std::fs::remove_file(desk.path().join("s.sock")).unwrap();
+        let server = Server::start(&desk, without).unwrap();
+        let live = Live::start(&LiveOptions::default());
+        let client = live.runtime().block_on(Client::connect(&live, &server.uri().parse().unwrap())).unwrap();
+        for number in 0..BLOCKS {
+            let request = Request::read(Bytes::kib(4) * number as u64, Buffer::zeroed(Bytes::kib(4)));
+            let reply = live.runtime().block_on(client.submit(request));
+            reply.result.unwrap();
+            let found = reply.buffer.unwrap();
+            let is = |value: u64| found.bytes() == block(number, value).bytes();
+            let allowed = acknowledged[number]..=begun[number];
+            assert!(allowed.clone().any(is), "level {level}: block {number} holds none of {allowed:?}");
+        }
+        drop(client);
+        let (said, _) = server.stop();
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let scrubbed = say(&desk, &format!("array scrub {without}"));
+        assert_eq!(scrubbed.code, if members == without { 0 } else { 3 }, "{}", scrubbed.stderr);
+    }
+}
+
+/// Detaches a mount of FUSE, whatever became of the test.
+struct Mounted<'p>(&'p Path, Child);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
+        let _ = self.1.wait();
+    }
+}
+
+#[test]
+fn a_file_system_lives_on_an_array_that_loses_a_member() {
+    let desk = Desk::new("");
+    if !is_root() || !Path::new("/dev/fuse").exists() {
+        return skip("mounting needs root and /dev/fuse");
+    }
+    done(&desk, "array create --level 5 --size 16MiB a b c d");
+    let Some(server) = Server::start(&desk, "a b c d") else { return };
+    let image = desk.path().join("array.img");
+    std::fs::write(&image, "").unwrap();
+    let Ok(fuse) = Command::new("nbdfuse").arg(&image).arg(server.uri()).spawn() else {
+        return skip("there is no nbdfuse; apt-get install libnbd-bin");
+    };
+    let fuse = Mounted(&image, fuse);
+    let size = server.said["size_bytes"].as_u64().unwrap();
+    wait_for("nbdfuse mounts", || std::fs::metadata(&image).is_ok_and(|file| file.len() == size));
+    let file = image.to_str().unwrap();
+    if !peer("mkfs.ext4", &["-q", "-F", file]) {
+        return;
+    }
+    let (folder, contents) = (desk.path().join("mnt"), pattern(6 * MIB));
+    std::fs::create_dir(&folder).unwrap();
+    let mounted = Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&folder).status();
+    if mounted.is_ok_and(|status| status.success()) {
+        std::fs::write(folder.join("before"), &contents).unwrap();
+        done(&desk, "array fail --member d a b c d");
+        std::fs::write(folder.join("after"), &contents).unwrap();
+        done(&desk, "array rebuild --onto e --size 16MiB a b c");
+        assert!(Command::new("umount").arg(&folder).status().unwrap().success());
+        peer("e2fsck", &["-f", "-n", file]);
+        done(&desk, "array fail --member a a b c e");
+        assert!(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&folder).status().unwrap().success());
+        for name in ["before", "after"] {
+            assert!(std::fs::read(folder.join(name)).unwrap() == contents, "{name}");
+        }
+        assert!(Command::new("umount").arg(&folder).status().unwrap().success());
+    } else {
+        skip("loop devices are refused here: the file system is made and checked, not mounted");
+    }
+    peer("e2fsck", &["-f", "-n", file]);
+    drop(fuse);
+    let (said, _) = server.stop();
+    assert!(said.code == 0 && said.stderr.contains(" 0 errors"), "{}", said.stderr);
+}

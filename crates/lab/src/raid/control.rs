@@ -1,0 +1,211 @@
+//! Orders to an array that is being served, from other processes of the same user.
+//!
+//! A served array's members are held by the server, so a command such as `arraylab array fail` cannot open them. It finds the server
+//! instead: a Unix socket of mode 0600 in the folder for such things, under the array's identity, which every member says. Each
+//! line is a JSON document: an [`Order`], then any number of [`Answer`]s of which the last is not about progress.
+//!
+//! The folder is `$XDG_RUNTIME_DIR/arraylab`, without that variable `/run/arraylab` (root) or `/tmp/arraylab-UID`. Whoever could put a
+//! socket there could as well write to the members. A socket that a killed server left is removed by the next server of its array,
+//! which holds the members, so that nobody else can be serving them.
+
+use std::fs::DirBuilder;
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use array::md::Uuid;
+use device::Buffer;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use units::{Bytes, Rate};
+use uring::{ListenError, Listener, Live, LiveOptions, Parcel, Socket};
+
+use super::keeper::{Keeper, Service, Upkeep};
+use super::members::{superblock, to_read};
+use super::orders;
+use super::{Course, Place, Progress, RaidError};
+
+/// What a served array is to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum Order {
+    /// Say how it is.
+    Status,
+    /// Take a member out of use.
+    Fail {
+        /// The member.
+        member: String,
+    },
+    /// Fill the place of a missing member, or say how far that is.
+    Rebuild {
+        /// What takes the place; the rebuild under way is followed if nothing is named.
+        onto: Option<NewPlace>,
+        /// A member to give up for it.
+        replace: Option<String>,
+        /// No faster than this.
+        rate: Option<Rate>,
+    },
+    /// Compare everything with its redundancy.
+    Scrub {
+        /// Make it fit.
+        repair: bool,
+        /// No faster than this.
+        rate: Option<Rate>,
+    },
+}
+
+/// Something that is to become part of the array.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NewPlace {
+    /// Where it is, in words that every process understands.
+    pub place: String,
+    /// How large a file is made, if there is nothing.
+    pub size: Option<Bytes>,
+    /// It may carry data.
+    pub destroy_data: bool,
+}
+
+/// What a server says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Answer {
+    Progress(Upkeep),
+    Done(Value),
+    Refused { message: String, input: bool },
+}
+
+/// Where the server of an array listens for orders.
+fn socket_of(array: Uuid) -> io::Result<PathBuf> {
+    let folder = match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()) {
+        Some(folder) => PathBuf::from(folder).join("arraylab"),
+        None => match std::fs::metadata("/proc/self")?.uid() {
+            0 => PathBuf::from("/run/arraylab"),
+            user => PathBuf::from(format!("/tmp/arraylab-{user}")),
+        },
+    };
+    Ok(folder.join(array.to_string().replace(':', "")))
+}
+
+impl Keeper {
+    /// The socket on which orders come in; one that a killed server left there goes.
+    pub fn listen(&self) -> Result<Listener, RaidError> {
+        let no_place = |source| RaidError::Control { source };
+        let array = self.array.identity().expect("an array of members says who it is");
+        let path = socket_of(array).map_err(no_place)?;
+        let folder = path.parent().expect("a socket is in a folder");
+        DirBuilder::new().mode(0o700).recursive(true).create(folder).map_err(no_place)?;
+        match Listener::unix(&self.live, &path) {
+            Err(ListenError::Stale { .. }) => {
+                std::fs::remove_file(&path).map_err(no_place)?;
+                Ok(Listener::unix(&self.live, &path)?)
+            }
+            listening => Ok(listening?),
+        }
+    }
+}
+
+/// Takes orders, from one at a time or several; never ends.
+pub(super) async fn attend(keeper: &Rc<Keeper>, listener: &Listener) {
+    loop {
+        match listener.accept().await {
+            Ok(socket) => {
+                let keeper = Rc::clone(keeper);
+                // Whoever gave the order may have gone away; that is its own affair.
+                keeper.live.runtime().clone().spawn_detached(async move { _ = converse(&keeper, &socket).await });
+            }
+            Err(_) => keeper.live.runtime().sleep(super::keeper::LOOK).await,
+        }
+    }
+}
+
+/// The other end of an order: told how far it is.
+pub(super) struct Caller<'s>(&'s Socket);
+
+impl Caller<'_> {
+    async fn say(&self, answer: &Answer) -> io::Result<()> {
+        let mut line = serde_json::to_vec(answer).map_err(io::Error::other)?;
+        line.push(b'\n');
+        self.0.send(vec![Parcel::head(line)]).await.1
+    }
+
+    /// Tells of an upkeep; an error says that nobody listens any more.
+    pub async fn tell(&self, upkeep: Upkeep) -> io::Result<()> {
+        self.say(&Answer::Progress(upkeep)).await
+    }
+}
+
+async fn converse(keeper: &Rc<Keeper>, socket: &Socket) -> io::Result<()> {
+    /// Longer than any order with its paths.
+    const LONGEST: usize = 64 << 10;
+    let (caller, mut heard) = (Caller(socket), Vec::new());
+    loop {
+        let (buffer, received) = socket.receive(Buffer::zeroed(Bytes::kib(4))).await;
+        let count = received?;
+        if count == 0 || heard.len() > LONGEST {
+            return Ok(());
+        }
+        heard.extend_from_slice(&buffer.bytes().expect("it is real")[..count]);
+        while let Some(end) = heard.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = heard.drain(..=end).collect();
+            let answer = match serde_json::from_slice::<Order>(&line) {
+                Ok(order) => match orders::carry_out(keeper, order, &caller).await {
+                    Ok(done) => Answer::Done(done),
+                    Err(error) => Answer::Refused { message: error.to_string(), input: error.is_input() },
+                },
+                Err(error) => Answer::Refused { message: format!("this is no order: {error}"), input: true },
+            };
+            caller.say(&answer).await?;
+        }
+    }
+}
+
+/// A server, as the process that gives it orders sees it.
+pub struct Server {
+    stream: BufReader<UnixStream>,
+}
+
+impl Server {
+    /// The server of the array that these are members of, if it is being served. Members that cannot be read are asked nothing.
+    pub fn find(members: &[Place]) -> Option<Server> {
+        let live = Live::start(&LiveOptions::default());
+        let identity = |place: &Place| {
+            let read = async { superblock(place, &to_read(&live, place).await?).await };
+            Some(live.runtime().block_on(read).ok()?.array)
+        };
+        let path = socket_of(members.iter().find_map(identity)?).ok()?;
+        Some(Server { stream: BufReader::new(UnixStream::connect(path).ok()?) })
+    }
+
+    /// Gives an order and waits until it is carried out. On the way progress is shown; if it is interrupted then, the server hears no more.
+    pub fn order<T: DeserializeOwned>(&mut self, order: &Order, course: &Course) -> Result<T, RaidError> {
+        let gone = |source| RaidError::Server { source };
+        let mut line = serde_json::to_vec(order).map_err(|error| gone(error.into()))?;
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line).map_err(gone)?;
+        loop {
+            let mut line = String::new();
+            if self.stream.read_line(&mut line).map_err(gone)? == 0 {
+                return Err(gone(ErrorKind::UnexpectedEof.into()));
+            }
+            match serde_json::from_str(&line).map_err(|error| gone(error.into()))? {
+                Answer::Progress(upkeep) => {
+                    (course.show)(Progress { done: upkeep.done, of: upkeep.of });
+                    if course.interrupted.load(Relaxed) {
+                        return Err(RaidError::Unwatched);
+                    }
+                }
+                Answer::Done(value) => return serde_json::from_value(value).map_err(|error| gone(error.into())),
+                Answer::Refused { message, input } => return Err(RaidError::Refused { message, input }),
+            }
+        }
+    }
+
+    /// How the array is.
+    pub fn status(&mut self, course: &Course) -> Result<Service, RaidError> {
+        self.order(&Order::Status, course)
+    }
+}

@@ -1,0 +1,96 @@
+//! What happens to an array while it is served, for people and for programs.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Something that whoever keeps the array wants to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// A member is used no more.
+    MemberFailed {
+        /// Its number.
+        member: usize,
+        /// What it is called.
+        device: String,
+        /// What it did, if it was not told to fail.
+        cause: Option<String>,
+        /// How many more may be lost.
+        spare: usize,
+    },
+    /// More is lost than the level survives.
+    Broken,
+    /// A member is being filled.
+    RebuildBegan {
+        /// Its number.
+        member: usize,
+        /// What fills its place.
+        device: String,
+    },
+    /// A member is whole.
+    RebuildDone {
+        /// Its number.
+        member: usize,
+        /// Ranges of the array that could not be computed: first byte and the one behind the last.
+        lost: Vec<(u64, u64)>,
+    },
+    /// A rebuild came to an end before the member was whole.
+    RebuildFailed {
+        /// The member's number.
+        member: usize,
+        /// Why.
+        cause: String,
+    },
+    /// What was being written when the array was last in use is made to fit.
+    ResyncBegan,
+    /// It fits.
+    ResyncDone,
+    /// It could not be made to fit.
+    ResyncFailed {
+        /// Why.
+        cause: String,
+    },
+    /// Everything is being compared.
+    ScrubBegan,
+    /// Everything was compared, or as much as was asked for.
+    ScrubDone {
+        /// Blocks whose redundancy did not fit.
+        mismatches: u64,
+    },
+}
+
+/// One line, without its end.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Event::MemberFailed { member, device, cause, spare } => {
+                let cause = cause.as_ref().map_or("it was told to".to_owned(), String::clone);
+                write!(f, "member {member} ({device}) failed: {cause}; ")?;
+                match spare {
+                    0 => f.write_str("the array survives no further loss"),
+                    1 => f.write_str("the array survives the loss of 1 more"),
+                    more => write!(f, "the array survives the loss of {more} more"),
+                }
+            }
+            Event::Broken => f.write_str(
+                "broken: more members are lost than the level survives; no write is accepted. End the server, and start it with members that can be read",
+            ),
+            Event::RebuildBegan { member, device } => write!(f, "rebuilding member {member} on {device}"),
+            Event::RebuildDone { member, lost } if lost.is_empty() => write!(f, "member {member} is whole again"),
+            Event::RebuildDone { member, lost } => {
+                write!(f, "member {member} is whole again, but for what could not be computed:")?;
+                lost.iter().try_for_each(|(from, to)| write!(f, " bytes {from} to {to}"))?;
+                f.write_str(" of the array read as errors until they are written")
+            }
+            Event::RebuildFailed { member, cause } => write!(f, "member {member} is not whole: {cause}"),
+            Event::ResyncBegan => f.write_str("resync: the array was not stopped, and its redundancy is made to fit"),
+            Event::ResyncDone => f.write_str("resync: the redundancy fits"),
+            Event::ResyncFailed { cause } => write!(f, "resync: {cause}; the array stays dirty"),
+            Event::ScrubBegan => f.write_str("scrub: everything is compared with its redundancy"),
+            Event::ScrubDone { mismatches: 0 } => f.write_str("scrub: all fits"),
+            Event::ScrubDone { mismatches: 1 } => f.write_str("scrub: 1 block did not fit"),
+            Event::ScrubDone { mismatches } => write!(f, "scrub: {mismatches} blocks did not fit"),
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! The keeper of an array that is being served: does what is to be done beside the requests, and says what happens.
+//!
+//! Four things go on at once, as tasks of one thread: clients' requests (`nbd::serve`, the caller's); the array's own tending
+//! ([`Array::tend`]: the clean mark, the bitmap); the upkeep that is due (a resync after a power cut, a rebuild that was ended); and
+//! orders that come in through the [control socket](super::control). One upkeep runs at a time: two would only share the members' arms.
+//!
+//! An array is stopped when the last request is answered and the upkeep has come to the end of its unit: what it did is marked on
+//! the members, and the next start goes on from there.
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::rc::Rc;
+
+use array::geometry::Level;
+use array::{Array, MemberState, OpenOptions};
+use device::{AnyDevice, Device};
+use futures_util::future::{Either, join4, select};
+use runtime::Resource;
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Duration, Rate};
+use uring::{Listener, Live};
+
+use super::control;
+use super::event::Event;
+use super::members::{Permits, to_write};
+use super::upkeep::Done;
+use super::{Place, RaidError};
+
+/// How often members are looked at, and whoever follows an upkeep is told how far it is.
+pub(super) const LOOK: Duration = Duration::millis(200);
+/// How long an upkeep may take to the end of its unit.
+const PATIENCE: Duration = Duration::seconds(10);
+
+/// How an array is kept.
+pub struct Keeping {
+    /// Open it though what is missing may be computed wrongly where a power cut met a write.
+    pub force: bool,
+    /// No upkeep goes faster, unless an order says so.
+    pub rate: Option<Rate>,
+    /// How long a member may take for a request before it counts as failed.
+    pub time_limit: Duration,
+    /// Told of every event.
+    pub tell: Rc<dyn Fn(&Event)>,
+}
+
+/// An upkeep under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upkeep {
+    /// `rebuild`, `resync`, `scrub`.
+    pub what: String,
+    /// The member that is filled.
+    pub member: Option<usize>,
+    /// How far it is, of the array (scrub, resync) or of the member (rebuild).
+    pub done: Bytes,
+    /// All of it.
+    pub of: Bytes,
+}
+
+/// An array in service, as its server knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// The server's process.
+    pub process: u32,
+    /// More is lost than the level survives.
+    pub broken: bool,
+    /// What is being done to it.
+    pub upkeep: Option<Upkeep>,
+    /// By number.
+    pub members: Vec<Served>,
+}
+
+/// A member in service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Served {
+    /// What it is called.
+    pub device: Option<String>,
+    /// `active`, `rebuilding`, `failed`.
+    pub state: String,
+    /// Reads that failed on the medium since the server was started.
+    pub medium_errors: u64,
+    /// Ranges that were computed from the others and written again.
+    pub rewritten: u64,
+}
+
+/// An array, open, with everything that belongs to it.
+pub struct Keeper {
+    pub(super) live: Live,
+    pub(super) array: Rc<Array<AnyDevice>>,
+    /// Held as long as the devices are used.
+    pub(super) permits: RefCell<Permits>,
+    pub(super) rate: Option<Rate>,
+    /// One upkeep at a time.
+    turn: Resource,
+    upkeep: Rc<RefCell<Option<Upkeep>>>,
+    /// The upkeep under way is to end; all are.
+    pub(super) enough: Rc<Cell<bool>>,
+    ending: Rc<Cell<bool>>,
+    tell: Rc<dyn Fn(&Event)>,
+    /// Members whose failure was told, and whether that was the end.
+    known: RefCell<(Vec<bool>, bool)>,
+}
+
+impl Service {
+    /// In one line.
+    pub fn text(&self) -> String {
+        let process = format!("by process {}", self.process);
+        match &self.upkeep {
+            None => process,
+            Some(Upkeep { what, member, done, of }) => {
+                let member = member.map_or(String::new(), |member| format!(" of member {member}"));
+                format!("{process}; {what}{member}: {done} of {of}")
+            }
+        }
+    }
+}
+
+impl Keeper {
+    /// Opens the array that these members are.
+    pub fn open(live: &Live, members: &[Place], permits: Permits, keeping: Keeping) -> Result<Rc<Keeper>, RaidError> {
+        let runtime = live.runtime();
+        let opened = async {
+            let mut devices = Vec::new();
+            for place in members {
+                devices.push(to_write(live, place, &permits).await?);
+            }
+            let options = OpenOptions { force_dirty_degraded: keeping.force };
+            Ok::<_, RaidError>(Array::open(runtime, "array", devices, options).await?)
+        };
+        let array = runtime.block_on(opened)?;
+        let failed = |member| array.state(member) == MemberState::Failed;
+        let known = RefCell::new(((0..array.geometry().members()).map(failed).collect(), array.is_broken()));
+        array.set_time_limit(keeping.time_limit);
+        array.limit(keeping.rate);
+        let upkeep: Rc<RefCell<Option<Upkeep>>> = Rc::default();
+        let (enough, ending) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+        array.watch({
+            let (upkeep, enough, ending) = (Rc::clone(&upkeep), Rc::clone(&enough), Rc::clone(&ending));
+            move |progress| {
+                if let Some(upkeep) = &mut *upkeep.borrow_mut() {
+                    (upkeep.done, upkeep.of) = (progress.done, progress.of);
+                }
+                !enough.get() && !ending.get()
+            }
+        });
+        Ok(Rc::new(Keeper {
+            live: live.clone(),
+            array: Rc::new(array),
+            permits: RefCell::new(permits),
+            rate: keeping.rate,
+            turn: Resource::new(runtime, 1),
+            upkeep,
+            enough,
+            ending,
+            tell: keeping.tell,
+            known,
+        }))
+    }
+
+    /// Its level and layout.
+    pub fn level(&self) -> Level {
+        self.array.geometry().level()
+    }
+
+    /// The array, to be served.
+    pub fn device(&self) -> AnyDevice {
+        AnyDevice::new(Rc::clone(&self.array))
+    }
+
+    /// Keeps the array while `serving` is under way.
+    pub async fn keep<T>(self: &Rc<Keeper>, control: &Listener, serving: impl Future<Output = T>) -> T {
+        let beside = join4(self.array.tend(), self.notice(), self.attend(), control::attend(self, control));
+        match select(pin!(serving), pin!(beside)).await {
+            Either::Left((served, _)) => served,
+            Either::Right(_) => unreachable!("tending never ends"),
+        }
+    }
+
+    /// Ends the upkeep, and stops the array: its members say how it was left. Requests must have been answered.
+    pub fn stop(&self) -> Result<Done, RaidError> {
+        self.ending.set(true);
+        let runtime = self.live.runtime();
+        runtime.block_on(async {
+            let _: Either<_, _> = select(pin!(self.turn.acquire(0)), pin!(runtime.sleep(PATIENCE))).await;
+        });
+        Done::left(&self.live, &self.array)
+    }
+
+    /// Looks for members that have failed, again and again.
+    async fn notice(&self) {
+        loop {
+            self.look();
+            self.live.runtime().sleep(LOOK).await;
+        }
+    }
+
+    /// Says which members have failed since the last look.
+    pub(super) fn look(&self) {
+        let (known, broken) = &mut *self.known.borrow_mut();
+        for (member, known) in known.iter_mut().enumerate() {
+            let failed = self.array.state(member) == MemberState::Failed;
+            if failed && !*known {
+                let device = self.array.device(member).map_or("-".into(), |device| device.shape().name.clone());
+                let cause = self.array.failure(member).map(|error| error.to_string());
+                (self.tell)(&Event::MemberFailed { member, device, cause, spare: self.spare() });
+            }
+            *known = failed;
+        }
+        if self.array.is_broken() && !*broken {
+            (self.tell)(&Event::Broken);
+        }
+        *broken = self.array.is_broken();
+    }
+
+    /// How many members more may be lost.
+    pub fn spare(&self) -> usize {
+        let all = self.array.geometry().members();
+        let lost = (0..all).filter(|member| self.array.state(*member) != MemberState::Active).count();
+        self.array.geometry().level().losses_survived(all).saturating_sub(lost)
+    }
+
+    /// Members that are not whole, by number.
+    pub fn not_whole(&self) -> Vec<usize> {
+        let all = 0..self.array.geometry().members();
+        all.filter(|member| self.array.state(*member) != MemberState::Active).collect()
+    }
+
+    /// Does the upkeep that is due, as soon as it is.
+    async fn attend(&self) {
+        let mut refused = false;
+        loop {
+            let members = 0..self.array.geometry().members();
+            let rebuilding = |member: &usize| matches!(self.array.state(*member), MemberState::Rebuilding(_));
+            if self.turn.in_use() > 0 {
+                // Whoever has the turn is at it.
+            } else if let Some(member) = members.clone().find(rebuilding) {
+                self.rebuild(member, async { self.array.resume_rebuild(member).await }).await;
+            } else if self.array.needs_resync() && self.not_whole().is_empty() && !refused {
+                refused = !self.resync().await;
+            }
+            self.live.runtime().sleep(LOOK).await;
+        }
+    }
+
+    async fn resync(&self) -> bool {
+        let _turn = self.begin("resync", None).await;
+        if !self.array.needs_resync() {
+            return true;
+        }
+        (self.tell)(&Event::ResyncBegan);
+        let done = self.array.resync().await;
+        self.end();
+        match done {
+            Ok(true) => (self.tell)(&Event::ResyncDone),
+            Ok(false) => {
+                let cause = "it was ended before its end, or sectors cannot be read".to_owned();
+                (self.tell)(&Event::ResyncFailed { cause });
+            }
+            Err(ref error) => (self.tell)(&Event::ResyncFailed { cause: error.to_string() }),
+        }
+        matches!(done, Ok(true))
+    }
+
+    /// Has a member filled, when it is its turn.
+    pub(super) async fn rebuild(
+        &self,
+        member: usize,
+        filling: impl Future<Output = Result<Vec<std::ops::Range<Bytes>>, device::DeviceError>>,
+    ) {
+        let _turn = self.begin("rebuild", Some(member)).await;
+        let mut filling = pin!(filling);
+        // Looked at once before it is spoken of: the device is in its place then, or was refused.
+        let first = futures_util::poll!(filling.as_mut());
+        let device = self.array.device(member).map_or("-".into(), |device| device.shape().name.clone());
+        (self.tell)(&Event::RebuildBegan { member, device });
+        let filled = match first {
+            std::task::Poll::Ready(filled) => filled,
+            std::task::Poll::Pending => filling.await,
+        };
+        self.end();
+        match filled {
+            Ok(lost) if self.array.state(member) == MemberState::Active => {
+                let lost = lost.into_iter().map(|range| (range.start.get(), range.end.get())).collect();
+                (self.tell)(&Event::RebuildDone { member, lost });
+            }
+            Ok(_) => {
+                let cause = "the rebuild was ended; the next start goes on".to_owned();
+                (self.tell)(&Event::RebuildFailed { member, cause });
+            }
+            Err(error) => (self.tell)(&Event::RebuildFailed { member, cause: error.to_string() }),
+        }
+    }
+
+    /// Waits for the turn of an upkeep.
+    pub(super) async fn begin(&self, what: &str, member: Option<usize>) -> runtime::Grant {
+        let turn = self.turn.acquire(0).await;
+        self.enough.set(false);
+        *self.upkeep.borrow_mut() = Some(Upkeep { what: what.into(), member, done: Bytes::ZERO, of: Bytes::ZERO });
+        turn
+    }
+
+    pub(super) fn end(&self) {
+        *self.upkeep.borrow_mut() = None;
+        self.array.limit(self.rate);
+    }
+
+    pub(super) fn upkeep(&self) -> Option<Upkeep> {
+        self.upkeep.borrow().clone()
+    }
+
+    pub(super) fn tell(&self, event: &Event) {
+        (self.tell)(event);
+    }
+
+    pub(super) fn service(&self) -> Service {
+        let served = |member: usize| {
+            let counts = self.array.counts(member);
+            Served {
+                device: self.array.device(member).map(|device| device.shape().name.clone()),
+                state: match self.array.state(member) {
+                    MemberState::Active => "active",
+                    MemberState::Rebuilding(_) => "rebuilding",
+                    MemberState::Failed => "failed",
+                }
+                .to_owned(),
+                medium_errors: counts.medium_errors,
+                rewritten: counts.rewritten,
+            }
+        };
+        Service {
+            process: std::process::id(),
+            broken: self.array.is_broken(),
+            upkeep: self.upkeep(),
+            members: (0..self.array.geometry().members()).map(served).collect(),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What a served array does when it is told to.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use array::md::Uuid;
+use array::{MemberState, Repair};
+use device::{AnyDevice, Device, Request};
+use host::Kernel;
+use host::guard::{Consent, create, permit};
+use serde_json::{Value, json};
+use units::{Bytes, Rate};
+
+use super::control::{Caller, NewPlace, Order};
+use super::event::Event;
+use super::keeper::{Keeper, LOOK};
+use super::members::{Permits, to_write};
+use super::upkeep::{Done, Rebuild, Scrub, spare};
+use super::{Place, RaidError};
+
+/// Carries out an order; what comes back is what the command prints.
+pub(super) async fn carry_out(keeper: &Rc<Keeper>, order: Order, caller: &Caller<'_>) -> Result<Value, RaidError> {
+    match order {
+        Order::Status => Ok(json!(keeper.service())),
+        Order::Fail { member } => fail(keeper, &member).await.map(|done| json!(done)),
+        Order::Rebuild { onto, replace, rate } => {
+            rebuild(keeper, onto, replace, rate, caller).await.map(|done| json!(done))
+        }
+        Order::Scrub { repair, rate } => scrub(keeper, repair, rate, caller).await.map(|found| json!(found)),
+    }
+}
+
+fn place(text: &str) -> Result<Place, RaidError> {
+    text.parse().map_err(RaidError::Place)
+}
+
+fn done(keeper: &Keeper) -> Done {
+    Done { clean: !keeper.array.is_dirty(), not_whole: keeper.not_whole() }
+}
+
+async fn fail(keeper: &Keeper, member: &str) -> Result<Done, RaidError> {
+    spare(&keeper.array, &place(member)?)?;
+    keeper.look();
+    // The others say so before this is answered.
+    keeper.array.submit(Request::flush()).await.result.map_err(RaidError::Failed)?;
+    Ok(done(keeper))
+}
+
+/// One upkeep at a time.
+fn free(keeper: &Keeper) -> Result<(), RaidError> {
+    match keeper.upkeep() {
+        None => Ok(()),
+        Some(upkeep) => Err(RaidError::Busy { what: upkeep.what, done: upkeep.done, of: upkeep.of }),
+    }
+}
+
+/// Leave to write to a new place, the place opened, and where data are to begin on it.
+async fn admit(keeper: &Keeper, new: &NewPlace) -> Result<(AnyDevice, Bytes), RaidError> {
+    let place = place(&new.place)?;
+    let permits: Permits = match (&place, new.size) {
+        (Place::Nbd(_), _) => HashMap::new(),
+        (Place::Path(path), Some(size)) if !path.exists() => {
+            let permit = create(path)?;
+            let made = permit.file().set_len(size.get());
+            made.map_err(|source| RaidError::NoFile { place: place.clone(), source })?;
+            HashMap::from([(path.clone(), permit)])
+        }
+        (Place::Path(path), _) => {
+            let consent = Consent { destroy_data: new.destroy_data, times_named: 1 };
+            HashMap::from([(path.clone(), permit(&Kernel::running(), path, consent)?)])
+        }
+    };
+    let made = permits.values().find(|permit| permit.created()).map(|permit| permit.path().to_owned());
+    let fits = async {
+        let device = to_write(&keeper.live, &place, &permits).await?;
+        let data_offset = data_offset(keeper, &device)?;
+        Ok::<_, RaidError>((device, data_offset))
+    };
+    let fits = fits.await.inspect_err(|_| {
+        // A file that was made and does not fit is of no use. The error says more than one of removing it.
+        made.iter().for_each(|path| drop(std::fs::remove_file(path)));
+    })?;
+    keeper.permits.borrow_mut().extend(permits);
+    Ok(fits)
+}
+
+/// Where data begin on a new member, if they fit: where they begin on the others.
+fn data_offset(keeper: &Keeper, device: &AnyDevice) -> Result<Bytes, RaidError> {
+    let layout = keeper.array.member_layout().ok_or(RaidError::Failed(device::DeviceError::Gone))?;
+    let (size, needed) = (device.shape().size, layout.data_offset + layout.used);
+    if size < needed {
+        let place = place(&device.shape().name)?;
+        return Err(RaidError::TooSmall { place, size, needed });
+    }
+    Ok(layout.data_offset)
+}
+
+async fn rebuild(
+    keeper: &Rc<Keeper>,
+    onto: Option<NewPlace>,
+    replace: Option<String>,
+    rate: Option<Rate>,
+    caller: &Caller<'_>,
+) -> Result<Rebuild, RaidError> {
+    let all = 0..keeper.array.geometry().members();
+    let rebuilding = all.clone().find(|member| matches!(keeper.array.state(*member), MemberState::Rebuilding(_)));
+    let member = match (rebuilding, onto) {
+        // The one under way is followed.
+        (Some(member), None) => member,
+        (_, onto) => {
+            free(keeper)?;
+            let missing = all.clone().find(|member| keeper.array.state(*member) == MemberState::Failed);
+            let onto = match (&onto, missing, &replace) {
+                (None, Some(member), _) => return Err(RaidError::NoReplacement { member }),
+                (_, None, None) => return Err(RaidError::Complete),
+                (None, None, Some(_)) => return Err(RaidError::Complete),
+                (Some(onto), ..) => onto,
+            };
+            let (device, data_offset) = admit(keeper, onto).await?;
+            let identity = Uuid(host::identity::random().map_err(RaidError::Identity)?);
+            let member = match &replace {
+                Some(replace) => {
+                    let member = spare(&keeper.array, &place(replace)?)?;
+                    keeper.look();
+                    member
+                }
+                None => missing.expect("the others were refused"),
+            };
+            let owner = Rc::clone(keeper);
+            keeper.live.runtime().spawn_detached(async move {
+                owner.rebuild(member, owner.array.rebuild(member, device, data_offset, identity)).await;
+            });
+            member
+        }
+    };
+    if rate.is_some() {
+        keeper.array.limit(rate);
+    }
+    // The task that was spawned has its turn before this one wakes again.
+    keeper.live.runtime().sleep(LOOK).await;
+    while let Some(upkeep) = keeper.upkeep().filter(|upkeep| upkeep.member == Some(member)) {
+        if caller.tell(upkeep).await.is_err() {
+            // The rebuild goes on unwatched.
+            break;
+        }
+        keeper.live.runtime().sleep(LOOK).await;
+    }
+    let ends = |range: std::ops::Range<Bytes>| (range.start.get(), range.end.get());
+    Ok(Rebuild {
+        done: done(keeper),
+        member,
+        lost: keeper.array.bad_ranges().into_iter().map(ends).collect(),
+        interrupted: keeper.array.state(member) != MemberState::Active,
+    })
+}
+
+async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &Caller<'_>) -> Result<Scrub, RaidError> {
+    free(keeper)?;
+    let _turn = keeper.begin("scrub", None).await;
+    if rate.is_some() {
+        keeper.array.limit(rate);
+    }
+    keeper.tell(&Event::ScrubBegan);
+    // Level 6 tells which block is wrong; elsewhere the data are believed, as md does.
+    let how = Repair::usual(repair, keeper.array.geometry().level());
+    let scrubbing = {
+        let array = Rc::clone(&keeper.array);
+        keeper.live.runtime().spawn(async move { array.scrub(how).await })
+    };
+    let found = loop {
+        keeper.live.runtime().sleep(LOOK).await;
+        if let Some(found) = scrubbing.take() {
+            break found;
+        }
+        let told = match keeper.upkeep() {
+            Some(upkeep) => caller.tell(upkeep).await,
+            None => Ok(()),
+        };
+        if told.is_err() {
+            // Nobody would read what was found.
+            keeper.enough.set(true);
+        }
+    };
+    keeper.end();
+    let found = found.map_err(RaidError::Failed)?;
+    keeper.tell(&Event::ScrubDone { mismatches: found.mismatches });
+    Ok(Scrub::of(&keeper.array, found))
+}
