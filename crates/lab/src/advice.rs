@@ -80,7 +80,7 @@ fn windows(recording: &Recording) -> Result<Vec<(Instant, Instant)>, RawError> {
 fn regions(experiment: &Experiment, sizes: &[Bytes]) -> Bytes {
     let on_device = |(device, size): (usize, &Bytes)| {
         let streams = experiment.streams.iter().filter(|plan| plan.runs_on(device));
-        streams.map(|plan| plan.stream.region.length_on(*size)).sum::<Bytes>().min(*size)
+        streams.map(|plan| plan.stream.range_on(*size).1).sum::<Bytes>().min(*size)
     };
     sizes.iter().enumerate().map(on_device).sum()
 }

@@ -12,9 +12,11 @@ use serde::Deserialize;
 use toml::Spanned;
 use units::{Bytes, Duration, Frequency, Ratio};
 use uring::Engine;
-use workload::{Arrivals, Fill, Limits, Load, Mix, OnError, Pattern, Region, Sizes, Stream};
+use workload::{Arrivals, Fill, Limits, Load, Mix, OnError, Region, Share, Sizes, Stream};
 
+use crate::copies::{Copies, Spread};
 use crate::experiment::{Experiment, Io, Run, StreamPlan};
+use crate::pattern::{Around, FileFrom, FilePattern};
 use crate::source::{Source, SourceError};
 use crate::system::FileSystem;
 
@@ -76,7 +78,10 @@ struct FileStream {
     size: Spanned<FileSize>,
     align: Option<Spanned<Bytes>>,
     region: Option<FileRegion>,
-    from: Option<Spanned<Bytes>>,
+    share: Option<Spanned<FileShare>>,
+    from: Option<Spanned<FileFrom>>,
+    copies: Option<Spanned<u32>>,
+    spread: Option<Spanned<Spread>>,
     depth: Option<Spanned<u32>>,
     think: Option<Spanned<Duration>>,
     arrivals: Option<Spanned<FileArrivals>>,
@@ -93,15 +98,7 @@ enum FileOperation {
     Read,
     Write,
     Reads(Ratio),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum FilePattern {
-    Sequential,
-    Random,
-    RandomOnce,
-    Strided(Spanned<Bytes>),
+    ReadBehind(u32),
 }
 
 #[derive(Deserialize)]
@@ -120,10 +117,18 @@ struct FileRegion {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct FileShare {
+    part: u32,
+    of: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct FileLimit {
     requests: Option<u64>,
     bytes: Option<Bytes>,
     time: Option<Spanned<Duration>>,
+    laps: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -206,18 +211,21 @@ impl File {
                     .error(given.span(), "`lock-step` has the requests of all devices under way in one thread, and `engine = \"sync\"` only one")
                     .help("take `engine = \"io-uring\"` or `engine = \"threads\"`"));
             }
-            let plan = stream.into_inner().check(source, index, run.measure)?;
-            if streams.iter().any(|other| other.stream.name == plan.stream.name) {
-                let place = name.map_or(place, |name| name.span());
-                let message = format!("two streams are called '{}'", plan.stream.name);
-                return Err(source.error(place, message).help("give each its own `name`"));
+            let mut stream = stream.into_inner();
+            let copies = Copies { number: stream.copies.take(), spread: stream.spread.take() };
+            for plan in copies.of(source, stream.check(source, index, run.measure)?)? {
+                if streams.iter().any(|other| other.stream.name == plan.stream.name) {
+                    let place = name.map_or(place, |name| name.span());
+                    let message = format!("two streams are called '{}'", plan.stream.name);
+                    return Err(source.error(place, message).help("give each its own `name`"));
+                }
+                // What a modelled machine has is known before it runs.
+                for (_, device) in devices.iter().enumerate().filter(|(index, _)| plan.runs_on(*index)) {
+                    let check = plan.stream.check(device.shape());
+                    check.map_err(|error| source.error(place.clone(), error.to_string()))?;
+                }
+                streams.push(plan);
             }
-            // What a modelled machine has is known before it runs.
-            for (_, device) in devices.iter().enumerate().filter(|(index, _)| plan.runs_on(*index)) {
-                let check = plan.stream.check(device.shape());
-                check.map_err(|error| source.error(place.clone(), error.to_string()))?;
-            }
-            streams.push(plan);
         }
         let published = check_published(source, self.published)?;
         Ok(Experiment { name, seed: self.seed, run, system, io: self.io, care, published, streams })
@@ -293,30 +301,8 @@ impl FileStream {
             None => smallest,
         };
         let pattern_place = self.pattern.span();
-        let pattern = match self.pattern.into_inner() {
-            FilePattern::Sequential => {
-                Pattern::Sequential { from: self.from.as_ref().map_or(Bytes::ZERO, |from| *from.get_ref()) }
-            }
-            FilePattern::Random => Pattern::Random,
-            FilePattern::RandomOnce if sizes.single().is_none() => {
-                return Err(source
-                    .error(pattern_place, "every block once needs blocks of one size, and this stream has several")
-                    .help("take `pattern = \"random\"`, or one `size`"));
-            }
-            FilePattern::RandomOnce => Pattern::RandomOnce,
-            FilePattern::Strided(stride) => {
-                if stride.get_ref().is_zero() || !stride.get_ref().is_multiple_of(align) {
-                    let message = format!("the stride must be a multiple of the alignment, {align:#}");
-                    return Err(source.error(stride.span(), message));
-                }
-                Pattern::Strided { stride: *stride.get_ref() }
-            }
-        };
-        if let (Some(from), false) = (&self.from, matches!(pattern, Pattern::Sequential { .. })) {
-            return Err(source
-                .error(from.span(), "`from` is where a sequential stream begins")
-                .help("take `pattern = \"sequential\"`, or a `region`"));
-        }
+        let around = Around { source, sizes: &sizes, align, from: &self.from };
+        let pattern = around.pattern(self.pattern)?;
         let region = match &self.region {
             None => Region::WHOLE,
             Some(region) => {
@@ -330,6 +316,12 @@ impl FileStream {
                 Region { start: region.start.unwrap_or(Bytes::ZERO), length }
             }
         };
+        let share = match &self.share {
+            Some(share) if share.get_ref().part >= share.get_ref().of => {
+                return Err(source.error(share.span(), "`part` counts from 0 and must be below `of`"));
+            }
+            share => share.as_ref().map(|share| Share { part: share.get_ref().part, of: share.get_ref().of }),
+        };
         let load = check_load(source, self.depth, self.think, self.arrivals, self.outstanding)?;
         let closed = |what: &str, given: &Option<Spanned<bool>>| match given {
             Some(given) if *given.get_ref() && matches!(load, Load::Open { .. }) => Err(source
@@ -341,14 +333,14 @@ impl FileStream {
         let mut limits = match &self.limit {
             None => Limits::NONE,
             Some(limit) => {
-                let FileLimit { requests, bytes, time: longest } = limit.get_ref();
-                Limits { requests: *requests, bytes: *bytes, time: time(source, "time", longest)? }
+                let FileLimit { requests, bytes, time: longest, laps } = limit.get_ref();
+                Limits { requests: *requests, bytes: *bytes, time: time(source, "time", longest)?, laps: *laps }
             }
         };
         if limits == Limits::NONE && measure.is_none() {
-            return Err(source
-                .error(pattern_place, format!("nothing ends the stream '{name}'"))
-                .help("set `measure` in [run], or `limit` in the stream: { requests = …, bytes = …, time = … }"));
+            return Err(source.error(pattern_place, format!("nothing ends the stream '{name}'")).help(
+                "set `measure` in [run], or `limit` in the stream: { requests = …, bytes = …, time = …, laps = … }",
+            ));
         }
         limits.time = match (limits.time, measure) {
             (Some(own), Some(run)) => Some(own.min(run)),
@@ -357,7 +349,7 @@ impl FileStream {
         let operation = self.operation;
         let mix = match operation {
             FileOperation::Read => Mix::READS,
-            FileOperation::Write => Mix::WRITES,
+            FileOperation::Write | FileOperation::ReadBehind(_) => Mix::WRITES,
             FileOperation::Reads(reads) => Mix { reads },
         };
         if let (true, Some(given), FileOperation::Write) = (pipeline, &self.pipeline, &operation) {
@@ -365,10 +357,25 @@ impl FileStream {
                 .error(given.span(), "`pipeline` makes disks read ahead, and this stream only writes")
                 .help("take `operation = \"read\"`, or leave it out"));
         }
+        let behind = if let FileOperation::ReadBehind(lag) = operation { Some(lag) } else { None };
         let fill = self.fill.unwrap_or(Fill::Random);
         let on = self.on.map(Spanned::into_inner);
         Ok(StreamPlan {
-            stream: Stream { name, mix, pattern, sizes, region, align, load, limits, fill, pipeline, lock_step },
+            stream: Stream {
+                name,
+                mix,
+                behind,
+                pattern,
+                sizes,
+                region,
+                share,
+                align,
+                load,
+                limits,
+                fill,
+                pipeline,
+                lock_step,
+            },
             on,
         })
     }

@@ -6,9 +6,10 @@ use host::precaution::Precautions;
 use machine::entry::Way;
 use toml::{Table, Value};
 use uring::Mode;
-use workload::{Arrivals, Fill, Load, OnError, Pattern, Region, Stream};
+use workload::{Arrivals, Fill, Load, OnError, Region, Share, Stream};
 
 use crate::experiment::{Cache, Experiment, Run, StreamPlan, engine_name};
+use crate::pattern;
 use crate::system::System;
 
 impl Experiment {
@@ -65,7 +66,7 @@ fn care(care: &Precautions) -> Value {
 }
 
 /// A quantity with its unit, exactly.
-fn text(quantity: impl std::fmt::Display) -> Value {
+pub(crate) fn text(quantity: impl std::fmt::Display) -> Value {
     Value::String(format!("{quantity:#}"))
 }
 
@@ -132,22 +133,22 @@ impl StreamPlan {
         let mut table = Table::new();
         table.insert("name".into(), stream.name.clone().into());
         let reads = stream.mix.reads;
-        let operation = match reads.get() {
-            1.0 => "read".into(),
-            0.0 => "write".into(),
-            _ => one("reads", text(reads)),
+        let operation = match (stream.behind, reads.get()) {
+            (Some(lag), _) => one("read-behind", i64::from(lag).into()),
+            (None, 1.0) => "read".into(),
+            (None, 0.0) => "write".into(),
+            (None, _) => one("reads", text(reads)),
         };
         table.insert("operation".into(), operation);
-        let pattern = match stream.pattern {
-            Pattern::Sequential { from } => {
-                table.insert("from".into(), text(from));
-                "sequential".into()
-            }
-            Pattern::Random => "random".into(),
-            Pattern::RandomOnce => "random-once".into(),
-            Pattern::Strided { stride } => one("strided", text(stride)),
-        };
+        let (pattern, from) = pattern::written(&stream.pattern);
         table.insert("pattern".into(), pattern);
+        if let Some(from) = from {
+            table.insert("from".into(), from);
+        }
+        if let Some(Share { part, of }) = stream.share {
+            let [part, of] = [("part", part), ("of", of)].map(|(key, n)| (key.to_owned(), i64::from(n).into()));
+            table.insert("share".into(), Value::Table([part, of].into_iter().collect()));
+        }
         let choice = |(size, weight): (units::Bytes, u32)| {
             Value::Table(Table::from_iter([
                 ("size".to_owned(), text(size)),
@@ -181,6 +182,7 @@ impl StreamPlan {
             limits.requests.map(|requests| ("requests".to_owned(), Value::Integer(requests.cast_signed()))),
             limits.bytes.map(|bytes| ("bytes".to_owned(), text(bytes))),
             limits.time.map(|time| ("time".to_owned(), text(time))),
+            limits.laps.map(|laps| ("laps".to_owned(), i64::from(laps).into())),
         ];
         table.insert("limit".into(), Value::Table(limit.into_iter().flatten().collect()));
         let fill = match stream.fill {
@@ -197,6 +199,7 @@ impl StreamPlan {
     }
 }
 
-fn one(key: &str, value: Value) -> Value {
+/// A table of one key.
+pub(crate) fn one(key: &str, value: Value) -> Value {
     Value::Table(Table::from_iter([(key.to_owned(), value)]))
 }

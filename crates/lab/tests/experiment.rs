@@ -107,6 +107,10 @@ fn pipelines_and_lock_step_want_closed_loops_that_can_have_them() {
     assert!(said.contains("requests of all devices under way in one thread") && said.contains("io-uring"), "{said}");
 }
 
+fn with_pattern(pattern: &str) -> String {
+    MINIMAL.replace("\"random\"", pattern)
+}
+
 /// A run folder's experiment is the experiment: reading what was written gives it again.
 #[test]
 fn what_is_written_out_reads_the_same() {
@@ -115,6 +119,23 @@ fn what_is_written_out_reads_the_same() {
         WORDY.to_owned(),
         lab::LANGUAGE.to_owned(),
         MINIMAL.replace("\"random\"", "\"random-once\""),
+        MINIMAL.replace("\"read\"", "{ read-behind = 8 }"),
+        MINIMAL.replace("size =", "limit = { laps = 2 }\nshare = { part = 1, of = 3 }\nsize ="),
+        MINIMAL.replace("size =", "copies = 3\nspread = \"staggered\"\nsize ="),
+        MINIMAL.replace("\"random\"", "\"sequential\"\ncopies = 3\nspread = \"interleaved\""),
+        MINIMAL.replace("\"random\"", "\"sequential\"\nfrom = \"random\""),
+        with_pattern("{ strided = \"64 KiB\" }\nfrom = \"4 KiB\""),
+        with_pattern("{ runs = 8 }"),
+        with_pattern("{ jumps = \"30 %\" }"),
+        with_pattern("{ zipf = 1 }"),
+        with_pattern("{ zipf = { exponent = 1.2, scattered = false } }"),
+        with_pattern("{ pareto = \"20 %\" }"),
+        with_pattern("{ normal = { deviation = \"10 %\", centre = \"30 %\" } }"),
+        with_pattern("{ hot-spot = { requests = \"90 %\", space = \"5 %\", at = \"50 %\" } }"),
+        with_pattern(
+            "{ zones = [{ requests = \"60 %\", space = \"10 %\" }, { requests = \"40 %\", space = \"2 GiB\" }] }",
+        ),
+        with_pattern("[{ pattern = \"random\", weight = 3 }, { pattern = { zipf = 1.1 }, weight = 1 }]"),
         MINIMAL.replace("size =", "arrivals = { constant = \"0.5/s\" }\nlimit = { bytes = \"1 GiB\" }\nsize ="),
     ];
     for text in texts {
@@ -181,6 +202,22 @@ fn what_is_wrong_is_said_with_its_place() {
                 .replace("\"4 KiB\"", "[{ size = \"4 KiB\", weight = 1 }, { size = \"8 KiB\", weight = 1 }]"),
         ),
         ("same name twice", format!("{MINIMAL}{}", &MINIMAL[MINIMAL.find("[[").unwrap()..])),
+        ("unknown law", with_pattern("{ zipfian = 1.2 }")),
+        ("no exponent", with_pattern("{ zipf = \"1.2\" }")),
+        ("steep exponent", with_pattern("{ zipf = 21 }")),
+        ("pareto of everything", with_pattern("{ pareto = \"100 %\" }")),
+        (
+            "hot spot at the end",
+            with_pattern("{ hot-spot = { requests = \"90 %\", space = \"20 %\", at = \"90 %\" } }"),
+        ),
+        ("more than all requests", with_pattern("{ zones = [{ requests = \"101 %\", space = \"10 %\" }] }")),
+        ("weightless", with_pattern("[{ pattern = \"random\", weight = 0 }]")),
+        ("from of a random pattern", with("size =", "from = \"1 MiB\"\nsize =")),
+        ("from what", with("size =", "from = \"there\"\nsize =")),
+        ("copies on one another", with("\"read\"", "\"write\"\ncopies = 2")),
+        ("interleaved at random", with("size =", "copies = 2\nspread = \"interleaved\"\nsize =")),
+        ("spread of one", with("size =", "spread = \"shared\"\nsize =")),
+        ("no such part", with("size =", "share = { part = 3, of = 3 }\nsize =")),
         ("bad value in a sweep", format!("{MINIMAL}\n[sweep]\n\"stream.readers.depth\" = [1, 0]\n")),
         ("unknown stream in a sweep", format!("{MINIMAL}\n[sweep]\n\"stream.writers.depth\" = [1, 2]\n")),
         ("axis without list", format!("{MINIMAL}\n[sweep]\n\"stream.readers.depth\" = 4\n")),

@@ -23,11 +23,13 @@ pub struct Limits {
     pub bytes: Option<Bytes>,
     /// This much counted time.
     pub time: Option<Duration>,
+    /// As many counted bytes as whole requests of the stream find room for in its region, this often.
+    pub laps: Option<u32>,
 }
 
 impl Limits {
     /// Ends only with the run's measuring time.
-    pub const NONE: Limits = Limits { requests: None, bytes: None, time: None };
+    pub const NONE: Limits = Limits { requests: None, bytes: None, time: None, laps: None };
 }
 
 /// The state of a pass.

@@ -130,6 +130,8 @@ struct Shared {
     until: Instant,
     counted_requests: u64,
     counted_bytes: Bytes,
+    /// Counted bytes at which it has done its part.
+    most_bytes: Option<Bytes>,
     /// The limit of requests or bytes is reached.
     counted_out: bool,
     reported_done: bool,
@@ -157,12 +159,16 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             Load::Closed { .. } => None,
         };
         let until = self.stream.limits.time.map_or(Instant::NEVER, |time| self.control.counts_from() + time);
+        let lap = self.stream.lap(self.device.shape().size);
+        let laps = self.stream.limits.laps.map(|laps| Bytes::new(lap.get().saturating_mul(laps.into())));
+        let most_bytes = [self.stream.limits.bytes, laps].into_iter().flatten().min();
         let shared = Rc::new(RefCell::new(Shared {
             generator: Generator::new(self.stream, self.device.shape().size, random.next_u64()),
             clockwork,
             until,
             counted_requests: 0,
             counted_bytes: Bytes::ZERO,
+            most_bytes,
             counted_out: false,
             reported_done: false,
             random,
@@ -244,6 +250,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 return;
             }
             let ask = ahead.take().unwrap_or_else(|| shared.borrow_mut().generator.next_ask());
+            let asked = ask;
             let (request, phase) = self.next_request(&mut shared.borrow_mut(), ask, memory, intended);
             let mut row = Row::new(request.operation, phase);
             row.offset = request.offset;
@@ -293,6 +300,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 if gone {
                     return;
                 }
+            } else {
+                shared.borrow_mut().generator.completed(&asked);
             }
             if let Load::Closed { think, .. } = self.stream.load {
                 intended = row.completed + think;
@@ -356,7 +365,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             shared.counted_bytes += ask.length;
             let limits = &self.stream.limits;
             if limits.requests.is_some_and(|limit| shared.counted_requests >= limit)
-                || limits.bytes.is_some_and(|limit| shared.counted_bytes >= limit)
+                || shared.most_bytes.is_some_and(|limit| shared.counted_bytes >= limit)
             {
                 // This request is the last that counts.
                 shared.counted_out = true;

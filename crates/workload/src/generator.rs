@@ -5,7 +5,9 @@ use rand::RngExt;
 use runtime::Random;
 use units::Bytes;
 
-use crate::{Pattern, Permutation, Stream};
+use crate::Stream;
+use crate::behind::Behind;
+use crate::cursor::{Cursor, Ground};
 
 /// One request to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,52 +20,47 @@ pub struct Ask {
     pub length: Bytes,
 }
 
-/// Produces a stream's requests, for ever; the same ones for the same seed.
+/// Produces a stream's requests, for ever; the same ones for the same seed (and, of a stream that [reads behind](Stream::behind) its
+/// writes, for the same order of completions).
 ///
 /// Every request lies within the region, starts on a multiple of the alignment (from the region's start), and has one of the sizes.
 #[derive(Debug)]
 pub struct Generator {
     stream: Stream,
     start: Bytes,
-    length: Bytes,
+    ground: Ground,
     random: Random,
     cursor: Cursor,
-}
-
-#[derive(Debug)]
-enum Cursor {
-    /// Where the next request begins, from the region's start.
-    At(Bytes),
-    /// No memory of the last request.
-    Anywhere,
-    /// Which block of which order comes next.
-    Shuffled { order: Permutation, index: u64, blocks: u64, seed: u64 },
+    behind: Option<Behind>,
 }
 
 impl Generator {
     /// The requests of `stream` on a device of `size` bytes. The stream has been [checked](Stream::check) against that device.
     pub fn new(stream: &Stream, size: Bytes, seed: u64) -> Generator {
-        let length = stream.region.length_on(size);
+        let (start, length) = stream.range_on(size);
         assert!(stream.sizes.largest() <= length, "a checked stream's requests fit its region");
-        let cursor = match stream.pattern {
-            Pattern::Sequential { from } => Cursor::At(from.round_down(stream.align)),
-            Pattern::Strided { .. } => Cursor::At(Bytes::ZERO),
-            Pattern::Random => Cursor::Anywhere,
-            Pattern::RandomOnce => {
-                let block = stream.sizes.single().expect("a checked stream of this pattern has one size");
-                let blocks = (length - block) / block.round_up(stream.align) + 1;
-                Cursor::Shuffled { order: Permutation::new(blocks, seed), index: 0, blocks, seed }
-            }
-        };
-        Generator { stream: stream.clone(), start: stream.region.start, length, random: Random::new(seed), cursor }
+        let ground = Ground { length, align: stream.align, largest: stream.sizes.largest() };
+        let cursor = Cursor::new(&stream.pattern, stream, ground, seed);
+        let behind = stream.behind.map(Behind::new);
+        Generator { stream: stream.clone(), start, ground, random: Random::new(seed), cursor, behind }
     }
 
     /// The next request.
     pub fn next_ask(&mut self) -> Ask {
+        if let Some(read) = self.behind.as_mut().and_then(Behind::next) {
+            return read;
+        }
         let length = self.stream.sizes.draw(&mut self.random);
-        let at = self.place(length);
-        assert!(at + length <= self.length, "a request stays in its region");
+        let at = self.cursor.next(length, self.ground, &mut self.random);
+        assert!(at + length <= self.ground.length, "a request stays in its region");
         Ask { operation: self.operation(), offset: self.start + at, length }
+    }
+
+    /// A request has been carried out; a stream that reads behind its writes learns from it what may be read.
+    pub fn completed(&mut self, ask: &Ask) {
+        if let Some(behind) = &mut self.behind {
+            behind.completed(ask);
+        }
     }
 
     fn operation(&mut self) -> Operation {
@@ -73,32 +70,6 @@ impl Generator {
             reads if reads <= 0.0 => Operation::Write,
             reads if self.random.random_bool(reads) => Operation::Read,
             _ => Operation::Write,
-        }
-    }
-
-    /// Where a request of `length` goes, from the region's start.
-    fn place(&mut self, length: Bytes) -> Bytes {
-        let align = self.stream.align;
-        match (&mut self.cursor, self.stream.pattern) {
-            (Cursor::At(next), pattern) => {
-                let at = if *next + length <= self.length { *next } else { Bytes::ZERO };
-                *next = match pattern {
-                    Pattern::Strided { stride } => at + stride,
-                    _ => (at + length).round_up(align),
-                };
-                at
-            }
-            (Cursor::Anywhere, _) => align * self.random.random_range(0..=(self.length - length) / align),
-            (Cursor::Shuffled { order, index, blocks, seed }, _) => {
-                if *index == *blocks {
-                    *seed = seed.wrapping_add(1);
-                    *order = Permutation::new(*blocks, *seed);
-                    *index = 0;
-                }
-                let block = order.at(*index);
-                *index += 1;
-                length.round_up(align) * block
-            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is asked of storage.
 //!
-//! A [`Stream`] says which requests one source of load makes on one device: where ([`Pattern`]), how large ([`Sizes`]), reads or
+//! A [`Stream`] says which requests one source of load makes on one device: where ([`Pattern`], [`Skew`]), how large ([`Sizes`]), reads or
 //! writes ([`Mix`]), and when ([`Load`]). A [`Generator`] turns it into a sequence of requests, the same for the same seed. A
 //! [`Drive`] issues that sequence on a [`device::Device`] and hands a [`record::Row`] for each request to an [`Observer`].
 //!
@@ -15,12 +15,15 @@
 //! submission instead hides the queue ("coordinated omission"): fio reports 102 ms where the backlog reaches seconds.
 
 mod arrival;
+mod behind;
 mod control;
+mod cursor;
 mod drive;
 mod generator;
 mod pattern;
 mod permutation;
 mod size;
+mod skew;
 mod step;
 mod stream;
 
@@ -28,8 +31,9 @@ pub use arrival::{Arrivals, Clockwork};
 pub use control::{Control, Limits};
 pub use drive::{Drive, Heap, Memory, Observer, OnError, Phantoms, Tally};
 pub use generator::{Ask, Generator};
-pub use pattern::Pattern;
+pub use pattern::{Jump, Pattern};
 pub use permutation::Permutation;
 pub use size::Sizes;
+pub use skew::{Law, Skew, Space, Zone};
 pub use step::LockStep;
-pub use stream::{Fill, Load, Mix, Region, Stream, StreamError};
+pub use stream::{Fill, Load, Mix, Region, Share, Stream, StreamError};

@@ -5,6 +5,7 @@ use rand::Rng;
 use runtime::Random;
 use units::{Bytes, Duration, Ratio};
 
+use crate::cursor::Ground;
 use crate::{Arrivals, Limits, Memory, Pattern, Sizes};
 
 /// Direct I/O wants page-aligned memory, so writes take their bytes from page boundaries.
@@ -22,12 +23,16 @@ pub struct Stream {
     pub name: String,
     /// Reads and writes.
     pub mix: Mix,
+    /// The stream writes, and reads each write again when this many more have completed. Then `mix` is of writes only.
+    pub behind: Option<u32>,
     /// Where requests go.
     pub pattern: Pattern,
     /// How large they are.
     pub sizes: Sizes,
     /// The part of the device that is used.
     pub region: Region,
+    /// The part of the region that is used, if not all of it.
+    pub share: Option<Share>,
     /// Requests start on a multiple of this, counted from the start of the region.
     pub align: Bytes,
     /// When they are issued.
@@ -57,6 +62,15 @@ pub struct Region {
     pub start: Bytes,
     /// How long it is; `None` for all that follows.
     pub length: Option<Bytes>,
+}
+
+/// One of several equal parts of a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// Which one, counted from 0.
+    pub part: u32,
+    /// Of how many; above `part`.
+    pub of: u32,
 }
 
 /// When requests are issued.
@@ -109,6 +123,10 @@ pub enum StreamError {
     )]
     Misaligned { stream: String, device: String, what: &'static str, value: Bytes, block: Bytes },
     #[error(
+        "stream '{stream}' cannot be drawn from its {blocks} blocks on {device}: {why}; change its pattern, or take a larger region"
+    )]
+    Skew { stream: String, device: String, blocks: u64, why: &'static str },
+    #[error(
         "streams '{first}' and '{second}' both write {device} from {start:#} to {end:#}; give them regions that do not overlap"
     )]
     OverlappingWrites { first: String, second: String, device: String, start: Bytes, end: Bytes },
@@ -142,9 +160,11 @@ impl Stream {
         Stream {
             name: name.into(),
             mix,
+            behind: None,
             pattern,
             sizes: Sizes::fixed(size),
             region: Region::WHOLE,
+            share: None,
             align: size,
             load: Load::Closed { depth, think: Duration::ZERO },
             limits: Limits::NONE,
@@ -152,6 +172,22 @@ impl Stream {
             pipeline: false,
             lock_step: false,
         }
+    }
+
+    /// Where the part of a device of `size` begins that this stream uses, and how long it is.
+    pub fn range_on(&self, size: Bytes) -> (Bytes, Bytes) {
+        let (start, length) = (self.region.start, self.region.length_on(size));
+        let Some(Share { part, of }) = self.share else { return (start, length) };
+        assert!(part < of, "part {part} of {of}");
+        let each = (length / u64::from(of)).round_down(self.align);
+        (start + each * u64::from(part), each)
+    }
+
+    /// How many bytes whole requests find room for, one after the other, on a device of `size`.
+    pub fn lap(&self, size: Bytes) -> Bytes {
+        let (_, length) = self.range_on(size);
+        let Some(one) = self.sizes.single() else { return length };
+        if one > length { Bytes::ZERO } else { one * ((length - one) / one.round_up(self.align) + 1) }
     }
 
     /// The most requests that can be under way on one device.
@@ -186,21 +222,13 @@ impl Stream {
                 return Err(StreamError::RegionBeyondEnd { stream: stream(), device: name(), start, length, size });
             }
         }
+        let (_, length) = self.range_on(device.size);
         if self.sizes.largest() > length {
             let request = self.sizes.largest();
             return Err(StreamError::RequestBeyondRegion { stream: stream(), device: name(), request, length });
         }
-        let step = match self.pattern {
-            Pattern::Sequential { from } => Some(("`from`", from)),
-            Pattern::Strided { stride } => Some(("a stride of", stride)),
-            Pattern::Random | Pattern::RandomOnce => None,
-        };
-        // Such a stream would quietly begin, or stay, at the start of its region.
-        if let Some((what, value)) = step
-            && value.checked_add(self.sizes.largest()).is_none_or(|end| end > length)
-        {
-            let (stream, device) = (stream(), name());
-            return Err(StreamError::PatternBeyondRegion { stream, device, what, value, length });
+        for pattern in self.pattern.parts() {
+            self.check_pattern(pattern, device, length)?;
         }
         let block = device.logical_block;
         let aligned = [("region start", self.region.start), ("alignment", self.align)]
@@ -214,18 +242,54 @@ impl Stream {
         Ok(())
     }
 
+    fn check_pattern(&self, pattern: &Pattern, device: &device::Shape, length: Bytes) -> Result<(), StreamError> {
+        let steps = match pattern {
+            Pattern::Sequential { from } => vec![("`from`", *from)],
+            Pattern::Strided { stride, from } => vec![("a stride of", *stride), ("`from`", *from)],
+            _ => Vec::new(),
+        };
+        let largest = self.sizes.largest();
+        // Such a stream would quietly begin, or stay, at the start of its region.
+        let beyond = |value: &Bytes| value.checked_add(largest).is_none_or(|end| end > length);
+        if let Some((what, value)) = steps.into_iter().find(|(_, value)| beyond(value)) {
+            let (stream, device) = (self.name.clone(), device.name.clone());
+            return Err(StreamError::PatternBeyondRegion { stream, device, what, value, length });
+        }
+        if let Pattern::Skewed(skew) = pattern {
+            let blocks = Ground { length, align: self.align, largest }.blocks();
+            let refused =
+                |why| StreamError::Skew { stream: self.name.clone(), device: device.name.clone(), blocks, why };
+            skew.law.check(blocks, self.align).map_err(refused)?;
+        }
+        Ok(())
+    }
+
     /// Refuses two streams that write the same blocks of one device: what is stored there would depend on luck.
     pub fn check_overlap(&self, other: &Stream, device: &device::Shape) -> Result<(), StreamError> {
         let range = |stream: &Stream| {
-            let start = stream.region.start;
-            start..start + stream.region.length_on(device.size)
+            let (start, length) = stream.range_on(device.size);
+            start..start + length
         };
         let (mine, theirs) = (range(self), range(other));
         let (start, end) = (mine.start.max(theirs.start), mine.end.min(theirs.end));
-        if self.mix.has_writes() && other.mix.has_writes() && start < end {
+        if self.mix.has_writes() && other.mix.has_writes() && start < end && !self.is_interleaved_with(other) {
             let (first, second) = (self.name.clone(), other.name.clone());
             return Err(StreamError::OverlappingWrites { first, second, device: device.name.clone(), start, end });
         }
         Ok(())
+    }
+
+    /// True if both go through one region by one stride and never meet.
+    fn is_interleaved_with(&self, other: &Stream) -> bool {
+        let (Pattern::Strided { stride, from: mine }, Pattern::Strided { stride: same, from: theirs }) =
+            (&self.pattern, &other.pattern)
+        else {
+            return false;
+        };
+        // From my block on to the other's, and from there on to my next.
+        let (mine, theirs) = (mine.get() % stride.get(), theirs.get() % stride.get());
+        let ahead = (theirs + stride.get() - mine) % stride.get();
+        let apart = ahead >= self.sizes.largest().get() && stride.get() - ahead >= other.sizes.largest().get();
+        (self.region.start, self.share) == (other.region.start, other.share) && stride == same && apart
     }
 }

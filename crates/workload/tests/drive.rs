@@ -114,10 +114,9 @@ fn think_time_lowers_the_load() {
 
 #[test]
 fn limits_by_requests_and_bytes_are_exact() {
-    for limits in [
-        Limits { requests: Some(1000), bytes: None, time: None },
-        Limits { requests: None, bytes: Some(Bytes::kib(4000)), time: None },
-    ] {
+    for limits in
+        [Limits { requests: Some(1000), ..Limits::NONE }, Limits { bytes: Some(Bytes::kib(4000)), ..Limits::NONE }]
+    {
         let runtime = Runtime::simulated();
         let device = Server::new(&runtime, 3, Duration::micros(100));
         let mut stream = reads(7);

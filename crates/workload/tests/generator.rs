@@ -6,10 +6,29 @@ use device::{Operation, Shape};
 use proptest::prelude::*;
 use runtime::Random;
 use units::{Bytes, Duration, Frequency, Instant, Ratio};
-use workload::{Arrivals, Clockwork, Generator, Mix, Pattern, Permutation, Region, Sizes, Stream, StreamError};
+use workload::{
+    Arrivals, Clockwork, Generator, Jump, Law, Mix, Pattern, Permutation, Region, Sizes, Skew, Stream, StreamError,
+};
 
 fn stream(pattern: Pattern, size: Bytes) -> Stream {
     Stream::closed("test", Mix::READS, pattern, size, 1)
+}
+
+fn skews() -> impl Strategy<Value = Law> {
+    let percent = |n: u32| Ratio::percent(f64::from(n));
+    prop_oneof![
+        (1..400u32).prop_map(|hundredths| Law::Zipf { exponent: f64::from(hundredths) / 100.0 }),
+        (1..100u32).prop_map(move |n| Law::Pareto { blocks: percent(n) }),
+        (1..=100u32, 0..=100u32).prop_map(move |(deviation, centre)| Law::Normal {
+            deviation: percent(deviation),
+            centre: percent(centre)
+        }),
+        (1..=100u32, 10..50u32, 0..50u32).prop_map(move |(requests, space, at)| Law::HotSpot {
+            requests: percent(requests),
+            space: percent(space),
+            at: percent(at)
+        }),
+    ]
 }
 
 proptest! {
@@ -25,13 +44,18 @@ proptest! {
     fn requests_stay_in_their_region_and_on_their_alignment(
         pattern in prop_oneof![
             (0..64u64).prop_map(|n| Pattern::Sequential { from: Bytes::SECTOR * n }),
-            (1..64u64).prop_map(|n| Pattern::Strided { stride: Bytes::SECTOR * n }),
+            (1..64u64, 0..64u64)
+                .prop_map(|(n, from)| Pattern::Strided { stride: Bytes::SECTOR * n, from: Bytes::SECTOR * from }),
+            prop_oneof![Just(Jump::Never), (1..9u64).prop_map(Jump::After), Just(Jump::Chance(Ratio::percent(30.0)))]
+                .prop_map(Pattern::Jumping),
+            (skews(), any::<bool>()).prop_map(|(law, scattered)| Pattern::Skewed(Skew { law, scattered })),
+            Just(Pattern::Mixed(vec![(Pattern::Random, 3), (Pattern::Sequential { from: Bytes::ZERO }, 1)])),
             Just(Pattern::Random),
         ],
         sizes in prop::collection::vec((1..32u64, 1..9u32), 1..4),
         align in 1..9u64, start in 0..100u64, extra in 0..1000u64, seed: u64,
     ) {
-        let mut stream = stream(pattern, Bytes::SECTOR);
+        let mut stream = stream(pattern.clone(), Bytes::SECTOR);
         stream.sizes = Sizes::weighted(sizes.iter().map(|(n, weight)| (Bytes::SECTOR * *n, *weight))).unwrap();
         stream.align = Bytes::SECTOR * align;
         stream.mix = Mix { reads: Ratio::percent(50.0) };
@@ -44,7 +68,7 @@ proptest! {
         let asks: Vec<_> = (0..500).map(|_| generator.next_ask()).collect();
         for ask in &asks {
             prop_assert!(ask.offset >= stream.region.start && ask.offset + ask.length <= device.size);
-            if pattern == Pattern::Random {
+            if matches!(pattern, Pattern::Random | Pattern::Skewed(_) | Pattern::Jumping(_)) {
                 prop_assert!((ask.offset - stream.region.start).is_multiple_of(stream.align));
             }
             prop_assert!(stream.sizes.each().any(|size| size == ask.length));
@@ -75,8 +99,11 @@ fn sequential_requests_follow_each_other_and_wrap() {
 
 #[test]
 fn strided_requests_leave_gaps() {
-    let mut generator =
-        Generator::new(&stream(Pattern::Strided { stride: Bytes::kib(16) }, Bytes::kib(4)), Bytes::kib(48), 1);
+    let mut generator = Generator::new(
+        &stream(Pattern::Strided { stride: Bytes::kib(16), from: Bytes::ZERO }, Bytes::kib(4)),
+        Bytes::kib(48),
+        1,
+    );
     let offsets: Vec<_> = (0..5).map(|_| generator.next_ask().offset.get() / 1024).collect();
     assert_eq!(offsets, [0, 16, 32, 0, 16]);
 }
@@ -171,7 +198,7 @@ fn streams_that_do_not_fit_are_refused_in_words() {
         late.check(&device).unwrap_err().to_string(),
         "stream 'test' has `from` 1 MiB, which with one request leaves its region of 1 MiB on sdb; take less, or a larger region"
     );
-    let wide = stream(Pattern::Strided { stride: Bytes::new(u64::MAX - 511) }, Bytes::kib(4));
+    let wide = stream(Pattern::Strided { stride: Bytes::new(u64::MAX - 511), from: Bytes::ZERO }, Bytes::kib(4));
     assert!(matches!(wide.check(&device), Err(StreamError::PatternBeyondRegion { .. })));
     let crooked = stream(Pattern::Random, Bytes::new(1000));
     assert!(matches!(crooked.check(&device), Err(StreamError::Misaligned { .. })));
