@@ -47,7 +47,7 @@ pub enum OpenError {
     TooFew { missing: usize, members: usize, level: &'static str, survives: usize },
     /// The write hole.
     #[error(
-        "the array was not stopped and members {missing:?} are missing or not rebuilt: parity may not fit where a write was under way, and what is missing would be computed wrongly there; open it by force (--force) to accept that"
+        "the array was not stopped and members {missing:?} are missing or not rebuilt: parity may not fit where a write was under way, and what is missing would be computed wrongly there; open it by force to accept that"
     )]
     DirtyDegraded { missing: Vec<usize> },
     /// Not understood.
