@@ -9,12 +9,14 @@
 //! - Two writes to one unit never mix: the second begins when the first has reached all members.
 //! - A member that did not take a write is used no more; a sector that could not be read is computed, and written again.
 //! - Nothing is ever read from a member whose contents may be stale.
+//! - With checksums: nothing is given that is not what was written, be the member sure of it or not.
 
 mod array;
 mod bad;
 mod copies;
 mod format;
 pub mod geometry;
+mod integrity;
 mod intent;
 mod journal;
 mod lock;
@@ -35,6 +37,8 @@ mod upkeep;
 
 pub use array::{Array, AssembleError};
 pub use format::format;
+pub use integrity::area::checksum_room;
+pub use integrity::{ChecksumReport, add_checksums, checksums_of};
 pub use member::{MemberCounts, MemberState};
 pub use open::{OpenError, OpenOptions};
 pub use pace::Progress;

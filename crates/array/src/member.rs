@@ -10,6 +10,8 @@ use futures_util::future::{Either, select};
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
+use crate::integrity::Checksums;
+
 /// How long a member may take for a request before it counts as failed: what Linux gives a SCSI command.
 pub(crate) const TIME_LIMIT: Duration = Duration::seconds(30);
 
@@ -49,6 +51,8 @@ pub struct MemberCounts {
     pub medium_errors: u64,
     /// Ranges that were computed from the others and written again.
     pub rewritten: u64,
+    /// Blocks that did not fit their checksum.
+    pub corrupt: u64,
 }
 
 pub(crate) struct Member<D> {
@@ -66,6 +70,8 @@ pub(crate) struct Member<D> {
     reading: Cell<u32>,
     /// The error that ended its use.
     cause: RefCell<Option<DeviceError>>,
+    /// Sums of what it holds, if it keeps any.
+    checksums: RefCell<Option<Rc<Checksums>>>,
 }
 
 impl<D: Device> Member<D> {
@@ -84,6 +90,7 @@ impl<D: Device> Member<D> {
             bad: RefCell::default(),
             reading: Cell::new(0),
             cause: RefCell::default(),
+            checksums: RefCell::default(),
         }
     }
 
@@ -108,6 +115,19 @@ impl<D: Device> Member<D> {
     }
     pub fn counts(&self) -> MemberCounts {
         self.counts.get()
+    }
+    pub fn data_offset(&self) -> Bytes {
+        self.data_offset.get()
+    }
+    pub fn checksums(&self) -> Option<Rc<Checksums>> {
+        self.checksums.borrow().clone()
+    }
+    pub fn set_checksums(&self, checksums: Option<Rc<Checksums>>) {
+        *self.checksums.borrow_mut() = checksums;
+    }
+    pub fn count_corrupt(&self, blocks: u64) {
+        let counts = self.counts.get();
+        self.counts.set(MemberCounts { corrupt: counts.corrupt + blocks, ..counts });
     }
     pub fn reading(&self) -> u32 {
         self.reading.get()
@@ -194,17 +214,29 @@ impl<D: Device> Member<D> {
             let counts = self.counts.get();
             self.counts.set(MemberCounts { medium_errors: counts.medium_errors + 1, ..counts });
         }
-        (reply.buffer.expect("a read gives its buffer back"), reply.result)
+        let buffer = reply.buffer.expect("a read gives its buffer back");
+        match self.checksums() {
+            Some(checksums) if reply.result.is_ok() => self.verify(&checksums, offset, buffer, id).await,
+            _ => (buffer, reply.result),
+        }
     }
 
     /// Writes to its data area.
     pub async fn write(&self, offset: Bytes, from: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
         let range = offset..offset + from.len();
+        let checksums = self.checksums();
+        let writing = match &checksums {
+            Some(checksums) => Some((self.begin_write(checksums, offset, from.len()).await?, from.clone())),
+            None => None,
+        };
         let mut request = Request::write(self.data_offset.get() + offset, from).with_id(id);
         request.fua = fua;
         let result = self.send(request).await.result;
         if result.is_ok() {
             self.mend(range);
+            if let Some((writing, data)) = writing {
+                writing.finish(&data);
+            }
         }
         result
     }

@@ -185,6 +185,7 @@ impl<D: Device> Array<D> {
                 array.recall_bad(role, superblock).await.map_err(|error| OpenError::Device { device: role, error })?;
             }
         }
+        array.open_checksums(&superblocks).await;
         array.intent = array.read_bitmaps(&superblocks, &own_events).await;
         array.ppl = Ppl::of(runtime, &superblocks);
         array.state = Some(State::new(runtime, superblocks, &newest, dirty));

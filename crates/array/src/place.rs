@@ -11,7 +11,7 @@ use crate::md::Uuid;
 pub struct MemberLayout {
     /// Where data begin on the members.
     pub data_offset: Bytes,
-    /// How much of each the array uses behind that.
+    /// How much of each the array uses behind that, room for checksums included, if it keeps any.
     pub used: Bytes,
 }
 
@@ -24,6 +24,8 @@ impl<D: Device> Array<D> {
     /// Where a new member must have its parts; `None` if no member is left that could say so.
     pub fn member_layout(&self) -> Option<MemberLayout> {
         let sibling = self.state.as_ref()?.sibling()?;
-        Some(MemberLayout { data_offset: sibling.data_offset, used: self.geometry.used() })
+        let used = self.geometry.used();
+        let checksums = if self.has_checksums() { crate::checksum_room(used) } else { Bytes::ZERO };
+        Some(MemberLayout { data_offset: sibling.data_offset, used: used + checksums })
     }
 }

@@ -70,6 +70,7 @@ impl<D: Device> Array<D> {
         self.mark_clean().await?;
         // Twice, as the first time spares what was written since the last.
         self.clear_bits().await?;
-        self.clear_bits().await
+        self.clear_bits().await?;
+        self.close_regions(true).await
     }
 }

@@ -190,12 +190,15 @@ impl<D: Device> Array<D> {
         let write = |(member, superblock): (usize, Superblock)| async move {
             let Some(device) = self.members[member].device() else { return };
             let bytes = written(&superblock, device.shape().logical_block).freeze();
-            let told = match self.tell_bad(member, &superblock).await {
-                Ok(()) => self.members[member].send(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result,
-                error => error,
+            let this = &self.members[member];
+            let told = async {
+                self.tell_bad(member, &superblock).await?;
+                this.announce(&superblock).await?;
+                this.send(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result
             };
-            if let Err(error) = told {
-                self.lose(member, &error);
+            match told.await {
+                Ok(()) => this.announced(&superblock),
+                Err(error) => self.lose(member, &error),
             }
         };
         join_all(superblocks.into_iter().map(write)).await;

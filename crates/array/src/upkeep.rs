@@ -46,6 +46,8 @@ pub struct Scrubbed {
     pub mended: Vec<u64>,
     /// Mended by believing the data.
     pub believed: u64,
+    /// Blocks that did not fit their checksums, by member: computed from the others and written again, unless they are unreadable.
+    pub corrupt: Vec<u64>,
     /// Units that could not be read whole, nor mended.
     pub unreadable: u64,
     /// Where in the array it ended: at the end, or where whoever [watches](Array::watch) ended it.
@@ -74,6 +76,8 @@ impl<D: Device> Array<D> {
         self.settle().await?;
         self.members[member].replace(device, data_offset);
         self.copy_bitmap(member).await.inspect_err(|error| self.lose(member, error))?;
+        let checksums = self.new_checksums(member, data_offset, identity).await;
+        checksums.inspect_err(|error| self.lose(member, error))?;
         self.reset_log(member, !self.is_resync_due()).await.inspect_err(|error| self.lose(member, error))?;
         self.record_replacement(member, data_offset, identity).await.inspect_err(|error| self.lose(member, error))?;
         self.resume_rebuild(member).await
@@ -210,6 +214,8 @@ impl<D: Device> Array<D> {
         wanted: impl Fn(Range<Bytes>) -> bool,
     ) -> Result<Scrubbed, DeviceError> {
         let mut found = Scrubbed { mended: vec![0; self.members.len()], upto: range.start, ..Scrubbed::default() };
+        let corrupt = || self.members.iter().map(|member| member.counts().corrupt);
+        let before: Vec<u64> = corrupt().collect();
         let walk = self.walk(range.start, range.end.max(range.start));
         while found.upto < range.end {
             let (unit, end) = self.unit(found.upto);
@@ -237,17 +243,20 @@ impl<D: Device> Array<D> {
                 break;
             }
         }
+        found.corrupt = corrupt().zip(before).map(|(now, before)| now - before).collect();
         Ok(found)
     }
 
     /// Computes what cannot be read of a unit and writes it again, block by block; says whether there was something to mend. While
-    /// parity is not known to fit, data are not computed from it: after a power cut that would invent some.
+    /// parity is not known to fit, data are not computed from it: after a power cut that would invent some. (Members with checksums know
+    /// where nothing was being written.)
     async fn mend_unit(&self, range: Range<Bytes>) -> bool {
         let mut mended = false;
         for place in self.places_of(range) {
             for block in self.blocks(place.offset..place.offset + place.run) {
                 let holds_data = matches!(self.geometry.role(place.member, block.start), Role::Data(_));
-                if holds_data && self.geometry.level().parities() > 0 && self.is_resync_due() {
+                let parities = self.geometry.level().parities();
+                if holds_data && parities > 0 && self.is_resync_due() && !self.was_quiet(&block) {
                     continue;
                 }
                 let length = block.end - block.start;

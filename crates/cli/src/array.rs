@@ -86,6 +86,7 @@ fn create(args: &Create) -> Result<ExitCode, Failure> {
         consistency: args.consistency.map(Into::into),
         name: args.name.clone(),
         assume_clean: args.assume_clean,
+        integrity: args.integrity,
     };
     let done = raid::create(&plan, &course(&args.pace)).map_err(blame)?;
     drop(permits);
@@ -157,7 +158,7 @@ fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
     let found: raid::Scrub = found.map_err(blame)?;
     let sum = |by_member: &[u64]| by_member.iter().sum::<u64>();
     let mended = sum(&found.mended);
-    let text = format!(
+    let mut text = format!(
         "{} blocks did not fit: {mended} mended, {} made to fit by believing the data, {} left\n\
          {} units could not be read, {} ranges were written anew\n{}",
         found.mismatches,
@@ -167,6 +168,9 @@ fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
         sum(&found.rewritten),
         if found.interrupted { "ended early: the figures are of what was read until then\n" } else { "" }
     );
+    for (member, blocks) in found.corrupt.iter().enumerate().filter(|(_, blocks)| **blocks > 0) {
+        text.push_str(&format!("member {member} gave {blocks} blocks that did not fit their checksums\n"));
+    }
     print(pace.json, || json!(found), &text)?;
     let left = found.unreadable > 0 || (found.mismatches > 0 && found.mismatches > mended + found.believed);
     Ok(match (found.interrupted, left) {

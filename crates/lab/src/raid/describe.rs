@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use array::geometry::Geometry;
 use array::md::{Features, MemberRole, Numbers, Resync, Superblock};
+use array::{ChecksumReport, checksums_of};
 use device::Device;
 use serde::Serialize;
 use units::Bytes;
@@ -65,6 +66,8 @@ pub struct MemberStatus {
     pub events: Option<u64>,
     /// How much of it is rebuilt.
     pub rebuilt: Option<Bytes>,
+    /// Blocks of it that did not fit their checksums so far, if it keeps any.
+    pub corrupt: Option<u64>,
 }
 
 fn consistency(superblock: &Superblock) -> &'static str {
@@ -86,6 +89,21 @@ fn level_of(superblock: &Superblock) -> String {
         Ok(level) => level.to_string(),
         Err(error) => error.to_string(),
     }
+}
+
+async fn checksums(device: &impl Device, it: &Superblock) -> Option<ChecksumReport> {
+    // One that cannot be read has none that could be relied on.
+    checksums_of(device, it).await.ok().flatten()
+}
+
+/// Checksums in words.
+fn said(report: Option<ChecksumReport>) -> String {
+    let Some(it) = report else { return "none".into() };
+    let mut text = format!("of every {:#}; {} blocks did not fit so far", it.block, it.found);
+    if it.renewed > 0 {
+        text.push_str(&format!("; given up {} times, as the array was used without them", it.renewed));
+    }
+    text
 }
 
 /// What each of these paths says.
@@ -131,6 +149,7 @@ async fn one(live: &Live, place: &Place) -> Result<Examined, RaidError> {
     fields.push(("state", state));
     fields.push(("events", it.events.to_string()));
     fields.push(("consistency", consistency(&it).into()));
+    fields.push(("checksums", said(checksums(&device, &it).await)));
     let mut places = String::new();
     for column in 0..it.members as u16 {
         let there = it.roles.contains(&MemberRole::Active(column).number());
@@ -154,13 +173,18 @@ impl Examined {
 /// The array that these paths are members of.
 pub fn status(places: &[Place]) -> Result<Status, RaidError> {
     let live = Live::start(&LiveOptions::default());
-    let mut found: Vec<(Place, Superblock)> = Vec::new();
+    let mut found: Vec<(Place, Superblock, Option<u64>)> = Vec::new();
     for place in places {
-        let read = async { superblock(place, &to_read(&live, place).await?).await };
-        found.push((place.clone(), live.runtime().block_on(read)?));
+        let read = async {
+            let device = to_read(&live, place).await?;
+            let it = superblock(place, &device).await?;
+            let corrupt = checksums(&device, &it).await.map(|report| report.found);
+            Ok::<_, RaidError>((place.clone(), it, corrupt))
+        };
+        found.push(live.runtime().block_on(read)?);
     }
-    let newest = found.iter().map(|(_, it)| it).max_by_key(|it| it.events).expect("a path was named").clone();
-    if let Some(device) = found.iter().position(|(_, it)| it.array != newest.array) {
+    let newest = found.iter().map(|(_, it, _)| it).max_by_key(|it| it.events).expect("a path was named").clone();
+    if let Some(device) = found.iter().position(|(_, it, _)| it.array != newest.array) {
         let (found, wanted) = (found[device].1.array, newest.array);
         return Err(array::OpenError::Mixed { device, found, wanted }.into());
     }
@@ -171,12 +195,13 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
         state: "missing",
         events: None,
         rebuilt: None,
+        corrupt: None,
     };
     let mut members: Vec<MemberStatus> = (0..all).map(missing).collect();
     let mut others = Vec::new();
     let mut sizes = vec![newest.size; all];
     let mut clean = true;
-    for (path, it) in &found {
+    for (path, it, corrupt) in &found {
         let role = newest.roles.get(it.number as usize).map(|role| MemberRole::from_number(*role));
         let rebuilding = it.features.has(Features::RECOVERY);
         let of = |member, state| MemberStatus {
@@ -185,6 +210,7 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
             state,
             events: Some(it.events),
             rebuilt: (rebuilding && member.is_some()).then(|| Bytes::SECTOR * it.recovery.min(1 << 54)),
+            corrupt: *corrupt,
         };
         match role {
             // The same rules as those by which the array opens.
@@ -249,7 +275,12 @@ impl Status {
             let place = member.member.map_or("-".to_owned(), |member| member.to_string());
             let path = member.path.as_ref().map_or("-".to_owned(), Place::to_string);
             let rebuilt = member.rebuilt.map_or(String::new(), |upto| format!(" up to {upto:#}"));
-            line(&format!("member {place}"), format!("{:<12}{path}{rebuilt}", member.state));
+            let corrupt = match member.corrupt {
+                None => String::new(),
+                Some(0) => ", with checksums".into(),
+                Some(blocks) => format!(", {blocks} blocks did not fit their checksums so far"),
+            };
+            line(&format!("member {place}"), format!("{:<12}{path}{rebuilt}{corrupt}", member.state));
         }
         text
     }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use array::geometry::Level;
 use array::md::{self, Consistency, NewArray, NewMember, Stamp, Uuid};
-use array::{Array, OpenOptions, format};
+use array::{Array, OpenOptions, add_checksums, checksum_room, format};
 use device::{AnyDevice, Device};
 use units::Bytes;
 use uring::{FileDevice, FileOptions, Live, LiveOptions};
@@ -32,6 +32,8 @@ pub struct Plan<'p> {
     pub name: String,
     /// Redundancy already holds, or it is not minded that it does not.
     pub assume_clean: bool,
+    /// Members keep a checksum of every block.
+    pub integrity: bool,
 }
 
 /// Makes the array; where members existed before, its redundancy is computed from what is on them.
@@ -65,8 +67,10 @@ fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> R
         Consistency::Ppl if !small_blocks => Consistency::Bitmap,
         default => default,
     };
+    // md is not to know of what lies behind the data, so it is told of smaller members.
+    let room = |size: Bytes| if plan.integrity { size.saturating_sub(checksum_room(size)) } else { size };
     let identity = || Ok::<Uuid, RaidError>(Uuid(host::identity::random().map_err(RaidError::Identity)?));
-    let sized = devices.iter().map(|device| Ok(NewMember { size: device.shape().size, member: identity()? }));
+    let sized = devices.iter().map(|device| Ok(NewMember { size: room(device.shape().size), member: identity()? }));
     let sized: Vec<NewMember> = sized.collect::<Result<_, RaidError>>()?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
     // New files are zeroes, and so is their parity.
@@ -81,6 +85,9 @@ fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> R
         clean,
     };
     let (superblocks, _) = md::create(&new, &sized)?;
+    if plan.integrity {
+        runtime.block_on(add_checksums(&devices, &superblocks)).map_err(RaidError::Failed)?;
+    }
     runtime.block_on(format(&devices, &superblocks)).map_err(RaidError::Failed)?;
     let array = runtime.block_on(Array::open(runtime, "array", devices, OpenOptions::default()))?;
     watch(&array, course);

@@ -50,6 +50,8 @@ pub struct Scrub {
     pub unreadable: u64,
     /// Sectors that could not be read and were written anew, by member.
     pub rewritten: Vec<u64>,
+    /// Blocks that did not fit their checksums, by member.
+    pub corrupt: Vec<u64>,
     /// It was ended early.
     pub interrupted: bool,
 }
@@ -59,8 +61,8 @@ impl Scrub {
     pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed) -> Scrub {
         let rewritten = (0..array.geometry().members()).map(|member| array.counts(member).rewritten).collect();
         let interrupted = found.upto < array.geometry().size();
-        let (mismatches, believed, unreadable) = (found.mismatches, found.believed, found.unreadable);
-        Scrub { mismatches, mended: found.mended, believed, unreadable, rewritten, interrupted }
+        let Scrubbed { mismatches, mended, believed, corrupt, unreadable, .. } = found;
+        Scrub { mismatches, mended, believed, unreadable, rewritten, corrupt, interrupted }
     }
 }
 

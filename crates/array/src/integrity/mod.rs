@@ -1,0 +1,355 @@
+//! Checksums of what members hold: what a disk gives wrongly, without an error, is as good as unreadable, and is healed alike.
+//!
+//! A member of an array made with them keeps a CRC-32C of each of its blocks behind its data ([`area`] has the format). Every block that
+//! is read is held against its sum. One that does not fit (bit rot, a lost, misdirected or torn write, a stale read) is read again, and
+//! if it still does not fit, the read fails as if the medium could not give it: so all that is known about unreadable sectors applies
+//! at every level: they are computed from the others, written again, counted; a rebuild goes around them, a scrub names their member. All
+//! of it is one layer beneath the member's reads and writes, as dm-integrity is beneath md; above it nothing knows of checksums.
+//!
+//! # The order of data and sums
+//! Data and their sum lie apart, so a power cut may keep one without the other. A sum that does not fit would then call sound data corrupt,
+//! and healing them from parity that was being written would invent some. dm-integrity's journal writes everything twice against that;
+//! its bitmap mode, which this follows, marks regions instead:
+//!
+//! 1. before the first write into a region, the header says durably that its sums may not fit;
+//! 2. data are written; sums change in memory only, and are held against what is read as long as the array is open;
+//! 3. a while after the last write ([`Array::tend`]), or at the stop, data are flushed, then the sums written, then the mark is taken away.
+//!
+//! After a cut the sums of marked regions are forgotten; a block whose sum is not known is taken as it is, and gets one when it is read
+//! or written. So a small write costs no further I/O but in a cold region (one write of 4 KiB to each member), and what goes wrong on the
+//! medium in a region that is being written *and* is not read before the power goes, is not found. A header that is torn leaves the one
+//! before, in the other slot, which is enough: nothing was written yet that it does not cover.
+//!
+//! # md
+//! The area is behind the data that the superblock speaks of, and no feature bit says that it is there: md opens such an array, and knows
+//! nothing of the sums. If it changed anything, it wrote the superblock, whose CRC the header keeps: when it is not the one it was (or
+//! the one that was to come, after a cut between the two), all sums are forgotten, counted as `renewed`, and begin anew.
+//!
+//! Rejected: a sum for each 4 KiB, a tenth of the room; a write of less would have to read the rest, and fail where that is corrupt. Stored
+//! sums of sums (a tree, as in ZFS), which find a disk that lost data and sum together; a mirror or parity finds that in a scrub.
+
+pub(crate) mod area;
+mod member;
+mod region;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::rc::Rc;
+
+use device::{Buffer, Data, Device, DeviceError, Request};
+use runtime::{Resource, Runtime, Signal};
+use units::Bytes;
+
+use crate::array::Array;
+use crate::md::{MemberRole, Superblock, Uuid};
+use crate::member::MemberState;
+use area::{Header, Layout, PAGE, SUMS};
+
+/// Memory for sums of a member, unless said otherwise: those of 8 GiB of data.
+const MEMORY: Bytes = Bytes::mib(64);
+
+/// The checksums of a member.
+pub(crate) struct Checksums {
+    layout: Layout,
+    /// As it is to be written next.
+    header: RefCell<Header>,
+    /// The marks that the member has.
+    durable: RefCell<Header>,
+    /// The slot of the next header.
+    slot: Cell<u64>,
+    /// The sum of the superblock that the member has.
+    superblock: Cell<u32>,
+    /// The header does not say all that it should, and nothing depends on it.
+    untold: Cell<bool>,
+    pages: RefCell<BTreeMap<u64, Page>>,
+    memory: Cell<Bytes>,
+    /// Where the search for a page to give up goes on.
+    hand: Cell<u64>,
+    /// Blocks that are being written.
+    writing: Spans,
+    /// Blocks that are looked at again, without writes meanwhile.
+    held: Spans,
+    /// Blocks that did not fit and were not written since.
+    wrong: RefCell<BTreeSet<u64>>,
+    /// Regions that were marked when the array was opened: what was under way there is not known. `None` stands for all.
+    suspect: RefCell<Option<BTreeSet<u64>>>,
+    /// Regions written since the last look.
+    touched: RefCell<BTreeSet<u64>>,
+    /// One write of headers at a time.
+    turn: Resource,
+    /// One transfer of pages at a time.
+    transfer: Resource,
+}
+
+/// Sums in memory.
+struct Page {
+    sums: Vec<u32>,
+    /// The member has others.
+    changed: bool,
+}
+
+/// Ranges in use.
+#[derive(Default)]
+struct Spans {
+    ranges: RefCell<Vec<Range<u64>>>,
+    fewer: Signal,
+}
+
+/// A range in use, until it is dropped.
+struct Span<'a>(&'a Spans, Range<u64>);
+
+impl Spans {
+    fn touch(&self, range: &Range<u64>) -> bool {
+        self.ranges.borrow().iter().any(|other| other.start < range.end && range.start < other.end)
+    }
+    fn add(&self, range: Range<u64>) -> Span<'_> {
+        self.ranges.borrow_mut().push(range.clone());
+        Span(self, range)
+    }
+    async fn leave(&self, range: &Range<u64>) {
+        self.fewer.wait_until(|| !self.touch(range)).await;
+    }
+}
+
+impl Drop for Span<'_> {
+    fn drop(&mut self) {
+        let mut ranges = self.0.ranges.borrow_mut();
+        let at = ranges.iter().position(|range| *range == self.1).expect("a range in use is known");
+        ranges.swap_remove(at);
+        drop(ranges);
+        self.0.fewer.notify();
+    }
+}
+
+impl Checksums {
+    fn new(runtime: &Runtime, layout: Layout, header: Header, slot: u64) -> Checksums {
+        Checksums {
+            layout,
+            durable: RefCell::new(header.clone()),
+            slot: Cell::new(slot),
+            superblock: Cell::new(header.superblocks[1]),
+            header: RefCell::new(header),
+            untold: Cell::new(false),
+            pages: RefCell::default(),
+            memory: Cell::new(MEMORY),
+            hand: Cell::new(0),
+            writing: Spans::default(),
+            held: Spans::default(),
+            wrong: RefCell::default(),
+            suspect: RefCell::new(None),
+            touched: RefCell::default(),
+            turn: Resource::new(runtime, 1),
+            transfer: Resource::new(runtime, 1),
+        }
+    }
+
+    /// Changes a sum in memory.
+    fn set(&self, block: u64, sum: u32) {
+        let mut pages = self.pages.borrow_mut();
+        let page = pages.get_mut(&(block / SUMS)).expect("the pages of blocks that are written are in memory");
+        page.sums[(block % SUMS) as usize] = sum;
+        page.changed = true;
+    }
+
+    fn regions(&self) -> u64 {
+        self.layout.blocks.div_ceil(self.layout.region)
+    }
+}
+
+/// What a member's checksums have to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChecksumReport {
+    /// Bytes of a block.
+    pub block: Bytes,
+    /// Blocks that were found not to fit, since the array was made.
+    pub found: u64,
+    /// Times that all sums were forgotten, as the array had been used without them.
+    pub renewed: u64,
+    /// Regions whose sums may not fit until the array is stopped or opened again.
+    pub open_regions: u64,
+}
+
+/// What the checksums of a member with this superblock tell; `None` if it has none.
+pub async fn checksums_of<D: Device>(
+    device: &D,
+    superblock: &Superblock,
+) -> Result<Option<ChecksumReport>, DeviceError> {
+    let layout = Layout::new(superblock.data_offset, superblock.data_size, device.shape().logical_block);
+    let Some((header, _)) = newest_header(device, &layout, superblock).await? else { return Ok(None) };
+    Ok(Some(ChecksumReport {
+        block: header.block,
+        found: header.found,
+        renewed: header.renewed,
+        open_regions: header.marked(layout.blocks.div_ceil(layout.region)).count() as u64,
+    }))
+}
+
+/// Gives the members of a new array (see [`format`](crate::format)) an area for checksums. There must be room for it behind the data
+/// ([`checksum_room`](crate::checksum_room)): who makes the superblocks tells [`create`](crate::md::create) of so much less.
+pub async fn add_checksums<D: Device>(devices: &[D], superblocks: &[Superblock]) -> Result<(), DeviceError> {
+    for (device, superblock) in devices.iter().zip(superblocks) {
+        if matches!(superblock.role(), MemberRole::Active(_)) {
+            let layout = Layout::new(superblock.data_offset, superblock.data_size, device.shape().logical_block);
+            let sum = area::superblock_sum(superblock);
+            clear_area(device, &layout, &Header::new(&layout, superblock.array, superblock.member, sum)).await?;
+        }
+    }
+    Ok(())
+}
+
+fn data(bytes: &[u8]) -> Data {
+    let mut buffer = Buffer::zeroed(Bytes::new(bytes.len() as u64));
+    buffer.bytes_mut().expect("it is real").copy_from_slice(bytes);
+    buffer.freeze()
+}
+
+/// Makes an area in which no sum is known: first no header is valid, then no page says anything, then there is a header.
+async fn clear_area<D: Device>(device: &D, layout: &Layout, header: &Header) -> Result<(), DeviceError> {
+    const STEP: Bytes = Bytes::mib(1);
+    let size = device.shape().size;
+    if layout.end() > size {
+        let offset = layout.header_at(0);
+        return Err(DeviceError::OutOfRange { offset, length: layout.end() - offset, size });
+    }
+    let zeroes = Buffer::zeroed(STEP).freeze();
+    let mut at = layout.header_at(0);
+    while at < layout.end() {
+        let length = STEP.min(layout.end() - at);
+        device.submit(Request::write(at, zeroes.slice(Bytes::ZERO, length)).with_fua()).await.result?;
+        at += length;
+    }
+    device.submit(Request::write(layout.header_at(0), data(&header.to_bytes())).with_fua()).await.result
+}
+
+/// The newest sound header and its slot. One that cannot be read is as good as damaged.
+async fn newest_header<D: Device>(
+    device: &D,
+    layout: &Layout,
+    superblock: &Superblock,
+) -> Result<Option<(Header, u64)>, DeviceError> {
+    let mut newest: Option<(Header, u64)> = None;
+    if layout.end() > device.shape().size {
+        return Ok(None);
+    }
+    for slot in 0..2 {
+        let reply = device.submit(Request::read(layout.header_at(slot), Buffer::zeroed(PAGE))).await;
+        match reply.result {
+            Ok(()) => {}
+            Err(DeviceError::Medium { .. }) => continue,
+            Err(error) => return Err(error),
+        }
+        let buffer = reply.buffer.expect("a read gives its buffer back");
+        let header = Header::parse(buffer.bytes().expect("it is real")).filter(|it| it.fits(layout, superblock));
+        if let Some(header) = header
+            && newest.as_ref().is_none_or(|(newest, _)| newest.generation < header.generation)
+        {
+            newest = Some((header, slot));
+        }
+    }
+    Ok(newest)
+}
+
+impl<D: Device> Array<D> {
+    /// Whether members keep checksums.
+    pub fn has_checksums(&self) -> bool {
+        self.members.iter().any(|member| member.checksums().is_some())
+    }
+
+    /// Whether nothing was being written in a range of the members when the array was last left: parity fits there, stopped or not.
+    pub(crate) fn was_quiet(&self, range: &Range<Bytes>) -> bool {
+        self.members.iter().all(|member| {
+            let Some(checksums) = member.checksums() else { return false };
+            let regions =
+                checksums.layout.regions_of(&checksums.layout.blocks_of(range.start, range.end - range.start));
+            checksums.suspect.borrow().as_ref().is_some_and(|all| !all.iter().any(|region| regions.contains(region)))
+        })
+    }
+
+    /// How much memory each member's checksums may take; 64 MiB unless said otherwise, the sums of 8 GiB of data. Others are read when they
+    /// are needed.
+    pub fn set_checksum_memory(&self, memory: Bytes) {
+        for checksums in self.members.iter().filter_map(|member| member.checksums()) {
+            checksums.memory.set(memory);
+        }
+    }
+
+    /// Finds the checksums of the members with these superblocks. If any has some, all get them that have the room.
+    pub(crate) async fn open_checksums(&self, superblocks: &[Option<Superblock>]) {
+        let mut found = Vec::new();
+        for (number, superblock) in superblocks.iter().enumerate() {
+            let (Some(superblock), Some(device)) = (superblock, self.members[number].device()) else { continue };
+            let layout = Layout::new(superblock.data_offset, superblock.data_size, device.shape().logical_block);
+            let header = self.members[number].newest_header(&layout, superblock).await;
+            found.push((number, superblock, device, layout, header));
+        }
+        if !found.iter().any(|(.., header)| matches!(header, Ok(Some(_)))) {
+            return;
+        }
+        for (number, superblock, device, layout, header) in found {
+            let sum = area::superblock_sum(superblock);
+            let prepared = match header {
+                Ok(Some((header, slot))) if header.superblocks.contains(&sum) => {
+                    let checksums = Checksums::new(&self.runtime, layout, header, 1 - slot);
+                    checksums.superblock.set(sum);
+                    self.members[number].forget_marked(&checksums).await.map(|()| Some(checksums))
+                }
+                Ok(_) if layout.end() > device.shape().size => Ok(None),
+                Ok(old) => {
+                    let mut header = Header::new(&layout, superblock.array, superblock.member, sum);
+                    if let Some((old, _)) = old {
+                        (header.generation, header.found, header.renewed) =
+                            (old.generation + 1, old.found, old.renewed + 1);
+                    }
+                    let patient = member::Patient { member: &self.members[number], device };
+                    let cleared = clear_area(&patient, &layout, &header).await;
+                    cleared.map(|()| Some(Checksums::new(&self.runtime, layout, header, 1)))
+                }
+                Err(error) => Err(error),
+            };
+            match prepared {
+                Ok(checksums) => self.members[number].set_checksums(checksums.map(Rc::new)),
+                // What cannot take its checksums cannot be relied on for anything else.
+                Err(error) => self.judge(number, &DeviceError::Kernel { errno: error.errno() }),
+            }
+        }
+    }
+
+    /// Gives a device that takes a member's place an area of its own, if the others have one.
+    pub(crate) async fn new_checksums(
+        &self,
+        member: usize,
+        data_offset: Bytes,
+        identity: Uuid,
+    ) -> Result<(), DeviceError> {
+        let this = &self.members[member];
+        this.set_checksums(None);
+        let Some(array) = self.identity().filter(|_| self.has_checksums()) else { return Ok(()) };
+        let Some(device) = this.device() else { return Ok(()) };
+        let layout = Layout::new(data_offset, self.geometry.used_of(member), device.shape().logical_block);
+        let header = Header::new(&layout, array, identity, 0);
+        clear_area(&member::Patient { member: this, device }, &layout, &header).await?;
+        this.set_checksums(Some(Rc::new(Checksums::new(&self.runtime, layout, header, 1))));
+        Ok(())
+    }
+
+    /// Writes the sums of regions that have not been written since the last call, or of `all`, and takes their marks away.
+    pub(crate) async fn close_regions(&self, all: bool) -> Result<(), DeviceError> {
+        let due = |member: usize| {
+            let checksums = self.members[member].checksums().filter(|_| self.state(member) != MemberState::Failed)?;
+            let regions = checksums.idle_regions(all);
+            (all || !regions.is_empty() || checksums.untold.get()).then_some((member, checksums, regions))
+        };
+        let due: Vec<_> = (0..self.members.len()).filter_map(due).collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        self.flush_members(0).await?;
+        for (member, checksums, regions) in due {
+            if let Err(error) = self.members[member].close_regions(&checksums, regions, all).await {
+                self.judge(member, &DeviceError::Kernel { errno: error.errno() });
+            }
+        }
+        self.settle().await
+    }
+}
