@@ -66,6 +66,7 @@ pub fn run(live: &Live, device: &impl Device, requests: u64) -> Cost {
         memory: &memory,
         data: &data,
         lock_step: None,
+        ledger: None,
     };
     let failure = runtime.block_on(drive.run());
     let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);

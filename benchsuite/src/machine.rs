@@ -62,6 +62,7 @@ fn load(spans: Spans) -> (u64, usize) {
             memory: &Phantoms,
             data: &data,
             lock_step: None,
+            ledger: None,
         };
         async move { assert_eq!(drive.run().await, None) }
     });

@@ -16,6 +16,7 @@ mod parity;
 mod record;
 mod runs;
 mod serve;
+mod verify;
 
 /// One subject.
 struct Bench {
@@ -53,6 +54,11 @@ const BENCHES: &[Bench] = &[
         name: "serve",
         subject: "our NBD server beside nbdkit and qemu-nbd (they and fio with its nbd engine are needed)",
         run: serve::run,
+    },
+    Bench {
+        name: "verify",
+        subject: "what verification costs over 10 GiB written and read, and that it finds nothing there",
+        run: verify::run,
     },
 ];
 

@@ -204,7 +204,7 @@ fn closed_loop(stream: &Group, depth: u32, think: Duration, facts: &Facts, advic
 fn generator(facts: &Facts, advice: &mut Vec<Advice>) {
     if let Some(busy) = facts.generator_busy.filter(|busy| busy.get() >= SATURATED) {
         let message = format!(
-            "the generator used {busy} of its processor: the rate is the generator's, not the device's. Larger requests or a cheaper engine leave it time"
+            "generator-bound: the generator used {busy} of its processor, so the rate is the generator's, not the device's. Larger requests or a cheaper engine leave it time"
         );
         say(advice, AdviceKind::GeneratorSaturated, message, "io.engine");
     }

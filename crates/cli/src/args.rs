@@ -5,8 +5,10 @@
 
 mod array;
 mod catalogue;
+mod copy;
 mod explain;
 mod predict;
+mod verify;
 
 use std::path::PathBuf;
 
@@ -17,8 +19,10 @@ use units::{Bytes, Duration};
 
 pub use array::{Array, ArrayAction, Create, Pace, Rebuild, Scrub, ServeArray, Storm};
 pub use catalogue::{Import, Parts, PartsAction, Systems, Validate};
+pub use copy::Copy;
 pub use explain::Explain;
 pub use predict::{Predict, PredictRounds, Predicted};
+pub use verify::Verify;
 
 /// A laboratory for disk arrays.
 ///
@@ -56,6 +60,8 @@ pub struct Cli {
 pub enum Command {
     Survey(Survey),
     Run(Run),
+    Verify(Verify),
+    Copy(Copy),
     Serve(Serve),
     Experiments(Experiments),
     Explain(Explain),

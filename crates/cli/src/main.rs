@@ -6,6 +6,7 @@
 mod args;
 mod array;
 mod catalogue;
+mod copy;
 mod experiments;
 mod explain;
 mod fail;
@@ -21,6 +22,7 @@ mod stop;
 mod storm;
 mod survey;
 mod validate;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
     let done = match cli.command {
         args::Command::Survey(survey) => survey::survey(&survey),
         args::Command::Run(run) => run::run(&run),
+        args::Command::Copy(copy) => copy::copy(&copy),
+        args::Command::Verify(verify) => verify::verify(&verify),
         args::Command::Serve(serve) => serve::serve(&serve),
         args::Command::Experiments(experiments) => experiments::experiments(&experiments),
         args::Command::Explain(explain) => explain::explain(&explain),

@@ -10,8 +10,8 @@ use analysis::Advice;
 use host::environment::Build;
 use host::guard::WritePermit;
 use lab::reproduce::Judged;
-use lab::{FindError, OpenError, Outcome, Point, RunError, Setting, Target, Ways, keep};
-use record::{FolderError, RunFolder};
+use lab::{Cost, FindError, OpenError, Outcome, Point, RunError, Setting, Target, Ways, keep, verification};
+use record::{FolderError, RunFile, RunFolder};
 use report::Sweep;
 use serde_json::{Value, json};
 use units::{Bytes, Ratio};
@@ -23,7 +23,7 @@ use crate::permit;
 use crate::progress::{RunBar, interrupt};
 
 /// Memory for the record of requests: 19 million of them. More would go to the spill file.
-const RECORDS: Bytes = Bytes::gib(1);
+pub const RECORDS: Bytes = Bytes::gib(1);
 
 /// Runs the experiment, point by point.
 pub fn run(args: &Run) -> Result<ExitCode, Failure> {
@@ -83,7 +83,13 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
         return Err(Failure::World(failure.error()));
     }
     let cut_short = |one: &Done| one.outcome.conclusion.interrupted || !one.outcome.conclusion.failures.is_empty();
-    Ok(if done.iter().any(cut_short) || interrupted.load(Relaxed) { ExitCode::from(3) } else { ExitCode::SUCCESS })
+    let unsteady = |one: &Done| one.outcome.conclusion.rounds.as_ref().is_some_and(|rounds| !rounds.is_steady());
+    let failed = |one: &Done| verification::failed(&one.outcome.conclusion.verified);
+    Ok(match () {
+        () if done.iter().any(cut_short) || interrupted.load(Relaxed) => ExitCode::from(3),
+        () if done.iter().any(failed) || done.iter().any(unsteady) => ExitCode::FAILURE,
+        () => ExitCode::SUCCESS,
+    })
 }
 
 /// Runs one point and keeps it.
@@ -114,7 +120,9 @@ fn one(
     let mut one = Done { point, outcome, folder, kept: Ok(()) };
     let spans = one.outcome.conclusion.modelled.as_ref().and_then(|modelled| modelled.spans.as_ref());
     let rows = (&one.outcome.recording, spans, &one.outcome.meta);
-    one.kept = keep::finish(&one.folder, &one.document(), rows, one.outcome.conclusion.interrupted);
+    let ledger = verification::encode(&one.outcome.conclusion.verified);
+    let ledger = ledger.map_or(Ok(()), |bytes| one.folder.write(RunFile::Ledger, &bytes));
+    one.kept = keep::finish(&one.folder, &one.document(), rows, one.outcome.conclusion.interrupted).and(ledger);
     Ok(one)
 }
 
@@ -258,6 +266,9 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
         lines.push("the run was ended early; the figures are of what was done until then".to_owned());
     }
     lines.extend(conclusion.remarks.iter().cloned());
+    lines.extend(conclusion.rounds.iter().map(|rounds| rounds.lines().join("\n")));
+    lines.extend(verification::lines(&conclusion.verified));
+    lines.extend(Cost::of(outcome).map(|cost| cost.to_string()));
     lines
 }
 
@@ -288,6 +299,17 @@ impl Done {
                 |(part, utilization): &(String, Ratio)| json!({ "part": part, "utilization": utilization.get() });
             value["parts"] = Value::Array(uses.iter().map(part).collect());
         }
+        if let Some(cost) = Cost::of(&self.outcome) {
+            value["generator"] = json!(cost);
+        }
+        if let Some(rounds) = &self.outcome.conclusion.rounds {
+            value["rounds"] = json!({ "values": rounds.values, "window": rounds.window, "steady": rounds.is_steady() });
+        }
+        let verified = &self.outcome.conclusion.verified;
+        if !verified.is_empty() {
+            let device = |one: &verification::Verified| json!({ "device": one.device, "findings": one.findings });
+            value["verification"] = Value::Array(verified.iter().map(device).collect());
+        }
         value["interrupted"] = json!(self.outcome.conclusion.interrupted);
         if let Some((processors, generator)) = self.outcome.conclusion.processors {
             value["processors"] = json!(processors);
@@ -311,6 +333,7 @@ pub fn failure(error: RunError) -> Failure {
         | RunError::Client(_)
         | RunError::Record(_)
         | RunError::Records(_)
+        | RunError::Precondition { .. }
         | RunError::Thread(_) => Failure::world(error),
         _ => Failure::input(error),
     }

@@ -9,7 +9,8 @@ use units::{Bytes, Duration, Frequency, Instant};
 use uring::Mode;
 
 use crate::experiment::Experiment;
-use crate::runner::Conclusion;
+use crate::runner::{Conclusion, since};
+use crate::steady::Rounds;
 
 /// Counted time is cut into so many intervals, twenty of which a trend needs.
 const INTERVALS: u64 = 100;
@@ -23,12 +24,14 @@ pub(crate) fn on(
     recording: &Recording,
     conclusion: &Conclusion,
 ) -> Result<Vec<Advice>, RawError> {
-    let windows = windows(recording)?;
+    let first = conclusion.rounds.as_ref().map_or(0, Rounds::first_pass);
+    let windows = windows(recording, first)?;
     let mut occupancies = Occupancies::new(summarizer);
     let shortest = windows.iter().map(|(begin, end)| end.saturating_since(*begin)).min().unwrap_or(Duration::ZERO);
     let interval = (shortest / INTERVALS).max(Duration::millis(1));
     let mut series = Series::new(interval, sizes.len());
     recording.visit(|rows| {
+        let rows = &since(rows, first);
         occupancies.add(rows);
         series.add(rows);
         Ok::<(), RawError>(())
@@ -59,11 +62,11 @@ fn page_cache(experiment: &Experiment, sizes: &[Bytes]) -> Option<PageCache> {
     (experiment.io.mode == Mode::Buffered).then(|| PageCache { regions: regions(experiment, sizes), memory })
 }
 
-/// From the first counted request to the last counted completion, pass by pass.
-fn windows(recording: &Recording) -> Result<Vec<(Instant, Instant)>, RawError> {
+/// From the first counted request to the last counted completion, pass by pass from `first` on.
+fn windows(recording: &Recording, first: u16) -> Result<Vec<(Instant, Instant)>, RawError> {
     let mut windows: Vec<(Instant, Instant)> = Vec::new();
     recording.visit(|rows| {
-        for row in rows.iter().filter(|row| row.phase == Phase::Measure) {
+        for row in since(rows, first).iter().filter(|row| row.phase == Phase::Measure) {
             let pass = usize::from(row.pass);
             windows.resize(windows.len().max(pass + 1), (Instant::NEVER, Instant::START));
             let (begin, end) = &mut windows[pass];

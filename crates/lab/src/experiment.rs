@@ -18,6 +18,7 @@ use workload::{OnError, Stream};
 
 use crate::file::File;
 use crate::source::{Source, SourceError};
+use crate::steady::{Precondition, Steady};
 use crate::system::System;
 
 /// The whole language by example, a file that can be read: what the help of the command line shows.
@@ -32,6 +33,8 @@ pub struct Experiment {
     pub seed: u64,
     /// How long, how often.
     pub run: Run,
+    /// What is written before the first pass.
+    pub precondition: Option<Precondition>,
     /// The modelled machine that it runs on; nothing if it runs on what it is given.
     pub system: Option<System>,
     /// How devices are opened.
@@ -47,8 +50,10 @@ pub struct Experiment {
 /// How a run proceeds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Run {
-    /// How often the whole is repeated, each time from a common start.
+    /// How often the whole is repeated, each time from a common start; with `steady`, at most.
     pub passes: u16,
+    /// Passes are repeated until the last of them agree.
+    pub steady: Option<Steady>,
     /// Load is on, nothing counts.
     pub start_up: Duration,
     /// Counted time; streams may end theirs earlier by limits of their own.
@@ -137,6 +142,7 @@ impl Experiment {
     pub fn new(name: impl Into<String>, measure: Duration, streams: Vec<Stream>) -> Experiment {
         let run = Run {
             passes: 1,
+            steady: None,
             start_up: Duration::ZERO,
             measure: Some(measure),
             cool_down: Duration::ZERO,
@@ -148,6 +154,7 @@ impl Experiment {
             name: name.into(),
             seed: 1,
             run,
+            precondition: None,
             system: None,
             io: Io::default(),
             care: Precautions::default(),
@@ -158,7 +165,7 @@ impl Experiment {
 
     /// True if anything is written.
     pub fn writes(&self) -> bool {
-        self.streams.iter().any(|plan| plan.stream.mix.has_writes())
+        self.precondition.is_some() || self.streams.iter().any(|plan| plan.stream.mix.has_writes())
     }
 
     /// Reads one point from a document to which `--set` and the sweep have been applied.

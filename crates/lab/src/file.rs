@@ -12,12 +12,13 @@ use serde::Deserialize;
 use toml::Spanned;
 use units::{Bytes, Duration, Frequency, Ratio};
 use uring::Engine;
-use workload::{Arrivals, Fill, Limits, Load, Mix, OnError, Region, Share, Sizes, Stream};
+use workload::{Arrivals, Fill, Limits, Load, Mix, OnError, Region, Share, Sizes, Stream, Verify};
 
 use crate::copies::{Copies, Spread};
 use crate::experiment::{Experiment, Io, Run, StreamPlan};
 use crate::pattern::{Around, FileFrom, FilePattern};
 use crate::source::{Source, SourceError};
+use crate::steady::{FilePrecondition, FileSteady};
 use crate::system::FileSystem;
 
 /// The file as it is written.
@@ -30,6 +31,7 @@ pub(crate) struct File {
     published: Option<Spanned<Vec<String>>>,
     #[serde(default)]
     run: FileRun,
+    precondition: Option<FilePrecondition>,
     system: Option<FileSystem>,
     #[serde(default)]
     io: Io,
@@ -43,7 +45,8 @@ pub(crate) struct File {
 }
 
 /// The keys of an experiment.
-pub(crate) const KEYS: [&str; 9] = ["name", "seed", "published", "run", "system", "io", "care", "stream", "sweep"];
+pub(crate) const KEYS: [&str; 10] =
+    ["name", "seed", "published", "run", "precondition", "system", "io", "care", "stream", "sweep"];
 
 fn one() -> u64 {
     1
@@ -53,6 +56,7 @@ fn one() -> u64 {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct FileRun {
     passes: Option<Spanned<u16>>,
+    steady: Option<Spanned<FileSteady>>,
     start_up: Option<Spanned<Duration>>,
     measure: Option<Spanned<Duration>>,
     cool_down: Option<Spanned<Duration>>,
@@ -87,7 +91,8 @@ struct FileStream {
     arrivals: Option<Spanned<FileArrivals>>,
     outstanding: Option<Spanned<u32>>,
     limit: Option<Spanned<FileLimit>>,
-    fill: Option<Fill>,
+    fill: Option<Spanned<Fill>>,
+    verify: Option<Spanned<Verify>>,
     pipeline: Option<Spanned<bool>>,
     lock_step: Option<Spanned<bool>>,
 }
@@ -228,7 +233,8 @@ impl File {
             }
         }
         let published = check_published(source, self.published)?;
-        Ok(Experiment { name, seed: self.seed, run, system, io: self.io, care, published, streams })
+        let precondition = self.precondition.map(|given| given.check(source)).transpose()?;
+        Ok(Experiment { name, seed: self.seed, run, precondition, system, io: self.io, care, published, streams })
     }
 }
 
@@ -259,8 +265,15 @@ impl FileRun {
         if let Some(devices) = &self.devices {
             above_zero("devices", devices.span(), *devices.get_ref() > 0)?;
         }
+        let steady = self.steady.as_ref().map(|steady| steady.get_ref().check(source)).transpose()?;
+        if let (Some(passes), Some(_)) = (&self.passes, &steady) {
+            return Err(source
+                .error(passes.span(), "`steady` decides how many passes there are")
+                .help("leave out `passes`; steady = { rounds = 25 } is the most there may be"));
+        }
         Ok(Run {
-            passes: self.passes.map_or(1, Spanned::into_inner),
+            passes: steady.map_or(self.passes.map_or(1, Spanned::into_inner), |(_, rounds)| rounds),
+            steady: steady.map(|(steady, _)| steady),
             start_up: time(source, "start-up", &self.start_up)?.unwrap_or(Duration::ZERO),
             measure: time(source, "measure", &self.measure)?,
             cool_down: time(source, "cool-down", &self.cool_down)?.unwrap_or(Duration::ZERO),
@@ -358,7 +371,13 @@ impl FileStream {
                 .help("take `operation = \"read\"`, or leave it out"));
         }
         let behind = if let FileOperation::ReadBehind(lag) = operation { Some(lag) } else { None };
-        let fill = self.fill.unwrap_or(Fill::Random);
+        if let (Some(fill), true, true) = (&self.fill, self.verify.is_some(), mix.has_writes()) {
+            return Err(source
+                .error(fill.span(), "what this stream writes is decided by `verify`: blocks that say what they are")
+                .help("leave out `fill`, or `verify`"));
+        }
+        let fill = self.fill.map_or(Fill::Random, Spanned::into_inner);
+        let verify = self.verify.map(Spanned::into_inner);
         let on = self.on.map(Spanned::into_inner);
         Ok(StreamPlan {
             stream: Stream {
@@ -373,6 +392,7 @@ impl FileStream {
                 load,
                 limits,
                 fill,
+                verify,
                 pipeline,
                 lock_step,
             },

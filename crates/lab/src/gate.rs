@@ -28,13 +28,17 @@ impl Gate {
         Gate { state: Mutex::new(state), opened: Condvar::new() }
     }
 
-    /// Waits until all threads are here; the last one calls `make`. `None` if the run is called off.
-    pub fn pass(&self, make: impl FnOnce() -> Control) -> Option<Arc<Control>> {
+    /// Waits until all threads are here; the last one calls `make`, which may say that there is no further pass. `None` then, and if the run is
+    /// called off.
+    pub fn pass(&self, make: impl FnOnce() -> Option<Control>) -> Option<Arc<Control>> {
         let mut state = self.lock();
         state.arrived += 1;
         let turn = state.passed;
         if state.arrived >= state.threads && !state.closed {
-            state.open(make());
+            match make() {
+                Some(control) => state.open(control),
+                None => state.closed = true,
+            }
             self.opened.notify_all();
         }
         while state.passed == turn && !state.closed {

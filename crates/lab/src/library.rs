@@ -34,6 +34,8 @@ macro_rules! entries {
 pub const EXPERIMENTS: &[Entry] = entries![
     "load/hot-set",
     "load/recorder",
+    "load/steady-state",
+    "load/verify",
     "raid-i/figure-03",
     "raid-i/figure-04",
     "raid-i/figure-05",

@@ -6,6 +6,7 @@
 //! counting starts and ends, and passes an interrupt on.
 
 use std::cell::RefCell;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
@@ -17,7 +18,7 @@ use nbd::Client;
 use record::{Log, Row};
 use units::{Bytes, Duration, Instant, Ratio};
 use uring::{Choice, Engine, FileDevice, FileOptions, Live, LiveOptions, Mode, RingOptions};
-use workload::Control;
+use workload::{Control, Heap, sweep};
 
 use crate::accounts::Accounts;
 use crate::experiment::{Cache, Experiment};
@@ -25,7 +26,10 @@ use crate::gate::Gate;
 use crate::pass::{self, Failure, Seat, Station};
 use crate::pool::Pool;
 use crate::runner::{Conclusion, RunError, Tick, Ways};
+use crate::simulated::SWEEP_DEPTH;
+use crate::steady::{Done, Rounds};
 use crate::target::Target;
+use crate::verification::{self, Verified};
 
 /// All threads have this much time to leave the gate before the streams start.
 const LEAD: Duration = Duration::millis(2);
@@ -73,6 +77,8 @@ pub(crate) fn run(
         ways,
         start: std::time::Instant::now(),
         gate: Gate::new(logs.len()),
+        identity: verification::identity(),
+        rounds: experiment.run.steady.map(|steady| Mutex::new(Rounds::new(steady))),
         counters: targets.iter().map(|_| Counter::default()).collect(),
     };
     let threads = logs.len();
@@ -106,6 +112,10 @@ struct Site<'a> {
     ways: &'a Ways<'a>,
     start: std::time::Instant,
     gate: Gate,
+    /// Tells what this run writes from what others wrote.
+    identity: u64,
+    /// What the passes came to so far, if they are repeated until steady.
+    rounds: Option<Mutex<Rounds>>,
     /// By device.
     counters: Vec<Counter>,
 }
@@ -130,6 +140,8 @@ enum Report {
     Refused(RunError),
     /// It was told to end before it began.
     CalledOff,
+    /// What verification came to on a device, by its index.
+    Verified(usize, Verified),
 }
 
 struct Passed {
@@ -179,9 +191,13 @@ impl Site<'_> {
             if self.drops_cache() {
                 stations.iter().for_each(|station| station.device.drop_cache());
             }
-            let Some(control) = self.gate.pass(|| self.control(live.runtime().now())) else { return };
+            let Some(control) = self.gate.pass(|| self.next(live.runtime().now())) else { break };
             let used_before = thread_time();
-            let observer = RefCell::new(|row: &Row| log.push(*row));
+            let mut done = Done::default();
+            let observer = RefCell::new(|row: &Row| {
+                done.observe(row);
+                log.push(*row);
+            });
             let run =
                 pass::run(live.runtime(), &stations, &seats, self.experiment, &pool, (number, &control), &observer);
             let watched = self.supervise(live.runtime(), &seats, &control);
@@ -193,6 +209,7 @@ impl Site<'_> {
             let wall = live.runtime().now().saturating_since(control.begin()).max(Duration::nanos(1));
             self.count(&seats);
             log.hand_over();
+            self.round(&done, &control);
             say(Report::Passed(Passed {
                 failures,
                 abandoned: if gave_up {
@@ -209,8 +226,27 @@ impl Site<'_> {
                 self.gate.close();
             }
             if gave_up || control.was_interrupted() {
-                return;
+                break;
             }
+        }
+        self.verify(&live, &stations, &say);
+    }
+
+    /// Reads what was written, where that is asked for, and says what verification came to.
+    fn verify(&self, live: &Live, stations: &[Station<LiveDevice>], say: &dyn Fn(Report)) {
+        let whole = !self.gate.control().is_some_and(|control| control.was_interrupted());
+        for Station { index, device, ledger } in stations {
+            let Some(ledger) = ledger else { continue };
+            if whole && verification::at_end(self.experiment, *index) {
+                device.drop_cache();
+                let stop = || self.ways.interrupted.load(Relaxed);
+                let passes = self.experiment.run.passes;
+                let failed = live.runtime().block_on(sweep(device, ledger, &Heap, (SWEEP_DEPTH, passes), stop));
+                if let Some(error) = failed {
+                    say(Report::Remark(format!("{}: {error}", self.targets[*index])));
+                }
+            }
+            say(Report::Verified(*index, Verified::new(&self.targets[*index], ledger)));
         }
     }
 
@@ -238,11 +274,27 @@ impl Site<'_> {
             }
         };
         pass::check(self.experiment, index, device.shape())?;
-        Ok(Station { index, device })
+        let ledger = verification::ledger(self.experiment, index, self.identity);
+        Ok(Station { index, device, ledger })
     }
 
     fn drops_cache(&self) -> bool {
         self.experiment.io.mode == Mode::Buffered && self.experiment.io.cache == Cache::Drop
+    }
+
+    /// What this thread did in a pass that came to its end.
+    fn round(&self, done: &Done, control: &Control) {
+        if let (Some(rounds), Some(until), false) = (&self.rounds, control.counted_until(), control.was_interrupted()) {
+            let mut rounds = rounds.lock().expect("no panic under this lock");
+            rounds.add(done, until.saturating_since(control.counts_from()));
+        }
+    }
+
+    /// The next pass; none once the last of them were steady.
+    fn next(&self, now: Instant) -> Option<Control> {
+        let steady =
+            self.rounds.as_ref().is_some_and(|rounds| rounds.lock().expect("no panic under this lock").close());
+        (!steady).then(|| self.control(now))
     }
 
     fn control(&self, now: Instant) -> Control {
@@ -282,6 +334,7 @@ impl Site<'_> {
         conclusion.engines = vec![None; self.targets.len()];
         conclusion.sizes = vec![Bytes::ZERO; self.targets.len()];
         let mut busiest = Ratio::ZERO;
+        let mut verified = Vec::new();
         let mut accounts = Accounts::new(self.experiment.run.measure);
         loop {
             let wait = accounts.wait(self.gate.control().as_deref(), self.now(), TICK);
@@ -301,6 +354,7 @@ impl Site<'_> {
                 }
                 Ok(Report::Remark(remark)) if !conclusion.remarks.contains(&remark) => conclusion.remarks.push(remark),
                 Ok(Report::Remark(_)) => {}
+                Ok(Report::Verified(index, one)) => verified.push((index, one)),
                 Ok(Report::CalledOff) => conclusion.interrupted = true,
                 Ok(Report::Refused(error)) => refused = refused.or(Some(error)),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -315,6 +369,14 @@ impl Site<'_> {
             }
             self.ways.progress.tick(&self.progress());
         }
+        if let Some(rounds) = &self.rounds {
+            let mut rounds = rounds.lock().expect("no panic under this lock");
+            // After the last pass that there may be nobody came to the gate.
+            rounds.close();
+            conclusion.rounds = Some(rounds.clone());
+        }
+        verified.sort_by_key(|(index, _)| *index);
+        conclusion.verified = verified.into_iter().map(|(_, one)| one).collect();
         conclusion.processors = accounts.mean().map(|processors| (processors, busiest));
         conclusion.processor_time = accounts.time();
         match refused {
@@ -341,7 +403,7 @@ impl Site<'_> {
 }
 
 /// A real device, one behind a server, or none.
-enum LiveDevice {
+pub(crate) enum LiveDevice {
     File(FileDevice),
     Nbd(Client),
     Null(NullDevice),

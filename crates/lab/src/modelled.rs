@@ -24,6 +24,7 @@ use crate::experiment::Experiment;
 use crate::pass::{self, Station};
 use crate::runner::{Conclusion, RunError, Ways};
 use crate::simulated::{PAUSE, watch};
+use crate::steady::{Done, Rounds};
 use crate::system::System;
 
 /// Memory for the spans of a run: 16 million of them, half a million requests through all parts.
@@ -64,13 +65,14 @@ pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log
     let trace = Trace::new(if system.spans { Spans::on(SPANS) } else { Spans::off() });
     let mut conclusion = Conclusion::default();
     let mut modelled = Modelled::default();
+    let mut rounds = experiment.run.steady.map(Rounds::new);
     for number in 0..experiment.run.passes {
         let seed = Random::named(experiment.seed, &format!("machine/{number}")).next_u64();
         let machine = Rc::new(kit.build(&runtime, seed, &trace)?);
         let stations: Vec<_> = entries(&machine, &system.disks, system.way)
             .into_iter()
             .enumerate()
-            .map(|(index, device)| Station { index, device })
+            .map(|(index, device)| Station { index, device, ledger: None })
             .take(experiment.run.devices.unwrap_or(usize::MAX))
             .collect();
         for station in &stations {
@@ -82,7 +84,9 @@ pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log
         let begin = runtime.now() + PAUSE;
         let control = Control::new(begin, experiment.run.start_up, experiment.run.cool_down, seats.len() as u32);
         let loads: RefCell<(Option<Load>, Option<Load>)> = RefCell::default();
+        let mut done = Done::default();
         let observer = RefCell::new(|row: &Row| {
+            done.observe(row);
             log.push(*row);
             let mut loads = loads.borrow_mut();
             if loads.1.is_none() && control.counted_until().is_some() {
@@ -114,7 +118,11 @@ pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log
             conclusion.interrupted = true;
             break;
         }
+        if rounds.as_mut().is_some_and(|rounds| rounds.pass(&done, &control)) {
+            break;
+        }
     }
+    conclusion.rounds = rounds;
     modelled.spans = trace.take();
     if let Some(lost) = modelled.spans.as_ref().map(SpanLog::lost).filter(|lost| *lost > 0) {
         conclusion.remarks.push(format!(

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use rand::Rng;
 use runtime::{Random, Runtime};
-use workload::{Control, Drive, LockStep, Memory, Observer, StreamError, Tally};
+use workload::{Control, Drive, Ledger, LockStep, Memory, Observer, StreamError, Tally};
 
 use crate::experiment::{Experiment, StreamPlan};
 
@@ -19,6 +19,8 @@ use crate::experiment::{Experiment, StreamPlan};
 pub(crate) struct Station<D> {
     pub index: usize,
     pub device: D,
+    /// What is known of its contents, if any of its streams verifies.
+    pub ledger: Option<Ledger>,
 }
 
 /// One stream on one device: what it is to do, and how far it is.
@@ -98,6 +100,7 @@ pub(crate) async fn run<D: Device, O: Observer>(
             memory,
             data: &seat.data,
             lock_step: steps[seat.stream].as_ref(),
+            ledger: station.ledger.as_ref(),
         };
         async move {
             let error = drive.run().await?;

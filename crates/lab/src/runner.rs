@@ -1,5 +1,6 @@
 //! Running one point of an experiment, whatever the clock.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +12,7 @@ use analysis::{Summarizer, Summary};
 use host::Kernel;
 use host::environment::Memory;
 use host::guard::WritePermit;
-use record::{Clock, Keeping, Labels, Meta, RecordError, Recorder, Recording, Spill, WhenBehind};
+use record::{Clock, Keeping, Labels, Meta, RecordError, Recorder, Recording, Row, Spill, WhenBehind};
 use units::{Bytes, Duration, Ratio};
 use uring::Choice;
 use workload::StreamError;
@@ -19,8 +20,10 @@ use workload::StreamError;
 use crate::experiment::Experiment;
 use crate::modelled::Modelled;
 use crate::pass::Failure;
+use crate::steady::Rounds;
 use crate::system::System;
 use crate::target::Target;
+use crate::verification::Verified;
 use crate::{advice, live, modelled, simulated};
 
 /// What a run needs besides its experiment and its targets.
@@ -87,6 +90,14 @@ pub enum RunError {
         "the requests that may be under way need {needed} of memory, and {available} can be had; lower `depth`, `outstanding` or `size`"
     )]
     TooMuchMemory { needed: Bytes, available: Bytes },
+    #[error("{target} begins anew with each run, so nothing can be written before it; leave out [precondition]")]
+    BeginsAnew { target: Target },
+    #[error("preconditioning of {target} failed: {error}")]
+    Precondition { target: Target, error: device::DeviceError },
+    #[error(
+        "{target} stores no bytes, so there is nothing to verify; leave out `verify`, or take a file, a device or memory:SIZE"
+    )]
+    NothingStored { target: Target },
     #[error("{} is named twice; two streams on one device go into one experiment", target)]
     NamedTwice { target: Target },
     #[error(
@@ -128,6 +139,10 @@ pub struct Conclusion {
     pub processors: Option<(Processors, Ratio)>,
     /// Processor time while counting, of this process and of all kernel threads.
     pub processor_time: (Duration, Duration),
+    /// How the passes became steady, if that was asked for. What is counted is of the window.
+    pub rounds: Option<Rounds>,
+    /// What verification came to, on each device of which a stream verifies.
+    pub verified: Vec<Verified>,
     /// The run was ended early.
     pub interrupted: bool,
     /// The care that was asked for and what became of it; what else the kernel refused that only costs precision or speed, and
@@ -166,6 +181,7 @@ pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways)
     if !simulated {
         memory(experiment, targets.len())?;
     }
+    let before = precondition(name, experiment, targets, ways)?;
     let labels = Labels {
         streams: experiment.streams.iter().map(|plan| plan.stream.name.clone()).collect(),
         devices: targets.iter().map(Target::to_string).collect(),
@@ -186,15 +202,53 @@ pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways)
         None if simulated => simulated::run(experiment, targets, ways, one_log()),
         None => live::run(experiment, targets, ways, logs),
     }?;
+    let mut conclusion: Conclusion = conclusion;
+    conclusion.remarks.splice(0..0, before);
     let recording = recorder.finish();
     let mut summarizer = Summarizer::new(&labels);
+    let first = conclusion.rounds.as_ref().map_or(0, Rounds::first_pass);
     recording.visit(|rows| {
-        summarizer.add(rows);
+        summarizer.add(&since(rows, first));
         Ok::<(), record::RawError>(())
     })?;
     let summary = summarizer.summary();
     let advice = advice::on(experiment, &conclusion.sizes, &summarizer, &summary, &recording, &conclusion)?;
     Ok(Outcome { meta, summary, recording, conclusion, advice })
+}
+
+/// Those of the passes from `first` on, which count as passes from 0 on. Passes do not overlap, and rows come in order of time.
+pub(crate) fn since(rows: &[Row], first: u16) -> Cow<'_, [Row]> {
+    if first == 0 {
+        return Cow::Borrowed(rows);
+    }
+    let later = &rows[rows.partition_point(|row| row.pass < first)..];
+    Cow::Owned(later.iter().map(|row| Row { pass: row.pass - first, ..*row }).collect())
+}
+
+/// Writes what is to be written before the first pass, and says what was done.
+fn precondition(
+    name: &str,
+    experiment: &Experiment,
+    targets: &[Target],
+    ways: &Ways,
+) -> Result<Option<String>, RunError> {
+    let Some(precondition) = experiment.precondition else { return Ok(None) };
+    if let Some(target) = targets.iter().find(|target| target.is_simulated()) {
+        return Err(RunError::BeginsAnew { target: target.clone() });
+    }
+    let started = std::time::Instant::now();
+    // Its rows are for nobody, so it has memory for a few.
+    let Ways { permits, interrupted, progress, .. } = *ways;
+    let ways = Ways { permits, record_memory: Bytes::mib(16), spill: None, interrupted, progress };
+    let outcome = run(name, &precondition.experiment(experiment), targets, &ways)?;
+    if let Some(failure) = outcome.conclusion.failures.into_iter().next() {
+        return Err(RunError::Precondition { target: targets[failure.device].clone(), error: failure.error });
+    }
+    let took = Duration::nanos(started.elapsed().as_nanos() as u64);
+    Ok(Some(format!(
+        "preconditioned: what the streams use was written through before the first pass ({} x, in {took})",
+        precondition.laps
+    )))
 }
 
 /// True if all targets are simulated, false if none is.
@@ -219,6 +273,12 @@ fn fit(experiment: &Experiment, targets: &[Target]) -> Result<(), RunError> {
             return Err(RunError::NoSuchDevice { stream: plan.stream.name.clone(), device, given });
         }
     }
+    let stores = |target: &Target| matches!(target, Target::Path(_) | Target::Nbd(_) | Target::Memory { .. });
+    for (device, target) in targets.iter().enumerate().filter(|(_, target)| !stores(target)) {
+        if experiment.streams.iter().any(|plan| plan.stream.verify.is_some() && plan.runs_on(device)) {
+            return Err(RunError::NothingStored { target: target.clone() });
+        }
+    }
     match (0..given).find(|device| !experiment.streams.iter().any(|plan| plan.runs_on(*device))) {
         Some(idle) => Err(RunError::Idle { target: targets[idle].clone() }),
         None => Ok(()),
@@ -234,7 +294,9 @@ fn memory(experiment: &Experiment, devices: usize) -> Result<(), RunError> {
         .iter()
         .map(|plan| {
             let places = u64::from(plan.stream.lanes()) * plan.on.as_ref().map_or(devices, Vec::len) as u64;
-            plan.stream.sizes.largest().get().saturating_mul(places)
+            // A verifying stream has memory of its own to write from.
+            let each = if plan.stream.verify.is_some() && plan.stream.mix.has_writes() { 2 } else { 1 };
+            plan.stream.sizes.largest().get().saturating_mul(places * each)
         })
         .fold(0, u64::saturating_add);
     let needed = Bytes::new(needed);

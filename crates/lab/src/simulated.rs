@@ -13,18 +13,23 @@ use machine::standalone::Standalone;
 use record::{Log, Row};
 use runtime::{Random, Runtime};
 use units::{Duration, Instant};
-use workload::{Control, Phantoms};
+use workload::{Control, Heap, Memory, Phantoms, sweep};
 
 use crate::experiment::Experiment;
 use crate::pass::{self, Failure, Station};
 use crate::runner::{Conclusion, RunError, Ways};
+use crate::steady::{Done, Rounds};
 use crate::target::Target;
+use crate::verification::{self, Verified};
 
 /// How often an interrupt is looked for, in virtual time: now and then in real time, however fast the devices are.
 const LOOK: Duration = Duration::millis(10);
 
 /// Between passes nothing happens; the pause keeps their records apart.
 pub(crate) const PAUSE: Duration = Duration::millis(1);
+
+/// Requests under way when all that was written is read.
+pub(crate) const SWEEP_DEPTH: u32 = 8;
 
 /// A device that exists in virtual time only.
 enum Simulated {
@@ -71,15 +76,20 @@ pub(crate) fn run(
             }
         };
         pass::check(experiment, index, device.shape())?;
-        stations.push(Station { index, device });
+        let ledger = verification::ledger(experiment, index, experiment.seed);
+        stations.push(Station { index, device, ledger });
     }
+    // Bytes move only where somebody looks at them.
+    let verifies = stations.iter().any(|station| station.ledger.is_some());
+    let memory: &dyn Memory = if verifies { &Heap } else { &Phantoms };
     let indices: Vec<usize> = (0..targets.len()).collect();
-    let seats = pass::seats(experiment, &indices, &Phantoms, ways.interrupted);
+    let seats = pass::seats(experiment, &indices, memory, ways.interrupted);
     let sizes = stations.iter().map(|station| station.device.shape().size).collect();
     let mut conclusion = Conclusion { sizes, ..Conclusion::default() };
     if experiment.care != Precautions::default() {
         conclusion.remarks.push("no care was taken of the measurement: virtual time has no disturbances".to_owned());
     }
+    let mut rounds = experiment.run.steady.map(Rounds::new);
     for number in 0..experiment.run.passes {
         if ways.interrupted.load(Relaxed) {
             conclusion.interrupted = true;
@@ -87,8 +97,12 @@ pub(crate) fn run(
         }
         let begin = runtime.now().max(Instant::START) + PAUSE;
         let control = Control::new(begin, experiment.run.start_up, experiment.run.cool_down, seats.len() as u32);
-        let observer = RefCell::new(|row: &Row| log.push(*row));
-        let run = pass::run(&runtime, &stations, &seats, experiment, &Phantoms, (number, &control), &observer);
+        let mut done = Done::default();
+        let observer = RefCell::new(|row: &Row| {
+            done.observe(row);
+            log.push(*row);
+        });
+        let run = pass::run(&runtime, &stations, &seats, experiment, memory, (number, &control), &observer);
         let failures: Vec<Failure> = runtime.block_on(async {
             match select(pin!(run), pin!(watch(&runtime, &control, ways))).await {
                 Either::Left((failures, _)) => failures,
@@ -102,6 +116,19 @@ pub(crate) fn run(
             conclusion.interrupted = true;
             break;
         }
+        if rounds.as_mut().is_some_and(|rounds| rounds.pass(&done, &control)) {
+            break;
+        }
+    }
+    conclusion.rounds = rounds;
+    for Station { index, device, ledger } in &stations {
+        let Some(ledger) = ledger else { continue };
+        if verification::at_end(experiment, *index) && !conclusion.interrupted {
+            let stop = || ways.interrupted.load(Relaxed);
+            let failed = runtime.block_on(sweep(device, ledger, memory, (SWEEP_DEPTH, experiment.run.passes), stop));
+            conclusion.remarks.extend(failed.map(|error| format!("{}: {error}", targets[*index])));
+        }
+        conclusion.verified.push(Verified::new(&targets[*index], ledger));
     }
     Ok(conclusion)
 }

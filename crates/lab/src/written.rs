@@ -6,7 +6,7 @@ use host::precaution::Precautions;
 use machine::entry::Way;
 use toml::{Table, Value};
 use uring::Mode;
-use workload::{Arrivals, Fill, Load, OnError, Region, Share, Stream};
+use workload::{Arrivals, Fill, Load, OnError, Region, Share, Stream, Verify};
 
 use crate::experiment::{Cache, Experiment, Run, StreamPlan, engine_name};
 use crate::pattern;
@@ -24,6 +24,9 @@ impl Experiment {
             table.insert("published".into(), Value::Array(ids.collect()));
         }
         table.insert("run".into(), self.run.written().into());
+        if let Some(precondition) = &self.precondition {
+            table.insert("precondition".into(), precondition.written());
+        }
         if let Some(system) = &self.system {
             table.insert("system".into(), system.written().into());
         }
@@ -101,7 +104,10 @@ impl System {
 impl Run {
     fn written(&self) -> Table {
         let mut table = Table::new();
-        table.insert("passes".into(), i64::from(self.passes).into());
+        match self.steady {
+            Some(steady) => table.insert("steady".into(), steady.written(self.passes)),
+            None => table.insert("passes".into(), i64::from(self.passes).into()),
+        };
         table.insert("start-up".into(), text(self.start_up));
         if let Some(measure) = self.measure {
             table.insert("measure".into(), text(measure));
@@ -189,7 +195,19 @@ impl StreamPlan {
             Fill::Random => "random",
             Fill::Zero => "zero",
         };
-        table.insert("fill".into(), fill.into());
+        match stream.verify {
+            Some(verify) => {
+                let when = match verify {
+                    Verify::Reads => "reads",
+                    Verify::End => "end",
+                    Verify::Later => "later",
+                };
+                table.insert("verify".into(), when.into());
+            }
+            None => {
+                table.insert("fill".into(), fill.into());
+            }
+        }
         for (name, on) in [("pipeline", stream.pipeline), ("lock-step", stream.lock_step)] {
             if on {
                 table.insert(name.into(), Value::Boolean(true));

@@ -44,6 +44,7 @@ fn load_with(runtime: &Runtime, devices: &[impl Device], stream: &Stream, seed: 
         memory: &Phantoms,
         data: &data,
         lock_step: None,
+        ledger: None,
     });
     let drives: Vec<_> = drives.collect();
     runtime.block_on(join_all(drives.iter().map(Drive::run)));

@@ -38,6 +38,7 @@ fn drive(spots: &[(usize, usize)], way: Way, stream: &Stream, spans: Spans) -> D
             stream,
             control: &control,
             lock_step: None,
+            ledger: None,
             observer: &observer,
             tally: &tally,
             on_error: OnError::Stop,

@@ -9,6 +9,7 @@
 //!   records.raw        rows so far, only while (or if) they had to be spilled
 //!   records.parquet    all rows
 //!   spans.parquet, trace.json   spans of modelled machines, if they were kept
+//!   ledger.bin         what was written where, if streams had `verify`
 //!   summary.json       what it came to
 //! ```
 //! No file is ever seen half-written (the raw file apart, whose tail may be cut off), so a folder can be read while its run
@@ -40,6 +41,8 @@ pub enum RunFile {
     Environment,
     /// What the paths stand on.
     Topology,
+    /// What was written where, if it is to be verified later.
+    Ledger,
 }
 
 impl RunFile {
@@ -50,6 +53,7 @@ impl RunFile {
             RunFile::Summary => "summary.json",
             RunFile::Environment => "environment.json",
             RunFile::Topology => "topology.json",
+            RunFile::Ledger => "ledger.bin",
         }
     }
 }

@@ -15,6 +15,6 @@ mod text;
 pub use explanation::explanation;
 pub use lanes::{Lanes, lanes};
 pub use prediction::predictions;
-pub use run::{Sweep, run, sweep, utilizations};
+pub use run::{Sweep, run, sides, sweep, utilizations};
 pub use survey::{ladder, modelled_survey, survey};
 pub use table::Table;

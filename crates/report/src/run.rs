@@ -49,6 +49,15 @@ pub fn run(summary: &Summary) -> String {
     text
 }
 
+/// The two sides of a copy.
+pub fn sides(summary: &Summary) -> String {
+    let mut table = Table::new(HEADINGS);
+    for group in &summary.devices {
+        table.row(cells(group.name.clone(), &group.figures));
+    }
+    table.to_string()
+}
+
 /// All points of a sweep in one table.
 pub fn sweep<'a>(axes: &[String], points: impl IntoIterator<Item = Sweep<'a>>) -> String {
     // The last word of a key is enough where it tells the axes apart.

@@ -20,8 +20,9 @@ use record::{Phase, Row};
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Instant};
 
+use crate::ledger::{Reading, Writing};
 use crate::stream::{FILL_PAGES, PAGE};
-use crate::{Ask, Clockwork, Control, Generator, Load, LockStep, Stream};
+use crate::{Ask, Clockwork, Control, Generator, Ledger, Load, LockStep, Stream, Verify};
 
 /// Takes the rows of a run.
 pub trait Observer {
@@ -92,6 +93,8 @@ pub struct Drive<'a, D, O> {
     pub data: &'a Data,
     /// Where the lanes meet, if the stream goes in lock-step; one for all of its devices.
     pub lock_step: Option<&'a LockStep>,
+    /// What is known of the device's contents; there if any of its streams verifies.
+    pub ledger: Option<&'a Ledger>,
 }
 
 /// Memory for payloads, lent for a pass.
@@ -176,7 +179,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         let failure = RefCell::new(None);
         // Every lane has its memory before the pass begins.
         let lanes: Vec<_> = (0..self.stream.lanes())
-            .map(|_| self.lane(&shared, &failure, self.memory.take(self.stream.sizes.largest())))
+            .map(|_| self.lane(&shared, &failure, self.memory.take(self.stream.sizes.largest()), self.stamped_memory()))
             .collect();
         self.runtime.sleep_until(begin).await;
         select(Box::pin(join_all(lanes)), Box::pin(self.time_limit(&shared))).await;
@@ -210,10 +213,16 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         }
     }
 
-    async fn lane(&self, shared: &RefCell<Shared>, failure: &RefCell<Option<DeviceError>>, buffer: Buffer) {
+    async fn lane(
+        &self,
+        shared: &RefCell<Shared>,
+        failure: &RefCell<Option<DeviceError>>,
+        buffer: Buffer,
+        mut stamped: Option<Buffer>,
+    ) {
         let mut memory = Some(buffer);
         let mut sector = self.stream.pipeline.then(|| self.memory.take(self.device.shape().logical_block));
-        self.issue(shared, failure, &mut memory, &mut sector).await;
+        self.issue(shared, failure, (&mut memory, &mut sector, &mut stamped)).await;
         if let Some(step) = self.lock_step {
             step.leave();
         }
@@ -227,8 +236,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         &self,
         shared: &RefCell<Shared>,
         failure: &RefCell<Option<DeviceError>>,
-        memory: &mut Option<Buffer>,
-        sector: &mut Option<Buffer>,
+        (memory, sector, stamped): (&mut Option<Buffer>, &mut Option<Buffer>, &mut Option<Buffer>),
     ) {
         let mut intended = self.control.begin();
         // What has been announced, and is asked next.
@@ -251,7 +259,10 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             }
             let ask = ahead.take().unwrap_or_else(|| shared.borrow_mut().generator.next_ask());
             let asked = ask;
-            let (request, phase) = self.next_request(&mut shared.borrow_mut(), ask, memory, intended);
+            let writing = self.begin_write(&ask).await;
+            let image = writing.as_ref().map(|writing| self.image(writing, &ask, stamped));
+            let (request, phase) = self.next_request(&mut shared.borrow_mut(), ask, memory, image.as_ref(), intended);
+            let reading = self.begin_read(&ask);
             let mut row = Row::new(request.operation, phase);
             row.offset = request.offset;
             row.length = request.length.get() as u32;
@@ -278,6 +289,15 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             };
 
             self.tally.under_way.update(|n| n - 1);
+            if let (Some(writing), Some(ledger)) = (writing, self.ledger) {
+                ledger.end_write(writing, reply.result.is_ok());
+                // Some devices keep what was written, or part of it, for later.
+                *stamped = image.and_then(Data::reclaim).or_else(|| self.stamped_memory());
+            }
+            if let (Some(reading), Some(ledger), Ok(())) = (reading, self.ledger, &reply.result) {
+                let bytes = reply.buffer.as_ref().and_then(Buffer::bytes).unwrap_or_default();
+                ledger.end_read(&reading, (self.stream_index, self.pass), asked.offset, bytes);
+            }
             if let Some(buffer) = reply.buffer {
                 let rest = memory.replace(buffer);
                 if let (Some(whole), Some(rest)) = (memory.as_mut(), rest) {
@@ -311,6 +331,35 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 *sector = announced.await.buffer;
             }
         }
+    }
+
+    /// Memory for sectors that say what they are, if the stream writes such. It is the lane's own: other memory is shared with its neighbours, and
+    /// would not come back from a write to be filled again.
+    fn stamped_memory(&self) -> Option<Buffer> {
+        let stamps = self.ledger.is_some() && self.stream.verify.is_some() && self.stream.mix.has_writes();
+        stamps.then(|| Buffer::zeroed(self.stream.sizes.largest()))
+    }
+
+    /// Begins a write in the ledger, when it may.
+    async fn begin_write(&self, ask: &Ask) -> Option<Writing> {
+        let ledger = self.ledger.filter(|_| self.stream.verify.is_some() && ask.operation == Operation::Write)?;
+        Some(ledger.begin_write(self.pass, ask.offset, ask.length).await)
+    }
+
+    /// What a write stores that the ledger knows of.
+    fn image(&self, writing: &Writing, ask: &Ask, stamped: &mut Option<Buffer>) -> Data {
+        let ledger = self.ledger.expect("who writes in a ledger has one");
+        let mut memory = stamped.take().expect("a lane has its memory when it asks");
+        let bytes = memory.bytes_mut().expect("a lane's memory is real");
+        ledger.fill(writing, ask.offset, &mut bytes[..ask.length.as_usize()]);
+        memory.freeze()
+    }
+
+    /// Begins a read in the ledger, if it is to be checked.
+    fn begin_read(&self, ask: &Ask) -> Option<Reading> {
+        let checks =
+            matches!(self.stream.verify, Some(Verify::Reads | Verify::End)) && ask.operation == Operation::Read;
+        self.ledger.filter(|_| checks).map(|ledger| ledger.begin_read(ask.offset, ask.length))
     }
 
     /// True if the request that is due at `intended` is no longer to be made.
@@ -351,6 +400,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         shared: &mut Shared,
         ask: Ask,
         memory: &mut Option<Buffer>,
+        image: Option<&Data>,
         intended: Instant,
     ) -> (Request, Phase) {
         let phase = if intended < self.control.counts_from() {
@@ -383,7 +433,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             }
             _ => {
                 let page = u64::from(shared.random.next_u32()) % FILL_PAGES;
-                Request::write(ask.offset, self.data.slice(PAGE * page, ask.length))
+                let data = image.map(|image| image.slice(Bytes::ZERO, ask.length));
+                Request::write(ask.offset, data.unwrap_or_else(|| self.data.slice(PAGE * page, ask.length)))
             }
         };
         (request, phase)

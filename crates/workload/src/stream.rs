@@ -41,6 +41,8 @@ pub struct Stream {
     pub limits: Limits,
     /// What writes store.
     pub fill: Fill,
+    /// Writes store sectors that say what they are, and reads are held against what was written.
+    pub verify: Option<Verify>,
     /// Each read is announced while the one before it is under way, by a read of the sector that precedes it. A disk with read-ahead then
     /// positions, and fills its buffer, while others transfer; without read-ahead it costs a sector and gains nothing. Closed loops only.
     pub pipeline: bool,
@@ -102,6 +104,18 @@ pub enum Fill {
     Zero,
 }
 
+/// When what was written is read and held against that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verify {
+    /// The stream's own reads are checked, whoever wrote what they read.
+    Reads,
+    /// So are they, and after the last pass all that was written is read.
+    End,
+    /// Nothing is checked now; what was written is kept for a later run.
+    Later,
+}
+
 /// Why a stream cannot run on a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
@@ -122,6 +136,10 @@ pub enum StreamError {
         "stream '{stream}' has a {what} of {value:#}, which is no multiple of the {block:#} blocks of {device}; take a multiple"
     )]
     Misaligned { stream: String, device: String, what: &'static str, value: Bytes, block: Bytes },
+    #[error(
+        "stream '{verifying}' verifies a part of {device} that stream '{writing}' writes without saying what; give both `verify`, or regions that do not overlap"
+    )]
+    Unverified { verifying: String, writing: String, device: String },
     #[error(
         "stream '{stream}' cannot be drawn from its {blocks} blocks on {device}: {why}; change its pattern, or take a larger region"
     )]
@@ -169,6 +187,7 @@ impl Stream {
             load: Load::Closed { depth, think: Duration::ZERO },
             limits: Limits::NONE,
             fill: Fill::Random,
+            verify: None,
             pipeline: false,
             lock_step: false,
         }
@@ -230,7 +249,8 @@ impl Stream {
         for pattern in self.pattern.parts() {
             self.check_pattern(pattern, device, length)?;
         }
-        let block = device.logical_block;
+        // Sectors are stamped whole.
+        let block = device.logical_block.max(if self.verify.is_some() { Bytes::SECTOR } else { Bytes::new(1) });
         let aligned = [("region start", self.region.start), ("alignment", self.align)]
             .into_iter()
             .chain(self.sizes.each().map(|size| ("request size", size)));
@@ -272,6 +292,12 @@ impl Stream {
         };
         let (mine, theirs) = (range(self), range(other));
         let (start, end) = (mine.start.max(theirs.start), mine.end.min(theirs.end));
+        for (verifying, writing) in [(self, other), (other, self)] {
+            if verifying.verify.is_some() && writing.mix.has_writes() && writing.verify.is_none() && start < end {
+                let (verifying, writing) = (verifying.name.clone(), writing.name.clone());
+                return Err(StreamError::Unverified { verifying, writing, device: device.name.clone() });
+            }
+        }
         if self.mix.has_writes() && other.mix.has_writes() && start < end && !self.is_interleaved_with(other) {
             let (first, second) = (self.name.clone(), other.name.clone());
             return Err(StreamError::OverlappingWrites { first, second, device: device.name.clone(), start, end });

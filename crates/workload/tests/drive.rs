@@ -72,6 +72,7 @@ fn load_with(
         memory: &Heap,
         data: &stream.data(&Heap, &mut Random::new(1)),
         lock_step: None,
+        ledger: None,
     };
     runtime.block_on(drive.run());
     assert_eq!(tally.under_way.get(), 0, "a pass ends when its last request has completed");

@@ -38,6 +38,7 @@ fn load(runtime: &Runtime, devices: &[impl Device], stream: &Stream) -> (Vec<Row
             memory: &Phantoms,
             data: &data,
             lock_step: step.as_ref(),
+            ledger: None,
         })
         .collect();
     let failures = runtime.block_on(join_all(drives.iter().map(Drive::run)));

@@ -1,0 +1,209 @@
+//! What was written where: the ledger against which reads are held.
+//!
+//! A device whose streams verify has one. It keeps the [`Version`] of every *unit*, the largest size that divides all sizes and addresses of
+//! those streams: 8 bytes for each that was written, in pages, so that a large device costs what is used of it.
+//!
+//! Two writes of one unit that are under way together leave either version behind, and no ledger could say which. So a verifying stream
+//! waits with a write until none is under way where it goes; the wait counts as the request's, and only happens where a load overwrites what it has
+//! not finished writing. Reads do not wait: one that overlaps a write may find the old or the new.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use runtime::Signal;
+use units::Bytes;
+
+use crate::mismatch::{Findings, Place};
+use crate::stamp::{Stamp, Version, judge};
+
+/// Units in a page.
+const PAGE: u64 = 4096;
+
+/// What is known of the contents of one device.
+pub struct Ledger {
+    run: u64,
+    device: u16,
+    unit: Bytes,
+    /// Nothing is written here: reads are held against what the sectors say of themselves.
+    blind: bool,
+    state: RefCell<State>,
+    freed: Signal,
+}
+
+#[derive(Default)]
+struct State {
+    pages: HashMap<u64, Box<[Version]>>,
+    /// Number of the last write that was begun.
+    sequence: u64,
+    /// Units that are being written, and by which write.
+    under_way: Vec<(Range<u64>, Version)>,
+    findings: Findings,
+}
+
+/// What was written to a device, as it is kept for later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// See [`Stamp::run`].
+    pub run: u64,
+    /// See [`Stamp::device`].
+    pub device: u16,
+    /// The size of a unit.
+    pub unit: Bytes,
+    /// First unit, number of units, and the version that all of them have; in order.
+    pub extents: Vec<(u64, u64, Version)>,
+}
+
+/// A read under way: what it may race with.
+pub(crate) struct Reading {
+    /// Writes after this one have begun since.
+    begun: u64,
+    /// Those that were under way already.
+    racing: Vec<Range<u64>>,
+}
+
+/// A write under way.
+pub(crate) struct Writing {
+    units: Range<u64>,
+    version: Version,
+}
+
+impl Ledger {
+    /// The empty ledger of a device that a run of this identity writes, in multiples of `unit`.
+    pub fn new(run: u64, device: u16, unit: Bytes) -> Ledger {
+        assert!(!unit.is_zero() && unit.is_multiple_of(Bytes::SECTOR), "a unit of {unit:#}");
+        Ledger { run, device, unit, blind: false, state: RefCell::default(), freed: Signal::default() }
+    }
+
+    /// A ledger of a device that is not written, whose sectors are to be whole and in their places.
+    pub fn blind(device: u16, unit: Bytes) -> Ledger {
+        Ledger { blind: true, ..Ledger::new(0, device, unit) }
+    }
+
+    /// The ledger of what was written before.
+    pub fn of(written: &Written) -> Ledger {
+        let ledger = Ledger::new(written.run, written.device, written.unit);
+        let mut state = ledger.state.borrow_mut();
+        for (first, units, version) in &written.extents {
+            state.sequence = state.sequence.max(version.sequence());
+            state.set(*first..first + units, *version);
+        }
+        drop(state);
+        ledger
+    }
+
+    /// What was written, and has completed.
+    pub fn written(&self) -> Written {
+        let state = self.state.borrow();
+        let mut numbers: Vec<u64> = state.pages.keys().copied().collect();
+        numbers.sort_unstable();
+        let mut extents: Vec<(u64, u64, Version)> = Vec::new();
+        for number in numbers {
+            for (unit, version) in (number * PAGE..).zip(&state.pages[&number]) {
+                let sure = *version != Version::default() && !state.is_under_way(&(unit..unit + 1));
+                match extents.last_mut() {
+                    Some((first, units, same)) if sure && *first + *units == unit && same == version => *units += 1,
+                    _ if sure => extents.push((unit, 1, *version)),
+                    _ => {}
+                }
+            }
+        }
+        Written { run: self.run, device: self.device, unit: self.unit, extents }
+    }
+
+    /// What was found so far.
+    pub fn findings(&self) -> Findings {
+        self.state.borrow().findings.clone()
+    }
+
+    fn units(&self, offset: Bytes, length: Bytes) -> Range<u64> {
+        offset / self.unit..(offset + length).round_up(self.unit) / self.unit
+    }
+
+    /// Waits until nothing is being written there, and begins a write.
+    pub(crate) async fn begin_write(&self, pass: u16, offset: Bytes, length: Bytes) -> Writing {
+        assert!(!self.blind, "nothing is written here");
+        let units = self.units(offset, length);
+        self.freed.wait_until(|| !self.state.borrow().is_under_way(&units)).await;
+        let state = &mut *self.state.borrow_mut();
+        state.sequence += 1;
+        let version = Version::new(pass, state.sequence);
+        state.under_way.push((units.clone(), version));
+        state.set(units.clone(), version);
+        Writing { units, version }
+    }
+
+    /// Stamps the bytes of a write.
+    pub(crate) fn fill(&self, writing: &Writing, offset: Bytes, bytes: &mut [u8]) {
+        let (run, device, version) = (self.run, self.device, writing.version);
+        for (index, sector) in (0..).zip(bytes.chunks_exact_mut(Bytes::SECTOR.as_usize())) {
+            Stamp { run, device, offset: offset + Bytes::SECTOR * index, version }.fill(sector);
+        }
+    }
+
+    /// The write has come to its end. After one that failed nobody knows what is there.
+    pub(crate) fn end_write(&self, writing: Writing, stored: bool) {
+        let state = &mut *self.state.borrow_mut();
+        state.under_way.retain(|(_, version)| *version != writing.version);
+        if !stored {
+            state.set(writing.units, Version::default());
+        }
+        self.freed.notify();
+    }
+
+    /// A read of that range begins.
+    pub(crate) fn begin_read(&self, offset: Bytes, length: Bytes) -> Reading {
+        let state = self.state.borrow();
+        let units = self.units(offset, length);
+        let overlapping = state.under_way.iter().filter(|(other, _)| overlap(other, &units));
+        Reading { begun: state.sequence, racing: overlapping.map(|(units, _)| units.clone()).collect() }
+    }
+
+    /// Holds what a read has brought against what was written.
+    pub(crate) fn end_read(&self, reading: &Reading, (stream, pass): (u16, u16), offset: Bytes, bytes: &[u8]) {
+        let state = &mut *self.state.borrow_mut();
+        let mut place = Place::new(self.device, stream, pass);
+        for (index, sector) in (0..).zip(bytes.chunks_exact(Bytes::SECTOR.as_usize())) {
+            let at = offset + Bytes::SECTOR * index;
+            let unit = at / self.unit;
+            let version = state.version(unit);
+            if version == Version::default() && !self.blind {
+                state.findings.unknown += Bytes::SECTOR;
+                continue;
+            }
+            let (run, device) = (self.run, self.device);
+            let expected = (!self.blind).then_some(Stamp { run, device, offset: at, version });
+            let racing = version.sequence() > reading.begun || reading.racing.iter().any(|units| units.contains(&unit));
+            state.findings.checked += Bytes::SECTOR;
+            match judge(sector, at, expected, racing) {
+                Ok(()) => place.good(version),
+                Err(fault) => place.bad(at, expected, fault),
+            }
+        }
+        state.findings.add(place);
+    }
+}
+
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+impl State {
+    fn version(&self, unit: u64) -> Version {
+        self.pages.get(&(unit / PAGE)).map_or(Version::default(), |page| page[(unit % PAGE) as usize])
+    }
+
+    fn set(&mut self, units: Range<u64>, version: Version) {
+        let mut at = units.start;
+        while at < units.end {
+            let end = units.end.min((at / PAGE + 1) * PAGE);
+            let page = self.pages.entry(at / PAGE).or_insert_with(|| vec![Version::default(); PAGE as usize].into());
+            page[(at % PAGE) as usize..][..(end - at) as usize].fill(version);
+            at = end;
+        }
+    }
+
+    fn is_under_way(&self, units: &Range<u64>) -> bool {
+        self.under_way.iter().any(|(other, _)| overlap(other, units))
+    }
+}
