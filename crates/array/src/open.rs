@@ -108,16 +108,21 @@ impl<D: Device> Array<D> {
                 Err(error) => refused = refused.or(Some(error)),
             }
         }
-        let Some(newest) = found.iter().map(|(_, superblock, _)| superblock).max_by_key(|s| s.events).cloned() else {
+        let calls_failed = |a: &Superblock, b: &Superblock| {
+            a.roles.get(b.number as usize).is_none_or(|role| MemberRole::from_number(*role) == MemberRole::Faulty)
+        };
+        // A member that was lost with the power may be the only one that has a record, and come back after the others made one of the
+        // same number without it: of equally many events, those count that nobody of them calls failed.
+        let outlived =
+            |it: &Superblock| found.iter().any(|(_, other, _)| other.events == it.events && calls_failed(other, it));
+        let superblocks = found.iter().map(|(_, superblock, _)| superblock);
+        let Some(newest) = superblocks.max_by_key(|it| (it.events, !outlived(it))).cloned() else {
             return Err(OpenError::None(refused.unwrap_or(SuperblockError::Short { needed: 256, found: 0 })));
         };
         if let Some((device, other, _)) = found.iter().find(|(_, other, _)| other.array != newest.array) {
             return Err(OpenError::Mixed { device: *device, found: other.array, wanted: newest.array });
         }
         // Each calls the other failed, although both went on: whom to believe is not for us to say.
-        let calls_failed = |a: &Superblock, b: &Superblock| {
-            a.roles.get(b.number as usize).is_none_or(|role| MemberRole::from_number(*role) == MemberRole::Faulty)
-        };
         for (first, a, _) in &found {
             for (second, b, _) in &found {
                 if first < second && calls_failed(a, b) && calls_failed(b, a) {

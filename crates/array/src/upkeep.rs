@@ -147,8 +147,12 @@ impl<D: Device> Array<D> {
     }
 
     /// Makes a rebuilt range durable, and what it was computed from: a power cut must not leave the one without the other.
+    ///
+    /// The journal is emptied: where the member was not yet rebuilt, entries hold zeroes in place of its parity, and replaying them onto
+    /// a member that is by then would spoil it.
     async fn flush_rebuilt(&self, member: usize) -> Result<(), DeviceError> {
         self.flush_members(0).await?;
+        self.close_journal().await?;
         if self.members[member].state() == MemberState::Failed { Err(DeviceError::Gone) } else { Ok(()) }
     }
 

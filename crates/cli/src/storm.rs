@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use storm::exhaustive::{Exhausted, arrays, exhaust};
-use storm::{Choice, Report, campaign};
+use storm::{Choice, Report, SCENARIOS, Scenario, campaign};
 
 use crate::args::Storm;
 use crate::fail::Failure;
@@ -15,6 +15,12 @@ use crate::progress::{Bar, interrupt};
 
 /// Runs storms, or goes through all short sequences.
 pub fn storm(args: &Storm) -> Result<ExitCode, Failure> {
+    if args.list {
+        return list(args.json);
+    }
+    if let Some(name) = &args.scenario {
+        return scenario(name, args.json);
+    }
     let interrupted = interrupt(Vec::new());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let choice = args.level.unwrap_or_default();
@@ -35,6 +41,42 @@ pub fn storm(args: &Storm) -> Result<ExitCode, Failure> {
         (false, true) => ExitCode::from(3),
         (false, false) => ExitCode::SUCCESS,
     })
+}
+
+/// The scenarios, and where those are held that are not here.
+fn list(as_json: bool) -> Result<ExitCode, Failure> {
+    if as_json {
+        let one =
+            |it: Scenario| json!({ "case": it.case, "name": it.name, "what": it.what, "elsewhere": it.elsewhere() });
+        out::json(&json!(SCENARIOS.map(one)))?;
+    } else {
+        let mut text = String::new();
+        for it in SCENARIOS {
+            let elsewhere = it.elsewhere().map_or(String::new(), |place| format!(" (held by {place})"));
+            text.push_str(&format!("{:>2}  {:<24}{}{elsewhere}\n", it.case, it.name, it.what));
+        }
+        out::text(&text)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn scenario(name: &str, as_json: bool) -> Result<ExitCode, Failure> {
+    let Some(it) = Scenario::named(name) else {
+        return Err(Failure::input(anyhow::anyhow!(
+            "there is no scenario `{name}`; `arraylab storm --list` names them"
+        )));
+    };
+    if let Some(place) = it.elsewhere() {
+        return Err(Failure::input(anyhow::anyhow!("`{name}` needs programs beside the array; it is held by {place}")));
+    }
+    let outcome = it.run();
+    if as_json {
+        out::json(&json!({ "case": it.case, "name": it.name, "what": it.what, "broken": outcome.as_ref().err() }))?;
+    } else {
+        let said = outcome.as_ref().err().map_or("no promise was broken".to_owned(), |what| format!("broken: {what}"));
+        out::text(&format!("{}\n{said}\n", it.what))?;
+    }
+    Ok(if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn exhaustive(args: &Storm, choice: Choice, threads: usize, interrupted: &AtomicBool) -> Result<bool, Failure> {
@@ -87,8 +129,16 @@ fn text(report: &Report, story: bool) -> String {
     let it = &report.outcome;
     let mut text = format!(
         "{} storms: {} requests answered, {} power cuts ({} of them inside recovery), {} orderly stops,\n\
-         {} faults of members, {} rebuilds, {} times rightly refused to open\n",
-        report.seeds, it.operations, it.power_cuts, it.recovery_cuts, it.stops, it.faults, it.rebuilds, it.refused
+         {} faults of members ({} of them silent), {} rebuilds, {} times rightly refused to open\n",
+        report.seeds,
+        it.operations,
+        it.power_cuts,
+        it.recovery_cuts,
+        it.stops,
+        it.faults,
+        it.silent,
+        it.rebuilds,
+        it.refused
     );
     if report.violations.is_empty() {
         text.push_str("no promise was broken\n");

@@ -121,4 +121,8 @@ fn storms_are_counted_and_replayed() {
     assert_eq!(say(&desk, "storm --seeds 7..8").stdout, say(&desk, "storm --seeds 7..8").stdout);
     assert_eq!(say(&desk, "storm --seeds 8..8").code, 2);
     assert_eq!(say(&desk, "storm --level 0").code, 2);
+    assert_eq!(say(&desk, "storm --list --json").json().as_array().map(Vec::len), Some(28));
+    assert_eq!(say(&desk, "storm --scenario split-brain --json").json()["broken"], json!(null));
+    assert_eq!(say(&desk, "storm --scenario killed-server").code, 2);
+    assert_eq!(say(&desk, "storm --scenario none").code, 2);
 }

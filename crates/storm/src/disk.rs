@@ -1,16 +1,18 @@
 //! A disk of a storm: memory behind a volatile cache, at a random distance, with a medium that decays and a cable that fails.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use array::geometry::Geometry;
 use array::md::SUPERBLOCK_AT;
 use device::filter::{Damage, Delay, Faulty, Latency, Medium, Rule, WriteCache};
-use device::{Device, MemoryDevice, Operation, Payload, Reply, Request, Shape, Stamps};
+use device::{Buffer, Device, MemoryDevice, Operation, Payload, Reply, Request, Shape, Stamps};
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
 use crate::bug::{Bug, changed, data_of};
+use crate::world::ROOM;
 
 /// From the array to the medium: faults of requests, damaged sectors, the way there, the cache, what survives a power cut.
 type Stack = Faulty<Medium<Delay<WriteCache<MemoryDevice>>>>;
@@ -20,8 +22,23 @@ pub struct Disk {
     runtime: Runtime,
     stack: Rc<Stack>,
     bug: Option<Bug>,
+    /// What sectors seem to hold although something else was written there, until they are written again.
+    wrong: RefCell<BTreeMap<u64, Vec<u8>>>,
+    /// What becomes of the next write to the data.
+    lie: Cell<Option<(Lie, Bytes)>>,
     /// How a bug finds the place where it sends writes of this disk.
     astray: RefCell<Option<Astray>>,
+}
+
+/// What a disk does with a write and does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lie {
+    /// It is not there.
+    Lost,
+    /// It is so many sectors further on instead, in the data.
+    Misdirected(u64),
+    /// Some of its sectors are there, others not, and one is half of each.
+    Torn,
 }
 
 /// What lies where: the array's layout, where data begin, this member, all members.
@@ -42,25 +59,47 @@ impl Disk {
     /// A disk of zeroes. Its delays are drawn from `seed` and its name.
     pub fn new(runtime: &Runtime, shape: Shape, seed: u64, bug: Option<Bug>) -> Rc<Disk> {
         let cache = WriteCache::new(runtime, MemoryDevice::new(runtime, shape));
-        Rc::new(Disk { runtime: runtime.clone(), stack: stack(runtime, cache, seed), bug, astray: RefCell::default() })
+        Rc::new(Disk {
+            runtime: runtime.clone(),
+            stack: stack(runtime, cache, seed),
+            bug,
+            wrong: RefCell::default(),
+            lie: Cell::default(),
+            astray: RefCell::default(),
+        })
     }
 
     fn cache(&self) -> &WriteCache<MemoryDevice> {
         self.stack.inner().inner().inner()
     }
 
-    /// The disk after a power cut, under a runtime of its own: of its unflushed writes it has those sectors that `keep` chooses. What
-    /// is damaged stays so, unless `healed`.
-    pub fn after_cut(&self, next: &Runtime, mut keep: impl FnMut() -> bool, healed: bool, seed: u64) -> Rc<Disk> {
+    /// The disk after a power cut, under a runtime of its own: of its unflushed writes it has those sectors that `keep` chooses, and of its
+    /// damaged sectors those that `stays` chooses are still damaged. What it lied about `comes_out` as the lie, or is true after all.
+    pub fn after_cut(
+        &self,
+        next: &Runtime,
+        mut keep: impl FnMut() -> bool,
+        stays: impl Fn(u64, Damage) -> bool,
+        comes_out: bool,
+        seed: u64,
+    ) -> Rc<Disk> {
         let cache = self.cache().snapshot(next);
         next.block_on(cache.cut(|_, _| keep())).expect("memory takes what it is given");
         let stack = stack(next, cache, seed);
-        if !healed {
-            for (sector, damage) in self.stack.inner().damaged() {
-                stack.inner().damage(Bytes::SECTOR * sector..Bytes::SECTOR * (sector + 1), damage);
-            }
+        for (sector, damage) in
+            self.stack.inner().damaged().into_iter().filter(|(sector, damage)| stays(*sector, *damage))
+        {
+            stack.inner().damage(Bytes::SECTOR * sector..Bytes::SECTOR * (sector + 1), damage);
         }
-        Rc::new(Disk { runtime: next.clone(), stack, bug: self.bug, astray: RefCell::default() })
+        let wrong = if comes_out { self.wrong.borrow().clone() } else { BTreeMap::new() };
+        Rc::new(Disk {
+            runtime: next.clone(),
+            stack,
+            bug: self.bug,
+            wrong: RefCell::new(wrong),
+            lie: Cell::default(),
+            astray: RefCell::default(),
+        })
     }
 
     /// Lets the bug, if there is one, know what lies where.
@@ -92,9 +131,54 @@ impl Disk {
         self.stack.inner().damage(range, damage);
     }
 
-    /// How many sectors are damaged.
+    /// How many sectors are damaged, or hold something else than they should.
     pub fn damaged(&self) -> usize {
-        self.stack.inner().damaged().len()
+        self.stack.inner().damaged().len() + self.wrong.borrow().len()
+    }
+
+    /// Whether its superblock is damaged.
+    pub fn is_spoilt(&self) -> bool {
+        let superblock = SUPERBLOCK_AT / Bytes::SECTOR;
+        self.stack.inner().damaged().iter().any(|(sector, _)| *sector == superblock)
+    }
+
+    /// The next write behind this address is lied about.
+    pub fn lie(&self, lie: Lie, data_offset: Bytes) {
+        self.lie.set(Some((lie, data_offset)));
+    }
+
+    /// Carries out a write, but lets it seem otherwise.
+    async fn submit_lying(&self, request: Request, lie: Lie, data_offset: Bytes) -> Reply {
+        let (first, count) = (request.offset / Bytes::SECTOR, request.length / Bytes::SECTOR);
+        let Payload::From(data) = &request.payload else { panic!("a write carries data") };
+        let new = data.clone();
+        let old = self.cache().submit(Request::read(request.offset, Buffer::zeroed(request.length))).await.buffer;
+        let old = old.expect("a read gives its buffer back");
+        let sector = |bytes: &[u8], number: u64| bytes[512 * number as usize..][..512].to_vec();
+        let (old, new) = (old.bytes().expect("it is real"), new.bytes().expect("it is real"));
+        let reply = self.stack.submit(request).await;
+        let mut wrong = self.wrong.borrow_mut();
+        for number in 0..count {
+            let mut seems = sector(old, number);
+            match lie {
+                Lie::Lost | Lie::Misdirected(_) => {}
+                Lie::Torn if number % 3 == 0 => seems[..256].copy_from_slice(&sector(new, number)[..256]),
+                Lie::Torn if number % 3 == 1 => continue,
+                Lie::Torn => {}
+            }
+            wrong.insert(first + number, seems);
+        }
+        if let Lie::Misdirected(by) = lie {
+            let last = self.shape().size / Bytes::SECTOR;
+            let in_data = |at: &u64| *at < last && Bytes::SECTOR * *at < data_offset + ROOM;
+            wrong.extend(
+                (0..count).map(|number| (first + by + number, sector(new, number))).filter(|(at, _)| in_data(at)),
+            );
+        }
+        // What seems to be what it is, is no lie.
+        let true_after_all = |at: u64| (first..first + count).contains(&at).then(|| sector(new, at - first));
+        wrong.retain(|at, seems| true_after_all(*at).is_none_or(|truth| *seems != truth));
+        reply
     }
 
     /// The stack that takes a request of this disk.
@@ -111,13 +195,38 @@ impl Disk {
     }
 }
 
+impl Disk {
+    /// Carries a request out; what is read is what the sectors seem to hold.
+    async fn submit_seeming(&self, request: Request) -> Reply {
+        let (operation, offset) = (request.operation, request.offset);
+        let sectors = offset / Bytes::SECTOR..(offset + request.length) / Bytes::SECTOR;
+        if operation == Operation::Write {
+            self.wrong.borrow_mut().retain(|sector, _| !sectors.contains(sector));
+            if let Some((lie, data_offset)) =
+                self.lie.get().filter(|(_, from)| offset >= *from && offset < *from + ROOM)
+            {
+                self.lie.set(None);
+                return self.submit_lying(request, lie, data_offset).await;
+            }
+        }
+        let mut reply = self.stack.submit(request).await;
+        if let (Operation::Read, Some(bytes)) = (operation, reply.buffer.as_mut().and_then(Buffer::bytes_mut)) {
+            for (sector, seems) in self.wrong.borrow().range(sectors) {
+                let at = (Bytes::SECTOR * *sector - offset).as_usize();
+                bytes[at..at + 512].copy_from_slice(seems);
+            }
+        }
+        reply
+    }
+}
+
 impl Device for Disk {
     fn shape(&self) -> &Shape {
         self.stack.shape()
     }
 
     async fn submit(&self, mut request: Request) -> Reply {
-        let Some(bug) = self.bug else { return self.stack.submit(request).await };
+        let Some(bug) = self.bug else { return self.submit_seeming(request).await };
         let is_superblock = request.offset == SUPERBLOCK_AT && !request.length.is_zero();
         match request.operation {
             Operation::Flush if bug == Bug::SkipFlush => {

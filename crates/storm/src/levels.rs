@@ -56,6 +56,7 @@ pub fn levels(choice: Choice) -> Vec<(Level, usize, Consistency)> {
         (5, five(Rotation::LeftAsymmetric), 4),
         (5, five(Rotation::RightSymmetric), 3),
         (5, five(Rotation::RightAsymmetric), 4),
+        (5, five(Rotation::ParityLast), 5),
         (6, six(DoubleRotation::default()), 4),
         (6, six(DoubleRotation::Together(Rotation::RightAsymmetric)), 5),
         (6, six(DoubleRotation::LastQ(Rotation::LeftSymmetric)), 4),
@@ -72,6 +73,8 @@ pub fn levels(choice: Choice) -> Vec<(Level, usize, Consistency)> {
     let ways = |(_, level, members)| {
         let mut ways = vec![Consistency::Resync, Consistency::Bitmap];
         ways.extend(matches!(level, Level::Raid5(_)).then_some(Consistency::Ppl));
+        let journaled = matches!(level, Level::Raid4 | Level::Raid5(_) | Level::Raid6(_));
+        ways.extend(journaled.then_some(Consistency::Journal));
         ways.into_iter().map(move |way| (level, members, way)).collect::<Vec<_>>()
     };
     chosen.flat_map(ways).collect()

@@ -89,7 +89,7 @@ async fn open(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
             }
             Ok((array, false))
         }
-        Err(OpenError::DirtyDegraded { missing }) if world.consistency != Consistency::Ppl => {
+        Err(OpenError::DirtyDegraded { missing }) if !world.is_closed() => {
             world.outcome.borrow_mut().refused += 1;
             // From here on what the missing members held in torn stripes is not promised; everything else is.
             world.oracle.borrow_mut().forced(&world.geometry, &missing);
@@ -105,7 +105,8 @@ pub async fn rebuild(world: &World, array: &Array<Rc<Disk>>, member: usize) -> R
     world.tell(format_args!("member {member} is rebuilt"));
     let fresh = world.new_disk();
     let old = std::mem::replace(&mut world.disks.borrow_mut()[member], Rc::clone(&fresh));
-    if !world.gone.borrow().contains(&member) {
+    // One that was away may hold a record that nobody else has, and say on its return that it went on alone.
+    if !world.gone.borrow().contains(&member) && !old.is_spoilt() {
         world.shelf.borrow_mut().push(old);
     }
     world.gone.borrow_mut().retain(|gone| *gone != member);
@@ -126,7 +127,7 @@ fn whole(rebuilt: Result<Vec<std::ops::Range<Bytes>>, device::DeviceError>) -> R
 }
 
 /// Reads everything, holds it against the oracle, and makes what was found durable, or the next cut could choose differently.
-async fn look(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
+pub async fn look(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     world.tell("everything is read");
     let reply = array.submit(Request::read(Bytes::ZERO, Buffer::zeroed(world.geometry.size()))).await;
     reply.result.map_err(|error| format!("reading everything failed: {error}"))?;

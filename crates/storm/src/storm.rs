@@ -19,7 +19,7 @@ use units::{Bytes, Duration};
 
 use crate::bug::Bug;
 use crate::client::client;
-use crate::disk::Disk;
+use crate::disk::{Disk, Lie};
 use crate::levels::Choice;
 use crate::recovery::{rebuild, recover};
 use crate::world::World;
@@ -35,8 +35,10 @@ pub struct Outcome {
     pub recovery_cuts: u64,
     /// Orderly stops.
     pub stops: u64,
-    /// Faults of members: failed, vanished, hung, refused a write or a flush, lost sectors.
+    /// Faults of members: failed, vanished, hung, refused a write or a flush, lost sectors, and the silent ones.
     pub faults: u64,
+    /// Of these, silent: bits that rotted, writes that were lost, misdirected or torn and called done, superblocks that were spoilt.
+    pub silent: u64,
     /// Members that were rebuilt, or began to be.
     pub rebuilds: u64,
     /// Times the array refused to open, rightly: after a power cut without a member.
@@ -52,6 +54,7 @@ impl Outcome {
             recovery_cuts: self.recovery_cuts + other.recovery_cuts,
             stops: self.stops + other.stops,
             faults: self.faults + other.faults,
+            silent: self.silent + other.silent,
             rebuilds: self.rebuilds + other.rebuilds,
             refused: self.refused + other.refused,
         }
@@ -85,6 +88,10 @@ enum Trouble {
     Refuse(usize, Operation),
     /// Sectors of it cannot be read.
     Latent(usize),
+    /// Bits of it turn over.
+    Rot(usize),
+    /// It lies about a write.
+    Lie(usize, Lie),
     /// Another disk takes a failed member's place.
     Rebuild(usize),
     /// Everything is compared.
@@ -94,7 +101,8 @@ enum Trouble {
 /// Runs the storm of a seed.
 pub fn storm(seed: u64, choice: Choice, bug: Option<Bug>) -> Result<Outcome, Broken> {
     let mut world = World::new(seed, choice, bug);
-    let array = format!("{} on {} members, {:?}", world.level, world.members(), world.consistency);
+    let sums = if world.checksums { ", checksums" } else { "" };
+    let array = format!("{} on {} members, {:?}{sums}", world.level, world.members(), world.consistency);
     let broken = |world: &World, what| Broken { seed, array: array.clone(), what, story: world.story.take() };
     for round in 0..4 {
         let array = recover(&mut world).map_err(|what| broken(&world, what))?;
@@ -103,7 +111,14 @@ pub fn storm(seed: u64, choice: Choice, bug: Option<Bug>) -> Result<Outcome, Bro
             let lost = also_lost(&world, &array);
             drop(array);
             world.cut();
-            world.gone.borrow_mut().extend(lost);
+            if let Some(member) = lost {
+                if world.happens(0.7) {
+                    world.gone.borrow_mut().push(member);
+                } else {
+                    world.spoil_superblock(member);
+                }
+            }
+            world.spoil_bitmap();
         }
     }
     let outcome = *world.outcome.borrow();
@@ -159,6 +174,7 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     };
     world.runtime.block_on(stopped)?;
     world.outcome.borrow_mut().stops += 1;
+    world.stopped.set(true);
     // What was stopped is durable to the last byte.
     let mut oracle = world.oracle.borrow_mut();
     let all = 0..oracle.sectors();
@@ -187,12 +203,19 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
     if let Some(member) = failed.first().filter(|_| world.happens(0.5)) {
         troubles.push(Trouble::Rebuild(*member));
     }
+    let rebuilt = (0..world.members()).all(|member| array.state(member) == MemberState::Active);
     let mut left = world.level.losses_survived(world.members()).saturating_sub(impaired.len());
     let mut sound: Vec<usize> = (0..world.members()).filter(|member| !impaired.contains(member)).collect();
     while left > 0 && world.happens(0.4) {
         let member = sound.swap_remove(world.choose(sound.len() as u64) as usize);
         left -= 1;
-        troubles.push(match world.choose(7) {
+        // Who keeps checksums is told lies, too. All of them are known once everything has been read, which a scrub does.
+        let scrubbed = rebuilt || world.level.parities() == 0;
+        troubles.push(match world.choose(if world.checksums && scrubbed { 12 } else { 7 }) {
+            7 | 8 => Trouble::Rot(member),
+            9 => Trouble::Lie(member, Lie::Lost),
+            10 => Trouble::Lie(member, Lie::Misdirected(1 + world.choose(16))),
+            11 => Trouble::Lie(member, Lie::Torn),
             0 => Trouble::Fail(member),
             1 => Trouble::Vanish(member),
             2 => Trouble::Hang(member),
@@ -255,6 +278,21 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
                 let from = world.data_offset + Bytes::SECTOR * world.choose(sectors - 3);
                 disk(member).damage(from..from + Bytes::SECTOR * (1 + world.choose(3)), Damage::Unreadable);
             }
+        }
+        Trouble::Rot(member) => {
+            fault();
+            world.outcome.borrow_mut().silent += 1;
+            let sectors = world.geometry.used() / Bytes::SECTOR;
+            for _ in 0..=world.choose(4) {
+                let from = world.data_offset + Bytes::SECTOR * world.choose(sectors - 3);
+                let bit = Damage::Flipped(world.choose(4096) as u16);
+                disk(member).damage(from..from + Bytes::SECTOR * (1 + world.choose(3)), bit);
+            }
+        }
+        Trouble::Lie(member, lie) => {
+            fault();
+            world.outcome.borrow_mut().silent += 1;
+            disk(member).lie(lie, world.data_offset);
         }
     }
     Ok(())

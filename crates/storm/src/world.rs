@@ -4,9 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use array::geometry::{DoubleRotation, Geometry, Level, Rotation};
-use array::md::{self, Consistency, NewArray, NewMember, Stamp, Uuid};
-use array::{Array, MemberState, format};
+use array::md::{self, Consistency, NewArray, NewMember, SUPERBLOCK_AT, Stamp, Uuid};
+use array::{Array, MemberState, add_checksums, checksum_room, format};
 use device::Shape;
+use device::filter::Damage;
 use rand::RngExt;
 use runtime::{Random, Runtime};
 use units::Bytes;
@@ -28,9 +29,11 @@ pub struct World {
     pub seed: u64,
     pub level: Level,
     pub consistency: Consistency,
+    /// Members keep checksums, so that they may lie.
+    pub checksums: bool,
     pub geometry: Geometry,
     pub data_offset: Bytes,
-    /// By member: the disk that has its place, or had it last.
+    /// By member: the disk that has its place, or had it last. Behind them the journal, if there is one.
     pub disks: RefCell<Vec<Rc<Disk>>>,
     /// Members that were lost with the power; they come back with the next.
     pub gone: RefCell<Vec<usize>>,
@@ -43,6 +46,8 @@ pub struct World {
     pub outcome: RefCell<Outcome>,
     /// What happened, in order: what a broken promise is explained by.
     pub story: RefCell<Vec<String>>,
+    /// The array was stopped, and nothing was done since: its members' checksums are all there.
+    pub stopped: Cell<bool>,
     bug: Option<Bug>,
     made: Cell<u8>,
     cuts: Cell<u64>,
@@ -60,12 +65,33 @@ impl World {
             Some(Bug::SkipLog) => (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl),
             _ => all[random.random_range(0..all.len())],
         };
+        let checksums = bug.is_none() && random.random_bool(0.4);
+        World::with(seed, random, (level, members, consistency), checksums, bug)
+    }
+
+    /// A new array like this, for a scenario.
+    pub fn of(level: Level, members: usize, consistency: Consistency, checksums: bool) -> World {
+        World::with(0, Random::named(0, "scenario"), (level, members, consistency), checksums, None)
+    }
+
+    fn with(
+        seed: u64,
+        random: Random,
+        (level, members, consistency): (Level, usize, Consistency),
+        checksums: bool,
+        bug: Option<Bug>,
+    ) -> World {
         let (array, name) = (Uuid([9; 16]), "storm".into());
         let new = NewArray { level, chunk: CHUNK, name, array, now: Stamp(0), consistency, clean: true };
         // Metadata take 1 MiB, with a log 2 MiB.
         let size = Bytes::mib(if consistency == Consistency::Ppl { 2 } else { 1 }) + ROOM;
-        let sized: Vec<NewMember> =
+        let mut sized: Vec<NewMember> =
             (0..members).map(|member| NewMember { size, member: Uuid([member as u8; 16]) }).collect();
+        // One that is full soon.
+        let journal = Bytes::mib(1) + Bytes::kib(256) * (members as u64 + 1);
+        if consistency == Consistency::Journal {
+            sized.push(NewMember { size: journal, member: Uuid([members as u8; 16]) });
+        }
         let (superblocks, geometry) = md::create(&new, &sized).expect("the arrays of storms can be made");
         let runtime = Runtime::simulated();
         let oracle = Oracle::new(geometry.size() / Bytes::SECTOR);
@@ -73,6 +99,7 @@ impl World {
             seed,
             level,
             consistency,
+            checksums,
             geometry,
             data_offset: superblocks[0].data_offset,
             disks: RefCell::default(),
@@ -83,20 +110,31 @@ impl World {
             oracle: RefCell::new(oracle),
             outcome: RefCell::default(),
             story: RefCell::default(),
+            stopped: Cell::new(false),
             bug,
             made: Cell::new(0),
             cuts: Cell::new(0),
             runtime,
         };
-        let disks: Vec<Rc<Disk>> = (0..members).map(|_| world.new_disk()).collect();
-        world.runtime.block_on(format(&disks, &superblocks)).expect("sound disks take their superblocks");
+        let mut disks: Vec<Rc<Disk>> = (0..members).map(|_| world.new_disk()).collect();
+        if consistency == Consistency::Journal {
+            disks.push(Disk::new(&world.runtime, Shape::new("journal", journal), seed, bug));
+        }
+        let made = async {
+            if checksums {
+                add_checksums(&disks, &superblocks).await?;
+            }
+            format(&disks, &superblocks).await
+        };
+        world.runtime.block_on(made).expect("sound disks take their superblocks");
         *world.disks.borrow_mut() = disks;
         world
     }
 
     /// A disk that nobody has used.
     pub fn new_disk(&self) -> Rc<Disk> {
-        let size = self.data_offset + ROOM;
+        let room = if self.checksums { checksum_room(ROOM) } else { Bytes::ZERO };
+        let size = self.data_offset + ROOM + room;
         let number = self.made.replace(self.made.get() + 1);
         Disk::new(&self.runtime, Shape::new(format!("disk {number}"), size), self.seed, self.bug)
     }
@@ -126,7 +164,32 @@ impl World {
         self.random.borrow_mut().random_bool(chance)
     }
 
-    /// Members of which something is lost: those without current contents, and those with damaged sectors.
+    /// A member's superblock is damaged while the power is off: it is as good as lost.
+    pub fn spoil_superblock(&self, member: usize) {
+        self.tell(format_args!("the superblock of member {member} is spoilt"));
+        self.outcome.borrow_mut().silent += 1;
+        let bit = self.choose(8 * 256) as u16;
+        self.disks.borrow()[member].damage(SUPERBLOCK_AT..SUPERBLOCK_AT + Bytes::SECTOR, Damage::Flipped(bit));
+    }
+
+    /// The bitmap of a member may be damaged while the power is off: the others' are enough.
+    pub fn spoil_bitmap(&self) {
+        if self.consistency != Consistency::Bitmap || !self.happens(0.1) {
+            return;
+        }
+        let member = self.choose(self.members() as u64) as usize;
+        self.tell(format_args!("the bitmap of member {member} is spoilt"));
+        self.outcome.borrow_mut().silent += 1;
+        let at = SUPERBLOCK_AT + Bytes::kib(4);
+        self.disks.borrow()[member].damage(at..at + Bytes::SECTOR, Damage::Flipped(self.choose(4096) as u16));
+    }
+
+    /// Whether a member may be lost with the power, and nothing with it.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.consistency, Consistency::Ppl | Consistency::Journal)
+    }
+
+    /// Members of which something is lost: those without current contents, and those with damaged or wrong sectors.
     pub fn impaired(&self, array: &Array<Rc<Disk>>) -> Vec<usize> {
         let impaired = |member: &usize| {
             array.state(*member) != MemberState::Active
@@ -140,17 +203,22 @@ impl World {
     /// or hung, is there again.
     ///
     /// Damaged sectors at levels with parity are healed: an unreadable sector in a stripe that is being written is the write hole
-    /// itself, on one member more.
+    /// itself, on one member more. So are sectors that are wrong without
+    /// saying so, unless the array was stopped: the sums of what was being written go with the power.
     pub fn cut(&mut self) {
         self.tell("the power is cut");
         let next = Runtime::simulated();
         self.cuts.set(self.cuts.get() + 1);
         self.outcome.borrow_mut().power_cuts += 1;
         let seed = self.seed.wrapping_add(self.cuts.get() << 32);
+        let sums = self.stopped.take() && self.checksums;
         let after = |disk: &Rc<Disk>| {
             let share = self.random.borrow_mut().random_range(0.0..=1.0);
-            let healed = self.level.parities() > 0;
-            disk.after_cut(&next, || self.random.borrow_mut().random_bool(share), healed, seed)
+            let stays = |sector, damage| match damage {
+                Damage::Unreadable => self.level.parities() == 0,
+                Damage::Flipped(_) => sums && Bytes::SECTOR * sector >= self.data_offset,
+            };
+            disk.after_cut(&next, || self.random.borrow_mut().random_bool(share), stays, sums, seed)
         };
         let disks: Vec<Rc<Disk>> = self.disks.borrow().iter().map(after).collect();
         let shelf: Vec<Rc<Disk>> = self.shelf.borrow().iter().map(after).collect();

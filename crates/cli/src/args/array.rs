@@ -287,7 +287,8 @@ Examples:
   arraylab storm --seeds 0..20000
   arraylab storm --seeds 0..1000 --level 6
   arraylab storm --seeds 4711..4712          once more
-  arraylab storm --exhaustive --level 5      every crash of every short sequence of writes")]
+  arraylab storm --exhaustive --level 5      every crash of every short sequence of writes
+  arraylab storm --scenario write-error      one of the known ways to break, on purpose")]
 pub struct Storm {
     /// The seeds, from..to; the last is not among them
     #[arg(long, value_name = "FROM..TO", default_value = "0..2000", value_parser = seeds)]
@@ -300,6 +301,14 @@ pub struct Storm {
     /// Instead of seeds: every sequence of a few writes on two stripes, and every state a power cut can leave
     #[arg(long, conflicts_with = "seeds")]
     pub exhaustive: bool,
+
+    /// Instead of seeds: one of the known ways in which an array can break
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["seeds", "level", "exhaustive"])]
+    pub scenario: Option<String>,
+
+    /// The scenarios there are
+    #[arg(long, conflicts_with_all = ["seeds", "level", "exhaustive", "scenario"])]
+    pub list: bool,
 
     /// How many writes a sequence has at most
     #[arg(long, value_name = "N", default_value_t = 2, requires = "exhaustive", value_parser = clap::value_parser!(u8).range(1..=3))]

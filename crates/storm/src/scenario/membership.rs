@@ -1,0 +1,127 @@
+//! Which devices are members, and which are not.
+
+use array::geometry::Level;
+use array::md::{Consistency, Features, SuperblockError, Uuid};
+use array::{MemberState, OpenError};
+use units::Bytes;
+
+use super::stage::{FIVE, Stage, must, redundant};
+use device::Device;
+
+fn said<T>(result: Result<T, OpenError>) -> String {
+    result.err().map_or("it opens".to_owned(), |error| error.to_string())
+}
+
+pub fn stale() -> Result<(), String> {
+    for (level, members) in redundant() {
+        let mut stage = Stage::new(level, members, Consistency::Resync, false)?;
+        let sectors = stage.world.oracle.borrow().sectors();
+        stage.array().fail(1);
+        stage.write(0, sectors).map_err(|error| error.to_string())?;
+        stage.stop()?;
+        // It is there again, with what it held before.
+        stage.reopen().map_err(|error| format!("{level}: {error}"))?;
+        must(stage.state(1) == MemberState::Failed, || format!("{level}: a stale member is believed"))?;
+        stage.reads_well()?;
+        let lost = stage.rebuild(1, stage.disk(1)).map_err(|error| format!("{level}: {error}"))?;
+        must(lost.is_empty(), || format!("{level}: lost {lost:?}"))?;
+        stage.reads_well()?;
+    }
+    Ok(())
+}
+
+pub fn split_brain() -> Result<(), String> {
+    let mut stage = Stage::new(Level::Raid1, 2, Consistency::Resync, false)?;
+    stage.stop()?;
+    for half in 0..2 {
+        let alone = stage.open(vec![stage.disk(half)], false).map_err(|error| error.to_string())?;
+        let write = device::Request::write(Bytes::ZERO, crate::bug::data_of(&[half as u8 + 1; 512]));
+        stage.wait(alone.submit(write)).result.map_err(|error| error.to_string())?;
+        stage.wait(alone.stop()).map_err(|error| error.to_string())?;
+    }
+    match stage.reopen() {
+        Err(OpenError::SplitBrain { .. }) => Ok(()),
+        other => Err(format!("two halves that went on alone: {}", said(other))),
+    }
+}
+
+pub fn too_many() -> Result<(), String> {
+    for (level, members) in redundant() {
+        let mut stage = Stage::new(level, members, Consistency::Resync, false)?;
+        // At level 10 the first two are copies of each other.
+        let lost = level.losses_survived(members) + 1;
+        (0..lost).for_each(|member| stage.array().fail(member));
+        let sectors = stage.world.oracle.borrow().sectors();
+        must(stage.write(0, sectors).is_err(), || format!("{level}: a write is accepted without {lost} members"))?;
+        for sector in 0..sectors {
+            // What it could not store may be there in part, so only what was never touched would tell; nothing is made up.
+            if let Ok(bytes) = stage.read(sector, 1) {
+                must(crate::oracle::value_of(&bytes).is_some(), || format!("{level}: sector {sector} is a mixture"))?;
+            }
+        }
+        stage.cut();
+        stage.world.gone.borrow_mut().extend(0..lost);
+        match stage.reopen() {
+            Err(OpenError::TooFew { .. } | OpenError::None(_)) => {}
+            other => return Err(format!("{level} without {lost} members: {}", said(other))),
+        }
+    }
+    Ok(())
+}
+
+pub fn strangers() -> Result<(), String> {
+    for (level, members) in redundant() {
+        let mut stage = Stage::new(level, members, Consistency::Resync, false)?;
+        stage.stop()?;
+        stage.world.disks.borrow_mut().reverse();
+        stage.reopen().map_err(|error| format!("{level}, reversed: {error}"))?;
+        stage.reads_well()?;
+        stage.stop()?;
+        let mut disks = stage.world.disks.borrow().clone();
+        let copy = disks[0].after_cut(&stage.world.runtime, || true, |_, _| false, false, 1);
+        disks.push(copy);
+        match stage.open(disks.clone(), false) {
+            Err(OpenError::Twice { .. }) => {}
+            other => return Err(format!("{level}, a member twice: {}", said(other))),
+        }
+        disks.pop();
+        stage.edit(&disks[1], |superblock| superblock.array = Uuid([3; 16]));
+        match stage.open(disks, false) {
+            Err(OpenError::Mixed { .. }) => {}
+            other => return Err(format!("{level}, a member of another array: {}", said(other))),
+        }
+    }
+    Ok(())
+}
+
+pub fn unknown_feature() -> Result<(), String> {
+    for (level, members) in redundant() {
+        let mut stage = Stage::new(level, members, Consistency::Resync, false)?;
+        stage.stop()?;
+        for member in 0..members {
+            stage.edit(&stage.disk(member), |superblock| {
+                superblock.features = superblock.features.with(Features(1 << 20))
+            });
+        }
+        match stage.reopen() {
+            Err(OpenError::None(SuperblockError::Features(name))) if name.contains("20") => {}
+            other => return Err(format!("{level}: {}", said(other))),
+        }
+    }
+    Ok(())
+}
+
+pub fn wrong_size() -> Result<(), String> {
+    for (level, members) in [(FIVE, 4), (Level::Raid1, 2)] {
+        let mut stage = Stage::new(level, members, Consistency::Resync, false)?;
+        stage.stop()?;
+        for member in 0..members {
+            stage.edit(&stage.disk(member), |superblock| superblock.size += Bytes::mib(1));
+        }
+        match stage.reopen() {
+            Err(OpenError::Assemble(error)) if error.to_string().contains("need") => {}
+            other => return Err(format!("{level}, members cut off: {}", said(other))),
+        }
+    }
+    Ok(())
+}
