@@ -185,7 +185,7 @@ pub struct Run {
     pub on: Vec<Target>,
 
     /// Change a value of the experiment, such as run.measure=5s or stream.NAME.depth=8, or of a part of its modelled machine, such
-    /// as wren-iv.buffer.read-ahead=false; may be given several times
+    /// as wren-iv.read-ahead.until=none; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<Setting>,
 
@@ -283,7 +283,7 @@ pub struct Reproduce {
     #[arg(long)]
     pub check: bool,
 
-    /// Change a value of a part or of the system, such as wren-iv.buffer.read-ahead=false; may be given several times
+    /// Change a value of a part or of the system, such as wren-iv.read-ahead.until=none; may be given several times
     #[arg(long, value_name = "PART.VALUE=TEXT")]
     pub set: Vec<Setting>,
 

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! [system.parts]
-//! wren-iv.buffer.read-ahead = false
+//! wren-iv.read-ahead.until = "none"
 //! vme.rate = "20 MB/s"
 //! ```
 //!

@@ -111,9 +111,10 @@ fn settings_reach_the_load_the_machine_and_its_parts() {
     assert!(rate(LOAD, &["stream.readers.depth=2"]) >= 0.95 * base);
     // The system's own values, and a sweep over a part's.
     assert!(rate(LOAD, &["system.adapter.0.string.0.disks=[\"wren-iv\"]", "system.disks=1"]) < 0.5 * base);
-    let swept = points(&format!("{LOAD}\n[sweep]\n\"wren-iv.buffer.read-ahead\" = [true, false]\n"), &[]).unwrap();
+    let swept = points(&format!("{LOAD}\n[sweep]\n\"wren-iv.read-ahead.until\" = [\"segment full\", \"none\"]\n"), &[])
+        .unwrap();
     let parts: Vec<_> = swept.iter().map(|point| &point.experiment.system.as_ref().unwrap().parts[0].1).collect();
-    assert_eq!(parts, ["true", "false"]);
+    assert_eq!(parts, ["segment full", "none"]);
 }
 
 #[test]
@@ -149,8 +150,8 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ("a level 5 array takes at least 3 disks; there are 2", &["system.disks=2", "system.way={array=\"4KiB\"}"]),
         ("a stripe unit is whole 512-byte blocks", &["system.way={array=\"1000B\"}"]),
         ("there is no part 'wren-v'; there are: system, ", &["wren-v.buffer.size=64KiB"]),
-        ("parts/wren-iv.toml:", &["wren-iv.buffer.full-ratio=200 %"]),
-        ("between one block of it (1.6 %) and the whole", &["wren-iv.buffer.full-ratio=200 %"]),
+        ("parts/wren-iv.toml:", &["wren-iv.buffer.read-fill=200 %"]),
+        ("a share from 0 % to 100 %", &["wren-iv.buffer.read-fill=200 %"]),
         ("one of kind 'memory' is wanted", &["system.parts.system.memory=wren-iv"]),
         ("at most 7 disks: a string has 8 addresses and the adapter takes one", &[nine]),
         ("asks for", &["stream.readers.size=1GiB"]),

@@ -57,12 +57,12 @@ impl Kit {
         Ok(Kit { system, parts: parts.collect::<Result<_, PartError>>()? })
     }
 
-    /// Changes a value: `wren-iv.buffer.read-ahead` of a part, or `system.adapter.0.slot`.
+    /// Changes a value: `wren-iv.read-ahead.until` of a part, or `system.adapter.0.slot`.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), PartError> {
         let unknown = |message: String| nowhere(key, message);
         let (name, path) = key
             .split_once('.')
-            .ok_or_else(|| unknown("a value is named PART.VALUE, such as wren-iv.buffer.read-ahead".into()))?;
+            .ok_or_else(|| unknown("a value is named PART.VALUE, such as wren-iv.read-ahead.until".into()))?;
         let part = match name {
             "system" => &mut self.system,
             name => {
@@ -176,7 +176,7 @@ impl Kit {
                 for (at, (name, id)) in names.iter().zip(ids).enumerate() {
                     let part = self.named(name).ok_or_else(|| place.fault("disks", self.no_part(name)))?;
                     let disk = Rc::new(ScsiDisk::new(
-                        typed(part, "scsi-disk", DiskParameters::read)?,
+                        DiskParameters::read(part)?,
                         id,
                         &format!("disk-{index}.{at}"),
                         seed,

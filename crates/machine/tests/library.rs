@@ -34,7 +34,7 @@ fn every_value_has_a_source_and_every_part_a_status() {
 
 #[test]
 fn a_name_is_looked_up_and_anything_else_is_a_path() {
-    assert_eq!(Shelf::Parts.find("wren-iv").unwrap().kind, "scsi-disk");
+    assert_eq!(Shelf::Parts.find("wren-iv").unwrap().kind, "disk");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let path = |name: &str| folder.join(name).display().to_string();
     assert_eq!(

@@ -18,9 +18,10 @@ fn refusal(key: &str, value: &str) -> String {
 #[test]
 fn what_does_not_fit_is_refused_with_its_place() {
     let cases = [
-        ("wren-iv.buffer.full-ratio", "0 %", "parts/wren-iv.toml:", "between one block of it (1.6 %) and the whole"),
-        ("wren-iv.buffer.full-ratio", "1 %", "parts/wren-iv.toml:", "between one block"),
-        ("wren-iv.geometry.zone.1.first-cylinder", "100", "parts/wren-iv.toml:", "overlap"),
+        ("wren-iv.buffer.read-fill", "0 %", "parts/wren-iv.toml:", "between one block of it (1.6 %) and the whole"),
+        ("wren-iv.buffer.write-empty", "1 %", "parts/wren-iv.toml:", "between one block"),
+        ("system.adapter.0.string.0.disks", "[mg10-20tb]", "parts/mg10-20tb.toml:", "between one block"),
+        ("wren-iv.zone.1.first-cylinder", "100", "parts/wren-iv.toml:", "overlap"),
         ("scsi-1.devices", "9", "parts/scsi-1.toml:", "2 to 8"),
         ("scsi-1.byte-time", "250", "parts/scsi-1.toml:", "has no unit"),
         ("jaguar.buffers-per-transfer", "100", "parts/jaguar.toml:", "at most 16"),
@@ -28,7 +29,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ("system.adapter.1.slot", "0", "systems/raid-i.toml:", "taken by another adapter"),
         ("system.memory", "wren-iv", "parts/wren-iv.toml:", "one of kind 'memory' is wanted"),
         ("system.backplane", "unibus", "systems/raid-i.toml:", "which is no part; write flash-nvme-3.84tb, jaguar"),
-        ("wren-iv.buffer.fill", "1", "wren-iv.buffer.fill", "there is no 'fill'; there are: size, full-ratio"),
+        ("wren-iv.buffer.fill", "1", "wren-iv.buffer.fill", "there is no 'fill'; there are: segments, segment-blocks"),
         (
             "wren-v.buffer",
             "1",

@@ -230,12 +230,12 @@ impl Setup {
     /// With a buffer full ratio, given in KB of the 32 KB buffer.
     #[must_use]
     pub fn full_ratio(self, kib: f64) -> Setup {
-        self.with("wren-iv.buffer.full-ratio", format!("{} %", kib / 32.0 * 100.0))
+        self.with("wren-iv.buffer.read-fill", format!("{} %", kib / 32.0 * 100.0))
     }
     /// Without read-ahead.
     #[must_use]
     pub fn no_read_ahead(self) -> Setup {
-        self.with("wren-iv.buffer.read-ahead", "false")
+        self.with("wren-iv.read-ahead.until", "none")
     }
 
     /// The experiment that this is.

@@ -64,6 +64,9 @@ pub struct Buffer {
     pub read_fill: Ratio,
     /// It does not before so many blocks, or what is left of the request, are there; nor again when the buffer has run dry.
     pub piece: u64,
+    /// A write that had filled the buffer asks for the bus again when this share is empty. Only on a bus that others share
+    /// (`scsi`): alone, the bus brings each block as soon as there is room.
+    pub write_empty: Ratio,
     /// The shares are of the request (but at most the segment), not of the segment.
     pub marks_by_request: bool,
     /// The bus is held from command to completion.
@@ -80,6 +83,12 @@ impl Buffer {
         let mark = whole as f64 * self.read_fill.get();
         let mark = if self.marks_by_request { mark.floor() } else { mark.ceil() };
         (mark as u64).max(self.piece).min(left)
+    }
+
+    /// Blocks of the buffer that a write which had filled it finds empty when the drive asks for the bus again: at least one, and no more
+    /// than are left.
+    pub fn empty_mark(&self, left: u64) -> u64 {
+        ((self.segment_blocks as f64 * self.write_empty.get()).round() as u64).max(1).min(left)
     }
 
     /// Blocks that the bus takes last when it is faster than the medium: those that it waited for after it had emptied the buffer.
@@ -165,6 +174,8 @@ pub enum Preseek {
 pub struct Write {
     /// When they are complete.
     pub back: WriteBack,
+    /// Blocks that must be in the buffer before the medium is written; nothing for all of the request, or as many as fit.
+    pub first: Option<u64>,
     /// A write that goes on behind another shares its segment.
     pub combine: bool,
     /// Blocks are written in the order in which they pass.
@@ -182,6 +193,7 @@ pub struct Write {
 #[allow(missing_docs)] // each is the time of what its name says, after a request of the named kind
 pub struct Overhead {
     pub request: Duration,
+    pub stop_read_ahead: Duration,
     pub read_hit_after_read: Duration,
     pub read_hit_after_write: Duration,
     pub read_miss_after_read: Duration,

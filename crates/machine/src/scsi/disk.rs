@@ -23,66 +23,37 @@ use std::cell::RefCell;
 use rand::RngExt;
 use record::PartName;
 use runtime::Random;
-use units::{Bytes, Duration, Instant, Ratio};
+use units::{Duration, Instant};
 
-use super::target::{BLOCK, Command, Next, Pauses, Target};
-use crate::disk::geometry::{Geometry, Layout, Mapping, Sparing, ZoneLayout};
+use super::target::{Command, Next, Pauses, Target};
 use crate::disk::mechanism::{Access, Arm, Mechanism, Run};
-use crate::disk::rotation::Spindle;
-use crate::disk::seek::SeekCurve;
-use crate::part::{PartError, Problem, Reader};
+use crate::disk::parameters::{Parameters, Until};
+use crate::part::{Part, PartError, Problem};
 use crate::trace::{Ledger, Trace};
 
 /// What distinguishes one drive from another.
 #[derive(Debug, Clone)]
 pub struct DiskParameters {
-    /// The moving parts.
-    pub mechanism: Mechanism,
-    /// Blocks of the buffer.
-    pub buffer: u64,
-    /// A read asks for the bus when so many blocks are buffered.
-    pub full: u64,
-    /// A write asks for the bus again when so many blocks are empty.
-    pub empty: u64,
-    /// Reads on after a request.
-    pub read_ahead: bool,
-    /// To think about a command.
-    pub decode: Duration,
-    /// To stop a read-ahead before it can think about anything else.
-    pub stop_read_ahead: Duration,
+    /// The drive.
+    pub drive: Parameters,
     /// What its processor takes for the steps of the protocol.
     pub pauses: Pauses,
-    /// Each of these is taken in by the bus only after a pause, from the second on: how much is taken at once, writing.
-    pub write_unit: Bytes,
 }
 
 impl DiskParameters {
-    /// Reads a part of kind `scsi-disk`.
-    pub fn read(reader: &Reader) -> Result<DiskParameters, PartError> {
-        let mechanism = mechanism(reader)?;
+    /// Reads a part of kind `disk` that has what a string asks of it: a table `pause`, and buffer ratios of at least one block.
+    pub fn read(part: &Part) -> Result<DiskParameters, PartError> {
+        let drive = Parameters::read(part)?;
+        let reader = part.reader("disk")?;
         let buffer = reader.table("buffer")?;
-        let size: Bytes = buffer.get("size")?;
-        let blocks = size / BLOCK;
-        if blocks == 0 {
-            return Err(buffer.fault("size", Problem::OutOfRange { accepted: "at least one 512-byte block".into() }));
-        }
-        let ratio = |key: &'static str| -> Result<u64, PartError> {
-            let ratio: Ratio = buffer.get(key)?;
-            let share = blocks as f64 * ratio.get();
+        for (key, share) in [("read-fill", drive.buffer.read_fill), ("write-empty", drive.buffer.write_empty)] {
             // A whisker for shares such as 1.5625 % of 64 blocks, written in decimals.
-            if share < 1.0 - 1e-6 || share > blocks as f64 {
-                let accepted = format!(
-                    "a share of the buffer between one block of it ({:.1} %) and the whole",
-                    100.0 / blocks as f64
-                );
+            if drive.buffer.segment_blocks as f64 * share.get() < 1.0 - 1e-6 {
+                let least = 100.0 / drive.buffer.segment_blocks as f64;
+                let accepted = format!("a share of the buffer between one block of it ({least:.1} %) and the whole");
                 return Err(buffer.fault(key, Problem::OutOfRange { accepted }));
             }
-            Ok(share.round() as u64)
-        };
-        let (full, empty) = (ratio("full-ratio")?, ratio("empty-ratio")?);
-        let read_ahead = buffer.get("read-ahead")?;
-        let stop_read_ahead = buffer.get("stop-read-ahead")?;
-        buffer.done()?;
+        }
         let pause = reader.table("pause")?;
         let range = |least, most| -> Result<(Duration, Duration), PartError> {
             let (low, high): (Duration, Duration) = (pause.get(least)?, pause.get(most)?);
@@ -101,68 +72,9 @@ impl DiskParameters {
             status: pause.get("status")?,
             status_per_block: pause.get("status-per-block")?,
         };
-        let decode = pause.get("decode")?;
         pause.done()?;
-        Ok(DiskParameters {
-            mechanism,
-            buffer: blocks,
-            full,
-            empty,
-            read_ahead,
-            decode,
-            stop_read_ahead,
-            pauses,
-            write_unit: BLOCK,
-        })
+        Ok(DiskParameters { drive, pauses })
     }
-}
-
-fn mechanism(reader: &Reader) -> Result<Mechanism, PartError> {
-    let rotation = reader.table("rotation")?;
-    let speed: units::Frequency = rotation.get("speed")?;
-    if !(60.0..=1e6).contains(&(speed.get() * 60.0)) {
-        return Err(rotation.fault("speed", Problem::OutOfRange { accepted: "60 rpm to 1000000 rpm".into() }));
-    }
-    rotation.done()?;
-    let geometry = reader.table("geometry")?;
-    let (surfaces, cylinders): (u32, u32) = (geometry.get("surfaces")?, geometry.get("cylinders")?);
-    let mut zones = Vec::new();
-    let mut blocks = 0;
-    for zone in geometry.tables("zone")? {
-        let (first, last, sectors): (u32, u32, u32) =
-            (zone.get("first-cylinder")?, zone.get("last-cylinder")?, zone.get("sectors")?);
-        let layout = ZoneLayout {
-            first_cylinder: first,
-            last_cylinder: last,
-            sectors,
-            offset: 0.0,
-            reserved: 0,
-            track_skew: zone.get("track-skew")?,
-            cylinder_skew: zone.get("cylinder-skew")?,
-            spares: 0,
-            slips: Vec::new(),
-            remaps: Vec::new(),
-        };
-        blocks += u64::from((last + 1).saturating_sub(first)) * u64::from(sectors) * u64::from(surfaces);
-        zones.push(layout);
-        zone.done()?;
-    }
-    let layout = Layout { surfaces, cylinders, blocks, mapping: Mapping::Straight, sparing: Sparing::None, zones };
-    let map =
-        Geometry::new(&layout).map_err(|error| geometry.fault("zone", Problem::Contradiction(error.to_string())))?;
-    geometry.done()?;
-    let seek = reader.table("seek")?;
-    let curve = SeekCurve::lee(seek.get("single")?, seek.get("average")?, seek.get("full")?, cylinders);
-    let head_switch = seek.get("head-switch")?;
-    let write_settle: Duration = seek.get("write-settle")?;
-    seek.done()?;
-    Ok(Mechanism {
-        geometry: map,
-        seek: curve,
-        spindle: Spindle::new(speed),
-        head_switch,
-        write_settle_ns: write_settle.as_nanos() as i64,
-    })
 }
 
 /// A disk on a bus.
@@ -271,7 +183,7 @@ impl ScsiDisk {
 
     /// How many blocks it has.
     pub fn blocks(&self) -> u64 {
-        self.parameters.mechanism.geometry.blocks()
+        self.parameters.drive.mechanism.geometry.blocks()
     }
 
     /// Its parameters.
@@ -280,8 +192,8 @@ impl ScsiDisk {
     }
 
     fn read_limit(&self, passed: u64, request: &Request) -> u64 {
-        let room = passed + self.parameters.buffer;
-        if self.parameters.read_ahead { room } else { room.min(request.end()) }
+        let room = passed + self.parameters.drive.buffer.segment_blocks;
+        if self.parameters.drive.read_ahead.until != Until::Nothing { room } else { room.min(request.end()) }
     }
 }
 
@@ -300,13 +212,13 @@ impl Target for ScsiDisk {
     }
 
     fn accept(&self, now: Instant, command: Command) -> (Duration, Next) {
-        let (parameters, mechanism) = (&self.parameters, &self.parameters.mechanism);
+        let (parameters, mechanism) = (&self.parameters, &self.parameters.drive.mechanism);
         assert!(command.first + command.blocks <= self.blocks(), "a command lies within the disk");
         let state = &mut *self.state.borrow_mut();
         assert!(state.request.is_none(), "a disk has one command at a time");
         let request = Request { command, moved: 0, filled: false };
         state.request = Some(request);
-        let mut thinking = parameters.decode;
+        let mut thinking = parameters.drive.overhead.request;
         // Blocks of this request that the read-ahead has, or will have without moving.
         if let Some(scan) = &mut state.scan {
             let reached = scan.reached(now, mechanism);
@@ -315,12 +227,16 @@ impl Target for ScsiDisk {
                 scan.passed = command.first;
                 scan.extend(now, self.read_limit(command.first, &request), mechanism);
                 let buffered = reached - command.first;
-                let next = if buffered >= command.blocks.min(parameters.full) { Next::Data } else { Next::Disconnect };
+                let next = if buffered >= parameters.drive.buffer.fill_mark(command.blocks) {
+                    Next::Data
+                } else {
+                    Next::Disconnect
+                };
                 return (thinking, next);
             }
             state.arm = scan.run.arm;
             if scan.access == Access::Read && !scan.stopped {
-                thinking += parameters.stop_read_ahead;
+                thinking += parameters.drive.overhead.stop_read_ahead;
             }
         }
         let access = if command.write { Access::Write } else { Access::Read };
@@ -338,17 +254,17 @@ impl Target for ScsiDisk {
             (state.request.as_ref().expect("a transfer has a request"), state.scan.as_mut().expect("and a scan"));
         if request.command.write {
             let written =
-                if scan.begun { scan.reached(now, &self.parameters.mechanism) } else { request.command.first };
+                if scan.begun { scan.reached(now, &self.parameters.drive.mechanism) } else { request.command.first };
             let held = scan.passed - written;
-            request.left().min(self.parameters.buffer - held)
+            request.left().min(self.parameters.drive.buffer.segment_blocks - held)
         } else {
-            let buffered = scan.reached(now, &self.parameters.mechanism) - scan.passed;
+            let buffered = scan.reached(now, &self.parameters.drive.mechanism) - scan.passed;
             request.left().min(buffered)
         }
     }
 
     fn transferred(&self, now: Instant, blocks: u64) {
-        let mechanism = &self.parameters.mechanism;
+        let mechanism = &self.parameters.drive.mechanism;
         let state = &mut *self.state.borrow_mut();
         let (request, scan) =
             (state.request.as_mut().expect("a transfer has a request"), state.scan.as_mut().expect("and a scan"));
@@ -380,7 +296,7 @@ impl Target for ScsiDisk {
         }
         let end = request.end();
         let scan = state.scan.as_mut().expect("a request has a scan");
-        if scan.reached(now, &self.parameters.mechanism) < end {
+        if scan.reached(now, &self.parameters.drive.mechanism) < end {
             return Next::Disconnect;
         }
         state.arm = scan.run.arm;
@@ -396,19 +312,19 @@ impl Target for ScsiDisk {
             state.scan.as_ref().expect("and has a scan"),
         );
         let wanted = if !request.command.write {
-            scan.passed + request.left().min(parameters.full)
+            scan.passed + parameters.drive.buffer.fill_mark(request.left())
         } else if request.left() == 0 {
             request.end()
         } else {
             // So many must be written that this many blocks of the buffer are empty.
-            (scan.passed + parameters.empty.min(request.left()))
-                .saturating_sub(parameters.buffer)
+            (scan.passed + parameters.drive.buffer.empty_mark(request.left()))
+                .saturating_sub(parameters.drive.buffer.segment_blocks)
                 .max(request.command.first)
         };
         if scan.stopped && wanted <= scan.limit {
             return now;
         }
-        scan.when(wanted, &parameters.mechanism).max(now)
+        scan.when(wanted, &parameters.drive.mechanism).max(now)
     }
 
     fn after_reselection(&self, now: Instant) -> Next {
@@ -419,7 +335,7 @@ impl Target for ScsiDisk {
         }
         let scan = state.scan.as_mut().expect("a request has a scan");
         assert!(
-            scan.reached(now, &self.parameters.mechanism) >= request.end(),
+            scan.reached(now, &self.parameters.drive.mechanism) >= request.end(),
             "a write comes back when it is on the medium"
         );
         state.arm = scan.run.arm;

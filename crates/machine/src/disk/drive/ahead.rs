@@ -1,6 +1,6 @@
 //! What the mechanism does when no request needs it: reading on, and writing what the buffer has promised.
 
-use units::Instant;
+use units::{Duration, Instant};
 
 use super::{Drive, Request};
 use crate::disk::mechanism::{Access, Arm, Run};
@@ -108,6 +108,14 @@ impl Drive {
             Background::Nothing => now,
             Background::Writing { until } => (*until).max(now),
             Background::Reading(ahead) => self.leave(ahead, now).0,
+        }
+    }
+
+    /// What the controller takes to end a read-ahead before it thinks about a command that has no use for it.
+    pub(super) fn stopping(&self) -> Duration {
+        match self.background {
+            Background::Reading(_) => self.parameters.overhead.stop_read_ahead,
+            Background::Nothing | Background::Writing { .. } => Duration::ZERO,
         }
     }
 

@@ -120,6 +120,7 @@ impl Drive {
     fn miss(&mut self, command: Command) -> Service {
         let request = command.request;
         let (_, miss) = self.read_overheads();
+        let miss = miss + self.stopping();
         let processed = command.processed(miss);
         let free = self.stop(command.taken).max(processed);
         let from = self.arm;

@@ -7,6 +7,9 @@
 //! are a little quicker: dec_rz26 is content with 20 blocks, hp_c3323a with all but about five. No parameter says so.) Where
 //! the bus is faster than the medium this would not be necessary; where it is slower the heads would overtake the data.
 //!
+//! A part that says how many blocks are enough (`write.first`) starts with those; wren-iv does, whose report has the arm's way and the transfer
+//! at the same time.
+//!
 //! Drives with an "extra write disconnect" (hp_c2247a) start earlier: with 10 blocks, or all if there are fewer, and with 15 from 45
 //! blocks on (DiskSim 4.0's disk cache has these numbers). Their heads may then overtake the data, which costs a revolution.
 //!
@@ -41,7 +44,7 @@ impl Drive {
     pub(super) fn write(&mut self, command: Command) -> Service {
         let request = command.request;
         let back = self.parameters.write.back != WriteBack::Never && !request.through;
-        let overhead = self.write_overhead(back);
+        let overhead = self.write_overhead(back) + self.stopping();
         let previous = *self.segments.get(self.segments.latest());
         let sequential = previous.written && previous.end == request.block;
         let unwritten = matches!(self.background, Background::Writing { .. });
@@ -125,6 +128,9 @@ impl Drive {
 
     /// Blocks that must be in the buffer before the medium is written.
     fn blocks_first(&self, blocks: u64) -> u64 {
+        if let Some(first) = self.parameters.write.first {
+            return blocks.min(first);
+        }
         if self.parameters.write.extra_disconnect {
             return if blocks < 45 { blocks.min(10) } else { 15 };
         }

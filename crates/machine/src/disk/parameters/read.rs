@@ -58,6 +58,8 @@ impl Parameters {
             overhead: read_overhead(&top.table("overhead")?)?,
             queue: read_queue(&top.table("queue")?)?,
         };
+        // What its processor does on a string is for those who put it on one.
+        top.find_table("pause")?;
         top.done()?;
         Ok(parameters)
     }
@@ -213,6 +215,7 @@ fn read_buffer(table: &Reader) -> Result<Buffer, PartError> {
         read_hits_on_written: on(table, "read-hits-on-written")?,
         hit_on_block_being_read: on(table, "hit-on-block-being-read")?,
         read_fill: table.find("read-fill")?.unwrap_or_default(),
+        write_empty: table.find("write-empty")?.unwrap_or_default(),
         piece: table.find("piece")?.unwrap_or(1),
         marks_by_request: on(table, "marks-by-request")?,
         never_disconnect: on(table, "never-disconnect")?,
@@ -229,8 +232,10 @@ fn read_buffer(table: &Reader) -> Result<Buffer, PartError> {
     if buffer.piece == 0 {
         return Err(table.fault("piece", Problem::OutOfRange { accepted: "a number of blocks from 1 on".into() }));
     }
-    if buffer.read_fill > Ratio::ONE {
-        return Err(table.fault("read-fill", Problem::OutOfRange { accepted: "a share from 0 % to 100 %".into() }));
+    for (key, share) in [("read-fill", buffer.read_fill), ("write-empty", buffer.write_empty)] {
+        if share > Ratio::ONE {
+            return Err(table.fault(key, Problem::OutOfRange { accepted: "a share from 0 % to 100 %".into() }));
+        }
     }
     Ok(buffer)
 }
@@ -261,11 +266,16 @@ fn read_read_ahead(table: &Reader) -> Result<ReadAhead, PartError> {
 }
 
 fn read_write(table: &Reader) -> Result<Write, PartError> {
+    let first = table.find("first")?;
+    if first == Some(0) {
+        return Err(table.fault("first", Problem::OutOfRange { accepted: "a number of blocks from 1 on".into() }));
+    }
     Ok(Write {
         back: table.choose(
             "back",
             &[("none", WriteBack::Never), ("appending", WriteBack::Appending), ("always", WriteBack::Always)],
         )?,
+        first,
         combine: on(table, "combine")?,
         zero_latency: on(table, "zero-latency")?,
         extra_disconnect: on(table, "extra-disconnect")?,
@@ -284,6 +294,7 @@ fn read_write(table: &Reader) -> Result<Write, PartError> {
 fn read_overhead(table: &Reader) -> Result<Overhead, PartError> {
     Ok(Overhead {
         request: time(table, "request")?,
+        stop_read_ahead: time(table, "stop-read-ahead")?,
         read_hit_after_read: time(table, "read-hit-after-read")?,
         read_hit_after_write: time(table, "read-hit-after-write")?,
         read_miss_after_read: time(table, "read-miss-after-read")?,
