@@ -6,7 +6,7 @@
 //!   rotation    where the platters are at any instant
 //!   mechanism   the three together: from here to that sector; when does each sector of a scan pass the head
 //!   cache       the buffer as segments of blocks
-//!   drive       a request at a time: what the controller makes of it, from command to completion
+//!   drive       a request at a time: what the controller makes of it, from command to completion; at once, or in steps on a bus that others share
 //!   queue       which waiting request comes next
 //!   controller  a drive with a queue
 //!

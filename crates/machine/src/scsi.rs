@@ -5,7 +5,7 @@
 //!   string     the bus itself: who has it, and who gets it next
 //!   target     what a disk does when it is spoken to
 //!   protocol   one command from arbitration to completion, with every disconnection between
-//!   disk       a disk with an embedded buffer, as a target
+//!   disk       a drive of `crate::disk`, as a target
 //! ```
 //!
 //! # Sources

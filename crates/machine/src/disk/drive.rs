@@ -7,6 +7,8 @@
 //! complete at the one or at the other. Bus and medium work at the same time, and both are straight lines in time, so a
 //! transfer costs a few operations for each track it touches and none for each sector.
 //!
+//! On a string, whose bus others want as well, the same drive is asked step by step (`steps.rs`).
+//!
 //! # Where the rules come from
 //! The parameters are those of DiskSim's drive files, and their meaning is that of its manual (CMU-PDL-08-101, "Disks"). Where the six
 //! measured drives of the validation contradict the way in which DiskSim 4.0 reads them, and a mechanism explains it, the mechanism
@@ -32,6 +34,8 @@
 mod ahead;
 mod destage;
 mod read;
+mod scan;
+mod steps;
 mod write;
 
 use units::{Duration, Instant};
@@ -42,6 +46,7 @@ use super::mechanism::{Access, Arm, Mechanism, Run};
 use super::parameters::Parameters;
 use ahead::Background;
 use destage::Dirty;
+use steps::Open;
 
 /// What the host asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +123,7 @@ pub struct Service {
     pub arm_free: Instant,
 }
 
-/// A drive on a bus of its own.
+/// A drive: on a bus of its own a request is served at once ([`Drive::serve`]), on one that others share in steps ([`Drive::open`]).
 #[derive(Debug, Clone)]
 pub struct Drive {
     parameters: Parameters,
@@ -131,6 +136,8 @@ pub struct Drive {
     dirty: Vec<Dirty>,
     /// Up to when it has been decided whether the idle arm destages.
     looked: Instant,
+    /// A command whose data move in steps.
+    open: Option<Open>,
     /// The request before.
     last: Access,
     /// When the bus is free of what was transferred before.
@@ -170,6 +177,7 @@ impl Drive {
             background,
             dirty: Vec::new(),
             looked: Instant::START,
+            open: None,
             last,
             bus_free,
         }
@@ -190,8 +198,8 @@ impl Drive {
     /// Serves a request that arrived before the drive turns to it. Neither instant must go backwards.
     pub(super) fn take(&mut self, command: Command) -> Service {
         let request = command.request;
-        assert!(request.blocks > 0, "a request asks for at least one block");
-        assert!(request.after() <= self.parameters.mechanism.geometry.blocks(), "a request lies within the drive");
+        assert!(self.open.is_none(), "a drive whose command is open serves no other");
+        self.check(&request);
         let overhead = self.parameters.overhead.request;
         let command = Command { arrived: command.arrived + overhead, taken: command.processed(overhead), ..command };
         self.catch_up(command.taken);
@@ -203,6 +211,11 @@ impl Drive {
         self.last = request.access;
         self.bus_free = service.completes;
         service
+    }
+
+    fn check(&self, request: &Request) {
+        assert!(request.blocks > 0, "a request asks for at least one block");
+        assert!(request.after() <= self.mechanism().geometry.blocks(), "a request lies within the drive");
     }
 
     /// Brings what the drive does by itself up to `now`.

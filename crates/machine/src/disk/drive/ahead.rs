@@ -67,7 +67,8 @@ impl Drive {
             if after == ahead.limit {
                 return false;
             }
-            match self.next_ahead(run) {
+            let next = if run.after() < ahead.least { Some(self.next_run(run)) } else { self.next_ahead(run) };
+            match next {
                 Some(next) => ahead.run = next,
                 None => return false,
             }

@@ -8,9 +8,10 @@
 //!
 //! With one segment, as in all the measured drives, there is nothing to choose, and `write.rs` writes at once.
 
-use units::Instant;
+use units::{Duration, Instant};
 
 use super::ahead::Background;
+use super::steps::Work;
 use super::{Command, Drive, Outcome, Request, Service};
 use crate::disk::geometry::Extent;
 use crate::disk::mechanism::Access;
@@ -47,25 +48,11 @@ impl Drive {
     pub(super) fn write_to_buffer(&mut self, command: Command) -> Service {
         let request = command.request;
         let processed = command.processed(self.write_overhead(true));
-        let mut room = processed;
-        let merged = self.merged(&request);
-        while merged.is_none() && !self.has_room() {
-            room = room.max(self.destage_next(command.taken));
-        }
+        let room = self.make_room(&request, command.taken).max(processed);
         let data = room.max(self.bus_free) + self.parameters.overhead.data_preparation;
         let in_buffer = data + self.parameters.bus.write_block * request.blocks;
         self.place_write(&request, false);
-        match merged {
-            Some(index) => {
-                let dirty = &mut self.dirty[index];
-                dirty.after = dirty.after.max(request.after());
-                dirty.ready = in_buffer;
-            }
-            None => {
-                let extent = self.mechanism().geometry.extent(request.block);
-                self.dirty.push(Dirty { block: request.block, after: request.after(), extent, ready: in_buffer });
-            }
-        }
+        self.wait_for_arm(&request, in_buffer);
         let completes = in_buffer + self.parameters.overhead.write_completion;
         Service {
             completes,
@@ -73,10 +60,42 @@ impl Drive {
             command: processed.since(command.taken),
             waiting: room.since(processed),
             cylinders: 0,
-            seek: units::Duration::ZERO,
-            rotation: units::Duration::ZERO,
+            seek: Duration::ZERO,
+            rotation: Duration::ZERO,
             transfer: in_buffer.since(data),
             arm_free: completes,
+        }
+    }
+
+    /// Turns to a write whose data come in steps.
+    pub(super) fn open_keep(&mut self, now: Instant, request: &Request) -> (Duration, Work) {
+        let thinking = self.write_overhead(true);
+        let room = self.make_room(request, now);
+        self.place_write(request, false);
+        (thinking, Work::Keep { room })
+    }
+
+    /// When there is a segment for a write.
+    fn make_room(&mut self, request: &Request, now: Instant) -> Instant {
+        let mut room = now;
+        while self.merged(request).is_none() && !self.has_room() {
+            room = room.max(self.destage_next(now));
+        }
+        room
+    }
+
+    /// A write whose data are all in the buffer waits for the arm.
+    pub(super) fn wait_for_arm(&mut self, request: &Request, ready: Instant) {
+        match self.merged(request) {
+            Some(index) => {
+                let dirty = &mut self.dirty[index];
+                dirty.after = dirty.after.max(request.after());
+                dirty.ready = ready;
+            }
+            None => {
+                let extent = self.mechanism().geometry.extent(request.block);
+                self.dirty.push(Dirty { block: request.block, after: request.after(), extent, ready });
+            }
         }
     }
 

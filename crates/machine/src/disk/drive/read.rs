@@ -36,7 +36,7 @@ impl Drive {
     }
 
     /// The segment into which the first block is being read at this moment, for drives that take this for a hit.
-    fn being_read(&self, request: &Request) -> Option<usize> {
+    pub(super) fn being_read(&self, request: &Request) -> Option<usize> {
         match &self.background {
             Background::Reading(ahead) if self.parameters.buffer.hit_on_block_being_read => {
                 (self.segments.get(ahead.segment).end == request.block).then_some(ahead.segment)
@@ -128,11 +128,7 @@ impl Drive {
         self.segments.restart(segment, request.block, false);
         self.segments.touch(segment);
 
-        let run = if self.parameters.read_ahead.zero_latency {
-            self.mechanism().run_zero_latency(self.arm, free, request.block, request.after(), Access::Read)
-        } else {
-            self.mechanism().run(self.arm, free, request.block, Access::Read)
-        };
+        let run = self.first_run(free, &request);
         let start = self.reconnected(command, processed, run);
         let (sent, last) = self.fill(segment, run, &request, start, request.block);
         let whole =
@@ -143,6 +139,15 @@ impl Drive {
             outcome: Outcome::Miss,
             cylinders: from.cylinder.abs_diff(run.arm.cylinder),
             ..self.served_from_medium(command, miss, &run, &last, sent)
+        }
+    }
+
+    /// The first run of a miss.
+    pub(super) fn first_run(&self, free: Instant, request: &Request) -> Run {
+        if self.parameters.read_ahead.zero_latency {
+            self.mechanism().run_zero_latency(self.arm, free, request.block, request.after(), Access::Read)
+        } else {
+            self.mechanism().run(self.arm, free, request.block, Access::Read)
         }
     }
 
@@ -164,7 +169,7 @@ impl Drive {
     }
 
     /// When a scan has passed all blocks before `after`.
-    fn reaches(&self, mut run: Run, after: u64) -> Instant {
+    pub(super) fn reaches(&self, mut run: Run, after: u64) -> Instant {
         while run.after() < after {
             run = self.next_run(&run);
         }
@@ -223,7 +228,7 @@ impl Drive {
 
     /// In drives that keep what passes: the blocks of the first track that passed before the request, at once; and the whole of the
     /// last track when it has passed once.
-    fn keep_free_blocks(&mut self, segment: usize, first: &Run, last: &Run) -> Option<(Instant, u64, u64)> {
+    pub(super) fn keep_free_blocks(&mut self, segment: usize, first: &Run, last: &Run) -> Option<(Instant, u64, u64)> {
         let (start, _) = self.mechanism().geometry.track_of(first.first);
         let kept = first.first - first.waited().min(first.first - start);
         self.segments.begin(segment, kept);
@@ -260,13 +265,13 @@ impl Drive {
         }
     }
 
-    fn segment_for_read(&self) -> usize {
+    pub(super) fn segment_for_read(&self) -> usize {
         let write_segment = self.write_segment;
         self.segments.oldest(|index| Some(index) != write_segment).expect("a buffer has a segment for reads")
     }
 
     /// Of a hit, of a miss.
-    fn read_overheads(&self) -> (Duration, Duration) {
+    pub(super) fn read_overheads(&self) -> (Duration, Duration) {
         let overhead = &self.parameters.overhead;
         match self.last {
             Access::Read => (overhead.read_hit_after_read, overhead.read_miss_after_read),

@@ -21,6 +21,8 @@
 use units::{Duration, Instant};
 
 use super::ahead::Background;
+use super::scan::Scan;
+use super::steps::Work;
 use super::{Command, Drive, Outcome, Request, Service};
 use crate::disk::mechanism::{Access, Run};
 use crate::disk::parameters::WriteBack;
@@ -43,11 +45,11 @@ struct Written {
 impl Drive {
     pub(super) fn write(&mut self, command: Command) -> Service {
         let request = command.request;
-        let back = self.parameters.write.back != WriteBack::Never && !request.through;
+        let back = self.writes_back(&request);
         let overhead = self.write_overhead(back) + self.stopping();
         let previous = *self.segments.get(self.segments.latest());
         let sequential = previous.written && previous.end == request.block;
-        let unwritten = matches!(self.background, Background::Writing { .. });
+        let must_flush = self.must_flush(back, sequential);
         let free = self.stop(command.taken);
         self.place_write(&request, sequential);
 
@@ -61,8 +63,6 @@ impl Drive {
         } else {
             (command.processed(overhead), command.processed(overhead))
         };
-        let must_flush =
-            back && unwritten && !(sequential && self.parameters.write.combine) && buffer.write_segments == 1;
         if must_flush {
             data = data.max(free + o.first_reselect);
         }
@@ -102,6 +102,38 @@ impl Drive {
         }
     }
 
+    /// Turns to a write whose data come in steps.
+    pub(super) fn open_write(&mut self, now: Instant, request: &Request) -> (Duration, Work) {
+        let back = self.writes_back(request);
+        let thinking = self.write_overhead(back) + self.stopping();
+        let previous = *self.segments.get(self.segments.latest());
+        let sequential = previous.written && previous.end == request.block;
+        let must_flush = self.must_flush(back, sequential);
+        let free = self.stop(now);
+        self.place_write(request, sequential);
+        let scan = Scan::new(self.run_to_write(free.max(now + thinking), request, !sequential));
+        (thinking, Work::Write { scan, room: if must_flush { free } else { now } })
+    }
+
+    /// Whether a write is complete when it is in the buffer.
+    pub(super) fn writes_back(&self, request: &Request) -> bool {
+        self.parameters.write.back != WriteBack::Never && !request.through
+    }
+
+    /// Whether a write waits until what is being written is on the medium.
+    fn must_flush(&self, back: bool, sequential: bool) -> bool {
+        let unwritten = matches!(self.background, Background::Writing { .. });
+        let joins = sequential && self.parameters.write.combine;
+        back && unwritten && !joins && self.parameters.buffer.write_segments == 1
+    }
+
+    /// Blocks of a write that the buffer holds: a request that is larger than a segment takes several.
+    pub(super) fn write_capacity(&self, blocks: u64) -> u64 {
+        let buffer = &self.parameters.buffer;
+        let segments = if blocks > buffer.segment_blocks { u64::from(buffer.segments) } else { 1 };
+        buffer.segment_blocks * segments
+    }
+
     pub(super) fn write_overhead(&self, back: bool) -> Duration {
         let overhead = &self.parameters.overhead;
         match (back, self.last) {
@@ -127,16 +159,25 @@ impl Drive {
     }
 
     /// Blocks that must be in the buffer before the medium is written.
-    fn blocks_first(&self, blocks: u64) -> u64 {
+    pub(super) fn blocks_first(&self, blocks: u64) -> u64 {
         if let Some(first) = self.parameters.write.first {
-            return blocks.min(first);
+            return first.min(blocks).min(self.write_capacity(blocks));
         }
         if self.parameters.write.extra_disconnect {
             return if blocks < 45 { blocks.min(10) } else { 15 };
         }
-        // A request that is larger than a segment takes several.
-        let buffer = &self.parameters.buffer;
-        blocks.min(buffer.segment_blocks * u64::from(buffer.segments))
+        blocks.min(self.write_capacity(blocks))
+    }
+
+    /// The first run of a write.
+    fn run_to_write(&self, start: Instant, request: &Request, fresh: bool) -> Run {
+        let run = self.mechanism().run(self.arm, start, request.block, Access::Write);
+        let least_seek = self.parameters.write.least_seek;
+        if !fresh || run.positioning >= least_seek {
+            return run;
+        }
+        let settled = start + (least_seek - run.positioning);
+        self.mechanism().run(self.arm, settled, request.block, Access::Write)
     }
 
     /// Writes a request to the medium, from `start` on, as its data come in.
@@ -144,12 +185,7 @@ impl Drive {
         let mechanism = self.mechanism();
         let block_time = self.parameters.bus.write_block;
         let arrived = |count: u64| feed.starts + block_time * count;
-        let mut run = mechanism.run(self.arm, start, request.block, Access::Write);
-        let least_seek = self.parameters.write.least_seek;
-        if fresh && run.positioning < least_seek {
-            let settled = start + (least_seek - run.positioning);
-            run = mechanism.run(self.arm, settled, request.block, Access::Write);
-        }
+        let mut run = self.run_to_write(start, request, fresh);
         let complete = feed.least == request.blocks;
         run = if complete && self.parameters.write.zero_latency {
             // With all data in the buffer, any block that comes round may be the first.
