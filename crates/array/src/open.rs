@@ -215,12 +215,12 @@ impl<D: Device> Array<D> {
             return Err(OpenError::DirtyDegraded { missing: not_whole });
         }
         array.state.as_ref().expect("it was made above").resync_due.set(!fits);
+        array.journal = journal;
         array.tell_missing().await.map_err(OpenError::Replay)?;
         array.trust_logs(fits).await.map_err(OpenError::Replay)?;
-        if let Some(journal) = journal {
-            let rest = array.replay_journal(&journal).await.map_err(OpenError::Replay)?;
+        if let Some(journal) = &array.journal {
+            let rest = array.replay_journal(journal).await.map_err(OpenError::Replay)?;
             journal.begin_anew().await.map_err(OpenError::Replay)?;
-            array.journal = Some(journal);
             for (at, data) in rest {
                 array.submit(Request::write(at, data)).await.result.map_err(OpenError::Replay)?;
             }

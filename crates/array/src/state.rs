@@ -107,7 +107,8 @@ impl<D: Device> Array<D> {
     pub(crate) async fn tell_missing(&self) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
         let missing = self.members.iter().any(|member| member.state() == MemberState::Failed);
-        if !missing || !state.dirty.get() {
+        // What a journal replays, it misses too.
+        if !missing || !(state.dirty.get() || self.journal.is_some()) {
             return Ok(());
         }
         let _one = state.recording.acquire(0).await;
