@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::rc::Rc;
 
 use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
 use futures_util::future::join_all;
@@ -12,6 +13,7 @@ use parity::Kernel;
 use runtime::Runtime;
 use units::{Bytes, Duration, Rate};
 
+use crate::gate::Gate;
 use crate::geometry::{Geometry, Level, Role};
 use crate::intent::Intent;
 use crate::journal::Journal;
@@ -19,6 +21,8 @@ use crate::lock::Locks;
 use crate::member::{Member, MemberCounts, MemberState};
 use crate::pace::Watcher;
 use crate::ppl::Ppl;
+use crate::readd::Away;
+use crate::spare::Spare;
 use crate::state::State;
 
 /// The unit of locking at level 1, which has no chunks.
@@ -43,6 +47,12 @@ pub struct Array<D> {
     pub(crate) journal: Option<Journal<D>>,
     /// What closes the write hole at level 5, if something does.
     pub(crate) ppl: Option<Ppl>,
+    /// Devices that wait for a member to fail.
+    pub(crate) spares: RefCell<Vec<Rc<Spare<D>>>>,
+    /// Devices that were members and are stale.
+    pub(crate) away: RefCell<Vec<Away<D>>>,
+    /// What writes pass.
+    pub(crate) gate: Gate,
     pub(crate) watcher: RefCell<Option<Watcher>>,
     pub(crate) rate: Cell<Option<Rate>>,
 }
@@ -114,6 +124,9 @@ impl<D: Device> Array<D> {
             writes_under_way: Cell::new(0),
             journal: None,
             ppl: None,
+            spares: RefCell::default(),
+            away: RefCell::default(),
+            gate: Gate::default(),
             watcher: RefCell::default(),
             rate: Cell::default(),
         })
@@ -124,7 +137,7 @@ impl<D: Device> Array<D> {
         &self.geometry
     }
     /// The device of a member, if it is there.
-    pub fn device(&self, member: usize) -> Option<std::rc::Rc<D>> {
+    pub fn device(&self, member: usize) -> Option<Rc<D>> {
         self.members[member].device()
     }
     /// What a member is good for.
@@ -186,6 +199,10 @@ impl<D: Device> Array<D> {
     /// The error that ended the use of a member, if one did.
     pub fn failure(&self, member: usize) -> Option<DeviceError> {
         self.members[member].cause()
+    }
+    /// Whether there is a journal, and it takes no more: then no write is accepted.
+    pub fn has_lost_journal(&self) -> bool {
+        self.journal.as_ref().is_some_and(Journal::has_failed)
     }
     /// Whether a [`resync`](Array::resync) is due: the array was not stopped, and redundancy may not fit.
     pub fn needs_resync(&self) -> bool {
@@ -259,7 +276,10 @@ impl<D: Device> Array<D> {
         let _under_way = UnderWay::new(&self.writes_under_way);
         self.before_write().await?;
         let marked = self.mark(start..start + data.len()).await?;
-        self.write_members(start, data, fua, id).await?;
+        {
+            let _pass = self.gate.pass().await;
+            self.write_members(start, data, fua, id).await?;
+        }
         drop(marked);
         self.settle().await
     }
@@ -291,7 +311,7 @@ impl<D: Device> Array<D> {
                 if member.state() == MemberState::Failed {
                     return Ok(());
                 }
-                let result = member.send(Request::flush().with_id(id)).await.result;
+                let result = member.flush(id).await;
                 if let Err(error) = &result {
                     // A flush that failed is not tried again: what it should have stored may be gone.
                     let lost = DeviceError::Kernel { errno: error.errno() };

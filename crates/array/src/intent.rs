@@ -93,6 +93,16 @@ impl Intent {
         bitmap.regions_of(range.start, range.end - range.start).any(|region| bitmap.is_marked(region))
     }
 
+    /// The newest events at which bits were cleared.
+    pub fn events_cleared(&self) -> u64 {
+        self.bitmap.borrow().events_cleared
+    }
+
+    /// Where it lies on each member.
+    pub fn at(&self) -> Bytes {
+        self.at
+    }
+
     /// How many regions are marked, and how many there are.
     pub fn counts(&self) -> (u64, u64) {
         let bitmap = self.bitmap.borrow();
@@ -194,14 +204,18 @@ impl<D: Device> Array<D> {
     pub(crate) async fn clear_bits(&self) -> Result<(), DeviceError> {
         let Some(intent) = &self.intent else { return Ok(()) };
         let touched = std::mem::take(&mut *intent.touched.borrow_mut());
-        let complete = self.members.iter().all(|member| member.state() == MemberState::Active);
+        let complete = || self.members.iter().all(|member| member.state() == MemberState::Active);
         let idle = |region: &u64| !touched.contains(region) && !intent.writing.borrow().contains_key(region);
         let candidates: Vec<u64> = intent.bitmap.borrow().marked().filter(idle).collect();
-        if candidates.is_empty() || !complete || self.is_resync_due() {
+        if candidates.is_empty() || !complete() || self.is_resync_due() {
             return Ok(());
         }
         let _turn = intent.turn.acquire(0).await;
         self.flush_members(0).await?;
+        // A member that fails the flush may lack what was written; its bits stay.
+        if !complete() {
+            return Ok(());
+        }
         let mut pages: BTreeSet<u64> = [0].into();
         {
             let (mut bitmap, mut durable) = (intent.bitmap.borrow_mut(), intent.durable.borrow_mut());
@@ -250,6 +264,7 @@ impl<D: Device> Array<D> {
                 (Some(bitmap), None) => union = Some(bitmap),
                 (Some(bitmap), Some(union)) if bitmap.region == union.region => {
                     bitmap.marked().for_each(|region| _ = union.set(region, true));
+                    union.events_cleared = union.events_cleared.max(bitmap.events_cleared);
                 }
                 _ => sound = false,
             }

@@ -6,11 +6,12 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Request, Stamps};
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join, select};
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
 use crate::integrity::Checksums;
+use crate::twin::Twin;
 
 /// How long a member may take for a request before it counts as failed: what Linux gives a SCSI command.
 pub(crate) const TIME_LIMIT: Duration = Duration::seconds(30);
@@ -55,6 +56,13 @@ pub struct MemberCounts {
     pub corrupt: u64,
 }
 
+/// Where a member is.
+pub(crate) struct Place<D> {
+    device: Option<Rc<D>>,
+    data_offset: Bytes,
+    bad: Vec<Range<Bytes>>,
+}
+
 pub(crate) struct Member<D> {
     runtime: Runtime,
     limit: Cell<Duration>,
@@ -68,6 +76,8 @@ pub(crate) struct Member<D> {
     bad_untold: Cell<bool>,
     /// Reads under way, to spread them over copies.
     reading: Cell<u32>,
+    /// The device that is to replace it.
+    twin: RefCell<Option<Rc<Twin<D>>>>,
     /// The error that ended its use.
     cause: RefCell<Option<DeviceError>>,
     /// Sums of what it holds, if it keeps any.
@@ -89,6 +99,7 @@ impl<D: Device> Member<D> {
             counts: Cell::default(),
             bad: RefCell::default(),
             reading: Cell::new(0),
+            twin: RefCell::default(),
             cause: RefCell::default(),
             checksums: RefCell::default(),
         }
@@ -134,13 +145,37 @@ impl<D: Device> Member<D> {
     }
 
     /// Puts another device in its place, of which nothing is current.
-    pub fn replace(&self, device: D, data_offset: Bytes) {
+    pub fn replace(&self, device: Rc<D>, data_offset: Bytes) {
         assert!(self.state.get() == MemberState::Failed, "only a failed member is replaced");
-        *self.device.borrow_mut() = Some(Rc::new(device));
+        *self.device.borrow_mut() = Some(device);
         self.data_offset.set(data_offset);
         self.bad.borrow_mut().clear();
         *self.cause.borrow_mut() = None;
         self.state.set(MemberState::Rebuilding(Bytes::ZERO));
+    }
+
+    pub fn twin(&self) -> Option<Rc<Twin<D>>> {
+        self.twin.borrow().clone()
+    }
+    pub fn set_twin(&self, twin: Option<Rc<Twin<D>>>) {
+        *self.twin.borrow_mut() = twin;
+    }
+
+    /// The twin becomes the device. Gives what was there before.
+    pub fn take_over(&self, twin: &Twin<D>) -> Place<D> {
+        let place = Place { device: Some(Rc::clone(&twin.device)), data_offset: twin.data_offset, bad: twin.bad() };
+        self.set_twin(None);
+        self.restore(place)
+    }
+
+    /// Puts it back where it was; gives where it has been.
+    pub fn restore(&self, place: Place<D>) -> Place<D> {
+        self.bad_untold.set(!place.bad.is_empty());
+        Place {
+            device: self.device.replace(place.device),
+            data_offset: self.data_offset.replace(place.data_offset),
+            bad: self.bad.replace(place.bad),
+        }
     }
 
     /// Whether what lies in the range can be read.
@@ -192,6 +227,9 @@ impl<D: Device> Member<D> {
         self.bad_untold.set(false);
     }
 
+    pub fn limit(&self) -> Duration {
+        self.limit.get()
+    }
     pub fn set_limit(&self, limit: Duration) {
         self.limit.set(limit);
     }
@@ -229,9 +267,23 @@ impl<D: Device> Member<D> {
             Some(checksums) => Some((self.begin_write(checksums, offset, from.len()).await?, from.clone())),
             None => None,
         };
-        let mut request = Request::write(self.data_offset.get() + offset, from).with_id(id);
-        request.fua = fua;
-        let result = self.send(request).await.result;
+        let request = |data_offset: Bytes, from: Data| {
+            let mut request = Request::write(data_offset + offset, from).with_id(id);
+            request.fua = fua;
+            request
+        };
+        let result = match self.twin().filter(|twin| twin.takes_writes(&range)) {
+            None => self.send(request(self.data_offset.get(), from)).await.result,
+            Some(twin) => {
+                let copy = request(twin.data_offset, from.clone());
+                let copy = within(&self.runtime, self.limit.get(), &*twin.device, copy);
+                let (own, copied) = join(self.send(request(self.data_offset.get(), from)), copy).await;
+                if copied.result.is_err() {
+                    twin.lose();
+                }
+                own.result
+            }
+        };
         if result.is_ok() {
             self.mend(range);
             if let Some((writing, data)) = writing {
@@ -239,6 +291,18 @@ impl<D: Device> Member<D> {
             }
         }
         result
+    }
+
+    /// Makes everything durable, on its twin, too.
+    pub async fn flush(&self, id: u64) -> Result<(), DeviceError> {
+        let flush = || Request::flush().with_id(id);
+        let Some(twin) = self.twin().filter(|twin| !twin.is_lost()) else { return self.send(flush()).await.result };
+        let copy = within(&self.runtime, self.limit.get(), &*twin.device, flush());
+        let (own, copied) = join(self.send(flush()), copy).await;
+        if copied.result.is_err() {
+            twin.lose();
+        }
+        own.result
     }
 
     /// Writes back what its medium could not give.

@@ -4,6 +4,8 @@
 //! acknowledged; who is further behind, or is called failed by it, is left out. What a log holds is written again, and where parity
 //! may not fit and something would have to be computed from it, the array is refused.
 
+use std::rc::Rc;
+
 use device::{Buffer, Device, DeviceError, Request};
 use runtime::Runtime;
 use units::Bytes;
@@ -17,7 +19,10 @@ use crate::md::{
 };
 use crate::member::{MemberState, TIME_LIMIT, within};
 use crate::ppl::Ppl;
+use crate::readd::Away;
+use crate::spare::Spare;
 use crate::state::State;
+use crate::twin::Twin;
 
 /// Why devices cannot be opened as an array.
 #[derive(Debug, thiserror::Error)]
@@ -132,7 +137,8 @@ impl<D: Device> Array<D> {
         }
         let members = newest.members as usize;
         let mut by_role: Vec<Option<(usize, Superblock, D)>> = (0..members).map(|_| None).collect();
-        let mut journal = None;
+        let mut twins: Vec<Option<(Superblock, D)>> = (0..members).map(|_| None).collect();
+        let (mut journal, mut spares, mut away) = (None, Vec::new(), Vec::new());
         for (index, superblock, device) in found {
             let fresh = superblock.events + 1 >= newest.events;
             let role = newest.roles.get(superblock.number as usize).map(|role| MemberRole::from_number(*role));
@@ -140,12 +146,44 @@ impl<D: Device> Array<D> {
                 journal = Some(Journal::new(runtime, device, superblock));
                 continue;
             }
-            let (Some(MemberRole::Active(role)), true) = (role, fresh) else { continue };
+            // A spare has nothing that could be stale, but a former member may have the number of one.
+            if (role, superblock.role()) == (Some(MemberRole::Spare), MemberRole::Spare) {
+                spares.push(Rc::new(Spare { device: Rc::new(device), superblock }));
+                continue;
+            }
+            let (Some(MemberRole::Active(role)), true) = (role, fresh) else {
+                away.push(Away { device: Rc::new(device), superblock });
+                continue;
+            };
+            if superblock.features.has(Features::REPLACEMENT) {
+                if let Some(twin) = twins.get_mut(usize::from(role)) {
+                    *twin = Some((superblock, device));
+                }
+                continue;
+            }
             let Some(place) = by_role.get_mut(usize::from(role)) else { continue };
             if let Some((first, ..)) = place {
                 return Err(OpenError::Twice { role, first: *first, second: index });
             }
             *place = Some((index, superblock, device));
+        }
+        // Who was to replace a member that is gone is the member now. It is whole if it says so and the newest superblock knows no other
+        // in that role: then the power cut met the record that put it there. Else it is as far as it is filled; and nothing of it
+        // counts if the cut may have met a write that had reached one of the two.
+        let stopped = by_role.iter().flatten().all(|(_, superblock, _)| superblock.resync == Resync::Clean)
+            && !newest.features.has(Features::JOURNAL);
+        for (role, (place, twin)) in by_role.iter_mut().zip(&mut twins).enumerate() {
+            let (None, Some((superblock, device))) = (&place, twin.take_if(|_| place.is_none())) else { continue };
+            let own = MemberRole::Active(role as u16).number();
+            let alone = newest.roles.iter().filter(|other| **other == own).count() == 1;
+            let (features, unfinished) =
+                (superblock.features.without(Features::REPLACEMENT), superblock.features.has(Features::RECOVERY));
+            let superblock = match (alone && !unfinished, stopped && unfinished) {
+                (true, _) => Superblock { features, recovery: 0, ..superblock },
+                (false, true) => Superblock { features, ..superblock },
+                (false, false) => Superblock { features: features.with(Features::RECOVERY), recovery: 0, ..superblock },
+            };
+            *place = Some((usize::MAX, superblock, device));
         }
         let level = Numbers { level: newest.level, layout: newest.layout }.level()?;
         let size = |superblock: &Superblock| match superblock.size.is_zero() {
@@ -191,6 +229,17 @@ impl<D: Device> Array<D> {
             }
         }
         array.open_checksums(&superblocks).await;
+        for (member, twin) in array.members.iter().zip(twins) {
+            let Some((superblock, device)) = twin else { continue };
+            let twin = Twin::new(Rc::new(device), superblock);
+            if dirty || newest.features.has(Features::JOURNAL) {
+                // The power cut may have met a write that reached one of the two.
+                twin.begin_anew();
+            }
+            member.set_twin(Some(Rc::new(twin)));
+        }
+        *array.spares.borrow_mut() = spares;
+        *array.away.borrow_mut() = away;
         array.intent = array.read_bitmaps(&superblocks, &own_events).await;
         array.ppl = Ppl::of(runtime, &superblocks);
         array.state = Some(State::new(runtime, superblocks, &newest, dirty));

@@ -162,7 +162,7 @@ impl<D: Device> Array<D> {
             (0..self.members.len()).any(|m| {
                 let failed = self.members[m].state() == MemberState::Failed;
                 superblocks[m].is_some() && (failed || self.members[m].is_bad_untold())
-            })
+            }) || self.has_lost_twin()
         };
         // A record that is under way may be the one that says it, and is not there before it is done.
         if !unrecorded() && state.recording.in_use() == 0 {
@@ -211,6 +211,7 @@ impl<D: Device> Array<D> {
         let state = self.state.as_ref().expect("there is state to record");
         self.make_even().await;
         loop {
+            let lost = self.drop_lost_twins();
             let failed = |member: usize| self.members.get(member).is_none_or(|m| m.state() == MemberState::Failed);
             let writes: Vec<(usize, Superblock)> = {
                 let mut superblocks = state.superblocks.borrow_mut();
@@ -223,6 +224,7 @@ impl<D: Device> Array<D> {
                             *role = MemberRole::Faulty.number();
                         }
                     }
+                    lost.iter().for_each(|number| superblock.roles[*number] = MemberRole::Faulty.number());
                     superblock.events += 1;
                     change(superblock);
                 }
@@ -242,23 +244,27 @@ impl<D: Device> Array<D> {
                 // Its failure stops the writes to come; the members' state is told all the same.
                 _ = journal.follow(&writes[0].1).await;
             }
+            self.tell_twins(&writes[0].1).await;
+            self.tell_spares(&writes[0].1).await;
             // Whoever asked for this may be dropped meanwhile; then the next record must begin by finishing it.
             state.uneven.set(true);
             self.write_superblocks(writes).await;
             state.uneven.set(false);
             let all_told = (0..self.members.len()).all(|m| !failed(m) || state.superblocks.borrow()[m].is_none());
-            if all_told {
+            if all_told && !self.has_lost_twin() {
                 return Ok(());
             }
         }
     }
 
-    /// Records that a new device takes a failed member's place; nothing of it is current. Gives an error if no number is left for it.
+    /// Records that a device takes a failed member's place; nothing of it is current. It has the number of a spare or former member, or gets
+    /// one; an error if none is left for it.
     pub(crate) async fn record_replacement(
         &self,
         member: usize,
         data_offset: Bytes,
         identity: Uuid,
+        number: Option<usize>,
     ) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
         let _one = state.recording.acquire(0).await;
@@ -266,12 +272,7 @@ impl<D: Device> Array<D> {
         {
             let mut superblocks = state.superblocks.borrow_mut();
             let sibling = superblocks.iter().flatten().next().cloned().ok_or(DeviceError::Gone)?;
-            let spare = MemberRole::Spare.number();
-            // The slot of a member that has failed can be used again when no other is left: the device itself is stale by its events.
-            let free = |role: &u16| *role == spare || *role == MemberRole::Faulty.number();
-            let number =
-                sibling.roles.iter().position(|role| *role == spare).or_else(|| sibling.roles.iter().position(free));
-            let number = number.ok_or(DeviceError::NoSpace)?;
+            let number = number.or_else(|| self.free_number(&sibling.roles)).ok_or(DeviceError::NoSpace)?;
             superblocks[member] = Some(Superblock {
                 features: sibling.features.with(Features::RECOVERY),
                 data_offset,

@@ -4,6 +4,7 @@
 //! it: what lies before it is current on the new member, what lies behind is computed as if the member were gone.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use device::{Buffer, Device, DeviceError};
 use parity::{Verdict, locate};
@@ -64,11 +65,32 @@ impl<D: Device> Array<D> {
         data_offset: Bytes,
         identity: Uuid,
     ) -> Result<Vec<Range<Bytes>>, DeviceError> {
-        let needed = self.geometry.used_of(member);
-        let size = device.shape().size;
-        if data_offset.checked_add(needed).is_none_or(|end| end > size) {
-            return Err(DeviceError::OutOfRange { offset: data_offset, length: needed, size });
-        }
+        self.fill(member, Rc::new(device), data_offset, identity, None).await
+    }
+
+    /// As [`Array::rebuild`], of a device that may have a number in the array already.
+    pub(crate) async fn fill(
+        &self,
+        member: usize,
+        device: Rc<D>,
+        data_offset: Bytes,
+        identity: Uuid,
+        number: Option<usize>,
+    ) -> Result<Vec<Range<Bytes>>, DeviceError> {
+        self.put_in_place(member, device, data_offset, identity, number).await?;
+        self.resume_rebuild(member).await
+    }
+
+    /// Puts a device in the place of a failed member; nothing of it is current.
+    pub(crate) async fn put_in_place(
+        &self,
+        member: usize,
+        device: Rc<D>,
+        data_offset: Bytes,
+        identity: Uuid,
+        number: Option<usize>,
+    ) -> Result<(), DeviceError> {
+        self.check_room(&device, data_offset, self.geometry.used_of(member))?;
         if self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Err(DeviceError::Unsupported);
         }
@@ -79,13 +101,24 @@ impl<D: Device> Array<D> {
         let checksums = self.new_checksums(member, data_offset, identity).await;
         checksums.inspect_err(|error| self.lose(member, error))?;
         self.reset_log(member, !self.is_resync_due()).await.inspect_err(|error| self.lose(member, error))?;
-        self.record_replacement(member, data_offset, identity).await.inspect_err(|error| self.lose(member, error))?;
-        self.resume_rebuild(member).await
+        self.record_replacement(member, data_offset, identity, number)
+            .await
+            .inspect_err(|error| self.lose(member, error))
     }
 
     /// Goes on with a rebuild where its mark is. Nothing happens to a member that is not being rebuilt. If whoever
     /// [watches](Array::watch) ends it, the member stays [`MemberState::Rebuilding`].
     pub async fn resume_rebuild(&self, member: usize) -> Result<Vec<Range<Bytes>>, DeviceError> {
+        self.fill_where(member, |_, _| true).await
+    }
+
+    /// As [`Array::resume_rebuild`], of the ranges of the member that are `wanted`: all others are current on it. It is asked of each
+    /// while nobody writes there.
+    pub(crate) async fn fill_where(
+        &self,
+        member: usize,
+        wanted: impl Fn(Bytes, Bytes) -> bool,
+    ) -> Result<Vec<Range<Bytes>>, DeviceError> {
         /// Units between two marks on the member.
         const MARK_EVERY: u64 = 256;
         let this = &self.members[member];
@@ -100,7 +133,9 @@ impl<D: Device> Array<D> {
                 Role::P(row) | Role::Q(row) => Some(self.locks.lock(row).await),
                 Role::Unused => None,
             };
-            if let Some(bytes) = self.contents_of(member, at..end).await {
+            if !wanted(at, end) {
+                // As it was when it left.
+            } else if let Some(bytes) = self.contents_of(member, at..end).await {
                 this.write(at, bytes.freeze(), false, 0).await.inspect_err(|error| self.lose(member, error))?;
             } else {
                 lost.extend(self.rebuild_blocks(member, at..end).await.inspect_err(|error| self.lose(member, error))?);
@@ -157,7 +192,7 @@ impl<D: Device> Array<D> {
     }
 
     /// What a member should hold in a range of one unit, from the others; `None` if they cannot tell. The caller holds the lock.
-    async fn contents_of(&self, member: usize, range: Range<Bytes>) -> Option<Buffer> {
+    pub(crate) async fn contents_of(&self, member: usize, range: Range<Bytes>) -> Option<Buffer> {
         let length = range.end - range.start;
         let role = self.geometry.role(member, range.start);
         if self.geometry.level().parities() > 0 {

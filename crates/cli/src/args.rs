@@ -17,7 +17,7 @@ use lab::{LANGUAGE, Setting, Target};
 use nbd::Address;
 use units::{Bytes, Duration};
 
-pub use array::{Array, ArrayAction, Create, Pace, Rebuild, Scrub, ServeArray, Storm};
+pub use array::{Add, Array, ArrayAction, Create, Layout, Pace, Rebuild, Replace, Scrub, ServeArray, Storm, Upkeep};
 pub use catalogue::{Import, Parts, PartsAction, Systems, Validate};
 pub use copy::Copy;
 pub use explain::Explain;

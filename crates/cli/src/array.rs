@@ -1,5 +1,6 @@
 //! `arraylab array`.
 
+mod join;
 mod serve;
 
 use std::process::ExitCode;
@@ -9,7 +10,7 @@ use lab::raid::{self, Course, Done, Level, NewPlace, Order, Permits, Place, Plan
 use serde_json::{Value, json};
 use units::Bytes;
 
-use crate::args::{Array, ArrayAction, Create, Pace, Rebuild, Scrub};
+use crate::args::{Array, ArrayAction, Create, Layout, Pace, Rebuild, Scrub};
 use crate::fail::Failure;
 use crate::out;
 use crate::permit;
@@ -56,6 +57,10 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
             left(&done, &args.pace)
         }
         ArrayAction::Serve(args) => serve::serve(args),
+        ArrayAction::Add(args) => join::add(args),
+        ArrayAction::Replace(args) => join::replace(args),
+        ArrayAction::Grow(args) => join::grow(args),
+        ArrayAction::Layout(args) => layout(args),
         ArrayAction::Rebuild(args) => rebuild(args),
         ArrayAction::Scrub(args) => scrub(args),
     }
@@ -63,12 +68,13 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
 
 fn create(args: &Create) -> Result<ExitCode, Failure> {
     let level = Level::named(&args.level, args.layout.as_deref()).map_err(Failure::input)?;
-    let missing = args.members.iter().find(|place| !place.exists());
+    let all = || args.members.iter().chain(&args.journal).chain(&args.spare);
+    let missing = all().find(|place| !place.exists());
     if let (Some(place), None) = (missing, args.size) {
         let next = "name one that exists, or give --size to have files made";
         return Err(Failure::input(anyhow::anyhow!("{place}: there is no such file or device; {next}")));
     }
-    let there = args.members.iter().filter(|place| place.exists());
+    let there = all().filter(|place| place.exists());
     let permits = permit::places(there, args.destroy_data)?;
     // A place that is named twice means it, and is one member.
     let mut members: Vec<Place> = Vec::new();
@@ -81,6 +87,8 @@ fn create(args: &Create) -> Result<ExitCode, Failure> {
         level,
         stripe_unit: args.stripe_unit,
         members: &members,
+        journal: args.journal.as_ref(),
+        spares: &args.spare,
         permits: &permits,
         size: args.size.unwrap_or(Bytes::ZERO),
         consistency: args.consistency.map(Into::into),
@@ -90,6 +98,7 @@ fn create(args: &Create) -> Result<ExitCode, Failure> {
     };
     let done = raid::create(&plan, &course(&args.pace)).map_err(blame)?;
     drop(permits);
+    members.extend(args.journal.iter().chain(&args.spare).cloned());
     let status = raid::status(&members).map_err(blame)?;
     print(args.pace.json, || json!(status), &status.text())?;
     Ok(if done.clean { ExitCode::SUCCESS } else { ExitCode::from(3) })
@@ -103,8 +112,7 @@ fn rebuild(args: &Rebuild) -> Result<ExitCode, Failure> {
             size: args.size,
             destroy_data: args.destroy_data,
         };
-        let replace = args.replace.as_ref().map(|place| place.absolute().to_string());
-        let order = Order::Rebuild { onto: args.onto.as_ref().map(new), replace, rate: pace.rate };
+        let order = Order::Rebuild { onto: args.onto.as_ref().map(new), rate: pace.rate };
         return rebuilt(&server.order(&order, &course(pace)).map_err(blame)?, pace);
     }
     let mut permits = permits(members)?;
@@ -113,19 +121,30 @@ fn rebuild(args: &Rebuild) -> Result<ExitCode, Failure> {
             let next = "leave --onto away to go on with its rebuild, or leave it away from the members to begin anew";
             return Err(Failure::input(anyhow::anyhow!("{onto} is named as a member, too; {next}")));
         }
-        let permit = match (onto.path().filter(|path| !path.exists()), args.size) {
-            (None, _) => permit::places([onto], args.destroy_data)?,
-            (Some(path), Some(size)) => permit::create(path, size)?,
-            (Some(_), None) => {
-                let next = "name one that exists, or give --size to have a file made";
-                return Err(Failure::input(anyhow::anyhow!("{onto}: there is no such file or device; {next}")));
-            }
-        };
-        permits.extend(permit);
+        permits.extend(newcomer(onto, args.size, args.destroy_data)?);
     }
-    let (onto, replace) = (args.onto.as_ref(), args.replace.as_ref());
-    let done = raid::rebuild(members, &permits, onto, replace, args.force, &course(pace)).map_err(blame)?;
+    let done = raid::rebuild(members, &permits, args.onto.as_ref(), args.force, &course(pace)).map_err(blame)?;
     rebuilt(&done, pace)
+}
+
+/// Leave to write to something that is to become part of an array; a file is made if there is none.
+fn newcomer(place: &Place, size: Option<Bytes>, destroy_data: bool) -> Result<Permits, Failure> {
+    match (place.path().filter(|path| !path.exists()), size) {
+        (None, _) => permit::places([place], destroy_data),
+        (Some(path), Some(size)) => permit::create(path, size),
+        (Some(_), None) => {
+            let next = "name one that exists, or give --size to have a file made";
+            Err(Failure::input(anyhow::anyhow!("{place}: there is no such file or device; {next}")))
+        }
+    }
+}
+
+/// Draws a layout.
+fn layout(args: &Layout) -> Result<ExitCode, Failure> {
+    let level = Level::named(&args.level, args.layout.as_deref()).map_err(Failure::input)?;
+    let drawing = raid::layout(level, args.members.into(), args.rows.unwrap_or(args.members).into());
+    out::text(&format!("{level}\n{}", drawing.map_err(blame)?))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Says what a rebuild has done.

@@ -92,8 +92,46 @@ fn a_member_fails_is_replaced_and_everything_fits() {
     assert_eq!(code("array scrub a c d e"), 1);
     assert_eq!(code("array scrub --repair a c d e"), 0);
     assert_eq!(code("array scrub a c d e"), 0);
-    assert_eq!(code("array rebuild --replace a --onto f --size 8MiB a c d e"), 0);
+    assert_eq!(code("array replace --member a --onto f --size 8MiB a c d e"), 0);
     assert_eq!(code("array stop f c d e"), 0);
+}
+
+#[test]
+fn spares_journals_replacements_and_growth() {
+    let desk = Desk::new("");
+    let done = |text: &str| {
+        let said = say(&desk, text);
+        assert_eq!(said.code, 0, "{text}: {}{}", said.stdout, said.stderr);
+        said.stdout
+    };
+    let made = done("array create --level 6 --journal j --spare s --size 8MiB a b c d");
+    assert!(made.contains("consistency   journal") && made.contains("spare       s"), "{made}");
+    assert!(made.contains("journal     j"), "{made}");
+    done("array fail --member b a b c d j s");
+    let rebuilt = done("array rebuild a c d j s");
+    assert!(rebuilt.contains("member 1 is whole again"), "{rebuilt}");
+    assert_eq!(say(&desk, "array rebuild a s c d j").code, 2, "nothing is missing");
+    let added = done("array add --device t --size 8MiB a s c d j");
+    assert!(added.contains("t is a spare"), "{added}");
+    done("array replace --member a --onto u --size 8MiB a s c d j t");
+    let status = say(&desk, "array status --json u s c d j t").json();
+    assert_eq!((&status["not_whole"], &status["clean"]), (&json!(0), &json!(true)), "{status}");
+    let grown = say(&desk, "array grow u s c d j");
+    assert!(grown.code == 2 && grown.stderr.contains("journal"), "{}", grown.stderr);
+    assert_eq!(say(&desk, "array replace u s c d j").code, 2, "there is nothing to go on with");
+    done("array create --level 5 --size 8MiB e f g");
+    let before = done("array status --json e f g");
+    let full = say(&desk, "array grow e f g");
+    assert!(full.code == 2 && full.stderr.contains("replace members by larger ones"), "{}", full.stderr);
+    for name in ["e", "f", "g"] {
+        std::fs::File::options().write(true).open(desk.path().join(name)).unwrap().set_len(24 << 20).unwrap();
+    }
+    assert_eq!(done("array grow e f g"), "clean\n");
+    let after = done("array status --json e f g");
+    let size =
+        |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["size"].as_str().unwrap().to_owned();
+    assert_eq!((size(&before).as_str(), size(&after).as_str()), ("12 MiB", "44 MiB"));
+    done("array scrub e f g");
 }
 
 #[test]

@@ -24,13 +24,13 @@ pub use array::Progress;
 pub use array::geometry::{Level, UnknownName};
 pub use array::md::Consistency;
 pub use control::{NewPlace, Order, Server};
-pub use describe::{Examined, MemberStatus, Status, examine, status};
+pub use describe::{Examined, MemberStatus, Status, examine, layout, status};
 pub use event::Event;
 pub use keeper::{Keeper, Keeping, Served, Service, Upkeep};
 pub use make::{Plan, create};
 pub use members::Permits;
 pub use place::Place;
-pub use upkeep::{Done, Rebuild, Scrub, fail, rebuild, scrub, stop};
+pub use upkeep::{Added, Done, Rebuild, Scrub, add, belongs, fail, grow, rebuild, replace, scrub, stop};
 
 /// How an upkeep goes.
 #[derive(Clone)]
@@ -84,11 +84,26 @@ pub enum RaidError {
     )]
     NotSpared { place: Place, level: String, survives: usize, missing: usize },
     /// Nothing to rebuild.
-    #[error("no member is missing; name the one to replace with --replace MEMBER")]
+    #[error("no member is missing; `arraylab array replace` replaces one that still serves")]
     Complete,
     /// Nothing to rebuild onto.
     #[error("member {member} is missing; name a file or device to take its place with --onto PATH")]
     NoReplacement { member: usize },
+    /// Nothing to go on with.
+    #[error("no member is being replaced; name one with --member, and what takes its place with --onto")]
+    NotReplacing,
+    /// No redundancy.
+    #[error("{level} has no redundancy; end the array, copy the member (dd), and use the copy")]
+    NoRedundancy { level: String },
+    /// Sums lie on the members.
+    #[error("an array with checksums cannot replace a member that serves; fail it, and rebuild it on another device")]
+    KeepsChecksums,
+    /// It cannot be copied.
+    #[error("{place} is not whole itself; `arraylab array rebuild` goes on with it")]
+    NotWhole { place: Place },
+    /// It does not grow.
+    #[error(transparent)]
+    Grow(#[from] array::GrowError),
     /// The new device is too small.
     #[error("{place}: it holds {size:#}; a member of this array needs {needed:#}")]
     TooSmall { place: Place, size: units::Bytes, needed: units::Bytes },

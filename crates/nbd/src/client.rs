@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 
 use device::{Buffer, Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
 use runtime::Runtime;
-use units::Bytes;
+use units::{Bytes, Duration};
 use uring::{Body, Live, Parcel, Socket};
 
 use crate::address::{Place, Uri};
@@ -62,7 +62,7 @@ impl Client<Socket> {
         };
         let (socket, host) = match &uri.place {
             Place::Unix(path) => (Socket::connect_unix(live, path), "localhost"),
-            Place::Tcp(host, port) => (connect_tcp(live, host, *port), host.as_str()),
+            Place::Tcp(host, port) => (connect_tcp(live, host, *port).await, host.as_str()),
         };
         let socket = socket.map_err(|source| ClientError::Connect { uri: name.clone(), source })?;
         let tls = tls.as_ref().map(|tls| (tls, host));
@@ -71,11 +71,14 @@ impl Client<Socket> {
     }
 }
 
+/// How long an address may take to answer.
+const WAIT: Duration = Duration::seconds(10);
+
 /// Tries the addresses of a host in turn.
-fn connect_tcp(live: &Live, host: &str, port: u16) -> Result<Socket, uring::ConnectError> {
+async fn connect_tcp(live: &Live, host: &str, port: u16) -> Result<Socket, uring::ConnectError> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name stands for no address");
     for address in Uri::addresses(host, port)? {
-        match Socket::connect_tcp(live, address) {
+        match Socket::reach_tcp(live, address, WAIT).await {
             Err(uring::ConnectError::Refused(error)) => last = error,
             done => return done,
         }

@@ -3,7 +3,7 @@
 //! [`serve`] offers devices by the fixed newstyle protocol, under the live runtime, on one thread: a connection is a task that reads
 //! requests, each request a task that carries it out, and one task sends what is ready. [`Client`] is the other side, and a
 //! [`Device`](device::Device): an array may have members on other machines. Both speak over a [`Wire`], which is a socket, encrypted or not,
-//! or a [`Pipe`] in memory; so the same code runs under the virtual clock, where tests send it every nonsense.
+//! or a [`Pipe`] in memory; so the same code runs under the virtual clock, where tests send it every nonsense. A [`Steady`] client outlives its connection.
 //!
 //! # Why an own server
 //! The served device is an array, or a model, on a single-threaded runtime of our own; the server must be a part of it, not a thread beside it.
@@ -34,6 +34,7 @@ mod pool;
 pub mod protocol;
 mod reply;
 mod server;
+mod steady;
 mod tls;
 mod wire;
 
@@ -47,5 +48,6 @@ pub use greet::GreetError;
 pub use haggle::{Agreement, Haggle, Next, Tls};
 pub use pipe::Pipe;
 pub use server::{ServeOptions, Served, serve};
+pub use steady::{Connect, PATIENCE, Steady, ToUri};
 pub use tls::{ClientTls, ServerTls, TlsError};
 pub use wire::Wire;

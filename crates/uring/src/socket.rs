@@ -10,9 +10,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use device::Buffer;
+use runtime::Alarm;
 use rustix::net::{Shutdown, shutdown, sockopt};
+use units::Duration;
 
 use crate::RingError;
 use crate::call::{Call, Parcel, Sending};
@@ -54,6 +57,26 @@ impl Socket {
     /// Connects to a host by TCP; waits for as long as the kernel tries.
     pub fn connect_tcp(live: &Live, address: SocketAddr) -> Result<Socket, ConnectError> {
         let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        Socket::on(ring(live).map_err(ConnectError::Ring)?, stream.into())
+            .map_err(|error| ConnectError::Ring(error.to_string()))
+    }
+
+    /// Connects to a host by TCP within a time. A thread of its own waits for the kernel, which may try for minutes, so that the runtime's
+    /// does not.
+    pub async fn reach_tcp(live: &Live, address: SocketAddr, within: Duration) -> Result<Socket, ConnectError> {
+        let (done, outcome) = (Alarm::default(), Arc::new(Mutex::new(None)));
+        std::thread::Builder::new().name("connect".into()).spawn({
+            let (done, outcome) = (done.clone(), Arc::clone(&outcome));
+            move || {
+                let within = std::time::Duration::from_nanos(within.as_nanos());
+                let stream = TcpStream::connect_timeout(&address, within);
+                *outcome.lock().expect("no panic under this lock") = Some(stream);
+                done.raise();
+            }
+        })?;
+        done.raised().await;
+        let stream = outcome.lock().expect("no panic under this lock").take().expect("it was put there before")?;
         stream.set_nodelay(true)?;
         Socket::on(ring(live).map_err(ConnectError::Ring)?, stream.into())
             .map_err(|error| ConnectError::Ring(error.to_string()))

@@ -20,7 +20,8 @@ Examples:
   arraylab array status a b c d
   arraylab array fail --member b a b c d
   arraylab array rebuild --onto e --size 1GiB a c d
-  arraylab array scrub a c d e --repair
+  arraylab array replace --member a --onto f --size 1GiB a c d e
+  arraylab array scrub f c d e --repair
   arraylab array serve a c d e --nbd unix:array.sock
   arraylab array create --level 6 --stripe-unit 64KiB --destroy-data /dev/sd[b-f]")]
 pub struct Array {
@@ -42,12 +43,20 @@ pub enum ArrayAction {
     Serve(ServeArray),
     /// Take a member out of use
     Fail(Fail),
-    /// Fill the place of a missing member, or replace one; go on with what was ended
+    /// Add a spare, or have a former member come back
+    Add(Add),
+    /// Replace a member while it still serves
+    Replace(Replace),
+    /// Fill the place of a missing member; go on with what was ended
     Rebuild(Rebuild),
     /// Compare everything with its redundancy; exit code 1 if it does not fit and was not repaired
     Scrub(Scrub),
+    /// Use all the room of members that have become larger
+    Grow(Upkeep),
     /// Make an array clean that was not stopped
     Stop(Upkeep),
+    /// Draw which chunk lies where at a level
+    Layout(Layout),
 }
 
 /// Make an array of files or block devices
@@ -73,13 +82,21 @@ pub struct Create {
     #[arg(long, value_name = "SIZE", default_value = "64 KiB")]
     pub stripe_unit: Bytes,
 
-    /// How large members are that do not exist yet
+    /// How large members, journal and spares are that do not exist yet
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Bytes>,
 
     /// What is done about the write hole and about resyncs [default: ppl at level 5, a bitmap at the other levels with redundancy]
-    #[arg(long)]
+    #[arg(long, conflicts_with = "journal")]
     pub consistency: Option<Way>,
+
+    /// A device of its own for a journal, which closes the write hole at levels 4, 5 and 6. From then on it is named among the members
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<Place>,
+
+    /// A device that waits for a member to fail; may be given several times. From then on it is named among the members
+    #[arg(long, value_name = "PATH")]
+    pub spare: Vec<Place>,
 
     /// The array's name
     #[arg(long, default_value = "array")]
@@ -232,18 +249,103 @@ pub struct Fail {
     pub array: Upkeep,
 }
 
-/// Fill the place of a missing member, or replace one; go on with what was ended
+/// Add a spare, or have a former member come back
 ///
-/// Ctrl-C ends it; the mark is on the members, and the same command with the new member among the others goes on from there.
+/// A device that was a member and missed nothing but what the bitmap marks (it was away for a while) takes its place again, and only what
+/// was written meanwhile is copied. Anything else becomes a spare; if a member is missing, the spare takes its place at once. While an
+/// array is served, a member that fails is rebuilt on a spare without a word.
 #[derive(Args)]
-pub struct Rebuild {
-    /// What takes the place; not needed to go on
+#[command(after_long_help = "\
+Examples:
+  arraylab array add --device e --size 1GiB a b c d     a new file as a spare
+  arraylab array add --device b a c d                   b was away")]
+pub struct Add {
+    /// What is added
     #[arg(long, value_name = "PATH")]
+    pub device: Place,
+
+    /// How large a file is made for it, if there is none
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Bytes>,
+
+    /// Allow the device to be something that carries data. What is on it is lost
+    #[arg(long)]
+    pub destroy_data: bool,
+
+    /// The array.
+    #[command(flatten)]
+    pub array: Upkeep,
+}
+
+/// Replace a member while it still serves
+///
+/// It is copied, and what it cannot give is computed from the others; it stays in use until the copy is whole and takes its place, so the
+/// array has its full redundancy all the time. Then the old one is a member no more. Ctrl-C ends it; the mark is on the members, and the same
+/// command with the new one among the members, and neither --member nor --onto, goes on.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab array replace --member b --onto e --size 1GiB a b c d
+  arraylab array replace a b c d e                      goes on")]
+pub struct Replace {
+    /// The member to replace; not needed to go on
+    #[arg(long, value_name = "PATH", requires = "onto")]
+    pub member: Option<Place>,
+
+    /// What takes its place
+    #[arg(long, value_name = "PATH", requires = "member")]
     pub onto: Option<Place>,
 
-    /// A member in use to give up for it; while it is filled the array has one member less
-    #[arg(long, value_name = "PATH", requires = "onto")]
-    pub replace: Option<Place>,
+    /// How large a file is made for --onto, if there is none
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Bytes>,
+
+    /// Allow --onto to be something that carries data. What is on it is lost
+    #[arg(long)]
+    pub destroy_data: bool,
+
+    /// The array.
+    #[command(flatten)]
+    pub array: Upkeep,
+}
+
+/// Draw which chunk lies where at a level
+///
+/// A column is a member, a line a row of chunks, a number the place of a chunk in the array. P and Q are parity; at level 6 a chunk has the
+/// power of the generator under which it enters Q. The drawing comes from the code that places the data; docs/levels/ has one for
+/// each layout, with what it is good for.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab array layout --level 5 --members 4
+  arraylab array layout --level 6 --layout ddf-zero-restart --members 5
+  arraylab array layout --level 10 --layout f2 --members 4 --rows 8")]
+pub struct Layout {
+    /// linear, 0, 1, 3, 4, 5, 6 or 10
+    #[arg(long)]
+    pub level: String,
+
+    /// The layout within the level, such as left-symmetric, or n2, f2, o2 at level 10 [default: the level's]
+    #[arg(long)]
+    pub layout: Option<String>,
+
+    /// How many members the array has
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub members: u16,
+
+    /// How many rows of chunks each member has [default: as many as there are members]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub rows: Option<u16>,
+}
+
+/// Fill the place of a missing member; go on with what was ended
+///
+/// Without --onto a former member among those named comes back (see `add`), or else a spare takes the place. Ctrl-C ends it; the mark is on the members, and the same command with the new member among the others goes on from there.
+#[derive(Args)]
+pub struct Rebuild {
+    /// What takes the place; not needed to go on, nor where there is a spare
+    #[arg(long, value_name = "PATH")]
+    pub onto: Option<Place>,
 
     /// How large a file is made for --onto, if there is none
     #[arg(long, value_name = "SIZE")]

@@ -44,9 +44,23 @@ pub enum Order {
     Rebuild {
         /// What takes the place; the rebuild under way is followed if nothing is named.
         onto: Option<NewPlace>,
-        /// A member to give up for it.
-        replace: Option<String>,
         /// No faster than this.
+        rate: Option<Rate>,
+    },
+    /// Replace a member that still serves.
+    Replace {
+        /// The member; the replacement under way is followed if nothing is named.
+        member: Option<String>,
+        /// What takes its place.
+        onto: Option<NewPlace>,
+        /// No faster than this.
+        rate: Option<Rate>,
+    },
+    /// Add a spare, or a former member.
+    Add {
+        /// What is added.
+        device: NewPlace,
+        /// No faster than this, if it fills a member's place.
         rate: Option<Rate>,
     },
     /// Compare everything with its redundancy.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use array::geometry::Geometry;
+use array::geometry::{Geometry, Level, picture};
 use array::md::{Features, MemberRole, Numbers, Resync, Superblock};
 use array::{ChecksumReport, checksums_of};
 use device::Device;
@@ -60,7 +60,7 @@ pub struct MemberStatus {
     pub member: Option<usize>,
     /// The device, if one of those named has it.
     pub path: Option<Place>,
-    /// `active`, `rebuilding`, `missing`, `stale`, `spare`.
+    /// `active`, `rebuilding`, `missing`; without a place `stale`, `spare`, `journal`; `replacing` the one whose number it has.
     pub state: &'static str,
     /// What it has seen of the array's changes.
     pub events: Option<u64>,
@@ -213,6 +213,10 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
             corrupt: *corrupt,
         };
         match role {
+            Some(MemberRole::Active(column)) if it.features.has(Features::REPLACEMENT) => {
+                let member = Some(usize::from(column)).filter(|column| *column < all);
+                others.push(of(member, "replacing"));
+            }
             // The same rules as those by which the array opens.
             Some(MemberRole::Active(column)) if it.events + 1 >= newest.events && usize::from(column) < all => {
                 let column = usize::from(column);
@@ -220,7 +224,8 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
                 sizes[column] = if it.size.is_zero() { it.data_size } else { it.size };
                 clean &= it.resync == Resync::Clean;
             }
-            Some(MemberRole::Spare) => others.push(of(None, "spare")),
+            Some(MemberRole::Journal) => others.push(of(None, "journal")),
+            Some(MemberRole::Spare) if it.role() == MemberRole::Spare => others.push(of(None, "spare")),
             _ => others.push(of(None, "stale")),
         }
     }
@@ -240,6 +245,14 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
         others,
         served: None,
     })
+}
+
+/// The drawing of a level's layout, with so many members of so many chunks.
+pub fn layout(level: Level, members: usize, rows: u64) -> Result<String, RaidError> {
+    // Sizes are of no matter: a chunk is a column of a line.
+    let sizes = vec![Bytes::SECTOR * rows; members];
+    let geometry = Geometry::new(level, Bytes::SECTOR, &sizes).map_err(array::OpenError::Geometry)?;
+    Ok(picture(&geometry, rows))
 }
 
 impl Status {

@@ -35,6 +35,34 @@ pub enum Event {
         /// Ranges of the array that could not be computed: first byte and the one behind the last.
         lost: Vec<(u64, u64)>,
     },
+    /// A device waits for a member to fail.
+    SpareAdded {
+        /// What it is called.
+        device: String,
+    },
+    /// A member that serves is being copied to what is to replace it.
+    ReplaceBegan {
+        /// Its number.
+        member: usize,
+        /// What replaces it.
+        device: String,
+    },
+    /// The copy is the member.
+    ReplaceDone {
+        /// Its number.
+        member: usize,
+        /// Ranges of the array that could be neither read nor computed: first byte and the one behind the last.
+        lost: Vec<(u64, u64)>,
+    },
+    /// The member was not replaced.
+    ReplaceFailed {
+        /// Its number.
+        member: usize,
+        /// Why.
+        cause: String,
+    },
+    /// The journal takes no more.
+    JournalFailed,
     /// A rebuild came to an end before the member was whole.
     RebuildFailed {
         /// The member's number.
@@ -83,6 +111,18 @@ impl fmt::Display for Event {
                 lost.iter().try_for_each(|(from, to)| write!(f, " bytes {from} to {to}"))?;
                 f.write_str(" of the array read as errors until they are written")
             }
+            Event::SpareAdded { device } => write!(f, "{device} is a spare"),
+            Event::ReplaceBegan { member, device } => write!(f, "copying member {member} to {device}, which replaces it"),
+            Event::ReplaceDone { member, lost } if lost.is_empty() => write!(f, "member {member} is replaced"),
+            Event::ReplaceDone { member, lost } => {
+                write!(f, "member {member} is replaced, but for what could be neither read nor computed:")?;
+                lost.iter().try_for_each(|(from, to)| write!(f, " bytes {from} to {to}"))?;
+                f.write_str(" of the array")
+            }
+            Event::ReplaceFailed { member, cause } => write!(f, "member {member} is not replaced: {cause}"),
+            Event::JournalFailed => f.write_str(
+                "the journal failed: no write is accepted. End the server, and open the array by force without it (`arraylab array rebuild --force`)",
+            ),
             Event::RebuildFailed { member, cause } => write!(f, "member {member} is not whole: {cause}"),
             Event::ResyncBegan => f.write_str("resync: the array was not stopped, and its redundancy is made to fit"),
             Event::ResyncDone => f.write_str("resync: the redundancy fits"),

@@ -23,11 +23,13 @@ use uring::{Listener, Live};
 use super::control;
 use super::event::Event;
 use super::members::{Permits, to_write};
-use super::upkeep::Done;
+use super::upkeep::{self, Done};
 use super::{Place, RaidError};
 
 /// How often members are looked at, and whoever follows an upkeep is told how far it is.
 pub(super) const LOOK: Duration = Duration::millis(200);
+/// How much later an upkeep is tried again that failed.
+const AGAIN: Duration = Duration::seconds(5);
 /// How long an upkeep may take to the end of its unit.
 const PATIENCE: Duration = Duration::seconds(10);
 
@@ -46,7 +48,7 @@ pub struct Keeping {
 /// An upkeep under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Upkeep {
-    /// `rebuild`, `resync`, `scrub`.
+    /// `rebuild`, `replacement`, `resync`, `scrub`.
     pub what: String,
     /// The member that is filled.
     pub member: Option<usize>,
@@ -67,6 +69,8 @@ pub struct Service {
     pub upkeep: Option<Upkeep>,
     /// By number.
     pub members: Vec<Served>,
+    /// Devices that wait for a member to fail.
+    pub spares: Vec<String>,
 }
 
 /// A member in service.
@@ -97,7 +101,7 @@ pub struct Keeper {
     ending: Rc<Cell<bool>>,
     tell: Rc<dyn Fn(&Event)>,
     /// Members whose failure was told, and whether that was the end.
-    known: RefCell<(Vec<bool>, bool)>,
+    known: RefCell<(Vec<bool>, bool, bool)>,
 }
 
 impl Service {
@@ -128,7 +132,7 @@ impl Keeper {
         };
         let array = runtime.block_on(opened)?;
         let failed = |member| array.state(member) == MemberState::Failed;
-        let known = RefCell::new(((0..array.geometry().members()).map(failed).collect(), array.is_broken()));
+        let known = RefCell::new(((0..array.geometry().members()).map(failed).collect(), array.is_broken(), false));
         array.set_time_limit(keeping.time_limit);
         array.limit(keeping.rate);
         let upkeep: Rc<RefCell<Option<Upkeep>>> = Rc::default();
@@ -195,7 +199,7 @@ impl Keeper {
 
     /// Says which members have failed since the last look.
     pub(super) fn look(&self) {
-        let (known, broken) = &mut *self.known.borrow_mut();
+        let (known, broken, journal) = &mut *self.known.borrow_mut();
         for (member, known) in known.iter_mut().enumerate() {
             let failed = self.array.state(member) == MemberState::Failed;
             if failed && !*known {
@@ -209,6 +213,10 @@ impl Keeper {
             (self.tell)(&Event::Broken);
         }
         *broken = self.array.is_broken();
+        if self.array.has_lost_journal() && !*journal {
+            (self.tell)(&Event::JournalFailed);
+            *journal = true;
+        }
     }
 
     /// How many members more may be lost.
@@ -233,12 +241,29 @@ impl Keeper {
             if self.turn.in_use() > 0 {
                 // Whoever has the turn is at it.
             } else if let Some(member) = members.clone().find(rebuilding) {
-                self.rebuild(member, async { self.array.resume_rebuild(member).await }).await;
+                self.rebuild(member, self.array.resume_rebuild(member)).await;
+            } else if let Some((member, _)) = self.array.replacing() {
+                self.replace(member, self.array.resume_replace(member)).await;
+            } else if let (Some(member), true) = (self.missing(), self.has_filler()) {
+                let filling = async { upkeep::fill_from_within(&self.array, member).await.unwrap_or(Ok(Vec::new())) };
+                self.rebuild(member, filling).await;
             } else if self.array.needs_resync() && self.not_whole().is_empty() && !refused {
                 refused = !self.resync().await;
             }
-            self.live.runtime().sleep(LOOK).await;
+            // What did not come to its end is not tried again at once.
+            let unfinished = members.clone().any(|member| rebuilding(&member)) || self.array.replacing().is_some();
+            self.live.runtime().sleep(if unfinished && self.turn.in_use() == 0 { AGAIN } else { LOOK }).await;
         }
+    }
+
+    /// A member that is missing.
+    pub(super) fn missing(&self) -> Option<usize> {
+        (0..self.array.geometry().members()).find(|member| self.array.state(*member) == MemberState::Failed)
+    }
+
+    /// Whether something could take a missing member's place without being named. Former members come back when they are told to.
+    fn has_filler(&self) -> bool {
+        !self.array.spares().is_empty() && !self.array.is_broken()
     }
 
     async fn resync(&self) -> bool {
@@ -290,6 +315,35 @@ impl Keeper {
         }
     }
 
+    /// Has a member replaced, when it is its turn.
+    pub(super) async fn replace(
+        &self,
+        member: usize,
+        copying: impl Future<Output = Result<Vec<std::ops::Range<Bytes>>, device::DeviceError>>,
+    ) {
+        let _turn = self.begin("replacement", Some(member)).await;
+        let mut copying = pin!(copying);
+        let first = futures_util::poll!(copying.as_mut());
+        let device = self.array.replacing().map_or("-".into(), |(_, device)| device);
+        (self.tell)(&Event::ReplaceBegan { member, device });
+        let copied = match first {
+            std::task::Poll::Ready(copied) => copied,
+            std::task::Poll::Pending => copying.await,
+        };
+        self.end();
+        match copied {
+            Ok(lost) if self.array.replacing().is_none() => {
+                let lost = lost.into_iter().map(|range| (range.start.get(), range.end.get())).collect();
+                (self.tell)(&Event::ReplaceDone { member, lost });
+            }
+            Ok(_) => {
+                let cause = "the copy was ended; the next start goes on".to_owned();
+                (self.tell)(&Event::ReplaceFailed { member, cause });
+            }
+            Err(error) => (self.tell)(&Event::ReplaceFailed { member, cause: error.to_string() }),
+        }
+    }
+
     /// Waits for the turn of an upkeep.
     pub(super) async fn begin(&self, what: &str, member: Option<usize>) -> runtime::Grant {
         let turn = self.turn.acquire(0).await;
@@ -331,6 +385,7 @@ impl Keeper {
             broken: self.array.is_broken(),
             upkeep: self.upkeep(),
             members: (0..self.array.geometry().members()).map(served).collect(),
+            spares: self.array.spares(),
         }
     }
 }

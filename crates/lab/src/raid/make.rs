@@ -22,6 +22,10 @@ pub struct Plan<'p> {
     pub stripe_unit: Bytes,
     /// What becomes a member, in order.
     pub members: &'p [Place],
+    /// What closes the write hole, if it is a device.
+    pub journal: Option<&'p Place>,
+    /// What waits for a member to fail.
+    pub spares: &'p [Place],
     /// Leave to write those that exist; the others are made.
     pub permits: &'p Permits,
     /// How large members are that do not exist yet.
@@ -49,18 +53,21 @@ pub fn create(plan: &Plan, course: &Course) -> Result<Done, RaidError> {
 }
 
 fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> Result<Done, RaidError> {
-    let mut devices = Vec::new();
     let runtime = live.runtime();
-    for place in plan.members {
-        devices.push(match place.path().filter(|path| !plan.permits.contains_key(*path)) {
-            None => runtime.block_on(to_write(live, place, plan.permits))?,
-            Some(path) => {
-                let device = FileDevice::create(live, path, plan.size, &FileOptions::buffered())?;
-                made.push(path.to_owned());
-                AnyDevice::new(device)
-            }
-        });
-    }
+    let mut open = |place: &Place| match place.path().filter(|path| !plan.permits.contains_key(*path)) {
+        None => runtime.block_on(to_write(live, place, plan.permits)),
+        Some(path) => {
+            let device = FileDevice::create(live, path, plan.size, &FileOptions::buffered())?;
+            made.push(path.to_owned());
+            Ok(AnyDevice::new(device))
+        }
+    };
+    let members: Vec<AnyDevice> = plan.members.iter().map(&mut open).collect::<Result<_, RaidError>>()?;
+    let journal = plan.journal.map(&mut open).transpose()?;
+    let spares: Vec<AnyDevice> = plan.spares.iter().map(&mut open).collect::<Result<_, RaidError>>()?;
+    // New files are zeroes, and so is their parity.
+    let all_new = plan.members.iter().all(|place| place.path().is_some_and(|path| made.iter().any(|new| new == path)));
+    let devices: Vec<AnyDevice> = members.into_iter().chain(journal).collect();
     // md counts the log's addresses in sectors of 512 bytes; a device with larger blocks cannot take them.
     let small_blocks = devices.iter().all(|device| device.shape().logical_block == Bytes::SECTOR);
     let default = match Consistency::default_of(plan.level) {
@@ -73,15 +80,17 @@ fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> R
     let sized = devices.iter().map(|device| Ok(NewMember { size: room(device.shape().size), member: identity()? }));
     let sized: Vec<NewMember> = sized.collect::<Result<_, RaidError>>()?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    // New files are zeroes, and so is their parity.
-    let clean = plan.assume_clean || made.len() == plan.members.len();
+    let clean = plan.assume_clean || all_new;
     let new = NewArray {
         level: plan.level,
         chunk: plan.stripe_unit,
         name: plan.name.clone(),
         array: identity()?,
         now: Stamp(now),
-        consistency: plan.consistency.unwrap_or(default),
+        consistency: match plan.journal {
+            Some(_) => Consistency::Journal,
+            None => plan.consistency.unwrap_or(default),
+        },
         clean,
     };
     let (superblocks, _) = md::create(&new, &sized)?;
@@ -91,5 +100,8 @@ fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> R
     runtime.block_on(format(&devices, &superblocks)).map_err(RaidError::Failed)?;
     let array = runtime.block_on(Array::open(runtime, "array", devices, OpenOptions::default()))?;
     watch(&array, course);
+    for spare in spares {
+        runtime.block_on(array.add_spare(spare, identity()?)).map_err(RaidError::Failed)?;
+    }
     Done::stopped(live, &array)
 }

@@ -8,7 +8,7 @@ use array::md::{SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
 use array::{Array, OpenOptions};
 use device::{AnyDevice, Buffer, Device, Request};
 use host::guard::WritePermit;
-use nbd::Client;
+use nbd::Steady;
 use uring::{FileDevice, FileOptions, Live};
 
 use super::{Course, Place, RaidError};
@@ -23,7 +23,7 @@ fn options(path: &Path) -> FileOptions {
 }
 
 async fn connect(live: &Live, uri: &nbd::Uri) -> Result<AnyDevice, RaidError> {
-    Ok(AnyDevice::new(Client::connect(live, uri).await?))
+    Ok(AnyDevice::new(Steady::to(live, uri).await?))
 }
 
 /// Opens a place for reading only.

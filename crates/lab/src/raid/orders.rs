@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use array::md::Uuid;
 use array::{MemberState, Repair};
 use device::{AnyDevice, Device, Request};
 use host::Kernel;
@@ -15,7 +14,7 @@ use super::control::{Caller, NewPlace, Order};
 use super::event::Event;
 use super::keeper::{Keeper, LOOK};
 use super::members::{Permits, to_write};
-use super::upkeep::{Done, Rebuild, Scrub, spare};
+use super::upkeep::{Added, Done, Rebuild, Scrub, fill_from_within, former, identity, replaceable, spare};
 use super::{Place, RaidError};
 
 /// Carries out an order; what comes back is what the command prints.
@@ -23,9 +22,11 @@ pub(super) async fn carry_out(keeper: &Rc<Keeper>, order: Order, caller: &Caller
     match order {
         Order::Status => Ok(json!(keeper.service())),
         Order::Fail { member } => fail(keeper, &member).await.map(|done| json!(done)),
-        Order::Rebuild { onto, replace, rate } => {
-            rebuild(keeper, onto, replace, rate, caller).await.map(|done| json!(done))
+        Order::Rebuild { onto, rate } => rebuild(keeper, onto, rate, caller).await.map(|done| json!(done)),
+        Order::Replace { member, onto, rate } => {
+            replace(keeper, member, onto, rate, caller).await.map(|done| json!(done))
         }
+        Order::Add { device, rate } => add(keeper, device, rate, caller).await.map(|added| json!(added)),
         Order::Scrub { repair, rate } => scrub(keeper, repair, rate, caller).await.map(|found| json!(found)),
     }
 }
@@ -98,49 +99,105 @@ fn data_offset(keeper: &Keeper, device: &AnyDevice) -> Result<Bytes, RaidError> 
 async fn rebuild(
     keeper: &Rc<Keeper>,
     onto: Option<NewPlace>,
-    replace: Option<String>,
     rate: Option<Rate>,
     caller: &Caller<'_>,
 ) -> Result<Rebuild, RaidError> {
     let all = 0..keeper.array.geometry().members();
     let rebuilding = all.clone().find(|member| matches!(keeper.array.state(*member), MemberState::Rebuilding(_)));
-    let member = match (rebuilding, onto) {
+    if let (Some(member), None) = (rebuilding, &onto) {
         // The one under way is followed.
-        (Some(member), None) => member,
-        (_, onto) => {
+        return follow(keeper, member, rate, caller).await;
+    }
+    free(keeper)?;
+    let member = keeper.missing().ok_or(RaidError::Complete)?;
+    let owner = Rc::clone(keeper);
+    if let Some(onto) = &onto {
+        let (device, data_offset) = admit(keeper, onto).await?;
+        let identity = identity()?;
+        keeper.live.runtime().spawn_detached(async move {
+            owner.rebuild(member, owner.array.rebuild(member, device, data_offset, identity)).await;
+        });
+    } else if !keeper.array.returning().is_empty() || !keeper.array.spares().is_empty() {
+        keeper.live.runtime().spawn_detached(async move {
+            let filling = async { fill_from_within(&owner.array, member).await.unwrap_or(Ok(Vec::new())) };
+            owner.rebuild(member, filling).await;
+        });
+    } else {
+        return Err(RaidError::NoReplacement { member });
+    }
+    follow(keeper, member, rate, caller).await
+}
+
+async fn replace(
+    keeper: &Rc<Keeper>,
+    member: Option<String>,
+    onto: Option<NewPlace>,
+    rate: Option<Rate>,
+    caller: &Caller<'_>,
+) -> Result<Rebuild, RaidError> {
+    let member = match (keeper.array.replacing(), member, onto) {
+        (Some((member, _)), None, None) => member,
+        (_, Some(old), Some(onto)) => {
             free(keeper)?;
-            let missing = all.clone().find(|member| keeper.array.state(*member) == MemberState::Failed);
-            let onto = match (&onto, missing, &replace) {
-                (None, Some(member), _) => return Err(RaidError::NoReplacement { member }),
-                (_, None, None) => return Err(RaidError::Complete),
-                (None, None, Some(_)) => return Err(RaidError::Complete),
-                (Some(onto), ..) => onto,
-            };
-            let (device, data_offset) = admit(keeper, onto).await?;
-            let identity = Uuid(host::identity::random().map_err(RaidError::Identity)?);
-            let member = match &replace {
-                Some(replace) => {
-                    let member = spare(&keeper.array, &place(replace)?)?;
-                    keeper.look();
-                    member
-                }
-                None => missing.expect("the others were refused"),
-            };
-            let owner = Rc::clone(keeper);
+            let member = replaceable(&keeper.array, &place(&old)?)?;
+            let (device, data_offset) = admit(keeper, &onto).await?;
+            let (owner, identity) = (Rc::clone(keeper), identity()?);
             keeper.live.runtime().spawn_detached(async move {
-                owner.rebuild(member, owner.array.rebuild(member, device, data_offset, identity)).await;
+                owner.replace(member, owner.array.replace(member, device, data_offset, identity)).await;
             });
             member
         }
+        _ => return Err(RaidError::NotReplacing),
     };
+    follow(keeper, member, rate, caller).await
+}
+
+async fn add(keeper: &Rc<Keeper>, new: NewPlace, rate: Option<Rate>, caller: &Caller<'_>) -> Result<Added, RaidError> {
+    let at = place(&new.place)?;
+    if let Some((member, superblock)) = former(&keeper.live, &keeper.array, &at).await {
+        free(keeper)?;
+        let permits: Permits = match &at {
+            Place::Path(path) => HashMap::from([(path.clone(), host::guard::member(&Kernel::running(), path)?)]),
+            Place::Nbd(_) => HashMap::new(),
+        };
+        let device = to_write(&keeper.live, &at, &permits).await?;
+        keeper.permits.borrow_mut().extend(permits);
+        let owner = Rc::clone(keeper);
+        keeper.live.runtime().spawn_detached(async move {
+            owner.rebuild(member, owner.array.readd(device, &superblock)).await;
+        });
+        let Rebuild { done, lost, interrupted, .. } = follow(keeper, member, rate, caller).await?;
+        return Ok(Added { done, member: Some(member), returned: true, lost, interrupted });
+    }
+    let (device, _) = admit(keeper, &new).await?;
+    let name = device.shape().name.clone();
+    keeper.array.add_spare(device, identity()?).await.map_err(RaidError::Failed)?;
+    keeper.tell(&Event::SpareAdded { device: name });
+    let Some(member) = keeper.missing() else {
+        let done = done(keeper);
+        return Ok(Added { done, member: None, returned: false, lost: Vec::new(), interrupted: false });
+    };
+    // The keeper has seen it by then, and fills the member's place.
+    keeper.live.runtime().sleep(LOOK).await;
+    let Rebuild { done, lost, interrupted, .. } = follow(keeper, member, rate, caller).await?;
+    Ok(Added { done, member: Some(member), returned: false, lost, interrupted })
+}
+
+/// Waits for the end of what is done to a member, and says how it ended.
+async fn follow(
+    keeper: &Rc<Keeper>,
+    member: usize,
+    rate: Option<Rate>,
+    caller: &Caller<'_>,
+) -> Result<Rebuild, RaidError> {
+    // What was spawned has its turn before this wakes again.
+    keeper.live.runtime().sleep(LOOK).await;
     if rate.is_some() {
         keeper.array.limit(rate);
     }
-    // The task that was spawned has its turn before this one wakes again.
-    keeper.live.runtime().sleep(LOOK).await;
     while let Some(upkeep) = keeper.upkeep().filter(|upkeep| upkeep.member == Some(member)) {
         if caller.tell(upkeep).await.is_err() {
-            // The rebuild goes on unwatched.
+            // It goes on unwatched.
             break;
         }
         keeper.live.runtime().sleep(LOOK).await;
@@ -150,7 +207,7 @@ async fn rebuild(
         done: done(keeper),
         member,
         lost: keeper.array.bad_ranges().into_iter().map(ends).collect(),
-        interrupted: keeper.array.state(member) != MemberState::Active,
+        interrupted: keeper.array.state(member) != MemberState::Active || keeper.array.replacing().is_some(),
     })
 }
 

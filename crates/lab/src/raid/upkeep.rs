@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use array::md::Uuid;
+use array::md::{Superblock, Uuid};
 use array::{Array, MemberState, Repair, Scrubbed};
-use device::{AnyDevice, Device};
+use device::{AnyDevice, Device, DeviceError};
 use serde::{Deserialize, Serialize};
 use units::Bytes;
 use uring::{Live, LiveOptions};
@@ -111,12 +111,11 @@ pub(super) fn spare(array: &Array<AnyDevice>, place: &Place) -> Result<usize, Ra
     Ok(member)
 }
 
-/// Rebuilds what is missing, or goes on with a rebuild that was ended: onto a new device, or in place of a member that is replaced.
+/// Rebuilds what is missing, or goes on with a rebuild that was ended: onto a new device, one that was a member before, or a spare.
 pub fn rebuild(
     members: &[Place],
     permits: &Permits,
     onto: Option<&Place>,
-    replace: Option<&Place>,
     force: bool,
     course: &Course,
 ) -> Result<Rebuild, RaidError> {
@@ -125,30 +124,164 @@ pub fn rebuild(
     let array = runtime.block_on(open(&live, members, permits, force, course))?;
     let all = 0..array.geometry().members();
     let started = all.clone().find(|member| matches!(array.state(*member), MemberState::Rebuilding(_)));
-    let (member, lost) = if let (Some(member), None) = (started, replace) {
-        (member, runtime.block_on(array.resume_rebuild(member)))
-    } else {
-        let member = match replace {
-            Some(place) => {
-                // Looked at before the member is given up.
-                runtime.block_on(fits(&live, members, permits, onto))?;
-                spare(&array, place)?
-            }
-            None => {
-                all.clone().find(|member| array.state(*member) == MemberState::Failed).ok_or(RaidError::Complete)?
-            }
-        };
-        let onto = onto.ok_or(RaidError::NoReplacement { member })?;
-        let (device, data_offset) =
-            runtime.block_on(fits(&live, members, permits, Some(onto)))?.expect("a device was named");
-        let identity = Uuid(host::identity::random().map_err(RaidError::Identity)?);
-        (member, runtime.block_on(array.rebuild(member, device, data_offset, identity)))
+    let (member, lost) = match started {
+        Some(member) => (member, runtime.block_on(array.resume_rebuild(member))),
+        None => {
+            let missing = all.clone().find(|member| array.state(*member) == MemberState::Failed);
+            let member = missing.ok_or(RaidError::Complete)?;
+            let filled = match onto {
+                Some(onto) => {
+                    let (device, data_offset) = runtime.block_on(fits(&live, members, permits, onto))?;
+                    Some(runtime.block_on(array.rebuild(member, device, data_offset, identity()?)))
+                }
+                None => runtime.block_on(fill_from_within(&array, member)),
+            };
+            (member, filled.ok_or(RaidError::NoReplacement { member })?)
+        }
     };
-    let lost = lost.map_err(RaidError::Failed)?;
-    let interrupted = array.state(member) != MemberState::Active;
-    let done = if interrupted { Done::left(&live, &array)? } else { Done::stopped(&live, &array)? };
+    conclude(&live, &array, member, lost.map_err(RaidError::Failed)?)
+}
+
+/// Fills a member's place with what the array has: the former member, by the bitmap, or else a spare.
+pub(super) async fn fill_from_within(
+    array: &Array<AnyDevice>,
+    member: usize,
+) -> Option<Result<Vec<Range<Bytes>>, DeviceError>> {
+    match array.bring_back(member).await {
+        Some(filled) => Some(filled),
+        None => array.rebuild_on_spare(member).await,
+    }
+}
+
+pub(super) fn identity() -> Result<Uuid, RaidError> {
+    Ok(Uuid(host::identity::random().map_err(RaidError::Identity)?))
+}
+
+/// How a rebuild or a replacement left the array.
+fn conclude(
+    live: &Live,
+    array: &Array<AnyDevice>,
+    member: usize,
+    lost: Vec<Range<Bytes>>,
+) -> Result<Rebuild, RaidError> {
+    let interrupted = array.state(member) != MemberState::Active || array.replacing().is_some();
+    let done = if interrupted { Done::left(live, array)? } else { Done::stopped(live, array)? };
     let ends = |range: Range<Bytes>| (range.start.get(), range.end.get());
     Ok(Rebuild { done, member, lost: lost.into_iter().map(ends).collect(), interrupted })
+}
+
+/// Replaces a member that still serves, or goes on with that: it is copied while it stays in use.
+pub fn replace(
+    members: &[Place],
+    permits: &Permits,
+    old: Option<&Place>,
+    onto: Option<&Place>,
+    course: &Course,
+) -> Result<Rebuild, RaidError> {
+    let live = Live::start(&LiveOptions::default());
+    let runtime = live.runtime();
+    let array = runtime.block_on(open(&live, members, permits, false, course))?;
+    // What is copied must be right first.
+    runtime.block_on(array.resync()).map_err(RaidError::Failed)?;
+    let (member, lost) = match (array.replacing(), old, onto) {
+        (Some((member, _)), ..) => (member, runtime.block_on(array.resume_replace(member))),
+        (None, Some(old), Some(onto)) => {
+            let member = replaceable(&array, old)?;
+            let (device, data_offset) = runtime.block_on(fits(&live, members, permits, onto))?;
+            (member, runtime.block_on(array.replace(member, device, data_offset, identity()?)))
+        }
+        (None, ..) => return Err(RaidError::NotReplacing),
+    };
+    conclude(&live, &array, member, lost.map_err(RaidError::Failed)?)
+}
+
+/// The member at a place, if it can be replaced while it serves.
+pub(super) fn replaceable(array: &Array<AnyDevice>, old: &Place) -> Result<usize, RaidError> {
+    let member = member_of(array, old)?;
+    let level = array.geometry().level();
+    if level.losses_survived(array.geometry().members()) == 0 {
+        return Err(RaidError::NoRedundancy { level: level.to_string() });
+    }
+    if array.has_checksums() {
+        return Err(RaidError::KeepsChecksums);
+    }
+    match array.state(member) {
+        MemberState::Active => Ok(member),
+        _ => Err(RaidError::NotWhole { place: old.clone() }),
+    }
+}
+
+/// What became of a device that was added.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Added {
+    /// How the array was left.
+    #[serde(flatten)]
+    pub done: Done,
+    /// The member that it fills; a spare fills none.
+    pub member: Option<usize>,
+    /// It was this member before, and what was written meanwhile was copied.
+    pub returned: bool,
+    /// Ranges of the array that could not be computed: first byte and the one behind the last.
+    pub lost: Vec<(u64, u64)>,
+    /// It was ended early.
+    pub interrupted: bool,
+}
+
+/// Whether a place is, or was, part of the array that these are members of.
+pub fn belongs(members: &[Place], place: &Place) -> bool {
+    let live = Live::start(&LiveOptions::default());
+    let array = |place: &Place| {
+        let read = async { superblock(place, &to_read(&live, place).await?).await };
+        Some(live.runtime().block_on(read).ok()?.array)
+    };
+    array(place).is_some_and(|own| members.iter().find_map(array) == Some(own))
+}
+
+/// Adds a device: a former member comes back, anything else is a spare, and fills the place of a member that is missing.
+pub fn add(members: &[Place], permits: &Permits, new: &Place, course: &Course) -> Result<Added, RaidError> {
+    let live = Live::start(&LiveOptions::default());
+    let runtime = live.runtime();
+    let array = runtime.block_on(open(&live, members, permits, false, course))?;
+    let former = runtime.block_on(former(&live, &array, new));
+    let returned = former.is_some();
+    let (member, lost) = match former {
+        Some((member, superblock)) => {
+            let device = runtime.block_on(to_write(&live, new, permits))?;
+            (Some(member), runtime.block_on(array.readd(device, &superblock)))
+        }
+        None => {
+            let (device, _) = runtime.block_on(fits(&live, members, permits, new))?;
+            runtime.block_on(array.add_spare(device, identity()?)).map_err(RaidError::Failed)?;
+            let missing = (0..array.geometry().members()).find(|m| array.state(*m) == MemberState::Failed);
+            let filled = missing.and_then(|member| runtime.block_on(array.rebuild_on_spare(member)));
+            (missing, filled.unwrap_or(Ok(Vec::new())))
+        }
+    };
+    let lost = lost.map_err(RaidError::Failed)?;
+    let concluded = conclude(&live, &array, member.unwrap_or(0), lost)?;
+    Ok(Added {
+        done: concluded.done,
+        member,
+        returned,
+        lost: concluded.lost,
+        interrupted: concluded.interrupted && member.is_some(),
+    })
+}
+
+/// Which member a place was, if it can come back as that.
+pub(super) async fn former(live: &Live, array: &Array<AnyDevice>, place: &Place) -> Option<(usize, Superblock)> {
+    let superblock = superblock(place, &to_read(live, place).await.ok()?).await.ok()?;
+    Some((array.may_return(&superblock)?, superblock))
+}
+
+/// Has an array use all of its members' room.
+pub fn grow(members: &[Place], permits: &Permits, course: &Course) -> Result<Done, RaidError> {
+    let live = Live::start(&LiveOptions::default());
+    let runtime = live.runtime();
+    let array = runtime.block_on(open(&live, members, permits, false, course))?;
+    runtime.block_on(array.grow())?;
+    let array = runtime.block_on(open(&live, members, permits, false, course))?;
+    Done::stopped(&live, &array)
 }
 
 /// Opens the device that is to take a member's place, if it is large enough, and says where its data are to begin: where they begin on
@@ -157,9 +290,8 @@ async fn fits(
     live: &Live,
     members: &[Place],
     permits: &Permits,
-    onto: Option<&Place>,
-) -> Result<Option<(AnyDevice, Bytes)>, RaidError> {
-    let Some(place) = onto else { return Ok(None) };
+    place: &Place,
+) -> Result<(AnyDevice, Bytes), RaidError> {
     let first = &members[0];
     let sibling = superblock(first, &to_read(live, first).await?).await?;
     let device = to_write(live, place, permits).await?;
@@ -167,7 +299,7 @@ async fn fits(
     if size < needed {
         return Err(RaidError::TooSmall { place: place.clone(), size, needed });
     }
-    Ok(Some((device, sibling.data_offset)))
+    Ok((device, sibling.data_offset))
 }
 
 /// Compares everything with its redundancy.

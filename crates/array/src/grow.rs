@@ -1,0 +1,113 @@
+//! Growing: members that have become larger, or were replaced by larger ones, are used to their ends.
+//!
+//! The rows that exist stay where they are; rows are added behind them. So this is for levels whose layout does not depend on the
+//! members' size: not level 10 with far copies, whose second copies would have to move. The new rows' redundancy is made to fit by a resync
+//! that begins where the old ones end, so a grown array is dirty until that has passed, and usable meanwhile.
+
+use device::{Buffer, Device, DeviceError, Request};
+use units::Bytes;
+
+use crate::array::Array;
+use crate::geometry::{Geometry, Level};
+use crate::md::{Bitmap, Resync};
+use crate::member::MemberState;
+
+/// Why an array does not grow.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum GrowError {
+    /// No room.
+    #[error(
+        "the smallest member has room for {used:#} of data, which the array uses; replace members by larger ones, all of them"
+    )]
+    NoRoom { used: Bytes },
+    /// The layout would change.
+    #[error("{0} does not grow by its members' size: what it stores would have to move")]
+    Level(String),
+    /// Not whole, or not clean.
+    #[error("the array is not whole and clean; rebuild its members and stop it first")]
+    NotWhole,
+    /// The journal says how large members are.
+    #[error("an array with a journal does not grow here; mdadm --grow does it")]
+    Journal,
+    /// Checksums lie behind the data.
+    #[error("an array with checksums does not grow: they lie where the data would go")]
+    Checksums,
+    /// Nothing is kept of it.
+    #[error("the array keeps no state on its members")]
+    NoState,
+    /// The members failed.
+    #[error("the members could not be told: {0}")]
+    Failed(#[from] DeviceError),
+}
+
+impl<D: Device> Array<D> {
+    /// Has the members say that all of their room is used, and gives how much that is of each. The array must then be opened anew, and a
+    /// [resync](Array::resync) makes the new rows fit.
+    pub async fn grow(mut self) -> Result<Bytes, GrowError> {
+        let level = self.geometry.level();
+        let moves = match level {
+            Level::Raid10(copies) => copies.far > 1,
+            Level::Linear | Level::Raid0(_) => true,
+            _ => false,
+        };
+        if moves {
+            return Err(GrowError::Level(level.to_string()));
+        }
+        if self.has_checksums() {
+            return Err(GrowError::Checksums);
+        }
+        if self.journal.is_some() {
+            return Err(GrowError::Journal);
+        }
+        // Its pages are written here as a whole.
+        let intent = self.intent.take();
+        let state = self.state.as_ref().ok_or(GrowError::NoState)?;
+        let whole = self.members.iter().all(|member| member.state() == MemberState::Active);
+        if !whole || self.is_dirty() || self.is_resync_due() || self.replacing().is_some() {
+            return Err(GrowError::NotWhole);
+        }
+        let unit = self.geometry.chunk().max(Bytes::SECTOR);
+        let before = self.geometry.used();
+        let superblocks = state.superblocks.borrow().clone();
+        let room = |(member, superblock): (usize, &Option<crate::md::Superblock>)| {
+            let size = self.members[member].device().map_or(Bytes::ZERO, |device| device.shape().size);
+            let offset = superblock.as_ref().map_or(Bytes::ZERO, |superblock| superblock.data_offset);
+            size.saturating_sub(offset).round_down(unit)
+        };
+        let rooms: Vec<Bytes> = superblocks.iter().enumerate().map(room).collect();
+        let used = rooms.iter().copied().min().unwrap_or(Bytes::ZERO);
+        let grown = Geometry::new(level, self.geometry.chunk(), &vec![used; self.members.len()]);
+        if used <= before || grown.as_ref().is_ok_and(|grown| grown.used() <= before) {
+            return Err(GrowError::NoRoom { used: before });
+        }
+        let used = grown.map_err(|_| GrowError::NoRoom { used: before })?.used();
+        self.flush_members(0).await?;
+        let _one = state.turn().await;
+        {
+            let mut superblocks = state.superblocks.borrow_mut();
+            for (superblock, room) in superblocks.iter_mut().zip(rooms) {
+                let Some(superblock) = superblock else { continue };
+                superblock.size = used;
+                superblock.data_size = room;
+                superblock.resync = Resync::From(before);
+            }
+        }
+        // The bitmap of the new size goes first: until the superblocks follow, it is one that fits nothing, and all counts as marked.
+        if let Some(intent) = &intent {
+            let sibling = state.sibling().ok_or(DeviceError::Gone)?;
+            let mut bitmap = Bitmap::of_new(&sibling);
+            bitmap.events = sibling.events + 1;
+            bitmap.events_cleared = intent.events_cleared();
+            let bytes = bitmap.to_bytes();
+            let mut buffer = Buffer::zeroed(Bytes::new(bytes.len() as u64).round_up(Bytes::kib(4)));
+            buffer.bytes_mut().expect("it is real")[..bytes.len()].copy_from_slice(&bytes);
+            let (data, at) = (buffer.freeze(), intent.at());
+            for member in &self.members {
+                member.send(Request::write(at, data.clone()).with_fua()).await.result?;
+            }
+        }
+        self.record(|_| {}).await?;
+        Ok(used)
+    }
+}

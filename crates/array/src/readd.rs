@@ -1,0 +1,77 @@
+//! A member that was away and comes back: only what was written meanwhile is copied.
+//!
+//! While members are missing no bit of the bitmap is cleared, so whatever was written since one left is marked, if it left after the last
+//! clearing: its own number of events must not be lower than the newest at which bits were cleared (md has the same rule, `super_1_validate`).
+//! What is marked is rebuilt from the others, everything else is as it was. Without a bitmap, or too far behind, it is rebuilt whole.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use device::{Device, DeviceError};
+use units::Bytes;
+
+use crate::array::Array;
+use crate::geometry::{Level, Role};
+use crate::md::{Features, MemberRole, Superblock};
+use crate::member::MemberState;
+
+/// A device that was a member, and what it says.
+pub(crate) struct Away<D> {
+    pub device: Rc<D>,
+    pub superblock: Superblock,
+}
+
+impl<D: Device> Array<D> {
+    /// Whether a device with this superblock can come back by the bitmap, and as which member.
+    pub fn may_return(&self, superblock: &Superblock) -> Option<usize> {
+        let intent = self.intent.as_ref()?;
+        let MemberRole::Active(member) = superblock.role() else { return None };
+        let member = usize::from(member);
+        let missing = self.members.get(member)?.state() == MemberState::Failed;
+        let unfinished = superblock.features.has(Features::RECOVERY) || superblock.features.has(Features::REPLACEMENT);
+        let known = superblock.events >= intent.events_cleared();
+        // Checksums would have to be brought up to date as well.
+        (missing && !unfinished && known && !self.has_checksums() && Some(superblock.array) == self.identity())
+            .then_some(member)
+    }
+
+    /// Devices that were given at the start, are stale, and can come back by the bitmap: as which members, and what they are called.
+    pub fn returning(&self) -> Vec<(usize, String)> {
+        let away = self.away.borrow();
+        let one = |away: &Away<D>| Some((self.may_return(&away.superblock)?, away.device.shape().name.clone()));
+        away.iter().filter_map(one).collect()
+    }
+
+    /// Has a member come back that was given at the start; `None` if it was not, or cannot come back by the bitmap.
+    pub async fn bring_back(&self, member: usize) -> Option<Result<Vec<Range<Bytes>>, DeviceError>> {
+        let index = self.away.borrow().iter().position(|away| self.may_return(&away.superblock) == Some(member))?;
+        let Away { device, superblock } = self.away.borrow_mut().remove(index);
+        Some(self.give_back(member, device, &superblock).await)
+    }
+
+    /// As [`Array::bring_back`], of a device that is given now; it [must be able to](Array::may_return).
+    pub async fn readd(&self, device: D, superblock: &Superblock) -> Result<Vec<Range<Bytes>>, DeviceError> {
+        let member = self.may_return(superblock).ok_or(DeviceError::Unsupported)?;
+        self.give_back(member, Rc::new(device), superblock).await
+    }
+
+    async fn give_back(
+        &self,
+        member: usize,
+        device: Rc<D>,
+        superblock: &Superblock,
+    ) -> Result<Vec<Range<Bytes>>, DeviceError> {
+        self.check_room(&device, superblock.data_offset, self.geometry.used_of(member))?;
+        let number = Some(superblock.number as usize);
+        self.put_in_place(member, device, superblock.data_offset, superblock.member, number).await?;
+        let wanted = |at: Bytes, end: Bytes| {
+            let range = match (self.geometry.level(), self.geometry.role(member, at)) {
+                (Level::Raid10(_), Role::Data(address)) => address..address + (end - at),
+                (Level::Raid10(_), _) => return false,
+                _ => at..end,
+            };
+            self.intent.as_ref().is_none_or(|intent| intent.is_marked(&range))
+        };
+        self.fill_where(member, wanted).await
+    }
+}

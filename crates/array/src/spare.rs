@@ -1,0 +1,108 @@
+//! Spares: devices that wait for a member to fail.
+//!
+//! A spare has a superblock with a number of its own, whose role is "spare"; nothing else on it means anything. It is told of every
+//! record, so that all devices say the same of the array; one that does not take it is a spare no more. Spares need no number
+//! of events to be believed (md: `super_1_validate`), as there is nothing on them that could be stale.
+
+use std::rc::Rc;
+
+use device::{Device, DeviceError, Request};
+use futures_util::future::join_all;
+use std::ops::Range;
+use units::Bytes;
+
+use crate::array::Array;
+use crate::format::written;
+use crate::md::{Features, MemberRole, SUPERBLOCK_AT, Superblock, Uuid};
+use crate::member::{TIME_LIMIT, within};
+
+/// A device that waits, and its superblock.
+pub(crate) struct Spare<D> {
+    pub device: Rc<D>,
+    pub superblock: Superblock,
+}
+
+impl<D: Device> Array<D> {
+    /// What its spares are called.
+    pub fn spares(&self) -> Vec<String> {
+        self.spares.borrow().iter().map(|spare| spare.device.shape().name.clone()).collect()
+    }
+
+    /// A number in the table of roles that nobody has: one never used, or else that of a device that has failed, which is stale by its events.
+    pub(crate) fn free_number(&self, roles: &[u16]) -> Option<usize> {
+        let spares = self.spares.borrow();
+        let held = |number: usize| spares.iter().any(|spare| spare.superblock.number as usize == number);
+        let of = |wanted: MemberRole| (0..roles.len()).find(|n| roles[*n] == wanted.number() && !held(*n));
+        of(MemberRole::Spare).or_else(|| of(MemberRole::Faulty))
+    }
+
+    /// Refuses a device on which a member's data do not fit.
+    pub(crate) fn check_room(&self, device: &D, data_offset: Bytes, needed: Bytes) -> Result<(), DeviceError> {
+        let size = device.shape().size;
+        match data_offset.checked_add(needed) {
+            Some(end) if end <= size => Ok(()),
+            _ => Err(DeviceError::OutOfRange { offset: data_offset, length: needed, size }),
+        }
+    }
+
+    /// Makes a device a spare of the array.
+    pub async fn add_spare(&self, device: D, identity: Uuid) -> Result<(), DeviceError> {
+        let Some(state) = &self.state else { return Err(DeviceError::Unsupported) };
+        if self.geometry.level().losses_survived(self.members.len()) == 0 {
+            return Err(DeviceError::Unsupported);
+        }
+        let _one = state.turn().await;
+        let sibling = state.sibling().ok_or(DeviceError::Gone)?;
+        let layout = self.member_layout().ok_or(DeviceError::Gone)?;
+        self.check_room(&device, layout.data_offset, layout.used)?;
+        let number = self.free_number(&sibling.roles).ok_or(DeviceError::NoSpace)?;
+        let superblock = Superblock {
+            features: sibling.features.without(Features::RECOVERY).without(Features::BAD_BLOCKS),
+            data_size: device.shape().size - sibling.data_offset,
+            recovery: 0,
+            number: number as u32,
+            corrected_reads: 0,
+            member: identity,
+            member_flags: 0,
+            ..sibling
+        };
+        self.spares.borrow_mut().push(Rc::new(Spare { device: Rc::new(device), superblock }));
+        self.record(|superblock| superblock.roles[number] = MemberRole::Spare.number()).await?;
+        let taken = self.spares.borrow().iter().any(|spare| spare.superblock.number as usize == number);
+        if taken { Ok(()) } else { Err(DeviceError::Gone) }
+    }
+
+    /// Tells the spares what the members are about to be told. The caller holds the state's turn.
+    pub(crate) async fn tell_spares(&self, newest: &Superblock) {
+        let spares = self.spares.take();
+        let tell = |spare: Rc<Spare<D>>| async move {
+            let superblock = Superblock {
+                number: spare.superblock.number,
+                member: spare.superblock.member,
+                data_offset: spare.superblock.data_offset,
+                data_size: spare.superblock.data_size,
+                features: newest.features.without(Features::RECOVERY).without(Features::BAD_BLOCKS),
+                recovery: 0,
+                corrected_reads: 0,
+                member_flags: spare.superblock.member_flags,
+                ..newest.clone()
+            };
+            let bytes = written(&superblock, spare.device.shape().logical_block).freeze();
+            let request = Request::write(SUPERBLOCK_AT, bytes).with_fua();
+            let told = within(&self.runtime, TIME_LIMIT, &*spare.device, request).await.result;
+            told.is_ok().then(|| Rc::new(Spare { device: Rc::clone(&spare.device), superblock }))
+        };
+        // Kept meanwhile, so that nobody takes their numbers.
+        self.spares.borrow_mut().extend(spares.iter().cloned());
+        let told = join_all(spares.into_iter().map(tell)).await;
+        *self.spares.borrow_mut() = told.into_iter().flatten().collect();
+    }
+
+    /// Fills the place of a failed member on a spare; `None` if there is none.
+    pub async fn rebuild_on_spare(&self, member: usize) -> Option<Result<Vec<Range<Bytes>>, DeviceError>> {
+        let spare = self.spares.borrow_mut().pop()?;
+        let Spare { device, superblock } = &*spare;
+        let number = Some(superblock.number as usize);
+        Some(self.fill(member, Rc::clone(device), superblock.data_offset, superblock.member, number).await)
+    }
+}

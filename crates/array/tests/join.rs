@@ -1,0 +1,375 @@
+//! What joins an array while it serves: replacements, spares, members that were away, room that has grown.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use array::geometry::{Copies, DoubleRotation, Level, Rotation};
+use array::md::{self, Consistency, NewArray, NewMember, SUPERBLOCK_AT, Stamp, Superblock, Uuid};
+use array::{Array, GrowError, MemberState, OpenOptions, Repair, format};
+use device::filter::{Delay, Effect, Faulty, Latency, Rule};
+use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
+use runtime::Runtime;
+use units::{Bytes, Duration};
+
+type Disk = Rc<Faulty<Delay<MemoryDevice>>>;
+const CHUNK: Bytes = Bytes::kib(4);
+/// Behind 2 MiB at most of metadata; a copy passes several marks on its way.
+const SIZE: Bytes = Bytes::kib(2048 + 2400);
+const BLOCK: Bytes = Bytes::kib(4);
+
+fn disk(runtime: &Runtime, size: Bytes) -> Disk {
+    let memory = MemoryDevice::new(runtime, Shape::new("disk", size));
+    let delay = Delay::new(runtime, memory, Latency::Fixed(Duration::micros(20)), 1);
+    Rc::new(Faulty::new(runtime, delay, 1))
+}
+
+const LEVELS: [(Level, usize, Consistency); 5] = [
+    (Level::Raid1, 2, Consistency::Bitmap),
+    (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl),
+    (Level::Raid4, 3, Consistency::Bitmap),
+    (Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric)), 5, Consistency::Bitmap),
+    (Level::Raid10(Copies::near(2)), 3, Consistency::Bitmap),
+];
+
+fn disks(runtime: &Runtime, (level, members, consistency): (Level, usize, Consistency)) -> Vec<Disk> {
+    let new = NewArray {
+        level,
+        chunk: CHUNK,
+        name: "t".into(),
+        array: Uuid([1; 16]),
+        now: Stamp(0),
+        consistency,
+        clean: true,
+    };
+    let sized: Vec<NewMember> =
+        (0..members).map(|member| NewMember { size: SIZE, member: Uuid([member as u8 + 1; 16]) }).collect();
+    let (superblocks, _) = md::create(&new, &sized).unwrap();
+    let disks: Vec<Disk> = (0..members).map(|_| disk(runtime, SIZE)).collect();
+    runtime.block_on(format(&disks, &superblocks)).unwrap();
+    disks
+}
+
+fn open(runtime: &Runtime, disks: &[Disk]) -> Rc<Array<Disk>> {
+    let opened = runtime.block_on(Array::open(runtime, "array", disks.to_vec(), OpenOptions::default()));
+    Rc::new(opened.unwrap_or_else(|error| panic!("{error}")))
+}
+
+fn superblock(runtime: &Runtime, disk: &Disk) -> Superblock {
+    let reply = runtime.block_on(disk.submit(Request::read(SUPERBLOCK_AT, Buffer::zeroed(Bytes::kib(4)))));
+    Superblock::parse(reply.buffer.unwrap().bytes().unwrap()).unwrap()
+}
+
+fn block(value: u64) -> Data {
+    let mut buffer = Buffer::zeroed(BLOCK);
+    buffer.bytes_mut().unwrap().chunks_mut(8).for_each(|word| word.copy_from_slice(&value.to_le_bytes()));
+    buffer.freeze()
+}
+
+/// What was acknowledged for each block.
+type Model = Rc<RefCell<Vec<u64>>>;
+
+fn model(array: &Array<Disk>) -> Model {
+    Rc::new(RefCell::new(vec![0; (array.geometry().size() / BLOCK) as usize]))
+}
+
+/// Writes all over the array until it is told to end.
+fn load(runtime: &Runtime, array: &Rc<Array<Disk>>, model: &Model, ending: &Rc<Cell<bool>>) -> runtime::JoinHandle<()> {
+    let (array, model, ending, own) = (Rc::clone(array), Rc::clone(model), Rc::clone(ending), runtime.clone());
+    runtime.spawn(async move {
+        let blocks = model.borrow().len() as u64;
+        for round in 1u64.. {
+            let number = round * 7919 % blocks;
+            array.submit(Request::write(BLOCK * number, block(round))).await.result.unwrap();
+            model.borrow_mut()[number as usize] = round;
+            if round.is_multiple_of(40) {
+                array.submit(Request::flush()).await.result.unwrap();
+            }
+            own.sleep(Duration::micros(50)).await;
+            if ending.get() {
+                return;
+            }
+        }
+    })
+}
+
+fn assert_holds(runtime: &Runtime, array: &Array<Disk>, model: &Model) {
+    for (number, value) in model.borrow().iter().enumerate() {
+        let reply = runtime.block_on(array.submit(Request::read(BLOCK * number as u64, Buffer::zeroed(BLOCK))));
+        reply.result.unwrap();
+        assert_eq!(reply.buffer.unwrap().bytes(), block(*value).bytes(), "block {number}");
+    }
+}
+
+fn fits(runtime: &Runtime, array: &Array<Disk>) {
+    assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 0);
+}
+
+/// Where the data of a new member begin.
+fn data_offset(array: &Array<Disk>) -> Bytes {
+    array.member_layout().unwrap().data_offset
+}
+
+#[test]
+fn a_member_is_replaced_under_load_without_losing_redundancy() {
+    for case in LEVELS {
+        let runtime = Runtime::simulated();
+        let mut disks = disks(&runtime, case);
+        let array = open(&runtime, &disks);
+        let (model, ending) = (model(&array), Rc::new(Cell::new(false)));
+        let writer = load(&runtime, &array, &model, &ending);
+        // What the old one cannot give is computed; a write elsewhere may have mended it before.
+        let lost = data_offset(&array) + Bytes::kib(80)..data_offset(&array) + Bytes::kib(96);
+        let medium = DeviceError::Medium { offset: lost.start, length: lost.end - lost.start };
+        disks[1].add(Rule::new(Effect::Fail(medium)).on(Operation::Read).within(lost));
+        let new = disk(&runtime, SIZE);
+        let offset = data_offset(&array);
+        let copied = runtime.block_on(array.replace(1, Rc::clone(&new), offset, Uuid([9; 16])));
+        assert_eq!(copied.unwrap(), [], "{case:?}");
+        ending.set(true);
+        runtime.block_on(writer);
+        assert!((0..case.1).all(|member| array.state(member) == MemberState::Active), "{case:?}");
+        let old = std::mem::replace(&mut disks[1], new);
+        assert_holds(&runtime, &array, &model);
+        fits(&runtime, &array);
+        runtime.block_on(array.stop()).unwrap();
+        drop(array);
+        // The old one is a member no more, even if it is named.
+        disks.push(old);
+        let array = open(&runtime, &disks);
+        assert!(Rc::ptr_eq(&*array.device(1).unwrap(), &disks[1]), "{case:?}");
+        assert_holds(&runtime, &array, &model);
+        array.fail(0);
+        assert_holds(&runtime, &array, &model);
+    }
+}
+
+#[test]
+fn a_replacement_that_was_ended_goes_on_where_it_was() {
+    for case in LEVELS {
+        for without_old in [false, true] {
+            let runtime = Runtime::simulated();
+            let mut disks = disks(&runtime, case);
+            let array = open(&runtime, &disks);
+            let (model, ending) = (model(&array), Rc::new(Cell::new(false)));
+            let writer = load(&runtime, &array, &model, &ending);
+            let new = disk(&runtime, SIZE);
+            array.watch(|progress| progress.done < progress.of / 2);
+            let offset = data_offset(&array);
+            runtime.block_on(array.replace(1, Rc::clone(&new), offset, Uuid([9; 16]))).unwrap();
+            ending.set(true);
+            runtime.block_on(writer);
+            assert_eq!(array.replacing().map(|(member, _)| member), Some(1), "{case:?}");
+            runtime.block_on(array.stop()).unwrap();
+            drop(array);
+            let old = std::mem::replace(&mut disks[1], new);
+            if without_old {
+                // It is the member now, as far as it is filled.
+                let array = open(&runtime, &disks);
+                assert!(matches!(array.state(1), MemberState::Rebuilding(upto) if !upto.is_zero()), "{case:?}");
+                assert_holds(&runtime, &array, &model);
+                assert_eq!(runtime.block_on(array.resume_rebuild(1)).unwrap(), []);
+                fits(&runtime, &array);
+                assert_holds(&runtime, &array, &model);
+            } else {
+                disks.push(old);
+                let array = open(&runtime, &disks);
+                assert_eq!(array.replacing().map(|(member, _)| member), Some(1));
+                assert_eq!(array.state(1), MemberState::Active);
+                assert_eq!(runtime.block_on(array.resume_replace(1)).unwrap(), []);
+                assert_eq!(array.replacing(), None);
+                fits(&runtime, &array);
+                assert_holds(&runtime, &array, &model);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_replacement_that_fails_costs_nothing() {
+    for case in LEVELS {
+        let runtime = Runtime::simulated();
+        let mut disks = disks(&runtime, case);
+        let array = open(&runtime, &disks);
+        let (model, ending) = (model(&array), Rc::new(Cell::new(false)));
+        let writer = load(&runtime, &array, &model, &ending);
+        let new = disk(&runtime, SIZE);
+        let offset = data_offset(&array);
+        let broken = offset + array.geometry().used() / 2..SIZE;
+        new.add(Rule::new(Effect::Fail(DeviceError::Kernel { errno: 5 })).on(Operation::Write).within(broken));
+        let copied = runtime.block_on(array.replace(1, Rc::clone(&new), offset, Uuid([9; 16])));
+        assert_eq!(copied, Err(DeviceError::Gone), "{case:?}");
+        ending.set(true);
+        runtime.block_on(writer);
+        assert_eq!(array.replacing(), None);
+        assert_holds(&runtime, &array, &model);
+        fits(&runtime, &array);
+        drop(array);
+        // Opened again with it, as after a power cut: it is nobody's twin.
+        disks.push(new);
+        let array = open(&runtime, &disks);
+        assert_eq!(array.replacing(), None, "{case:?}");
+        assert_eq!(array.state(1), MemberState::Active);
+        assert_holds(&runtime, &array, &model);
+    }
+}
+
+#[test]
+fn a_spare_takes_the_place_of_a_member_that_fails() {
+    for case in LEVELS {
+        let runtime = Runtime::simulated();
+        let mut disks = disks(&runtime, case);
+        let array = open(&runtime, &disks);
+        for number in [7, 8] {
+            disks.push(disk(&runtime, SIZE));
+            let spare = Rc::clone(disks.last().unwrap());
+            runtime.block_on(array.add_spare(spare, Uuid([number; 16]))).unwrap();
+        }
+        let small = disk(&runtime, SIZE / 2);
+        let refused = runtime.block_on(array.add_spare(small, Uuid([6; 16])));
+        assert!(matches!(refused, Err(DeviceError::OutOfRange { .. })), "{refused:?}");
+        runtime.block_on(array.stop()).unwrap();
+        drop(array);
+        let array = open(&runtime, &disks);
+        assert_eq!(array.spares().len(), 2, "{case:?}");
+        let (model, ending) = (model(&array), Rc::new(Cell::new(false)));
+        let writer = load(&runtime, &array, &model, &ending);
+        for member in [0, 1] {
+            runtime.block_on(runtime.sleep(Duration::millis(20)));
+            array.fail(member);
+            let filled = runtime.block_on(array.rebuild_on_spare(member)).expect("there is a spare");
+            assert_eq!(filled.unwrap(), [], "{case:?}");
+        }
+        assert!(runtime.block_on(array.rebuild_on_spare(0)).is_none());
+        ending.set(true);
+        runtime.block_on(writer);
+        assert_holds(&runtime, &array, &model);
+        fits(&runtime, &array);
+        runtime.block_on(array.stop()).unwrap();
+        drop(array);
+        let roles: Vec<_> = disks.iter().map(|disk| superblock(&runtime, disk).number).collect();
+        let distinct: std::collections::BTreeSet<_> = roles.iter().collect();
+        assert_eq!(distinct.len(), disks.len(), "every device has a number of its own: {roles:?}");
+        let array = open(&runtime, &disks);
+        assert!((0..case.1).all(|member| array.state(member) == MemberState::Active), "{case:?}");
+        assert_holds(&runtime, &array, &model);
+    }
+}
+
+/// A byte of a member, changed behind the array's back.
+fn flip(runtime: &Runtime, disk: &Disk, at: Bytes) {
+    let reply = runtime.block_on(disk.submit(Request::read(at, Buffer::zeroed(Bytes::SECTOR))));
+    let mut buffer = reply.buffer.unwrap();
+    buffer.bytes_mut().unwrap()[0] ^= 1;
+    runtime.block_on(disk.submit(Request::write(at, buffer.freeze()))).result.unwrap();
+}
+
+#[test]
+fn a_member_that_was_away_gets_what_was_written_meanwhile_and_no_more() {
+    for case in LEVELS.into_iter().filter(|(.., consistency)| *consistency == Consistency::Bitmap) {
+        let runtime = Runtime::simulated();
+        let disks = disks(&runtime, case);
+        let array = open(&runtime, &disks);
+        let model = model(&array);
+        let write = |array: &Array<Disk>, number: u64, value: u64| {
+            runtime.block_on(array.submit(Request::write(BLOCK * number, block(value)))).result.unwrap();
+            model.borrow_mut()[number as usize] = value;
+        };
+        let blocks = model.borrow().len() as u64;
+        (0..blocks).for_each(|number| write(&array, number, 1));
+        runtime.block_on(array.stop()).unwrap();
+        drop(array);
+        let others = [&disks[..1], &disks[2..]].concat();
+        let array = open(&runtime, &others);
+        (0..5).for_each(|number| write(&array, number, 2));
+        runtime.block_on(array.stop()).unwrap();
+        drop(array);
+        let array = open(&runtime, &disks);
+        assert_eq!(array.state(1), MemberState::Failed, "it is stale");
+        assert_eq!(array.returning().iter().map(|(member, _)| *member).collect::<Vec<_>>(), [1], "{case:?}");
+        // Far from what was written, so it is not looked at. A whole rebuild would mend it.
+        flip(&runtime, &disks[1], data_offset(&array) + array.geometry().used() - Bytes::kib(8));
+        (5..9).for_each(|number| write(&array, number, 3));
+        assert_eq!(runtime.block_on(array.bring_back(1)).expect("it may return").unwrap(), []);
+        assert_eq!(array.state(1), MemberState::Active);
+        assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 1, "{case:?}");
+        flip(&runtime, &disks[1], data_offset(&array) + array.geometry().used() - Bytes::kib(8));
+        fits(&runtime, &array);
+        assert_holds(&runtime, &array, &model);
+        array.fail(0);
+        assert_holds(&runtime, &array, &model);
+    }
+}
+
+#[test]
+fn a_member_that_missed_what_is_marked_no_more_does_not_come_back() {
+    let runtime = Runtime::simulated();
+    let case = (Level::Raid1, 3, Consistency::Bitmap);
+    let mut disks = disks(&runtime, case);
+    let away = disks.remove(2);
+    let array = open(&runtime, &disks);
+    runtime.block_on(array.submit(Request::write(Bytes::ZERO, block(1)))).result.unwrap();
+    let offset = data_offset(&array);
+    runtime.block_on(array.rebuild(2, disk(&runtime, SIZE), offset, Uuid([9; 16]))).unwrap();
+    // Complete again, so the bits are cleared; then the new one goes.
+    runtime.block_on(array.stop()).unwrap();
+    array.fail(2);
+    runtime.block_on(array.submit(Request::flush())).result.unwrap();
+    assert_eq!(array.may_return(&superblock(&runtime, &away)), None);
+    drop(array);
+    disks.push(away);
+    let array = open(&runtime, &disks);
+    assert_eq!(array.state(2), MemberState::Failed);
+    assert_eq!(array.returning(), []);
+    assert!(runtime.block_on(array.bring_back(2)).is_none());
+}
+
+#[test]
+fn room_that_members_have_is_used_when_the_array_grows() {
+    for case in LEVELS {
+        let runtime = Runtime::simulated();
+        let small = disks(&runtime, case);
+        let array = open(&runtime, &small);
+        let model = model(&array);
+        let blocks = model.borrow().len() as u64;
+        (0..blocks).for_each(|number| {
+            runtime.block_on(array.submit(Request::write(BLOCK * number, block(number)))).result.unwrap();
+            model.borrow_mut()[number as usize] = number;
+        });
+        runtime.block_on(array.stop()).unwrap();
+        let before = array.geometry().size();
+        let array = Rc::into_inner(array).unwrap();
+        assert!(matches!(runtime.block_on(array.grow()), Err(GrowError::NoRoom { .. })), "{case:?}");
+        // The same bytes on larger disks.
+        let large: Vec<Disk> = small
+            .iter()
+            .zip(0u64..)
+            .map(|(from, seed)| {
+                let to = disk(&runtime, SIZE * 2);
+                let all = runtime.block_on(from.submit(Request::read(Bytes::ZERO, Buffer::zeroed(SIZE)))).buffer;
+                let data = all.unwrap().freeze();
+                runtime.block_on(to.submit(Request::write(Bytes::ZERO, data))).result.unwrap();
+                // What was behind the end before is anything.
+                for at in SIZE / BLOCK..SIZE * 2 / BLOCK {
+                    let noise = block(at * 31 + seed);
+                    runtime.block_on(to.submit(Request::write(BLOCK * at, noise))).result.unwrap();
+                }
+                to
+            })
+            .collect();
+        let array = Rc::into_inner(open(&runtime, &large)).unwrap();
+        runtime.block_on(array.grow()).unwrap();
+        let array = open(&runtime, &large);
+        assert!(array.geometry().size() > before + before / 2, "{case:?}");
+        assert!(array.is_dirty() && array.needs_resync());
+        assert_holds(&runtime, &array, &model);
+        assert!(runtime.block_on(array.resync()).unwrap());
+        fits(&runtime, &array);
+        runtime.block_on(array.stop()).unwrap();
+        assert!(!array.is_dirty(), "{case:?}");
+        assert_holds(&runtime, &array, &model);
+    }
+    let runtime = Runtime::simulated();
+    let array = open(&runtime, &disks(&runtime, (Level::Raid10(Copies::far(2)), 3, Consistency::Bitmap)));
+    let refused = runtime.block_on(Rc::into_inner(array).unwrap().grow());
+    assert!(matches!(refused, Err(GrowError::Level(_))), "{refused:?}");
+}

@@ -1,0 +1,276 @@
+//! An export that outlives its connection: the client connects again, and what the server had not made durable is written once more.
+//!
+//! When a server is started anew, what it had acknowledged and not flushed may be lost, and a later flush would not say so. So every
+//! write is kept here until a flush that was sent after its acknowledgement has been answered (as NFS clients keep unstable writes until a
+//! COMMIT, RFC 1813, 4.11). On a new connection all of them are written again, in the order in which they were acknowledged, before
+//! anything else is; then requests that were under way when the old one broke are sent again. Writing a block twice is writing it once, and who
+//! sends two writes to one block side by side has no order to lose.
+//!
+//! More than [`MOST`] is not kept: then a flush comes first. A server that does not come back within [`PATIENCE`] is gone for good,
+//! and its array goes on without it.
+//!
+//! # What it relies on
+//! A server has ended with the old connection's requests when it accepts the new one, as it does if it was started anew. One that is alive
+//! and still holds a write of a connection that broke, of a network that was cut in two, could carry it out later, over newer data. The
+//! protocol has no way to ask.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::rc::Rc;
+
+use device::{Data, Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
+use futures_util::future::{Either, select};
+use runtime::{Resource, Runtime};
+use units::{Bytes, Duration, Instant};
+use uring::{Live, Socket};
+
+use crate::address::Uri;
+use crate::client::{Client, ClientError};
+use crate::wire::Wire;
+
+/// How long a server may be away: shorter than what an array grants a member for one request.
+pub const PATIENCE: Duration = Duration::seconds(25);
+/// How much is kept that is not known to be durable.
+pub const MOST: Bytes = Bytes::mib(64);
+/// Between two attempts.
+const PAUSE: Duration = Duration::millis(200);
+
+/// A way to connect, again and again.
+pub trait Connect {
+    /// What connections run over.
+    type Wire: Wire + 'static;
+    /// Connects.
+    fn connect(&self) -> impl Future<Output = Result<Client<Self::Wire>, ClientError>>;
+}
+
+/// The export that a URI names, by sockets.
+pub struct ToUri {
+    live: Live,
+    uri: Uri,
+}
+
+impl Connect for ToUri {
+    type Wire = Socket;
+    async fn connect(&self) -> Result<Client<Socket>, ClientError> {
+        Client::connect(&self.live, &self.uri).await
+    }
+}
+
+/// An export of another server, as long as that comes back.
+pub struct Steady<C: Connect> {
+    runtime: Runtime,
+    way: C,
+    shape: Shape,
+    /// The connection, and how many there were before.
+    line: RefCell<Option<Rc<Client<C::Wire>>>>,
+    generation: Cell<u64>,
+    kept: RefCell<Kept>,
+    /// One connects, the others wait for that.
+    connecting: Resource,
+    gone: Cell<bool>,
+}
+
+/// What was written, and is not known to be durable, in the order of acknowledgement.
+#[derive(Default)]
+struct Kept {
+    writes: VecDeque<(u64, Write)>,
+    next: u64,
+    bytes: Bytes,
+}
+
+/// A write of some kind, to be sent any number of times.
+#[derive(Clone)]
+struct Write {
+    operation: Operation,
+    offset: Bytes,
+    length: Bytes,
+    data: Option<Data>,
+}
+
+impl Write {
+    fn request(&self) -> Request {
+        match &self.data {
+            Some(data) => Request::write(self.offset, data.clone()),
+            None if self.operation == Operation::Discard => Request::discard(self.offset, self.length),
+            None => Request::write_zeroes(self.offset, self.length),
+        }
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, write: Write) {
+        self.bytes += write.data.as_ref().map_or(Bytes::ZERO, Data::len);
+        self.writes.push_back((self.next, write));
+        self.next += 1;
+    }
+
+    /// What was acknowledged before `mark` is durable.
+    fn forget(&mut self, mark: u64) {
+        while self.writes.front().is_some_and(|(number, _)| *number < mark) {
+            let (_, write) = self.writes.pop_front().expect("there is a front");
+            self.bytes = self.bytes - write.data.as_ref().map_or(Bytes::ZERO, Data::len);
+        }
+    }
+}
+
+impl Steady<ToUri> {
+    /// Connects to the export that a URI names. The first time the server must be there.
+    pub async fn to(live: &Live, uri: &Uri) -> Result<Steady<ToUri>, ClientError> {
+        Steady::over(live.runtime(), ToUri { live: live.clone(), uri: uri.clone() }).await
+    }
+}
+
+impl<C: Connect> Steady<C> {
+    /// Connects some way.
+    pub async fn over(runtime: &Runtime, way: C) -> Result<Steady<C>, ClientError> {
+        let client = way.connect().await?;
+        Ok(Steady {
+            runtime: runtime.clone(),
+            way,
+            shape: client.shape().clone(),
+            line: RefCell::new(Some(Rc::new(client))),
+            generation: Cell::new(0),
+            kept: RefCell::default(),
+            connecting: Resource::new(runtime, 1),
+            gone: Cell::new(false),
+        })
+    }
+
+    /// How often it has connected again.
+    pub fn reconnections(&self) -> u64 {
+        self.generation.get()
+    }
+
+    /// The connection, a new one if need be.
+    async fn line(&self) -> Result<(Rc<Client<C::Wire>>, u64), DeviceError> {
+        let there = || Some((self.line.borrow().clone()?, self.generation.get()));
+        if let Some(line) = there() {
+            return Ok(line);
+        }
+        let _one = self.connecting.acquire(0).await;
+        if let Some(line) = there() {
+            return Ok(line);
+        }
+        if self.gone.get() {
+            return Err(DeviceError::Gone);
+        }
+        let deadline = self.runtime.now() + PATIENCE;
+        loop {
+            let attempt = async {
+                let client = Rc::new(self.way.connect().await.ok()?);
+                self.take_up(&client).await.then_some(client)
+            };
+            let client = match select(pin!(attempt), pin!(self.runtime.sleep_until(deadline))).await {
+                Either::Left((client, _)) => client,
+                Either::Right(_) => None,
+            };
+            if let Some(client) = client {
+                *self.line.borrow_mut() = Some(Rc::clone(&client));
+                self.generation.set(self.generation.get() + 1);
+                return Ok((client, self.generation.get()));
+            }
+            if self.gone.get() || self.runtime.now() + PAUSE >= deadline {
+                self.gone.set(true);
+                return Err(DeviceError::Gone);
+            }
+            self.runtime.sleep(PAUSE).await;
+        }
+    }
+
+    /// Writes again what the server may have lost. False if that fails; another export is gone for good.
+    async fn take_up(&self, client: &Client<C::Wire>) -> bool {
+        let (now, before) = (client.shape(), &self.shape);
+        if now.size != before.size || now.logical_block != before.logical_block {
+            self.gone.set(true);
+            return false;
+        }
+        let writes: Vec<Write> = self.kept.borrow().writes.iter().map(|(_, write)| write.clone()).collect();
+        for write in writes {
+            if client.submit(write.request()).await.result.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The connection of this generation has broken.
+    fn broke(&self, generation: u64) {
+        if self.generation.get() == generation {
+            *self.line.borrow_mut() = None;
+        }
+    }
+
+    /// Makes durable what is kept, when it is too much.
+    async fn make_room(&self) -> Result<(), DeviceError> {
+        if self.kept.borrow().bytes < MOST {
+            return Ok(());
+        }
+        self.send(Request::flush()).await.result
+    }
+
+    /// Sends a request until it is answered by a server that is there.
+    async fn send(&self, mut request: Request) -> Reply {
+        let submitted = self.runtime.now();
+        loop {
+            let (client, generation) = match self.line().await {
+                Ok(line) => line,
+                Err(error) => return request.refuse(error, submitted),
+            };
+            let Request { operation, offset, length, fua, id, .. } = request;
+            let mark = self.kept.borrow().next;
+            let data = match &request.payload {
+                Payload::From(data) => Some(data.clone()),
+                _ => None,
+            };
+            let reply = client.submit(request).await;
+            drop(client);
+            match &reply.result {
+                Err(DeviceError::Gone) => self.broke(generation),
+                Ok(()) if operation == Operation::Flush => self.kept.borrow_mut().forget(mark),
+                Ok(()) if operation != Operation::Read => {
+                    // Also what was written durably: something older to the same block may be written again.
+                    self.kept.borrow_mut().keep(Write { operation, offset, length, data });
+                    return since(reply, submitted);
+                }
+                _ => {}
+            }
+            if reply.result != Err(DeviceError::Gone) {
+                return since(reply, submitted);
+            }
+            request = match (operation, data, reply.buffer) {
+                (Operation::Read, _, Some(buffer)) => Request::read(offset, buffer),
+                (Operation::Write, Some(data), _) => Request::write(offset, data),
+                (Operation::Flush, ..) => Request::flush(),
+                (Operation::Discard, ..) => Request::discard(offset, length),
+                (Operation::WriteZeroes, ..) => Request::write_zeroes(offset, length),
+                (operation, ..) => panic!("a {operation:?} without what it moves"),
+            };
+            request.id = id;
+            request.fua = fua;
+        }
+    }
+}
+
+/// The reply to a request that may have been sent several times.
+fn since(reply: Reply, submitted: Instant) -> Reply {
+    Reply { stamps: Stamps { submitted, ..reply.stamps }, ..reply }
+}
+
+impl<C: Connect> Device for Steady<C> {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    async fn submit(&self, request: Request) -> Reply {
+        let submitted = self.runtime.now();
+        if let Err(error) = self.shape.check(&request) {
+            return request.refuse(error, submitted);
+        }
+        let writes = !matches!(request.operation, Operation::Read | Operation::Flush);
+        if writes && let Err(error) = self.make_room().await {
+            return request.refuse(error, submitted);
+        }
+        self.send(request).await
+    }
+}
