@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use lab::published;
-use lab::raid_i::RaidI;
 use lab::reproduce::{Report, ReproduceError, reproduce as judge};
 
 use crate::args::Reproduce;
@@ -18,20 +17,18 @@ pub fn reproduce(args: &Reproduce) -> Result<ExitCode, Failure> {
     let named: Vec<&str> =
         if args.studies.is_empty() { all.clone() } else { args.studies.iter().map(String::as_str).collect() };
     for name in named {
-        match name {
-            "raid-i" => reports.push(judge(&RaidI::with(settings.clone())).map_err(Failure::input)?),
+        let Some(study) = lab::study(name, settings.clone()) else {
             // Says which there are.
-            other => {
-                let unknown = published::read(other).expect_err("a study that is published has its model above");
-                return Err(Failure::input(ReproduceError::Published(unknown)));
-            }
-        }
+            let unknown = published::read(name).expect_err("a study that is published has its model");
+            return Err(Failure::input(ReproduceError::Published(unknown)));
+        };
+        reports.push(judge(&*study).map_err(Failure::input)?);
     }
     if args.json {
         out::json(&serde_json::to_value(&reports).expect("plain data becomes JSON"))?;
     } else {
         out::text(&reports.iter().map(Report::text).collect::<String>())?;
     }
-    let passed = reports.iter().all(|report| report.score.passes());
+    let passed = reports.iter().all(|report| report.passes);
     Ok(if args.check && !passed { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

@@ -185,3 +185,37 @@ fn predictions_are_the_studys() {
     );
     refused(&desk.arraylab(&["predict", "rounds", "--rate", "3.3"]), 2, &["'3.3' has no unit"]);
 }
+
+const SPARC20: &str = r#"
+[run]
+start-up = "1 s"
+measure = "20 s"
+
+[system]
+name = "sparc20-wren7"
+way = "raw"
+
+[[stream]]
+name = "readers"
+operation = "read"
+pattern = "random"
+size = "64 KiB"
+"#;
+
+#[test]
+fn the_studys_own_machine_convoys_as_long_as_its_adapter_gives_way_to_data() {
+    let desk = desk();
+    desk.write("sparc20.toml", SPARC20);
+    let explained = |settings: &[&str]| {
+        let run = desk.arraylab(&[&["run", "sparc20.toml", "--json"], settings].concat()).json();
+        let document = desk.arraylab(&["explain", run["run"].as_str().unwrap(), "--json"]).json();
+        keeps_the_contract(&document);
+        (document["rounds"].clone(), run["total"]["bandwidth_bytes_per_s"].as_f64().unwrap())
+    };
+    let (rounds, with) = explained(&[]);
+    assert_eq!((rounds["found"].as_bool(), rounds["devices"].as_array().unwrap().len()), (Some(true), 7), "{rounds:#}");
+    assert!(rounds["evidence"].as_str().unwrap().contains("each of the 7 devices is served once"), "{rounds:#}");
+    let (rounds, without) = explained(&["--set", "esp.gives-way=false"]);
+    assert_eq!(rounds["found"], false, "{rounds:#}");
+    assert!(without > 1.2 * with, "{with} B/s with the policy, {without} without");
+}

@@ -63,7 +63,7 @@ fn a_sweep_gives_one_table_with_the_busiest_part() {
 fn experiments_are_listed_and_shown() {
     let desk = Desk::new(READS);
     let said = done(desk.arraylab(&["experiments"]));
-    assert_eq!(said.stdout.lines().count(), 53);
+    assert_eq!(said.stdout.lines().count(), 65);
     assert!(said.stdout.contains("raid-i/figure-03           Figure 3: sequential reads"), "{}", said.stdout);
     let shown = done(desk.arraylab(&["experiments", "raid-i/figure-03"])).stdout;
     assert!(shown.starts_with("# Figure 3") && shown.contains("[sweep]"));
@@ -157,7 +157,10 @@ fn a_survey_of_no_machine_says_which_there_are() {
     let desk = Desk::new(READS);
     desk.write("small.toml", &SMALL.replace("slot = 0", "slot = 7"));
     let cases: [(&[&str], &str); 4] = [
-        (&["--system", "raid-ii"], "there is no such system; there are: raid-i; or give the path of a file"),
+        (
+            &["--system", "raid-ii"],
+            "there is no such system; there are: raid-i, sparc20-wren7; or give the path of a file",
+        ),
         (&["--system", "gone.toml"], "gone.toml"),
         (&["--system", "small.toml"], "small.toml:12:"),
         (&["--system", "raid-i", "--set", "vme.speed=1MB/s"], "there is no 'speed'; there are: "),

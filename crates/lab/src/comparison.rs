@@ -4,11 +4,11 @@
 //! among the points that have just been run and makes those that are missing: `arraylab run raid-i/figure-03` and
 //! `arraylab reproduce raid-i` print the same numbers.
 
+use crate::bench::Outcome as Known;
 use crate::experiment::Experiment;
-use crate::raid_i::RaidI;
-use crate::raid_i::bench::{self, Bench};
 use crate::reproduce::{Judged, ReproduceError, judged};
 use crate::runner::Outcome;
+use crate::studies;
 
 /// The published rows that the points of an experiment are compared with, judged. `settings` are changes to the machine that all
 /// points share. Empty where there is nothing to compare.
@@ -18,21 +18,17 @@ pub fn compare(
 ) -> Result<Vec<Judged>, ReproduceError> {
     let Some((first, _)) = points.first() else { return Ok(Vec::new()) };
     let mut rows = Vec::new();
-    let studies: std::collections::BTreeSet<&str> =
+    let named: std::collections::BTreeSet<&str> =
         first.published.iter().filter_map(|id| id.split('/').next()).collect();
-    for study in studies {
-        // Other studies have rows, but no model yet.
-        if study != "raid-i" {
-            continue;
-        }
-        let bench = Bench::with(settings.clone());
+    for study in named {
+        let Some(study) = studies::study(study, settings.clone()) else { continue };
         for (experiment, outcome) in points {
             let modelled = outcome.conclusion.modelled.as_ref();
             if modelled.is_some_and(|modelled| modelled.spans.is_some() && !modelled.passes.is_empty()) {
-                bench.know(experiment, bench::Outcome::of(outcome));
+                study.bench().know(experiment, Known::of(outcome));
             }
         }
-        rows.extend(judged(&RaidI::on(bench), &first.published)?);
+        rows.extend(judged(&*study, &first.published)?);
     }
     Ok(rows)
 }

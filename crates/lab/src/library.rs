@@ -85,6 +85,18 @@ pub const EXPERIMENTS: &[Entry] = entries![
     "raid-i/table-31",
     "raid-i/table-32",
     "raid-i/table-32-bandwidth",
+    "rounds/fence",
+    "rounds/figure-2",
+    "rounds/figure-3",
+    "rounds/pipelining",
+    "rounds/policy",
+    "rounds/sequential-128",
+    "rounds/small-blocks",
+    "rounds/table-1",
+    "rounds/table-2",
+    "rounds/table-3",
+    "rounds/table-4",
+    "rounds/table-5",
 ];
 
 /// Why an experiment cannot be had.

@@ -70,7 +70,10 @@ impl Row {
 }
 
 /// The studies that come with the program: name and file.
-const FILES: &[(&str, &str)] = &[("raid-i", include_str!("../../../published/raid-i.csv"))];
+const FILES: &[(&str, &str)] = &[
+    ("raid-i", include_str!("../../../published/raid-i.csv")),
+    ("rounds-wren7", include_str!("../../../published/rounds-wren7.csv")),
+];
 
 /// The names of all studies.
 pub fn studies() -> Vec<&'static str> {

@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 
 use machine::load::Passages;
 use machine::part::PartError;
-use machine::system::Kit;
 
 use crate::published::{Role, Row};
-use crate::reproduce::{Answer, Study};
+use crate::reproduce::{Answer, Bar, Study};
 
-pub mod bench;
 mod claims;
+mod setup;
 
-use bench::{Bench, Outcome, Setup, board, on_host};
+use setup::Setup;
+
+use crate::bench::{Bench, Outcome, board, on_host};
 
 /// Request sizes of the sweeps, KB; the figures' axes are lost, the text names sizes from 4 to 128.
 const SIZES: [u64; 7] = [4, 8, 16, 32, 56, 96, 128];
@@ -24,7 +25,6 @@ const SIZES: [u64; 7] = [4, 8, 16, 32, 56, 96, 128];
 const MEGABYTE: f64 = 1_048_576.0;
 
 /// The study, on a bench.
-#[derive(Default)]
 pub struct RaidI {
     bench: Bench,
 }
@@ -32,15 +32,13 @@ pub struct RaidI {
 impl RaidI {
     /// With changes to the system that hold for all trials.
     pub fn with(settings: Vec<(String, String)>) -> RaidI {
-        RaidI { bench: Bench::with(settings) }
+        RaidI { bench: Bench::new("raid-i", settings) }
     }
-    /// On a bench that may know some trials already.
-    pub fn on(bench: Bench) -> RaidI {
-        RaidI { bench }
-    }
-    /// Its trials.
-    pub fn bench(&self) -> &Bench {
-        &self.bench
+}
+
+impl Default for RaidI {
+    fn default() -> RaidI {
+        RaidI::with(Vec::new())
     }
 }
 
@@ -49,8 +47,12 @@ impl Study for RaidI {
         "raid-i"
     }
 
-    fn kit(&self) -> Result<Kit, PartError> {
-        self.bench.kit()
+    fn bench(&self) -> &Bench {
+        &self.bench
+    }
+
+    fn bar(&self) -> Bar {
+        Bar { within_10: 0.80, within_25: 0.95, median: 0.04, claims: (55, 61), parameters: 25, rows: 60 }
     }
 
     fn answer(&self, row: &Row) -> Result<Answer, PartError> {

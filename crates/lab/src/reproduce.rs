@@ -11,9 +11,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use machine::part::PartError;
+use machine::part::{PartError, Table, Value};
 use machine::system::Kit;
 
+use crate::bench::Bench;
 use crate::published::{self, PublishedError, Role, Row};
 
 /// What a model says about a row.
@@ -43,8 +44,31 @@ pub trait Study {
     fn answer(&self, row: &Row) -> Result<Answer, PartError>;
     /// The whole that a row is part of, in the row's unit, if it is part of one.
     fn whole(&self, row: &Row, rows: &BTreeMap<&str, &Row>) -> Option<f64>;
-    /// The system whose fitted parameters count.
-    fn kit(&self) -> Result<Kit, PartError>;
+    /// Its system, whose fitted parameters count, and the trials that are known.
+    fn bench(&self) -> &Bench;
+    /// What its trials have that is not printed and was fitted, besides the values of parts.
+    fn fits(&self) -> Vec<Fit> {
+        Vec::new()
+    }
+    /// How good it has to be.
+    fn bar(&self) -> Bar;
+}
+
+/// How good a model has to be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bar {
+    /// The share of scored rows within 10 percent.
+    pub within_10: f64,
+    /// And within 25 percent.
+    pub within_25: f64,
+    /// The greatest median error.
+    pub median: f64,
+    /// Claims that must hold, of how many.
+    pub claims: (usize, usize),
+    /// The most parameters that may be fitted.
+    pub parameters: usize,
+    /// And on how many rows.
+    pub rows: usize,
 }
 
 /// What became of a row.
@@ -157,6 +181,8 @@ pub struct Report {
     pub score: Score,
     /// What was fitted.
     pub fits: Vec<Fit>,
+    /// True if the model is as good as the project asks of it.
+    pub passes: bool,
 }
 
 /// Why a study cannot be reproduced.
@@ -180,7 +206,7 @@ pub enum ReproduceError {
 
 /// Asks a study about all its rows.
 pub fn reproduce(study: &dyn Study) -> Result<Report, ReproduceError> {
-    let fits = fits(&study.kit()?);
+    let fits = all_fits(study)?;
     let rows = published::read(study.name())?;
     let by_id: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
     for fit in &fits {
@@ -190,14 +216,22 @@ pub fn reproduce(study: &dyn Study) -> Result<Report, ReproduceError> {
     }
     let judged = judged(study, &[study.name().to_owned()])?;
     let score = score(&judged, &fits, fitted_rows(&fits).len());
-    Ok(Report { study: study.name().to_owned(), rows: judged, score, fits })
+    let passes = score.passes(&study.bar());
+    Ok(Report { study: study.name().to_owned(), rows: judged, score, fits, passes })
+}
+
+/// What was fitted of a study's system and of its trials.
+fn all_fits(study: &dyn Study) -> Result<Vec<Fit>, PartError> {
+    let mut fits = fits(&study.bench().kit()?);
+    fits.extend(study.fits());
+    Ok(fits)
 }
 
 /// Asks a study about its outputs and claims whose names are, or lie below, these.
 pub fn judged(study: &dyn Study, names: &[String]) -> Result<Vec<Judged>, ReproduceError> {
     let rows = published::read(study.name())?;
     let by_id: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
-    let fits = fits(&study.kit()?);
+    let fits = all_fits(study)?;
     let fitted = fitted_rows(&fits);
     let mut judged = Vec::new();
     for row in rows.iter().filter(|row| matches!(row.role, Role::Output | Role::Claim)) {
@@ -214,10 +248,12 @@ fn fitted_rows(fits: &[Fit]) -> BTreeSet<&str> {
     fits.iter().flat_map(|fit| fit.rows.iter().map(String::as_str)).collect()
 }
 
-/// The values of a system's parts that were fitted.
+/// The values of a system's parts that were fitted. Parts that the system does not name do not count.
 pub fn fits(kit: &Kit) -> Vec<Fit> {
+    let mut named = BTreeSet::new();
+    texts(&kit.system.values, &mut named);
     let mut fits = Vec::new();
-    for (name, part) in &kit.parts {
+    for (name, part) in kit.parts.iter().filter(|(name, _)| named.contains(name.as_str())) {
         for row in part.rows() {
             let Some(list) = row.source.strip_prefix("fitted:") else { continue };
             // What follows a semicolon explains.
@@ -227,6 +263,21 @@ pub fn fits(kit: &Kit) -> Vec<Fit> {
         }
     }
     fits
+}
+
+/// All texts in a table.
+fn texts<'t>(table: &'t Table, found: &mut BTreeSet<&'t str>) {
+    fn value<'t>(of: &'t Value, found: &mut BTreeSet<&'t str>) {
+        match of {
+            Value::Text(text) => {
+                found.insert(text);
+            }
+            Value::List(nodes) => nodes.iter().for_each(|node| value(&node.value, found)),
+            Value::Table(table) => texts(table, found),
+            Value::Integer(_) | Value::Float(_) | Value::Flag(_) => {}
+        }
+    }
+    table.entries().iter().for_each(|(_, node)| value(&node.value, found));
 }
 
 fn judge(row: &Row, answer: Answer, whole: Option<f64>, fitted: bool) -> Judged {
@@ -311,16 +362,16 @@ fn score(rows: &[Judged], fits: &[Fit], fitted_rows: usize) -> Score {
 }
 
 impl Score {
-    /// Whether the model is as good as the project asks of it: 80 percent within 10, 95 within 25, a median error of at most 4
-    /// percent, 55 claims of 61 (nine of ten), at most 25 parameters fitted on at most 60 rows.
-    pub fn passes(&self) -> bool {
+    /// Whether the model is as good as `bar` asks.
+    pub fn passes(&self, bar: &Bar) -> bool {
         let claims = self.claims_kept + self.claims_broken + self.claims_not_tested;
-        self.within_10 * 100 >= self.scored * 80
-            && self.within_25 * 100 >= self.scored * 95
-            && self.median_error <= 0.04
-            && self.claims_kept * 61 >= claims * 55
-            && self.fitted_parameters <= 25
-            && self.fitted_rows <= 60
+        let scored = self.scored as f64;
+        self.within_10 as f64 >= scored * bar.within_10
+            && self.within_25 as f64 >= scored * bar.within_25
+            && self.median_error <= bar.median
+            && self.claims_kept * bar.claims.1 >= claims * bar.claims.0
+            && self.fitted_parameters <= bar.parameters
+            && self.fitted_rows <= bar.rows
     }
 }
 
@@ -446,6 +497,7 @@ mod tests {
         );
         let score = score(&[disputed, fitted, missing], &[], 1);
         assert_eq!((score.scored, score.within_25, score.not_reproduced, score.disputed), (1, 0, 1, 1));
-        assert!(!score.passes());
+        let bar = Bar { within_10: 0.8, within_25: 0.95, median: 0.04, claims: (9, 10), parameters: 1, rows: 1 };
+        assert!(!score.passes(&bar));
     }
 }

@@ -40,6 +40,8 @@ use crate::trace::{Ledger, Trace};
 pub struct AdapterParameters {
     /// Its address on its strings.
     pub id: u32,
+    /// It does not take a string for a command while any target wants it.
+    pub gives_way: bool,
     /// Strings it has.
     pub strings: u32,
     /// Commands that wait in the command queue.
@@ -124,6 +126,7 @@ impl AdapterParameters {
         answer.done()?;
         Ok(AdapterParameters {
             id,
+            gives_way: reader.get("gives-way")?,
             strings: positive("strings", 64)?,
             command_queue: positive("command-queue", 4096)?,
             work_queues: positive("work-queues", 4096)?,
@@ -265,6 +268,8 @@ struct Transfer {
     adapter: Rc<Adapter>,
     byte_time: Duration,
     lines: Lines,
+    /// The target's pause after each block.
+    pause: Duration,
     /// Blocks that still fit into the present buffer; nothing allocated at the start of a tenure but what costs nothing.
     room: u64,
     filled: u64,
@@ -283,6 +288,7 @@ impl Transfer {
             adapter: Rc::clone(adapter),
             byte_time,
             lines,
+            pause: Duration::ZERO,
             room,
             filled: 0,
             place: None,
@@ -322,7 +328,8 @@ impl Transfer {
     }
 
     fn wire(&self, bytes: Bytes) -> Demand {
-        Demand::new(bytes.get() as f64, 1e9 / self.byte_time.as_nanos() as f64, 0)
+        let byte_ns = self.byte_time.as_nanos() as f64 + self.pause.as_nanos() as f64 / BLOCK.get() as f64;
+        Demand::new(bytes.get() as f64, 1e9 / byte_ns, 0)
             .over(self.adapter.data_path, 1.0 / self.adapter.parameters.data_path.get())
     }
 }
@@ -330,6 +337,12 @@ impl Transfer {
 impl Port for Transfer {
     fn id(&self) -> u8 {
         self.adapter.parameters.id as u8
+    }
+    fn gives_way(&self) -> bool {
+        self.adapter.parameters.gives_way
+    }
+    fn pace(&mut self, pause: Duration) {
+        self.pause = pause;
     }
     fn answers(&self) -> &Answers {
         &self.adapter.parameters.answers

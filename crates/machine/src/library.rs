@@ -6,19 +6,29 @@ use crate::part::{Part, PartError};
 
 /// Part files: name and text.
 pub const PARTS: &[(&str, &str)] = &[
+    ("esp", include_str!("../../../parts/esp.toml")),
     ("flash-nvme-3.84tb", include_str!("../../../parts/flash-nvme-3.84tb.toml")),
     ("jaguar", include_str!("../../../parts/jaguar.toml")),
     ("mg10-20tb", include_str!("../../../parts/mg10-20tb.toml")),
+    ("sbus", include_str!("../../../parts/sbus.toml")),
     ("scsi-1", include_str!("../../../parts/scsi-1.toml")),
+    ("scsi-1-5mb", include_str!("../../../parts/scsi-1-5mb.toml")),
+    ("solaris", include_str!("../../../parts/solaris.toml")),
+    ("sparc20", include_str!("../../../parts/sparc20.toml")),
+    ("sparc20-memory", include_str!("../../../parts/sparc20-memory.toml")),
     ("sprite", include_str!("../../../parts/sprite.toml")),
     ("sun4-280", include_str!("../../../parts/sun4-280.toml")),
     ("sun4-280-memory", include_str!("../../../parts/sun4-280-memory.toml")),
     ("vme", include_str!("../../../parts/vme.toml")),
+    ("wren-7", include_str!("../../../parts/wren-7.toml")),
     ("wren-iv", include_str!("../../../parts/wren-iv.toml")),
 ];
 
 /// System files: name and text.
-pub const SYSTEMS: &[(&str, &str)] = &[("raid-i", include_str!("../../../systems/raid-i.toml"))];
+pub const SYSTEMS: &[(&str, &str)] = &[
+    ("raid-i", include_str!("../../../systems/raid-i.toml")),
+    ("sparc20-wren7", include_str!("../../../systems/sparc20-wren7.toml")),
+];
 
 /// What a library holds: a part or a system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,6 +13,10 @@
 //!
 //! DMA goes to a window of the address space: a request holds its part of it from the driver until the interrupt.
 //!
+//! A raw request that is larger than the system's greatest transfer goes to the board in pieces, one after the other: the process is woken
+//! when a piece has come, submits the next, and returns from its call after the last. Where the adapter gives way to data, the second piece
+//! waits like any command, and so large requests of several disks return together, long after most of their data have come.
+//!
 //! # Sources
 //! UCB/CSD 90/574 Table 2 (instructions), Section 2.4.2 (window), Section 3.3 (no-copy call), Section 4.7 (order of the steps).
 
@@ -25,7 +29,7 @@ use units::Bytes;
 
 use crate::adapter::Unit;
 use crate::backplane::{Backplane, Lines};
-use crate::cpu::{Cpu, Level};
+use crate::cpu::{Cpu, Level, ProcessId};
 use crate::memory::Memory;
 use crate::part::{PartError, Problem, Reader};
 use crate::scsi::protocol::Passage;
@@ -61,6 +65,12 @@ pub struct OsParameters {
     pub command_words: u64,
     /// Space for DMA.
     pub dma_window: Bytes,
+    /// The most that one command of a raw request moves.
+    pub transfer_most: Bytes,
+    /// Raw requests go through a buffer of the kernel. Without, DMA goes to the process's own pages.
+    pub copies: bool,
+    /// The buffer is flushed after DMA. Without, the cache sees DMA by itself.
+    pub flushes: bool,
     /// Commands that the no-copy call takes at once.
     pub batch: u32,
     /// What the RAID driver adds to a request.
@@ -78,6 +88,11 @@ impl OsParameters {
         if batch == 0 {
             return Err(reader.fault("batch", Problem::OutOfRange { accepted: "at least one command".into() }));
         }
+        let transfer_most: Option<Bytes> = reader.find("transfer-most")?;
+        if transfer_most.is_some_and(|most| most.is_zero() || !most.is_multiple_of(BLOCK)) {
+            let accepted = "whole 512-byte blocks, at least one".into();
+            return Err(reader.fault("transfer-most", Problem::OutOfRange { accepted }));
+        }
         let steps = reader.table("instructions")?;
         let parameters = OsParameters {
             start_call: steps.get("start-call")?,
@@ -94,6 +109,9 @@ impl OsParameters {
             page,
             command_words: reader.get("command-words")?,
             dma_window: reader.get("dma-window")?,
+            transfer_most: transfer_most.unwrap_or(Bytes::new(u64::MAX / BLOCK.get() * BLOCK.get())),
+            copies: reader.find("copies")?.unwrap_or(true),
+            flushes: reader.find("flushes")?.unwrap_or(true),
             batch,
         };
         steps.done()?;
@@ -129,6 +147,10 @@ pub struct Process {
 }
 
 impl Process {
+    /// As long as it exists, no other has this.
+    fn id(&self) -> ProcessId {
+        ProcessId(std::ptr::from_ref(self).addr())
+    }
     /// How many calls it has returned from.
     pub fn calls(&self) -> u64 {
         self.calls.get()
@@ -192,10 +214,18 @@ impl Os {
             self.copy(process, bytes, ledger).await;
             self.step(steps.before_driver, ledger, "before-driver").await;
         }
-        self.step(steps.generic_driver, ledger, "device-driver").await;
-        self.submit(bytes, ledger).await;
-        self.block(process);
-        let passage = self.board(unit, command, ledger).await;
+        let mut passage: Option<Passage> = None;
+        for piece in pieces(command, steps.transfer_most) {
+            if passage.is_some() {
+                self.resume(process, ledger, "device-driver").await;
+            }
+            self.step(steps.generic_driver, ledger, "device-driver").await;
+            self.submit(piece.bytes(), ledger).await;
+            self.block(process);
+            let passed = self.board(unit, piece, ledger).await;
+            passage = Some(passage.map_or(passed, |before| before.and(&passed)));
+        }
+        let passage = passage.expect("a command moves something");
         let woken = if command.write { "finish" } else { "before-copy" };
         self.resume(process, ledger, woken).await;
         self.step(steps.after_interrupt + self.pages(bytes), ledger, woken).await;
@@ -215,7 +245,7 @@ impl Os {
     /// A process goes on: it waits for its turn, unless it still has it.
     pub async fn resume(&self, process: &Process, ledger: &mut Ledger, phase: &'static str) {
         if process.turn.borrow().is_none() {
-            let turn = self.cpu.dispatch(ledger, phase).await;
+            let turn = self.cpu.dispatch(Some(process.id()), ledger, phase).await;
             process.turn.replace(Some(turn));
         }
     }
@@ -261,7 +291,9 @@ impl Os {
         self.count(-1);
         self.cpu.execute(self.parameters.start_interrupt, Level::Interrupt).await;
         ledger.until(self.runtime.now(), self.part, "start-interrupt");
-        self.cpu.flush(command.bytes(), !command.write, Level::Interrupt).await;
+        if self.parameters.flushes {
+            self.cpu.flush(command.bytes(), !command.write, Level::Interrupt).await;
+        }
         ledger.until(self.runtime.now(), self.part, "dma-free");
         let want = command.bytes().round_up(self.parameters.page).get().min(self.parameters.dma_window.get());
         self.window.set(self.window.get() + want);
@@ -271,12 +303,12 @@ impl Os {
 
     /// Carries out a command for the kernel itself (the RAID driver): drivers, board, interrupt; no copy.
     pub async fn kernel(&self, unit: &Unit, command: Command, ledger: &mut Ledger) -> Passage {
-        let turn = self.cpu.dispatch(ledger, "device-driver").await;
+        let turn = self.cpu.dispatch(None, ledger, "device-driver").await;
         self.step(self.parameters.generic_driver, ledger, "device-driver").await;
         self.submit(command.bytes(), ledger).await;
         drop(turn);
         let passage = self.board(unit, command, ledger).await;
-        let turn = self.cpu.dispatch(ledger, "before-copy").await;
+        let turn = self.cpu.dispatch(None, ledger, "before-copy").await;
         self.step(self.parameters.after_interrupt, ledger, "before-copy").await;
         drop(turn);
         passage
@@ -290,6 +322,9 @@ impl Os {
 
     /// Copies between kernel and user.
     pub async fn copy(&self, process: &Process, bytes: Bytes, ledger: &mut Ledger) {
+        if !self.parameters.copies {
+            return;
+        }
         let passed = self.memory.passed();
         let others = match process.copied_at.get() {
             Some(then) => Bytes::new(passed.get() - then),
@@ -317,6 +352,15 @@ impl Os {
         self.outstanding.set(now);
         self.most_outstanding.set(self.most_outstanding.get().max(now));
     }
+}
+
+/// A command in pieces of at most `most`.
+fn pieces(command: Command, most: Bytes) -> impl Iterator<Item = Command> {
+    let (most, end) = (most / BLOCK, command.first + command.blocks);
+    (0..command.blocks.div_ceil(most)).map(move |index| {
+        let first = command.first + index * most;
+        Command { first, blocks: most.min(end - first), ..command }
+    })
 }
 
 /// A command for `bytes` at byte `offset` of a unit.

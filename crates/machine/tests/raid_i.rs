@@ -28,13 +28,18 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ("system.adapter.1.slot", "9", "systems/raid-i.toml:", "0 to 3"),
         ("system.adapter.1.slot", "0", "systems/raid-i.toml:", "taken by another adapter"),
         ("system.memory", "wren-iv", "parts/wren-iv.toml:", "one of kind 'memory' is wanted"),
-        ("system.backplane", "unibus", "systems/raid-i.toml:", "which is no part; write flash-nvme-3.84tb, jaguar"),
+        (
+            "system.backplane",
+            "unibus",
+            "systems/raid-i.toml:",
+            "which is no part; write esp, flash-nvme-3.84tb, jaguar",
+        ),
         ("wren-iv.buffer.fill", "1", "wren-iv.buffer.fill", "there is no 'fill'; there are: segments, segment-blocks"),
         (
             "wren-v.buffer",
             "1",
             "wren-v.buffer",
-            "there is no part 'wren-v'; there are: system, flash-nvme-3.84tb, jaguar",
+            "there is no part 'wren-v'; there are: system, esp, flash-nvme-3.84tb, jaguar",
         ),
     ];
     for (key, value, place, accepted) in cases {

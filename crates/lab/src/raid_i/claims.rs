@@ -6,13 +6,14 @@
 use std::rc::Rc;
 
 use machine::part::PartError;
-use machine::scsi::string::{ScsiString, StringParameters};
+use machine::scsi::string::{Claim, ScsiString, StringParameters};
 use machine::trace::Trace;
 use runtime::Runtime;
 use units::Duration;
 
-use super::bench::{Bench, Outcome, Setup, on_host};
+use super::setup::Setup;
 use super::{SIZES, phase};
+use crate::bench::{Bench, Outcome, on_host};
 use crate::reproduce::Answer;
 
 type Verdict = Result<(bool, String), PartError>;
@@ -139,7 +140,7 @@ fn arbitration(bench: &Bench) -> Verdict {
             let (string, trace, order, runtime) = (string.clone(), trace.clone(), Rc::clone(&order), runtime.clone());
             runtime.clone().spawn(async move {
                 let mut ledger = trace.open(runtime.now());
-                let tenure = string.acquire(id, Duration::micros(4), &mut ledger).await;
+                let tenure = string.acquire(Claim::at_once(id, Duration::micros(4)), &mut ledger).await;
                 runtime.sleep(Duration::millis(1)).await;
                 order.borrow_mut().push(id);
                 drop(tenure);

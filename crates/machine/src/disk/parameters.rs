@@ -67,6 +67,8 @@ pub struct Buffer {
     /// A write that had filled the buffer asks for the bus again when this share is empty. Only on a bus that others share
     /// (`scsi`): alone, the bus brings each block as soon as there is room.
     pub write_empty: Ratio,
+    /// A read that has sent all there is keeps the bus if its next block comes within so long. Only on a bus that others share.
+    pub hold: Duration,
     /// The shares are of the request (but at most the segment), not of the segment.
     pub marks_by_request: bool,
     /// The bus is held from command to completion.

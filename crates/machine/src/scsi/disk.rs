@@ -13,6 +13,9 @@
 //!
 //! After the command a read lets go of the bus unless so much is buffered by then; a write takes data at once, while the arm is on its way.
 //!
+//! When to let go of it: when nothing is left to send; unless the next block of a read comes within the drive's *hold*, so that what follows
+//! crosses the bus at the rate of the medium (Barve et al. 1999, Section 4.3).
+//!
 //! # Sources
 //! UCB/CSD 90/574 Sections 2.1 to 2.3, 4.2 (ratios, read-ahead, disconnection), 4.6 (pauses). That a stopped medium loses revolutions is
 //! not stated there; it follows from its turning.
@@ -73,6 +76,10 @@ impl DiskParameters {
             first_data: range("first-data-least", "first-data-most")?,
             save_pointer: range("save-pointer-least", "save-pointer-most")?,
             release_writing: pause.get("release-writing")?,
+            block: match pause.find::<Duration>("block-most")? {
+                None => (Duration::ZERO, Duration::ZERO),
+                Some(_) => range("block-least", "block-most")?,
+            },
             status: pause.get("status")?,
             status_per_block: pause.get("status-per-block")?,
         };
@@ -166,6 +173,16 @@ impl Target for ScsiDisk {
         state.drive.transferred(now, blocks);
         let (write, left) = state.under_way();
         state.command = Some((write, left - blocks));
+    }
+
+    fn holds_until(&self, now: Instant) -> Option<Instant> {
+        let state = &mut *self.state.borrow_mut();
+        let (write, left) = state.under_way();
+        if write || left == 0 {
+            return None;
+        }
+        let next_block = state.drive.transferable_at(now, 1);
+        (next_block > now && next_block <= now + state.buffer().hold).then_some(next_block)
     }
 
     fn after_data(&self, now: Instant) -> Next {

@@ -18,7 +18,7 @@ use runtime::Runtime;
 use units::Duration;
 
 use super::phase::Phase;
-use super::string::{ScsiString, Tenure};
+use super::string::{Claim, ScsiString, Tenure};
 use super::target::{Command, Next, Target};
 use crate::trace::Ledger;
 
@@ -51,12 +51,16 @@ pub struct Answers {
 pub trait Port {
     /// Its address on the bus.
     fn id(&self) -> u8;
+    /// It does not take the bus for a command while any target wants it.
+    fn gives_way(&self) -> bool;
     /// How long it takes to answer.
     fn answers(&self) -> &Answers;
     /// How many blocks it takes or gives before it has to do something else. Not zero.
     fn room(&self) -> u64;
     /// Moves blocks over the bus, with whatever the initiator makes the bus wait for.
     fn pass(&mut self, blocks: u64, write: bool) -> impl Future<Output = ()>;
+    /// From now on the target pauses for so long after each block.
+    fn pace(&mut self, pause: Duration);
     /// The target has let go of the bus.
     fn put_down(&mut self);
 }
@@ -80,6 +84,22 @@ pub struct Passage {
     pub first_burst: u64,
 }
 
+impl Passage {
+    /// What two commands did, one after the other, as parts of one request.
+    #[must_use]
+    pub fn and(&self, next: &Passage) -> Passage {
+        Passage {
+            tenures: self.tenures + next.tenures,
+            disconnects: self.disconnects + next.disconnects,
+            saves: self.saves + next.saves,
+            target_pauses: self.target_pauses + next.target_pauses,
+            initiator_pauses: self.initiator_pauses + next.initiator_pauses,
+            bus_overhead: self.bus_overhead + next.bus_overhead,
+            first_burst: self.first_burst,
+        }
+    }
+}
+
 /// Six bytes, as all commands of the studies have.
 const COMMAND_BYTES: u64 = 6;
 
@@ -98,7 +118,11 @@ pub async fn execute<P: Port>(
     let mut talk = Talk { ledger, passage: &mut passage };
     let (mut moved, mut saved) = (0, 0);
 
-    let mut tenure = string.acquire(port.id(), bus.arbitration, talk.ledger).await;
+    // Drawn only where there is a range: a target without one makes the same choices as before.
+    let pace = if pauses.block.1.is_zero() { Duration::ZERO } else { target.draw(pauses.block.0, pauses.block.1) };
+    port.pace(pace);
+    let claim = Claim { id: port.id(), gives_way: port.gives_way(), delay: bus.arbitration };
+    let mut tenure = string.acquire(claim, talk.ledger).await;
     talk.passage.tenures += 1;
     talk.bus(&mut tenure, Phase::Selection, bus.selection);
     talk.target(&mut tenure, Phase::MessageOut, pauses.identify);
@@ -114,15 +138,19 @@ pub async fn execute<P: Port>(
             loop {
                 let blocks = target.transferable(runtime.now()).min(port.room());
                 if blocks == 0 {
-                    break;
+                    let Some(next_block) = target.holds_until(runtime.now()) else { break };
+                    runtime.sleep_until(next_block).await;
+                    continue;
                 }
                 port.pass(blocks, command.write).await;
                 target.transferred(runtime.now(), blocks);
                 moved += blocks;
             }
             let wire = bus.byte_time * (super::target::BLOCK * (moved - before)).get();
+            let paced = pace * (moved - before);
             let phase = runtime.now().since(tenure.cursor());
-            talk.passage.initiator_pauses += phase.saturating_sub(wire);
+            talk.passage.target_pauses += paced;
+            talk.passage.initiator_pauses += phase.saturating_sub(wire + paced);
             tenure.until_now(Phase::DataTransfer, talk.ledger);
             next = target.after_data(runtime.now());
             assert!(next != Next::Data, "a target that can move data goes on");
@@ -153,7 +181,7 @@ pub async fn execute<P: Port>(
         let back = target.reconnect_at(runtime.now());
         runtime.sleep_until(back).await;
         target.explain(runtime.now(), talk.ledger);
-        tenure = string.acquire(target.id(), bus.rearbitration, talk.ledger).await;
+        tenure = string.acquire(Claim::at_once(target.id(), bus.rearbitration), talk.ledger).await;
         talk.passage.tenures += 1;
         talk.bus(&mut tenure, Phase::Reselection, bus.reselection);
         talk.initiator(&mut tenure, Phase::MessageIn, answers.identify + answers.restore_pointer);

@@ -3,6 +3,9 @@
 //! When the bus goes free, everyone who wants it arbitrates; after the arbitration delay the highest address among those who
 //! want it *then* has won. A lone device arbitrates as well. There is no fairness: a low address can starve, which is a property of
 //! SCSI and not of this model.
+//!
+//! Who *gives way* ([`Claim::gives_way`]) takes part only while nobody else wants the bus, whatever its address. That is how
+//! host adapters were found to treat their own commands (R. Barve et al., "Round-like behavior in multiple disks on a bus", 1999, Section 5).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -97,10 +100,29 @@ enum BusState {
 
 struct Waiting {
     id: u8,
+    gives_way: bool,
     arrival: u64,
     waker: Option<Waker>,
     /// It is this one's turn to count the delay down.
     counts: bool,
+}
+
+/// How a device wants the bus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// Its address.
+    pub id: u8,
+    /// It does not arbitrate while any device that does not give way wants the bus.
+    pub gives_way: bool,
+    /// The arbitration delay that it counts.
+    pub delay: Duration,
+}
+
+impl Claim {
+    /// Of a device that wants the bus as soon as its address allows.
+    pub fn at_once(id: u8, delay: Duration) -> Claim {
+        Claim { id, gives_way: false, delay }
+    }
 }
 
 impl ScsiString {
@@ -129,8 +151,9 @@ impl ScsiString {
         &self.inner.table
     }
 
-    /// Arbitrates until device `id` has the bus; `delay` is the arbitration delay that it counts.
-    pub async fn acquire(&self, id: u8, delay: Duration, ledger: &mut Ledger) -> Tenure {
+    /// Arbitrates until the device has the bus.
+    pub async fn acquire(&self, claim: Claim, ledger: &mut Ledger) -> Tenure {
+        let Claim { id, gives_way, delay } = claim;
         let inner = &*self.inner;
         let arrival = {
             let mut arbiter = inner.arbiter.borrow_mut();
@@ -140,7 +163,7 @@ impl ScsiString {
             if counts {
                 arbiter.state = BusState::Arbitrating;
             }
-            arbiter.waiting.push(Waiting { id, arrival, waker: None, counts });
+            arbiter.waiting.push(Waiting { id, gives_way, arrival, waker: None, counts });
             arrival
         };
         loop {
@@ -199,11 +222,12 @@ impl ScsiString {
 }
 
 impl Arbiter {
-    /// Place in the list of the highest address; of several requests of one device the first.
+    /// Place in the list of the highest address among those who do not give way, or else among all; of several requests of one
+    /// device the first.
     fn highest(&self) -> Option<usize> {
         (0..self.waiting.len()).max_by_key(|index| {
             let waiting = &self.waiting[*index];
-            (waiting.id, u64::MAX - waiting.arrival)
+            (!waiting.gives_way, waiting.id, u64::MAX - waiting.arrival)
         })
     }
 

@@ -51,6 +51,8 @@ pub struct Pauses {
     pub save_pointer: (Duration, Duration),
     /// Before it lets go of the lines when it disconnects with data to be written.
     pub release_writing: Duration,
+    /// After each block of data, least and most; drawn once for each command.
+    pub block: (Duration, Duration),
     /// Before the status phase, and more for each block of the request.
     pub status: Duration,
     /// See [`Pauses::status`].
@@ -71,6 +73,10 @@ pub trait Target {
     fn transferable(&self, now: Instant) -> u64;
     /// So many blocks have moved.
     fn transferred(&self, now: Instant, blocks: u64);
+    /// It can move nothing at this instant, but keeps the bus until it can, at the instant given; nothing if it lets go.
+    fn holds_until(&self, _now: Instant) -> Option<Instant> {
+        None
+    }
     /// What it wants when it can move no more at this instant.
     fn after_data(&self, now: Instant) -> Next;
     /// When it wants the bus back.

@@ -216,6 +216,7 @@ fn read_buffer(table: &Reader) -> Result<Buffer, PartError> {
         hit_on_block_being_read: on(table, "hit-on-block-being-read")?,
         read_fill: table.find("read-fill")?.unwrap_or_default(),
         write_empty: table.find("write-empty")?.unwrap_or_default(),
+        hold: time(table, "hold")?,
         piece: table.find("piece")?.unwrap_or(1),
         marks_by_request: on(table, "marks-by-request")?,
         never_disconnect: on(table, "never-disconnect")?,

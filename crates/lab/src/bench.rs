@@ -1,46 +1,33 @@
-//! The trials of the study: experiments on its machine, each run once.
+//! The bench of a study: experiments on its machine, each run once.
 //!
-//! A trial is an [`Experiment`], the same as its file under `experiments/raid-i` holds; here it is put together in words, as the rows of
-//! the study ask for it. What came of an experiment that was run already is taken from there, whoever ran it.
+//! A study asks for the same trial from many of its rows. The bench remembers what came of an experiment, also of one that somebody
+//! else has run, and knows two experiments for the same if they differ in nothing but name and in settings that change nothing.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
-use machine::entry::{Spot, Way};
+use analysis::rounds::Finish;
 use machine::load::Load;
 use machine::part::PartError;
 use machine::system::Kit;
-use record::{PartName, PhaseName};
-use units::{Bytes, Duration, Frequency, Rate};
-use workload::{Limits, Mix, Pattern, Region, Stream};
+use record::{PartName, Phase, PhaseName};
+use units::{Duration, Frequency, Rate};
 
 use crate::experiment::Experiment;
 use crate::runner::{self, RunError};
-use crate::system::System;
-use crate::trial::trial;
+use crate::trial::trial as carry_out;
 
-/// The strings of the first adapters, one each: where the study put disks "round-robin over strings, each on its own adapter".
-const FIRST_STRINGS: [usize; 4] = [0, 2, 4, 6];
+/// A trial of a study, as its rows ask for it.
+pub trait Trial {
+    /// The experiment that it is.
+    fn experiment(&self) -> Experiment;
+}
 
-/// Sequential trials stay in the middle of each disk, within so much of it, as the study's short runs did: the zones differ.
-const STRETCH: Region = Region { start: Bytes::mib(152), length: Some(Bytes::mib(12)) };
-
-/// Passes of a trial, each on a machine of its own.
-const PASSES: u16 = 3;
-/// Load is on, nothing counts.
-const START_UP: Duration = Duration::seconds(1);
-/// Counted time of a pass: about as many requests as the study's traces have, on the disks that are slowest.
-const SEQUENTIAL: Duration = Duration::seconds(5);
-/// See [`SEQUENTIAL`]; random requests differ more.
-const RANDOM: Duration = Duration::seconds(15);
-/// Load stays on while counted requests complete.
-const COOL_DOWN: Duration = Duration::seconds(1);
-
-/// Runs trials and remembers what came of them.
-#[derive(Default)]
+/// Runs trials on one system and remembers what came of them.
 pub struct Bench {
+    system: &'static str,
     outcomes: RefCell<HashMap<String, Rc<Outcome>>>,
     settings: Vec<(String, String)>,
 }
@@ -64,6 +51,12 @@ pub struct Outcome {
     pub traced: u64,
     /// Counted requests of each disk.
     pub completions: Vec<u64>,
+    /// Every counted completion, in order of time within each pass.
+    pub finishes: Vec<Finish>,
+    /// Names of the disks, by index.
+    pub disks: Vec<String>,
+    /// How many passes it is the sum of.
+    pub passes: usize,
 }
 
 impl Outcome {
@@ -103,6 +96,13 @@ impl Outcome {
             (log.part(part).to_owned(), log.phase(phase).to_owned())
         };
         let load = load.expect("a trial has passes that count");
+        let mut finishes = Vec::new();
+        let visited = run.recording.visit(|rows| {
+            let counted = rows.iter().filter(|row| row.phase == Phase::Measure);
+            finishes.extend(counted.map(|row| Finish { at: row.completed, device: row.device, pass: row.pass }));
+            Ok::<(), record::RawError>(())
+        });
+        visited.expect("the rows of a trial are in memory");
         Outcome {
             requests: load.passages.commands,
             elapsed: load.at,
@@ -112,6 +112,9 @@ impl Outcome {
             phases: sums.into_iter().map(|(key, time)| (name(key), time)).collect(),
             traced,
             completions: run.summary.devices.iter().map(|device| device.figures.requests).collect(),
+            finishes,
+            disks: run.meta.labels.devices.clone(),
+            passes: modelled.passes.len(),
         }
     }
 
@@ -131,150 +134,15 @@ impl Outcome {
     }
 }
 
-/// A trial in words: `Setup::read(32).sprite().disks(4)`.
-#[derive(Debug, Clone)]
-pub struct Setup {
-    write: bool,
-    request: Bytes,
-    random: bool,
-    way: Way,
-    disks: Vec<Spot>,
-    depth: u32,
-    settings: Vec<(String, String)>,
-}
-
-impl Setup {
-    /// One disk, through the no-copy call, sequential, one process.
-    pub fn new(write: bool, kib: f64) -> Setup {
-        Setup {
-            write,
-            request: Bytes::new((kib * 1024.0) as u64),
-            random: false,
-            way: Way::NoCopy,
-            disks: vec![Spot { string: 0, disk: 0 }],
-            depth: 1,
-            settings: Vec::new(),
-        }
-    }
-    /// Reads of so many KB.
-    pub fn read(kib: u64) -> Setup {
-        Setup::new(false, kib as f64)
-    }
-    /// Writes of so many KB.
-    pub fn write(kib: u64) -> Setup {
-        Setup::new(true, kib as f64)
-    }
-    /// Anywhere on the disk.
-    #[must_use]
-    pub fn random(mut self) -> Setup {
-        self.random = true;
-        self
-    }
-    /// As raw requests of a process.
-    #[must_use]
-    pub fn sprite(mut self) -> Setup {
-        self.way = Way::Raw;
-        self
-    }
-    /// To a level 5 array of the four disks of a string, from so many processes.
-    #[must_use]
-    pub fn raid(mut self, processes: u32) -> Setup {
-        self.way = Way::Array(Bytes::kib(32));
-        self.depth = processes;
-        self.disks(4)
-    }
-    /// So many disks of one string.
-    #[must_use]
-    pub fn disks(self, disks: usize) -> Setup {
-        let spots: Vec<_> = (0..disks).map(|disk| (0, disk)).collect();
-        self.at(&spots)
-    }
-    /// So many disks round-robin over so many strings, each on its own adapter.
-    #[must_use]
-    pub fn spread(self, disks: usize, strings: usize) -> Setup {
-        let spots: Vec<_> = (0..disks).map(|disk| (FIRST_STRINGS[disk % strings], disk / strings)).collect();
-        self.at(&spots)
-    }
-    /// The disks given: string and place.
-    #[must_use]
-    pub fn at(mut self, disks: &[(usize, usize)]) -> Setup {
-        self.disks = disks.iter().map(|(string, disk)| Spot { string: *string, disk: *disk }).collect();
-        self
-    }
-    /// How many disks it uses.
-    pub fn used(&self) -> usize {
-        self.disks.len()
-    }
-    /// How much a request is.
-    pub fn request(&self) -> Bytes {
-        self.request
-    }
-    /// So many processes for each disk.
-    #[must_use]
-    pub fn processes(mut self, processes: u32) -> Setup {
-        self.depth = processes;
-        self
-    }
-    /// Asynchronous issue: so many requests ahead.
-    #[must_use]
-    pub fn ahead(mut self, ahead: u32) -> Setup {
-        self.depth = 1 + ahead;
-        self
-    }
-    /// With a value changed.
-    #[must_use]
-    pub fn with(mut self, key: &str, value: impl Into<String>) -> Setup {
-        self.settings.push((key.to_owned(), value.into()));
-        self
-    }
-    /// With a buffer full ratio, given in KB of the 32 KB buffer.
-    #[must_use]
-    pub fn full_ratio(self, kib: f64) -> Setup {
-        self.with("wren-iv.buffer.read-fill", format!("{} %", kib / 32.0 * 100.0))
-    }
-    /// Without read-ahead.
-    #[must_use]
-    pub fn no_read_ahead(self) -> Setup {
-        self.with("wren-iv.read-ahead.until", "none")
-    }
-
-    /// The experiment that this is.
-    pub fn experiment(&self) -> Experiment {
-        let mix = if self.write { Mix::WRITES } else { Mix::READS };
-        let pattern = if self.random { Pattern::Random } else { Pattern::Sequential { from: Bytes::ZERO } };
-        let mut stream = Stream::closed("load", mix, pattern, self.request, self.depth);
-        if !self.random {
-            stream.region = STRETCH;
-        }
-        if let Way::Array(stripe) = self.way {
-            // Requests are aligned on stripe unit boundaries.
-            stream.align = stripe;
-        }
-        let measure = if self.random { RANDOM } else { SEQUENTIAL };
-        stream.limits = Limits { time: Some(measure), ..Limits::NONE };
-        let mut experiment = Experiment::new("trial", measure, vec![stream]);
-        experiment.run.passes = PASSES;
-        (experiment.run.start_up, experiment.run.cool_down) = (START_UP, COOL_DOWN);
-        experiment.system = Some(System {
-            name: "raid-i".to_owned(),
-            way: self.way,
-            disks: self.disks.clone(),
-            parts: self.settings.clone(),
-            spans: true,
-        });
-        experiment
-    }
-}
-
 impl Bench {
-    /// With changes to the system that hold for all trials.
-    pub fn with(settings: Vec<(String, String)>) -> Bench {
-        Bench { outcomes: RefCell::default(), settings }
+    /// A bench with a system that comes with the program, and changes to it that hold for all trials.
+    pub fn new(system: &'static str, settings: Vec<(String, String)>) -> Bench {
+        Bench { system, outcomes: RefCell::default(), settings }
     }
 
     /// The system that is on the bench.
     pub fn kit(&self) -> Result<Kit, PartError> {
-        let mut kit = Kit::load("raid-i")?;
+        let mut kit = Kit::load(self.system)?;
         for (key, value) in &self.settings {
             kit.set(key, value)?;
         }
@@ -303,8 +171,8 @@ impl Bench {
     }
 
     /// What comes of a trial.
-    pub fn run(&self, setup: &Setup) -> Result<Rc<Outcome>, PartError> {
-        let mut experiment = setup.experiment();
+    pub fn run(&self, trial: &impl Trial) -> Result<Rc<Outcome>, PartError> {
+        let mut experiment = trial.experiment();
         let key = self.key(&experiment);
         if let Some(outcome) = self.outcomes.borrow().get(&key) {
             return Ok(Rc::clone(outcome));
@@ -312,7 +180,7 @@ impl Bench {
         if let Some(system) = &mut experiment.system {
             system.parts.splice(0..0, self.settings.iter().cloned());
         }
-        let run = trial(&experiment, &AtomicBool::new(false)).map_err(|error| match error {
+        let run = carry_out(&experiment, &AtomicBool::new(false)).map_err(|error| match error {
             RunError::Part(error) => error,
             error => unreachable!("a trial in memory is of devices that are there: {error}"),
         })?;
@@ -322,16 +190,16 @@ impl Bench {
     }
 
     /// Its bandwidth in MB/s of the study, 2^20 bytes.
-    pub fn bandwidth(&self, setup: &Setup) -> Result<f64, PartError> {
-        Ok(self.run(setup)?.bandwidth.get() / f64::from(1 << 20))
+    pub fn bandwidth(&self, trial: &impl Trial) -> Result<f64, PartError> {
+        Ok(self.run(trial)?.bandwidth.get() / f64::from(1 << 20))
     }
     /// Its requests a second.
-    pub fn rate(&self, setup: &Setup) -> Result<f64, PartError> {
-        Ok(self.run(setup)?.rate.get())
+    pub fn rate(&self, trial: &impl Trial) -> Result<f64, PartError> {
+        Ok(self.run(trial)?.rate.get())
     }
     /// Mean time on the board, in seconds: everything that is neither the processor's nor the operating system's.
-    pub fn board(&self, setup: &Setup) -> Result<f64, PartError> {
-        Ok(board(&*self.run(setup)?).as_seconds())
+    pub fn board(&self, trial: &impl Trial) -> Result<f64, PartError> {
+        Ok(board(&*self.run(trial)?).as_seconds())
     }
 }
 

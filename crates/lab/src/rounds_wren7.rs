@@ -1,0 +1,243 @@
+//! Rounds on a SCSI bus (R. Barve et al., 1999): which modelled number stands beside which printed one.
+//!
+//! A row's conditions say how many disks read, how large the blocks are, and where the fence stands; its quantity is one of the columns of the
+//! study's tables, which the delta algorithm gives ([`analysis::rounds`]) with the study's own thresholds. Counts are those of one run of
+//! the study's length. How long it measured is not printed: all its tables come to about the same time, deltas times counts, and that time
+//! is fitted, as parts' values are, on the two rows that [`RoundsWren7::fits`] names.
+//!
+//! # The 128 KB rounds
+//! With blocks of 128 KB the processes see their data together, after all disks have transferred. The study supposes that woken processes get no
+//! processor. The model needs no such rule: Solaris on this machine transfers at most 124 KiB at a time, so that a read of 128 KB
+//! is two commands. The second one, for the last 4 KB, waits like any command until no disk wants the bus; then all second commands are
+//! served from the disks' buffers within milliseconds of each other.
+
+use std::collections::BTreeMap;
+
+use analysis::rounds::{Rounds, RoundsError, rounds};
+use machine::part::PartError;
+use units::Duration;
+
+use crate::bench::{Bench, Outcome};
+use crate::published::{Role, Row};
+use crate::reproduce::{Answer, Bar, Fit, Study};
+
+mod claims;
+mod reads;
+
+use reads::Reads;
+
+/// The study, on a bench.
+pub struct RoundsWren7 {
+    bench: Bench,
+}
+
+impl RoundsWren7 {
+    /// With changes to the system that hold for all trials.
+    pub fn with(settings: Vec<(String, String)>) -> RoundsWren7 {
+        RoundsWren7 { bench: Bench::new("sparc20-wren7", settings) }
+    }
+}
+
+impl Study for RoundsWren7 {
+    fn name(&self) -> &'static str {
+        "rounds-wren7"
+    }
+
+    fn answer(&self, row: &Row) -> Result<Answer, PartError> {
+        if row.role == Role::Claim {
+            return claims::test(&self.bench, row.local());
+        }
+        Ok(match self.number(row)? {
+            Some(number) => Answer::Number(number),
+            None => Answer::Nothing { reason: "no trial is named for this row".to_owned() },
+        })
+    }
+
+    /// A count of deltas is a part of all deltas of its kind, and a count of rounds of all rounds.
+    fn whole(&self, row: &Row, rows: &BTreeMap<&str, &Row>) -> Option<f64> {
+        let beside = |column: &str| {
+            let (line, _) = row.id.rsplit_once('/')?;
+            rows.get(format!("{line}/{column}").as_str())?.value()
+        };
+        match row.quantity.as_str() {
+            "small_deltas_over_cutoff" => beside("small-count"),
+            "good_rounds" => beside("out-of"),
+            "good_round_fraction" | "good_round_fraction_min" | "good_round_fraction_max" => Some(100.0),
+            _ => None,
+        }
+    }
+
+    fn bench(&self) -> &Bench {
+        &self.bench
+    }
+
+    fn fits(&self) -> Vec<Fit> {
+        let fit = |parameter: &str, value: Duration, row: &str| Fit {
+            parameter: format!("measuring time of {parameter} reads"),
+            value: value.to_string(),
+            rows: vec![format!("rounds-wren7/{row}")],
+        };
+        vec![
+            fit("random", reads::RANDOM, "table-03/d4/out-of"),
+            fit("sequential", reads::SEQUENTIAL, "table-05/64k/d7/ios"),
+        ]
+    }
+
+    fn bar(&self) -> Bar {
+        Bar { within_10: 0.85, within_25: 0.0, median: 0.04, claims: (27, 30), parameters: 8, rows: 16 }
+    }
+}
+
+impl RoundsWren7 {
+    fn number(&self, row: &Row) -> Result<Option<f64>, PartError> {
+        if let Some(number) = self.named(row)? {
+            return Ok(Some(number));
+        }
+        let (Some(disks), Some(kib)) = (row.number("disks"), row.number("block_kb")) else { return Ok(None) };
+        let (disks, kib) = (disks as usize, kib as u64);
+        if row.condition("pattern") == Some("sequential") {
+            let deltas = Deltas::of(&*self.bench.run(&Reads::sequential(disks, kib))?, Duration::MAX, Duration::MAX);
+            return Ok(match row.quantity.as_str() {
+                "reads_measured" => Some(deltas.reads),
+                "delta_mean" => Some(deltas.small_mean),
+                "delta_std" => Some(deltas.small_std),
+                _ => None,
+            });
+        }
+        let deltas = self.table(disks, kib)?;
+        let large = row.condition("delta") == Some("large");
+        Ok(Some(match row.quantity.as_str() {
+            "good_rounds" => deltas.good,
+            "possible_rounds" => deltas.out_of,
+            "delta_mean" if large => deltas.large_mean,
+            "delta_mean" => deltas.small_mean,
+            "delta_std" if large => deltas.large_std,
+            "delta_std" => deltas.small_std,
+            "small_deltas_over_cutoff" => deltas.outliers,
+            "small_deltas" => deltas.small_count,
+            "good_round_fraction" => deltas.good_percent(),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// A line of Tables 1 to 4.
+    fn table(&self, disks: usize, kib: u64) -> Result<Deltas, PartError> {
+        table(&self.bench, &Reads::random(disks, kib))
+    }
+
+    /// Rows that look at several trials.
+    fn named(&self, row: &Row) -> Result<Option<f64>, PartError> {
+        let over = |disks: &[usize], blocks: &[u64], figure: fn(&Deltas) -> f64| -> Result<Vec<f64>, PartError> {
+            let mut values = Vec::new();
+            for (disks, kib) in disks.iter().flat_map(|disks| blocks.iter().map(move |kib| (*disks, *kib))) {
+                values.push(figure(&self.table(disks, kib)?));
+            }
+            Ok(values)
+        };
+        let least = |values: Vec<f64>| values.into_iter().reduce(f64::min);
+        let most = |values: Vec<f64>| values.into_iter().reduce(f64::max);
+        Ok(match row.local() {
+            "s4.2/good-fraction-d2/min" => least(over(&[2], &[32, 64, 96], Deltas::good_percent)?),
+            "s4.2/good-fraction-d2/max" => most(over(&[2], &[32, 64, 96], Deltas::good_percent)?),
+            "s4.2/small-128k/min" => least(over(&[2, 4, 7], &[128], |deltas| deltas.small_mean)?),
+            "s4.2/small-128k/max" => most(over(&[2, 4, 7], &[128], |deltas| deltas.small_mean)?),
+            id if id.starts_with("s4.4/128k-") => {
+                let clusters = clusters(&*self.bench.run(&Reads::sequential(7, 128))?);
+                let of = |name: &str| id["s4.4/128k-".len()..].starts_with(name);
+                let (mean, count) = clusters[if of("large") {
+                    0
+                } else if of("medium") {
+                    1
+                } else {
+                    2
+                }];
+                Some(if id.ends_with("-count") { count } else { mean })
+            }
+            _ => None,
+        })
+    }
+}
+
+/// The columns of the study's tables, of one run; times in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Deltas {
+    /// Completions.
+    pub reads: f64,
+    pub good: f64,
+    pub out_of: f64,
+    pub large_mean: f64,
+    pub large_std: f64,
+    pub small_mean: f64,
+    pub small_std: f64,
+    pub small_count: f64,
+    /// Small deltas above the cut-off.
+    pub outliers: f64,
+    pub large_count: f64,
+}
+
+impl Deltas {
+    /// Of a trial. Deltas above `threshold` are large; small ones above `cutoff` are outliers.
+    pub fn of(outcome: &Outcome, threshold: Duration, cutoff: Duration) -> Deltas {
+        let found =
+            delta_statistics(outcome, Some(threshold)).expect("a trial has thousands of completions on several disks");
+        let deltas = outcome.finishes.chunk_by(|a, b| a.pass == b.pass).flat_map(|pass| pass.windows(2));
+        let outliers =
+            deltas.map(|pair| pair[1].at.since(pair[0].at)).filter(|delta| *delta > cutoff && *delta <= threshold);
+        let passes = outcome.passes as f64;
+        let ms = |time: Option<Duration>| time.map_or(0.0, Duration::as_millis);
+        Deltas {
+            reads: outcome.finishes.len() as f64 / passes,
+            good: found.good_rounds as f64 / passes,
+            out_of: found.out_of as f64 / passes,
+            large_mean: ms(found.large.mean),
+            large_std: ms(found.large.deviation),
+            small_mean: ms(found.small.mean),
+            small_std: ms(found.small.deviation),
+            small_count: found.small.count as f64 / passes,
+            outliers: outliers.count() as f64 / passes,
+            large_count: found.large.count as f64 / passes,
+        }
+    }
+
+    /// GoodRounds of OutOf, percent.
+    pub fn good_percent(&self) -> f64 {
+        100.0 * self.good / self.out_of
+    }
+}
+
+/// The delta algorithm on a trial.
+fn delta_statistics(outcome: &Outcome, threshold: Option<Duration>) -> Result<Rounds, RoundsError> {
+    rounds(&outcome.finishes, &outcome.disks, threshold)
+}
+
+/// A trial's line, by the thresholds of the study's tables for that many disks and blocks of that size.
+fn table(bench: &Bench, reads: &Reads) -> Result<Deltas, PartError> {
+    let (threshold, cutoff) = thresholds(reads.disks(), reads.block().get() / 1024);
+    Ok(Deltas::of(&*bench.run(reads)?, threshold, cutoff))
+}
+
+/// The least large delta and the least outlier, as the study set them: rounds-wren7/table-01 to table-04, threshold and cutoff.
+fn thresholds(disks: usize, kib: u64) -> (Duration, Duration) {
+    let (threshold, cutoff) = match (kib, disks) {
+        (..=32, _) => (25, 20),
+        (..=64, 2) => (45, 35),
+        (..=64, _) => (45, 25),
+        (..=96, _) => (50, 35),
+        (_, ..=4) => (75, 20),
+        _ => (100, 20),
+    };
+    (Duration::millis(threshold), Duration::millis(cutoff))
+}
+
+/// Large, medium and small deltas of a trial: the mean in milliseconds, and how many there are in a round. Medium is what lies between the
+/// thresholds of the study's clusters at 3, 80 and 120 ms, in the middle between them.
+fn clusters(outcome: &Outcome) -> [(f64, f64); 3] {
+    let deltas = outcome.finishes.chunk_by(|a, b| a.pass == b.pass).flat_map(|pass| pass.windows(2));
+    let deltas: Vec<f64> = deltas.map(|pair| pair[1].at.since(pair[0].at).as_millis()).collect();
+    [(100.0, f64::MAX), (41.5, 100.0), (0.0, 41.5)].map(|(from, to)| {
+        let inside: Vec<f64> = deltas.iter().copied().filter(|delta| (from..to).contains(delta)).collect();
+        let count = inside.len() as f64;
+        let round = deltas.len() as f64 / outcome.disks.len() as f64;
+        (inside.iter().sum::<f64>() / count.max(1.0), count / round)
+    })
+}

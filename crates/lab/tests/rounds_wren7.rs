@@ -1,0 +1,121 @@
+//! The scoreboard of the rounds study, what cures rounds, and how seldom they are seen where there are none.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+
+use analysis::rounds::{Finish, Rounds, rounds};
+use lab::reproduce::{Status, reproduce};
+use lab::{Experiment, Outcome, Silent, Source, Ways, find, read, run, study};
+use record::Phase;
+use units::Bytes;
+
+#[test]
+fn the_scoreboard_is_complete_and_holds_what_it_has_reached() {
+    let report = reproduce(&*study("rounds-wren7", Vec::new()).unwrap()).unwrap();
+    let is_claim = |status| matches!(status, Status::ClaimKept | Status::ClaimBroken | Status::ClaimNotTested);
+    let claims = report.rows.iter().filter(|row| is_claim(row.status)).count();
+    assert_eq!((report.rows.len() - claims, claims), (139, 30), "no output and no claim is left out");
+    let score = &report.score;
+    // Short of the bar of 85 percent within 10 percent, which `--check` holds it to; LIMITS.md says why.
+    assert!(score.within_10 * 100 >= score.scored * 70, "{}", report.text());
+    assert!(score.median_error <= 0.05 && score.claims_kept >= 25, "{}", report.text());
+    assert!(
+        score.fitted_parameters <= 8 && score.claims_not_tested == 0 && score.not_reproduced == 0,
+        "{}",
+        report.text()
+    );
+}
+
+fn points(text: &str) -> Vec<Experiment> {
+    let source = Source { name: "test.toml".into(), text: text.into() };
+    let points = read(&source, &[]).unwrap_or_else(|error| panic!("{error}"));
+    points.into_iter().map(|point| point.experiment).collect()
+}
+
+/// Of an experiment that comes with the program.
+fn named(name: &str) -> Vec<Experiment> {
+    points(&find(name.as_ref()).unwrap().text)
+}
+
+fn outcome(experiment: &Experiment) -> Outcome {
+    let ways = Ways {
+        permits: &HashMap::new(),
+        record_memory: Bytes::mib(64),
+        spill: None,
+        interrupted: &AtomicBool::new(false),
+        progress: &Silent,
+    };
+    run("test", experiment, &[], &ways).unwrap()
+}
+
+fn found(outcome: &Outcome) -> Rounds {
+    let mut finishes = Vec::new();
+    let visited = outcome.recording.visit(|rows| {
+        let counted = rows.iter().filter(|row| row.phase == Phase::Measure);
+        finishes.extend(counted.map(|row| Finish { at: row.completed, device: row.device, pass: row.pass }));
+        Ok::<(), record::RawError>(())
+    });
+    visited.unwrap();
+    rounds(&finishes, &outcome.meta.labels.devices, None).unwrap()
+}
+
+fn bandwidth(outcome: &Outcome) -> f64 {
+    outcome.summary.total.figures.bandwidth.get()
+}
+
+#[test]
+fn rounds_vanish_with_the_policy_and_every_block_gains() {
+    let mut experiments = named("rounds/policy");
+    experiments.iter_mut().for_each(|experiment| experiment.run.passes = 1);
+    let (with, without) = experiments.split_at(experiments.len() / 2);
+    for (with, without) in with.iter().zip(without) {
+        let (with, without) = (outcome(with), outcome(without));
+        let gain = bandwidth(&without) / bandwidth(&with);
+        println!("with: {}; without: {}; gain {gain:.3}", found(&with).evidence, found(&without).evidence);
+        assert!(found(&with).found && !found(&without).found);
+        assert!(gain > 1.05, "{gain}");
+    }
+}
+
+/// The study's sequel finds 10 to 20 percent; see LIMITS.md for why larger blocks gain nothing here.
+#[test]
+fn pipelined_reads_of_64_kib_gain_on_the_studys_machine() {
+    let experiments = named("rounds/pipelining");
+    let (plain, pipelined) = experiments.split_at(experiments.len() / 2);
+    let gain = bandwidth(&outcome(&pipelined[0])) / bandwidth(&outcome(&plain[0]));
+    println!("gain {gain:.3}");
+    assert!((1.03..1.34).contains(&gain), "{gain}");
+}
+
+const APART: &str = r#"
+[run]
+start-up = "1 s"
+measure = "6 s"
+
+[system]
+name = "raid-i"
+way = "no-copy"
+disks = 4
+strings = [0, 2, 4, 6]
+spans = false
+
+[[stream]]
+name = "readers"
+operation = "read"
+pattern = "random"
+size = "32 KiB"
+"#;
+
+/// The bar is one in a hundred.
+#[test]
+fn modelled_disks_on_strings_of_their_own_are_hardly_ever_taken_for_a_convoy() {
+    let runs = 200;
+    let mut alarms = 0;
+    let mut experiment = points(APART).remove(0);
+    for seed in 1..=runs {
+        experiment.seed = seed;
+        alarms += u64::from(found(&outcome(&experiment)).found);
+    }
+    println!("{alarms} false alarms in {runs} runs");
+    assert!(alarms * 100 < runs, "{alarms} of {runs}");
+}
