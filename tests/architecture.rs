@@ -6,12 +6,13 @@
 use tests::{Breach, TextFile, files, hold, metadata, without_source};
 
 /// What each crate may build on, of ours. Data flows down this list and back up as records; nothing points up.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("units", &[]),
     ("runtime", &["units"]),
     ("device", &["units", "runtime"]),
     ("record", &["units", "device"]),
     ("workload", &["units", "runtime", "device", "record"]),
+    ("fio", &["units"]),
     ("parity", &["units"]),
     ("array", &["units", "runtime", "device", "record", "parity"]),
     ("storm", &["units", "runtime", "device", "array"]),
@@ -26,15 +27,15 @@ const LAYERS: [(&str, &[&str]); 18] = [
     (
         "lab",
         &[
-            "units", "runtime", "device", "record", "workload", "array", "uring", "host", "machine", "nbd", "analysis",
-            "report",
+            "units", "runtime", "device", "record", "workload", "fio", "array", "uring", "host", "machine", "nbd",
+            "analysis", "report",
         ],
     ),
     (
         "cli",
         &[
-            "units", "runtime", "device", "record", "workload", "array", "storm", "uring", "host", "machine", "nbd",
-            "analysis", "report", "lab",
+            "units", "runtime", "device", "record", "workload", "fio", "array", "storm", "uring", "host", "machine",
+            "nbd", "analysis", "report", "lab",
         ],
     ),
     // Not a crate of the product, but it measures all of them.

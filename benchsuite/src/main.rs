@@ -9,11 +9,13 @@ mod engines;
 mod executor;
 mod fio;
 mod isal;
+mod jobs;
 mod load;
 mod machine;
 mod measure;
 mod parity;
 mod record;
+mod replay;
 mod runs;
 mod serve;
 mod verify;
@@ -40,6 +42,11 @@ const BENCHES: &[Bench] = &[
         run: executor::run,
     },
     Bench {
+        name: "jobs",
+        subject: "job files beside fio, on a loop device, zram and a file (as root; fio and a built arraylab are needed)",
+        run: jobs::run,
+    },
+    Bench {
         name: "machine",
         subject: "what a request costs on the whole modelled RAID-I, driven as devices are",
         run: machine::run,
@@ -49,6 +56,11 @@ const BENCHES: &[Bench] = &[
         name: "record",
         subject: "what it costs to keep a row, and to write and sum up millions",
         run: record::run,
+    },
+    Bench {
+        name: "replay",
+        subject: "whether a trace of 20,000 requests a second is replayed at its times",
+        run: replay::run,
     },
     Bench {
         name: "serve",

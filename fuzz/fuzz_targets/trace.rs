@@ -3,9 +3,20 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use record::{TraceFormat, TraceText, import};
+use record::{TraceFormat, TraceText, asked, import};
 
 fuzz_target!(|text: &str| {
+    use TraceFormat::{Blkparse, DiskSim, FioIolog, FioLog, Msr, Spc};
+    for format in [None, Some(Blkparse), Some(FioLog), Some(FioIolog), Some(Msr), Some(Spc), Some(DiskSim)] {
+        match asked(&[TraceText { name: "fuzz", text }], format) {
+            Ok(asked) => {
+                assert!(asked.requests.is_sorted_by_key(|wanted| wanted.at));
+                assert!(asked.requests.iter().all(|wanted| usize::from(wanted.device) < asked.devices.len()));
+                assert!(asked.requests.first().is_some_and(|wanted| wanted.at.is_zero()));
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
     for format in [None, Some(TraceFormat::Blkparse), Some(TraceFormat::FioLog)] {
         match import(&[TraceText { name: "fuzz", text }], format) {
             Ok(imported) => {

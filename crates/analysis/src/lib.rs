@@ -5,6 +5,7 @@
 
 mod advice;
 mod bend;
+pub mod by_job;
 mod estimate;
 pub mod explain;
 mod json;

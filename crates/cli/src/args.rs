@@ -7,7 +7,10 @@ mod array;
 mod catalogue;
 mod copy;
 mod explain;
+mod import;
 mod predict;
+mod replay;
+mod studies;
 mod verify;
 
 use std::path::PathBuf;
@@ -21,7 +24,10 @@ pub use array::{Add, Array, ArrayAction, Create, Layout, Pace, Rebuild, Replace,
 pub use catalogue::{Import, Parts, PartsAction, Systems, Validate};
 pub use copy::Copy;
 pub use explain::Explain;
+pub use import::{Format, Import as ImportJob};
 pub use predict::{Predict, PredictRounds, Predicted};
+pub use replay::Replay;
+pub use studies::{Bsd, XddWords};
 pub use verify::Verify;
 
 /// A laboratory for disk arrays.
@@ -62,6 +68,10 @@ pub enum Command {
     Run(Run),
     Verify(Verify),
     Copy(Copy),
+    Import(ImportJob),
+    Replay(Replay),
+    Xdd(XddWords),
+    Bsd(Bsd),
     Serve(Serve),
     Experiments(Experiments),
     Explain(Explain),
@@ -166,6 +176,9 @@ Examples:
   arraylab run load.toml --on part:mg10-20tb           on a modelled drive of 20 TB
   arraylab run load.toml --on 'nbd+unix:///?socket=/run/a.sock'   the export of a server
   arraylab run load.toml --on /dev/sdb --destroy-data   a workload that writes
+  arraylab run randread.fio                            a job file of fio, as fio would run it
+  arraylab run randread.fio --format fio-json          the result as fio prints it
+  arraylab run randread.fio --on part:mg10-20tb        the job on a modelled drive
   arraylab run raid-i/figure-03                        a figure of a study, on the machine modelled
   arraylab run raid-i/figure-07 --set vme.rate=20MB/s  the same with a faster backplane
 
@@ -176,7 +189,7 @@ The experiment:
 
 {LANGUAGE}"))]
 pub struct Run {
-    /// The experiment's file, or the name of one that comes with the program (`arraylab experiments`)
+    /// The experiment's file, the name of one that comes with the program (`arraylab experiments`), or a job file of fio
     pub experiment: PathBuf,
 
     /// Devices: paths, NBD URIs, memory:SIZE[:DELAY] and part:NAME (simulated), null:SIZE (the generator alone); none where the
@@ -188,6 +201,14 @@ pub struct Run {
     /// as wren-iv.read-ahead.until=none; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<Setting>,
+
+    /// Print the result as one document in the shape of another program's
+    #[arg(long, value_name = "SHAPE", value_enum, conflicts_with = "json")]
+    pub format: Option<Format>,
+
+    /// Refuse a job file of fio with options that are not kept to the letter
+    #[arg(long)]
+    pub strict: bool,
 
     /// What every command takes.
     #[command(flatten)]

@@ -10,16 +10,20 @@ mod copy;
 mod experiments;
 mod explain;
 mod fail;
+mod jobs;
 mod model;
 mod out;
 mod permit;
 mod predict;
+mod prepare;
 mod progress;
+mod replay;
 mod reproduce;
 mod run;
 mod serve;
 mod stop;
 mod storm;
+mod studies;
 mod survey;
 mod validate;
 mod verify;
@@ -36,6 +40,10 @@ fn main() -> ExitCode {
         args::Command::Run(run) => run::run(&run),
         args::Command::Copy(copy) => copy::copy(&copy),
         args::Command::Verify(verify) => verify::verify(&verify),
+        args::Command::Import(import) => jobs::import(&import),
+        args::Command::Replay(replay) => replay::replay(&replay),
+        args::Command::Xdd(xdd) => studies::xdd(&xdd),
+        args::Command::Bsd(bsd) => studies::bsd(&bsd),
         args::Command::Serve(serve) => serve::serve(&serve),
         args::Command::Experiments(experiments) => experiments::experiments(&experiments),
         args::Command::Explain(explain) => explain::explain(&explain),

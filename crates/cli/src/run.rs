@@ -2,24 +2,28 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use analysis::Advice;
+use analysis::by_job::JobTally;
+use analysis::{Advice, Summary};
 use host::environment::Build;
 use host::guard::WritePermit;
+use lab::layout::read_paths;
 use lab::reproduce::Judged;
-use lab::{Cost, FindError, OpenError, Outcome, Point, RunError, Setting, Target, Ways, keep, verification};
-use record::{FolderError, RunFile, RunFolder};
+use lab::{Cost, FindError, OpenError, Outcome, Point, RunError, Setting, Source, Target, Ways, keep, verification};
+use record::{FolderError, Row, RunFile, RunFolder};
 use report::Sweep;
 use serde_json::{Value, json};
-use units::{Bytes, Ratio};
+use units::{Bytes, Duration, Ratio};
 
-use crate::args::Run;
+use crate::args::{Format, Run};
 use crate::fail::Failure;
+use crate::jobs;
 use crate::out;
 use crate::permit;
+use crate::prepare;
 use crate::progress::{RunBar, interrupt};
 
 /// Memory for the record of requests: 19 million of them. More would go to the spill file.
@@ -27,33 +31,37 @@ pub const RECORDS: Bytes = Bytes::gib(1);
 
 /// Runs the experiment, point by point.
 pub fn run(args: &Run) -> Result<ExitCode, Failure> {
-    let source = lab::find(&args.experiment).map_err(|error| match &error {
-        FindError::Unreadable { error: read, .. } if !is_input(read) => Failure::world(error),
-        _ => Failure::input(error),
-    })?;
+    let source = find(&args.experiment)?;
+    if fio::is_meant(&args.experiment, &source.text) {
+        return jobs::run(args, &source);
+    }
     let points = lab::read(&source, &args.set).map_err(Failure::input)?;
     let permits = if points.iter().any(|point| point.experiment.system.is_none() && point.experiment.writes()) {
-        let paths = args.on.iter().filter_map(|target| match target {
-            Target::Path(path) => Some(path.as_path()),
-            Target::Nbd(_)
-            | Target::Memory { .. }
-            | Target::Part { .. }
-            | Target::Modelled { .. }
-            | Target::Null { .. } => None,
-        });
+        let paths = args.on.iter().flat_map(Target::paths);
         permit::ask_servers(&args.on, args.common.destroy_data)?;
         permit::ask(paths, args.common.destroy_data)?
     } else {
         HashMap::new()
     };
     let interrupted = interrupt(Vec::new());
+    let read = read_paths(points.iter().map(|point| &point.experiment));
     let targets = once_each(&args.on);
     let count = points.len();
     let mut done: Vec<Done> = Vec::new();
     let mut broken = None;
     for point in points {
         let name = name_of(&point, done.len(), count);
-        match one(point, args, &targets, &permits, &interrupted) {
+        let made = prepare::permits(&point.experiment, args, &read, &interrupted);
+        let done_one = match made {
+            Ok(Some(own)) => {
+                let one = one(point, &args.common.runs, &targets, &own, &interrupted);
+                prepare::leave(&own, &[]);
+                one
+            }
+            Ok(None) => one(point, &args.common.runs, &targets, &permits, &interrupted),
+            Err(failure) => Err(failure),
+        };
+        match done_one {
             Ok(one) => done.push(one),
             // Nothing was done yet that could be shown.
             Err(failure) if done.is_empty() => return Err(failure.at(name)),
@@ -65,7 +73,9 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
         }
     }
     let compared = compared(&done, &args.set)?;
-    if args.common.json {
+    if args.format == Some(Format::FioJson) {
+        out::json(&jobs::streams(&done, broken.as_ref().map(Failure::message).as_deref()))?;
+    } else if args.common.json {
         let mut document = document(&done, count);
         if !compared.is_empty() {
             document["published"] = json!(compared);
@@ -82,26 +92,35 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
         // What was done is printed, so that the user's next step is about the rest: no bad input any more.
         return Err(Failure::World(failure.error()));
     }
-    let cut_short = |one: &Done| one.outcome.conclusion.interrupted || !one.outcome.conclusion.failures.is_empty();
     let unsteady = |one: &Done| one.outcome.conclusion.rounds.as_ref().is_some_and(|rounds| !rounds.is_steady());
     let failed = |one: &Done| verification::failed(&one.outcome.conclusion.verified);
     Ok(match () {
-        () if done.iter().any(cut_short) || interrupted.load(Relaxed) => ExitCode::from(3),
+        () if done.iter().any(Done::is_cut_short) || interrupted.load(Relaxed) => ExitCode::from(3),
         () if done.iter().any(failed) || done.iter().any(unsteady) => ExitCode::FAILURE,
         () => ExitCode::SUCCESS,
     })
 }
 
+/// The text of an experiment, or of a job file.
+pub fn find(path: &Path) -> Result<Source, Failure> {
+    lab::find(path).map_err(|error| match &error {
+        FindError::Unreadable { error: read, .. } if !is_input(read) => Failure::world(error),
+        _ => Failure::input(error),
+    })
+}
+
 /// Runs one point and keeps it.
-fn one(
+pub fn one(
     point: Point,
-    args: &Run,
+    runs: &Path,
     targets: &[Target],
     permits: &HashMap<PathBuf, WritePermit>,
     interrupted: &AtomicBool,
 ) -> Result<Done, Failure> {
     let experiment = &point.experiment;
-    let folder = keep::begin(&args.common.runs, &experiment.name, &experiment.to_toml(), targets, build());
+    let own = experiment.own_targets().filter(|_| targets.is_empty());
+    let targets = own.as_deref().unwrap_or(targets);
+    let folder = keep::begin(runs, &experiment.name, &experiment.to_toml(), targets, build());
     let folder = folder.map_err(no_folder)?;
     let outcome = {
         let bar = RunBar::new();
@@ -153,8 +172,8 @@ pub fn no_folder(error: FolderError) -> Failure {
 }
 
 /// A point that has run.
-struct Done {
-    point: Point,
+pub struct Done {
+    pub point: Point,
     outcome: Outcome,
     folder: RunFolder,
     /// Whether the disk took what is to be kept.
@@ -167,7 +186,7 @@ pub fn build() -> Build {
 }
 
 /// A device that is named twice is meant twice only where it is to be written.
-fn once_each(targets: &[Target]) -> Vec<Target> {
+pub fn once_each(targets: &[Target]) -> Vec<Target> {
     let mut unique: Vec<Target> = Vec::new();
     for target in targets {
         // Two memory devices of one size are two devices.
@@ -178,7 +197,7 @@ fn once_each(targets: &[Target]) -> Vec<Target> {
     unique
 }
 
-fn text_of(done: &[Done], count: usize, compared: &[Judged]) -> String {
+pub fn text_of(done: &[Done], count: usize, compared: &[Judged]) -> String {
     let mut text = String::new();
     match done {
         [one] if count == 1 => {
@@ -287,8 +306,50 @@ impl Done {
         Some(format!("{part} {:.0} %", utilization.get() * 100.0))
     }
 
+    /// What the disk did not take, once.
+    pub fn take_unkept(&mut self) -> Option<Failure> {
+        std::mem::replace(&mut self.kept, Ok(())).err().map(Failure::world)
+    }
+
+    /// It was ended early, by whoever, or a device failed.
+    pub fn is_cut_short(&self) -> bool {
+        self.outcome.conclusion.interrupted || !self.outcome.conclusion.failures.is_empty()
+    }
+
+    /// What fio would count of each stream.
+    pub fn by_stream(&self) -> Vec<JobTally> {
+        let mut tallies = vec![JobTally::default(); self.point.experiment.streams.len()];
+        self.visit(|row| tallies[usize::from(row.stream)].add(row));
+        tallies
+    }
+
+    /// Every row of the record.
+    pub fn visit(&self, mut take: impl FnMut(&Row)) {
+        let visited = self.outcome.recording.visit(|rows| {
+            rows.iter().for_each(&mut take);
+            Ok::<(), record::RawError>(())
+        });
+        // The summary has been made of the same rows.
+        visited.expect("records that were read can be read again");
+    }
+
+    /// What it came to.
+    pub fn summary(&self) -> &Summary {
+        &self.outcome.summary
+    }
+
+    /// Its run folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Processor time in user mode and in the kernel.
+    pub fn own_time(&self) -> [Duration; 2] {
+        self.outcome.conclusion.own_time
+    }
+
     /// The document of the JSON contract.
-    fn document(&self) -> Value {
+    pub fn document(&self) -> Value {
         let mut value = serde_json::to_value(&self.outcome.summary).expect("plain data becomes JSON");
         value["run"] = json!(self.folder.path());
         value["remarks"] = json!(remarks(&self.outcome));

@@ -156,7 +156,7 @@ fn what_is_no_run_and_no_trace_is_refused() {
     refused(
         &desk.arraylab(&["explain", "--trace", "trace.txt", "--format", "xdd"]),
         2,
-        &["'xdd' is no format of traces; there are blkparse and fio-log"],
+        &["'xdd' is no format of traces; there are blkparse, fio-log, fio-iolog, msr, spc and disksim"],
     );
     refused(&desk.arraylab(&["explain", "--trace", "trace.txt", "--threshold", "5"]), 2, &["'5' has no unit"]);
     let all = ["explain", "--trace", "trace.txt", "--lanes", "gone/lanes.svg"];

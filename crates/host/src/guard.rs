@@ -5,7 +5,7 @@
 //!
 //! | the path is | `--destroy-data` missing | `--destroy-data`, named once | named twice |
 //! |---|---|---|---|
-//! | a file that arraylab makes ([`create`]), or an empty file | permitted | permitted | permitted |
+//! | a file that arraylab makes ([`create`]) or made ([`own`]), or an empty file | permitted | permitted | permitted |
 //! | a file with contents, a device | refused | permitted | permitted |
 //! | one with a recognised file system, partition table, array, ... | refused | refused | permitted |
 //! | one that is mounted, swap, or below another device | refused | refused | see below |
@@ -31,6 +31,7 @@ use units::Bytes;
 
 use crate::claim::{claim, lock};
 use crate::kernel::Kernel;
+use crate::made;
 use crate::refusal::Refusal;
 use crate::signature::Signature;
 use crate::usage::Use;
@@ -127,6 +128,24 @@ pub fn member(kernel: &Kernel, path: &Path) -> Result<WritePermit, Refusal> {
     Ok(WritePermit { path, file, created: false })
 }
 
+/// Asks for leave to write to `path` as a file that an earlier run made, which needs nobody's consent: none where it is not one, or somebody
+/// has changed it since.
+pub fn own(kernel: &Kernel, path: &Path) -> Result<Option<WritePermit>, Refusal> {
+    let ours = |file: &File| file.metadata().is_ok_and(|metadata| metadata.is_file()) && made::is_ours(file);
+    match File::open(path) {
+        Ok(file) if ours(&file) => {}
+        Ok(_) => return Ok(None),
+        Err(source) => return Err(Refusal::from_io(path, source)),
+    }
+    let (file, facts) = claim(kernel, path, Consent::default())?;
+    let path = path.to_owned();
+    if facts.held || !facts.uses.is_empty() {
+        return Err(Refusal::InUse { path, uses: facts.uses });
+    }
+    // Looked at once more through the descriptor that is locked now.
+    Ok(file.filter(ours).map(|file| WritePermit { path, file, created: true }))
+}
+
 /// The name under which the members that arraylab keeps are recognised.
 const MEMBER: &str = "Linux md 1.2";
 
@@ -160,6 +179,23 @@ impl WritePermit {
     /// The file was made by arraylab and may be removed by it.
     pub fn created(&self) -> bool {
         self.created
+    }
+
+    /// Reserves the blocks of a file of ours up to `size`; what was not written reads as zeroes.
+    pub fn reserve(&self, size: Bytes) -> io::Result<()> {
+        assert!(self.created, "only what arraylab made is made longer by it");
+        match rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), 0, size.get()) {
+            // A file system that cannot reserve gives the blocks as they are written.
+            Err(rustix::io::Errno::OPNOTSUPP) => self.file.set_len(size.get()),
+            reserved => Ok(reserved?),
+        }
+    }
+
+    /// Marks a file of ours, so that the next run knows it ([`own`]): what it holds now is worth nothing to anybody. False where the file system
+    /// keeps no such marks.
+    pub fn mark(&self) -> bool {
+        assert!(self.created, "only what arraylab made is marked as made by it");
+        made::mark(&self.file).is_ok()
     }
 
     /// The file or device, open for reading and writing through the page cache.

@@ -20,6 +20,7 @@ pub mod identity;
 pub mod kernel;
 pub mod level;
 mod limit;
+mod made;
 mod magic;
 pub mod mount;
 pub mod precaution;

@@ -72,6 +72,12 @@ impl Accounts {
         })
     }
 
+    /// Processor time of this process, in user mode and in the kernel, over all counted time.
+    pub fn own(&self) -> [Duration; 2] {
+        let sum = |of: fn(&Usage) -> Duration| self.usages.iter().map(of).sum();
+        [sum(|usage| usage.process.user), sum(|usage| usage.process.system)]
+    }
+
     /// Processor time of this process and of the kernel threads that worked for whoever, over all counted time.
     pub fn time(&self) -> (Duration, Duration) {
         let process = self.usages.iter().map(|usage| usage.process.time).sum();

@@ -8,18 +8,21 @@
 //! its place in the text; `file` makes an [`Experiment`] of the result, or an error that points at the value, wherever it came from.
 
 use std::num::NonZero;
+use std::sync::Arc;
 
 use host::precaution::Precautions;
 use serde::Deserialize;
 use toml::Spanned;
 use units::Duration;
 use uring::{Engine, Mode};
-use workload::{OnError, Stream};
+use workload::{OnError, Script, Stream};
 
+use crate::described::Described;
 use crate::file::File;
 use crate::source::{Source, SourceError};
 use crate::steady::{Precondition, Steady};
 use crate::system::System;
+use crate::target::Target;
 
 /// The whole language by example, a file that can be read: what the help of the command line shows.
 pub const LANGUAGE: &str = include_str!("experiment.toml");
@@ -37,6 +40,8 @@ pub struct Experiment {
     pub precondition: Option<Precondition>,
     /// The modelled machine that it runs on; nothing if it runs on what it is given.
     pub system: Option<System>,
+    /// The devices that it describes itself; none if it runs on what it is given.
+    pub devices: Vec<Described>,
     /// How devices are opened.
     pub io: Io,
     /// The care that the load generator takes of itself.
@@ -128,6 +133,8 @@ pub struct StreamPlan {
     pub stream: Stream,
     /// Indices of its devices; `None` for all.
     pub on: Option<Vec<usize>>,
+    /// The requests of a trace, which are then made in place of those that the stream would draw.
+    pub script: Option<Arc<Script>>,
 }
 
 impl StreamPlan {
@@ -149,18 +156,35 @@ impl Experiment {
             on_error: OnError::Stop,
             devices: None,
         };
-        let streams = streams.into_iter().map(|stream| StreamPlan { stream, on: None }).collect();
+        let streams = streams.into_iter().map(|stream| StreamPlan { stream, on: None, script: None }).collect();
         Experiment {
             name: name.into(),
             seed: 1,
             run,
             precondition: None,
             system: None,
+            devices: Vec::new(),
             io: Io::default(),
             care: Precautions::default(),
             published: Vec::new(),
             streams,
         }
+    }
+
+    /// The devices of its own that it runs on: those it describes, or the ways into its modelled machine.
+    pub fn own_targets(&self) -> Option<Vec<Target>> {
+        let described = || self.devices.iter().map(|device| Target::Described(Box::new(device.clone()))).collect();
+        match &self.system {
+            Some(system) => Some(system.targets()),
+            None => (!self.devices.is_empty()).then(described),
+        }
+    }
+
+    /// One without any load, which the caller adds.
+    pub(crate) fn empty(name: String) -> Experiment {
+        let mut experiment = Experiment::new(name, Duration::ZERO, Vec::new());
+        experiment.run.measure = None;
+        experiment
     }
 
     /// True if anything is written.

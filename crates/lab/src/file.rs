@@ -15,6 +15,7 @@ use uring::Engine;
 use workload::{Arrivals, Fill, Limits, Load, Mix, OnError, Region, Share, Sizes, Stream, Verify};
 
 use crate::copies::{Copies, Spread};
+use crate::described::FileDescribed;
 use crate::experiment::{Experiment, Io, Run, StreamPlan};
 use crate::pattern::{Around, FileFrom, FilePattern};
 use crate::source::{Source, SourceError};
@@ -34,6 +35,8 @@ pub(crate) struct File {
     precondition: Option<FilePrecondition>,
     system: Option<FileSystem>,
     #[serde(default)]
+    device: Vec<Spanned<FileDescribed>>,
+    #[serde(default)]
     io: Io,
     #[serde(default)]
     care: FileCare,
@@ -45,8 +48,8 @@ pub(crate) struct File {
 }
 
 /// The keys of an experiment.
-pub(crate) const KEYS: [&str; 10] =
-    ["name", "seed", "published", "run", "precondition", "system", "io", "care", "stream", "sweep"];
+pub(crate) const KEYS: [&str; 11] =
+    ["name", "seed", "published", "run", "precondition", "system", "device", "io", "care", "stream", "sweep"];
 
 fn one() -> u64 {
     1
@@ -80,12 +83,14 @@ struct FileStream {
     operation: FileOperation,
     pattern: Spanned<FilePattern>,
     size: Spanned<FileSize>,
+    write_size: Option<Spanned<FileSize>>,
     align: Option<Spanned<Bytes>>,
     region: Option<FileRegion>,
     share: Option<Spanned<FileShare>>,
     from: Option<Spanned<FileFrom>>,
     copies: Option<Spanned<u32>>,
     spread: Option<Spanned<Spread>>,
+    delay: Option<Spanned<Duration>>,
     depth: Option<Spanned<u32>>,
     think: Option<Spanned<Duration>>,
     arrivals: Option<Spanned<FileArrivals>>,
@@ -95,6 +100,8 @@ struct FileStream {
     verify: Option<Spanned<Verify>>,
     pipeline: Option<Spanned<bool>>,
     lock_step: Option<Spanned<bool>>,
+    #[serde(default)]
+    overlap: bool,
 }
 
 #[derive(Deserialize)]
@@ -134,6 +141,8 @@ struct FileLimit {
     bytes: Option<Bytes>,
     time: Option<Spanned<Duration>>,
     laps: Option<u32>,
+    #[serde(default)]
+    stop: bool,
 }
 
 #[derive(Deserialize)]
@@ -175,7 +184,7 @@ impl<'de> Deserialize<'de> for FileSize {
 /// Requests of one stream under way on one device that can be counted in a row of the record.
 const MOST_UNDER_WAY: u32 = 65_535;
 /// A larger request would not be one request: the kernel cuts at 2 GiB, and memory for a queue of them runs out first.
-const LARGEST_REQUEST: Bytes = Bytes::gib(1);
+pub(crate) const LARGEST_REQUEST: Bytes = Bytes::gib(1);
 /// A longer part of a run is a slip of the unit; and sums of such times stay far below the 584 years that a clock can count.
 const LONGEST: Duration = Duration::seconds(365 * 24 * 3600);
 
@@ -206,6 +215,12 @@ impl File {
             (Some(system), Some(machine)) => entries(&Rc::new(machine), &system.disks, system.way),
             _ => Vec::new(),
         };
+        if let (Some(_), Some(device)) = (&system, self.device.first()) {
+            return Err(source
+                .error(device.span(), "a modelled machine has devices of its own; leave out [[device]], or [system]"));
+        }
+        let described = self.device.into_iter().map(|device| FileDescribed::check(device, source, self.io));
+        let described = described.collect::<Result<Vec<_>, _>>()?;
         let sync = self.io.engine == Some(Engine::Sync);
         let mut streams: Vec<StreamPlan> = Vec::new();
         for (index, stream) in self.stream.into_iter().enumerate() {
@@ -234,7 +249,18 @@ impl File {
         }
         let published = check_published(source, self.published)?;
         let precondition = self.precondition.map(|given| given.check(source)).transpose()?;
-        Ok(Experiment { name, seed: self.seed, run, precondition, system, io: self.io, care, published, streams })
+        Ok(Experiment {
+            name,
+            seed: self.seed,
+            run,
+            precondition,
+            system,
+            devices: described,
+            io: self.io,
+            care,
+            published,
+            streams,
+        })
     }
 }
 
@@ -297,15 +323,11 @@ impl FileCare {
 impl FileStream {
     fn check(self, source: &Source, index: usize, measure: Option<Duration>) -> Result<StreamPlan, SourceError> {
         let name = self.name.map_or_else(|| format!("stream-{index}"), Spanned::into_inner);
-        let size_place = self.size.span();
-        let sizes = Sizes::weighted(self.size.into_inner().0).ok_or_else(|| {
-            source.error(size_place.clone(), "there must be at least one size above zero with a weight above zero")
-        })?;
-        if sizes.largest() > LARGEST_REQUEST {
-            let message = format!("a request of {} is too large; at most {LARGEST_REQUEST}", sizes.largest());
-            return Err(source.error(size_place, message));
-        }
-        let smallest = sizes.each().min().expect("there is a size");
+        let sizes = check_sizes(source, self.size)?;
+        let write_sizes = self.write_size.map(|sizes| check_sizes(source, sizes)).transpose()?;
+        let all = || sizes.each().chain(write_sizes.iter().flat_map(Sizes::each));
+        let (smallest, largest) =
+            all().fold((Bytes::new(u64::MAX), Bytes::ZERO), |(least, most), size| (least.min(size), most.max(size)));
         let align = match &self.align {
             Some(align) if align.get_ref().is_zero() => {
                 return Err(source.error(align.span(), "`align` must be above zero"));
@@ -320,7 +342,7 @@ impl FileStream {
             None => Region::WHOLE,
             Some(region) => {
                 if let Some(length) = &region.length
-                    && *length.get_ref() < sizes.largest()
+                    && *length.get_ref() < largest
                 {
                     let message = format!("a region of {:#} does not hold a request", length.get_ref());
                     return Err(source.error(length.span(), message));
@@ -346,11 +368,17 @@ impl FileStream {
         let mut limits = match &self.limit {
             None => Limits::NONE,
             Some(limit) => {
-                let FileLimit { requests, bytes, time: longest, laps } = limit.get_ref();
-                Limits { requests: *requests, bytes: *bytes, time: time(source, "time", longest)?, laps: *laps }
+                let FileLimit { requests, bytes, time: longest, laps, stop } = limit.get_ref();
+                Limits {
+                    requests: *requests,
+                    bytes: *bytes,
+                    time: time(source, "time", longest)?,
+                    laps: *laps,
+                    stop: *stop,
+                }
             }
         };
-        if limits == Limits::NONE && measure.is_none() {
+        if limits.are_none() && measure.is_none() {
             return Err(source.error(pattern_place, format!("nothing ends the stream '{name}'")).help(
                 "set `measure` in [run], or `limit` in the stream: { requests = …, bytes = …, time = …, laps = … }",
             ));
@@ -378,6 +406,7 @@ impl FileStream {
         }
         let fill = self.fill.map_or(Fill::Random, Spanned::into_inner);
         let verify = self.verify.map(Spanned::into_inner);
+        let delay = time(source, "delay", &self.delay)?.unwrap_or(Duration::ZERO);
         let on = self.on.map(Spanned::into_inner);
         Ok(StreamPlan {
             stream: Stream {
@@ -386,19 +415,36 @@ impl FileStream {
                 behind,
                 pattern,
                 sizes,
+                write_sizes,
                 region,
                 share,
                 align,
                 load,
+                delay,
                 limits,
                 fill,
                 verify,
                 pipeline,
                 lock_step,
+                overlap: self.overlap,
             },
             on,
+            script: None,
         })
     }
+}
+
+/// Sizes of requests, if there are any and none is absurd.
+fn check_sizes(source: &Source, given: Spanned<FileSize>) -> Result<Sizes, SourceError> {
+    let place = given.span();
+    let sizes = Sizes::weighted(given.into_inner().0).ok_or_else(|| {
+        source.error(place.clone(), "there must be at least one size above zero with a weight above zero")
+    })?;
+    if sizes.largest() > LARGEST_REQUEST {
+        let message = format!("a request of {} is too large; at most {LARGEST_REQUEST}", sizes.largest());
+        return Err(source.error(place, message));
+    }
+    Ok(sizes)
 }
 
 fn check_load(

@@ -26,15 +26,9 @@ pub fn begin(
     folder.write_json(RunFile::Environment, &Environment::read(&kernel, build, Naming::Hash))?;
     let topology: Vec<Topology> = targets
         .iter()
-        .filter_map(|target| match target {
-            // A path that cannot be looked at will be refused by the run, with a better message than could be given here.
-            Target::Path(path) => Topology::find(&kernel, path).ok(),
-            Target::Nbd(_)
-            | Target::Memory { .. }
-            | Target::Part { .. }
-            | Target::Modelled { .. }
-            | Target::Null { .. } => None,
-        })
+        .flat_map(Target::paths)
+        // A path that cannot be looked at will be refused by the run, with a better message than could be given here.
+        .filter_map(|path| Topology::find(&kernel, path).ok())
         .collect();
     folder.write_json(RunFile::Topology, &topology)?;
     Ok(folder)

@@ -33,6 +33,7 @@ macro_rules! entries {
 /// All of them, by name.
 pub const EXPERIMENTS: &[Entry] = entries![
     "load/hot-set",
+    "load/mult",
     "load/recorder",
     "load/steady-state",
     "load/verify",

@@ -6,22 +6,24 @@
 //! counting starts and ends, and passes an interrupt on.
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
-use device::{Device, NullDevice, Reply, Request, Shape};
+use device::{Device, NullDevice, Operation, Reply, Request, Shape};
 use futures_util::future::{Either, select};
 use host::cpu::thread_time;
 use host::precaution::{Precaution, Precautions, unlock_memory};
 use nbd::Client;
-use record::{Log, Row};
+use record::{Log, Phase, Row};
 use units::{Bytes, Duration, Instant, Ratio};
 use uring::{Choice, Engine, FileDevice, FileOptions, Live, LiveOptions, Mode, RingOptions};
 use workload::{Control, Heap, sweep};
 
 use crate::accounts::Accounts;
-use crate::experiment::{Cache, Experiment};
+use crate::ensemble::Ensemble;
+use crate::experiment::{Cache, Experiment, Io};
 use crate::gate::Gate;
 use crate::pass::{self, Failure, Seat, Station};
 use crate::pool::Pool;
@@ -51,8 +53,15 @@ pub(crate) fn threads(devices: usize, experiment: &Experiment) -> usize {
     match experiment.io.engine {
         // A thread that waits in a system call for one device cannot serve another: one process per device, as in the studies.
         Some(Engine::Sync) => devices,
+        // Jobs of fio that wait in system calls are processes, too.
+        _ if experiment.devices.iter().any(|device| device.io.engine == Some(Engine::Sync)) => devices,
         _ => processors.min(devices).max(1),
     }
+}
+
+/// Whether the page cache is emptied of what is read before each pass.
+fn drops_cache(io: &Io) -> bool {
+    io.mode == Mode::Buffered && io.cache == Cache::Drop
 }
 
 /// What the result says of a precaution.
@@ -188,8 +197,8 @@ impl Site<'_> {
             return say(Report::CalledOff);
         }
         for number in 0..self.experiment.run.passes {
-            if self.drops_cache() {
-                stations.iter().for_each(|station| station.device.drop_cache());
+            for station in stations.iter().filter(|station| drops_cache(self.io(station.index))) {
+                station.device.drop_cache();
             }
             let Some(control) = self.gate.pass(|| self.next(live.runtime().now())) else { break };
             let used_before = thread_time();
@@ -205,6 +214,17 @@ impl Site<'_> {
                 Either::Left((failures, _)) => (failures, false),
                 Either::Right(((), _)) => (Vec::new(), true),
             };
+            // What was asked to be durable at the end counts for the time of the pass.
+            for station in stations.iter().filter(|_| !gave_up) {
+                if self.experiment.devices.get(station.index).is_some_and(|described| described.flush_at_end) {
+                    let mut row = live.runtime().block_on(flush(live.runtime(), &station.device));
+                    row.device = station.index as u16;
+                    row.stream =
+                        seats.iter().find(|seat| seat.device == station.index).map_or(0, |seat| seat.stream as u16);
+                    row.pass = number;
+                    log.push(row);
+                }
+            }
             let used = thread_time().saturating_sub(used_before);
             let wall = live.runtime().now().saturating_since(control.begin()).max(Duration::nanos(1));
             self.count(&seats);
@@ -259,18 +279,17 @@ impl Site<'_> {
                 LiveDevice::Null(NullDevice::new(live.runtime(), Shape::new(self.targets[index].to_string(), *size)))
             }
             Target::Nbd(uri) => LiveDevice::Nbd(live.runtime().block_on(Client::connect(live, uri))?),
-            Target::Path(path) => {
-                let io = self.experiment.io;
-                let mut options = match io.mode {
-                    Mode::Direct => FileOptions::direct(),
-                    Mode::Buffered => FileOptions::buffered(),
-                };
-                options.engine = io.engine;
-                options.cold = self.drops_cache();
-                LiveDevice::File(match self.ways.permits.get(path) {
-                    Some(permit) => FileDevice::open_writable(live, permit, &options)?,
-                    None => FileDevice::open_read_only(live, path, &options)?,
-                })
+            Target::Path(path) => LiveDevice::File(self.open_path(live, path, &self.experiment.io)?),
+            Target::Described(described) => {
+                let name = described.name();
+                let mut parts = Vec::new();
+                for path in &described.files {
+                    parts.push(Single::File(self.open_path(live, path, &described.io)?));
+                }
+                parts.extend(
+                    described.null.map(|size| Single::Null(NullDevice::new(live.runtime(), Shape::new(&name, size)))),
+                );
+                LiveDevice::Ensemble(Ensemble::new(live.runtime(), name, parts, described))
             }
         };
         pass::check(self.experiment, index, device.shape())?;
@@ -278,8 +297,22 @@ impl Site<'_> {
         Ok(Station { index, device, ledger })
     }
 
-    fn drops_cache(&self) -> bool {
-        self.experiment.io.mode == Mode::Buffered && self.experiment.io.cache == Cache::Drop
+    fn open_path(&self, live: &Live, path: &Path, io: &Io) -> Result<FileDevice, RunError> {
+        let mut options = match io.mode {
+            Mode::Direct => FileOptions::direct(),
+            Mode::Buffered => FileOptions::buffered(),
+        };
+        options.engine = io.engine;
+        options.cold = drops_cache(io);
+        Ok(match self.ways.permits.get(path) {
+            Some(permit) => FileDevice::open_writable(live, permit, &options)?,
+            None => FileDevice::open_read_only(live, path, &options)?,
+        })
+    }
+
+    /// How a device is opened.
+    fn io(&self, device: usize) -> &Io {
+        self.experiment.devices.get(device).map_or(&self.experiment.io, |described| &described.io)
     }
 
     /// What this thread did in a pass that came to its end.
@@ -379,6 +412,7 @@ impl Site<'_> {
         conclusion.verified = verified.into_iter().map(|(_, one)| one).collect();
         conclusion.processors = accounts.mean().map(|processors| (processors, busiest));
         conclusion.processor_time = accounts.time();
+        conclusion.own_time = accounts.own();
         match refused {
             Some(error) => Err(error),
             None => Ok(conclusion),
@@ -402,17 +436,61 @@ impl Site<'_> {
     }
 }
 
+/// A flush as a row of the record.
+async fn flush(runtime: &runtime::Runtime, device: &LiveDevice) -> Row {
+    let mut row = Row::new(Operation::Flush, Phase::Measure);
+    row.submitted = runtime.now();
+    row.intended = row.submitted;
+    let reply = device.submit(Request::flush()).await;
+    row.completed = runtime.now();
+    row.errno = reply.result.err().map_or(0, |error| error.errno() as u16);
+    row.depth = 1;
+    row
+}
+
 /// A real device, one behind a server, or none.
 pub(crate) enum LiveDevice {
     File(FileDevice),
     Nbd(Client),
     Null(NullDevice),
+    Ensemble(Ensemble<Single>),
+}
+
+/// A part of an ensemble.
+pub(crate) enum Single {
+    File(FileDevice),
+    Null(NullDevice),
+}
+
+impl Single {
+    fn file(&self) -> Option<&FileDevice> {
+        match self {
+            Single::File(file) => Some(file),
+            Single::Null(_) => None,
+        }
+    }
+}
+
+impl Device for Single {
+    fn shape(&self) -> &Shape {
+        match self {
+            Single::File(file) => file.shape(),
+            Single::Null(null) => null.shape(),
+        }
+    }
+    async fn submit(&self, request: Request) -> Reply {
+        match self {
+            Single::File(file) => file.submit(request).await,
+            Single::Null(null) => null.submit(request).await,
+        }
+    }
 }
 
 impl LiveDevice {
     fn choice(&self) -> Option<Choice> {
         match self {
             LiveDevice::File(file) => Some(file.choice().clone()),
+            LiveDevice::Ensemble(ensemble) => Some(ensemble.parts()[0].file()?.choice().clone()),
             LiveDevice::Nbd(_) | LiveDevice::Null(_) => None,
         }
     }
@@ -420,8 +498,12 @@ impl LiveDevice {
     /// Forgets what the page cache holds. A file system that cannot is measured with its cache, which the advice on the run
     /// will notice; there is nothing else to be done about it here.
     fn drop_cache(&self) {
-        if let LiveDevice::File(file) = self {
-            let _ = file.drop_cache();
+        match self {
+            LiveDevice::File(file) => drop(file.drop_cache()),
+            LiveDevice::Ensemble(ensemble) => {
+                ensemble.parts().iter().filter_map(Single::file).for_each(|file| drop(file.drop_cache()));
+            }
+            LiveDevice::Nbd(_) | LiveDevice::Null(_) => {}
         }
     }
 }
@@ -432,10 +514,12 @@ impl Device for LiveDevice {
             LiveDevice::File(file) => file.shape(),
             LiveDevice::Nbd(client) => client.shape(),
             LiveDevice::Null(null) => null.shape(),
+            LiveDevice::Ensemble(ensemble) => ensemble.shape(),
         }
     }
     async fn submit(&self, request: Request) -> Reply {
         match self {
+            LiveDevice::Ensemble(ensemble) => ensemble.submit(request).await,
             LiveDevice::File(file) => file.submit(request).await,
             LiveDevice::Nbd(client) => client.submit(request).await,
             LiveDevice::Null(null) => null.submit(request).await,

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use rand::Rng;
 use runtime::{Random, Runtime};
-use workload::{Control, Drive, Ledger, LockStep, Memory, Observer, StreamError, Tally};
+use workload::{Control, Drive, Ledger, LockStep, Memory, Observer, Replay, Script, StreamError, Tally};
 
 use crate::experiment::{Experiment, StreamPlan};
 
@@ -103,7 +103,10 @@ pub(crate) async fn run<D: Device, O: Observer>(
             ledger: station.ledger.as_ref(),
         };
         async move {
-            let error = drive.run().await?;
+            let error = match &experiment.streams[seat.stream].script {
+                None => drive.run().await?,
+                Some(script) => replay(&drive, script).run().await?,
+            };
             Some(Failure { device: seat.device, stream: seat.stream, error })
         }
     });
@@ -112,6 +115,24 @@ pub(crate) async fn run<D: Device, O: Observer>(
         drives.collect::<FuturesUnordered<_>>().filter_map(std::future::ready).collect().await;
     failures.sort_by_key(|failure| (failure.device, failure.stream));
     failures
+}
+
+/// The same seat, with the requests of a trace.
+fn replay<'a, D, O>(drive: &Drive<'a, D, O>, script: &'a Script) -> Replay<'a, D, O> {
+    Replay {
+        runtime: drive.runtime,
+        device: drive.device,
+        script,
+        control: drive.control,
+        observer: drive.observer,
+        tally: drive.tally,
+        on_error: drive.on_error,
+        stream_index: drive.stream_index,
+        device_index: drive.device_index,
+        pass: drive.pass,
+        memory: drive.memory,
+        data: drive.data,
+    }
 }
 
 /// Where the lanes of a stream meet, if it goes in lock-step. All of its seats are here: such an experiment has one runtime.

@@ -25,9 +25,10 @@ impl Pool {
     /// Memory for all lanes of the experiment on `devices`, or less if `stop` is set meanwhile.
     pub fn new(live: &Live, experiment: &Experiment, devices: &[usize], stop: &AtomicBool) -> Pool {
         let mut wanted: HashMap<Bytes, usize> = HashMap::new();
-        for plan in &experiment.streams {
+        // The requests of a trace have sizes of their own; what they need is taken as they come, and kept.
+        for plan in experiment.streams.iter().filter(|plan| plan.script.is_none()) {
             let on = devices.iter().filter(|device| plan.runs_on(**device)).count();
-            *wanted.entry(plan.stream.sizes.largest()).or_default() += on * plan.stream.lanes() as usize;
+            *wanted.entry(plan.stream.largest()).or_default() += on * plan.stream.lanes() as usize;
         }
         let mut refused = None;
         let mut free = HashMap::new();

@@ -21,7 +21,6 @@ use crate::experiment::Experiment;
 use crate::modelled::Modelled;
 use crate::pass::Failure;
 use crate::steady::Rounds;
-use crate::system::System;
 use crate::target::Target;
 use crate::verification::Verified;
 use crate::{advice, live, modelled, simulated};
@@ -78,6 +77,10 @@ pub enum RunError {
         "the experiment runs on the modelled machine '{system}', and devices were given, too; leave out --on, or [system]"
     )]
     SystemAndTargets { system: String },
+    #[error(
+        "the experiment describes its own devices ([[device]]), and others were given, too; leave out --on, or them"
+    )]
+    DevicesAndTargets,
     #[error("{first} exists in virtual time and {second} in real time; run them apart")]
     MixedWorlds { first: Target, second: Target },
     #[error(
@@ -143,6 +146,8 @@ pub struct Conclusion {
     pub rounds: Option<Rounds>,
     /// What verification came to, on each device of which a stream verifies.
     pub verified: Vec<Verified>,
+    /// That of this process, in user mode and in the kernel.
+    pub own_time: [Duration; 2],
     /// The run was ended early.
     pub interrupted: bool,
     /// The care that was asked for and what became of it; what else the kernel refused that only costs precision or speed, and
@@ -169,11 +174,12 @@ pub struct Outcome {
 
 /// Runs one point of an experiment.
 pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways) -> Result<Outcome, RunError> {
-    let own = experiment.system.as_ref().map(System::targets);
+    let own = experiment.own_targets();
     let targets = match (&own, &experiment.system) {
         (Some(own), _) if targets.is_empty() || targets == own => own,
         (Some(_), Some(system)) => return Err(RunError::SystemAndTargets { system: system.name.clone() }),
-        _ => targets,
+        (Some(_), None) => return Err(RunError::DevicesAndTargets),
+        (None, _) => targets,
     };
     let targets = &targets[..experiment.run.devices.map_or(targets.len(), |most| most.min(targets.len()))];
     let simulated = world(targets)?;
@@ -296,7 +302,7 @@ fn memory(experiment: &Experiment, devices: usize) -> Result<(), RunError> {
             let places = u64::from(plan.stream.lanes()) * plan.on.as_ref().map_or(devices, Vec::len) as u64;
             // A verifying stream has memory of its own to write from.
             let each = if plan.stream.verify.is_some() && plan.stream.mix.has_writes() { 2 } else { 1 };
-            plan.stream.sizes.largest().get().saturating_mul(places * each)
+            plan.stream.largest().get().saturating_mul(places * each)
         })
         .fold(0, u64::saturating_add);
     let needed = Bytes::new(needed);

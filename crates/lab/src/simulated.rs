@@ -71,7 +71,7 @@ pub(crate) fn run(
                 Simulated::Memory(Delay::new(&runtime, memory, Latency::Fixed(*delay), seed("delay")))
             }
             Target::Part { name } => Simulated::Part(Standalone::open(&runtime, name, seed("part"))?),
-            Target::Path(_) | Target::Nbd(_) | Target::Null { .. } | Target::Modelled { .. } => {
+            Target::Path(_) | Target::Nbd(_) | Target::Null { .. } | Target::Described(_) | Target::Modelled { .. } => {
                 unreachable!("the runner sorts targets by their world")
             }
         };

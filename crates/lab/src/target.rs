@@ -1,6 +1,6 @@
 //! What the load goes to, as the user names it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use machine::standalone::Standalone;
@@ -8,8 +8,10 @@ use nbd::Uri;
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
+use crate::described::Described;
+
 /// One device of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Target {
     /// A file or a block device of this machine: `PATH`.
     Path(PathBuf),
@@ -32,6 +34,8 @@ pub enum Target {
         /// What the machine calls it.
         device: String,
     },
+    /// A device that the experiment describes itself. No text names one.
+    Described(Box<Described>),
     /// A device that does nothing, in real time: `null:SIZE`. What remains is the cost of the generator.
     Null {
         /// The addresses it has.
@@ -103,6 +107,7 @@ impl std::fmt::Display for Target {
             Target::Memory { size, delay } => write!(f, "memory:{}:{}", tight(size), tight(delay)),
             Target::Part { name } => write!(f, "part:{name}"),
             Target::Modelled { device } => f.write_str(device),
+            Target::Described(described) => f.write_str(&described.name()),
             Target::Null { size } => write!(f, "null:{}", tight(size)),
         }
     }
@@ -114,6 +119,16 @@ fn tight(quantity: &impl std::fmt::Display) -> String {
 }
 
 impl Target {
+    /// The paths of this machine that it stands for.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let (one, several): (_, &[PathBuf]) = match self {
+            Target::Path(path) => (Some(path), &[]),
+            Target::Described(described) => (None, &described.files),
+            _ => (None, &[]),
+        };
+        one.into_iter().chain(several).map(PathBuf::as_path)
+    }
+
     /// True if it exists in virtual time only.
     pub fn is_simulated(&self) -> bool {
         matches!(self, Target::Memory { .. } | Target::Part { .. } | Target::Modelled { .. })

@@ -30,6 +30,10 @@ impl Experiment {
         if let Some(system) = &self.system {
             table.insert("system".into(), system.written().into());
         }
+        if !self.devices.is_empty() {
+            let devices = self.devices.iter().map(|device| device.written(&self.io).into());
+            table.insert("device".into(), Value::Array(devices.collect()));
+        }
         table.insert("io".into(), io(self));
         table.insert("care".into(), care(&self.care));
         table.insert("stream".into(), Value::Array(self.streams.iter().map(|plan| plan.written().into()).collect()));
@@ -128,6 +132,11 @@ impl Run {
 impl StreamPlan {
     fn written(&self) -> Table {
         let mut table = self.stream_table();
+        if let Some(script) = &self.script {
+            // No key of the language: a run that made the requests of a trace is not repeated by drawing others.
+            let said = format!("{} requests of a trace, made by `arraylab replay`", script.dues.len());
+            table.insert("replayed".into(), said.into());
+        }
         if let Some(on) = &self.on {
             table.insert("on".into(), Value::Array(on.iter().map(|index| (*index as i64).into()).collect()));
         }
@@ -162,6 +171,9 @@ impl StreamPlan {
             ]))
         };
         table.insert("size".into(), Value::Array(stream.sizes.choices().map(choice).collect()));
+        if let Some(sizes) = &stream.write_sizes {
+            table.insert("write-size".into(), Value::Array(sizes.choices().map(choice).collect()));
+        }
         table.insert("align".into(), text(stream.align));
         let Region { start, length } = stream.region;
         let length = length.map(|length| ("length".to_owned(), text(length)));
@@ -169,6 +181,9 @@ impl StreamPlan {
             "region".into(),
             Value::Table([("start".to_owned(), text(start))].into_iter().chain(length).collect()),
         );
+        if !stream.delay.is_zero() {
+            table.insert("delay".into(), text(stream.delay));
+        }
         match stream.load {
             Load::Closed { depth, think } => {
                 table.insert("depth".into(), i64::from(depth).into());
@@ -189,6 +204,7 @@ impl StreamPlan {
             limits.bytes.map(|bytes| ("bytes".to_owned(), text(bytes))),
             limits.time.map(|time| ("time".to_owned(), text(time))),
             limits.laps.map(|laps| ("laps".to_owned(), i64::from(laps).into())),
+            limits.stop.then(|| ("stop".to_owned(), Value::Boolean(true))),
         ];
         table.insert("limit".into(), Value::Table(limit.into_iter().flatten().collect()));
         let fill = match stream.fill {
@@ -208,7 +224,8 @@ impl StreamPlan {
                 table.insert("fill".into(), fill.into());
             }
         }
-        for (name, on) in [("pipeline", stream.pipeline), ("lock-step", stream.lock_step)] {
+        for (name, on) in [("pipeline", stream.pipeline), ("lock-step", stream.lock_step), ("overlap", stream.overlap)]
+        {
             if on {
                 table.insert(name.into(), Value::Boolean(true));
             }

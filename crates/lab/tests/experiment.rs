@@ -139,6 +139,10 @@ fn what_is_written_out_reads_the_same() {
             "{ zones = [{ requests = \"60 %\", space = \"10 %\" }, { requests = \"40 %\", space = \"2 GiB\" }] }",
         ),
         with_pattern("[{ pattern = \"random\", weight = 3 }, { pattern = { zipf = 1.1 }, weight = 1 }]"),
+        MINIMAL.replace(
+            "size =",
+            "overlap = true\ndelay = \"2 s\"\nlimit = { requests = 5, stop = true }\nwrite-size = \"8 KiB\"\nsize =",
+        ),
         MINIMAL.replace("size =", "arrivals = { constant = \"0.5/s\" }\nlimit = { bytes = \"1 GiB\" }\nsize ="),
     ];
     for text in texts {

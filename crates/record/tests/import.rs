@@ -1,7 +1,7 @@
 //! Traces of other programs: what their lines mean, and what is said of lines that mean nothing.
 
 use proptest::prelude::*;
-use record::{ImportError, Imported, Operation, TraceFormat, TraceText, import};
+use record::{ImportError, Imported, Operation, TraceFormat, TraceText, asked, import};
 use units::{Bytes, Instant};
 
 fn read(texts: &[(&str, &str)]) -> Result<Imported, ImportError> {
@@ -56,7 +56,7 @@ fn what_is_no_trace_is_refused_with_its_line() {
     let said = |texts: &[(&str, &str)]| read(texts).unwrap_err().to_string();
     assert_eq!(
         said(&[("x", "hello\n")]),
-        "x is in no format that can be told from its text; say which with --format blkparse or --format fio-log"
+        "x is in no format that can be told from its text; say which with --format: blkparse, fio-log, fio-iolog, msr, spc or disksim"
     );
     let line = BLKPARSE.lines().next().unwrap();
     assert_eq!(
@@ -79,7 +79,7 @@ fn what_is_no_trace_is_refused_with_its_line() {
     );
     assert_eq!(
         "xdd".parse::<TraceFormat>().unwrap_err().to_string(),
-        "'xdd' is no format of traces; there are blkparse and fio-log"
+        "'xdd' is no format of traces; there are blkparse, fio-log, fio-iolog, msr, spc and disksim"
     );
 }
 
@@ -120,7 +120,12 @@ proptest! {
     /// Any text, and any text of lines that look like a trace's, gives rows whose stamps are in order, or a sentence.
     #[test]
     fn no_text_breaks_the_readers(text in "(( ?8,[0-9]{1,2} [0-9] [0-9]{1,3} [0-9]{1,3}\\.[0-9]{8,9} [0-9] [QDCX] [RWDF]{0,2} [0-9]{1,20} [+x] [0-9]{1,10} \\[[0-9]{0,5}\\])?\n){0,12}|([0-9]{1,20}(, ?[0-9x]{1,20}){0,8}\n){0,6}|\\PC{0,60}") {
-        for format in [None, Some(TraceFormat::Blkparse), Some(TraceFormat::FioLog)] {
+        use TraceFormat::{Blkparse, DiskSim, FioIolog, FioLog, Msr, Spc};
+        for format in [None, Some(Blkparse), Some(FioLog), Some(FioIolog), Some(Msr), Some(Spc), Some(DiskSim)] {
+            match asked(&[TraceText { name: "t", text: &text }], format) {
+                Ok(asked) => prop_assert!(asked.requests.is_sorted_by_key(|wanted| wanted.at)),
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
             match import(&[TraceText { name: "t", text: &text }], format) {
                 Ok(imported) => {
                     prop_assert!(imported.rows.iter().all(|row| row.intended <= row.submitted && row.submitted <= row.completed));

@@ -5,6 +5,7 @@
 
 pub mod distribution;
 mod explanation;
+mod fio_json;
 mod lanes;
 mod prediction;
 mod run;
@@ -13,6 +14,7 @@ mod table;
 mod text;
 
 pub use explanation::explanation;
+pub use fio_json::{FioJob, fio_json};
 pub use lanes::{Lanes, lanes};
 pub use prediction::predictions;
 pub use run::{Sweep, run, sides, sweep, utilizations};

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Requests go on through all three phases: a stream that has reached its limit keeps the load up, uncounted, until every other one
-//! has reached its own.
+//! has reached its own, unless it is to stop there ([`Limits::stop`]).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -25,11 +25,18 @@ pub struct Limits {
     pub time: Option<Duration>,
     /// As many counted bytes as whole requests of the stream find room for in its region, this often.
     pub laps: Option<u32>,
+    /// Then it asks no more. Otherwise it keeps the load up, uncounted, until every other stream has reached its own limits.
+    pub stop: bool,
 }
 
 impl Limits {
+    /// True if nothing but the run's measuring time ends the stream.
+    pub fn are_none(&self) -> bool {
+        self.requests.is_none() && self.bytes.is_none() && self.time.is_none() && self.laps.is_none()
+    }
+
     /// Ends only with the run's measuring time.
-    pub const NONE: Limits = Limits { requests: None, bytes: None, time: None, laps: None };
+    pub const NONE: Limits = Limits { requests: None, bytes: None, time: None, laps: None, stop: false };
 }
 
 /// The state of a pass.

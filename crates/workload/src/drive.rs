@@ -153,15 +153,19 @@ impl Shared {
 impl<D: Device, O: Observer> Drive<'_, D, O> {
     /// Issues requests until the pass is over and all of them have completed. Returns the first error, if any.
     ///
-    /// Until [`Control`] says that the pass is over, this never returns by itself, except when the device is gone.
+    /// Until [`Control`] says that the pass is over, this never returns by itself, except when the device is gone or the stream stops at its limits.
     pub async fn run(&self) -> Option<DeviceError> {
-        let begin = self.control.begin();
+        let begin = self.begin();
         let mut random = Random::new(self.seed);
         let clockwork = match &self.stream.load {
             Load::Open { arrivals, .. } => Some(Clockwork::new(*arrivals, begin, Random::new(random.next_u64()))),
             Load::Closed { .. } => None,
         };
-        let until = self.stream.limits.time.map_or(Instant::NEVER, |time| self.control.counts_from() + time);
+        let until = self
+            .stream
+            .limits
+            .time
+            .map_or(Instant::NEVER, |time| self.control.counts_from() + self.stream.delay + time);
         let lap = self.stream.lap(self.device.shape().size);
         let laps = self.stream.limits.laps.map(|laps| Bytes::new(lap.get().saturating_mul(laps.into())));
         let most_bytes = [self.stream.limits.bytes, laps].into_iter().flatten().min();
@@ -179,13 +183,18 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         let failure = RefCell::new(None);
         // Every lane has its memory before the pass begins.
         let lanes: Vec<_> = (0..self.stream.lanes())
-            .map(|_| self.lane(&shared, &failure, self.memory.take(self.stream.sizes.largest()), self.stamped_memory()))
+            .map(|_| self.lane(&shared, &failure, self.memory.take(self.stream.largest()), self.stamped_memory()))
             .collect();
-        self.runtime.sleep_until(begin).await;
+        self.sleep_until(begin).await;
         select(Box::pin(join_all(lanes)), Box::pin(self.time_limit(&shared))).await;
         // Only an interrupt or a lost device ends the lanes before the limits do.
         shared.borrow_mut().report_done(self.control, self.runtime.now());
         failure.into_inner()
+    }
+
+    /// When the first request may be made.
+    fn begin(&self) -> Instant {
+        self.control.begin() + self.stream.delay
     }
 
     /// Reports the stream's time limit when it comes, even if no request is due then. Never returns: the lanes end a pass.
@@ -238,7 +247,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         failure: &RefCell<Option<DeviceError>>,
         (memory, sector, stamped): (&mut Option<Buffer>, &mut Option<Buffer>, &mut Option<Buffer>),
     ) {
-        let mut intended = self.control.begin();
+        let mut intended = self.begin();
         // What has been announced, and is asked next.
         let mut ahead: Option<Ask> = None;
         // A closed loop without think time goes on from a completion, which has been: it need not look at the clock.
@@ -367,7 +376,9 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         if intended >= shared.until {
             shared.report_done(self.control, shared.until);
         }
-        if self.control.is_over(intended) {
+        // What was due before the end of an open loop is served late, so its being over is a matter of when a request is due.
+        let stopped = self.stream.limits.stop && (shared.counted_out || intended >= shared.until);
+        if stopped || self.control.is_over(intended) {
             return true;
         }
         let Some(clockwork) = &mut shared.clockwork else { return false };

@@ -27,8 +27,10 @@ pub struct Stream {
     pub behind: Option<u32>,
     /// Where requests go.
     pub pattern: Pattern,
-    /// How large they are.
+    /// How large they are; where [`write_sizes`](Stream::write_sizes) is given, the reads.
     pub sizes: Sizes,
+    /// How large writes are, where they differ from reads.
+    pub write_sizes: Option<Sizes>,
     /// The part of the device that is used.
     pub region: Region,
     /// The part of the region that is used, if not all of it.
@@ -37,6 +39,8 @@ pub struct Stream {
     pub align: Bytes,
     /// When they are issued.
     pub load: Load,
+    /// From the beginning of the pass to the first request.
+    pub delay: Duration,
     /// When the stream has done its part of a pass, besides the end of the run's measuring time.
     pub limits: Limits,
     /// What writes store.
@@ -48,6 +52,8 @@ pub struct Stream {
     pub pipeline: bool,
     /// No request before those of all other lanes, on all devices of the stream, have completed. Closed loops only.
     pub lock_step: bool,
+    /// Other streams that say so, too, may write the same blocks; what is stored there in the end depends on luck.
+    pub overlap: bool,
 }
 
 /// The share of reads; the rest are writes.
@@ -145,7 +151,11 @@ pub enum StreamError {
     )]
     Skew { stream: String, device: String, blocks: u64, why: &'static str },
     #[error(
-        "streams '{first}' and '{second}' both write {device} from {start:#} to {end:#}; give them regions that do not overlap"
+        "stream '{stream}' asks for every block once, which needs blocks of one size, and has another for its writes; take `pattern = \"random\"`, or one size"
+    )]
+    SeveralSizes { stream: String },
+    #[error(
+        "streams '{first}' and '{second}' both write {device} from {start:#} to {end:#}; give them regions that do not overlap, or both `overlap = true`"
     )]
     OverlappingWrites { first: String, second: String, device: String, start: Bytes, end: Bytes },
 }
@@ -181,15 +191,18 @@ impl Stream {
             behind: None,
             pattern,
             sizes: Sizes::fixed(size),
+            write_sizes: None,
             region: Region::WHOLE,
             share: None,
             align: size,
             load: Load::Closed { depth, think: Duration::ZERO },
+            delay: Duration::ZERO,
             limits: Limits::NONE,
             fill: Fill::Random,
             verify: None,
             pipeline: false,
             lock_step: false,
+            overlap: false,
         }
     }
 
@@ -205,8 +218,18 @@ impl Stream {
     /// How many bytes whole requests find room for, one after the other, on a device of `size`.
     pub fn lap(&self, size: Bytes) -> Bytes {
         let (_, length) = self.range_on(size);
-        let Some(one) = self.sizes.single() else { return length };
+        let Some(one) = self.sizes.single().filter(|_| self.write_sizes.is_none()) else { return length };
         if one > length { Bytes::ZERO } else { one * ((length - one) / one.round_up(self.align) + 1) }
+    }
+
+    /// All sizes that can occur.
+    pub fn each_size(&self) -> impl Iterator<Item = Bytes> {
+        self.sizes.each().chain(self.write_sizes.iter().flat_map(Sizes::each))
+    }
+
+    /// The largest request.
+    pub fn largest(&self) -> Bytes {
+        self.each_size().max().expect("there is a size")
     }
 
     /// The most requests that can be under way on one device.
@@ -223,7 +246,7 @@ impl Stream {
         if !self.mix.has_writes() {
             return Data::phantom(Bytes::ZERO);
         }
-        let mut buffer = memory.take(self.sizes.largest().round_up(PAGE) + PAGE * (FILL_PAGES - 1));
+        let mut buffer = memory.take(self.largest().round_up(PAGE) + PAGE * (FILL_PAGES - 1));
         if let (Fill::Random, Some(bytes)) = (self.fill, buffer.bytes_mut()) {
             random.fill_bytes(bytes);
         }
@@ -242,8 +265,8 @@ impl Stream {
             }
         }
         let (_, length) = self.range_on(device.size);
-        if self.sizes.largest() > length {
-            let request = self.sizes.largest();
+        if self.largest() > length {
+            let request = self.largest();
             return Err(StreamError::RequestBeyondRegion { stream: stream(), device: name(), request, length });
         }
         for pattern in self.pattern.parts() {
@@ -253,7 +276,7 @@ impl Stream {
         let block = device.logical_block.max(if self.verify.is_some() { Bytes::SECTOR } else { Bytes::new(1) });
         let aligned = [("region start", self.region.start), ("alignment", self.align)]
             .into_iter()
-            .chain(self.sizes.each().map(|size| ("request size", size)));
+            .chain(self.each_size().map(|size| ("request size", size)));
         for (what, value) in aligned {
             if !value.is_multiple_of(block) {
                 return Err(StreamError::Misaligned { stream: stream(), device: name(), what, value, block });
@@ -268,7 +291,10 @@ impl Stream {
             Pattern::Strided { stride, from } => vec![("a stride of", *stride), ("`from`", *from)],
             _ => Vec::new(),
         };
-        let largest = self.sizes.largest();
+        let largest = self.largest();
+        if *pattern == Pattern::RandomOnce && self.write_sizes.is_some() {
+            return Err(StreamError::SeveralSizes { stream: self.name.clone() });
+        }
         // Such a stream would quietly begin, or stay, at the start of its region.
         let beyond = |value: &Bytes| value.checked_add(largest).is_none_or(|end| end > length);
         if let Some((what, value)) = steps.into_iter().find(|(_, value)| beyond(value)) {
@@ -298,7 +324,8 @@ impl Stream {
                 return Err(StreamError::Unverified { verifying, writing, device: device.name.clone() });
             }
         }
-        if self.mix.has_writes() && other.mix.has_writes() && start < end && !self.is_interleaved_with(other) {
+        let meant = self.is_interleaved_with(other) || (self.overlap && other.overlap);
+        if self.mix.has_writes() && other.mix.has_writes() && start < end && !meant {
             let (first, second) = (self.name.clone(), other.name.clone());
             return Err(StreamError::OverlappingWrites { first, second, device: device.name.clone(), start, end });
         }
@@ -315,7 +342,7 @@ impl Stream {
         // From my block on to the other's, and from there on to my next.
         let (mine, theirs) = (mine.get() % stride.get(), theirs.get() % stride.get());
         let ahead = (theirs + stride.get() - mine) % stride.get();
-        let apart = ahead >= self.sizes.largest().get() && stride.get() - ahead >= other.sizes.largest().get();
+        let apart = ahead >= self.largest().get() && stride.get() - ahead >= other.largest().get();
         (self.region.start, self.share) == (other.region.start, other.share) && stride == same && apart
     }
 }

@@ -265,3 +265,25 @@ fn writes_come_in_several_sizes_from_one_memory() {
     let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
     assert!(rows.iter().all(|row| row.errno == 0));
 }
+
+/// Two jobs of one run, as fio has them: the short one is over while the long one goes on, and one begins later.
+#[test]
+fn a_stream_that_stops_at_its_limits_leaves_the_rest_alone_and_a_delay_comes_before_the_first_request() {
+    let runtime = Runtime::simulated();
+    let device = Server::new(&runtime, 4, Duration::millis(1));
+    let mut stream = reads(2);
+    stream.limits = Limits { requests: Some(10), stop: true, ..Limits::NONE };
+    stream.delay = Duration::millis(50);
+    // The other stream of this pass never ends, as far as this one can see.
+    let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 2);
+    let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
+    assert_eq!(rows.len(), 10, "nothing is asked after the last that counts");
+    assert!(rows.iter().all(|row| row.phase == Phase::Measure && row.intended >= Instant::START + stream.delay));
+    assert!(control.end().is_none(), "the pass goes on");
+
+    stream.limits = Limits { time: Some(Duration::millis(20)), stop: true, ..Limits::NONE };
+    let control = Control::new(runtime.now(), Duration::ZERO, Duration::ZERO, 2);
+    let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
+    // Two at a time, a millisecond each.
+    assert_eq!(rows.len(), 40);
+}

@@ -210,3 +210,38 @@ fn streams_that_do_not_fit_are_refused_in_words() {
     writer.region.length = Some(Bytes::kib(512));
     writer.check_overlap(&elsewhere, &device).unwrap();
 }
+
+#[test]
+fn writes_have_sizes_of_their_own() {
+    let mut stream = stream(Pattern::Random, Bytes::kib(4));
+    stream.mix = Mix { reads: Ratio::percent(30.0) };
+    stream.write_sizes = Sizes::weighted([(Bytes::kib(8), 3), (Bytes::kib(64), 1)]);
+    assert_eq!(stream.largest(), Bytes::kib(64));
+    let mut generator = Generator::new(&stream, Bytes::mib(16), 5);
+    let mut counts: HashMap<(Operation, Bytes), u32> = HashMap::new();
+    (0..20_000)
+        .map(|_| generator.next_ask())
+        .for_each(|ask| *counts.entry((ask.operation, ask.length)).or_default() += 1);
+    assert_eq!(counts.len(), 3, "reads of one size, writes of two: {counts:?}");
+    let share = |operation, kib| f64::from(counts[&(operation, Bytes::kib(kib))]) / 20_000.0;
+    for (found, expected) in [
+        (share(Operation::Read, 4), 0.3),
+        (share(Operation::Write, 8), 0.7 * 0.75),
+        (share(Operation::Write, 64), 0.7 * 0.25),
+    ] {
+        // Five standard deviations of 20,000 draws.
+        assert!((found - expected).abs() < 0.018, "{found} for {expected}");
+    }
+}
+
+#[test]
+fn only_streams_that_both_say_so_write_the_same_blocks() {
+    let device = Shape::new("d", Bytes::mib(1));
+    let mut one = stream(Pattern::Random, Bytes::kib(4));
+    one.mix = Mix::WRITES;
+    let mut other = one.clone();
+    other.overlap = true;
+    assert!(matches!(one.check_overlap(&other, &device), Err(StreamError::OverlappingWrites { .. })));
+    one.overlap = true;
+    assert_eq!(one.check_overlap(&other, &device), Ok(()));
+}

@@ -57,7 +57,7 @@ fn time(word: &str) -> Option<Instant> {
 }
 
 /// What an `RWBS` word says. Flushes and notes move nothing and are left out.
-fn operation(kind: &str) -> Option<Operation> {
+pub(super) fn operation(kind: &str) -> Option<Operation> {
     if kind.contains('D') {
         Some(Operation::Discard)
     } else if kind.contains('R') {

@@ -11,9 +11,12 @@
 
 mod blkparse;
 mod fio;
+mod wanted;
 
 use std::fmt;
 use std::str::FromStr;
+
+pub use wanted::{Asked, Wanted, asked};
 
 use crate::{Labels, Phase, Row};
 
@@ -24,6 +27,14 @@ pub enum TraceFormat {
     Blkparse,
     /// What fio's `write_lat_log` writes.
     FioLog,
+    /// What fio's `write_iolog` writes: requests without completions, as are those that follow.
+    FioIolog,
+    /// The SNIA's traces of Microsoft Research Cambridge.
+    Msr,
+    /// The SPC's, and the UMass repository's.
+    Spc,
+    /// DiskSim's default.
+    DiskSim,
 }
 
 /// A text to be read, and what it is called in messages and results.
@@ -50,14 +61,18 @@ pub struct Imported {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
 pub enum ImportError {
-    #[error("'{0}' is no format of traces; there are blkparse and fio-log")]
+    #[error("'{0}' is no format of traces; there are blkparse, fio-log, fio-iolog, msr, spc and disksim")]
     NoSuchFormat(String),
     #[error(
-        "{file} is in no format that can be told from its text; say which with --format blkparse or --format fio-log"
+        "{file} is in no format that can be told from its text; say which with --format: blkparse, fio-log, fio-iolog, msr, spc or disksim"
     )]
     Unrecognised { file: String },
     #[error("{file} is {found} and {other_file} is {other}; give files of one format at a time")]
     Mixed { file: String, found: TraceFormat, other_file: String, other: TraceFormat },
+    #[error(
+        "{file} is {format}, which says when requests were made and not when they were done; `arraylab replay` takes it"
+    )]
+    NoCompletions { file: String, format: TraceFormat },
     #[error("{file}:{line}: {what}")]
     Line { file: String, line: usize, what: String },
     #[error(
@@ -81,7 +96,7 @@ impl TraceFormat {
         if blkparse::recognises(first) {
             return Some(TraceFormat::Blkparse);
         }
-        fio::recognises(first).then_some(TraceFormat::FioLog)
+        wanted::recognise(first).or_else(|| fio::recognises(first).then_some(TraceFormat::FioLog))
     }
 }
 
@@ -91,6 +106,10 @@ impl FromStr for TraceFormat {
         match text {
             "blkparse" => Ok(TraceFormat::Blkparse),
             "fio-log" => Ok(TraceFormat::FioLog),
+            "fio-iolog" => Ok(TraceFormat::FioIolog),
+            "msr" => Ok(TraceFormat::Msr),
+            "spc" => Ok(TraceFormat::Spc),
+            "disksim" => Ok(TraceFormat::DiskSim),
             other => Err(ImportError::NoSuchFormat(other.to_owned())),
         }
     }
@@ -101,6 +120,10 @@ impl fmt::Display for TraceFormat {
         f.pad(match self {
             TraceFormat::Blkparse => "blkparse",
             TraceFormat::FioLog => "fio-log",
+            TraceFormat::FioIolog => "fio-iolog",
+            TraceFormat::Msr => "msr",
+            TraceFormat::Spc => "spc",
+            TraceFormat::DiskSim => "disksim",
         })
     }
 }
@@ -123,6 +146,7 @@ pub fn import(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Import
         match found {
             TraceFormat::Blkparse => blkparse::read(text, &mut imported)?,
             TraceFormat::FioLog => fio::read(text, &mut imported)?,
+            format => return Err(ImportError::NoCompletions { file: text.name.to_owned(), format }),
         }
     }
     // Stable: of completions at one instant, the file's order is the best that is known.

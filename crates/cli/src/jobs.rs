@@ -1,0 +1,257 @@
+//! `arraylab run job.fio`: a job file of fio, group by group; and `arraylab import job.fio`, which shows what it comes to.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use analysis::by_job::JobTally;
+use fio::Surroundings;
+use fio::option::Fate;
+use lab::jobs::{Phase, plan};
+use lab::layout::read_paths;
+use lab::{Point, Source, Target};
+use report::FioJob;
+use serde_json::{Value, json};
+use units::Duration;
+
+use crate::args::{Format, ImportJob, Run};
+use crate::fail::Failure;
+use crate::out;
+use crate::permit;
+use crate::prepare;
+use crate::progress::interrupt;
+use crate::run::{Done, once_each, one, text_of};
+
+/// What is under way when the document is made, whole or not.
+#[derive(Default)]
+struct Account {
+    file: Option<fio::File>,
+    done: Vec<(Phase, Done)>,
+    count: usize,
+}
+
+/// Runs a job file. The document of `--format fio-json` is one, whatever happens.
+pub fn run(args: &Run, source: &Source) -> Result<ExitCode, Failure> {
+    let mut account = Account::default();
+    let outcome = attempt(args, source, &mut account);
+    let error = outcome.as_ref().err().map(Failure::message);
+    if args.format == Some(Format::FioJson) {
+        out::json(&account.fio_json(error.as_deref()))?;
+    } else if account.done.is_empty() {
+        // Nothing was done that could be shown; what went wrong is said by who called.
+    } else if args.common.json {
+        let mut document = account.document();
+        if let Some(error) = error {
+            document["error"] = json!(error);
+        }
+        out::json(&document)?;
+    } else {
+        out::text(&account.text())?;
+    }
+    outcome
+}
+
+/// Reads, plans and runs; what is done stays in the account.
+fn attempt(args: &Run, source: &Source, account: &mut Account) -> Result<ExitCode, Failure> {
+    let file = read(source, args.strict)?;
+    list(&source.name, &file);
+    let phases = plan(&stem(source), &file, &args.on).map_err(Failure::input)?;
+    account.file = Some(file);
+    account.count = phases.len();
+    let interrupted = interrupt(Vec::new());
+    let read = read_paths(phases.iter().map(|phase| &phase.experiment));
+    for phase in phases {
+        let mut done = one_phase(&phase, args, &read, &interrupted)?;
+        let (unkept, cut) = (done.take_unkept(), done.is_cut_short());
+        account.done.push((phase, done));
+        if let Some(failure) = unkept {
+            return Err(failure);
+        }
+        if cut || interrupted.load(Relaxed) {
+            return Ok(ExitCode::from(3));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the files of a phase, asks leave to write, and runs it.
+fn one_phase(phase: &Phase, args: &Run, read: &HashSet<PathBuf>, interrupted: &AtomicBool) -> Result<Done, Failure> {
+    let experiment = &phase.experiment;
+    let permits = match prepare::permits(experiment, args, read, interrupted)? {
+        Some(permits) => permits,
+        None if experiment.writes() => {
+            permit::ask_servers(&args.on, args.common.destroy_data)?;
+            permit::ask(args.on.iter().flat_map(Target::paths), args.common.destroy_data)?
+        }
+        None => HashMap::new(),
+    };
+    let point = Point { settings: Vec::new(), experiment: experiment.clone() };
+    let done = one(point, &args.common.runs, &once_each(&args.on), &permits, interrupted);
+    prepare::leave(&permits, &phase.unlinks);
+    done
+}
+
+/// Shows a job file as experiments.
+pub fn import(args: &ImportJob) -> Result<ExitCode, Failure> {
+    let source = crate::run::find(&args.job)?;
+    let file = read(&source, args.strict)?;
+    list(&source.name, &file);
+    let phases = plan(&stem(&source), &file, &[]).map_err(Failure::input)?;
+    let count = phases.len();
+    for (index, phase) in phases.iter().enumerate() {
+        let of = if count > 1 { format!(", group {} of {count}", index + 1) } else { String::new() };
+        let text = format!("# What {} comes to{of}.\n\n{}", source.name, phase.experiment.to_toml());
+        match &args.output {
+            None if index > 0 => out::text(&format!("\n{text}"))?,
+            None => out::text(&text)?,
+            Some(directory) => {
+                let path = directory.join(format!("{}.toml", phase.experiment.name));
+                std::fs::write(&path, text).map_err(|error| {
+                    Failure::world(anyhow::anyhow!("{}: {error}; name a directory with -o", path.display()))
+                })?;
+                out::text(&format!("{}\n", path.display()))?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(source: &Source, strict: bool) -> Result<fio::File, Failure> {
+    let surroundings = Surroundings {
+        variable: &|name| std::env::var(name).ok(),
+        include: &|file, from| {
+            let beside = Path::new(from).parent().unwrap_or(Path::new("")).join(file);
+            std::fs::read_to_string(&beside).map_err(|error| format!("{}: {error}", beside.display()))
+        },
+    };
+    fio::read(&source.name, &source.text, &surroundings, strict).map_err(Failure::input)
+}
+
+fn stem(source: &Source) -> String {
+    Path::new(&source.name).file_stem().map_or("job".into(), |stem| stem.to_string_lossy().into_owned())
+}
+
+/// What of a job file is not kept, to who reads along.
+fn list(name: &str, file: &fio::File) {
+    let mut last: Option<Fate> = None;
+    for note in &file.notes {
+        if last.replace(note.fate) != Some(note.fate) {
+            eprintln!("{name}: options {}:", note.fate.title());
+        }
+        eprintln!("  line {:<3} {}: {}", note.place.line, note.option, note.what);
+    }
+}
+
+impl Account {
+    fn text(&self) -> String {
+        let phases = self.done.iter().enumerate().map(|(index, (phase, done))| {
+            let names: Vec<&str> = phase.experiment.streams.iter().map(|plan| plan.stream.name.as_str()).collect();
+            let head = match self.count {
+                1 => String::new(),
+                count => format!("group {} of {count}: {}\n\n", index + 1, shortened(&names)),
+            };
+            head + &text_of(std::slice::from_ref(done), 1, &[])
+        });
+        phases.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The document of the JSON contract, with what was not kept beside it.
+    fn document(&self) -> Value {
+        let mut document = match &self.done[..] {
+            [(_, done)] if self.count == 1 => done.document(),
+            done => json!({ "groups": done.iter().map(|(_, done)| done.document()).collect::<Vec<_>>() }),
+        };
+        let note = |note: &fio::Note| {
+            let (file, line) = (&note.place.file, note.place.line);
+            json!({ "option": note.option, "file": file, "line": line, "fate": note.fate.title(), "what": note.what })
+        };
+        document["ignored"] = self.file.iter().flat_map(|file| &file.notes).map(note).collect();
+        document
+    }
+
+    fn fio_json(&self, error: Option<&str>) -> Value {
+        let jobs = self.file.as_ref().map_or(&[][..], |file| &file.jobs[..]);
+        let mut entries: Vec<Entry> = Vec::new();
+        for (phase, done) in &self.done {
+            let processor = shared(done.own_time(), phase.parts.len());
+            for (part, tally) in phase.parts.iter().zip(done.by_stream()) {
+                let job = &jobs[part.job];
+                match entries.last_mut() {
+                    Some(first) if job.group_reporting && first.group == part.group => {
+                        first.tally.merge(&tally);
+                        first.jobs += 1;
+                        first.processor = std::array::from_fn(|n| first.processor[n] + processor[n]);
+                    }
+                    _ => entries.push(Entry {
+                        name: job.name.clone(),
+                        group: part.group,
+                        options: job.options[0].clone(),
+                        tally,
+                        jobs: 1,
+                        processor,
+                        depth: job.depth,
+                    }),
+                }
+            }
+        }
+        let global = jobs.first().map_or_else(BTreeMap::new, |job| job.options[1].clone());
+        document(&global, &entries, error)
+    }
+}
+
+/// The streams of an experiment as jobs of fio: each point of a sweep is a group.
+pub fn streams(done: &[Done], error: Option<&str>) -> Value {
+    let mut entries = Vec::new();
+    for (group, done) in (0..).zip(done) {
+        let experiment = &done.point.experiment;
+        let processor = shared(done.own_time(), experiment.streams.len());
+        for (plan, tally) in experiment.streams.iter().zip(done.by_stream()) {
+            let options = done.point.settings.iter().map(|set| (set.key.clone(), set.value.clone())).collect();
+            let (name, depth) = (plan.stream.name.clone(), plan.stream.lanes());
+            entries.push(Entry { name, group, options, tally, jobs: 1, processor, depth });
+        }
+    }
+    document(&BTreeMap::new(), &entries, error)
+}
+
+/// One entry of fio's document.
+struct Entry {
+    name: String,
+    group: u32,
+    options: BTreeMap<String, String>,
+    tally: JobTally,
+    jobs: u32,
+    processor: [Duration; 2],
+    depth: u32,
+}
+
+fn document(global: &BTreeMap<String, String>, entries: &[Entry], error: Option<&str>) -> Value {
+    let jobs: Vec<FioJob> = entries
+        .iter()
+        .map(|entry| FioJob {
+            name: &entry.name,
+            group: entry.group,
+            options: &entry.options,
+            tally: &entry.tally,
+            jobs: entry.jobs,
+            processor: entry.processor,
+            depth: entry.depth,
+        })
+        .collect();
+    report::fio_json(env!("CARGO_PKG_VERSION"), std::time::SystemTime::now(), global, &jobs, error)
+}
+
+/// A job's share of the process's time.
+fn shared(time: [Duration; 2], jobs: usize) -> [Duration; 2] {
+    time.map(|time| time / jobs.max(1) as u64)
+}
+
+/// The first names of a list, and how many more there are.
+fn shortened(names: &[&str]) -> String {
+    const MOST: usize = 6;
+    match names.len() {
+        count if count > MOST => format!("{} and {} more", names[..MOST].join(", "), count - MOST),
+        _ => names.join(", "),
+    }
+}

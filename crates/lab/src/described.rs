@@ -1,0 +1,156 @@
+//! Devices that an experiment describes itself, in place of `--on`.
+//!
+//! A job of fio has files of its own, several of them used as one, opened in its own way, flushed after so many writes. `[[device]]` says all of
+//! that, so that what a job file comes to can be written down, changed and run like any other experiment; and each job has its own
+//! descriptors of a file that many share, as processes have.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::{Spanned, Table, Value};
+use units::Bytes;
+use uring::{Engine, Mode};
+
+use crate::experiment::{Cache, Io, engine_name};
+use crate::source::{Source, SourceError};
+use crate::target::Target;
+
+/// A device as an experiment describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Described {
+    /// Its files or block devices. Empty for one that does nothing.
+    pub files: Vec<PathBuf>,
+    /// The addresses of a device that does nothing, and has no files.
+    pub null: Option<Bytes>,
+    /// So much goes to one of several files before the next has its turn; one after the other if absent.
+    pub chunk: Option<Bytes>,
+    /// How large files are made that are not there.
+    pub make: Option<Bytes>,
+    /// How it is opened.
+    pub io: Io,
+    /// Every write is durable when it is answered.
+    pub durable: bool,
+    /// A flush after so many writes; 0 for none.
+    pub flush_every: u32,
+    /// A flush after the last request of a pass, which counts for its time.
+    pub flush_at_end: bool,
+}
+
+impl Described {
+    /// Files, opened like this.
+    pub fn files(files: Vec<PathBuf>, io: Io) -> Described {
+        let null = None;
+        Described { files, null, chunk: None, make: None, io, durable: false, flush_every: 0, flush_at_end: false }
+    }
+
+    /// As results call it.
+    pub fn name(&self) -> String {
+        match (&self.files[..], self.null) {
+            ([], size) => Target::Null { size: size.unwrap_or(Bytes::ZERO) }.to_string(),
+            (files, _) => files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(":"),
+        }
+    }
+
+    /// As the experiment writes it.
+    pub(crate) fn written(&self, common: &Io) -> Table {
+        let mut table = Table::new();
+        let text = |size: Bytes| Value::String(format!("{size:#}"));
+        let mut put = |key: &str, value: Option<Value>| value.map(|value| table.insert(key.to_owned(), value));
+        let files = self.files.iter().map(|file| Value::String(file.display().to_string())).collect();
+        put("files", (!self.files.is_empty()).then_some(Value::Array(files)));
+        put("null", self.null.map(text));
+        put("chunk", self.chunk.map(text));
+        put("make", self.make.map(text));
+        let mode = match self.io.mode {
+            Mode::Direct => "direct",
+            Mode::Buffered => "buffered",
+        };
+        put("mode", (self.io.mode != common.mode).then(|| mode.into()));
+        put("engine", (self.io.engine != common.engine).then(|| engine_name(self.io.engine).into()));
+        let cache = match self.io.cache {
+            Cache::Drop => "drop",
+            Cache::Keep => "keep",
+        };
+        put("cache", (self.io.cache != common.cache).then(|| cache.into()));
+        put("durable", self.durable.then_some(Value::Boolean(true)));
+        put("flush-every", (self.flush_every > 0).then(|| i64::from(self.flush_every).into()));
+        put("flush-at-end", self.flush_at_end.then_some(Value::Boolean(true)));
+        table
+    }
+}
+
+/// `[[device]]` as it is written.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct FileDescribed {
+    #[serde(default)]
+    files: Vec<PathBuf>,
+    null: Option<Spanned<Bytes>>,
+    chunk: Option<Spanned<Bytes>>,
+    make: Option<Spanned<Bytes>>,
+    mode: Option<Mode>,
+    #[serde(default, with = "maybe_engine")]
+    engine: Option<Option<Engine>>,
+    cache: Option<Cache>,
+    #[serde(default)]
+    durable: bool,
+    #[serde(default)]
+    flush_every: u32,
+    #[serde(default)]
+    flush_at_end: bool,
+}
+
+impl FileDescribed {
+    /// The device, opened as `io` says where it says nothing.
+    pub fn check(given: Spanned<FileDescribed>, source: &Source, io: Io) -> Result<Described, SourceError> {
+        let place = given.span();
+        let given = given.into_inner();
+        let above_zero = |what: &str, size: &Option<Spanned<Bytes>>| match size {
+            Some(size) if size.get_ref().is_zero() || !size.get_ref().is_multiple_of(Bytes::SECTOR) => {
+                Err(source.error(size.span(), format!("`{what}` is whole 512-byte blocks, at least one")))
+            }
+            size => Ok(size.as_ref().map(|size| *size.get_ref())),
+        };
+        let (null, chunk, make) =
+            (above_zero("null", &given.null)?, above_zero("chunk", &given.chunk)?, above_zero("make", &given.make)?);
+        if given.files.is_empty() == null.is_none() {
+            let help = "files = [\"data.bin\"], or null = \"1 GiB\" for a device that does nothing";
+            return Err(source.error(place, "a device has either files or none").help(help));
+        }
+        let io = Io {
+            mode: given.mode.unwrap_or(io.mode),
+            engine: given.engine.unwrap_or(io.engine),
+            cache: given.cache.unwrap_or(io.cache),
+            ..io
+        };
+        let (durable, flush_every, flush_at_end) = (given.durable, given.flush_every, given.flush_at_end);
+        Ok(Described { files: given.files, null, chunk, make, io, durable, flush_every, flush_at_end })
+    }
+}
+
+/// An engine's name, or `auto`, or nothing at all.
+mod maybe_engine {
+    use serde::{Deserialize, Deserializer, de::Error};
+    use uring::Engine;
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Engine>>, D::Error> {
+        match &*String::deserialize(deserializer)? {
+            "auto" => Ok(Some(None)),
+            name => name
+                .parse()
+                .map(|engine| Some(Some(engine)))
+                .map_err(|error| D::Error::custom(format_args!("{error}, or auto"))),
+        }
+    }
+}
+
+/// Paths that are written: those of devices on which a stream writes.
+pub fn written_paths(experiment: &crate::Experiment) -> Vec<&Path> {
+    let writes =
+        |index: usize| experiment.streams.iter().any(|plan| plan.stream.mix.has_writes() && plan.runs_on(index));
+    let devices = experiment.devices.iter().enumerate().filter(|(index, _)| writes(*index));
+    let mut paths: Vec<&Path> = devices.flat_map(|(_, device)| device.files.iter().map(PathBuf::as_path)).collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}

@@ -1,0 +1,178 @@
+//! Several files as one device, with the flushes that were asked for.
+//!
+//! Blocks go round the files (`chunk`), as the requests of a fio job with several files do, or fill one after the other. What crosses from
+//! one to the next becomes two requests. A flush that is due after a write delays the place in the queue that made it, not the write: its stamps are
+//! those of the write alone.
+
+use std::cell::Cell;
+
+use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape};
+use futures_util::future::join_all;
+use runtime::Runtime;
+use units::Bytes;
+
+use crate::described::Described;
+
+/// Devices that are one.
+pub(crate) struct Ensemble<D> {
+    shape: Shape,
+    parts: Vec<D>,
+    chunk: Option<Bytes>,
+    /// Every write is durable when it is answered.
+    durable: bool,
+    /// A flush after so many writes; 0 for none.
+    flush_every: u32,
+    writes: Cell<u32>,
+    runtime: Runtime,
+}
+
+/// A stretch of one part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stretch {
+    part: usize,
+    offset: Bytes,
+    length: Bytes,
+}
+
+impl<D: Device> Ensemble<D> {
+    /// Puts parts together, of which there is at least one.
+    pub fn new(runtime: &Runtime, name: String, parts: Vec<D>, how: &Described) -> Ensemble<D> {
+        assert!(!parts.is_empty(), "an ensemble has parts");
+        let chunk = how.chunk.filter(|_| parts.len() > 1);
+        let sizes = || parts.iter().map(|part| part.shape().size);
+        let size = match chunk {
+            // What the smallest does not have, none is asked for.
+            Some(chunk) => sizes().min().expect("there are parts").round_down(chunk) * parts.len() as u64,
+            None => sizes().sum(),
+        };
+        let most = |of: fn(&Shape) -> Bytes| parts.iter().map(|part| of(part.shape())).max().expect("there are parts");
+        let logical_block = most(|shape| shape.logical_block);
+        let physical_block = most(|shape| shape.physical_block);
+        let shape = Shape { name, size, logical_block, physical_block };
+        let (durable, flush_every, runtime) = (how.durable, how.flush_every, runtime.clone());
+        Ensemble { shape, parts, chunk, durable, flush_every, writes: Cell::new(0), runtime }
+    }
+
+    /// What it consists of.
+    pub fn parts(&self) -> &[D] {
+        &self.parts
+    }
+
+    /// Makes all of it durable.
+    pub async fn flush(&self) -> Result<(), DeviceError> {
+        let flushes = join_all(self.parts.iter().map(|part| part.submit(Request::flush()))).await;
+        flushes.into_iter().try_for_each(|reply| reply.result)
+    }
+
+    /// Where a range lies, piece by piece.
+    fn stretches(&self, mut offset: Bytes, mut length: Bytes) -> Vec<Stretch> {
+        let mut stretches = Vec::with_capacity(1);
+        while !length.is_zero() {
+            let (part, inner, room) = self.locate(offset);
+            let piece = length.min(room);
+            stretches.push(Stretch { part, offset: inner, length: piece });
+            offset += piece;
+            length = length.saturating_sub(piece);
+        }
+        stretches
+    }
+
+    /// The part that holds an address, where in it, and how much follows there.
+    fn locate(&self, offset: Bytes) -> (usize, Bytes, Bytes) {
+        let Some(chunk) = self.chunk else {
+            let mut rest = offset;
+            for (index, part) in self.parts.iter().enumerate() {
+                let size = part.shape().size;
+                if rest < size {
+                    return (index, rest, size - rest);
+                }
+                rest = rest - size;
+            }
+            unreachable!("a checked request lies within the parts");
+        };
+        let (row, parts) = (offset / chunk, self.parts.len() as u64);
+        let inside = offset - chunk * row;
+        ((row % parts) as usize, chunk * (row / parts) + inside, chunk - inside)
+    }
+
+    async fn pieces(&self, request: Request, stretches: &[Stretch]) -> Reply {
+        let (fua, operation) = (request.fua, request.operation);
+        let length = |stretch: &Stretch| stretch.length;
+        let (mut rest, data) = match request.payload {
+            Payload::Into(buffer) => (Some(buffer), None),
+            Payload::From(data) => (None, Some(data)),
+            Payload::None => (None, None),
+        };
+        let mut at = Bytes::ZERO;
+        let mut asked = Vec::new();
+        for (index, stretch) in stretches.iter().enumerate() {
+            let mut piece = match (operation, &data) {
+                (Operation::Read, _) => {
+                    let whole = rest.take().expect("a read has its buffer");
+                    let buffer = match index + 1 == stretches.len() {
+                        true => whole,
+                        false => {
+                            let mut whole = whole;
+                            let first = whole.split_to(length(stretch));
+                            rest = Some(whole);
+                            first
+                        }
+                    };
+                    Request::read(stretch.offset, buffer)
+                }
+                (_, Some(data)) => Request::write(stretch.offset, data.slice(at, length(stretch))),
+                (Operation::Discard, None) => Request::discard(stretch.offset, length(stretch)),
+                (_, None) => Request::write_zeroes(stretch.offset, length(stretch)),
+            };
+            piece.fua = fua;
+            at += length(stretch);
+            asked.push(self.parts[stretch.part].submit(piece));
+        }
+        let mut replies = join_all(asked).await.into_iter();
+        let mut whole = replies.next().expect("a request has a first piece");
+        for reply in replies {
+            whole.stamps.submitted = whole.stamps.submitted.min(reply.stamps.submitted);
+            whole.stamps.completed = whole.stamps.completed.max(reply.stamps.completed);
+            whole.result = whole.result.and(reply.result);
+            if let (Some(first), Some(next)) = (&mut whole.buffer, reply.buffer) {
+                first.join(next);
+            }
+        }
+        whole
+    }
+}
+
+impl<D: Device> Device for Ensemble<D> {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    async fn submit(&self, mut request: Request) -> Reply {
+        let writes = matches!(request.operation, Operation::Write | Operation::WriteZeroes);
+        request.fua |= self.durable && writes;
+        let mut reply = match &self.parts[..] {
+            [only] => only.submit(request).await,
+            parts => match (request.operation, self.shape.check(&request)) {
+                (Operation::Flush, _) => {
+                    let mut replies = join_all(parts.iter().map(|part| part.submit(Request::flush()))).await;
+                    let failed = replies.iter().position(|reply| reply.result.is_err());
+                    replies.swap_remove(failed.unwrap_or(0))
+                }
+                (_, Err(error)) => request.refuse(error, self.runtime.now()),
+                (_, Ok(())) => {
+                    let stretches = self.stretches(request.offset, request.length);
+                    self.pieces(request, &stretches).await
+                }
+            },
+        };
+        if writes && self.flush_every > 0 {
+            self.writes.update(|n| n + 1);
+            if self.writes.get() >= self.flush_every {
+                self.writes.set(0);
+                let flushed = self.flush().await;
+                reply.result = reply.result.and(flushed);
+            }
+        }
+        reply
+    }
+}

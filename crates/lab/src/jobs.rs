@@ -1,0 +1,404 @@
+//! What a job file of fio comes to: an experiment for each group of jobs that run together.
+//!
+//! Each copy of a job becomes a stream on a device of its own, as each is a process in fio: with its own descriptors of its files, its own queue, and its
+//! own random numbers. `stonewall` ends a group; the next begins when all of it is done. A job is over at its own limits and loads no
+//! more, as in fio.
+//!
+//! Where fio and this differ, beyond the options that are listed as not kept:
+//!
+//! - a mixed sequential job has one position for reads and writes; in fio each has its own;
+//! - a rate is a schedule: what falls behind it is made up for, and response times count from when a request was due;
+//! - the flush of `fsync` delays the place in the queue behind its write, and is not in the record; that of `end_fsync` is.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use fio::value::Amount;
+use fio::{Direction, Engine, Fill, Job, Order, Place};
+use units::{Bytes, Duration, Ratio};
+use uring::Mode;
+use workload::{Arrivals, Jump, Law, Limits, Load, Mix, OnError, Pattern, Region, Sizes, Skew, Space, Stream, Zone};
+
+use crate::described::Described;
+use crate::experiment::{Cache, Experiment, Io, StreamPlan};
+use crate::file::LARGEST_REQUEST;
+use crate::target::Target;
+
+/// Jobs that run together.
+#[derive(Debug, Clone)]
+pub struct Phase {
+    /// What they come to.
+    pub experiment: Experiment,
+    /// By stream: which job it is.
+    pub parts: Vec<Part>,
+    /// Paths of jobs that want what they made removed.
+    pub unlinks: Vec<PathBuf>,
+}
+
+/// One copy of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Its index in the file.
+    pub job: usize,
+    /// The copy, from 0.
+    pub copy: u32,
+    /// The group whose results are one, if they are to be: they are counted from 0 through all phases.
+    pub group: u32,
+}
+
+/// Why a job cannot be run here.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum PlanError {
+    #[error("{place}: [{job}] has no size, and {} is not there; add size=1g, or make the file", path.display())]
+    NoSize { place: Place, job: String, path: PathBuf },
+    #[error("{place}: [{job}] wants {wanted:#} from {start:#} on of {name}, which has {size:#}; lower size or offset")]
+    TooSmall { place: Place, job: String, name: String, wanted: Bytes, start: Bytes, size: Bytes },
+    #[error("{place}: [{job}] cannot use {}: {error}; name a file or a block device with filename", path.display())]
+    Unreadable { place: Place, job: String, path: PathBuf, error: std::io::Error },
+    #[error("{place}: [{job}] has no size that could be asked for; write bs=4k, or shares above zero in bssplit")]
+    NoBlocks { place: Place, job: String },
+    #[error("{place}: [{job}] asks for {request:#} at a time of {length:#}; lower bs, or raise size")]
+    BlockTooLarge { place: Place, job: String, request: Bytes, length: Bytes },
+    #[error("{place}: [{job}] asks for {request:#} at a time; at most {LARGEST_REQUEST:#} is one request")]
+    HugeBlock { place: Place, job: String, request: Bytes },
+    #[error("{place}: [{job}] has no size, and that of {target} is not known before it is opened; add size=1g")]
+    UnknownSize { place: Place, job: String, target: Target },
+}
+
+/// The groups of a job file, in order. With targets given, all jobs run on each of them in place of their files.
+pub fn plan(name: &str, file: &fio::File, on: &[Target]) -> Result<Vec<Phase>, PlanError> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (index, job) in file.jobs.iter().enumerate() {
+        match groups.last_mut() {
+            Some(group) if !job.stonewall => group.push(index),
+            _ => groups.push(vec![index]),
+        }
+    }
+    let several = groups.len() > 1;
+    let mut group = 0;
+    let mut phases = Vec::new();
+    for (number, jobs) in groups.iter().enumerate() {
+        let name = if several { format!("{name}-{}", number + 1) } else { name.to_owned() };
+        let mut phase = Phase { experiment: Experiment::empty(name), parts: Vec::new(), unlinks: Vec::new() };
+        for (place, index) in jobs.iter().enumerate() {
+            let job = &file.jobs[*index];
+            group += u32::from((place > 0 && job.new_group) || (place == 0 && number > 0));
+            for copy in 0..job.copies {
+                phase.add(job, Part { job: *index, copy, group }, on)?;
+            }
+        }
+        phase.settle(&jobs.iter().map(|index| &file.jobs[*index]).collect::<Vec<_>>());
+        phases.push(phase);
+    }
+    Ok(phases)
+}
+
+/// The files of a copy of a job, and how large they are together.
+struct Whole {
+    device: Option<Described>,
+    name: String,
+    size: Bytes,
+    /// How many files there are: offsets count in each.
+    files: u64,
+    chunk: Bytes,
+}
+
+impl Phase {
+    fn add(&mut self, job: &Job, part: Part, on: &[Target]) -> Result<(), PlanError> {
+        let (place, title) = (|| job.place.clone(), || job.name.clone());
+        let no_blocks = || PlanError::NoBlocks { place: place(), job: title() };
+        let sizes = |choices: &[(Bytes, u32)]| Sizes::weighted(choices.iter().copied()).ok_or_else(no_blocks);
+        let (read, write) = (sizes(&job.sizes[0])?, sizes(&job.sizes[1])?);
+        let (mix, sizes, write_sizes) = match job.direction {
+            Direction::Read => (Mix::READS, read, None),
+            Direction::Write => (Mix::WRITES, write, None),
+            Direction::Mixed(reads) if read == write => (Mix { reads }, read, None),
+            Direction::Mixed(reads) => (Mix { reads }, read, Some(write)),
+        };
+        let every = || sizes.each().chain(write_sizes.iter().flat_map(Sizes::each));
+        let (smallest, largest) = (every().min().unwrap_or(Bytes::ZERO), every().max().unwrap_or(Bytes::ZERO));
+        if largest > LARGEST_REQUEST {
+            return Err(PlanError::HugeBlock { place: place(), job: title(), request: largest });
+        }
+        let whole = job.whole(part.copy, largest, on)?;
+        let region = job.region(part.copy, &whole, largest)?;
+        let length = region.length.expect("a planned region has an end");
+        let align = job.align.unwrap_or(smallest);
+        let (pattern, align) = match job.order {
+            Order::Random { .. } if job.skew.is_some() => (skewed(job.skew.as_ref()), align),
+            Order::Random { runs, .. } if runs > 1 => (Pattern::Jumping(Jump::After(runs)), align),
+            Order::Random { jumps: Some(chance), .. } => (Pattern::Jumping(Jump::Chance(chance)), align),
+            Order::Random { once: true, .. } if smallest == largest => (Pattern::RandomOnce, align),
+            Order::Random { .. } => (Pattern::Random, align),
+            Order::Sequential { gap } if gap.is_zero() => (Pattern::Sequential { from: Bytes::ZERO }, align),
+            Order::Sequential { gap } => {
+                (Pattern::Strided { stride: smallest + gap, from: Bytes::ZERO }, Bytes::SECTOR)
+            }
+        };
+        let load = match job.rate {
+            None => Load::Closed { depth: job.depth, think: job.think },
+            Some(rate) => {
+                let arrivals = if job.poisson { Arrivals::Poisson(rate) } else { Arrivals::Constant(rate) };
+                Load::Open { arrivals, outstanding: job.depth }
+            }
+        };
+        let moved = match job.extent.moved {
+            Some(Amount::Bytes(moved)) => moved,
+            Some(Amount::Percent(share)) => Bytes::new((length.get() as f64 * share / 100.0) as u64),
+            None => length,
+        };
+        let bytes = (!job.time_based).then(|| Bytes::new(moved.get().saturating_mul(job.loops.into())));
+        let limits = Limits { requests: job.requests, bytes, time: job.runtime, stop: true, ..Limits::NONE };
+        let stream = Stream {
+            name: self.free_name(&if job.copies > 1 { format!("{}.{}", job.name, part.copy) } else { title() }),
+            mix,
+            behind: None,
+            pattern,
+            sizes,
+            write_sizes,
+            region,
+            share: None,
+            align,
+            load,
+            delay: job.delay,
+            limits,
+            fill: match job.fill {
+                Fill::Random => workload::Fill::Random,
+                Fill::Zero => workload::Fill::Zero,
+            },
+            verify: None,
+            pipeline: false,
+            lock_step: false,
+            overlap: true,
+        };
+        let index = self.experiment.devices.len();
+        if job.unlink {
+            self.unlinks.extend(whole.device.iter().flat_map(|device| device.files.iter().cloned()));
+        }
+        let own = whole.device.is_some();
+        self.experiment.devices.extend(whole.device);
+        self.experiment.streams.push(StreamPlan { stream, on: own.then(|| vec![index]), script: None });
+        self.parts.push(part);
+        Ok(())
+    }
+
+    /// A name that no stream of the phase has.
+    fn free_name(&self, wanted: &str) -> String {
+        let taken = |name: &str| self.experiment.streams.iter().any(|plan| plan.stream.name == name);
+        let numbered = (2..).map(|number| format!("{wanted}-{number}"));
+        std::iter::once(wanted.to_owned()).chain(numbered).find(|name| !taken(name)).expect("numbers do not end")
+    }
+
+    /// What concerns all jobs of the phase.
+    fn settle(&mut self, jobs: &[&Job]) {
+        let experiment = &mut self.experiment;
+        experiment.io = jobs[0].io();
+        experiment.seed = jobs.iter().find_map(|job| job.seed).map_or(1, |seed| seed >> 1);
+        experiment.run.on_error = OnError::Stop;
+        experiment.run.start_up = jobs.iter().map(|job| job.ramp).max().unwrap_or(Duration::ZERO);
+        let ends = jobs.iter().map(|job| Some(job.runtime? + job.delay)).collect::<Option<Vec<_>>>();
+        experiment.run.measure = ends.and_then(|ends| ends.into_iter().max());
+        let mut cpus: Vec<u32> = jobs.iter().flat_map(|job| job.cpus.iter().copied()).collect();
+        cpus.sort();
+        cpus.dedup();
+        experiment.care.cpus = cpus;
+    }
+}
+
+/// What the laboratory asks of a job.
+trait Plan {
+    fn io(&self) -> Io;
+    fn paths(&self, copy: u32) -> Vec<PathBuf>;
+    fn whole(&self, copy: u32, largest: Bytes, on: &[Target]) -> Result<Whole, PlanError>;
+    fn region(&self, copy: u32, whole: &Whole, largest: Bytes) -> Result<Region, PlanError>;
+    /// Where a copy begins in each file.
+    fn offset(&self, copy: u32, size: Bytes) -> Bytes;
+}
+
+impl Plan for Job {
+    fn io(&self) -> Io {
+        let engine = match self.engine {
+            // What suits the target: a ring for what must be waited for, the calling thread for memory.
+            Engine::Queue | Engine::Null => None,
+            Engine::Sync => Some(uring::Engine::Sync),
+            Engine::Mmap if self.direction == Direction::Read => Some(uring::Engine::Mapped),
+            Engine::Mmap => Some(uring::Engine::Sync),
+        };
+        let mode = if self.direct && self.engine != Engine::Mmap { Mode::Direct } else { Mode::Buffered };
+        let cache = if self.invalidate { Cache::Drop } else { Cache::Keep };
+        Io { mode, engine, cache, ..Io::default() }
+    }
+
+    fn paths(&self, copy: u32) -> Vec<PathBuf> {
+        let directory = PathBuf::from(self.directory.as_deref().unwrap_or_default());
+        if !self.files.is_empty() {
+            return self.files.iter().map(|file| directory.join(file)).collect();
+        }
+        let name = self.name.replace('/', "_");
+        (0..self.file_count).map(|number| directory.join(format!("{name}.{copy}.{number}"))).collect()
+    }
+
+    fn whole(&self, copy: u32, largest: Bytes, on: &[Target]) -> Result<Whole, PlanError> {
+        let (place, job) = (|| self.place.clone(), || self.name.clone());
+        if !on.is_empty() {
+            let mut size: Option<Bytes> = None;
+            for target in on {
+                let of = target_size(target).map_err(|error| PlanError::Unreadable {
+                    place: place(),
+                    job: job(),
+                    path: target.to_string().into(),
+                    error,
+                })?;
+                let of = match (of, self.extent.size) {
+                    (Some(of), _) => of,
+                    (None, Some(Amount::Bytes(size))) => size,
+                    _ => return Err(PlanError::UnknownSize { place: place(), job: job(), target: target.clone() }),
+                };
+                size = Some(size.map_or(of, |size| size.min(of)));
+            }
+            let size = size.expect("there are targets");
+            return Ok(Whole { device: None, name: on[0].to_string(), size, files: 1, chunk: largest });
+        }
+        let mut described = Described::files(Vec::new(), self.io());
+        (described.durable, described.flush_every, described.flush_at_end) =
+            (self.durable, self.flush_every, self.flush_at_end);
+        if self.engine == Engine::Null {
+            let Some(Amount::Bytes(size)) = self.extent.size else {
+                return Err(PlanError::NoSize { place: place(), job: job(), path: "null".into() });
+            };
+            let size = size.round_up(largest);
+            described.null = Some(size);
+            return Ok(Whole { name: described.name(), device: Some(described), size, files: 1, chunk: largest });
+        }
+        let paths = self.paths(copy);
+        let files = paths.len() as u64;
+        let wanted = self.file_size.or(match self.extent.size {
+            Some(Amount::Bytes(size)) => {
+                let last = match self.extent.offset {
+                    Amount::Bytes(offset) => offset + self.extent.increment * u64::from(self.copies - 1),
+                    Amount::Percent(_) => Bytes::ZERO,
+                };
+                Some((size / files).checked_add(last).map_or(size, |size| size.round_up(Bytes::SECTOR)))
+            }
+            _ => None,
+        });
+        let mut sizes = Vec::new();
+        for path in &paths {
+            let there = size_of(path).map_err(|error| PlanError::Unreadable {
+                place: place(),
+                job: job(),
+                path: path.clone(),
+                error,
+            })?;
+            let none = || PlanError::NoSize { place: place(), job: job(), path: path.clone() };
+            sizes.push(match (there, wanted) {
+                (Some((size, Kind::Device)), _) | (Some((size, Kind::File)), None) if !size.is_zero() => size,
+                // A file that is shorter is made longer, if it is ours to change.
+                (Some((size, Kind::File)), Some(wanted)) => size.max(wanted),
+                (_, wanted) => wanted.ok_or_else(none)?,
+            });
+        }
+        described.make = wanted;
+        described.chunk = (files > 1).then(|| largest.round_up(Bytes::SECTOR));
+        let size = match described.chunk {
+            Some(chunk) => sizes.iter().min().expect("there is a file").round_down(chunk) * files,
+            None => sizes[0],
+        };
+        described.files = paths;
+        Ok(Whole { name: described.name(), device: Some(described), size, files, chunk: largest })
+    }
+
+    fn offset(&self, copy: u32, size: Bytes) -> Bytes {
+        let first = match self.extent.offset {
+            Amount::Bytes(offset) => offset,
+            Amount::Percent(share) => Bytes::new((size.get() as f64 * share / 100.0) as u64),
+        };
+        let later = self.extent.increment.get().saturating_mul(copy.into());
+        Bytes::new(first.get().saturating_add(later))
+    }
+
+    fn region(&self, copy: u32, whole: &Whole, largest: Bytes) -> Result<Region, PlanError> {
+        let offset = self.offset(copy, whole.size / whole.files);
+        // Of several files each is used from there on; blocks go round them.
+        let unit = if whole.files > 1 { whole.chunk } else { Bytes::kib(4).min(largest) };
+        let start = Bytes::new(offset.round_down(unit).get().saturating_mul(whole.files));
+        let left = whole.size.saturating_sub(start);
+        let length = match self.extent.size {
+            None => left,
+            Some(Amount::Percent(share)) => Bytes::new((whole.size.get() as f64 * share / 100.0) as u64).min(left),
+            Some(Amount::Bytes(size)) if size <= left => size,
+            // Of files whose size is no multiple of the block, the rest is not used.
+            Some(Amount::Bytes(size)) if whole.files > 1 && size <= left + whole.chunk * whole.files => left,
+            Some(Amount::Bytes(wanted)) => {
+                let (place, job, name, size) = (self.place.clone(), self.name.clone(), whole.name.clone(), whole.size);
+                return Err(PlanError::TooSmall { place, job, name, wanted, start, size });
+            }
+        };
+        if length < largest {
+            let (place, job) = (self.place.clone(), self.name.clone());
+            return Err(PlanError::BlockTooLarge { place, job, request: largest, length });
+        }
+        Ok(Region { start, length: Some(length) })
+    }
+}
+
+/// The law of `random_distribution`. fio, too, scatters what is wanted most over the file.
+fn skewed(skew: Option<&fio::Skew>) -> Pattern {
+    let law = match skew {
+        None => return Pattern::Random,
+        Some(fio::Skew::Zipf(exponent)) => Law::Zipf { exponent: exponent.min(Law::STEEPEST) },
+        Some(fio::Skew::Pareto(share)) => Law::Pareto { blocks: Ratio::new(*share) },
+        Some(fio::Skew::Normal(percent)) => {
+            Law::Normal { deviation: Ratio::percent(*percent), centre: Ratio::percent(50.0) }
+        }
+        Some(fio::Skew::Zoned(zones)) => {
+            let zone = |(requests, space): &(f64, f64)| Zone {
+                requests: Ratio::percent(*requests),
+                space: Space::Share(Ratio::percent(*space)),
+            };
+            let law = Law::Zones(zones.iter().map(zone).collect());
+            return Pattern::Skewed(Skew { law, scattered: false });
+        }
+    };
+    Pattern::Skewed(Skew { law, scattered: true })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Device,
+}
+
+/// How large a path is and of what kind; nothing if it is not there.
+fn size_of(path: &Path) -> std::io::Result<Option<(Bytes, Kind)>> {
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        return Ok(Some((Bytes::new(metadata.len()), Kind::File)));
+    }
+    if !kind.is_block_device() {
+        return Err(std::io::Error::other("it is neither a file nor a block device"));
+    }
+    let end = File::open(path)?.seek(SeekFrom::End(0))?;
+    Ok(Some((Bytes::new(end), Kind::Device)))
+}
+
+/// How large a target is, where that can be told before it is opened.
+pub(crate) fn target_size(target: &Target) -> std::io::Result<Option<Bytes>> {
+    Ok(match target {
+        Target::Memory { size, .. } | Target::Null { size } => Some(*size),
+        Target::Path(path) => size_of(path)?.map(|(size, _)| size),
+        Target::Part { name } => {
+            let opened = machine::standalone::Standalone::open(&runtime::Runtime::simulated(), name, 0);
+            opened.ok().map(|drive| device::Device::shape(&drive).size)
+        }
+        Target::Nbd(_) | Target::Modelled { .. } | Target::Described(_) => None,
+    })
+}

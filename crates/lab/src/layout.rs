@@ -1,0 +1,186 @@
+//! The files that an experiment wants made: laid out before its first request, and known again the next time.
+//!
+//! What is read must have been written, or the file system answers from nothing; so a file is filled with random bytes if anything reads it, and
+//! only reserved otherwise. A file that an earlier run made is used again (`host::guard::own`), and made longer if need be; one of
+//! somebody else's is never changed here.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use host::Kernel;
+use host::Refusal;
+use host::guard::{self, WritePermit};
+use rand::Rng;
+use runtime::Random;
+use units::Bytes;
+
+use crate::experiment::Experiment;
+
+/// Why files were not made.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum LayoutError {
+    #[error("{} holds {size:#}, less than the {wanted:#} that are asked for, and was made by somebody else, or changed since; remove it, ask for less, or name another file", path.display())]
+    TooSmall { path: PathBuf, size: Bytes, wanted: Bytes },
+    #[error("{} has {free} free, too little for {wanted} more; make room, ask for less, or name another directory", directory.display())]
+    NoRoom { directory: PathBuf, free: Bytes, wanted: Bytes },
+    #[error("{}: {source}; the file system may be full or read-only", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
+    #[error("{} is a directory or a device that is not there; name a file", path.display())]
+    NoFile { path: PathBuf },
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("the run was interrupted while its files were made; they are removed")]
+    Interrupted,
+}
+
+/// Paths that any stream of these experiments reads.
+pub fn read_paths<'e>(experiments: impl IntoIterator<Item = &'e Experiment>) -> HashSet<PathBuf> {
+    let mut paths = HashSet::new();
+    for experiment in experiments {
+        for plan in &experiment.streams {
+            let devices = experiment.devices.iter().enumerate().filter(|(index, _)| plan.runs_on(*index));
+            if plan.stream.mix != workload::Mix::WRITES {
+                paths.extend(devices.flat_map(|(_, device)| device.files.iter().cloned()));
+            }
+        }
+    }
+    paths
+}
+
+/// Makes what is missing; gives the permits for what it made or knows as its own. `read` says which files are filled. `progress` is told how much is
+/// written of how much.
+pub fn lay_out(
+    experiment: &Experiment,
+    read: &HashSet<PathBuf>,
+    interrupted: &AtomicBool,
+    progress: &mut dyn FnMut(Bytes, Bytes),
+) -> Result<HashMap<PathBuf, WritePermit>, LayoutError> {
+    let mut wanted: Vec<(&Path, Bytes)> = Vec::new();
+    for device in &experiment.devices {
+        for path in &device.files {
+            let size = device.make.unwrap_or(Bytes::ZERO);
+            match wanted.iter_mut().find(|(known, _)| known == path) {
+                Some((_, most)) => *most = size.max(*most),
+                None => wanted.push((path, size)),
+            }
+        }
+    }
+    let kernel = Kernel::running();
+    let mut permits = HashMap::new();
+    let mut work: Vec<(PathBuf, Bytes, Bytes)> = Vec::new();
+    for (path, size) in wanted {
+        let there = match std::fs::metadata(path) {
+            Ok(metadata) if metadata.is_file() => Some(Bytes::new(metadata.len())),
+            Ok(_) => continue,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(source) => return Err(LayoutError::Write { path: path.to_owned(), source }),
+        };
+        let owned = match there {
+            Some(_) => guard::own(&kernel, path)?,
+            None if path.starts_with("/dev") || size.is_zero() => {
+                return Err(LayoutError::NoFile { path: path.to_owned() });
+            }
+            None => None,
+        };
+        match (there, &owned) {
+            (Some(there), None) if there < size => {
+                return Err(LayoutError::TooSmall { path: path.to_owned(), size: there, wanted: size });
+            }
+            (there, _) => {
+                let there = there.unwrap_or(Bytes::ZERO);
+                if there < size {
+                    work.push((path.to_owned(), there, size));
+                }
+            }
+        }
+        permits.extend(owned.map(|permit| (path.to_owned(), permit)));
+    }
+    room(&work)?;
+    let whole = work.iter().map(|(_, there, size)| *size - *there).sum();
+    let mut done = Bytes::ZERO;
+    let mut made = Vec::new();
+    for (path, there, size) in work {
+        let permit = match permits.remove(&path) {
+            Some(permit) => permit,
+            None => {
+                let permit = guard::create(&path)?;
+                made.push(path.clone());
+                permit
+            }
+        };
+        let filled = match read.contains(&path) {
+            true => fill(&permit, there, size, interrupted, &mut |bytes| {
+                done += bytes;
+                progress(done, whole);
+            }),
+            false => permit.reserve(size).map(|()| true),
+        };
+        match filled {
+            Ok(true) => {}
+            Ok(false) => return Err(discard(&made, LayoutError::Interrupted)),
+            Err(source) => return Err(discard(&made, LayoutError::Write { path, source })),
+        }
+        permit.mark();
+        permits.insert(path, permit);
+    }
+    Ok(permits)
+}
+
+/// What was made is of no use any more.
+fn discard(made: &[PathBuf], error: LayoutError) -> LayoutError {
+    for path in made {
+        // The error that is returned says more than one of removing would.
+        let _ = std::fs::remove_file(path);
+    }
+    error
+}
+
+/// Refuses what a file system has no room for before half of it is written.
+fn room(work: &[(PathBuf, Bytes, Bytes)]) -> Result<(), LayoutError> {
+    let mut wanted: HashMap<PathBuf, Bytes> = HashMap::new();
+    for (path, there, size) in work {
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        *wanted.entry(directory).or_default() += *size - *there;
+    }
+    for (directory, wanted) in wanted {
+        let free = host::mount::free_space(&directory);
+        let free = free.map_err(|source| LayoutError::Write { path: directory.clone(), source })?;
+        if wanted > free {
+            return Err(LayoutError::NoRoom { directory, free, wanted });
+        }
+    }
+    Ok(())
+}
+
+/// Random bytes from `from` to `to`. False if it was interrupted.
+fn fill(
+    permit: &WritePermit,
+    from: Bytes,
+    to: Bytes,
+    interrupted: &AtomicBool,
+    progress: &mut dyn FnMut(Bytes),
+) -> std::io::Result<bool> {
+    let mut block = vec![0u8; Bytes::mib(1).as_usize()];
+    let mut random = Random::named(from.get(), "laid out");
+    let mut file = permit.file();
+    file.seek(SeekFrom::Start(from.get()))?;
+    let mut at = from;
+    while at < to {
+        if interrupted.load(Relaxed) {
+            return Ok(false);
+        }
+        let length = (to - at).min(Bytes::mib(1));
+        random.fill_bytes(&mut block);
+        file.write_all(&block[..length.as_usize()])?;
+        at += length;
+        progress(length);
+    }
+    file.sync_all()?;
+    Ok(true)
+}

@@ -1,0 +1,24 @@
+//! Any text as a job file of fio: jobs, or one line that names file and line; never a panic, and never without end.
+
+#![no_main]
+
+use fio::Surroundings;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    // A file that includes itself is the worst that a file to include can be.
+    let surroundings =
+        Surroundings { variable: &|name| Some(format!("{name}=1")), include: &|_, _| Ok(text.to_owned()) };
+    match fio::read("job.fio", text, &surroundings, false) {
+        Ok(file) => {
+            assert!(!file.jobs.is_empty());
+            for job in &file.jobs {
+                assert!(job.depth > 0 && job.copies > 0 && job.sizes.iter().all(|sizes| !sizes.is_empty()));
+                assert!(job.sizes.iter().flatten().all(|(size, _)| !size.is_zero()));
+            }
+            // What is read the same twice has no memory of its own.
+            assert_eq!(fio::read("job.fio", text, &surroundings, false).as_ref(), Ok(&file));
+        }
+        Err(error) => assert!(error.to_string().contains("job.fio") || error.to_string().contains(':'), "{error}"),
+    }
+});
