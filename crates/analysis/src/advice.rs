@@ -72,6 +72,8 @@ pub enum Load {
         /// Their rate, on all devices of the stream together.
         offered: Frequency,
     },
+    /// A rate that it keeps to decides: neither its queue nor its rate says anything of the generator.
+    Held,
 }
 
 /// A buffered run.
@@ -107,6 +109,7 @@ pub fn advise(summary: &Summary, occupancies: &[Occupancy], trends: &[Trend], fa
     for (stream, load) in summary.streams.iter().zip(&facts.loads) {
         match load {
             Load::Open { offered } => open_loop(stream, *offered, &mut advice),
+            Load::Held => {}
             Load::Closed { depth, think } => closed_loop(stream, *depth, *think, facts, &mut advice),
         }
     }

@@ -16,6 +16,7 @@ mod verify;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use lab::find_limit::Bound;
 use lab::{LANGUAGE, Setting, Target};
 use nbd::Address;
 use units::{Bytes, Duration};
@@ -179,6 +180,7 @@ Examples:
   arraylab run randread.fio                            a job file of fio, as fio would run it
   arraylab run randread.fio --format fio-json          the result as fio prints it
   arraylab run randread.fio --on part:mg10-20tb        the job on a modelled drive
+  arraylab run load.toml --on /dev/sdb --find-limit 'p99 <= 5 ms'   the highest rate that keeps it
   arraylab run raid-i/figure-03                        a figure of a study, on the machine modelled
   arraylab run raid-i/figure-07 --set vme.rate=20MB/s  the same with a faster backplane
 
@@ -209,6 +211,24 @@ pub struct Run {
     /// Refuse a job file of fio with options that are not kept to the letter
     #[arg(long)]
     pub strict: bool,
+
+    /// Find the highest rate of arrivals at which response times keep to a bound, such as "p99 <= 5 ms"
+    ///
+    /// All open loops of the experiment are run at one multiple of their rates after the other, until a rate that keeps the bound and one
+    /// that breaks it are within 2 percent. Every run is shown and kept. Bounded can be mean, p50, p90, p99, p99.9 and max; exit code 1
+    /// if no rate keeps the bound.
+    #[arg(long, value_name = "BOUND")]
+    pub find_limit: Option<Bound>,
+
+    /// Print each second what every device does, which ones lag behind, and what limits so far; of real devices
+    #[arg(long)]
+    pub watch: bool,
+
+    /// Answer Prometheus here while the run goes on, at http://ADDRESS/metrics; of real devices
+    ///
+    /// The same figures are in the run folder meanwhile, in status.json.
+    #[arg(long, value_name = "IP:PORT")]
+    pub metrics: Option<std::net::SocketAddr>,
 
     /// What every command takes.
     #[command(flatten)]

@@ -21,7 +21,8 @@ use crate::out;
 use crate::permit;
 use crate::prepare;
 use crate::progress::interrupt;
-use crate::run::{Done, once_each, one, text_of};
+use crate::run::{Done, Kept, once_each, one, text_of};
+use crate::watch::Metrics;
 
 /// What is under way when the document is made, whole or not.
 #[derive(Default)]
@@ -54,6 +55,11 @@ pub fn run(args: &Run, source: &Source) -> Result<ExitCode, Failure> {
 
 /// Reads, plans and runs; what is done stays in the account.
 fn attempt(args: &Run, source: &Source, account: &mut Account) -> Result<ExitCode, Failure> {
+    if args.find_limit.is_some() {
+        return Err(Failure::input(anyhow::anyhow!(
+            "--find-limit varies the rates of an experiment; `arraylab import` makes one of a job file"
+        )));
+    }
     let file = read(source, args.strict)?;
     list(&source.name, &file);
     let phases = plan(&stem(source), &file, &args.on).map_err(Failure::input)?;
@@ -61,8 +67,9 @@ fn attempt(args: &Run, source: &Source, account: &mut Account) -> Result<ExitCod
     account.count = phases.len();
     let interrupted = interrupt(Vec::new());
     let read = read_paths(phases.iter().map(|phase| &phase.experiment));
+    let metrics = args.metrics.map(Metrics::serve).transpose()?;
     for phase in phases {
-        let mut done = one_phase(&phase, args, &read, &interrupted)?;
+        let mut done = one_phase(&phase, args, metrics.as_ref(), &read, &interrupted)?;
         let (unkept, cut) = (done.take_unkept(), done.is_cut_short());
         account.done.push((phase, done));
         if let Some(failure) = unkept {
@@ -76,7 +83,13 @@ fn attempt(args: &Run, source: &Source, account: &mut Account) -> Result<ExitCod
 }
 
 /// Makes the files of a phase, asks leave to write, and runs it.
-fn one_phase(phase: &Phase, args: &Run, read: &HashSet<PathBuf>, interrupted: &AtomicBool) -> Result<Done, Failure> {
+fn one_phase(
+    phase: &Phase,
+    args: &Run,
+    metrics: Option<&Metrics>,
+    read: &HashSet<PathBuf>,
+    interrupted: &AtomicBool,
+) -> Result<Done, Failure> {
     let experiment = &phase.experiment;
     let permits = match prepare::permits(experiment, args, read, interrupted)? {
         Some(permits) => permits,
@@ -87,7 +100,8 @@ fn one_phase(phase: &Phase, args: &Run, read: &HashSet<PathBuf>, interrupted: &A
         None => HashMap::new(),
     };
     let point = Point { settings: Vec::new(), experiment: experiment.clone() };
-    let done = one(point, &args.common.runs, &once_each(&args.on), &permits, interrupted);
+    let kept = Kept { runs: &args.common.runs, watch: args.watch, metrics };
+    let done = one(point, &kept, &once_each(&args.on), &permits, interrupted);
     prepare::leave(&permits, &phase.unlinks);
     done
 }

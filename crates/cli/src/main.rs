@@ -20,6 +20,7 @@ mod progress;
 mod replay;
 mod reproduce;
 mod run;
+mod search;
 mod serve;
 mod stop;
 mod storm;
@@ -27,6 +28,7 @@ mod studies;
 mod survey;
 mod validate;
 mod verify;
+mod watch;
 
 use std::process::ExitCode;
 

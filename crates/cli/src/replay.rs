@@ -15,7 +15,7 @@ use crate::fail::Failure;
 use crate::out;
 use crate::permit;
 use crate::progress::interrupt;
-use crate::run::{Done, once_each, one, text_of};
+use crate::run::{Done, Kept, once_each, one, text_of};
 
 /// An issue within this is on time.
 const ON_TIME: Duration = Duration::micros(50);
@@ -43,7 +43,8 @@ pub fn replay(args: &Replay) -> Result<ExitCode, Failure> {
     };
     let interrupted = interrupt(Vec::new());
     let point = Point { settings: Vec::new(), experiment: planned.experiment.clone() };
-    let mut done = one(point, &args.common.runs, &targets, &permits, &interrupted)?;
+    let kept = Kept { runs: &args.common.runs, watch: false, metrics: None };
+    let mut done = one(point, &kept, &targets, &permits, &interrupted)?;
     let late = Lateness::of(&done);
     if args.common.json {
         let mut document = done.document();

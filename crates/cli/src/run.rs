@@ -24,7 +24,9 @@ use crate::jobs;
 use crate::out;
 use crate::permit;
 use crate::prepare;
-use crate::progress::{RunBar, interrupt};
+use crate::progress::interrupt;
+use crate::search;
+use crate::watch::{Metrics, Watch};
 
 /// Memory for the record of requests: 19 million of them. More would go to the spill file.
 pub const RECORDS: Bytes = Bytes::gib(1);
@@ -36,6 +38,9 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
         return jobs::run(args, &source);
     }
     let points = lab::read(&source, &args.set).map_err(Failure::input)?;
+    if args.find_limit.is_some() {
+        search::check(&points)?;
+    }
     let permits = if points.iter().any(|point| point.experiment.system.is_none() && point.experiment.writes()) {
         let paths = args.on.iter().flat_map(Target::paths);
         permit::ask_servers(&args.on, args.common.destroy_data)?;
@@ -43,25 +48,35 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     } else {
         HashMap::new()
     };
+    let metrics = args.metrics.map(Metrics::serve).transpose()?;
+    let kept = Kept { runs: &args.common.runs, watch: args.watch, metrics: metrics.as_ref() };
     let interrupted = interrupt(Vec::new());
     let read = read_paths(points.iter().map(|point| &point.experiment));
     let targets = once_each(&args.on);
-    let count = points.len();
+    let attempt = |point: Point| match prepare::permits(&point.experiment, args, &read, &interrupted)? {
+        Some(own) => {
+            let one = one(point, &kept, &targets, &own, &interrupted);
+            prepare::leave(&own, &[]);
+            one
+        }
+        None => one(point, &kept, &targets, &permits, &interrupted),
+    };
+    // A search has as many points as it takes.
+    let count = if args.find_limit.is_some() { usize::MAX } else { points.len() };
     let mut done: Vec<Done> = Vec::new();
     let mut broken = None;
-    for point in points {
+    let mut found = None;
+    if let (Some(bound), [point]) = (args.find_limit, &*points) {
+        let over = || interrupted.load(Relaxed);
+        match search::search(point, bound, &mut done, &attempt, over) {
+            Ok(answer) => found = Some(answer),
+            Err(failure) if done.is_empty() => return Err(failure),
+            Err(failure) => broken = Some(failure),
+        }
+    }
+    for point in if args.find_limit.is_some() { Vec::new() } else { points } {
         let name = name_of(&point, done.len(), count);
-        let made = prepare::permits(&point.experiment, args, &read, &interrupted);
-        let done_one = match made {
-            Ok(Some(own)) => {
-                let one = one(point, &args.common.runs, &targets, &own, &interrupted);
-                prepare::leave(&own, &[]);
-                one
-            }
-            Ok(None) => one(point, &args.common.runs, &targets, &permits, &interrupted),
-            Err(failure) => Err(failure),
-        };
-        match done_one {
+        match attempt(point) {
             Ok(one) => done.push(one),
             // Nothing was done yet that could be shown.
             Err(failure) if done.is_empty() => return Err(failure.at(name)),
@@ -72,7 +87,7 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
             break;
         }
     }
-    let compared = compared(&done, &args.set)?;
+    let compared = if found.is_some() { Vec::new() } else { compared(&done, &args.set)? };
     if args.format == Some(Format::FioJson) {
         out::json(&jobs::streams(&done, broken.as_ref().map(Failure::message).as_deref()))?;
     } else if args.common.json {
@@ -80,12 +95,16 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
         if !compared.is_empty() {
             document["published"] = json!(compared);
         }
+        if let Some(found) = &found {
+            document["find_limit"] = found.document();
+        }
         if let Some(failure) = &broken {
             document["error"] = json!(failure.message());
         }
         out::json(&document)?;
     } else {
-        out::text(&text_of(&done, count, &compared))?;
+        let answer = found.as_ref().map(|found| format!("\n{}\n", found.text())).unwrap_or_default();
+        out::text(&format!("{}{answer}", text_of(&done, count, &compared)))?;
     }
     let unkept = done.iter_mut().find_map(|one| std::mem::replace(&mut one.kept, Ok(())).err());
     if let Some(failure) = broken.or(unkept.map(Failure::world)) {
@@ -94,10 +113,11 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     }
     let unsteady = |one: &Done| one.outcome.conclusion.rounds.as_ref().is_some_and(|rounds| !rounds.is_steady());
     let failed = |one: &Done| verification::failed(&one.outcome.conclusion.verified);
-    Ok(match () {
-        () if done.iter().any(Done::is_cut_short) || interrupted.load(Relaxed) => ExitCode::from(3),
-        () if done.iter().any(failed) || done.iter().any(unsteady) => ExitCode::FAILURE,
-        () => ExitCode::SUCCESS,
+    Ok(match found {
+        _ if done.iter().any(Done::is_cut_short) || interrupted.load(Relaxed) => ExitCode::from(3),
+        Some(found) if !found.any() => ExitCode::FAILURE,
+        _ if done.iter().any(failed) || done.iter().any(unsteady) => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
     })
 }
 
@@ -109,10 +129,20 @@ pub fn find(path: &Path) -> Result<Source, Failure> {
     })
 }
 
+/// Where a run is kept, and who watches it meanwhile.
+pub struct Kept<'a> {
+    /// The folder of run folders.
+    pub runs: &'a Path,
+    /// Whether each second is printed.
+    pub watch: bool,
+    /// Whom Prometheus asks.
+    pub metrics: Option<&'a Metrics>,
+}
+
 /// Runs one point and keeps it.
 pub fn one(
     point: Point,
-    runs: &Path,
+    kept: &Kept<'_>,
     targets: &[Target],
     permits: &HashMap<PathBuf, WritePermit>,
     interrupted: &AtomicBool,
@@ -120,12 +150,14 @@ pub fn one(
     let experiment = &point.experiment;
     let own = experiment.own_targets().filter(|_| targets.is_empty());
     let targets = own.as_deref().unwrap_or(targets);
-    let folder = keep::begin(runs, &experiment.name, &experiment.to_toml(), targets, build());
+    let folder = keep::begin(kept.runs, &experiment.name, &experiment.to_toml(), targets, build());
     let folder = folder.map_err(no_folder)?;
     let outcome = {
-        let bar = RunBar::new();
+        let names = targets.iter().map(Target::to_string).collect();
+        let status = folder.path().join(RunFile::Status.name());
+        let watch = Watch::new(kept.watch, names, status, kept.metrics.cloned());
         let spill = Some(folder.raw_path());
-        let ways = Ways { permits, record_memory: RECORDS, spill, interrupted, progress: &bar };
+        let ways = Ways { permits, record_memory: RECORDS, spill, interrupted, progress: &watch };
         lab::run(&folder.id(), experiment, targets, &ways)
     };
     let outcome = match outcome {
@@ -142,6 +174,8 @@ pub fn one(
     let ledger = verification::encode(&one.outcome.conclusion.verified);
     let ledger = ledger.map_or(Ok(()), |bytes| one.folder.write(RunFile::Ledger, &bytes));
     one.kept = keep::finish(&one.folder, &one.document(), rows, one.outcome.conclusion.interrupted).and(ledger);
+    one.kept = std::mem::replace(&mut one.kept, Ok(()))
+        .and_then(|()| keep::series(&one.folder, &one.outcome.series, &one.outcome.meta));
     Ok(one)
 }
 
@@ -173,8 +207,10 @@ pub fn no_folder(error: FolderError) -> Failure {
 
 /// A point that has run.
 pub struct Done {
+    /// What ran.
     pub point: Point,
-    outcome: Outcome,
+    /// What it came to.
+    pub outcome: Outcome,
     folder: RunFolder,
     /// Whether the disk took what is to be kept.
     kept: Result<(), FolderError>,
@@ -348,10 +384,23 @@ impl Done {
         self.outcome.conclusion.own_time
     }
 
+    /// What was done in each second; of a long run, where to find it.
+    fn series(&self) -> Value {
+        const MOST: usize = 5000;
+        let series = &self.outcome.series;
+        let points = series.points();
+        json!({
+            "interval_s": series.interval().as_seconds(),
+            "file": RunFile::Series.name(),
+            "points": (points.size_hint().0 <= MOST).then(|| points.collect::<Vec<_>>()),
+        })
+    }
+
     /// The document of the JSON contract.
     pub fn document(&self) -> Value {
         let mut value = serde_json::to_value(&self.outcome.summary).expect("plain data becomes JSON");
         value["run"] = json!(self.folder.path());
+        value["series"] = self.series();
         value["remarks"] = json!(remarks(&self.outcome));
         value["advice"] = json!(self.outcome.advice);
         if let Some(modelled) = &self.outcome.conclusion.modelled {

@@ -17,7 +17,7 @@ use crate::fail::Failure;
 use crate::out;
 use crate::permit;
 use crate::progress::{Bar, interrupt};
-use crate::run::{Done, once_each, one};
+use crate::run::{Done, Kept, once_each, one};
 
 /// xdd's work, and its lines.
 pub fn xdd(args: &XddWords) -> Result<ExitCode, Failure> {
@@ -30,7 +30,8 @@ pub fn xdd(args: &XddWords) -> Result<ExitCode, Failure> {
     };
     let interrupted = interrupt(Vec::new());
     let point = Point { settings: Vec::new(), experiment: xdd.experiment.clone() };
-    let mut done = one(point, &args.runs, &once_each(&xdd.targets), &permits, &interrupted)?;
+    let kept = Kept { runs: &args.runs, watch: false, metrics: None };
+    let mut done = one(point, &kept, &once_each(&xdd.targets), &permits, &interrupted)?;
     if let Some(path) = &xdd.stamps {
         std::fs::write(path, stamps(&xdd, &done)).map_err(|error| {
             Failure::world(anyhow::anyhow!("{}: {error}; name another file with -ts output FILE", path.display()))

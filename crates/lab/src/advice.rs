@@ -39,6 +39,9 @@ pub(crate) fn on(
     let trends: Vec<_> = windows.iter().filter_map(|window| trend(&series, *window)).collect();
     let loads = experiment.streams.iter().map(|plan| {
         let devices = (0..sizes.len()).filter(|device| plan.runs_on(*device)).count() as u32;
+        if plan.rate_limit.or(experiment.run.rate_limit).is_some() {
+            return Load::Held;
+        }
         match plan.stream.load {
             workload::Load::Closed { depth, think } => Load::Closed { depth: depth * devices, think },
             workload::Load::Open { arrivals, .. } => {

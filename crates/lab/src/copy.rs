@@ -292,6 +292,14 @@ impl State<'_> {
         let elapsed = now.saturating_since(self.begin);
         let done = self.written.get();
         let whole = (!done.is_zero()).then(|| elapsed.scale(self.of.get() as f64 / done.get() as f64));
-        Tick { elapsed, whole, requests: self.requests.get(), bytes: done, errors: 0 }
+        Tick {
+            elapsed,
+            whole,
+            requests: self.requests.get(),
+            bytes: done,
+            errors: 0,
+            devices: Vec::new(),
+            generator: units::Ratio::ZERO,
+        }
     }
 }

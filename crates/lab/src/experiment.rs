@@ -13,9 +13,9 @@ use std::sync::Arc;
 use host::precaution::Precautions;
 use serde::Deserialize;
 use toml::Spanned;
-use units::Duration;
+use units::{Duration, Instant};
 use uring::{Engine, Mode};
-use workload::{OnError, Script, Stream};
+use workload::{Control, OnError, RateLimit, Script, Stream};
 
 use crate::described::Described;
 use crate::file::File;
@@ -69,6 +69,8 @@ pub struct Run {
     pub on_error: OnError,
     /// Use only this many of the devices given.
     pub devices: Option<usize>,
+    /// What all streams together ask for at most.
+    pub rate_limit: Option<RateLimit>,
 }
 
 /// How devices are opened.
@@ -135,6 +137,8 @@ pub struct StreamPlan {
     pub on: Option<Vec<usize>>,
     /// The requests of a trace, which are then made in place of those that the stream would draw.
     pub script: Option<Arc<Script>>,
+    /// What it asks for at most, on all of its devices together.
+    pub rate_limit: Option<RateLimit>,
 }
 
 impl StreamPlan {
@@ -155,8 +159,10 @@ impl Experiment {
             cool_down: Duration::ZERO,
             on_error: OnError::Stop,
             devices: None,
+            rate_limit: None,
         };
-        let streams = streams.into_iter().map(|stream| StreamPlan { stream, on: None, script: None }).collect();
+        let plan = |stream| StreamPlan { stream, on: None, rate_limit: None, script: None };
+        let streams = streams.into_iter().map(plan).collect();
         Experiment {
             name: name.into(),
             seed: 1,
@@ -185,6 +191,12 @@ impl Experiment {
         let mut experiment = Experiment::new(name, Duration::ZERO, Vec::new());
         experiment.run.measure = None;
         experiment
+    }
+
+    /// A pass's control, with the rates to keep to; `seats` are streams, counted once for each device.
+    pub(crate) fn control(&self, begin: Instant, seats: u32) -> Control {
+        let control = Control::new(begin, self.run.start_up, self.run.cool_down, seats);
+        control.throttled(self.run.rate_limit, self.streams.iter().map(|plan| plan.rate_limit))
     }
 
     /// True if anything is written.

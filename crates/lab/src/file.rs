@@ -10,13 +10,14 @@ use host::precaution::Precautions;
 use machine::entry::entries;
 use serde::Deserialize;
 use toml::Spanned;
-use units::{Bytes, Duration, Frequency, Ratio};
+use units::{Bytes, Duration, Ratio};
 use uring::Engine;
-use workload::{Arrivals, Fill, Limits, Load, Mix, OnError, Region, Share, Sizes, Stream, Verify};
+use workload::{Fill, Limits, Load, Mix, OnError, Region, Share, Sizes, Stream, Verify};
 
 use crate::copies::{Copies, Spread};
 use crate::described::FileDescribed;
 use crate::experiment::{Experiment, Io, Run, StreamPlan};
+use crate::offered::{FileArrivals, FileRateLimit, check_load};
 use crate::pattern::{Around, FileFrom, FilePattern};
 use crate::source::{Source, SourceError};
 use crate::steady::{FilePrecondition, FileSteady};
@@ -65,6 +66,7 @@ struct FileRun {
     cool_down: Option<Spanned<Duration>>,
     on_error: Option<OnError>,
     devices: Option<Spanned<usize>>,
+    rate_limit: Option<Spanned<FileRateLimit>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -95,6 +97,7 @@ struct FileStream {
     think: Option<Spanned<Duration>>,
     arrivals: Option<Spanned<FileArrivals>>,
     outstanding: Option<Spanned<u32>>,
+    rate_limit: Option<Spanned<FileRateLimit>>,
     limit: Option<Spanned<FileLimit>>,
     fill: Option<Spanned<Fill>>,
     verify: Option<Spanned<Verify>>,
@@ -111,13 +114,6 @@ enum FileOperation {
     Write,
     Reads(Ratio),
     ReadBehind(u32),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum FileArrivals {
-    Constant(Frequency),
-    Poisson(Frequency),
 }
 
 #[derive(Deserialize)]
@@ -181,15 +177,17 @@ impl<'de> Deserialize<'de> for FileSize {
     }
 }
 
-/// Requests of one stream under way on one device that can be counted in a row of the record.
-const MOST_UNDER_WAY: u32 = 65_535;
 /// A larger request would not be one request: the kernel cuts at 2 GiB, and memory for a queue of them runs out first.
 pub(crate) const LARGEST_REQUEST: Bytes = Bytes::gib(1);
 /// A longer part of a run is a slip of the unit; and sums of such times stay far below the 584 years that a clock can count.
 const LONGEST: Duration = Duration::seconds(365 * 24 * 3600);
 
 /// A time of the file, if it is there and not absurd.
-fn time(source: &Source, what: &str, given: &Option<Spanned<Duration>>) -> Result<Option<Duration>, SourceError> {
+pub(crate) fn time(
+    source: &Source,
+    what: &str,
+    given: &Option<Spanned<Duration>>,
+) -> Result<Option<Duration>, SourceError> {
     match given {
         Some(time) if *time.get_ref() > LONGEST => {
             Err(source.error(time.span(), format!("`{what}` must be at most a year, 8760 h")))
@@ -305,6 +303,7 @@ impl FileRun {
             cool_down: time(source, "cool-down", &self.cool_down)?.unwrap_or(Duration::ZERO),
             on_error: self.on_error.unwrap_or(OnError::Stop),
             devices: self.devices.map(Spanned::into_inner),
+            rate_limit: self.rate_limit.map(|limit| FileRateLimit::check(limit, source)).transpose()?,
         })
     }
 }
@@ -408,6 +407,7 @@ impl FileStream {
         let verify = self.verify.map(Spanned::into_inner);
         let delay = time(source, "delay", &self.delay)?.unwrap_or(Duration::ZERO);
         let on = self.on.map(Spanned::into_inner);
+        let rate_limit = self.rate_limit.map(|limit| FileRateLimit::check(limit, source)).transpose()?;
         Ok(StreamPlan {
             stream: Stream {
                 name,
@@ -429,6 +429,7 @@ impl FileStream {
                 overlap: self.overlap,
             },
             on,
+            rate_limit,
             script: None,
         })
     }
@@ -445,46 +446,4 @@ fn check_sizes(source: &Source, given: Spanned<FileSize>) -> Result<Sizes, Sourc
         return Err(source.error(place, message));
     }
     Ok(sizes)
-}
-
-fn check_load(
-    source: &Source,
-    depth: Option<Spanned<u32>>,
-    think: Option<Spanned<Duration>>,
-    arrivals: Option<Spanned<FileArrivals>>,
-    outstanding: Option<Spanned<u32>>,
-) -> Result<Load, SourceError> {
-    let count = |what: &str, given: &Spanned<u32>| {
-        let n = *given.get_ref();
-        if (1..=MOST_UNDER_WAY).contains(&n) {
-            return Ok(n);
-        }
-        Err(source.error(given.span(), format!("`{what}` must be from 1 to {MOST_UNDER_WAY}")))
-    };
-    let Some(arrivals) = arrivals else {
-        if let Some(outstanding) = outstanding {
-            return Err(source
-                .error(outstanding.span(), "`outstanding` belongs to an open loop")
-                .help("add `arrivals`, or take `depth` for a closed loop"));
-        }
-        let depth = depth.as_ref().map_or(Ok(1), |depth| count("depth", depth))?;
-        return Ok(Load::Closed { depth, think: time(source, "think", &think)?.unwrap_or(Duration::ZERO) });
-    };
-    let closed = depth.as_ref().map(|depth| ("depth", depth.span())).or(think.as_ref().map(|t| ("think", t.span())));
-    if let Some((what, place)) = closed {
-        return Err(source
-            .error(place, format!("`{what}` belongs to a closed loop, and this stream has `arrivals`"))
-            .help("take `outstanding` to bound the requests under way, or drop `arrivals`"));
-    }
-    let place = arrivals.span();
-    let arrivals = match arrivals.into_inner() {
-        FileArrivals::Constant(rate) => Arrivals::Constant(rate),
-        FileArrivals::Poisson(rate) => Arrivals::Poisson(rate),
-    };
-    let rate = arrivals.rate().get();
-    if !(1e-3..=1e8).contains(&rate) {
-        return Err(source.error(place, "the rate must be from 0.001/s to 100000000/s"));
-    }
-    let outstanding = outstanding.as_ref().map_or(Ok(256), |n| count("outstanding", n))?;
-    Ok(Load::Open { arrivals, outstanding })
 }

@@ -180,7 +180,12 @@ impl Phase {
         }
         let own = whole.device.is_some();
         self.experiment.devices.extend(whole.device);
-        self.experiment.streams.push(StreamPlan { stream, on: own.then(|| vec![index]), script: None });
+        self.experiment.streams.push(StreamPlan {
+            stream,
+            on: own.then(|| vec![index]),
+            rate_limit: None,
+            script: None,
+        });
         self.parts.push(part);
         Ok(())
     }

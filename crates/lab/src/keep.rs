@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use analysis::Series;
 use host::Kernel;
 use host::environment::{Build, Environment, Naming};
 use host::topology::Target as Topology;
@@ -47,4 +48,28 @@ pub fn finish(
     let whole = records.is_ok() && !interrupted;
     let state = folder.set_state(if whole { RunState::Complete } else { RunState::Interrupted });
     records.and(state)
+}
+
+/// Writes what was done in each second: `series.csv`.
+pub fn series(folder: &RunFolder, series: &Series, meta: &Meta) -> Result<(), FolderError> {
+    folder.write(RunFile::Series, table(series, &meta.labels.devices).as_bytes())
+}
+
+/// A line for each device and second; numbers in units that do not change, for other programs.
+fn table(series: &Series, devices: &[String]) -> String {
+    let mut text = "at_s,device,requests,bandwidth_bytes_per_s,iops,errors,latency_mean_ns,latency_max_ns\n".to_owned();
+    for point in series.points() {
+        let name = devices[usize::from(point.device)].replace('"', "\"\"");
+        text.push_str(&format!(
+            "{},\"{name}\",{},{},{},{},{},{}\n",
+            point.at.as_seconds(),
+            point.requests,
+            point.bandwidth.get(),
+            point.iops.get(),
+            point.errors,
+            point.latency_mean.as_nanos(),
+            point.latency_max.as_nanos()
+        ));
+    }
+    text
 }

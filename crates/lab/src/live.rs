@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
 use device::{Device, NullDevice, Operation, Reply, Request, Shape};
@@ -27,6 +27,7 @@ use crate::experiment::{Cache, Experiment, Io};
 use crate::gate::Gate;
 use crate::pass::{self, Failure, Seat, Station};
 use crate::pool::Pool;
+use crate::pulse::{Beat, Pulse};
 use crate::runner::{Conclusion, RunError, Tick, Ways};
 use crate::simulated::SWEEP_DEPTH;
 use crate::steady::{Done, Rounds};
@@ -88,7 +89,7 @@ pub(crate) fn run(
         gate: Gate::new(logs.len()),
         identity: verification::identity(),
         rounds: experiment.run.steady.map(|steady| Mutex::new(Rounds::new(steady))),
-        counters: targets.iter().map(|_| Counter::default()).collect(),
+        pulses: targets.iter().map(|_| Pulse::default()).collect(),
     };
     let threads = logs.len();
     let done = std::thread::scope(|scope| {
@@ -126,15 +127,7 @@ struct Site<'a> {
     /// What the passes came to so far, if they are repeated until steady.
     rounds: Option<Mutex<Rounds>>,
     /// By device.
-    counters: Vec<Counter>,
-}
-
-/// How far a device is; copied from its thread's tallies now and then.
-#[derive(Default)]
-struct Counter {
-    requests: AtomicU64,
-    bytes: AtomicU64,
-    errors: AtomicU64,
+    pulses: Vec<Pulse>,
 }
 
 /// What a thread tells the foreman.
@@ -206,6 +199,7 @@ impl Site<'_> {
             let observer = RefCell::new(|row: &Row| {
                 done.observe(row);
                 log.push(*row);
+                self.pulses[usize::from(row.device)].add(row);
             });
             let run =
                 pass::run(live.runtime(), &stations, &seats, self.experiment, &pool, (number, &control), &observer);
@@ -227,7 +221,7 @@ impl Site<'_> {
             }
             let used = thread_time().saturating_sub(used_before);
             let wall = live.runtime().now().saturating_since(control.begin()).max(Duration::nanos(1));
-            self.count(&seats);
+            self.count(&seats, Ratio::ZERO);
             log.hand_over();
             self.round(&done, &control);
             say(Report::Passed(Passed {
@@ -331,31 +325,32 @@ impl Site<'_> {
     }
 
     fn control(&self, now: Instant) -> Control {
-        let run = &self.experiment.run;
         let seats = (0..self.targets.len())
             .flat_map(|device| self.experiment.streams.iter().filter(move |plan| plan.runs_on(device)))
             .count();
-        Control::new(now + LEAD, run.start_up, run.cool_down, seats as u32)
+        self.experiment.control(now + LEAD, seats as u32)
     }
 
     /// Tells the foreman how far the devices are, until the pass should long have been over.
     async fn supervise(&self, runtime: &runtime::Runtime, seats: &[Seat], control: &Control) {
+        let (mut used, mut from) = (thread_time(), runtime.now());
         loop {
             runtime.sleep(TICK).await;
-            self.count(seats);
+            let (then, now) = (std::mem::replace(&mut used, thread_time()), runtime.now());
+            let wall = now.saturating_since(std::mem::replace(&mut from, now)).max(Duration::nanos(1));
+            self.count(seats, Ratio::new(used.saturating_sub(then).as_seconds() / wall.as_seconds()));
             if control.drained_until().is_some_and(|until| runtime.now() > until + PATIENCE) {
                 return;
             }
         }
     }
 
-    fn count(&self, seats: &[Seat]) {
-        for (index, counter) in self.counters.iter().enumerate() {
+    /// Says what is under way on the devices of this thread, and how busy it was.
+    fn count(&self, seats: &[Seat], busy: Ratio) {
+        for (index, pulse) in self.pulses.iter().enumerate() {
             let here = || seats.iter().filter(|seat| seat.device == index).map(|seat| &seat.tally);
             if here().next().is_some() {
-                counter.requests.store(here().map(|tally| tally.requests.get()).sum(), Relaxed);
-                counter.bytes.store(here().map(|tally| tally.bytes.get()).sum(), Relaxed);
-                counter.errors.store(here().map(|tally| tally.errors.get()).sum(), Relaxed);
+                pulse.state(here().map(|tally| u64::from(tally.under_way.get())).sum(), busy);
             }
         }
     }
@@ -425,13 +420,20 @@ impl Site<'_> {
 
     fn progress(&self) -> Tick {
         let run = &self.experiment.run;
-        let sum = |of: fn(&Counter) -> &AtomicU64| self.counters.iter().map(|counter| of(counter).load(Relaxed)).sum();
+        let lanes = |device: usize| {
+            let plans = self.experiment.streams.iter().filter(|plan| plan.runs_on(device));
+            plans.map(|plan| u64::from(plan.stream.lanes())).sum()
+        };
+        let devices: Vec<Beat> = (0..).zip(&self.pulses).map(|(index, pulse)| pulse.beat(lanes(index))).collect();
+        let busiest = self.pulses.iter().map(Pulse::busy).fold(Ratio::ZERO, |a, b| if b > a { b } else { a });
         Tick {
             elapsed: self.now().since(Instant::START),
             whole: run.measure.map(|measure| (run.start_up + measure + run.cool_down) * u64::from(run.passes)),
-            requests: sum(|counter| &counter.requests),
-            bytes: Bytes::new(sum(|counter| &counter.bytes)),
-            errors: sum(|counter| &counter.errors),
+            requests: devices.iter().map(|beat| beat.requests + beat.errors).sum(),
+            bytes: Bytes::new(devices.iter().map(|beat| beat.bytes.get()).sum()),
+            errors: devices.iter().map(|beat| beat.errors).sum(),
+            devices,
+            generator: busiest,
         }
     }
 }

@@ -18,7 +18,7 @@ use rand::Rng;
 use record::{Log, Row, SpanLog, Spans};
 use runtime::{Random, Runtime};
 use units::{Bytes, Instant, Ratio};
-use workload::{Control, Phantoms};
+use workload::Phantoms;
 
 use crate::experiment::Experiment;
 use crate::pass::{self, Station};
@@ -82,7 +82,7 @@ pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log
         let indices: Vec<usize> = (0..stations.len()).collect();
         let seats = pass::seats(experiment, &indices, &Phantoms, ways.interrupted);
         let begin = runtime.now() + PAUSE;
-        let control = Control::new(begin, experiment.run.start_up, experiment.run.cool_down, seats.len() as u32);
+        let control = experiment.control(begin, seats.len() as u32);
         let loads: RefCell<(Option<Load>, Option<Load>)> = RefCell::default();
         let mut done = Done::default();
         let observer = RefCell::new(|row: &Row| {

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use analysis::Advice;
 use analysis::survey::Processors;
-use analysis::{Summarizer, Summary};
+use analysis::{Series, Summarizer, Summary};
 use host::Kernel;
 use host::environment::Memory;
 use host::guard::WritePermit;
@@ -20,6 +20,7 @@ use workload::StreamError;
 use crate::experiment::Experiment;
 use crate::modelled::Modelled;
 use crate::pass::Failure;
+use crate::pulse::Beat;
 use crate::steady::Rounds;
 use crate::target::Target;
 use crate::verification::Verified;
@@ -58,6 +59,10 @@ pub struct Tick {
     pub bytes: Bytes,
     /// Failed requests.
     pub errors: u64,
+    /// What each device has done.
+    pub devices: Vec<Beat>,
+    /// The share of the last moment that the busiest load thread spent on a processor.
+    pub generator: Ratio,
 }
 
 /// Shows nothing.
@@ -166,6 +171,8 @@ pub struct Outcome {
     pub recording: Recording,
     /// What it came to.
     pub summary: Summary,
+    /// What was done in each second, by device.
+    pub series: Series,
     /// What else there is to say.
     pub conclusion: Conclusion,
     /// What about it should not be trusted, and which option to change.
@@ -213,13 +220,15 @@ pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways)
     let recording = recorder.finish();
     let mut summarizer = Summarizer::new(&labels);
     let first = conclusion.rounds.as_ref().map_or(0, Rounds::first_pass);
+    let mut series = Series::new(Duration::seconds(1), labels.devices.len());
     recording.visit(|rows| {
         summarizer.add(&since(rows, first));
+        series.add(rows);
         Ok::<(), record::RawError>(())
     })?;
     let summary = summarizer.summary();
     let advice = advice::on(experiment, &conclusion.sizes, &summarizer, &summary, &recording, &conclusion)?;
-    Ok(Outcome { meta, summary, recording, conclusion, advice })
+    Ok(Outcome { meta, summary, series, recording, conclusion, advice })
 }
 
 /// Those of the passes from `first` on, which count as passes from 0 on. Passes do not overlap, and rows come in order of time.

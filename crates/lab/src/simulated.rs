@@ -96,7 +96,7 @@ pub(crate) fn run(
             break;
         }
         let begin = runtime.now().max(Instant::START) + PAUSE;
-        let control = Control::new(begin, experiment.run.start_up, experiment.run.cool_down, seats.len() as u32);
+        let control = experiment.control(begin, seats.len() as u32);
         let mut done = Done::default();
         let observer = RefCell::new(|row: &Row| {
             done.observe(row);

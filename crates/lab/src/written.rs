@@ -6,7 +6,7 @@ use host::precaution::Precautions;
 use machine::entry::Way;
 use toml::{Table, Value};
 use uring::Mode;
-use workload::{Arrivals, Fill, Load, OnError, Region, Share, Stream, Verify};
+use workload::{Arrivals, Fill, Load, OnError, RateLimit, Region, Share, Stream, Verify};
 
 use crate::experiment::{Cache, Experiment, Run, StreamPlan, engine_name};
 use crate::pattern;
@@ -125,6 +125,9 @@ impl Run {
         if let Some(devices) = self.devices {
             table.insert("devices".into(), (devices as i64).into());
         }
+        if let Some(limit) = self.rate_limit {
+            table.insert("rate-limit".into(), rate_limit(limit));
+        }
         table
     }
 }
@@ -139,6 +142,9 @@ impl StreamPlan {
         }
         if let Some(on) = &self.on {
             table.insert("on".into(), Value::Array(on.iter().map(|index| (*index as i64).into()).collect()));
+        }
+        if let Some(limit) = self.rate_limit {
+            table.insert("rate-limit".into(), rate_limit(limit));
         }
         table
     }
@@ -190,11 +196,23 @@ impl StreamPlan {
                 table.insert("think".into(), text(think));
             }
             Load::Open { arrivals, outstanding } => {
-                let (name, rate) = match arrivals {
-                    Arrivals::Constant(rate) => ("constant", rate),
-                    Arrivals::Poisson(rate) => ("poisson", rate),
+                let arrivals = match arrivals {
+                    Arrivals::Constant(rate) => one("constant", text(rate)),
+                    Arrivals::Poisson(rate) => one("poisson", text(rate)),
+                    Arrivals::HyperExponential { rate, variation } => {
+                        let cells = [("rate".to_owned(), text(rate)), ("variation".to_owned(), text(variation))];
+                        one("hyper-exponential", Value::Table(cells.into_iter().collect()))
+                    }
+                    Arrivals::Bursts { rate, on, off } => {
+                        let cells = [
+                            ("rate".to_owned(), text(rate)),
+                            ("on".to_owned(), text(on)),
+                            ("off".to_owned(), text(off)),
+                        ];
+                        one("bursts", Value::Table(cells.into_iter().collect()))
+                    }
                 };
-                table.insert("arrivals".into(), one(name, text(rate)));
+                table.insert("arrivals".into(), arrivals);
                 table.insert("outstanding".into(), i64::from(outstanding).into());
             }
         }
@@ -232,6 +250,16 @@ impl StreamPlan {
         }
         table
     }
+}
+
+fn rate_limit(limit: RateLimit) -> Value {
+    let RateLimit { requests, bytes, burst } = limit;
+    let cells = [
+        requests.map(|rate| ("requests".to_owned(), text(rate))),
+        bytes.map(|rate| ("bytes".to_owned(), text(rate))),
+        Some(("burst".to_owned(), text(burst))),
+    ];
+    Value::Table(cells.into_iter().flatten().collect())
 }
 
 /// A table of one key.

@@ -43,6 +43,10 @@ pub enum RunFile {
     Topology,
     /// What was written where, if it is to be verified later.
     Ledger,
+    /// What each device did in each second.
+    Series,
+    /// How far it is; there only while it goes on.
+    Status,
 }
 
 impl RunFile {
@@ -54,6 +58,8 @@ impl RunFile {
             RunFile::Environment => "environment.json",
             RunFile::Topology => "topology.json",
             RunFile::Ledger => "ledger.bin",
+            RunFile::Series => "series.csv",
+            RunFile::Status => "status.json",
         }
     }
 }

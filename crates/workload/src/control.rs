@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use units::{Bytes, Duration, Instant};
 
+use crate::throttle::{RateLimit, Throttle};
+
 /// When a stream has done its part of a pass, whichever comes first; counted for each device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -52,6 +54,9 @@ pub struct Control {
     /// When requests stop; `u64::MAX` while that is unknown.
     end: AtomicU64,
     interrupted: AtomicBool,
+    /// Of the whole load, and of each stream on all of its devices together.
+    throttle: Option<Throttle>,
+    throttles: Vec<Option<Throttle>>,
 }
 
 impl Control {
@@ -65,7 +70,27 @@ impl Control {
             measured: AtomicU64::new(u64::MAX),
             end: AtomicU64::new(u64::MAX),
             interrupted: AtomicBool::new(false),
+            throttle: None,
+            throttles: Vec::new(),
         }
+    }
+
+    /// With rates that are kept to: by all streams together, and by each, in the order of their indices.
+    pub fn throttled(self, all: Option<RateLimit>, each: impl IntoIterator<Item = Option<RateLimit>>) -> Control {
+        let throttles: Vec<_> = each.into_iter().map(|limit| limit.map(Throttle::new)).collect();
+        // Looked at for each request: no list at all if it is empty.
+        let throttles = if throttles.iter().any(Option::is_some) { throttles } else { Vec::new() };
+        Control { throttle: all.map(Throttle::new), throttles, ..self }
+    }
+
+    /// When a request of a stream that is ready `now` may be made, by the rates to keep to; `None` where there are none. It is counted as made.
+    pub(crate) fn admit(&self, stream: u16, now: impl FnOnce() -> Instant, length: Bytes) -> Option<Instant> {
+        let own = self.throttles.get(usize::from(stream)).and_then(Option::as_ref);
+        if own.is_none() && self.throttle.is_none() {
+            return None;
+        }
+        let now = now();
+        [own, self.throttle.as_ref()].into_iter().flatten().map(|throttle| throttle.admit(now, length)).max()
     }
 
     /// When all streams start together.

@@ -222,6 +222,23 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         }
     }
 
+    /// Waits until a rate that is kept to allows the next request, or until it is no longer to be made.
+    async fn hold_back(&self, due: Instant) {
+        const LOOK_AROUND: Duration = Duration::millis(100);
+        loop {
+            let now = self.runtime.now();
+            // Late arrivals of an open loop are still served after the end, for some time.
+            let given_up = match self.stream.load {
+                Load::Closed { .. } => self.control.is_over(now),
+                Load::Open { .. } => self.control.drained_until().is_some_and(|until| now >= until),
+            };
+            if now >= due || given_up {
+                return;
+            }
+            self.runtime.sleep_until(due.min(now + LOOK_AROUND)).await;
+        }
+    }
+
     async fn lane(
         &self,
         shared: &RefCell<Shared>,
@@ -267,6 +284,15 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 return;
             }
             let ask = ahead.take().unwrap_or_else(|| shared.borrow_mut().generator.next_ask());
+            if let Some(due) = self.control.admit(self.stream_index, || self.runtime.now(), ask.length) {
+                self.hold_back(due).await;
+                if let Load::Closed { .. } = self.stream.load {
+                    intended = intended.max(due);
+                }
+                if self.is_over(&mut shared.borrow_mut(), intended) {
+                    return;
+                }
+            }
             let asked = ask;
             let writing = self.begin_write(&ask).await;
             let image = writing.as_ref().map(|writing| self.image(writing, &ask, stamped));

@@ -31,6 +31,7 @@ mod stamp;
 mod step;
 mod stream;
 mod sweep;
+mod throttle;
 
 pub use arrival::{Arrivals, Clockwork};
 pub use control::{Control, Limits};
@@ -47,3 +48,4 @@ pub use stamp::{Stamp, Version};
 pub use step::LockStep;
 pub use stream::{Fill, Load, Mix, Region, Share, Stream, StreamError, Verify};
 pub use sweep::sweep;
+pub use throttle::{RateLimit, Throttle};

@@ -1,0 +1,98 @@
+//! Rates that a load keeps to, however fast the devices are: token buckets.
+//!
+//! A bucket is kept as one instant, that at which it would be full again (the "virtual scheduling" form of the leaky bucket, ITU-T I.371, known as
+//! GCRA): a request of cost `c` may be made when the instant is at most `burst` ahead of now, and moves it on by `c`. Nothing runs in the
+//! background, nothing is rounded to ticks, and several threads can share a bucket by one compare-and-swap. A request is given its time when it asks,
+//! so requests that wait do not overtake each other, and a timer that is late is made up for as long as others wait.
+//!
+//! In a closed loop the time that a request is held back is the load's own doing and no part of its response time. In an open loop the
+//! arrival has been, and the wait counts.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use units::{Bytes, Duration, Frequency, Instant, Rate};
+
+/// What a stream or a run may ask for at most.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLimit {
+    /// Requests; above zero.
+    pub requests: Option<Frequency>,
+    /// Bytes; above zero.
+    pub bytes: Option<Rate>,
+    /// What was not asked for in so much time may be made up for at once; with zero, requests are evenly spaced.
+    pub burst: Duration,
+}
+
+/// A rate limit at work.
+#[derive(Debug)]
+pub struct Throttle {
+    limit: RateLimit,
+    requests: Bucket,
+    bytes: Bucket,
+}
+
+/// When it would be full again, in nanoseconds since the clock's start.
+#[derive(Debug, Default)]
+struct Bucket(AtomicU64);
+
+impl Throttle {
+    /// With a full bucket.
+    pub fn new(limit: RateLimit) -> Throttle {
+        Throttle { limit, requests: Bucket::default(), bytes: Bucket::default() }
+    }
+
+    /// When a request of `length` that is ready `now` may be made; it is counted as made.
+    pub fn admit(&self, now: Instant, length: Bytes) -> Instant {
+        let RateLimit { requests, bytes, burst } = self.limit;
+        let by_count = requests.map(|rate| self.requests.take(now, Duration::from_seconds(1.0 / rate.get()), burst));
+        let by_bytes = bytes.map(|rate| self.bytes.take(now, rate.time_for(length), burst));
+        now.max(by_count.unwrap_or(now)).max(by_bytes.unwrap_or(now))
+    }
+}
+
+impl Bucket {
+    fn take(&self, now: Instant, cost: Duration, burst: Duration) -> Instant {
+        let mut full = self.0.load(Relaxed);
+        loop {
+            // What is older than now is a full bucket.
+            let begin = full.max(now.as_nanos());
+            let then = begin.saturating_add(cost.as_nanos());
+            match self.0.compare_exchange_weak(full, then, Relaxed, Relaxed) {
+                Ok(_) => return now.max(Instant::from_nanos(begin.saturating_sub(burst.as_nanos()))),
+                Err(other) => full = other,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::START + Duration::millis(millis)
+    }
+
+    #[test]
+    fn requests_are_spaced_and_what_was_saved_is_made_up_for() {
+        let rate = RateLimit { requests: Some(Frequency::per_second(100.0)), bytes: None, burst: Duration::ZERO };
+        let even = Throttle::new(rate);
+        let given = [0, 0, 0, 25, 200].map(|now| even.admit(at(now), Bytes::kib(4)));
+        assert_eq!(given, [at(0), at(10), at(20), at(30), at(200)]);
+        let saving = Throttle::new(RateLimit { burst: Duration::millis(20), ..rate });
+        let given = [at(100); 5].map(|now| saving.admit(now, Bytes::kib(4)));
+        assert_eq!(given, [at(100), at(100), at(100), at(110), at(120)]);
+    }
+
+    #[test]
+    fn bytes_count_by_their_number_and_the_slower_of_two_limits_rules() {
+        let limit = RateLimit {
+            requests: Some(Frequency::per_second(1000.0)),
+            bytes: Some(Rate::bytes_per_second(1e6)),
+            burst: Duration::ZERO,
+        };
+        let throttle = Throttle::new(limit);
+        assert_eq!(throttle.admit(at(0), Bytes::new(5000)), at(0));
+        assert_eq!(throttle.admit(at(0), Bytes::new(100)), at(5));
+    }
+}
