@@ -150,7 +150,7 @@ fn what_is_no_run_and_no_trace_is_refused() {
     refused(
         &desk.arraylab(&["explain", "--trace", "load.toml"]),
         2,
-        &["load.toml is in no format that can be told", "--format blkparse"],
+        &["load.toml is in no format that can be told", "say which with --format: blkparse"],
     );
     refused(&desk.arraylab(&["explain", "--trace", "gone.txt"]), 2, &["gone.txt: No such file or directory"]);
     refused(

@@ -63,7 +63,7 @@ fn a_sweep_gives_one_table_with_the_busiest_part() {
 fn experiments_are_listed_and_shown() {
     let desk = Desk::new(READS);
     let said = done(desk.arraylab(&["experiments"]));
-    assert_eq!(said.stdout.lines().count(), 65);
+    assert_eq!(said.stdout.lines().count(), 66);
     assert!(said.stdout.contains("raid-i/figure-03           Figure 3: sequential reads"), "{}", said.stdout);
     let shown = done(desk.arraylab(&["experiments", "raid-i/figure-03"])).stdout;
     assert!(shown.starts_with("# Figure 3") && shown.contains("[sweep]"));

@@ -135,7 +135,7 @@ fn writes_that_overlap() {
     let one = writes();
     let second = one[one.find("[[").unwrap()..].replace("readers", "others");
     let desk = desk(&(one + &second));
-    let message = "error: streams 'readers' and 'others' both write data.bin from 0 B to 8 MiB; give them regions that do not overlap";
+    let message = "error: streams 'readers' and 'others' both write data.bin from 0 B to 8 MiB; give them regions that do not overlap, or both `overlap = true`";
     refused(&run(&desk, &["--on", "data.bin", "--destroy-data"]), 2, message);
     assert!(untouched(&desk.path().join("data.bin")));
 }

@@ -120,7 +120,7 @@ fn work_of_this_process_is_seen_in_all_its_threads() {
     let usage = before.until(&Snapshot::take(&kernel).expect("a snapshot"));
     // On a busy machine the threads get less than their 150 ms of CPU time each, but the clock that they watch goes on.
     let time = usage.process.time;
-    assert!(time > Duration::millis(20) && time <= Duration::millis(150) * 8, "{time}");
+    assert!(time > Duration::millis(1) && time <= Duration::millis(150) * 8, "{time}");
     assert!(usage.elapsed >= Duration::millis(150));
     let split = usage.process.user + usage.process.system;
     let difference = if split > time { split - time } else { time - split };

@@ -103,8 +103,10 @@ fn the_faults_of_others_are_left_to_them() {
         assert_eq!(read(&live, &device, Bytes::ZERO, Bytes::SECTOR), Ok(vec![5; 512]));
         // An access would be repeated by itself until it succeeds or ends the process. A signal that is sent is not, so it is sent again: the
         // engine's handler steps back for that of Rust's library (which looks for overflowing stacks), and that one for the default.
-        for _ in 0..3 {
+        // Signals that wait are one, so each gets time to arrive.
+        for _ in 0..1000 {
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::BUS).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
         unreachable!("SIGBUS ends a process that does not handle it");
     }

@@ -52,6 +52,7 @@ fn run(device: &impl Device, runtime: &Runtime, stream: &Stream, control: &Contr
     let rows = RefCell::new(Vec::new());
     let observer = RefCell::new(|row: &Row| rows.borrow_mut().push(*row));
     let drive = Drive {
+        ledger: None,
         runtime,
         device,
         stream,

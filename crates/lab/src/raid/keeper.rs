@@ -186,7 +186,10 @@ impl Keeper {
         runtime.block_on(async {
             let _: Either<_, _> = select(pin!(self.turn.acquire(0)), pin!(runtime.sleep(PATIENCE))).await;
         });
-        Done::left(&self.live, &self.array)
+        let left = Done::left(&self.live, &self.array);
+        // Who failed since the last look, or while the array was stopped, is spoken of, too.
+        self.look();
+        left
     }
 
     /// Looks for members that have failed, again and again.
