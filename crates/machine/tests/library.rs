@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use machine::disk::parameters::Parameters;
 use machine::library::{LibraryError, Shelf};
 use machine::part::{Part, PartError, Problem};
 
@@ -54,4 +55,17 @@ fn a_file_that_is_no_part_is_refused_with_its_line() {
     assert!(said("kind = 3\n").starts_with("x.toml:1:8: kind: is the number 3"), "{}", said("kind = 3\n"));
     let PartError { place, problem, .. } = Part::parse("x.toml", "kind = \"disk\"\nname = \n").unwrap_err();
     assert!(place.line == 2 && matches!(*problem, Problem::NotToml { .. }), "{place} {problem}");
+}
+
+#[test]
+fn a_key_that_means_nothing_is_refused_in_every_table_of_a_disk() {
+    let (_, text) = Shelf::Parts.texts().iter().find(|(name, _)| *name == "mg10-20tb").unwrap();
+    for table in ["bus", "buffer", "read-ahead", "write", "overhead", "queue", "arm.seek"] {
+        let head = format!("[{table}]\n");
+        assert!(text.contains(&head), "{table}");
+        let wrong = text.replace(&head, &format!("{head}bogus = 1\n"));
+        let part = Part::parse("slip.toml", &wrong).unwrap();
+        let error = Parameters::read(&part).err().unwrap().to_string();
+        assert!(error.contains("bogus"), "{error}");
+    }
 }

@@ -39,7 +39,7 @@ impl Parameters {
 
         let arm = top.table("arm")?;
         let (head_switch, write_settle_ns) = (time(&arm, "head-switch")?, arm.get::<Signed>("write-settle")?.0);
-        let seek = read_seek(&arm.table("seek")?, &layout)?;
+        let seek = whole(&arm, "seek", |table| read_seek(table, &layout))?;
         if seek.time(layout.cylinders) > LONGEST {
             return Err(arm.fault("seek", Problem::OutOfRange { accepted: "a curve that stays below a minute".into() }));
         }
@@ -51,18 +51,30 @@ impl Parameters {
             mechanism,
             speed,
             speed_error,
-            bus: read_bus(&top.table("bus")?)?,
-            buffer: read_buffer(&top.table("buffer")?)?,
-            read_ahead: read_read_ahead(&top.table("read-ahead")?)?,
-            write: read_write(&top.table("write")?)?,
-            overhead: read_overhead(&top.table("overhead")?)?,
-            queue: read_queue(&top.table("queue")?)?,
+            bus: whole(&top, "bus", read_bus)?,
+            buffer: whole(&top, "buffer", read_buffer)?,
+            read_ahead: whole(&top, "read-ahead", read_read_ahead)?,
+            write: whole(&top, "write", read_write)?,
+            overhead: whole(&top, "overhead", read_overhead)?,
+            queue: whole(&top, "queue", read_queue)?,
         };
         // What its processor does on a string is for those who put it on one.
         top.find_table("pause")?;
         top.done()?;
         Ok(parameters)
     }
+}
+
+/// A table within another, every key of which means something.
+fn whole<T>(
+    above: &Reader,
+    key: &'static str,
+    read: impl FnOnce(&Reader) -> Result<T, PartError>,
+) -> Result<T, PartError> {
+    let table = above.table(key)?;
+    let found = read(&table)?;
+    table.done()?;
+    Ok(found)
 }
 
 /// A time that may be negative.
