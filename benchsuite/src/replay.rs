@@ -70,6 +70,7 @@ fn share(trace: &Asked, target: &Target) -> f64 {
         spill: None,
         interrupted: &AtomicBool::new(false),
         progress: &Silent,
+        party: None,
     };
     let outcome = lab::run("replay", &planned.experiment, &on, &ways).expect("a replay");
     let (mut all, mut on_time) = (0u64, 0u64);

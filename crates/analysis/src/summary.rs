@@ -19,6 +19,9 @@ pub struct Summary {
     pub streams: Vec<Group>,
     /// By device, in the order of the labels.
     pub devices: Vec<Group>,
+    /// By host, if the run was of several ranks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Group>,
     /// By operation, those that occurred.
     pub operations: Vec<Group>,
     /// Everything counted.
@@ -140,7 +143,12 @@ impl Summarizer {
             .collect();
         let (start_up, cool_down) = self.uncounted();
         let total = self.group("total", |_| true);
-        Summary { streams, devices, operations, total, uncounted: Uncounted { start_up, cool_down } }
+        Summary { streams, devices, hosts: Vec::new(), operations, total, uncounted: Uncounted { start_up, cool_down } }
+    }
+
+    /// What each of the hosts came to, given by name and devices.
+    pub fn by_host(&self, hosts: &[(String, Vec<u16>)]) -> Vec<Group> {
+        hosts.iter().map(|(name, devices)| self.group(name, |key| devices.contains(&key.device))).collect()
     }
 
     fn group(&self, name: &str, wanted: impl Fn(Key) -> bool) -> Group {

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use lab::find_limit::Bound;
+use lab::hosts::Place;
 use lab::{LANGUAGE, Setting, Target};
 use nbd::Address;
 use units::{Bytes, Duration};
@@ -181,6 +182,7 @@ Examples:
   arraylab run randread.fio --format fio-json          the result as fio prints it
   arraylab run randread.fio --on part:mg10-20tb        the job on a modelled drive
   arraylab run load.toml --on /dev/sdb --find-limit 'p99 <= 5 ms'   the highest rate that keeps it
+  mpirun -n 4 --host a,b,c,d arraylab run load.toml --on /dev/sdb    four hosts, one result
   arraylab run raid-i/figure-03                        a figure of a study, on the machine modelled
   arraylab run raid-i/figure-07 --set vme.rate=20MB/s  the same with a faster backplane
 
@@ -229,6 +231,18 @@ pub struct Run {
     /// The same figures are in the run folder meanwhile, in status.json.
     #[arg(long, value_name = "IP:PORT")]
     pub metrics: Option<std::net::SocketAddr>,
+
+    /// Where the ranks of a run on several hosts meet: a folder that all of them see, or HOST:PORT of rank 0 [default: the
+    /// folder of --runs]
+    ///
+    /// Started by mpirun or srun, each process is a rank: it loads its own devices, all begin at one instant, and rank 0
+    /// prints one result. In paths {rank} and {host} stand for those of the rank.
+    #[arg(long, value_name = "PLACE")]
+    pub meet: Option<Place>,
+
+    /// How long the ranks of a run wait for each other
+    #[arg(long, value_name = "TIME", default_value = "2 min")]
+    pub meet_within: Duration,
 
     /// What every command takes.
     #[command(flatten)]

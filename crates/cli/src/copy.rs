@@ -38,7 +38,14 @@ pub fn copy(args: &Copy) -> Result<ExitCode, Failure> {
     let copied = {
         let bar = RunBar::new();
         let spill = Some(folder.raw_path());
-        let ways = Ways { permits: &permits, record_memory: RECORDS, spill, interrupted: &interrupted, progress: &bar };
+        let ways = Ways {
+            permits: &permits,
+            record_memory: RECORDS,
+            spill,
+            interrupted: &interrupted,
+            progress: &bar,
+            party: None,
+        };
         copy_over(&folder.id(), &plan, &ways)
     };
     let copied = copied.map_err(|error| {

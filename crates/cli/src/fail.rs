@@ -14,10 +14,15 @@ pub enum Failure {
 impl Failure {
     /// The exit code of the contract.
     pub fn code(&self) -> ExitCode {
-        ExitCode::from(match self {
+        ExitCode::from(self.number())
+    }
+
+    /// The same as a number.
+    pub fn number(&self) -> u8 {
+        match self {
             Failure::BadInput(_) => 2,
             Failure::World(_) => 3,
-        })
+        }
     }
 
     /// The failure with the place at which it came, if there is one.

@@ -10,6 +10,7 @@ mod copy;
 mod experiments;
 mod explain;
 mod fail;
+mod hosts;
 mod jobs;
 mod model;
 mod out;

@@ -57,6 +57,15 @@ impl Progress for RunBar {
 /// A flag that Ctrl-C sets, and so do the signals of a closed terminal and of `kill`. The second ends the program at once, but for the
 /// files that it made itself: they are removed.
 pub fn interrupt(made: Vec<PathBuf>) -> Arc<AtomicBool> {
+    on_signals(made, "ending the run; what was recorded is kept (Ctrl-C again: end at once)\n")
+}
+
+/// The same for a rank that leaves it to rank 0 to speak.
+pub fn interrupt_quietly() -> Arc<AtomicBool> {
+    on_signals(Vec::new(), "")
+}
+
+fn on_signals(made: Vec<PathBuf>, words: &'static str) -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&flag);
     // Without a handler Ctrl-C ends the program as ever; nothing else is lost.
@@ -68,7 +77,7 @@ pub fn interrupt(made: Vec<PathBuf>) -> Arc<AtomicBool> {
             }
             std::process::exit(130);
         }
-        let _ = writeln!(std::io::stderr(), "ending the run; what was recorded is kept (Ctrl-C again: end at once)");
+        let _ = std::io::stderr().write_all(words.as_bytes());
     });
     flag
 }

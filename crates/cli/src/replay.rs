@@ -43,7 +43,7 @@ pub fn replay(args: &Replay) -> Result<ExitCode, Failure> {
     };
     let interrupted = interrupt(Vec::new());
     let point = Point { settings: Vec::new(), experiment: planned.experiment.clone() };
-    let kept = Kept { runs: &args.common.runs, watch: false, metrics: None };
+    let kept = Kept { runs: &args.common.runs, watch: false, metrics: None, conductor: None };
     let mut done = one(point, &kept, &targets, &permits, &interrupted)?;
     let late = Lateness::of(&done);
     if args.common.json {

@@ -10,16 +10,18 @@ use analysis::by_job::JobTally;
 use analysis::{Advice, Summary};
 use host::environment::Build;
 use host::guard::WritePermit;
+use lab::hosts::{Conductor, Rank, conduct};
 use lab::layout::read_paths;
 use lab::reproduce::Judged;
 use lab::{Cost, FindError, OpenError, Outcome, Point, RunError, Setting, Source, Target, Ways, keep, verification};
-use record::{FolderError, Row, RunFile, RunFolder};
+use record::{FolderError, Row, RunFile, RunFolder, RunState};
 use report::Sweep;
 use serde_json::{Value, json};
 use units::{Bytes, Duration, Ratio};
 
 use crate::args::{Format, Run};
 use crate::fail::Failure;
+use crate::hosts;
 use crate::jobs;
 use crate::out;
 use crate::permit;
@@ -31,35 +33,54 @@ use crate::watch::{Metrics, Watch};
 /// Memory for the record of requests: 19 million of them. More would go to the spill file.
 pub const RECORDS: Bytes = Bytes::gib(1);
 
-/// Runs the experiment, point by point.
+/// Runs the experiment, alone or as one of several ranks.
 pub fn run(args: &Run) -> Result<ExitCode, Failure> {
+    if let Some(rank) = Rank::find().map_err(Failure::input)? {
+        return hosts::run(args, rank);
+    }
     let source = find(&args.experiment)?;
     if fio::is_meant(&args.experiment, &source.text) {
         return jobs::run(args, &source);
     }
     let points = lab::read(&source, &args.set).map_err(Failure::input)?;
+    all(args, points, None).map(ExitCode::from)
+}
+
+/// Leave to write to what the command line names, if anything is written.
+pub fn permits(args: &Run, on: &[Target], writes: bool) -> Result<HashMap<PathBuf, WritePermit>, Failure> {
+    if !writes {
+        return Ok(HashMap::new());
+    }
+    permit::ask_servers(on, args.common.destroy_data)?;
+    permit::ask(on.iter().flat_map(Target::paths), args.common.destroy_data)
+}
+
+/// Runs all points, on this host or with other ranks, and prints what they came to. Gives the exit code.
+pub fn all(args: &Run, points: Vec<Point>, conductor: Option<&Conductor>) -> Result<u8, Failure> {
     if args.find_limit.is_some() {
         search::check(&points)?;
     }
-    let permits = if points.iter().any(|point| point.experiment.system.is_none() && point.experiment.writes()) {
-        let paths = args.on.iter().flat_map(Target::paths);
-        permit::ask_servers(&args.on, args.common.destroy_data)?;
-        permit::ask(paths, args.common.destroy_data)?
-    } else {
-        HashMap::new()
-    };
+    let rank = conductor.map_or_else(Rank::alone, |conductor| conductor.rank.clone());
+    let on: Vec<Target> = args.on.iter().map(|target| rank.fill_target(target)).collect();
+    let writes = points.iter().any(|point| point.experiment.system.is_none() && point.experiment.writes());
+    let permits = permits(args, &on, writes)?;
     let metrics = args.metrics.map(Metrics::serve).transpose()?;
-    let kept = Kept { runs: &args.common.runs, watch: args.watch, metrics: metrics.as_ref() };
+    let kept = Kept { runs: &args.common.runs, watch: args.watch, metrics: metrics.as_ref(), conductor };
     let interrupted = interrupt(Vec::new());
-    let read = read_paths(points.iter().map(|point| &point.experiment));
-    let targets = once_each(&args.on);
-    let attempt = |point: Point| match prepare::permits(&point.experiment, args, &read, &interrupted)? {
-        Some(own) => {
-            let one = one(point, &kept, &targets, &own, &interrupted);
-            prepare::leave(&own, &[]);
-            one
+    let here: Vec<_> = points.iter().map(|point| rank.filled(&point.experiment)).collect();
+    let read = read_paths(&here);
+    let targets = once_each(&on);
+    let attempt = |mut point: Point| {
+        conductor.inspect(|conductor| conductor.order(&point.experiment.to_toml()));
+        point.experiment = rank.filled(&point.experiment);
+        match prepare::permits(&point.experiment, args, &read, &interrupted)? {
+            Some(own) => {
+                let one = one(point, &kept, &targets, &own, &interrupted);
+                prepare::leave(&own, &[]);
+                one
+            }
+            None => one(point, &kept, &targets, &permits, &interrupted),
         }
-        None => one(point, &kept, &targets, &permits, &interrupted),
     };
     // A search has as many points as it takes.
     let count = if args.find_limit.is_some() { usize::MAX } else { points.len() };
@@ -107,17 +128,18 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
         out::text(&format!("{}{answer}", text_of(&done, count, &compared)))?;
     }
     let unkept = done.iter_mut().find_map(|one| std::mem::replace(&mut one.kept, Ok(())).err());
-    if let Some(failure) = broken.or(unkept.map(Failure::world)) {
+    let lost = done.iter().find_map(|one| one.outcome.conclusion.hosts.as_ref()?.trouble.clone());
+    if let Some(failure) = broken.or(unkept.map(Failure::world)).or(lost.map(Failure::world)) {
         // What was done is printed, so that the user's next step is about the rest: no bad input any more.
         return Err(Failure::World(failure.error()));
     }
     let unsteady = |one: &Done| one.outcome.conclusion.rounds.as_ref().is_some_and(|rounds| !rounds.is_steady());
     let failed = |one: &Done| verification::failed(&one.outcome.conclusion.verified);
     Ok(match found {
-        _ if done.iter().any(Done::is_cut_short) || interrupted.load(Relaxed) => ExitCode::from(3),
-        Some(found) if !found.any() => ExitCode::FAILURE,
-        _ if done.iter().any(failed) || done.iter().any(unsteady) => ExitCode::FAILURE,
-        _ => ExitCode::SUCCESS,
+        _ if done.iter().any(Done::is_cut_short) || interrupted.load(Relaxed) => 3,
+        Some(found) if !found.any() => 1,
+        _ if done.iter().any(failed) || done.iter().any(unsteady) => 1,
+        _ => 0,
     })
 }
 
@@ -137,6 +159,8 @@ pub struct Kept<'a> {
     pub watch: bool,
     /// Whom Prometheus asks.
     pub metrics: Option<&'a Metrics>,
+    /// The other ranks.
+    pub conductor: Option<&'a Conductor>,
 }
 
 /// Runs one point and keeps it.
@@ -152,13 +176,18 @@ pub fn one(
     let targets = own.as_deref().unwrap_or(targets);
     let folder = keep::begin(kept.runs, &experiment.name, &experiment.to_toml(), targets, build());
     let folder = folder.map_err(no_folder)?;
+    let mut names: Vec<String> = targets.iter().map(Target::to_string).collect();
+    let party = kept.conductor.map(|conductor| hosts::gather(conductor, &folder, experiment, targets, &mut names));
+    let party = party.transpose()?;
     let outcome = {
-        let names = targets.iter().map(Target::to_string).collect();
         let status = folder.path().join(RunFile::Status.name());
         let watch = Watch::new(kept.watch, names, status, kept.metrics.cloned());
         let spill = Some(folder.raw_path());
-        let ways = Ways { permits, record_memory: RECORDS, spill, interrupted, progress: &watch };
-        lab::run(&folder.id(), experiment, targets, &ways)
+        let ways = Ways { permits, record_memory: RECORDS, spill, interrupted, progress: &watch, party: None };
+        match &party {
+            Some((conductor, own)) => conduct(&folder.id(), experiment, targets, &ways, (conductor, [&folder, own])),
+            None => lab::run(&folder.id(), experiment, targets, &ways),
+        }
     };
     let outcome = match outcome {
         Ok(outcome) => outcome,
@@ -171,11 +200,15 @@ pub fn one(
     let mut one = Done { point, outcome, folder, kept: Ok(()) };
     let spans = one.outcome.conclusion.modelled.as_ref().and_then(|modelled| modelled.spans.as_ref());
     let rows = (&one.outcome.recording, spans, &one.outcome.meta);
-    let ledger = verification::encode(&one.outcome.conclusion.verified);
-    let ledger = ledger.map_or(Ok(()), |bytes| one.folder.write(RunFile::Ledger, &bytes));
+    let ledger = keep::ledger(&one.folder, &one.outcome.conclusion.verified);
     one.kept = keep::finish(&one.folder, &one.document(), rows, one.outcome.conclusion.interrupted).and(ledger);
     one.kept = std::mem::replace(&mut one.kept, Ok(()))
         .and_then(|()| keep::series(&one.folder, &one.outcome.series, &one.outcome.meta));
+    if let (Some((conductor, own)), Ok(())) = (&party, &one.kept) {
+        conductor.kept();
+        let state = if one.outcome.conclusion.interrupted { RunState::Interrupted } else { RunState::Complete };
+        one.kept = own.handed_over(state);
+    }
     Ok(one)
 }
 
@@ -324,6 +357,7 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
     lines.extend(conclusion.rounds.iter().map(|rounds| rounds.lines().join("\n")));
     lines.extend(verification::lines(&conclusion.verified));
     lines.extend(Cost::of(outcome).map(|cost| cost.to_string()));
+    lines.extend(conclusion.hosts.as_ref().map(ToString::to_string));
     lines
 }
 
@@ -421,6 +455,10 @@ impl Done {
             value["verification"] = Value::Array(verified.iter().map(device).collect());
         }
         value["interrupted"] = json!(self.outcome.conclusion.interrupted);
+        if let Some(hosts) = &self.outcome.conclusion.hosts {
+            value["ranks"] = json!(hosts.ranks);
+            value["lost"] = json!(hosts.trouble);
+        }
         if let Some((processors, generator)) = self.outcome.conclusion.processors {
             value["processors"] = json!(processors);
             value["generator_busy"] = json!(generator.get());
@@ -445,6 +483,7 @@ pub fn failure(error: RunError) -> Failure {
         | RunError::Records(_)
         | RunError::Precondition { .. }
         | RunError::Thread(_) => Failure::world(error),
+        RunError::Rank(trouble) if !trouble.input => Failure::world(error),
         _ => Failure::input(error),
     }
 }

@@ -30,7 +30,7 @@ pub fn xdd(args: &XddWords) -> Result<ExitCode, Failure> {
     };
     let interrupted = interrupt(Vec::new());
     let point = Point { settings: Vec::new(), experiment: xdd.experiment.clone() };
-    let kept = Kept { runs: &args.runs, watch: false, metrics: None };
+    let kept = Kept { runs: &args.runs, watch: false, metrics: None, conductor: None };
     let mut done = one(point, &kept, &once_each(&xdd.targets), &permits, &interrupted)?;
     if let Some(path) = &xdd.stamps {
         std::fs::write(path, stamps(&xdd, &done)).map_err(|error| {

@@ -158,6 +158,16 @@ fn kernel_name(kernel: &Kernel) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
+/// What the machine is called.
+pub fn name(kernel: &Kernel) -> String {
+    host_name(kernel, Naming::Name)
+}
+
+/// What tells one start of a kernel from all others; empty where the kernel hides it.
+pub fn boot_id(kernel: &Kernel) -> String {
+    text(kernel.proc("sys/kernel/random/boot_id")).unwrap_or_default()
+}
+
 fn host_name(kernel: &Kernel, naming: Naming) -> String {
     let name = text(kernel.proc("sys/kernel/hostname")).unwrap_or_else(|| "unnamed".into());
     match naming {

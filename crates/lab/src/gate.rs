@@ -35,9 +35,13 @@ impl Gate {
         state.arrived += 1;
         let turn = state.passed;
         if state.arrived >= state.threads && !state.closed {
-            match make() {
-                Some(control) => state.open(control),
-                None => state.closed = true,
+            // The beginning may have to be agreed upon with other hosts, and the foreman looks at the gate meanwhile.
+            drop(state);
+            let made = make();
+            state = self.lock();
+            match made {
+                Some(control) if !state.closed => state.open(control),
+                _ => state.closed = true,
             }
             self.opened.notify_all();
         }

@@ -10,6 +10,7 @@ use record::{FolderError, Meta, Recording, RunFile, RunFolder, RunState, SpanLog
 use serde::Serialize;
 
 use crate::target::Target;
+use crate::verification::{self, Verified};
 
 /// Makes the folder of a run and writes what is known before it starts.
 ///
@@ -22,6 +23,12 @@ pub fn begin(
     build: Build,
 ) -> Result<RunFolder, FolderError> {
     let folder = RunFolder::create(runs, name, std::time::SystemTime::now())?;
+    describe(&folder, experiment, targets, build)?;
+    Ok(folder)
+}
+
+/// What ran, and on what.
+fn describe(folder: &RunFolder, experiment: &str, targets: &[Target], build: Build) -> Result<(), FolderError> {
     folder.write(RunFile::Experiment, experiment.as_bytes())?;
     let kernel = Kernel::running();
     folder.write_json(RunFile::Environment, &Environment::read(&kernel, build, Naming::Hash))?;
@@ -31,8 +38,25 @@ pub fn begin(
         // A path that cannot be looked at will be refused by the run, with a better message than could be given here.
         .filter_map(|path| Topology::find(&kernel, path).ok())
         .collect();
-    folder.write_json(RunFile::Topology, &topology)?;
+    folder.write_json(RunFile::Topology, &topology)
+}
+
+/// Makes the folder of one rank of a run on several hosts, below that of the run.
+pub fn begin_rank(
+    whole: &Path,
+    rank: u32,
+    experiment: &str,
+    targets: &[Target],
+    build: Build,
+) -> Result<RunFolder, FolderError> {
+    let folder = RunFolder::create_rank(whole, rank, std::time::SystemTime::now())?;
+    describe(&folder, experiment, targets, build)?;
     Ok(folder)
+}
+
+/// Writes the ledger of what was written, if anything was.
+pub fn ledger(folder: &RunFolder, verified: &[Verified]) -> Result<(), FolderError> {
+    verification::encode(verified).map_or(Ok(()), |bytes| folder.write(RunFile::Ledger, &bytes))
 }
 
 /// Writes what the run came to. A run whose rows the disk does not take is not complete.

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
 use device::{Device, NullDevice, Operation, Reply, Request, Shape};
@@ -19,7 +19,7 @@ use nbd::Client;
 use record::{Log, Phase, Row};
 use units::{Bytes, Duration, Instant, Ratio};
 use uring::{Choice, Engine, FileDevice, FileOptions, Live, LiveOptions, Mode, RingOptions};
-use workload::{Control, Heap, sweep};
+use workload::{Control, Heap, Observer, sweep};
 
 use crate::accounts::Accounts;
 use crate::ensemble::Ensemble;
@@ -38,6 +38,8 @@ use crate::verification::{self, Verified};
 const LEAD: Duration = Duration::millis(2);
 /// Requests that are under way this long after the end of a pass are abandoned, and said to be.
 const PATIENCE: Duration = Duration::seconds(30);
+/// Rows that go to disk as they come do so at least this often.
+const KEPT: Duration = Duration::seconds(1);
 /// How often progress is shown and interrupts are looked for.
 const TICK: Duration = Duration::millis(100);
 
@@ -90,6 +92,8 @@ pub(crate) fn run(
         identity: verification::identity(),
         rounds: experiment.run.steady.map(|steady| Mutex::new(Rounds::new(steady))),
         pulses: targets.iter().map(|_| Pulse::default()).collect(),
+        begins: Mutex::default(),
+        late: AtomicU64::new(0),
     };
     let threads = logs.len();
     let done = std::thread::scope(|scope| {
@@ -128,6 +132,25 @@ struct Site<'a> {
     rounds: Option<Mutex<Rounds>>,
     /// By device.
     pulses: Vec<Pulse>,
+    /// When each pass began.
+    begins: Mutex<Vec<Instant>>,
+    /// By how much a thread came late to the beginning of a pass at most, in nanoseconds.
+    late: AtomicU64,
+}
+
+/// What a thread keeps of each request.
+struct Scribe<'a> {
+    log: &'a mut Log,
+    done: Done,
+    pulses: &'a [Pulse],
+}
+
+impl Observer for Scribe<'_> {
+    fn observe(&mut self, row: &Row) {
+        self.done.observe(row);
+        self.log.push(*row);
+        self.pulses[usize::from(row.device)].add(row);
+    }
 }
 
 /// What a thread tells the foreman.
@@ -195,19 +218,17 @@ impl Site<'_> {
             }
             let Some(control) = self.gate.pass(|| self.next(live.runtime().now())) else { break };
             let used_before = thread_time();
-            let mut done = Done::default();
-            let observer = RefCell::new(|row: &Row| {
-                done.observe(row);
-                log.push(*row);
-                self.pulses[usize::from(row.device)].add(row);
-            });
+            let late = live.runtime().now().saturating_since(control.begin());
+            self.late.fetch_max(late.as_nanos(), Relaxed);
+            let observer = RefCell::new(Scribe { log: &mut log, done: Done::default(), pulses: &self.pulses });
             let run =
                 pass::run(live.runtime(), &stations, &seats, self.experiment, &pool, (number, &control), &observer);
-            let watched = self.supervise(live.runtime(), &seats, &control);
+            let watched = self.supervise(live.runtime(), &seats, &control, &observer);
             let (failures, gave_up) = match live.runtime().block_on(select(Box::pin(run), Box::pin(watched))) {
                 Either::Left((failures, _)) => (failures, false),
                 Either::Right(((), _)) => (Vec::new(), true),
             };
+            let done = observer.into_inner().done;
             // What was asked to be durable at the end counts for the time of the pass.
             for station in stations.iter().filter(|_| !gave_up) {
                 if self.experiment.devices.get(station.index).is_some_and(|described| described.flush_at_end) {
@@ -321,21 +342,45 @@ impl Site<'_> {
     fn next(&self, now: Instant) -> Option<Control> {
         let steady =
             self.rounds.as_ref().is_some_and(|rounds| rounds.lock().expect("no panic under this lock").close());
-        (!steady).then(|| self.control(now))
+        if steady {
+            return None;
+        }
+        let mut begins = self.begins.lock().expect("no panic under this lock");
+        let begin = match self.ways.party {
+            None => now + LEAD,
+            // An instant on the clock of the process, as time since the run began.
+            Some(party) => {
+                let at = party.start(begins.len() as u16)?.saturating_duration_since(self.start);
+                Instant::from_nanos(at.as_nanos() as u64)
+            }
+        };
+        begins.push(begin);
+        Some(self.control(begin))
     }
 
-    fn control(&self, now: Instant) -> Control {
+    fn control(&self, begin: Instant) -> Control {
         let seats = (0..self.targets.len())
             .flat_map(|device| self.experiment.streams.iter().filter(move |plan| plan.runs_on(device)))
             .count();
-        self.experiment.control(now + LEAD, seats as u32)
+        self.experiment.control(begin, seats as u32)
     }
 
     /// Tells the foreman how far the devices are, until the pass should long have been over.
-    async fn supervise(&self, runtime: &runtime::Runtime, seats: &[Seat], control: &Control) {
+    async fn supervise(
+        &self,
+        runtime: &runtime::Runtime,
+        seats: &[Seat],
+        control: &Control,
+        observer: &RefCell<Scribe<'_>>,
+    ) {
         let (mut used, mut from) = (thread_time(), runtime.now());
+        let mut kept = from;
         loop {
             runtime.sleep(TICK).await;
+            if runtime.now().saturating_since(kept) >= KEPT {
+                kept = runtime.now();
+                observer.borrow_mut().log.hand_over();
+            }
             let (then, now) = (std::mem::replace(&mut used, thread_time()), runtime.now());
             let wall = now.saturating_since(std::mem::replace(&mut from, now)).max(Duration::nanos(1));
             self.count(seats, Ratio::new(used.saturating_sub(then).as_seconds() / wall.as_seconds()));
@@ -383,17 +428,28 @@ impl Site<'_> {
                 Ok(Report::Remark(remark)) if !conclusion.remarks.contains(&remark) => conclusion.remarks.push(remark),
                 Ok(Report::Remark(_)) => {}
                 Ok(Report::Verified(index, one)) => verified.push((index, one)),
-                Ok(Report::CalledOff) => conclusion.interrupted = true,
-                Ok(Report::Refused(error)) => refused = refused.or(Some(error)),
+                Ok(Report::CalledOff) => {
+                    self.ways.party.inspect(|party| party.end_early());
+                    conclusion.interrupted = true;
+                }
+                Ok(Report::Refused(error)) => {
+                    // A thread of ours may wait for the others; it need not any longer.
+                    self.ways.party.inspect(|party| party.end_early());
+                    refused = refused.or(Some(error));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             accounts.look(self.gate.control().as_deref(), self.now());
             if let Some(control) = self.gate.control() {
-                if self.ways.interrupted.load(Relaxed) && !control.was_interrupted() {
+                let elsewhere = self.ways.party.is_some_and(|party| party.ended_early());
+                if (self.ways.interrupted.load(Relaxed) || elsewhere) && !control.was_interrupted() {
                     control.interrupt(self.now());
                 }
                 conclusion.interrupted |= control.was_interrupted();
+            }
+            if conclusion.interrupted || self.ways.interrupted.load(Relaxed) {
+                self.ways.party.inspect(|party| party.end_early());
             }
             self.ways.progress.tick(&self.progress());
         }
@@ -408,6 +464,8 @@ impl Site<'_> {
         conclusion.processors = accounts.mean().map(|processors| (processors, busiest));
         conclusion.processor_time = accounts.time();
         conclusion.own_time = accounts.own();
+        conclusion.begins = self.begins.lock().expect("no panic under this lock").clone();
+        conclusion.late = Duration::nanos(self.late.load(Relaxed));
         match refused {
             Some(error) => Err(error),
             None => Ok(conclusion),

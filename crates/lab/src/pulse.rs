@@ -26,7 +26,7 @@ pub(crate) struct Pulse {
 }
 
 /// What a device had done at one moment, or between two.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Beat {
     /// Completed without error, in all phases.
     pub requests: u64,

@@ -13,11 +13,12 @@ use host::Kernel;
 use host::environment::Memory;
 use host::guard::WritePermit;
 use record::{Clock, Keeping, Labels, Meta, RecordError, Recorder, Recording, Row, Spill, WhenBehind};
-use units::{Bytes, Duration, Ratio};
+use units::{Bytes, Duration, Instant, Ratio};
 use uring::Choice;
 use workload::StreamError;
 
 use crate::experiment::Experiment;
+use crate::hosts::Together;
 use crate::modelled::Modelled;
 use crate::pass::Failure;
 use crate::pulse::Beat;
@@ -38,6 +39,18 @@ pub struct Ways<'a> {
     pub interrupted: &'a AtomicBool,
     /// Shown how far the run is, about ten times a second.
     pub progress: &'a dyn Progress,
+    /// The other ranks, if this is one of several.
+    pub party: Option<&'a dyn Party>,
+}
+
+/// The other ranks of a run on several hosts, as the threads of one rank see them.
+pub trait Party: Sync {
+    /// Waits until every rank is at the beginning of this pass, and gives the common instant at which it begins; `None` if the run is over.
+    fn start(&self, pass: u16) -> Option<std::time::Instant>;
+    /// Tells the others that the run ends here, before its time. May be told several times.
+    fn end_early(&self);
+    /// Whether some rank said so, or is lost.
+    fn ended_early(&self) -> bool;
 }
 
 /// Shows how far a run is.
@@ -76,6 +89,8 @@ impl Progress for Silent {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
 pub enum RunError {
+    #[error(transparent)]
+    Rank(#[from] crate::hosts::Trouble),
     #[error("there is nothing to run on; name devices with --on PATH,PATH,..., or a modelled machine in [system]")]
     NoTargets,
     #[error(
@@ -155,6 +170,12 @@ pub struct Conclusion {
     pub own_time: [Duration; 2],
     /// The run was ended early.
     pub interrupted: bool,
+    /// When each pass began; nothing for simulated runs.
+    pub begins: Vec<Instant>,
+    /// By how much a load thread came late to the beginning of a pass at most.
+    pub late: Duration,
+    /// What ranks on several hosts did together.
+    pub hosts: Option<Together>,
     /// The care that was asked for and what became of it; what else the kernel refused that only costs precision or speed, and
     /// what would help.
     pub remarks: Vec<String>,
@@ -179,8 +200,21 @@ pub struct Outcome {
     pub advice: Vec<Advice>,
 }
 
+/// What was recorded of a run, before anything is made of it.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub meta: Meta,
+    pub recording: Recording,
+    pub conclusion: Conclusion,
+}
+
 /// Runs one point of an experiment.
 pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways) -> Result<Outcome, RunError> {
+    conclude(experiment, make(name, experiment, targets, ways)?)
+}
+
+/// Makes the run and keeps its records.
+pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways) -> Result<Made, RunError> {
     let own = experiment.own_targets();
     let targets = match (&own, &experiment.system) {
         (Some(own), _) if targets.is_empty() || targets == own => own,
@@ -202,9 +236,15 @@ pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways)
     let clock = if simulated { Clock::Simulated } else { Clock::Live };
     let meta = Meta { run: name.to_owned(), clock, origin: (!simulated).then(SystemTime::now), labels: labels.clone() };
     let keeping = Keeping {
-        expected_rows: expected_rows(experiment, targets.len()),
+        // Memory whose rows go to disk as they come serves again and again.
+        expected_rows: if ways.party.is_some() { 0 } else { expected_rows(experiment, targets.len()) },
         memory: ways.record_memory,
-        spill: ways.spill.clone().map_or(Spill::Never, Spill::WhenFull),
+        spill: match (&ways.spill, ways.party) {
+            (None, _) => Spill::Never,
+            (Some(path), None) => Spill::WhenFull(path.clone()),
+            // A rank that vanishes takes little with it.
+            (Some(path), Some(_)) => Spill::AsYouGo(path.clone()),
+        },
         when_behind: if simulated { WhenBehind::Wait } else { WhenBehind::Lose },
     };
     let threads = if simulated { 1 } else { live::threads(targets.len(), experiment) };
@@ -217,8 +257,14 @@ pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways)
     }?;
     let mut conclusion: Conclusion = conclusion;
     conclusion.remarks.splice(0..0, before);
-    let recording = recorder.finish();
-    let mut summarizer = Summarizer::new(&labels);
+    Ok(Made { meta, recording: recorder.finish(), conclusion })
+}
+
+/// What the records of a run say.
+pub(crate) fn conclude(experiment: &Experiment, made: Made) -> Result<Outcome, RunError> {
+    let Made { meta, recording, conclusion } = made;
+    let labels = &meta.labels;
+    let mut summarizer = Summarizer::new(labels);
     let first = conclusion.rounds.as_ref().map_or(0, Rounds::first_pass);
     let mut series = Series::new(Duration::seconds(1), labels.devices.len());
     recording.visit(|rows| {
@@ -226,7 +272,8 @@ pub fn run(name: &str, experiment: &Experiment, targets: &[Target], ways: &Ways)
         series.add(rows);
         Ok::<(), record::RawError>(())
     })?;
-    let summary = summarizer.summary();
+    let mut summary = summarizer.summary();
+    summary.hosts = conclusion.hosts.as_ref().map_or(Vec::new(), |hosts| summarizer.by_host(&hosts.hosts()));
     let advice = advice::on(experiment, &conclusion.sizes, &summarizer, &summary, &recording, &conclusion)?;
     Ok(Outcome { meta, summary, series, recording, conclusion, advice })
 }
@@ -254,7 +301,7 @@ fn precondition(
     let started = std::time::Instant::now();
     // Its rows are for nobody, so it has memory for a few.
     let Ways { permits, interrupted, progress, .. } = *ways;
-    let ways = Ways { permits, record_memory: Bytes::mib(16), spill: None, interrupted, progress };
+    let ways = Ways { permits, record_memory: Bytes::mib(16), spill: None, interrupted, progress, party: None };
     let outcome = run(name, &precondition.experiment(experiment), targets, &ways)?;
     if let Some(failure) = outcome.conclusion.failures.into_iter().next() {
         return Err(RunError::Precondition { target: targets[failure.device].clone(), error: failure.error });
@@ -288,7 +335,11 @@ fn fit(experiment: &Experiment, targets: &[Target]) -> Result<(), RunError> {
             return Err(RunError::NoSuchDevice { stream: plan.stream.name.clone(), device, given });
         }
     }
-    let stores = |target: &Target| matches!(target, Target::Path(_) | Target::Nbd(_) | Target::Memory { .. });
+    let stores = |target: &Target| match target {
+        Target::Path(_) | Target::Nbd(_) | Target::Memory { .. } => true,
+        Target::Described(described) => described.null.is_none(),
+        Target::Part { .. } | Target::Modelled { .. } | Target::Null { .. } => false,
+    };
     for (device, target) in targets.iter().enumerate().filter(|(_, target)| !stores(target)) {
         if experiment.streams.iter().any(|plan| plan.stream.verify.is_some() && plan.runs_on(device)) {
             return Err(RunError::NothingStored { target: target.clone() });

@@ -13,6 +13,13 @@ const RECORDS: Bytes = Bytes::mib(64);
 
 /// Runs it, until `interrupted` is set.
 pub(crate) fn trial(experiment: &Experiment, interrupted: &AtomicBool) -> Result<Outcome, RunError> {
-    let ways = Ways { permits: &HashMap::new(), record_memory: RECORDS, spill: None, interrupted, progress: &Silent };
+    let ways = Ways {
+        permits: &HashMap::new(),
+        record_memory: RECORDS,
+        spill: None,
+        interrupted,
+        progress: &Silent,
+        party: None,
+    };
     runner::run("trial", experiment, &[], &ways)
 }

@@ -19,6 +19,7 @@ fn a_run_that_is_called_off_before_it_begins_makes_no_load() {
             spill: None,
             interrupted: &AtomicBool::new(true),
             progress: &Silent,
+            party: None,
         };
         // A call that measured would not come back within the hour.
         let outcome = run("long", &experiment, &[target], &ways).unwrap();

@@ -44,6 +44,7 @@ fn outcome(experiment: &Experiment) -> Outcome {
         spill: None,
         interrupted: &AtomicBool::new(false),
         progress: &Silent,
+        party: None,
     };
     run("test", experiment, &[], &ways).unwrap()
 }

@@ -41,6 +41,7 @@ fn outcome(text: &str, settings: &[&str]) -> Outcome {
         spill: None,
         interrupted: &AtomicBool::new(false),
         progress: &Silent,
+        party: None,
     };
     run("test", &point.experiment, &[], &ways).unwrap()
 }

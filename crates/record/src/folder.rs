@@ -11,6 +11,7 @@
 //!   spans.parquet, trace.json   spans of modelled machines, if they were kept
 //!   ledger.bin         what was written where, if streams had `verify`
 //!   summary.json       what it came to
+//!   ranks/1/           of a run on several hosts: a folder of the same kind for each rank, on its own host
 //! ```
 //! No file is ever seen half-written (the raw file apart, whose tail may be cut off), so a folder can be read while its run
 //! goes on. No folder is ever used twice: making a directory fails if it exists, also for two programs at once.
@@ -146,6 +147,18 @@ impl RunFolder {
         unreachable!("a directory with four billion runs")
     }
 
+    /// Makes the folder of one rank of the run whose folder is `whole`. That one may be on another host: then it is made here, and holds
+    /// nothing but ranks.
+    pub fn create_rank(whole: &Path, rank: u32, now: SystemTime) -> Result<RunFolder, FolderError> {
+        let path = whole.join("ranks").join(rank.to_string());
+        std::fs::create_dir_all(&path).map_err(|source| FolderError::Io { path: path.clone(), source })?;
+        let folder = RunFolder { path };
+        let info =
+            RunInfo { schema: SCHEMA, name: format!("rank {rank}"), started: Some(now), state: RunState::Running };
+        folder.write_json_to("run.json", &info)?;
+        Ok(folder)
+    }
+
     /// Opens a folder that is there, and reads what it says about itself.
     pub fn open(path: &Path) -> Result<(RunFolder, RunInfo), FolderError> {
         let folder = RunFolder { path: path.to_owned() };
@@ -260,6 +273,15 @@ impl RunFolder {
             }
         };
         Err(FolderError::NoRecords { path: self.path.clone(), why })
+    }
+
+    /// The rows of this rank are in the records of the whole run: what was spilled is needed no longer.
+    pub fn handed_over(&self, state: RunState) -> Result<(), FolderError> {
+        let raw = self.raw_path();
+        match std::fs::remove_file(&raw) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(FolderError::Io { path: raw, source }),
+            _ => self.set_state(state),
+        }
     }
 
     fn write_to(&self, name: &str, contents: &[u8]) -> Result<(), FolderError> {

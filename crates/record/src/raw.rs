@@ -215,6 +215,21 @@ impl RawWriter {
     }
 }
 
+impl Row {
+    /// Bytes of a row in the raw file, and wherever else rows are handed on as they are.
+    pub const BYTES: usize = ROW_BYTES;
+
+    /// The row as the raw file has it.
+    pub fn to_bytes(&self) -> [u8; Row::BYTES] {
+        encode(self)
+    }
+
+    /// The row with these bytes; `None` if no row has them.
+    pub fn from_bytes(bytes: &[u8; Row::BYTES]) -> Option<Row> {
+        decode(bytes)
+    }
+}
+
 /// The fields of a row in order, little-endian. On a little-endian machine this compiles to a copy.
 fn encode(row: &Row) -> [u8; ROW_BYTES] {
     let mut bytes = [0; ROW_BYTES];

@@ -65,6 +65,12 @@ impl Recording {
         &self.loss
     }
 
+    /// Counts what others lost before they handed their rows to this recording.
+    pub fn add_loss(&mut self, loss: &Loss) {
+        self.loss.rows += loss.rows;
+        self.loss.reason = self.loss.reason.take().or(loss.reason.clone());
+    }
+
     /// Chunks whose memory was first touched within the run, because the keeper was late: each put about a thousand page faults there.
     pub fn late_chunks(&self) -> u64 {
         self.late_chunks

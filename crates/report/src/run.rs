@@ -34,7 +34,13 @@ pub fn run(summary: &Summary) -> String {
     let mut table = Table::new(HEADINGS);
     let total = &summary.total;
     // With one stream or one device the line would say the same as the total.
-    for (kind, groups) in [("stream", &summary.streams), ("device", &summary.devices), ("", &summary.operations)] {
+    let kinds = [
+        ("stream", &summary.streams),
+        ("device", &summary.devices),
+        ("host", &summary.hosts),
+        ("", &summary.operations),
+    ];
+    for (kind, groups) in kinds {
         if groups.len() > 1 {
             for group in groups {
                 table.row(cells(format!("{kind} {}", group.name).trim().to_owned(), &group.figures));

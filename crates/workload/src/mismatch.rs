@@ -14,7 +14,7 @@ use units::Bytes;
 use crate::stamp::{Fault, Stamp, Version};
 
 /// The kind of a mismatch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Some bits differ.
@@ -32,7 +32,7 @@ pub enum Kind {
 }
 
 /// Sectors that follow each other and are not what was written, all in one way.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Mismatch {
     /// In which way.
     pub kind: Kind,
@@ -57,7 +57,7 @@ pub struct Mismatch {
 }
 
 /// What was found on a device.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Findings {
     /// Bytes that were held against what was written.
     pub checked: Bytes,

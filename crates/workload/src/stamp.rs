@@ -79,7 +79,7 @@ impl std::fmt::Display for Version {
 }
 
 /// What a sector says it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Stamp {
     /// Tells the runs of all times apart.
     pub run: u64,

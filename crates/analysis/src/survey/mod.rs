@@ -16,7 +16,7 @@ mod verdict;
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use units::{Bytes, Frequency, Rate, Ratio};
 
 pub use result::{CurvePoint, Expected, Level, Measured, Rung, Survey, Verdict, VerdictKind};
@@ -107,7 +107,7 @@ pub struct Sample {
 }
 
 /// Where processor time went, as shares of all processors.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Processors {
     /// In programs.
     pub user: Ratio,

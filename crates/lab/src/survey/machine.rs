@@ -210,6 +210,7 @@ impl Bench for Machine<'_> {
             spill: None,
             interrupted: self.interrupted,
             progress: &Silent,
+            party: None,
         };
         let began = Duration::nanos(self.begun.elapsed().as_nanos() as u64);
         let outcome = crate::runner::run("survey", &self.experiment(probe), &targets, &ways)?;

@@ -1,0 +1,309 @@
+//! What one rank came to, and one result of all parts.
+
+use std::collections::HashMap;
+
+use analysis::survey::Processors;
+use device::DeviceError;
+use record::{CHUNK_ROWS, Keeping, Labels, Meta, RawError, Recorder, Row, RunFolder, Spill, WhenBehind};
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Duration, Instant, Ratio};
+use uring::Choice;
+use workload::{Findings, Written};
+
+use crate::experiment::Experiment;
+use crate::hosts::conductor::{Clocks, Conductor};
+use crate::hosts::member::Member;
+use crate::hosts::wire::ROWS;
+use crate::hosts::{Seen, Together};
+use crate::keep;
+use crate::pass::Failure;
+use crate::runner::{Conclusion, Made, Outcome, Progress, RunError, Tick, Ways, conclude, make};
+use crate::target::Target;
+use crate::verification::Verified;
+
+/// All that a rank says of its run, but for the rows. Numbers are bytes and nanoseconds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Part {
+    devices: Vec<String>,
+    sizes: Vec<u64>,
+    engines: Vec<Option<(String, String)>>,
+    /// When its passes began, by its own clock.
+    begins: Vec<u64>,
+    late: u64,
+    /// Device, stream, number of the error, and where it was.
+    failures: Vec<(usize, usize, i32, u64, u64)>,
+    abandoned: u64,
+    unserved: u64,
+    announced: u64,
+    processors: Option<(Processors, f64)>,
+    processor_time: [u64; 4],
+    verified: Vec<(String, Findings)>,
+    interrupted: bool,
+    remarks: Vec<String>,
+    rows_lost: u64,
+}
+
+impl Part {
+    fn of(made: &Made) -> Part {
+        let Made { meta, recording, conclusion } = made;
+        let failure = |failure: &Failure| {
+            let (offset, length) = match failure.error {
+                DeviceError::Medium { offset, length }
+                | DeviceError::OutOfRange { offset, length, .. }
+                | DeviceError::Misaligned { offset, length, .. } => (offset, length),
+                _ => (Bytes::ZERO, Bytes::ZERO),
+            };
+            (failure.device, failure.stream, failure.error.errno(), offset.get(), length.get())
+        };
+        let (process, kernel) = conclusion.processor_time;
+        let [user, system] = conclusion.own_time;
+        Part {
+            devices: meta.labels.devices.clone(),
+            sizes: conclusion.sizes.iter().map(|size| size.get()).collect(),
+            engines: conclusion
+                .engines
+                .iter()
+                .map(|choice| choice.as_ref().map(|choice| (choice.engine.to_string(), choice.reason.clone())))
+                .collect(),
+            begins: conclusion.begins.iter().map(|begin| begin.as_nanos()).collect(),
+            late: conclusion.late.as_nanos(),
+            failures: conclusion.failures.iter().map(failure).collect(),
+            abandoned: conclusion.abandoned,
+            unserved: conclusion.unserved,
+            announced: conclusion.announced,
+            processors: conclusion.processors.map(|(processors, busiest)| (processors, busiest.get())),
+            processor_time: [process, kernel, user, system].map(Duration::as_nanos),
+            verified: conclusion.verified.iter().map(|one| (one.device.clone(), one.findings.clone())).collect(),
+            interrupted: conclusion.interrupted,
+            remarks: conclusion.remarks.clone(),
+            rows_lost: recording.loss().rows,
+        }
+    }
+}
+
+/// Takes part in a run: `folder` is this rank's own. Its rows go to rank 0.
+pub fn take_part(
+    name: &str,
+    experiment: &Experiment,
+    targets: &[Target],
+    ways: &Ways,
+    (member, folder): (&Member, &RunFolder),
+) -> Result<bool, RunError> {
+    let ways = Ways { progress: member, party: Some(member), spill: Some(folder.raw_path()), ..*ways };
+    let made = make(name, experiment, targets, &ways)?;
+    // What cannot be kept here cannot be verified later; the run is none the worse for it.
+    let kept = keep::ledger(folder, &made.conclusion.verified);
+    let mut part = Part::of(&made);
+    part.remarks.extend(kept.err().map(|error| format!("the ledger is not kept: {error}")));
+    let interrupted = part.interrupted;
+    member.done(part);
+    if member.asked() {
+        made.recording.visit(|rows| {
+            rows.chunks(ROWS).for_each(|some| member.rows(some));
+            Ok::<(), RawError>(())
+        })?;
+        member.no_more_rows();
+    }
+    Ok(interrupted)
+}
+
+/// Runs a point on all ranks, of which this is the first, and puts together what they came to. `folders` are that of the run and that of this rank.
+pub fn conduct(
+    name: &str,
+    experiment: &Experiment,
+    targets: &[Target],
+    ways: &Ways,
+    (conductor, folders): (&Conductor, [&RunFolder; 2]),
+) -> Result<Outcome, RunError> {
+    let [whole, own] = folders;
+    let all = All { conductor, progress: ways.progress };
+    let here = Ways { progress: &all, party: Some(conductor), spill: Some(own.raw_path()), ..*ways };
+    let made = make(name, experiment, targets, &here).inspect_err(|_| crate::runner::Party::end_early(conductor))?;
+    let others = conductor.parts();
+    if let (Some(trouble), []) = (conductor.trouble(), &made.conclusion.begins[..]) {
+        // No pass began, so there is nothing to keep.
+        return Err(trouble.into());
+    }
+    let kept = keep::ledger(own, &made.conclusion.verified);
+    let mut ranks = vec![(None, 0, conductor.rank.host.clone(), Part::of(&made), Clocks::own())];
+    ranks.extend(others.into_iter().map(|(index, rank, host, part, clocks)| (Some(index), rank, host, part, clocks)));
+    let (labels, places) =
+        labels(&made.meta.labels, &ranks.iter().map(|(_, _, host, part, _)| (&**host, part)).collect::<Vec<_>>());
+    let meta = Meta { labels, ..made.meta };
+    let keeping = Keeping {
+        expected_rows: 0,
+        memory: ways.record_memory,
+        spill: Spill::WhenFull(whole.raw_path()),
+        when_behind: WhenBehind::Wait,
+    };
+    let (recorder, mut logs) = Recorder::start(&keeping, &meta, ranks.len())?;
+    logs.reverse();
+    let begins: Vec<u64> = made.conclusion.begins.iter().map(|begin| begin.as_nanos()).collect();
+    let mut vanished = Vec::new();
+    for ((index, _, host, part, _), places) in ranks.iter().zip(&places) {
+        let mut log = logs.pop().expect("there is a log for each rank");
+        let streams = meta.labels.streams.len();
+        let mut take = |rows: &[Row]| {
+            let ours = rows.iter().filter_map(|row| moved(row, (&part.begins, &begins), places, streams));
+            ours.for_each(|row| log.push(row));
+        };
+        match index {
+            None => made.recording.visit(|rows| {
+                rows.chunks(CHUNK_ROWS).for_each(&mut take);
+                Ok::<(), RawError>(())
+            })?,
+            Some(index) if !conductor.rows(*index, |rows| take(&rows)) => vanished.push(host.clone()),
+            Some(_) => {}
+        }
+    }
+    let mut recording = recorder.finish();
+    for (_, _, _, part, _) in &ranks {
+        recording.add_loss(&record::Loss { rows: part.rows_lost, reason: None });
+    }
+    let sizes = meta.labels.devices.len();
+    let mut conclusion = joined(&ranks, &places, sizes);
+    conclusion.rounds = made.conclusion.rounds;
+    conclusion.begins = made.conclusion.begins;
+    conclusion.remarks.extend(kept.err().map(|error| format!("the ledger is not kept: {error}")));
+    let hosts = conclusion.hosts.insert(Together { ranks: seen(&ranks, &places), trouble: conductor.trouble() });
+    conclusion.interrupted |= hosts.trouble.is_some() || !vanished.is_empty();
+    conclude(
+        &spread(experiment, &ranks.iter().map(|(.., part, _)| part.devices.len()).collect::<Vec<_>>(), &places),
+        Made { meta, recording, conclusion },
+    )
+}
+
+type Ranked = (Option<usize>, u32, String, Part, Clocks);
+
+/// The names of all devices, and where those of each rank stand among them. A device that several ranks of one host load is one.
+fn labels(streams: &Labels, parts: &[(&str, &Part)]) -> (Labels, Vec<Vec<u16>>) {
+    let mut devices: Vec<String> = Vec::new();
+    let mut known: HashMap<String, u16> = HashMap::new();
+    let place = |host: &str, name: &String| {
+        let full = format!("{host}:{name}");
+        // Devices that do nothing are each their own.
+        if name.starts_with("null:") || !known.contains_key(&full) {
+            known.insert(full.clone(), devices.len() as u16);
+            devices.push(full.clone());
+        }
+        known[&full]
+    };
+    let mut place = place;
+    let places = parts.iter().map(|(host, part)| part.devices.iter().map(|name| place(host, name)).collect()).collect();
+    (Labels { streams: streams.streams.clone(), devices }, places)
+}
+
+/// A row of another rank as one of the whole run, its times by the clock of rank 0; `None` if it is of no pass or device that there was.
+fn moved(row: &Row, (theirs, ours): (&[u64], &[u64]), places: &[u16], streams: usize) -> Option<Row> {
+    let pass = usize::from(row.pass);
+    let (theirs, ours) = (*theirs.get(pass)?, *ours.get(pass)?);
+    let time = |at: Instant| Some(Instant::from_nanos(at.as_nanos().checked_sub(theirs)?.checked_add(ours)?));
+    let device = *places.get(usize::from(row.device))?;
+    let (intended, submitted, completed) = (time(row.intended)?, time(row.submitted)?, time(row.completed)?);
+    let sound = usize::from(row.stream) < streams && intended <= submitted && submitted <= completed;
+    sound.then_some(Row { intended, submitted, completed, device, ..*row })
+}
+
+/// What all ranks came to, besides their rows.
+fn joined(ranks: &[Ranked], places: &[Vec<u16>], devices: usize) -> Conclusion {
+    let mut whole =
+        Conclusion { sizes: vec![Bytes::ZERO; devices], engines: vec![None; devices], ..Conclusion::default() };
+    let mut processors: Vec<(Processors, f64)> = Vec::new();
+    for ((_, rank, host, part, _), places) in ranks.iter().zip(places) {
+        for (index, place) in places.iter().map(|place| usize::from(*place)).enumerate() {
+            whole.sizes[place] = part.sizes.get(index).map_or(Bytes::ZERO, |size| Bytes::new(*size));
+            let choice = part.engines.get(index).cloned().flatten();
+            whole.engines[place] =
+                choice.and_then(|(engine, reason)| Some(Choice { engine: engine.parse().ok()?, reason }));
+        }
+        for (device, stream, errno, offset, length) in &part.failures {
+            let Some(device) = places.get(*device).map(|place| usize::from(*place)) else { continue };
+            let error = DeviceError::from_errno(*errno, Bytes::new(*offset), Bytes::new(*length));
+            whole.failures.push(Failure { device, stream: *stream, error });
+        }
+        whole.abandoned += part.abandoned;
+        whole.unserved += part.unserved;
+        whole.announced += part.announced;
+        processors.extend(part.processors);
+        let [process, kernel, user, system] = part.processor_time.map(Duration::nanos);
+        whole.processor_time = (whole.processor_time.0 + process, whole.processor_time.1 + kernel);
+        whole.own_time = [whole.own_time[0] + user, whole.own_time[1] + system];
+        whole.verified.extend(part.verified.iter().map(|(device, findings)| Verified {
+            device: format!("{host}:{device}"),
+            findings: findings.clone(),
+            // Each rank keeps its own ledger.
+            written: Written { run: 0, device: 0, unit: Bytes::SECTOR, extents: Vec::new() },
+        }));
+        whole.interrupted |= part.interrupted;
+        let remark = |remark: &String| format!("rank {rank} on {host}: {remark}");
+        whole.remarks.extend(part.remarks.iter().map(remark));
+        whole.late = whole.late.max(Duration::nanos(part.late));
+    }
+    let n = processors.len() as f64;
+    let mean = |of: fn(&Processors) -> Ratio| {
+        Ratio::new(processors.iter().map(|(processors, _)| of(processors).get()).sum::<f64>() / n)
+    };
+    whole.processors = (!processors.is_empty()).then(|| {
+        let busiest = processors.iter().map(|(_, busiest)| *busiest).fold(0.0, f64::max);
+        let mean = Processors {
+            user: mean(|one| one.user),
+            system: mean(|one| one.system),
+            iowait: mean(|one| one.iowait),
+            softirq: mean(|one| one.softirq),
+            own: mean(|one| one.own),
+        };
+        (mean, Ratio::new(busiest))
+    });
+    whole
+}
+
+fn seen(ranks: &[Ranked], places: &[Vec<u16>]) -> Vec<Seen> {
+    let one = |((_, rank, host, part, clocks), places): (&Ranked, &Vec<u16>)| Seen {
+        rank: *rank,
+        host: host.clone(),
+        devices: places.clone(),
+        error: clocks.error,
+        time_of_day_ahead_ns: clocks.day_ahead,
+        drift_ns: clocks.drift,
+        late: Duration::nanos(part.late),
+    };
+    ranks.iter().zip(places).map(one).collect()
+}
+
+/// The experiment as one of all devices: its streams name theirs by their indices in the result.
+fn spread(experiment: &Experiment, counts: &[usize], places: &[Vec<u16>]) -> Experiment {
+    let mut whole = experiment.clone();
+    for plan in &mut whole.streams {
+        let on = counts.iter().zip(places).flat_map(|(count, places)| {
+            (0..*count).filter(|index| plan.runs_on(*index)).map(|index| usize::from(places[index])).collect::<Vec<_>>()
+        });
+        plan.on = Some(on.collect());
+    }
+    whole
+}
+
+impl Clocks {
+    /// Rank 0's clock is the one that others are compared with.
+    fn own() -> Clocks {
+        Clocks { error: Duration::ZERO, drift: 0, day_ahead: 0 }
+    }
+}
+
+/// Shows what the devices of all ranks do.
+struct All<'a> {
+    conductor: &'a Conductor,
+    progress: &'a dyn Progress,
+}
+
+impl Progress for All<'_> {
+    fn tick(&self, tick: &Tick) {
+        let mut tick = tick.clone();
+        for beat in self.conductor.beats() {
+            tick.requests += beat.requests + beat.errors;
+            tick.bytes += beat.bytes;
+            tick.errors += beat.errors;
+            tick.devices.push(beat);
+        }
+        self.progress.tick(&tick);
+    }
+}
