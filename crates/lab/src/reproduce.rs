@@ -308,10 +308,11 @@ fn judge(row: &Row, answer: Answer, whole: Option<f64>, fitted: bool) -> Judged 
             let published = row.value().expect("an output has a value");
             let difference = if rounds_to(modelled, &row.printed) { 0.0 } else { (modelled - published).abs() };
             let scale = whole.map_or(published.abs(), |whole| published.abs().max(whole.abs() * 0.05));
-            let error = difference / scale;
+            // Of nothing, nothing is all right, and anything else is infinitely wrong.
+            let error = if difference == 0.0 { 0.0 } else { difference / scale };
             judged.modelled = Some(modelled);
             judged.error = Some(error);
-            judged.relative_error = Some((modelled - published).abs() / published.abs());
+            judged.relative_error = (published != 0.0).then(|| (modelled - published).abs() / published.abs());
             judged.status = match error {
                 _ if row.disputed() => Status::Disputed,
                 _ if fitted => Status::Fitted,
@@ -379,7 +380,11 @@ impl Score {
 pub fn lines(rows: &[Judged]) -> String {
     let mut text = String::new();
     let number = |value: Option<f64>| value.map_or(String::new(), short);
-    let percent = |value: Option<f64>| value.map_or(String::new(), |value| format!("{:.1} %", value * 100.0));
+    let percent = |value: Option<f64>| match value {
+        // Of a published zero no share can be given.
+        Some(value) if !value.is_finite() => "-".to_owned(),
+        value => value.map_or(String::new(), |value| format!("{:.1} %", value * 100.0)),
+    };
     let _ = writeln!(
         text,
         "{:<56} {:>10} {:>10} {:<8} {:>8} {:>9}  status",
@@ -477,6 +482,19 @@ mod tests {
         assert_eq!(status("1.3", 1.34, None), (Status::Within5, 0.0));
         assert_eq!(status("1.3", 1.36, None).0, Status::Within5);
         assert_eq!(status("100", 130.0, None).0, Status::Off);
+    }
+
+    #[test]
+    fn a_published_zero_has_no_relative_error() {
+        let judged = |modelled| judge(&row("0", ""), Answer::Number(modelled), None, false);
+        assert_eq!(
+            (judged(0.0).status, judged(0.3).status, judged(3.0).status),
+            (Status::Within5, Status::Within5, Status::Off)
+        );
+        assert_eq!(judged(3.0).relative_error, None);
+        let text = lines(&[judged(0.0), judged(3.0)]);
+        assert!(!text.contains("inf") && !text.contains("NaN"), "{text}");
+        assert_eq!(status("0", 1.0, Some(100.0)).1, 0.2);
     }
 
     #[test]
