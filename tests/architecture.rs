@@ -20,7 +20,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
     // For tests and benches only.
     ("scratch", &["units"]),
     ("uring", &["units", "runtime", "device", "host", "scratch"]),
-    ("machine", &["units", "runtime", "device", "record"]),
+    ("machine", &["units", "runtime", "device", "record", "array"]),
     ("nbd", &["units", "runtime", "device", "uring"]),
     ("analysis", &["units", "record"]),
     ("report", &["units", "record", "analysis"]),

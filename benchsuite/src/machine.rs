@@ -39,7 +39,7 @@ fn load(spans: Spans) -> (u64, usize) {
     let kit = Kit::load("raid-i").expect("the system comes with the program");
     let machine = Rc::new(kit.build(&runtime, 1, &Trace::new(spans)).expect("it is good"));
     let spots: Vec<Spot> = (0..DISKS).map(|disk| Spot { string: [0, 2, 4, 6][disk % 4], disk: disk / 4 }).collect();
-    let devices = entries(&machine, &spots, Way::Raw);
+    let devices = entries(&machine, &spots, Way::Raw).expect("the way through the disks needs no array");
     let stream = Stream::closed("random", Mix::READS, Pattern::Random, Bytes::kib(4), 1);
     let stream = Stream { limits: Limits { requests: Some(REQUESTS), ..Limits::NONE }, ..stream };
     let made = Cell::new(0);

@@ -24,6 +24,7 @@ use crate::ppl::Ppl;
 use crate::readd::Away;
 use crate::spare::Spare;
 use crate::state::State;
+use crate::toll::Toll;
 
 /// The unit of locking at level 1, which has no chunks.
 const REGION: Bytes = Bytes::kib(64);
@@ -55,6 +56,8 @@ pub struct Array<D> {
     pub(crate) gate: Gate,
     pub(crate) watcher: RefCell<Option<Watcher>>,
     pub(crate) rate: Cell<Option<Rate>>,
+    /// What computing costs, where time is modelled.
+    pub(crate) toll: RefCell<Option<Toll>>,
 }
 
 /// Why devices do not form the array.
@@ -129,6 +132,7 @@ impl<D: Device> Array<D> {
             gate: Gate::default(),
             watcher: RefCell::default(),
             rate: Cell::default(),
+            toll: RefCell::default(),
         })
     }
 

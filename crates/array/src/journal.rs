@@ -361,7 +361,6 @@ impl<D: Device> Array<D> {
         if start == at && end == at + data.len() {
             return Ok((at, data));
         }
-        let Some(new) = data.bytes() else { return Ok((start, Data::phantom(end - start))) };
         let mut whole = Buffer::zeroed(end - start);
         let mut edges = vec![start];
         if end - start > PAGE {
@@ -373,6 +372,7 @@ impl<D: Device> Array<D> {
             whole.bytes_mut().expect("it is real")[from..from + PAGE.as_usize()]
                 .copy_from_slice(page.bytes().expect("it is real"));
         }
+        let Some(new) = data.bytes() else { return Ok((start, Data::phantom(end - start))) };
         let from = (at - start).as_usize();
         whole.bytes_mut().expect("it is real")[from..from + new.len()].copy_from_slice(new);
         Ok((start, whole.freeze()))

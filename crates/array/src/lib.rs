@@ -37,6 +37,7 @@ mod spare;
 mod state;
 mod stripe;
 mod tend;
+mod toll;
 mod twin;
 mod upkeep;
 
@@ -49,5 +50,5 @@ pub use member::{MemberCounts, MemberState};
 pub use open::{OpenError, OpenOptions};
 pub use pace::Progress;
 pub use place::MemberLayout;
-
+pub use toll::ParityWork;
 pub use upkeep::{Repair, Scrubbed};

@@ -208,6 +208,9 @@ impl<D: Device> Array<D> {
         assert!(written.iter().enumerate().all(|(n, (index, _))| *index == first + n), "a band is one run of chunks");
         // The XOR of what is not written: the new parity without the new data.
         let mut partial = Buffer::zeroed(if written.len() == band.new.len() { Bytes::ZERO } else { length });
+        if !partial.is_empty() {
+            self.pay(1 + written.len(), 1, length, id).await;
+        }
         if let (Some(to), Some(parity), false) = (partial.bytes_mut(), parity.bytes(), written.len() == band.new.len())
         {
             let mut sources = vec![parity];

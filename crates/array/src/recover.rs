@@ -26,6 +26,7 @@ impl<D: Device> Array<D> {
         }
         let there: Vec<usize> = stripe.members().filter(|member| !missing.contains(member)).collect();
         let read = self.read_band(range, &there, phantom, id).await?;
+        self.pay(there.len(), missing.len(), range.end - range.start, id).await;
         let mut all: Vec<Option<Buffer>> = stripe.members().map(|_| None).collect();
         for (member, buffer) in there.into_iter().zip(read) {
             all[member] = Some(buffer);

@@ -10,7 +10,8 @@
 //! | read-modify-write: old parity changed by old and new data | w + m | what is written, and the parities, can be read |
 //! | recover: all that is left, lost data computed, then as the first | what is left | always, up to m losses |
 //!
-//! The first possible one with the fewest reads is taken; a read that fails turns to the last. Then data and parity are written side by
+//! The first possible one with the fewest reads is taken, and of two with equally many the read-modify-write: it keeps the members busy that are
+//! written anyway, and leaves the others to other requests. A read that fails turns to the last. Then data and parity are written side by
 //! side, after what closes the write hole: the entry of the partial parity log (`ppl`). All of it happens under the row's lock.
 
 use std::ops::Range;
@@ -212,7 +213,7 @@ impl<D: Device> Array<D> {
             ways.push((written + parities.len(), Way::FromChange));
         }
         ways.push((usize::MAX, Way::Recover));
-        ways.sort_by_key(|(reads, _)| *reads);
+        ways.sort_by_key(|(reads, way)| (*reads, *way == Way::FromAllData));
         ways.into_iter().map(|(_, way)| way).collect::<Vec<_>>().into_iter()
     }
 
@@ -252,6 +253,7 @@ impl<D: Device> Array<D> {
         let others: Vec<usize> = (0..band.stripe.data()).filter(|index| band.new[*index].is_none()).collect();
         let holders: Vec<usize> = others.iter().map(|index| band.stripe.data_member(*index)).collect();
         let old = self.read_band(&band.range, &holders, phantom, id).await?;
+        self.pay(band.stripe.data(), wanted.len(), band.range.end - band.range.start, id).await;
         let blocks = (0..band.stripe.data()).map(|index| match &band.new[index] {
             Some(new) => new.bytes(),
             None => old[others.iter().position(|other| *other == index).expect("it was read")].bytes(),
@@ -304,6 +306,7 @@ impl<D: Device> Array<D> {
         let holders: Vec<usize> =
             written.iter().map(|index| band.stripe.data_member(*index)).chain(wanted.iter().copied()).collect();
         let mut old = self.read_band(&band.range, &holders, phantom, id).await?;
+        self.pay(2 * written.len(), wanted.len(), band.range.end - band.range.start, id).await;
         let mut parities = old.split_off(written.len());
         let length = (band.range.end - band.range.start).as_usize();
         let mut unused = Vec::new();
@@ -333,6 +336,7 @@ impl<D: Device> Array<D> {
     ) -> Result<Vec<(usize, Data)>, usize> {
         let (wanted, phantom) = self.wanted(band);
         let old = self.recover(&band.stripe, &band.range, missing, phantom, id).await?;
+        self.pay(band.stripe.data(), wanted.len(), band.range.end - band.range.start, id).await;
         let blocks = (0..band.stripe.data()).map(|index| match &band.new[index] {
             Some(new) => new.bytes(),
             None => old[band.stripe.data_member(index)].bytes(),

@@ -69,7 +69,7 @@ pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log
     for number in 0..experiment.run.passes {
         let seed = Random::named(experiment.seed, &format!("machine/{number}")).next_u64();
         let machine = Rc::new(kit.build(&runtime, seed, &trace)?);
-        let stations: Vec<_> = entries(&machine, &system.disks, system.way)
+        let stations: Vec<_> = entries(&machine, &system.disks, system.way)?
             .into_iter()
             .enumerate()
             .map(|(index, device)| Station { index, device, ledger: None })

@@ -134,6 +134,8 @@ pub enum RunError {
     #[error(transparent)]
     Part(#[from] machine::part::PartError),
     #[error(transparent)]
+    Array(#[from] machine::entry::NoArray),
+    #[error(transparent)]
     Open(#[from] uring::OpenError),
     #[error(transparent)]
     Client(#[from] nbd::ClientError),

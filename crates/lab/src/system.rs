@@ -4,14 +4,12 @@
 //! about the parts. All of it is tried when the experiment is read: the machine is put together once, so that what does not fit is
 //! found before anything runs, with its place.
 
-use machine::entry::{Spot, Way};
+use machine::entry::{NoArray, Spot, Way, described};
 use machine::part::PartError;
-use machine::raid5::Raid5;
 use machine::system::{Kit, Machine};
 use machine::trace::Trace;
 use serde::Deserialize;
 use toml::Spanned;
-use units::Bytes;
 
 use crate::changes::Changes;
 use crate::source::{Source, SourceError};
@@ -47,7 +45,7 @@ impl System {
         let target = |device: String| Target::Modelled { device };
         match self.way {
             Way::NoCopy | Way::Raw => self.disks.iter().map(|spot| target(format!("disk-{spot}"))).collect(),
-            Way::Array(_) => vec![target("array".to_owned())],
+            Way::Array => vec![target("array".to_owned())],
         }
     }
 }
@@ -73,7 +71,7 @@ pub(crate) const KEYS: [&str; 6] = ["name", "way", "disks", "strings", "spans", 
 enum FileWay {
     NoCopy,
     Raw,
-    Array(Bytes),
+    Array,
 }
 
 #[derive(Deserialize)]
@@ -102,23 +100,20 @@ impl FileSystem {
             let place = if let [(_, place, _)] = changes[..] { place.clone() } else { name_place };
             source.error(place, error.to_string())
         })?;
-        let disks = self.disks(source, &machine)?;
         let way_place = self.way.span();
-        let way = match self.way.into_inner() {
+        let way = match self.way.get_ref() {
             FileWay::NoCopy => Way::NoCopy,
             FileWay::Raw => Way::Raw,
-            FileWay::Array(stripe) => {
-                if stripe.is_zero() || !stripe.is_multiple_of(Bytes::SECTOR) {
-                    return Err(source.error(way_place, "a stripe unit is whole 512-byte blocks, at least one"));
-                }
-                if disks.len() < Raid5::FEWEST {
-                    let message =
-                        format!("a level 5 array takes at least {} disks; there are {}", Raid5::FEWEST, disks.len());
-                    return Err(source.error(way_place, message));
-                }
-                Way::Array(stripe)
-            }
+            FileWay::Array => Way::Array,
         };
+        let own = machine.array.as_ref().filter(|_| way == Way::Array && self.disks.is_none() && self.strings.is_none());
+        let disks = match own {
+            Some(array) => array.members.clone(),
+            None => self.disks(source, &machine)?,
+        };
+        if way == Way::Array {
+            described(&machine, &disks).map_err(|error: NoArray| source.error(way_place, error.to_string()))?;
+        }
         let parts = self.parts.list().map(|(key, _, value)| (key.to_owned(), value.to_owned())).collect();
         let system = System { name: self.name.into_inner(), way, disks, parts, spans: self.spans.unwrap_or(true) };
         Ok((system, machine))
@@ -150,7 +145,7 @@ impl FileSystem {
             Some((place, FileDisks::Places(places))) => {
                 let mut spots: Vec<Spot> = Vec::new();
                 for text in places {
-                    let spot = parse_spot(text).filter(|spot| {
+                    let spot = text.parse().ok().filter(|spot: &Spot| {
                         machine.strings.get(spot.string).is_some_and(|string| spot.disk < string.units.len())
                     });
                     let Some(spot) = spot else {
@@ -186,9 +181,4 @@ fn deal(machine: &Machine, strings: &[usize]) -> Vec<Spot> {
             .map(move |string| Spot { string: *string, disk })
     };
     (0..most).flat_map(round).collect()
-}
-
-fn parse_spot(text: &str) -> Option<Spot> {
-    let (string, disk) = text.split_once('.')?;
-    Some(Spot { string: string.parse().ok()?, disk: disk.parse().ok()? })
 }

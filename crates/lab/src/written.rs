@@ -81,10 +81,10 @@ impl System {
     fn written(&self) -> Table {
         let mut table = Table::new();
         table.insert("name".into(), self.name.clone().into());
-        let way = match self.way {
+        let way: Value = match self.way {
             Way::NoCopy => "no-copy".into(),
             Way::Raw => "raw".into(),
-            Way::Array(stripe) => one("array", text(stripe)),
+            Way::Array => "array".into(),
         };
         table.insert("way".into(), way);
         let spots = self.disks.iter().map(|spot| spot.to_string().into());

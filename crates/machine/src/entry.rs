@@ -22,7 +22,7 @@ use units::Bytes;
 
 use crate::adapter::Unit;
 use crate::os::{Process, command};
-use crate::raid5::Raid5;
+use crate::raid::{Raid, RaidError, RaidParameters};
 use crate::scsi::target::BLOCK;
 use crate::system::Machine;
 
@@ -33,8 +33,8 @@ pub enum Way {
     NoCopy,
     /// As raw reads and writes of a process.
     Raw,
-    /// As reads and writes of a process to a level 5 array of disks, in stripe units of this.
-    Array(Bytes),
+    /// As reads and writes of a process to the array of disks that the system's `[array]` describes.
+    Array,
 }
 
 /// The place of a disk: its string, and where on it; both count from 0 in the order of the system's file.
@@ -45,6 +45,20 @@ pub struct Spot {
     /// The disk on it.
     pub disk: usize,
 }
+
+impl std::str::FromStr for Spot {
+    type Err = NoSpot;
+    fn from_str(text: &str) -> Result<Spot, NoSpot> {
+        let (string, disk) = text.split_once('.').ok_or(NoSpot)?;
+        let number = |text: &str| text.parse().map_err(|_| NoSpot);
+        Ok(Spot { string: number(string)?, disk: number(disk)? })
+    }
+}
+
+/// A text that is no place of a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a disk is named by its string and its place on it, from 0, such as 0.1")]
+pub struct NoSpot;
 
 impl std::fmt::Display for Spot {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
@@ -62,7 +76,7 @@ pub struct Entry {
 enum Door {
     NoCopy(Rc<Unit>),
     Raw(Rc<Unit>, Processes),
-    Array(Rc<Raid5>, Processes),
+    Array(Rc<Raid>, Processes),
 }
 
 /// Processes between two calls, the one that returned last on top.
@@ -71,11 +85,12 @@ struct Processes {
     idle: RefCell<Vec<Rc<Process>>>,
 }
 
-/// The entries of a machine to disks of it: one for each disk, or one for all of them as an array. Their order is that of `spots`.
+/// The entries of a machine to disks of it: one for each disk, or one for all of them as an array ([`Raid::assemble`]). Their order is that
+/// of `spots`.
 ///
 /// # Panics
-/// If there is no such disk, or if there are too few for an array ([`Raid5::FEWEST`]): the caller has looked.
-pub fn entries(machine: &Rc<Machine>, spots: &[Spot], way: Way) -> Vec<Entry> {
+/// If there is no such disk: the caller has looked.
+pub fn entries(machine: &Rc<Machine>, spots: &[Spot], way: Way) -> Result<Vec<Entry>, NoArray> {
     let unit = |spot: &Spot| Rc::clone(&machine.strings[spot.string].units[spot.disk].unit);
     let entry = |name: String, size: Bytes, door: Door| Entry {
         machine: Rc::clone(machine),
@@ -84,17 +99,36 @@ pub fn entries(machine: &Rc<Machine>, spots: &[Spot], way: Way) -> Vec<Entry> {
     };
     let size = |spot: &Spot| machine.strings[spot.string].units[spot.disk].size();
     let disk = |spot: &Spot, door| entry(format!("disk-{spot}"), size(spot), door);
-    match way {
+    Ok(match way {
         Way::NoCopy => spots.iter().map(|spot| disk(spot, Door::NoCopy(unit(spot)))).collect(),
         Way::Raw => spots.iter().map(|spot| disk(spot, Door::Raw(unit(spot), Processes::default()))).collect(),
-        Way::Array(stripe) => {
-            let raid =
-                Raid5::new(&machine.runtime, &machine.trace, &machine.os, spots.iter().map(unit).collect(), stripe);
-            let member = spots.iter().map(size).min().expect("an array has members");
-            let size = raid.size(member);
-            vec![entry("array".to_owned(), size, Door::Array(raid, Processes::default()))]
+        Way::Array => {
+            let raid = Raid::assemble(machine, described(machine, spots)?, spots)?;
+            vec![entry("array".to_owned(), raid.size(), Door::Array(raid, Processes::default()))]
         }
-    }
+    })
+}
+
+/// The array of a machine, if these disks can be it.
+pub fn described<'m>(machine: &'m Machine, spots: &[Spot]) -> Result<&'m RaidParameters, NoArray> {
+    let parameters = machine.array.as_ref().ok_or(NoArray::NotDescribed)?;
+    let sizes = spots.iter().chain(&parameters.journal).map(|spot| machine.strings[spot.string].units[spot.disk].size());
+    parameters.check(spots)?;
+    parameters.geometry(&sizes.collect::<Vec<_>>())?;
+    Ok(parameters)
+}
+
+/// Why there is no way into a machine through an array.
+#[derive(Debug, thiserror::Error)]
+pub enum NoArray {
+    /// The system has none.
+    #[error(
+        "the system describes no array; add [array] with level, stripe-unit, members and consistency to its file, or take the way raw or no-copy"
+    )]
+    NotDescribed,
+    /// The disks cannot be it.
+    #[error(transparent)]
+    Raid(#[from] RaidError),
 }
 
 impl Device for Entry {
@@ -117,31 +151,31 @@ impl Device for Entry {
         if request.length.is_zero() {
             return request.answer(Ok(()), Stamps { submitted: now, completed: now });
         }
-        let (offset, length) = (request.offset, request.length);
-        let stamps = match &self.door {
-            Door::NoCopy(unit) => self.no_copy(unit, write, offset, length).await,
+        let (offset, length, id) = (request.offset, request.length, request.id);
+        let (result, stamps) = match &self.door {
+            Door::NoCopy(unit) => (Ok(()), self.no_copy(unit, write, offset, length, id).await),
             Door::Raw(unit, processes) => {
                 let process = processes.take();
-                let stamps = self.raw(unit, &process, write, offset, length).await;
+                let stamps = self.raw(unit, &process, write, offset, length, id).await;
                 processes.give_back(process, &self.machine);
-                stamps
+                (Ok(()), stamps)
             }
             Door::Array(raid, processes) => {
                 let process = processes.take();
-                let stamps = self.array(raid, &process, write, offset, length).await;
+                let answer = self.array(raid, &process, write, offset, length, id).await;
                 processes.give_back(process, &self.machine);
-                stamps
+                answer
             }
         };
-        request.answer(Ok(()), stamps)
+        request.answer(result, stamps)
     }
 }
 
 impl Entry {
-    async fn no_copy(&self, unit: &Unit, write: bool, offset: Bytes, length: Bytes) -> Stamps {
+    async fn no_copy(&self, unit: &Unit, write: bool, offset: Bytes, length: Bytes, id: u64) -> Stamps {
         let Machine { runtime, trace, os, .. } = &*self.machine;
         let submitted = runtime.now();
-        let mut ledger = trace.open(submitted);
+        let mut ledger = trace.open_as(id, submitted);
         let passage = os.no_copy(unit, command(write, offset, length), &mut ledger).await;
         let completed = runtime.now();
         ledger.close(completed);
@@ -149,11 +183,19 @@ impl Entry {
         Stamps { submitted, completed }
     }
 
-    async fn raw(&self, unit: &Unit, process: &Process, write: bool, offset: Bytes, length: Bytes) -> Stamps {
+    async fn raw(
+        &self,
+        unit: &Unit,
+        process: &Process,
+        write: bool,
+        offset: Bytes,
+        length: Bytes,
+        id: u64,
+    ) -> Stamps {
         let Machine { runtime, trace, os, .. } = &*self.machine;
         self.between(process).await;
         let submitted = runtime.now();
-        let mut ledger = trace.open(submitted);
+        let mut ledger = trace.open_as(id, submitted);
         let passage = os.raw(process, unit, command(write, offset, length), &mut ledger).await;
         let completed = runtime.now();
         ledger.close(completed);
@@ -161,19 +203,22 @@ impl Entry {
         Stamps { submitted, completed }
     }
 
-    async fn array(&self, raid: &Rc<Raid5>, process: &Process, write: bool, offset: Bytes, length: Bytes) -> Stamps {
+    async fn array(
+        &self,
+        raid: &Raid,
+        process: &Rc<Process>,
+        write: bool,
+        offset: Bytes,
+        length: Bytes,
+        id: u64,
+    ) -> (Result<(), DeviceError>, Stamps) {
         let Machine { runtime, trace, .. } = &*self.machine;
         self.between(process).await;
         let submitted = runtime.now();
-        let mut ledger = trace.open(submitted);
-        if write {
-            raid.write(process, offset, length, &mut ledger).await;
-        } else {
-            raid.read(process, offset, length, &mut ledger).await;
-        }
+        let (ledger, result) = raid.serve(process, write, offset, length, trace.open_as(id, submitted)).await;
         let completed = runtime.now();
         ledger.close(completed);
-        Stamps { submitted, completed }
+        (result, Stamps { submitted, completed })
     }
 
     /// What a process does between its last call and this one.

@@ -8,7 +8,7 @@
 //! - [`flash`]: the flash drive. [`standalone`]: either of them as a device of its own.
 //! - [`part`]: the format of part files. [`library`]: those that come with the program. [`system`]: a machine put together of them.
 //! - [`scsi`]: the bus with its phases, and a disk with a buffer as a target. [`adapter`], [`backplane`], [`memory`], [`cpu`], [`os`]:
-//!   the way from there to a process. [`raid5`]: the RAID driver of the first study.
+//!   the way from there to a process. [`raid`]: the array of this project as the machine's RAID driver.
 //! - [`flow`]: how all of them share what carries them. [`trace`]: where a request's time went. [`load`]: how busy each part was.
 //! - [`entry`]: the ways in, as devices.
 
@@ -24,7 +24,7 @@ pub mod load;
 pub mod memory;
 pub mod os;
 pub mod part;
-pub mod raid5;
+pub mod raid;
 pub mod scsi;
 pub mod standalone;
 pub mod system;

@@ -325,6 +325,18 @@ impl Os {
         if !self.parameters.copies {
             return;
         }
+        self.pass_through(process, bytes, ledger, "copy").await;
+    }
+
+    /// Computes parity of sources of so many bytes, on behalf of a process that waits: each is fetched and its sum stored, as in a copy.
+    pub async fn parity(&self, process: &Process, bytes: Bytes, ledger: &mut Ledger) {
+        let turn = self.cpu.dispatch(Some(process.id()), ledger, "parity").await;
+        self.pass_through(process, bytes, ledger, "parity").await;
+        drop(turn);
+    }
+
+    /// Bytes pass through the processor and its cache.
+    async fn pass_through(&self, process: &Process, bytes: Bytes, ledger: &mut Ledger, phase: &'static str) {
         let passed = self.memory.passed();
         let others = match process.copied_at.get() {
             Some(then) => Bytes::new(passed.get() - then),
@@ -333,7 +345,7 @@ impl Os {
         process.copied_at.set(Some(passed.get()));
         self.cpu.copy(bytes, others).await;
         self.memory.pass(bytes * 2 + self.memory.parameters.system_footprint);
-        ledger.until(self.runtime.now(), self.part, "copy");
+        ledger.until(self.runtime.now(), self.part, phase);
     }
 
     async fn registers(&self, words: u64) {

@@ -18,8 +18,10 @@ use crate::flow::Flows;
 use crate::library;
 use crate::load::Passages;
 use crate::memory::{Memory, MemoryParameters};
+use crate::entry::Spot;
 use crate::os::{Os, OsParameters};
 use crate::part::{Node, Part, PartError, Place, Problem, Reader, Table, Value};
+use crate::raid::RaidParameters;
 use crate::scsi::disk::{DiskParameters, ScsiDisk};
 use crate::scsi::protocol::Passage;
 use crate::scsi::string::{ScsiString, StringParameters};
@@ -196,6 +198,15 @@ impl Kit {
             place.done()?;
             adapters.push(adapter);
         }
+        let size = |spot: &Spot| Some(strings.get(spot.string)?.units.get(spot.disk)?.size());
+        let array = match reader.find_table("array")? {
+            None => None,
+            Some(table) => {
+                let parameters = RaidParameters::read(&table, size)?;
+                table.done()?;
+                Some(parameters)
+            }
+        };
         reader.done()?;
         Ok(Machine {
             runtime: runtime.clone(),
@@ -208,6 +219,7 @@ impl Kit {
             os,
             adapters,
             strings,
+            array,
         })
     }
 }
@@ -284,6 +296,8 @@ pub struct Machine {
     pub adapters: Vec<Rc<Adapter>>,
     /// All strings, in the order of the file.
     pub strings: Vec<StringSlot>,
+    /// The array of its disks, if the file describes one.
+    pub array: Option<RaidParameters>,
 }
 
 /// A string and what hangs on it.

@@ -62,11 +62,21 @@ impl Trace {
         self.inner.requests.get()
     }
 
-    /// Opens the ledger of a request that begins at `now`, under the next number from 1 on.
-    pub fn open(&self, now: Instant) -> Ledger {
+    /// The number of the next request, from 1 on: for who keeps rows of requests, and wants to find their spans.
+    pub fn number(&self) -> u64 {
         let request = self.inner.requests.get() + 1;
         self.inner.requests.set(request);
-        self.ledger(request, now)
+        request
+    }
+
+    /// Opens the ledger of a request that begins at `now`, under the next number.
+    pub fn open(&self, now: Instant) -> Ledger {
+        self.open_as(0, now)
+    }
+
+    /// As [`Trace::open`], under a number that was given to it; 0 if it has none yet.
+    pub fn open_as(&self, number: u64, now: Instant) -> Ledger {
+        self.ledger(if number == 0 { self.number() } else { number }, now)
     }
 
     /// Opens a ledger for what no request asked for: what a process does between two calls.
@@ -102,6 +112,10 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// The number of the request; 0 for what no request asked for.
+    pub fn request(&self) -> u64 {
+        self.request
+    }
     /// Up to where time is accounted for; with spans off, where the request began.
     pub fn at(&self) -> Instant {
         self.at

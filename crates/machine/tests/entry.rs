@@ -26,7 +26,7 @@ fn drive(spots: &[(usize, usize)], way: Way, stream: &Stream, spans: Spans) -> D
     let trace = Trace::new(spans);
     let machine = Rc::new(Kit::load("raid-i").unwrap().build(&runtime, 7, &trace).unwrap());
     let spots: Vec<Spot> = spots.iter().map(|(string, disk)| Spot { string: *string, disk: *disk }).collect();
-    let devices = entries(&machine, &spots, way);
+    let devices = entries(&machine, &spots, way).unwrap();
     let rows = RefCell::new(Vec::new());
     let observer = RefCell::new(|row: &Row| rows.borrow_mut().push(*row));
     let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, devices.len() as u32);
@@ -63,7 +63,7 @@ fn all_spans() -> Spans {
     Spans::on(Bytes::mib(64))
 }
 
-const ARRAY: Way = Way::Array(Bytes::kib(32));
+const ARRAY: Way = Way::Array;
 
 #[test]
 fn spans_of_each_request_tile_exactly_the_time_that_its_row_says() {
@@ -143,7 +143,7 @@ fn a_process_whose_caller_thinks_leaves_the_processor_to_others() {
 fn what_a_machine_cannot_do_is_refused_and_nothing_happens() {
     let runtime = Runtime::simulated();
     let machine = Rc::new(Kit::load("raid-i").unwrap().build(&runtime, 7, &Trace::default()).unwrap());
-    let disk = entries(&machine, &[Spot { string: 0, disk: 0 }], Way::Raw).remove(0);
+    let disk = entries(&machine, &[Spot { string: 0, disk: 0 }], Way::Raw).unwrap().remove(0);
     let end = disk.shape().size;
     let ask = |request| runtime.block_on(disk.submit(request)).result;
     let block = || Buffer::phantom(Bytes::kib(4));

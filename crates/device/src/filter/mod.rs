@@ -22,6 +22,7 @@
 //!
 //! A filter's reply carries the filter's own stamps: the time of everything behind it and its own.
 
+mod backed;
 mod crash;
 mod delay;
 mod fault;
@@ -30,6 +31,7 @@ mod link;
 mod medium;
 mod record;
 
+pub use backed::Backed;
 pub use crash::{Unflushed, WriteCache};
 pub use delay::{Delay, Latency};
 pub use fault::{Effect, Faulty, Rule};

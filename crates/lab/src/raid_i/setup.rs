@@ -73,10 +73,10 @@ impl Setup {
         self.way = Way::Raw;
         self
     }
-    /// To a level 5 array of the four disks of a string, from so many processes.
+    /// To the array of the four disks of a string that the system's file describes, from so many processes.
     #[must_use]
     pub fn raid(mut self, processes: u32) -> Setup {
-        self.way = Way::Array(Bytes::kib(32));
+        self.way = Way::Array;
         self.depth = processes;
         self.disks(4)
     }
@@ -144,9 +144,9 @@ impl Trial for Setup {
         if !self.random {
             stream.region = STRETCH;
         }
-        if let Way::Array(stripe) = self.way {
+        if self.way == Way::Array {
             // Requests are aligned on stripe unit boundaries.
-            stream.align = stripe;
+            stream.align = Bytes::kib(32);
         }
         let measure = if self.random { RANDOM } else { SEQUENTIAL };
         stream.limits = Limits { time: Some(measure), ..Limits::NONE };

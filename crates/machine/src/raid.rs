@@ -1,0 +1,151 @@
+//! The RAID driver of a modelled machine: the array of this project, over disks that the machine's operating system reaches.
+//!
+//! There is no second RAID in here. `array::Array` cuts requests, locks rows, chooses between read-modify-write and the other ways to new
+//! parity, logs what closes the write hole, and reconstructs, as it does over real devices. What a model has to add is what all that
+//! costs on the host at hand:
+//!
+//! - entering the driver, copying between kernel and user, going on after the interrupt: [`Raid::serve`];
+//! - each member request, which goes down the operating system's way for the kernel itself: [`member`];
+//! - each computation of parity, through the processor and over the memory bus as a copy of its sources does ([`Os::parity`]). A second parity
+//!   is charged like a first.
+//!
+//! Members have no contents, and the array asks for none where its caller brings none: lengths go through the same code. What the array
+//! itself keeps on its members (superblocks, bitmap, logs) is bytes; they are stored behind the models ([`device::filter::Backed`]),
+//! and take the time of any other request. So each way to keep an array consistent costs in the model what it costs on disks.
+//!
+//! # Whose time it is
+//! A request's ledger goes along with the first of the requests that serve it, and comes back with its reply; those beside it have ledgers of
+//! their own. So the spans of a request to the array are those of one way through the machine, and `other-members` is how long it then
+//! waited for the others.
+
+mod member;
+mod parameters;
+
+use std::rc::Rc;
+
+use array::md::{NewArray, NewMember, Stamp, Uuid, create};
+use array::{Array, OpenOptions, ParityWork, format};
+use device::filter::Backed;
+use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Request, Shape};
+use units::{Bytes, Duration};
+
+use crate::entry::Spot;
+use crate::os::Process;
+use crate::system::Machine;
+use crate::trace::Ledger;
+
+use member::{Calls, Member};
+pub use parameters::{RaidError, RaidParameters};
+
+/// A modelled member neither hangs nor fails. However long its queue is, it is waited for.
+const PATIENCE: Duration = Duration::seconds(365 * 24 * 3600);
+
+/// An array in a machine.
+pub struct Raid {
+    machine: Rc<Machine>,
+    calls: Rc<Calls>,
+    array: Array<Backed<Member, MemoryDevice>>,
+}
+
+impl Raid {
+    /// An array of these disks, new and clean. If it keeps something on its members, opening it takes virtual time.
+    ///
+    /// # Panics
+    /// If the machine's runtime is in a `block_on`, and the array keeps something on its members.
+    pub fn assemble(machine: &Rc<Machine>, parameters: &RaidParameters, spots: &[Spot]) -> Result<Rc<Raid>, RaidError> {
+        let runtime = &machine.runtime;
+        let calls = Rc::new(Calls::new(machine));
+        let journal = parameters.journal.iter();
+        let members: Vec<Backed<Member, MemoryDevice>> = spots
+            .iter()
+            .chain(journal)
+            .map(|spot| {
+                let slot = &machine.strings[spot.string].units[spot.disk];
+                let shape = Shape::new(format!("disk-{spot}"), slot.size());
+                let store = MemoryDevice::new(runtime, shape.clone());
+                Backed::new(Member::new(&calls, Rc::clone(&slot.unit), shape), store)
+            })
+            .collect();
+        let sizes: Vec<Bytes> = members.iter().map(|member| member.shape().size).collect();
+        let geometry = parameters.geometry(&sizes)?;
+        let array = match parameters.consistency {
+            None => {
+                let members = members.into_iter().map(|member| (member, Bytes::ZERO)).collect();
+                Array::assemble(runtime, "array", geometry, members)?
+            }
+            Some(_) => {
+                let (new, devices) = parameters.new_array(&sizes);
+                let (superblocks, _) = create(&new, &devices)?;
+                let stores: Vec<&MemoryDevice> = members.iter().map(Backed::store).collect();
+                // Made before the machine was turned on.
+                runtime.block_on(format(&stores, &superblocks)).expect("memory takes all writes");
+                runtime.block_on(Array::open(runtime, "array", members, OpenOptions::default()))?
+            }
+        };
+        array.set_time_limit(PATIENCE);
+        let host = Rc::clone(&calls);
+        array.charge_parity(move |work: ParityWork| {
+            let host = Rc::clone(&host);
+            Box::pin(async move { host.parity(work).await })
+        });
+        let raid = Rc::new(Raid { machine: Rc::clone(machine), calls, array });
+        if parameters.consistency.is_some() {
+            let tended = Rc::clone(&raid);
+            runtime.spawn_detached(async move { tended.array.tend().await });
+        }
+        Ok(raid)
+    }
+
+    /// How much it stores.
+    pub fn size(&self) -> Bytes {
+        self.array.shape().size
+    }
+
+    /// Carries out a read or write of a process, from the call to its return. The ledger is the request's, and comes back.
+    pub async fn serve(
+        &self,
+        process: &Rc<Process>,
+        write: bool,
+        address: Bytes,
+        bytes: Bytes,
+        mut ledger: Ledger,
+    ) -> (Ledger, Result<(), DeviceError>) {
+        let os = &self.machine.os;
+        os.resume(process, &mut ledger, "start-system-call").await;
+        os.step(os.parameters.start_call + os.parameters.raid_driver, &mut ledger, "start-system-call").await;
+        let id = ledger.request();
+        let request = if write {
+            os.copy(process, bytes, &mut ledger).await;
+            Request::write(address, Data::phantom(bytes))
+        } else {
+            Request::read(address, Buffer::phantom(bytes))
+        };
+        os.block(process);
+        self.calls.begin(id, process, ledger);
+        let result = self.array.submit(request.with_id(id)).await.result;
+        let mut ledger = self.calls.end(id);
+        if !write {
+            os.resume(process, &mut ledger, "before-copy").await;
+            os.copy(process, bytes, &mut ledger).await;
+            os.step(os.parameters.finish, &mut ledger, "finish").await;
+        }
+        (ledger, result)
+    }
+}
+
+impl RaidParameters {
+    /// What md's format is asked for: the array of this machine, the same in every run.
+    fn new_array(&self, sizes: &[Bytes]) -> (NewArray, Vec<NewMember>) {
+        let new = NewArray {
+            level: self.level,
+            chunk: self.stripe_unit,
+            name: "array".to_owned(),
+            array: Uuid([1; 16]),
+            now: Stamp::default(),
+            consistency: self.consistency.unwrap_or(array::md::Consistency::Resync),
+            clean: true,
+        };
+        let member = |(number, size): (u8, &Bytes)| NewMember { size: *size, member: Uuid([2 + number; 16]) };
+        (new, (0..).zip(sizes).map(member).collect())
+    }
+}

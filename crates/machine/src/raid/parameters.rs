@@ -1,0 +1,149 @@
+//! `[array]` in the file of a system.
+//!
+//! ```toml
+//! [array]
+//! level = 5                                # or 0, 1, 3, 4, 6, 10, "linear"
+//! layout = "left-symmetric"                # the level's default if it is left away
+//! stripe-unit = "32 KiB"
+//! members = ["0.0", "0.1", "0.2", "0.3"]   # string and disk, from 0
+//! consistency = "none"                     # or "resync", "bitmap", "ppl", "journal"
+//! journal = "1.0"                          # its disk, if there is one
+//! source = "..."
+//! ```
+//!
+//! With `none` the array keeps nothing on its members, as the drivers of the studies did; with the others it keeps what Linux md does.
+
+use array::geometry::{Geometry, GeometryError, Level};
+use array::md::{Consistency, CreateError, create};
+use array::{AssembleError, OpenError};
+use units::Bytes;
+
+use crate::entry::Spot;
+use crate::part::{FromValue, PartError, Problem, Reader, Value};
+
+/// What distinguishes one array from another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RaidParameters {
+    /// Level and layout.
+    pub level: Level,
+    /// What lies on one member before the next one's turn.
+    pub stripe_unit: Bytes,
+    /// Its disks, in the order of their roles.
+    pub members: Vec<Spot>,
+    /// How parity that a crash tore is found; `None` if the array keeps nothing about it.
+    pub consistency: Option<Consistency>,
+    /// The disk of the journal, if there is one.
+    pub journal: Option<Spot>,
+}
+
+/// Why disks of a machine are no array.
+#[derive(Debug, thiserror::Error)]
+pub enum RaidError {
+    /// The layout cannot be.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// The members do not fit it.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// md's structures do not.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// What was made cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A disk with two roles.
+    #[error("disk {0} has two roles in the array; give each one")]
+    Twice(Spot),
+}
+
+/// A level as a file has it: `5`, `"linear"`.
+struct LevelName(String);
+
+impl FromValue for LevelName {
+    const ACCEPTED: &'static str = "a level: 0, 1, 3, 4, 5, 6, 10 or \"linear\"";
+    fn from_value(value: &Value) -> Result<LevelName, Problem> {
+        match value {
+            Value::Integer(number) => Ok(LevelName(number.to_string())),
+            Value::Text(text) => Ok(LevelName(text.clone())),
+            value => Err(Problem::wrong(Self::ACCEPTED, value)),
+        }
+    }
+}
+
+impl FromValue for Spot {
+    const ACCEPTED: &'static str = "the place of a disk, such as \"0.1\": string and disk, from 0";
+    fn from_value(value: &Value) -> Result<Spot, Problem> {
+        let spot = match value {
+            Value::Text(text) => text.parse().ok(),
+            _ => None,
+        };
+        spot.ok_or_else(|| Problem::wrong(Self::ACCEPTED, value))
+    }
+}
+
+/// Names of the ways to keep an array consistent.
+const WAYS: [(&str, Option<Consistency>); 5] = [
+    ("none", None),
+    ("resync", Some(Consistency::Resync)),
+    ("bitmap", Some(Consistency::Bitmap)),
+    ("ppl", Some(Consistency::Ppl)),
+    ("journal", Some(Consistency::Journal)),
+];
+
+impl RaidParameters {
+    /// Reads `[array]` of a machine; `size` is how much the disk in a place stores, if there is one.
+    pub fn read(reader: &Reader, size: impl Fn(&Spot) -> Option<Bytes>) -> Result<RaidParameters, PartError> {
+        let LevelName(level) = reader.get("level")?;
+        let layout: Option<String> = reader.find("layout")?;
+        let level = Level::named(&level, layout.as_deref()).map_err(|unknown| {
+            let key = if layout.is_some() && Level::named(&level, None).is_ok() { "layout" } else { "level" };
+            reader.fault(key, Problem::Contradiction(unknown.to_string()))
+        })?;
+        let stripe_unit: Bytes = reader.get("stripe-unit")?;
+        if stripe_unit.is_zero() || !stripe_unit.is_multiple_of(Bytes::SECTOR) {
+            let accepted = "whole 512-byte blocks, at least one".into();
+            return Err(reader.fault("stripe-unit", Problem::OutOfRange { accepted }));
+        }
+        let members: Vec<Spot> = reader.get("members")?;
+        let consistency = reader.choose("consistency", &WAYS)?;
+        let journal: Option<Spot> = reader.find("journal")?;
+        if journal.is_some() != (consistency == Some(Consistency::Journal)) {
+            let problem = "a journal has its disk, and only a journal: give journal = \"1.0\" with consistency = \"journal\"";
+            return Err(reader.fault("consistency", Problem::Contradiction(problem.to_owned())));
+        }
+        for (key, spot) in members.iter().map(|spot| ("members", spot)).chain(journal.iter().map(|it| ("journal", it))) {
+            if size(spot).is_none() {
+                let problem = Problem::Contradiction(format!("there is no disk '{spot}' in this system"));
+                return Err(reader.fault(key, problem));
+            }
+        }
+        let parameters = RaidParameters { level, stripe_unit, members, consistency, journal };
+        let spots = parameters.members.iter().chain(&parameters.journal);
+        let sizes: Vec<Bytes> = spots.filter_map(&size).collect();
+        parameters
+            .check(&parameters.members)
+            .and_then(|()| parameters.geometry(&sizes))
+            .map_err(|error| reader.fault("members", Problem::Contradiction(error.to_string())))?;
+        Ok(parameters)
+    }
+
+    /// Refuses disks that would have two roles.
+    pub fn check(&self, members: &[Spot]) -> Result<(), RaidError> {
+        let all: Vec<&Spot> = members.iter().chain(&self.journal).collect();
+        match all.iter().enumerate().find(|(index, spot)| all[..*index].contains(spot)) {
+            Some((_, spot)) => Err(RaidError::Twice(**spot)),
+            None => Ok(()),
+        }
+    }
+
+    /// The layout over members of these sizes, and the journal's behind them, if there is one.
+    pub fn geometry(&self, sizes: &[Bytes]) -> Result<Geometry, RaidError> {
+        match self.consistency {
+            None => Ok(Geometry::new(self.level, self.stripe_unit, sizes)?),
+            Some(_) => {
+                let (new, devices) = self.new_array(sizes);
+                Ok(create(&new, &devices)?.1)
+            }
+        }
+    }
+}
