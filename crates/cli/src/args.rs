@@ -19,6 +19,7 @@ use clap::{Args, Parser, Subcommand};
 use lab::find_limit::Bound;
 use lab::hosts::Place;
 use lab::{LANGUAGE, Setting, Target};
+use machine::entry::{Spot, Way};
 use nbd::Address;
 use units::{Bytes, Duration};
 
@@ -249,13 +250,17 @@ pub struct Run {
     pub common: Common,
 }
 
-/// Serve files and devices to any program, as network block devices
+/// Serve files, devices and modelled machines as network block devices
 ///
 /// Clients are nbdcopy, qemu, fio, the kernel (nbd-client), another arraylab. It prints the URIs by which they find it, and serves until
 /// Ctrl-C or SIGTERM; then it finishes what is under way, flushes, and removes its sockets.
 ///
 /// A file in which nothing is recognised is served for reading and writing. One that carries a file system, a partition table or a
 /// RAID superblock, and any device, needs --destroy-data, and is named twice where data were recognised; or --read-only.
+///
+/// A modelled machine (--system) or drive (part:NAME) answers when the model says, in real time. It has no contents, as the "diskless
+/// arrays" of the M.A.X. study: it reads as zeroes, and what is written is dropped, but for the first 512 bytes; unless a file holds
+/// them (--backing). At the end it says how late its answers were.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -263,14 +268,37 @@ Examples:
   arraylab serve disk.img --nbd tcp:127.0.0.1:10809 --read-only
   arraylab serve a.img b.img --nbd unix:/run/two.sock     two exports, a.img and b.img
   arraylab serve disk.img --nbd tcp:0.0.0.0:10809 --tls /etc/pki/nbd
+  arraylab serve --system raid-i --nbd unix:raid.sock     a modelled array, with its timing
+  arraylab serve --system raid-i --way raw --disks 0.0 --backing wren.img --nbd unix:wren.sock
+  arraylab serve part:mg10-20tb --nbd unix:big.sock       a modelled drive
   nbdcopy 'nbd+unix:///?socket=disk.sock' copy.img        a client
   arraylab run load.toml --on 'nbd+unix:///?socket=disk.sock'
 
 What is supported, and how it compares: docs/nbd.md")]
 pub struct Serve {
-    /// Files or block devices. One is the default export; several are exports under their file names
-    #[arg(required = true)]
+    /// Files, block devices or modelled drives (part:NAME). One is the default export; several are exports under their file names
+    #[arg(required_unless_present = "system")]
     pub paths: Vec<PathBuf>,
+
+    /// Serve a modelled machine: one that `arraylab systems` lists, or the path of a system file
+    #[arg(long, value_name = "NAME", conflicts_with = "paths")]
+    pub system: Option<String>,
+
+    /// How requests enter the modelled machine [default: its array if it has one, raw otherwise]
+    #[arg(long, value_name = "WAY", requires = "system")]
+    pub way: Option<Entrance>,
+
+    /// Its disks that are served, or form the array, such as 0.0,0.1: string and disk, from 0 [default: all, or the array's]
+    #[arg(long, value_name = "DISK,...", value_delimiter = ',', requires = "system")]
+    pub disks: Vec<Spot>,
+
+    /// Change a value of a part of the modelled machine, such as vme.rate=20MB/s; may be given several times
+    #[arg(long, value_name = "PART.VALUE=TEXT", requires = "system")]
+    pub set: Vec<Setting>,
+
+    /// A file with the contents of the one modelled device that is served; made, sparse, where there is none
+    #[arg(long, value_name = "FILE")]
+    pub backing: Vec<PathBuf>,
 
     /// Where to listen: unix:PATH (for this user only) or tcp:HOST:PORT; may be given several times
     #[arg(long, value_name = "ADDRESS", required = true)]
@@ -297,6 +325,28 @@ pub struct Serve {
     /// Allow writing to devices, and to files that carry data
     #[arg(long)]
     pub destroy_data: bool,
+}
+
+/// How requests enter a modelled machine.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Entrance {
+    /// By the call that neither copies nor flushes
+    NoCopy,
+    /// As raw requests of processes
+    Raw,
+    /// To the array that the system describes
+    Array,
+}
+
+impl Entrance {
+    /// As the model has it.
+    pub fn way(self) -> Way {
+        match self {
+            Entrance::NoCopy => Way::NoCopy,
+            Entrance::Raw => Way::Raw,
+            Entrance::Array => Way::Array,
+        }
+    }
 }
 
 /// List the experiments that come with the program, or show one

@@ -1,5 +1,7 @@
 //! `arraylab serve`.
 
+mod modelled;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,13 +24,16 @@ use crate::stop;
 pub fn serve(args: &Serve) -> Result<ExitCode, Failure> {
     let tls = encryption(&args.nbd, args.tls.as_deref())?;
     let live = Live::start(&LiveOptions::default());
-    let paths = times_named(&args.paths);
+    let mut paths = times_named(&args.paths);
+    paths.retain(|(path, _)| modelled::drive_of(path).is_none());
     let names = names(paths.iter().map(|(path, _)| path.as_path()));
     let permits = if args.read_only { HashMap::new() } else { leave_to_write(&paths, args.destroy_data)? };
     let mut items = Vec::new();
     for ((path, _), name) in paths.iter().zip(names) {
         items.push(Item::open(&live, path, name, permits.get(path), args.direct)?);
     }
+    let (models, paces) = modelled::open(&live, args)?;
+    items.extend(models);
     let listeners = args.nbd.iter().map(|address| listen(&live, address)).collect::<Result<Vec<_>, _>>()?;
     // From here on the sockets are removed at the end, whatever ends it.
     let exports = items.iter().map(|item| Export::new(&item.name, item.device.clone(), args.read_only));
@@ -38,7 +43,11 @@ pub fn serve(args: &Serve) -> Result<ExitCode, Failure> {
     let options = ServeOptions { tls, ..ServeOptions::default() };
     let serving = nbd::serve(live.runtime(), exports, listeners, options, alarm.raised());
     let served = live.runtime().block_on(serving);
-    conclude(&served)
+    let done = conclude(&served);
+    if let Some(lateness) = modelled::account(&paces) {
+        eprintln!("{lateness}");
+    }
+    done
 }
 
 /// The certificates, without which other machines are not served.
@@ -73,15 +82,7 @@ impl Item {
         permit: Option<&WritePermit>,
         direct: bool,
     ) -> Result<Item, Failure> {
-        let options = if direct { FileOptions::direct() } else { FileOptions::buffered().copying_writes() };
-        let opened = match permit {
-            Some(permit) => FileDevice::open_writable(live, permit, &options),
-            None => FileDevice::open_read_only(live, path, &options),
-        };
-        let file = opened.map_err(|error| match error {
-            OpenError::Permission { .. } | OpenError::System { .. } | OpenError::Ring { .. } => Failure::world(error),
-            _ => Failure::input(error),
-        })?;
+        let file = open_file(live, path, permit, direct)?;
         let whole = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|file| Bytes::new(file.len()));
         let left_out = whole.map_or(Bytes::ZERO, |whole| whole.saturating_sub(file.shape().size));
         let choice = file.choice().clone();
@@ -94,6 +95,18 @@ impl Item {
             left_out,
         })
     }
+}
+
+fn open_file(live: &Live, path: &Path, permit: Option<&WritePermit>, direct: bool) -> Result<FileDevice, Failure> {
+    let options = if direct { FileOptions::direct() } else { FileOptions::buffered().copying_writes() };
+    let opened = match permit {
+        Some(permit) => FileDevice::open_writable(live, permit, &options),
+        None => FileDevice::open_read_only(live, path, &options),
+    };
+    opened.map_err(|error| match error {
+        OpenError::Permission { .. } | OpenError::System { .. } | OpenError::Ring { .. } => Failure::world(error),
+        _ => Failure::input(error),
+    })
 }
 
 /// One file is the default export; several have their file names, or their paths where those are equal.
@@ -167,6 +180,7 @@ fn announce(args: &Serve, items: &[Item], listeners: &[Listener]) -> Result<(), 
                 "block_bytes": item.device.shape().logical_block.get(),
                 "read_only": args.read_only,
                 "engine": item.engine,
+                "model": (item.engine == modelled::ENGINE).then_some(&item.reason),
                 "uris": uris(args.tls.is_some(), &item.name, listeners),
             })
         };
@@ -177,6 +191,9 @@ fn announce(args: &Serve, items: &[Item], listeners: &[Listener]) -> Result<(), 
             let shape = item.device.shape();
             let access = if args.read_only { "read-only" } else { "reads and writes" };
             text.push_str(&format!("{}: {}, {access}, by {}\n", item.path.display(), shape.size, item.engine));
+            if item.engine == modelled::ENGINE {
+                text.push_str(&format!("  {}\n", item.reason));
+            }
             for uri in uris(args.tls.is_some(), &item.name, listeners) {
                 text.push_str(&format!("  {uri}\n"));
             }

@@ -21,7 +21,7 @@ use crate::progress::{Bar, interrupt};
 use crate::run::{build, no_folder};
 
 /// Memory for the rows of all measurements; more go to the run folder.
-const RECORDS: Bytes = Bytes::gib(1);
+pub const RECORDS: Bytes = Bytes::gib(1);
 
 /// Surveys the paths given, or files that it makes.
 pub fn survey(args: &Survey) -> Result<ExitCode, Failure> {
@@ -42,7 +42,7 @@ pub fn survey(args: &Survey) -> Result<ExitCode, Failure> {
     let how = Conduct { budget: args.time, repeats: args.repeats, writes, ..Conduct::default() };
     let targets: Vec<Target> = paths.iter().cloned().map(Target::Path).collect();
     let folder = keep::begin(&args.common.runs, "survey", &how.to_toml(), &targets, build()).map_err(no_folder)?;
-    let labels = Labels { streams: Machine::streams(), devices: targets.iter().map(Target::to_string).collect() };
+    let labels = Labels { streams: lab::survey::streams(), devices: targets.iter().map(Target::to_string).collect() };
     let meta = Meta { run: folder.id(), clock: Clock::Live, origin: Some(std::time::SystemTime::now()), labels };
     let keeping = Keeping {
         expected_rows: 0,

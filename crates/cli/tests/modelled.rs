@@ -145,8 +145,15 @@ fn a_modelled_machine_is_surveyed_level_by_level_and_its_ladder_derived() {
     let heights: Vec<f64> = ladder.iter().map(|rung| rung["bandwidth_bytes_per_s"].as_f64().unwrap()).collect();
     assert!(heights.is_sorted() && heights[0] > 2e6, "{heights:?}");
     assert_eq!(json["request_ladder"].as_array().unwrap().last().unwrap()["part"], "disks");
+    // What was measured is kept, as of a real machine.
+    let folder = desk.path().join(json["run"].as_str().unwrap());
+    for file in ["experiment.toml", "records.parquet", "summary.json", "environment.json"] {
+        assert!(folder.join(file).metadata().unwrap().len() > 50, "{file}");
+    }
+    assert!(std::fs::read_to_string(folder.join("experiment.toml")).unwrap().contains("small.toml"));
     let text = done(desk.arraylab(&["survey", "--system", "small.toml"])).stdout;
     assert!(!text.contains("files"), "{text}");
+    assert!(text.lines().last().unwrap().starts_with("run folder: "), "{text}");
     for part in ["expected", "cpu os", "string-1", "disk 1.1", "The ladder, derived", "host memory system"] {
         assert!(text.contains(part), "'{part}' in {text}");
     }

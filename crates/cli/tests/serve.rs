@@ -326,3 +326,66 @@ fn encrypted_connections() {
     }
     assert_eq!(server.stop().code, 0);
 }
+
+/// A modelled machine has its timing and no contents, but for the first 512 bytes; and says how late it was.
+#[test]
+fn a_modelled_machine_is_served_with_its_timing() {
+    let desk = Desk::new(READS);
+    let Some(server) = Server::start(&desk, &["--system", "raid-i", "--nbd", "unix:s.sock"]) else { return };
+    let export = &server.said["exports"][0];
+    assert_eq!(export["engine"], "a model");
+    assert!(export["model"].as_str().unwrap().contains("left-symmetric over 4 disks"), "{export}");
+    let load = "[run]\nmeasure = \"1 s\"\n[[stream]]\noperation = \"read\"\npattern = \"random\"\nsize = \"4 KiB\"\ndepth = 1\n";
+    desk.write("load.toml", load);
+    let said = desk.arraylab(&["run", "load.toml", "--json", "--on", &server.uri(0, 0)]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let total = said.json()["total"].clone();
+    // A disk of 1990 takes some 30 ms for a seek, half a turn, and the way through the host; none is faster than its overheads.
+    let mean = total["latency_ns"]["mean"].as_f64().unwrap() / 1e6;
+    assert!(mean > 15.0 && total["errors"] == 0, "{total}");
+    let said = server.stop();
+    assert!(said.stderr.contains("by the model on the average, and came"), "{}", said.stderr);
+}
+
+#[test]
+fn a_modelled_drive_keeps_what_a_file_holds_for_it() {
+    let desk = Desk::new(READS);
+    let words = ["part:flash-nvme-3.84tb", "--nbd", "unix:s.sock", "--backing", "big.img"];
+    let Some(server) = Server::start(&desk, &words) else { return };
+    let size = server.said["exports"][0]["size_bytes"].as_u64().unwrap();
+    let file = desk.path().join("big.img");
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), size, "a sparse file of the drive's size");
+    desk.write("small.bin", "what is written is there");
+    let uri = server.uri(0, 0);
+    if peer("qemu-io", &["-f", "raw", "-c", "write -P 0x5a 1M 8k", "-c", "read -P 0x5a 1M 8k", "-c", "flush", &uri])
+        .is_some()
+    {
+        let mut bytes = [0; 8192];
+        std::fs::File::open(&file).unwrap().read_exact_at(&mut bytes, 1 << 20).unwrap();
+        assert_eq!(bytes, [0x5a; 8192]);
+    }
+    assert_eq!(server.stop().code, 0);
+}
+
+#[test]
+fn what_of_a_model_cannot_be_served_is_refused() {
+    let desk = Desk::new(READS);
+    desk.file("small.img", MIB);
+    let cases: [(&[&str], &str); 6] = [
+        (&["--system", "raid-ii"], "there is no such system"),
+        (&["--system", "raid-i", "--disks", "9.0"], "there is no disk 9.0 in raid-i; there are: 0.0"),
+        (&["--system", "raid-i", "--way", "raw", "--backing", "b.img"], "28 are served; choose one with --disks"),
+        (&["--system", "raid-i", "--disks", "0.0"], "level 5"),
+        (&["part:wren"], "there is no part 'wren'"),
+        (&["--system", "raid-i", "--backing", "small.img"], "holds 1"),
+    ];
+    for (words, message) in cases {
+        let said = desk.arraylab(&[&["serve", "--nbd", "unix:s.sock"], words].concat());
+        if said.stderr.contains("io_uring") {
+            return skip(&said.stderr);
+        }
+        assert_eq!((said.code, &*said.stdout), (2, ""), "{words:?}: {}", said.stderr);
+        assert!(said.stderr.contains(message), "{words:?}: {}", said.stderr);
+    }
+    assert!(!desk.path().join("b.img").exists());
+}

@@ -13,6 +13,7 @@ mod any;
 mod buffer;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod diskless;
 mod extent;
 pub mod filter;
 mod memory;
@@ -22,6 +23,7 @@ mod shape;
 
 pub use any::AnyDevice;
 pub use buffer::{Buffer, Data};
+pub use diskless::Diskless;
 pub use extent::Extent;
 pub use memory::MemoryDevice;
 pub use null::NullDevice;

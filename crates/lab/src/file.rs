@@ -210,8 +210,9 @@ impl File {
         }
         let (system, machine) = self.system.map(|system| system.check(source)).transpose()?.unzip();
         let devices = match (&system, machine) {
-            (Some(system), Some(machine)) => entries(&Rc::new(machine), &system.disks, system.way)
-                .expect("the system was checked"),
+            (Some(system), Some(machine)) => {
+                entries(&Rc::new(machine), &system.disks, system.way).expect("the system was checked")
+            }
             _ => Vec::new(),
         };
         if let (Some(_), Some(device)) = (&system, self.device.first()) {

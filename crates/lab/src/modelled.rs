@@ -18,7 +18,7 @@ use rand::Rng;
 use record::{Log, Row, SpanLog, Spans};
 use runtime::{Random, Runtime};
 use units::{Bytes, Instant, Ratio};
-use workload::Phantoms;
+use workload::{Observer, Phantoms};
 
 use crate::experiment::Experiment;
 use crate::pass::{self, Station};
@@ -58,6 +58,21 @@ impl Modelled {
     }
 }
 
+/// Rows under the numbers of their spans.
+struct Numbering<'t, F> {
+    trace: Option<&'t Trace>,
+    observe: F,
+}
+
+impl<F: FnMut(&Row)> Observer for Numbering<'_, F> {
+    fn observe(&mut self, row: &Row) {
+        (self.observe)(row);
+    }
+    fn number(&mut self) -> u64 {
+        self.trace.map_or(0, Trace::number)
+    }
+}
+
 /// Runs all passes of an experiment on a machine.
 pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log: Log) -> Result<Conclusion, RunError> {
     let kit = system.kit()?;
@@ -85,14 +100,15 @@ pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log
         let control = experiment.control(begin, seats.len() as u32);
         let loads: RefCell<(Option<Load>, Option<Load>)> = RefCell::default();
         let mut done = Done::default();
-        let observer = RefCell::new(|row: &Row| {
+        let observe = |row: &Row| {
             done.observe(row);
             log.push(*row);
             let mut loads = loads.borrow_mut();
             if loads.1.is_none() && control.counted_until().is_some() {
                 loads.1 = Some(machine.load());
             }
-        });
+        };
+        let observer = RefCell::new(Numbering { trace: system.spans.then_some(&trace), observe });
         let run = pass::run(&runtime, &stations, &seats, experiment, &Phantoms, (number, &control), &observer);
         let aside = async {
             runtime.sleep_until(control.counts_from()).await;

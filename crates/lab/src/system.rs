@@ -106,7 +106,8 @@ impl FileSystem {
             FileWay::Raw => Way::Raw,
             FileWay::Array => Way::Array,
         };
-        let own = machine.array.as_ref().filter(|_| way == Way::Array && self.disks.is_none() && self.strings.is_none());
+        let own =
+            machine.array.as_ref().filter(|_| way == Way::Array && self.disks.is_none() && self.strings.is_none());
         let disks = match own {
             Some(array) => array.members.clone(),
             None => self.disks(source, &machine)?,

@@ -120,7 +120,7 @@ fn settings_reach_the_load_the_machine_and_its_parts() {
 
 #[test]
 fn an_array_is_one_device() {
-    let text = LOAD.replace("way = \"raw\"", "way = { array = \"32 KiB\" }").replace("disks = 3", "disks = 4");
+    let text = LOAD.replace("way = \"raw\"", "way = \"array\"").replace("disks = 3", "disks = 4");
     let outcome = outcome(&text, &["stream.readers.depth=16"]);
     assert_eq!(outcome.meta.labels.devices, ["array"]);
     assert!(outcome.summary.total.figures.iops.get() > 60.0);
@@ -148,8 +148,8 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ),
         ("there is no string 7; strings are 0 to 6", &["system.strings=[7]"]),
         ("unknown variant `through`, expected one of `no-copy`, `raw`, `array`", &["system.way=through"]),
-        ("a level 5 array takes at least 3 disks; there are 2", &["system.disks=2", "system.way={array=\"4KiB\"}"]),
-        ("a stripe unit is whole 512-byte blocks", &["system.way={array=\"1000B\"}"]),
+        ("level 5", &["system.disks=1", "system.way=array"]),
+        ("a stripe unit is whole 512-byte blocks", &["system.array.stripe-unit=1000B"]),
         ("there is no part 'wren-v'; there are: system, ", &["wren-v.buffer.size=64KiB"]),
         ("parts/wren-iv.toml:", &["wren-iv.buffer.read-fill=200 %"]),
         ("a share from 0 % to 100 %", &["wren-iv.buffer.read-fill=200 %"]),
@@ -171,4 +171,64 @@ fn what_does_not_fit_is_refused_with_its_place() {
     let value = LOAD.replace("strings = [0, 2]", "parts.scsi-1.devices = 9");
     let said = points(&value, &[]).unwrap_err();
     assert!(said.contains("load.toml:12") && said.contains("2 to 8"), "{said}");
+}
+
+/// Each row of a run carries the number of its spans, which tile its time.
+#[test]
+fn rows_and_spans_of_a_run_are_joined_by_number() {
+    for way in ["raw", "array"] {
+        let text = match way {
+            "array" => LOAD.replace("way = \"raw\"\ndisks = 3\nstrings = [0, 2]", "way = \"array\""),
+            _ => LOAD.to_owned(),
+        };
+        let outcome = outcome(&text, &["run.measure=1s", "stream.readers.depth=3"]);
+        let spans = outcome.conclusion.modelled.as_ref().unwrap().spans.as_ref().unwrap();
+        let rows = rows(&outcome);
+        assert!(rows.len() > 100, "{}", rows.len());
+        let mut numbers: Vec<u32> = rows.iter().map(|row| row.request).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert!(numbers.len() == rows.len() && numbers[0] > 0, "each has its own");
+        spans.check(rows.iter().map(|row| (u64::from(row.request), row.submitted, row.completed))).unwrap();
+    }
+    let without = outcome(&LOAD.replace("way = \"raw\"", "way = \"raw\"\nspans = false"), &["run.measure=1s"]);
+    assert!(rows(&without).iter().all(|row| row.request == 0), "without spans there is nothing to join");
+}
+
+#[test]
+fn an_array_is_the_system_s_own_or_one_of_the_disks_named() {
+    let array = |lines: &str| LOAD.replace("way = \"raw\"\ndisks = 3\nstrings = [0, 2]", lines);
+    let sizes = |text: &str, settings: &[&str]| outcome(text, settings).conclusion.sizes[0].get();
+    let own = sizes(&array("way = \"array\""), &["run.measure=1s"]);
+    let six = sizes(&array("way = \"array\"\ndisks = 6"), &["run.measure=1s"]);
+    assert!((six as f64 / own as f64 - 5.0 / 3.0).abs() < 1e-3, "{own} of three disks' data, {six} of five");
+    let mirrored = ["run.measure=1s", "system.array.level=10", "system.array.layout=n2"];
+    let mirrored = sizes(&array("way = \"array\""), &mirrored);
+    assert!((mirrored as f64 / own as f64 - 2.0 / 3.0).abs() < 1e-3, "{mirrored}");
+    let refused = points(&array("way = \"array\"\ndisks = 1"), &[]).unwrap_err();
+    assert!(refused.contains("level 5"), "{refused}");
+}
+
+/// A system's own part lies beside the system's file, and is changed and shown under its name.
+#[test]
+fn a_system_may_be_made_of_parts_of_the_user() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let text = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
+    let folder = std::env::temp_dir().join(format!("arraylab-own-part-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("mine")).unwrap();
+    let system = text("systems/raid-i.toml");
+    std::fs::write(folder.join("own.toml"), system.replace("\"vme\"", "\"mine/fast-bus.toml\"")).unwrap();
+    std::fs::write(folder.join("mine/fast-bus.toml"), text("parts/vme.toml")).unwrap();
+    std::fs::write(folder.join("clash.toml"), system.replace("\"vme\"", "\"mine/wren-iv.toml\"")).unwrap();
+    std::fs::write(folder.join("mine/wren-iv.toml"), text("parts/vme.toml")).unwrap();
+    std::fs::write(folder.join("gone.toml"), system.replace("\"vme\"", "\"mine/nowhere.toml\"")).unwrap();
+    let load = |name: &str| LOAD.replace("\"raid-i\"", &format!("\"{}\"", folder.join(name).display()));
+    let here = rate(LOAD, &["run.measure=1s"]);
+    assert_eq!(rate(&load("own.toml"), &["run.measure=1s"]), here);
+    assert!(rate(&load("own.toml"), &["run.measure=1s", "fast-bus.rate=20 kB/s"]) < here / 2.0);
+    let clash = points(&load("clash.toml"), &[]).unwrap_err();
+    assert!(clash.contains("two parts called wren-iv"), "{clash}");
+    let gone = points(&load("gone.toml"), &[]).unwrap_err();
+    assert!(gone.contains("nowhere.toml"), "{gone}");
+    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -112,9 +112,9 @@ pub fn entries(machine: &Rc<Machine>, spots: &[Spot], way: Way) -> Result<Vec<En
 /// The array of a machine, if these disks can be it.
 pub fn described<'m>(machine: &'m Machine, spots: &[Spot]) -> Result<&'m RaidParameters, NoArray> {
     let parameters = machine.array.as_ref().ok_or(NoArray::NotDescribed)?;
-    let sizes = spots.iter().chain(&parameters.journal).map(|spot| machine.strings[spot.string].units[spot.disk].size());
+    let size = |spot: &Spot| Some(machine.strings.get(spot.string)?.units.get(spot.disk)?.size());
     parameters.check(spots)?;
-    parameters.geometry(&sizes.collect::<Vec<_>>())?;
+    parameters.geometry(&parameters.sizes(spots, size)?)?;
     Ok(parameters)
 }
 
@@ -183,15 +183,7 @@ impl Entry {
         Stamps { submitted, completed }
     }
 
-    async fn raw(
-        &self,
-        unit: &Unit,
-        process: &Process,
-        write: bool,
-        offset: Bytes,
-        length: Bytes,
-        id: u64,
-    ) -> Stamps {
+    async fn raw(&self, unit: &Unit, process: &Process, write: bool, offset: Bytes, length: Bytes, id: u64) -> Stamps {
         let Machine { runtime, trace, os, .. } = &*self.machine;
         self.between(process).await;
         let submitted = runtime.now();

@@ -5,8 +5,8 @@
 //! costs on the host at hand:
 //!
 //! - entering the driver, copying between kernel and user, going on after the interrupt: [`Raid::serve`];
-//! - each member request, which goes down the operating system's way for the kernel itself: [`member`];
-//! - each computation of parity, through the processor and over the memory bus as a copy of its sources does ([`Os::parity`]). A second parity
+//! - each member request, which goes down the operating system's way for the kernel itself (`member`);
+//! - each computation of parity, through the processor and over the memory bus as a copy of its sources does ([`crate::os::Os::parity`]). A second parity
 //!   is charged like a first.
 //!
 //! Members have no contents, and the array asks for none where its caller brings none: lengths go through the same code. What the array

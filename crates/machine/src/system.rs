@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use runtime::Runtime;
@@ -14,11 +15,11 @@ use units::Bytes;
 use crate::adapter::{Adapter, AdapterParameters, Unit};
 use crate::backplane::{Backplane, BackplaneParameters, DmaPath};
 use crate::cpu::{Cpu, CpuParameters};
+use crate::entry::Spot;
 use crate::flow::Flows;
 use crate::library;
 use crate::load::Passages;
 use crate::memory::{Memory, MemoryParameters};
-use crate::entry::Spot;
 use crate::os::{Os, OsParameters};
 use crate::part::{Node, Part, PartError, Place, Problem, Reader, Table, Value};
 use crate::raid::RaidParameters;
@@ -33,12 +34,15 @@ use crate::trace::Trace;
 pub struct Kit {
     /// The system.
     pub system: Part,
-    /// The parts by name.
+    /// The parts by name; those of the system's own files by the name of the file without `.toml`.
     pub parts: BTreeMap<String, Part>,
+    /// Where the paths of the system's own files begin: beside its own.
+    beside: PathBuf,
 }
 
 impl Kit {
-    /// A system that comes with the program, or the path of a system's file (`*.toml`), made of parts that come with the program.
+    /// A system that comes with the program, or the path of a system's file (`*.toml`). Its parts come with the program, or are named by the
+    /// paths of their files (`*.toml`), which begin where the system's file lies.
     pub fn load(name: &str) -> Result<Kit, PartError> {
         let system = if name.ends_with(".toml") {
             let read = std::fs::read_to_string(name);
@@ -56,7 +60,37 @@ impl Kit {
         let parts = library::PARTS
             .iter()
             .map(|(name, text)| Ok(((*name).to_owned(), Part::parse(&format!("parts/{name}.toml"), text)?)));
-        Ok(Kit { system, parts: parts.collect::<Result<_, PartError>>()? })
+        let parts = parts.collect::<Result<_, PartError>>()?;
+        let beside = Path::new(name).parent().unwrap_or(Path::new("")).to_owned();
+        let mut kit = Kit { system, parts, beside };
+        kit.fetch()?;
+        Ok(kit)
+    }
+
+    /// Reads the parts that the system names by their paths, and that are not here yet.
+    fn fetch(&mut self) -> Result<(), PartError> {
+        let mut named = Vec::new();
+        paths(&Value::Table(self.system.values.clone()), &self.system.values.place, &mut named);
+        for (path, place) in named {
+            let fault = |message: String| PartError {
+                place: place.clone(),
+                path: String::new(),
+                problem: Box::new(Problem::Contradiction(message)),
+            };
+            let (name, file) = (stem(&path).to_owned(), self.beside.join(&path));
+            let whole = file.display().to_string();
+            match self.parts.get(&name) {
+                None => _ = self.parts.insert(name, Part::load(&file)?),
+                Some(known) if *known.values.place.file == whole => {}
+                Some(known) => {
+                    return Err(fault(format!(
+                        "there are two parts called {name}: {} and {whole}; give the file another name",
+                        known.values.place.file
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Changes a value: `wren-iv.read-ahead.until` of a part, or `system.adapter.0.slot`.
@@ -76,7 +110,7 @@ impl Kit {
         };
         let path: Vec<&str> = path.split('.').collect();
         part.values = changed(&part.values, &path, text).map_err(unknown)?;
-        Ok(())
+        if name == "system" { self.fetch() } else { Ok(()) }
     }
 
     fn part(&self, reader: &Reader, key: &'static str) -> Result<&Part, PartError> {
@@ -85,13 +119,16 @@ impl Kit {
     }
 
     fn named(&self, name: &str) -> Option<&Part> {
-        self.parts.get(name)
+        self.parts.get(stem(name))
     }
 
     fn no_part(&self, name: &str) -> Problem {
         Problem::Wrong {
             found: format!("'{name}', which is no part"),
-            accepted: self.parts.keys().cloned().collect::<Vec<_>>().join(", "),
+            accepted: format!(
+                "{}, or the path of a part's file (*.toml)",
+                self.parts.keys().cloned().collect::<Vec<_>>().join(", ")
+            ),
         }
     }
 
@@ -221,6 +258,24 @@ impl Kit {
             strings,
             array,
         })
+    }
+}
+
+/// A part's name where the system names it by its path.
+fn stem(name: &str) -> &str {
+    match name.strip_suffix(".toml") {
+        Some(path) => path.rsplit('/').next().unwrap_or(path),
+        None => name,
+    }
+}
+
+/// Paths of part files among the values of a system.
+fn paths(value: &Value, place: &Place, found: &mut Vec<(String, Place)>) {
+    match value {
+        Value::Text(text) if text.ends_with(".toml") => found.push((text.clone(), place.clone())),
+        Value::List(nodes) => nodes.iter().for_each(|node| paths(&node.value, &node.place, found)),
+        Value::Table(table) => table.entries().iter().for_each(|(_, node)| paths(&node.value, &node.place, found)),
+        _ => {}
     }
 }
 

@@ -11,7 +11,7 @@
 //!   log, zero         u16, u16          which thread's log
 //!   rows              u32
 //!   zero              u32
-//!   rows x 56 bytes                     fields in the order of `Row`
+//!   rows x 56 bytes                     fields in the order of `Row`; two of zero; the number of the request
 //! ```
 //! All numbers are little-endian. A block is appended by one `write`; after a kill the last one may be cut off, and the
 //! rows that are whole are given. Checksums were left out: against a kill they add nothing, and after a power cut the file is
@@ -246,6 +246,8 @@ fn encode(row: &Row) -> [u8; ROW_BYTES] {
     bytes[46..48].copy_from_slice(&row.pass.to_le_bytes());
     bytes[48] = row.operation as u8;
     bytes[49] = row.phase as u8;
+    // Where files of before had zeroes.
+    bytes[52..56].copy_from_slice(&row.request.to_le_bytes());
     bytes
 }
 
@@ -259,6 +261,7 @@ fn decode(bytes: &[u8; ROW_BYTES]) -> Option<Row> {
         completed: Instant::from_nanos(long(16)),
         offset: Bytes::new(long(24)),
         length: u32::from_le_bytes(bytes[32..36].try_into().expect("four bytes")),
+        request: u32::from_le_bytes(bytes[52..56].try_into().expect("four bytes")),
         stream: short(36),
         device: short(38),
         depth: short(40),

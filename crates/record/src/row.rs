@@ -30,6 +30,8 @@ pub struct Row {
     pub offset: Bytes,
     /// Bytes asked for.
     pub length: u32,
+    /// The number under which it left its spans, from 1 on; 0 if it left none.
+    pub request: u32,
     /// Index into the run's list of streams.
     pub stream: u16,
     /// Index into the run's list of devices.
@@ -73,6 +75,7 @@ impl Row {
             completed: Instant::START,
             offset: Bytes::ZERO,
             length: 0,
+            request: 0,
             stream: 0,
             device: 0,
             depth: 0,

@@ -13,6 +13,7 @@ pub type RowReader = TableReader<Row>;
 
 impl Tabular for Row {
     const TABLE: &'static str = "rows";
+    const LATER: &'static [&'static str] = &["request"];
 
     fn columns() -> Vec<Column<Row>> {
         vec![
@@ -21,6 +22,7 @@ impl Tabular for Row {
             long!("completed_ns", completed, Instant::as_nanos, stamp),
             long!("offset_bytes", offset, Bytes::get, |cell| Some(Bytes::new(cell))),
             long!("length_bytes", length, u64::from, |cell| u32::try_from(cell).ok()),
+            long!("request", request, u64::from, |cell| u32::try_from(cell).ok()),
             short!("stream", stream),
             short!("device", device),
             Column {

@@ -174,7 +174,7 @@ print(json.loads(meta["arraylab.meta"])["devices"])
     let sum = |of: fn(&Row) -> u64| rows.iter().map(of).sum::<u64>();
     let expected = format!(
         "300000 {} {} {} {}\n\
-         intended_ns:int64 submitted_ns:int64 completed_ns:int64 offset_bytes:int64 length_bytes:int64 stream:int32 device:int32 \
+         intended_ns:int64 submitted_ns:int64 completed_ns:int64 offset_bytes:int64 length_bytes:int64 request:int64 stream:int32 device:int32 \
          operation:string depth:int32 cpu:int32 errno:int32 pass:int32 phase:string\n\
          ['{}', '{}', '{}'] [{}, {}, {}]\n['/dev/sda', 'gerät']\n",
         sum(|row| row.response().as_nanos()),

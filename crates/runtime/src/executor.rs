@@ -199,6 +199,42 @@ impl Runtime {
     }
 }
 
+impl Runtime {
+    /// Runs a simulation up to an instant and leaves it there; gives when its next timer is due, if there is one. Whoever lets simulated time
+    /// follow another clock calls this again and again, also from within another runtime.
+    ///
+    /// # Panics
+    /// If the runtime is live, or the instant has passed.
+    pub fn run_until(&self, until: Instant) -> Option<Instant> {
+        let core = &*self.core;
+        let Clock::Virtual(now) = &core.clock else { panic!("real time is not run, it passes") };
+        assert!(until >= now.get(), "time does not run backwards");
+        let _entered = waker::enter(&core.ready);
+        let mut batch = Vec::new();
+        loop {
+            // What was woken by tasks of other runtimes comes this way.
+            core.ready.woken.borrow_mut().append(&mut core.inbox.woken.lock().expect("no panic under this lock"));
+            std::mem::swap(&mut batch, &mut *core.ready.woken.borrow_mut());
+            if batch.is_empty() {
+                let next = core.timers.borrow_mut().next();
+                match next.filter(|next| *next <= until) {
+                    Some(next) => {
+                        now.set(next);
+                        core.timers.borrow_mut().fire(next);
+                    }
+                    None => {
+                        now.set(until);
+                        return next;
+                    }
+                }
+            }
+            for id in batch.drain(..).filter(|id| *id != core.main) {
+                core.poll(id);
+            }
+        }
+    }
+}
+
 impl Core {
     #[inline]
     pub(crate) fn now(&self) -> Instant {

@@ -111,7 +111,7 @@ impl Drop for Entered<'_> {
 }
 
 fn wake(id: TaskId) {
-    // SAFETY: `enter` set the pointer from a reference that outlives its guard, and the guard, which only `block_on` makes and keeps on its
+    // SAFETY: `enter` set the pointer from a reference that outlives its guard, and the guard, which only `block_on` and `run_until` make and keep on their
     // stack, takes the pointer away again when it is dropped. Only shared references are made.
     #[allow(unsafe_code)]
     let ready = unsafe { POLLING.get().as_ref() };

@@ -28,6 +28,11 @@ use crate::{Ask, Clockwork, Control, Generator, Ledger, Load, LockStep, Stream, 
 pub trait Observer {
     /// One request has completed. Called in order of completion within a runtime; must be quick.
     fn observe(&mut self, row: &Row);
+
+    /// The number of the next request ([`Request::id`], [`Row::request`]): for who keeps what happens on its way under a number, too.
+    fn number(&mut self) -> u64 {
+        0
+    }
 }
 
 impl<F: FnMut(&Row)> Observer for F {
@@ -297,8 +302,11 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             let writing = self.begin_write(&ask).await;
             let image = writing.as_ref().map(|writing| self.image(writing, &ask, stamped));
             let (request, phase) = self.next_request(&mut shared.borrow_mut(), ask, memory, image.as_ref(), intended);
+            let request = request.with_id(self.observer.borrow_mut().number());
             let reading = self.begin_read(&ask);
             let mut row = Row::new(request.operation, phase);
+            // Four thousand million requests on, no memory has kept spans for long.
+            row.request = u32::try_from(request.id).unwrap_or(0);
             row.offset = request.offset;
             row.length = request.length.get() as u32;
             self.tally.under_way.update(|n| n + 1);

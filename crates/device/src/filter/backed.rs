@@ -5,12 +5,12 @@
 //! first alone, so that a simulation of timing pays nothing for the bytes that others need.
 //!
 //! Models know reads, writes and flushes. Zeroes that are to be written cost what writing them costs, in pieces as a host's kernel
-//! makes them; a range that may be forgotten costs nothing.
+//! makes them; a range that may be forgotten costs nothing. Holes of the store are not told: a client that skips them would skip their time.
 
 use futures_util::future::join;
 use units::Bytes;
 
-use crate::{Buffer, Data, Device, DeviceError, Extent, Operation, Payload, Reply, Request, Shape, Stamps};
+use crate::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
 
 /// What Linux writes zeroes in at most, where a disk does not know how to.
 const ZEROES: Bytes = Bytes::mib(1);
@@ -97,7 +97,8 @@ impl<T: Device, S: Device> Device for Backed<T, S> {
             Payload::From(data) => data.bytes().is_none(),
             Payload::None => false,
         };
-        if phantom {
+        // The model refuses what does not fit it, whatever it carries.
+        if phantom || self.shape().check(&request).is_err() {
             return self.timing.submit(request).await;
         }
         let outline = Outline::of(&request);
@@ -109,9 +110,5 @@ impl<T: Device, S: Device> Device for Backed<T, S> {
                 buffer: stored.buffer,
             },
         }
-    }
-
-    fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
-        self.store.extent(offset, length)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use analysis::survey::{Access, Kind, KnownLimit, Part, Question, Sample, Tier};
+use analysis::survey::{Access, KnownLimit, Part, Question, Sample, Tier};
 use host::Kernel;
 use host::guard::WritePermit;
 use host::level::Group;
@@ -17,7 +17,8 @@ use uring::{Choice, Engine, Mode};
 use workload::{Mix, Pattern, Stream};
 
 use crate::experiment::{Experiment, Io};
-use crate::runner::{Outcome, RunError, Silent, Ways};
+use crate::runner::{RunError, Silent, Ways};
+use crate::survey::rows::Rows;
 use crate::survey::{Bench, Probe};
 use crate::target::Target;
 
@@ -34,30 +35,6 @@ const LEAST: Bytes = Bytes::mib(16);
 /// Memory for records of one measurement.
 const RECORDS: Bytes = Bytes::mib(256);
 
-/// Every kind of measurement, in the order of the streams of a survey's records.
-const KINDS: [Kind; 8] = {
-    const fn kind(access: Access, question: Question, writes: bool) -> Kind {
-        Kind { access, question, writes }
-    }
-    [
-        kind(Access::Raw, Question::Bandwidth, false),
-        kind(Access::Raw, Question::Requests, false),
-        kind(Access::Os, Question::Bandwidth, false),
-        kind(Access::Os, Question::Requests, false),
-        kind(Access::Raw, Question::Bandwidth, true),
-        kind(Access::Raw, Question::Requests, true),
-        kind(Access::Os, Question::Bandwidth, true),
-        kind(Access::Os, Question::Requests, true),
-    ]
-};
-
-fn kind_name(kind: Kind) -> String {
-    let access = if kind.access == Access::Raw { "raw" } else { "os" };
-    let question = if kind.question == Question::Bandwidth { "sequential" } else { "random" };
-    let direction = if kind.writes { "writes" } else { "reads" };
-    format!("{access} {question} {direction}")
-}
-
 /// Devices of this machine.
 pub struct Machine<'a> {
     paths: Vec<PathBuf>,
@@ -66,9 +43,7 @@ pub struct Machine<'a> {
     permits: &'a HashMap<PathBuf, WritePermit>,
     interrupted: &'a AtomicBool,
     begun: std::time::Instant,
-    /// Rows of all measurements.
-    log: Log,
-    measured: u16,
+    rows: Rows,
     /// How each device was driven, raw.
     engines: Vec<Option<Choice>>,
 }
@@ -108,12 +83,7 @@ impl<'a> Machine<'a> {
         let tree = part(&host::level::group(&topology), &topology, &throttles);
         let (paths, begun) = (paths.to_vec(), std::time::Instant::now());
         let engines = vec![None; topology.len()];
-        Ok(Machine { paths, topology, tree, permits, interrupted, begun, log, measured: 0, engines })
-    }
-
-    /// The streams of its records: one for each kind of measurement.
-    pub fn streams() -> Vec<String> {
-        KINDS.iter().map(|kind| kind_name(*kind)).collect()
+        Ok(Machine { paths, topology, tree, permits, interrupted, begun, rows: Rows::new(log), engines })
     }
 
     /// What shares what.
@@ -147,27 +117,6 @@ impl<'a> Machine<'a> {
             }
         }
         remarks
-    }
-
-    /// Keeps the rows of a measurement among those of the whole survey: its number is their pass, its kind their stream.
-    fn keep(&mut self, probe: &Probe, began: Duration, outcome: &Outcome) -> Result<(), MachineError> {
-        let stream = KINDS.iter().position(|kind| *kind == probe.kind).expect("all kinds are listed") as u16;
-        let (log, pass) = (&mut self.log, self.measured);
-        self.measured = self.measured.saturating_add(1);
-        let kept = outcome.recording.visit(|rows| {
-            for row in rows {
-                let mut row = *row;
-                row.pass = pass;
-                row.stream = stream;
-                row.device = probe.devices[usize::from(row.device)] as u16;
-                for stamp in [&mut row.intended, &mut row.submitted, &mut row.completed] {
-                    *stamp += began;
-                }
-                log.push(row);
-            }
-            Ok::<(), record::RawError>(())
-        });
-        kept.map_err(|error| RunError::from(error).into())
     }
 
     /// The experiment that answers a probe.
@@ -214,7 +163,7 @@ impl Bench for Machine<'_> {
         };
         let began = Duration::nanos(self.begun.elapsed().as_nanos() as u64);
         let outcome = crate::runner::run("survey", &self.experiment(probe), &targets, &ways)?;
-        self.keep(probe, began, &outcome)?;
+        self.rows.keep(probe, began, &outcome)?;
         if probe.kind.access == Access::Raw {
             for (device, choice) in probe.devices.iter().zip(&outcome.conclusion.engines) {
                 self.engines[*device] = choice.clone();

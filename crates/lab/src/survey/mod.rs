@@ -11,6 +11,7 @@ mod conduct;
 mod files;
 mod machine;
 mod modelled;
+mod rows;
 
 use analysis::survey::{Kind, Sample};
 use units::{Bytes, Duration};
@@ -19,6 +20,7 @@ pub use conduct::conduct;
 pub use files::{FileError, Files};
 pub use machine::{Machine, MachineError};
 pub use modelled::Modelled;
+pub use rows::streams;
 
 /// One measurement to be made.
 #[derive(Debug, Clone, PartialEq)]

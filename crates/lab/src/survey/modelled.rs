@@ -10,9 +10,11 @@ use machine::entry::{Spot, Way};
 use machine::part::PartError;
 use machine::system::{Kit, Machine};
 use machine::trace::Trace;
-use units::{Bytes, Duration, Ratio};
+use record::Log;
+use units::{Bytes, Duration, Instant, Ratio};
 use workload::{Limits, Mix, Pattern, Region, Stream};
 
+use super::rows::Rows;
 use super::{Bench, Conduct, MachineError, Probe};
 use crate::experiment::Experiment;
 use crate::system::System;
@@ -43,6 +45,10 @@ pub struct Modelled<'a> {
     /// Where the sequential stretch begins.
     middle: Bytes,
     seed: u64,
+    /// Where rows go, if they are kept.
+    rows: Option<Rows>,
+    /// When the last measurement was over, one after the other.
+    clock: Duration,
 }
 
 impl<'a> Modelled<'a> {
@@ -61,7 +67,42 @@ impl<'a> Modelled<'a> {
         let size = |spot: &Spot| machine.strings[spot.string].units[spot.disk].size();
         let smallest = spots.iter().map(size).min().unwrap_or(Bytes::ZERO);
         let middle = (smallest / 2).round_down(Bytes::mib(1));
-        Ok(Modelled { interrupted, name: name.to_owned(), parts, tree, spots, middle, seed: 0 })
+        Ok(Modelled {
+            interrupted,
+            name: name.to_owned(),
+            parts,
+            tree,
+            spots,
+            middle,
+            seed: 0,
+            rows: None,
+            clock: Duration::ZERO,
+        })
+    }
+
+    /// Rows of all measurements go to this log.
+    #[must_use]
+    pub fn keeping(mut self, log: Log) -> Modelled<'a> {
+        self.rows = Some(Rows::new(log));
+        self
+    }
+
+    /// The devices of its records.
+    pub fn devices(&self) -> Vec<String> {
+        self.spots.iter().map(|spot| format!("disk-{spot}")).collect()
+    }
+
+    /// How it is surveyed, for its run folder.
+    pub fn to_toml(&self, how: &Conduct) -> String {
+        let text = |text: &str| toml::Value::String(text.to_owned()).to_string();
+        let mut survey = format!("{}\n[system]\nname = {}\n", how.to_toml(), text(&self.name));
+        if !self.parts.is_empty() {
+            survey.push_str("\n[system.parts]\n");
+        }
+        for (key, value) in &self.parts {
+            survey.push_str(&format!("{} = {}\n", text(key), text(value)));
+        }
+        survey
     }
 
     /// What shares what.
@@ -121,6 +162,9 @@ impl Bench for Modelled<'_> {
         self.seed += 1;
         experiment.seed = self.seed;
         let outcome = trial(&experiment, self.interrupted)?;
+        if let Some(rows) = &mut self.rows {
+            self.clock = rows.keep(probe, self.clock, &outcome)?.since(Instant::START);
+        }
         if outcome.conclusion.interrupted {
             return Err(MachineError::Interrupted);
         }

@@ -51,6 +51,9 @@ pub enum RaidError {
     /// What was made cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// A disk that is not there.
+    #[error("the system's array has the disk {0} as a member, and the system has none there; change array.members")]
+    NoDisk(Spot),
     /// A disk with two roles.
     #[error("disk {0} has two roles in the array; give each one")]
     Twice(Spot),
@@ -101,28 +104,25 @@ impl RaidParameters {
         })?;
         let stripe_unit: Bytes = reader.get("stripe-unit")?;
         if stripe_unit.is_zero() || !stripe_unit.is_multiple_of(Bytes::SECTOR) {
-            let accepted = "whole 512-byte blocks, at least one".into();
+            let accepted = "a stripe unit is whole 512-byte blocks, at least one".into();
             return Err(reader.fault("stripe-unit", Problem::OutOfRange { accepted }));
         }
         let members: Vec<Spot> = reader.get("members")?;
         let consistency = reader.choose("consistency", &WAYS)?;
         let journal: Option<Spot> = reader.find("journal")?;
         if journal.is_some() != (consistency == Some(Consistency::Journal)) {
-            let problem = "a journal has its disk, and only a journal: give journal = \"1.0\" with consistency = \"journal\"";
+            let problem =
+                "a journal has its disk, and only a journal: give journal = \"1.0\" with consistency = \"journal\"";
             return Err(reader.fault("consistency", Problem::Contradiction(problem.to_owned())));
         }
-        for (key, spot) in members.iter().map(|spot| ("members", spot)).chain(journal.iter().map(|it| ("journal", it))) {
-            if size(spot).is_none() {
-                let problem = Problem::Contradiction(format!("there is no disk '{spot}' in this system"));
-                return Err(reader.fault(key, problem));
-            }
-        }
         let parameters = RaidParameters { level, stripe_unit, members, consistency, journal };
-        let spots = parameters.members.iter().chain(&parameters.journal);
-        let sizes: Vec<Bytes> = spots.filter_map(&size).collect();
         parameters
             .check(&parameters.members)
-            .and_then(|()| parameters.geometry(&sizes))
+            .and_then(|()| match parameters.sizes(&parameters.members, size) {
+                Ok(sizes) => parameters.geometry(&sizes).map(|_| ()),
+                // A machine that was changed to fewer disks is one without its array, and is refused when that is used.
+                Err(_) => Ok(()),
+            })
             .map_err(|error| reader.fault("members", Problem::Contradiction(error.to_string())))?;
         Ok(parameters)
     }
@@ -134,6 +134,11 @@ impl RaidParameters {
             Some((_, spot)) => Err(RaidError::Twice(**spot)),
             None => Ok(()),
         }
+    }
+
+    /// What these members store, and behind them the journal's disk, if there is one.
+    pub fn sizes(&self, members: &[Spot], size: impl Fn(&Spot) -> Option<Bytes>) -> Result<Vec<Bytes>, RaidError> {
+        members.iter().chain(&self.journal).map(|spot| size(spot).ok_or(RaidError::NoDisk(*spot))).collect()
     }
 
     /// The layout over members of these sizes, and the journal's behind them, if there is one.

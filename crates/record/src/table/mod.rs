@@ -34,6 +34,9 @@ const KEY_META: &str = "arraylab.meta";
 pub trait Tabular: Copy + Send + Sync + 'static {
     /// What the table is called in its metadata and in messages.
     const TABLE: &'static str;
+    /// Columns that came later: a file without them is an older one, and they stay blank.
+    #[doc(hidden)]
+    const LATER: &'static [&'static str] = &[];
     /// Its columns, in order.
     #[doc(hidden)]
     fn columns() -> Vec<Column<Self>>;

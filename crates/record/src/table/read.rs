@@ -20,8 +20,8 @@ pub struct TableReader<T> {
     path: PathBuf,
     file: SerializedFileReader<File>,
     columns: Vec<Column<T>>,
-    /// Which column of the file each of ours is; others in the file are ignored.
-    places: Vec<usize>,
+    /// Which column of the file each of ours is, if it has it; others in the file are ignored.
+    places: Vec<Option<usize>>,
     labels: Labels,
 }
 
@@ -50,12 +50,14 @@ impl<T: Tabular> TableReader<T> {
         let place = |column: &Column<T>| {
             let damaged = |what| TableError::Damaged { path: path.to_owned(), column: column.name, what };
             let mut all = descriptor.columns().iter().enumerate();
-            let (place, found) =
-                all.find(|(_, found)| found.name() == column.name).ok_or_else(|| damaged("is missing"))?;
+            let found = all.find(|(_, found)| found.name() == column.name);
+            let Some((place, found)) = found else {
+                return if T::LATER.contains(&column.name) { Ok(None) } else { Err(damaged("is missing")) };
+            };
             if found.physical_type() != column.cells.physical() || found.max_def_level() > 0 {
                 return Err(damaged("has another type than the schema's"));
             }
-            Ok(place)
+            Ok(Some(place))
         };
         let places = columns.iter().map(place).collect::<Result<_, _>>()?;
         let labels = meta.labels.clone();
@@ -98,6 +100,7 @@ impl<T: Tabular> TableReader<T> {
         rows.clear();
         rows.resize(count, T::blank());
         for (column, place) in self.columns.iter_mut().zip(&self.places) {
+            let Some(place) = place else { continue };
             let name = column.name;
             let damaged = |what| TableError::Damaged { path: path.clone(), column: name, what };
             let reader = group.get_column_reader(*place).map_err(format)?;
