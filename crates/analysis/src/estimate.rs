@@ -35,13 +35,8 @@ impl<Q: Quantity> Estimate<Q> {
     /// From at least two measurements; `None` from fewer, as one measurement says nothing about its spread.
     pub fn of(samples: impl IntoIterator<Item = Q>) -> Option<Estimate<Q>> {
         let samples: Vec<f64> = samples.into_iter().map(Q::to_f64).collect();
-        let n = samples.len() as f64;
-        if samples.len() < 2 {
-            return None;
-        }
-        let mean = samples.iter().sum::<f64>() / n;
-        let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        let half_width = student_t(Ratio::percent(95.0), samples.len() as u32 - 1) * (variance / n).sqrt();
+        let half_width = half_width(&samples)?;
+        let mean = samples.iter().sum::<f64>() / samples.len() as f64;
         Some(Estimate {
             samples: samples.len() as u32,
             mean: Q::from_f64(mean),
@@ -62,6 +57,17 @@ impl<Q: Quantity> Estimate<Q> {
         let mean = self.mean.to_f64();
         (mean > 0.0).then(|| Ratio::new((self.high.to_f64() - self.low.to_f64()) / mean))
     }
+}
+
+/// The mean of what the samples are drawn from lies within this of their mean, with 95 % confidence; nothing from fewer than two.
+pub fn half_width(samples: &[f64]) -> Option<f64> {
+    let n = samples.len() as f64;
+    if samples.len() < 2 {
+        return None;
+    }
+    let mean = samples.iter().sum::<f64>() / n;
+    let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    Some(student_t(Ratio::percent(95.0), samples.len() as u32 - 1) * (variance / n).sqrt())
 }
 
 /// The factor t: a variable of Student's distribution with `degrees` of freedom lies within +-t with this `confidence`.

@@ -20,7 +20,7 @@ mod trend;
 
 pub use advice::{Advice, AdviceKind, Facts, Load, PageCache, advise};
 pub use bend::{Bend, Curve, Verdict, bend};
-pub use estimate::{Estimate, student_t};
+pub use estimate::{Estimate, half_width, student_t};
 pub use json::Quantity;
 pub use occupancy::{Occupancies, Occupancy};
 pub use series::{Interval, Point, Series};

@@ -3,11 +3,12 @@
 //! A study asks for the same trial from many of its rows. The bench remembers what came of an experiment, also of one that somebody
 //! else has run, and knows two experiments for the same if they differ in nothing but name and in settings that change nothing.
 
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
+use analysis::Figures;
 use analysis::rounds::Finish;
 use machine::load::Load;
 use machine::part::PartError;
@@ -16,6 +17,7 @@ use record::{PartName, Phase, PhaseName};
 use units::{Duration, Frequency, Rate};
 
 use crate::experiment::Experiment;
+use crate::modelled::Modelled;
 use crate::runner::{self, RunError};
 use crate::trial::trial as carry_out;
 
@@ -30,6 +32,10 @@ pub struct Bench {
     system: &'static str,
     outcomes: RefCell<HashMap<String, Rc<Outcome>>>,
     settings: Vec<(String, String)>,
+    /// The system, once it was asked for: every trial's name is compared with what it says.
+    kit: OnceCell<Kit>,
+    /// The pass that is looked at, if not all of them together.
+    pass: Cell<Option<usize>>,
 }
 
 /// What came of a trial: the sum of its passes.
@@ -55,67 +61,68 @@ pub struct Outcome {
     pub finishes: Vec<Finish>,
     /// Names of the disks, by index.
     pub disks: Vec<String>,
-    /// How many passes it is the sum of.
-    pub passes: usize,
+    /// What each pass came to, if there were several. Their machines differ by their seeds.
+    pub passes: Vec<Rc<Outcome>>,
 }
 
 impl Outcome {
     /// From a run of an experiment on a modelled machine.
     ///
     /// # Panics
-    /// If the machine was not modelled, or no pass counted.
+    /// If the machine was not modelled, or a pass did not count.
     pub fn of(run: &runner::Outcome) -> Outcome {
         let modelled = run.conclusion.modelled.as_ref().expect("a trial runs on a modelled machine");
+        let total = &run.summary.total;
+        assert_eq!(total.passes.len(), modelled.passes.len(), "every pass of a trial counts");
         let load = modelled.passes.iter().map(|pass| pass.load.clone()).reduce(|a, b| a.plus(&b));
-        let total = &run.summary.total.figures;
-        let mut sums: HashMap<(PartName, PhaseName), Duration> = HashMap::new();
-        let mut traced = 0;
-        let spans = modelled.spans.as_ref();
-        // Requests are numbered in the order in which they begin; most of their spans come soon after.
-        let mut counted: Vec<Option<bool>> = Vec::new();
-        let counts = |at| modelled.passes.iter().any(|pass| pass.from <= at && at < pass.to);
-        for span in spans.iter().flat_map(|log| log.spans()) {
-            let request = span.request as usize;
-            counted.resize(counted.len().max(request + 1), None);
-            let is_counted = match counted[request] {
-                _ if request == 0 => counts(span.start),
-                Some(known) => known,
-                None => {
-                    let known = counts(span.start);
-                    counted[request] = Some(known);
-                    traced += u64::from(known);
-                    known
-                }
-            };
-            if is_counted {
-                *sums.entry((span.part, span.phase)).or_default() += span.time();
-            }
-        }
-        let name = |(part, phase): (PartName, PhaseName)| {
-            let log = spans.expect("what has spans has their names");
-            (log.part(part).to_owned(), log.phase(phase).to_owned())
-        };
-        let load = load.expect("a trial has passes that count");
-        let mut finishes = Vec::new();
+        let mut all = Outcome::new(&total.figures, load.expect("a trial has passes"), &run.meta.labels.devices);
+        let mut passes: Vec<Outcome> = (total.passes.iter().zip(&modelled.passes))
+            .map(|(figures, counted)| Outcome::new(figures, counted.load.clone(), &run.meta.labels.devices))
+            .collect();
+        time_of_phases(modelled, &mut passes);
         let visited = run.recording.visit(|rows| {
-            let counted = rows.iter().filter(|row| row.phase == Phase::Measure);
-            finishes.extend(counted.map(|row| Finish { at: row.completed, device: row.device, pass: row.pass }));
+            for row in rows.iter().filter(|row| row.phase == Phase::Measure) {
+                let pass = &mut passes[usize::from(row.pass)];
+                pass.completions[usize::from(row.device)] += 1;
+                pass.finishes.push(Finish { at: row.completed, device: row.device, pass: row.pass });
+            }
             Ok::<(), record::RawError>(())
         });
         visited.expect("the rows of a trial are in memory");
+        for pass in &passes {
+            all.traced += pass.traced;
+            all.finishes.extend(&pass.finishes);
+            all.completions.iter_mut().zip(&pass.completions).for_each(|(sum, count)| *sum += count);
+            for (key, time) in &pass.phases {
+                *all.phases.entry(key.clone()).or_default() += *time;
+            }
+        }
+        if passes.len() > 1 {
+            all.passes = passes.into_iter().map(Rc::new).collect();
+        }
+        all
+    }
+
+    /// With nothing in it yet that comes from rows and spans.
+    fn new(figures: &Figures, load: Load, disks: &[String]) -> Outcome {
         Outcome {
             requests: load.passages.commands,
             elapsed: load.at,
-            bandwidth: total.bandwidth,
-            rate: total.iops,
+            bandwidth: figures.bandwidth,
+            rate: figures.iops,
             load,
-            phases: sums.into_iter().map(|(key, time)| (name(key), time)).collect(),
-            traced,
-            completions: run.summary.devices.iter().map(|device| device.figures.requests).collect(),
-            finishes,
-            disks: run.meta.labels.devices.clone(),
-            passes: modelled.passes.len(),
+            phases: BTreeMap::new(),
+            traced: 0,
+            completions: vec![0; disks.len()],
+            finishes: Vec::new(),
+            disks: disks.to_vec(),
+            passes: Vec::new(),
         }
+    }
+
+    /// How many passes it is the sum of.
+    pub fn pass_count(&self) -> usize {
+        self.passes.len().max(1)
     }
 
     /// Mean time of a traced request in all phases of the parts and phases chosen.
@@ -134,19 +141,50 @@ impl Outcome {
     }
 }
 
+/// Adds the time of each phase of each part to the pass in which its request began.
+fn time_of_phases(modelled: &Modelled, passes: &mut [Outcome]) {
+    let Some(log) = &modelled.spans else { return };
+    let pass_at = |at| modelled.passes.iter().position(|pass| pass.from <= at && at < pass.to);
+    let mut sums: HashMap<(usize, PartName, PhaseName), Duration> = HashMap::new();
+    // Requests are numbered in the order in which they begin; most of their spans come soon after.
+    let mut known: Vec<Option<Option<usize>>> = Vec::new();
+    for span in log.spans() {
+        let request = span.request as usize;
+        known.resize(known.len().max(request + 1), None);
+        let pass = match known[request] {
+            _ if request == 0 => pass_at(span.start),
+            Some(pass) => pass,
+            None => {
+                let pass = pass_at(span.start);
+                known[request] = Some(pass);
+                pass.inspect(|pass| passes[*pass].traced += 1)
+            }
+        };
+        if let Some(pass) = pass {
+            *sums.entry((pass, span.part, span.phase)).or_default() += span.time();
+        }
+    }
+    for ((pass, part, phase), time) in sums {
+        passes[pass].phases.insert((log.part(part).to_owned(), log.phase(phase).to_owned()), time);
+    }
+}
+
 impl Bench {
     /// A bench with a system that comes with the program, and changes to it that hold for all trials.
     pub fn new(system: &'static str, settings: Vec<(String, String)>) -> Bench {
-        Bench { system, outcomes: RefCell::default(), settings }
+        Bench { system, outcomes: RefCell::default(), settings, kit: OnceCell::new(), pass: Cell::new(None) }
     }
 
     /// The system that is on the bench.
-    pub fn kit(&self) -> Result<Kit, PartError> {
+    pub fn kit(&self) -> Result<&Kit, PartError> {
+        if let Some(kit) = self.kit.get() {
+            return Ok(kit);
+        }
         let mut kit = Kit::load(self.system)?;
         for (key, value) in &self.settings {
             kit.set(key, value)?;
         }
-        Ok(kit)
+        Ok(self.kit.get_or_init(|| kit))
     }
 
     /// Takes over what came of an experiment that was run elsewhere.
@@ -164,14 +202,34 @@ impl Bench {
         let mut plain = Experiment { name: String::new(), published: Vec::new(), ..experiment.clone() };
         if let (Some(system), Ok(kit)) = (&mut plain.system, self.kit()) {
             let says_nothing =
-                |change: &(String, String)| self.settings.contains(change) || is_so_anyway(&kit, &change.0, &change.1);
+                |change: &(String, String)| self.settings.contains(change) || is_so_anyway(kit, &change.0, &change.1);
             system.parts.retain(|change| !says_nothing(change));
         }
         plain.to_toml()
     }
 
-    /// What comes of a trial.
+    /// The least number of passes that any known trial had.
+    pub fn passes(&self) -> usize {
+        self.outcomes.borrow().values().map(|outcome| outcome.pass_count()).min().unwrap_or(0)
+    }
+
+    /// What `ask` finds when trials show one pass alone.
+    pub fn in_pass<R>(&self, pass: usize, ask: impl FnOnce() -> R) -> R {
+        let before = self.pass.replace(Some(pass));
+        let answer = ask();
+        self.pass.set(before);
+        answer
+    }
+
+    /// What comes of a trial: of all its passes, or of the one that is looked at.
     pub fn run(&self, trial: &impl Trial) -> Result<Rc<Outcome>, PartError> {
+        let whole = self.whole(trial)?;
+        let alone = self.pass.get().and_then(|pass| whole.passes.get(pass)).map(Rc::clone);
+        Ok(alone.unwrap_or(whole))
+    }
+
+    /// What comes of all passes of a trial.
+    fn whole(&self, trial: &impl Trial) -> Result<Rc<Outcome>, PartError> {
         let mut experiment = trial.experiment();
         let key = self.key(&experiment);
         if let Some(outcome) = self.outcomes.borrow().get(&key) {

@@ -5,12 +5,17 @@
 //! phase of a trace, an interval of a timeline, a share) is judged on the scale where it matters: the difference is divided by
 //! `max(published, 5 percent of its whole)`. The plain relative error stands beside it.
 //!
+//! # How sure the model is of itself
+//! A trial has several passes, on machines whose spindles stand elsewhere. The modelled value is that of all passes together; beside it
+//! stands the 95 percent interval of Student's distribution over the values of each pass alone ([`analysis::half_width`]).
+//!
 //! Disputed rows, and rows that parameters were fitted on, are shown and not scored. A row the model cannot give stays in the list with
 //! the reason. Nothing is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use analysis::half_width;
 use machine::part::{PartError, Table, Value};
 use machine::system::Kit;
 
@@ -118,6 +123,8 @@ pub struct Judged {
     pub published: Option<f64>,
     /// As modelled.
     pub modelled: Option<f64>,
+    /// The modelled value is known to plus or minus this, with 95 % confidence: by how its passes differ, whose machines have other seeds.
+    pub confidence_95: Option<f64>,
     /// Of the value.
     pub unit: String,
     /// On the scale where it matters.
@@ -222,7 +229,7 @@ pub fn reproduce(study: &dyn Study) -> Result<Report, ReproduceError> {
 
 /// What was fitted of a study's system and of its trials.
 fn all_fits(study: &dyn Study) -> Result<Vec<Fit>, PartError> {
-    let mut fits = fits(&study.bench().kit()?);
+    let mut fits = fits(study.bench().kit()?);
     fits.extend(study.fits());
     Ok(fits)
 }
@@ -237,10 +244,26 @@ pub fn judged(study: &dyn Study, names: &[String]) -> Result<Vec<Judged>, Reprod
     for row in rows.iter().filter(|row| matches!(row.role, Role::Output | Role::Claim)) {
         if names.iter().any(|name| row.is_within(name)) {
             let answer = study.answer(row)?;
-            judged.push(judge(row, answer, study.whole(row, &by_id), fitted.contains(row.id.as_str())));
+            let mut verdict = judge(row, answer, study.whole(row, &by_id), fitted.contains(row.id.as_str()));
+            if verdict.modelled.is_some() {
+                verdict.confidence_95 = confidence(study, row)?;
+            }
+            judged.push(verdict);
         }
     }
     Ok(judged)
+}
+
+/// To how much plus or minus a modelled number is known; nothing if its trials have one pass.
+fn confidence(study: &dyn Study, row: &Row) -> Result<Option<f64>, PartError> {
+    let bench = study.bench();
+    let mut alone = Vec::new();
+    for pass in 0..bench.passes() {
+        if let Answer::Number(number) = bench.in_pass(pass, || study.answer(row))? {
+            alone.push(number);
+        }
+    }
+    Ok(half_width(&alone))
 }
 
 /// The rows that any value was fitted on.
@@ -285,6 +308,7 @@ fn judge(row: &Row, answer: Answer, whole: Option<f64>, fitted: bool) -> Judged 
         id: row.id.clone(),
         published: row.value(),
         modelled: None,
+        confidence_95: None,
         unit: row.unit.clone(),
         error: None,
         relative_error: None,
@@ -387,17 +411,18 @@ pub fn lines(rows: &[Judged]) -> String {
     };
     let _ = writeln!(
         text,
-        "{:<56} {:>10} {:>10} {:<8} {:>8} {:>9}  status",
-        "row", "published", "modelled", "unit", "error", "relative"
+        "{:<56} {:>10} {:>10} {:>10} {:<8} {:>8} {:>9}  status",
+        "row", "published", "modelled", "+-95 %", "unit", "error", "relative"
     );
     for row in rows {
         let remark = if row.remark.is_empty() { String::new() } else { format!("  {}", row.remark) };
         let _ = writeln!(
             text,
-            "{:<56} {:>10} {:>10} {:<8} {:>8} {:>9}  {}{remark}",
+            "{:<56} {:>10} {:>10} {:>10} {:<8} {:>8} {:>9}  {}{remark}",
             row.id,
             number(row.published),
             number(row.modelled),
+            number(row.confidence_95),
             row.unit,
             percent(row.error),
             percent(row.relative_error),

@@ -183,7 +183,7 @@ impl Deltas {
         let deltas = outcome.finishes.chunk_by(|a, b| a.pass == b.pass).flat_map(|pass| pass.windows(2));
         let outliers =
             deltas.map(|pair| pair[1].at.since(pair[0].at)).filter(|delta| *delta > cutoff && *delta <= threshold);
-        let passes = outcome.passes as f64;
+        let passes = outcome.pass_count() as f64;
         let ms = |time: Option<Duration>| time.map_or(0.0, Duration::as_millis);
         Deltas {
             reads: outcome.finishes.len() as f64 / passes,

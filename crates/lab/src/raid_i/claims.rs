@@ -117,10 +117,10 @@ fn completion_ignores_ratio(bench: &Bench) -> Verdict {
 
 fn ratio_minimum(bench: &Bench) -> Verdict {
     let refused = |share: &str| -> Result<bool, PartError> {
-        let mut kit = bench.kit()?;
+        let mut kit = bench.kit()?.clone();
         kit.set("wren-iv.buffer.read-fill", share)?;
         let full = kit.build(&Runtime::simulated(), 1, &Trace::default()).is_err();
-        let mut kit = bench.kit()?;
+        let mut kit = bench.kit()?.clone();
         kit.set("wren-iv.buffer.write-empty", share)?;
         Ok(full && kit.build(&Runtime::simulated(), 1, &Trace::default()).is_err())
     };
