@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
+use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Pool, Reply, Request, Shape, Stamps};
 use futures_util::future::join_all;
 use parity::Kernel;
 use runtime::Runtime;
@@ -37,6 +37,8 @@ pub struct Array<D> {
     pub(crate) kernel: &'static Kernel,
     pub(crate) members: Vec<Member<D>>,
     pub(crate) locks: Locks,
+    /// Memory for what is read to compute from, and for what is computed.
+    pub(crate) pool: Pool,
     /// What the members say of the array, if anything does.
     pub(crate) state: Option<State>,
     /// Which regions are being written, if the members keep a bitmap of them.
@@ -121,6 +123,7 @@ impl<D: Device> Array<D> {
             kernel: Kernel::best(),
             members: members.into_iter().map(|member| Member::new(runtime, member)).collect(),
             locks: Locks::new(runtime),
+            pool: Pool::default(),
             state: None,
             intent: None,
             writes_begun: Cell::new(0),
@@ -268,6 +271,11 @@ impl<D: Device> Array<D> {
         if phantom { Buffer::phantom(length) } else { Buffer::zeroed(length) }
     }
 
+    /// As [`scratch`](Array::scratch), for what will be filled from end to end: it may hold what was there before.
+    pub(crate) fn used_memory(&self, length: Bytes, phantom: bool) -> Buffer {
+        if phantom { Buffer::phantom(length) } else { self.pool.take(length) }
+    }
+
     /// Writes, with what has to be recorded before and after.
     async fn write(&self, start: Bytes, data: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
         if self.is_broken() {
@@ -289,23 +297,26 @@ impl<D: Device> Array<D> {
     }
 
     async fn write_members(&self, start: Bytes, data: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
-        let parities = self.geometry.level().parities();
         let end = |at: Bytes| match self.geometry.level() {
             Level::Linear | Level::Raid0(_) => at + self.geometry.place(at).run,
             _ => self.unit(at).1,
         };
+        if start + data.len() <= end(start) {
+            return self.write_piece(start, data, fua, id).await;
+        }
         let pieces = Self::pieces(start..start + data.len(), end);
         let write = |piece: &Range<Bytes>| {
-            let (at, part) = (piece.start, data.slice(piece.start - start, piece.end - piece.start));
-            async move {
-                if parities == 0 {
-                    self.write_copies(at, part, fua, id).await
-                } else {
-                    self.write_row(at, part, fua, id).await
-                }
-            }
+            let part = data.slice(piece.start - start, piece.end - piece.start);
+            self.write_piece(piece.start, part, fua, id)
         };
         join_all(pieces.iter().map(write)).await.into_iter().collect()
+    }
+
+    async fn write_piece(&self, at: Bytes, part: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
+        match self.geometry.level().parities() {
+            0 => self.write_copies(at, part, fua, id).await,
+            _ => self.write_row(at, part, fua, id).await,
+        }
     }
 
     pub(crate) async fn flush_members(&self, id: u64) -> Result<(), DeviceError> {

@@ -1,10 +1,10 @@
 //! Writing where there is no parity: to the one place, or to all copies.
 
 use device::{Data, Device, DeviceError};
-use futures_util::future::join_all;
 use units::Bytes;
 
 use crate::array::Array;
+use crate::few::{Few, side_by_side};
 
 impl<D: Device> Array<D> {
     /// Writes data that lie within one unit to all members that hold them.
@@ -32,8 +32,8 @@ impl<D: Device> Array<D> {
                 Some(result)
             }
         };
-        let results: Vec<Result<(), DeviceError>> =
-            join_all((0..copies).map(write)).await.into_iter().flatten().collect();
+        let results: Few<Result<(), DeviceError>> =
+            side_by_side((0..copies).map(write)).await.into_iter().flatten().collect();
         // One copy that was written is enough; those that were not are out of use by now.
         match results.iter().find(|result| result.is_ok()) {
             Some(_) => Ok(()),

@@ -266,10 +266,9 @@ impl<D: Device> Array<D> {
                 pages.push(page);
                 sum
             };
-            for (index, new) in band.new.iter().enumerate() {
-                let Some(new) = new else { continue };
+            for index in band.written.clone() {
                 let address = self.geometry.stripe_size() * row + chunk * index as u64 + (at - chunk * row);
-                let checksums = vec![keep(Some(new.slice(from, PAGE)))];
+                let checksums = vec![keep(Some(band.new_data(index).slice(from, PAGE)))];
                 payloads.push(JournalPayload::Data { at: address, checksums });
             }
             // A parity whose member is missing is logged as zeroes: it goes nowhere, but the entry is complete.

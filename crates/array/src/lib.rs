@@ -14,6 +14,7 @@
 mod array;
 mod bad;
 mod copies;
+mod few;
 mod format;
 mod gate;
 pub mod geometry;
@@ -33,6 +34,7 @@ mod readd;
 mod recover;
 mod replay;
 mod resync;
+mod small;
 mod spare;
 mod state;
 mod stripe;
@@ -40,6 +42,7 @@ mod tend;
 mod toll;
 mod twin;
 mod upkeep;
+mod walk;
 
 pub use array::{Array, AssembleError};
 pub use format::format;

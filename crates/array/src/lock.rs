@@ -2,55 +2,143 @@
 //!
 //! Whoever changes more than one member of a unit holds its lock, so that two writes do not mix in the parity or leave copies that
 //! differ, and whoever reconstructs holds it too, so that it does not see half a write. Waiters are served in order of arrival. A unit
-//! that nobody uses costs nothing.
+//! that nobody uses costs nothing, and one that nobody else wants an entry in a table; only who must wait makes a line to wait in.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use runtime::{Grant, Resource, Runtime};
 
 /// The locks of an array.
 pub(crate) struct Locks {
     runtime: Runtime,
-    held: Rc<RefCell<HashMap<u64, (Resource, u32)>>>,
+    held: RefCell<HashMap<u64, Held, BuildHasherDefault<Spread>>>,
+}
+
+/// A unit that is locked.
+#[derive(Default)]
+struct Held {
+    /// Who holds it, and who waits.
+    users: u32,
+    line: Option<Line>,
+}
+
+/// Those who wait, and the place of the one who came when there was no line yet.
+struct Line {
+    resource: Resource,
+    first: Option<Grant>,
 }
 
 /// A held lock; dropping it frees the unit.
-pub(crate) struct UnitLock {
-    held: Rc<RefCell<HashMap<u64, (Resource, u32)>>>,
+pub(crate) struct UnitLock<'a> {
+    locks: &'a Locks,
     unit: u64,
+    /// Of whoever had to wait.
     grant: Option<Grant>,
+    held: bool,
+}
+
+/// Numbers of units need no more than to be spread: nobody chooses them to collide. (Fibonacci hashing: the golden ratio in 64 bits.)
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("units are numbers");
+    }
+    fn write_u64(&mut self, unit: u64) {
+        self.0 = unit.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Locks {
     pub fn new(runtime: &Runtime) -> Locks {
-        Locks { runtime: runtime.clone(), held: Rc::default() }
+        Locks { runtime: runtime.clone(), held: RefCell::default() }
     }
 
     /// Waits for a unit.
-    pub async fn lock(&self, unit: u64) -> UnitLock {
-        let resource = {
+    pub async fn lock(&self, unit: u64) -> UnitLock<'_> {
+        let line = {
             let mut held = self.held.borrow_mut();
-            let (resource, users) = held.entry(unit).or_insert_with(|| (Resource::new(&self.runtime, 1), 0));
-            *users += 1;
-            resource.clone()
+            let held = held.entry(unit).or_default();
+            held.users += 1;
+            match held.users {
+                1 => None,
+                _ => Some(held.line.get_or_insert_with(|| Line::behind_one(&self.runtime)).resource.clone()),
+            }
         };
         // Made before waiting: whoever gives up while waiting is counted out as well.
-        let mut lock = UnitLock { held: Rc::clone(&self.held), unit, grant: None };
-        lock.grant = Some(resource.acquire(0).await);
+        let mut lock = UnitLock { locks: self, unit, grant: None, held: line.is_none() };
+        if let Some(line) = line {
+            lock.grant = Some(line.acquire(0).await);
+            lock.held = true;
+        }
         lock
     }
 }
 
-impl Drop for UnitLock {
-    fn drop(&mut self) {
-        drop(self.grant.take());
-        let mut held = self.held.borrow_mut();
-        let (_, users) = held.get_mut(&self.unit).expect("a lock in use has its entry");
-        *users -= 1;
-        if *users == 0 {
-            held.remove(&self.unit);
-        }
+impl Line {
+    fn behind_one(runtime: &Runtime) -> Line {
+        let resource = Resource::new(runtime, 1);
+        let first = resource.try_acquire();
+        assert!(first.is_some(), "a new line is empty");
+        Line { resource, first }
     }
+}
+
+impl Drop for UnitLock<'_> {
+    fn drop(&mut self) {
+        let freed = {
+            let mut table = self.locks.held.borrow_mut();
+            let held = table.get_mut(&self.unit).expect("a lock in use has its entry");
+            held.users -= 1;
+            if held.users == 0 {
+                table.remove(&self.unit).and_then(|held| held.line).and_then(|line| line.first)
+            } else if self.held && self.grant.is_none() {
+                held.line.as_mut().and_then(|line| line.first.take())
+            } else {
+                None
+            }
+        };
+        drop((self.grant.take(), freed));
+    }
+}
+
+#[test]
+fn a_unit_is_held_by_one_at_a_time_in_order_of_arrival() {
+    use std::rc::Rc;
+    let runtime = Runtime::simulated();
+    let locks = Rc::new(Locks::new(&runtime));
+    let order = Rc::new(RefCell::new(Vec::new()));
+    let worker = |number: u64, unit: u64| {
+        let (runtime, locks, order) = (runtime.clone(), Rc::clone(&locks), Rc::clone(&order));
+        async move {
+            let _lock = locks.lock(unit).await;
+            runtime.sleep(units::Duration::micros(10)).await;
+            order.borrow_mut().push((number, runtime.now().since(units::Instant::START).as_nanos() / 1000));
+        }
+    };
+    let workers: Vec<_> = [(0, 7), (1, 7), (2, 8), (3, 7)].map(|(number, unit)| worker(number, unit)).into();
+    runtime.block_on(async {
+        let mut workers = workers.into_iter();
+        let first = workers.next().expect("there are four");
+        let mut rest: Vec<_> = workers.map(Box::pin).collect();
+        // One who gives up while it waits is in nobody's way.
+        let gives_up = Box::pin(locks.lock(7));
+        let (_, _, ()) = futures_util::join!(
+            first,
+            async {
+                let given_up =
+                    futures_util::future::select(gives_up, Box::pin(runtime.sleep(units::Duration::micros(5))));
+                assert!(matches!(given_up.await, futures_util::future::Either::Right(_)));
+            },
+            async { drop(futures_util::future::join_all(rest.drain(..)).await) }
+        );
+    });
+    assert_eq!(*order.borrow(), [(0, 10), (2, 10), (1, 20), (3, 30)]);
+    assert!(locks.held.borrow().is_empty());
 }

@@ -21,17 +21,16 @@ pub(crate) async fn within<D: Device>(runtime: &Runtime, limit: Duration, device
     let submitted = runtime.now();
     let (is_read, length) = (request.operation == Operation::Read, request.length);
     let phantom = matches!(&request.payload, Payload::Into(buffer) if buffer.bytes().is_none());
-    match select(pin!(device.submit(request)), pin!(runtime.sleep(limit))).await {
+    match select(pin!(device.submit(request)), pin!(runtime.sleep_until(submitted + limit))).await {
         Either::Left((reply, _)) => reply,
-        Either::Right(_) => {
-            let buffer = if phantom { Buffer::phantom(length) } else { Buffer::zeroed(length) };
-            Reply {
-                result: Err(DeviceError::TimedOut(limit)),
-                stamps: Stamps { submitted, completed: runtime.now() },
-                buffer: is_read.then_some(buffer),
-            }
-        }
+        Either::Right(_) => late(limit, Stamps { submitted, completed: runtime.now() }, is_read, length, phantom),
     }
+}
+
+#[cold]
+fn late(limit: Duration, stamps: Stamps, is_read: bool, length: Bytes, phantom: bool) -> Reply {
+    let buffer = if phantom { Buffer::phantom(length) } else { Buffer::zeroed(length) };
+    Reply { result: Err(DeviceError::TimedOut(limit)), stamps, buffer: is_read.then_some(buffer) }
 }
 
 /// What a member is good for.
@@ -179,16 +178,25 @@ impl<D: Device> Member<D> {
     }
 
     /// Whether what lies in the range can be read.
+    #[inline]
     pub fn is_current(&self, range: &Range<Bytes>) -> bool {
         let current = match self.state.get() {
             MemberState::Active => true,
             MemberState::Rebuilding(upto) => range.end <= upto,
             MemberState::Failed => false,
         };
-        current && !self.bad.borrow().iter().any(|bad| bad.start < range.end && range.start < bad.end)
+        current && !self.is_bad(range)
+    }
+
+    /// Whether any of it could not be rebuilt.
+    #[inline]
+    fn is_bad(&self, range: &Range<Bytes>) -> bool {
+        let bad = self.bad.borrow();
+        !bad.is_empty() && bad.iter().any(|bad| bad.start < range.end && range.start < bad.end)
     }
 
     /// Whether what is written to the range must reach it. A rebuild picks up what lies beyond its mark later.
+    #[inline]
     pub fn takes_writes(&self, range: &Range<Bytes>) -> bool {
         match self.state.get() {
             MemberState::Active => true,
@@ -254,7 +262,8 @@ impl<D: Device> Member<D> {
         }
         let buffer = reply.buffer.expect("a read gives its buffer back");
         match self.checksums() {
-            Some(checksums) if reply.result.is_ok() => self.verify(&checksums, offset, buffer, id).await,
+            // The futures of what is rare have a place of their own, so that those of what is not are small.
+            Some(checksums) if reply.result.is_ok() => Box::pin(self.verify(&checksums, offset, buffer, id)).await,
             _ => (buffer, reply.result),
         }
     }
@@ -262,33 +271,50 @@ impl<D: Device> Member<D> {
     /// Writes to its data area.
     pub async fn write(&self, offset: Bytes, from: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
         let range = offset..offset + from.len();
-        let checksums = self.checksums();
+        let result = match (self.checksums(), self.twin().filter(|twin| twin.takes_writes(&range))) {
+            (None, None) => self.send(Self::writing(self.data_offset.get() + offset, from, fua, id)).await.result,
+            (checksums, twin) => Box::pin(self.write_with(checksums, twin, offset, from, fua, id)).await,
+        };
+        if result.is_ok() {
+            self.mend(range);
+        }
+        result
+    }
+
+    fn writing(at: Bytes, from: Data, fua: bool, id: u64) -> Request {
+        let mut request = Request::write(at, from).with_id(id);
+        request.fua = fua;
+        request
+    }
+
+    /// Writes data with their checksums, or to the twin as well.
+    async fn write_with(
+        &self,
+        checksums: Option<Rc<Checksums>>,
+        twin: Option<Rc<Twin<D>>>,
+        offset: Bytes,
+        from: Data,
+        fua: bool,
+        id: u64,
+    ) -> Result<(), DeviceError> {
         let writing = match &checksums {
             Some(checksums) => Some((self.begin_write(checksums, offset, from.len()).await?, from.clone())),
             None => None,
         };
-        let request = |data_offset: Bytes, from: Data| {
-            let mut request = Request::write(data_offset + offset, from).with_id(id);
-            request.fua = fua;
-            request
-        };
-        let result = match self.twin().filter(|twin| twin.takes_writes(&range)) {
-            None => self.send(request(self.data_offset.get(), from)).await.result,
+        let own = self.send(Self::writing(self.data_offset.get() + offset, from.clone(), fua, id));
+        let result = match twin {
+            None => own.await.result,
             Some(twin) => {
-                let copy = request(twin.data_offset, from.clone());
-                let copy = within(&self.runtime, self.limit.get(), &*twin.device, copy);
-                let (own, copied) = join(self.send(request(self.data_offset.get(), from)), copy).await;
+                let copy = Self::writing(twin.data_offset + offset, from, fua, id);
+                let (own, copied) = join(own, within(&self.runtime, self.limit.get(), &*twin.device, copy)).await;
                 if copied.result.is_err() {
                     twin.lose();
                 }
                 own.result
             }
         };
-        if result.is_ok() {
-            self.mend(range);
-            if let Some((writing, data)) = writing {
-                writing.finish(&data);
-            }
+        if let (Ok(()), Some((writing, data))) = (&result, writing) {
+            writing.finish(&data);
         }
         result
     }

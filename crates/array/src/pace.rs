@@ -44,9 +44,19 @@ impl<D: Device> Array<D> {
 
     /// A unit is done. Waits where it went too fast; says whether to go on.
     pub(crate) async fn advance(&self, walk: &Walk, done: Bytes) -> bool {
+        self.pace(walk, done).await;
+        self.goes_on(walk, done)
+    }
+
+    /// Waits until an upkeep may be so far.
+    pub(crate) async fn pace(&self, walk: &Walk, done: Bytes) {
         if let Some(rate) = self.rate.get().filter(|rate| !rate.is_zero()) {
             self.runtime.sleep_until(walk.began + rate.time_for(done - walk.from)).await;
         }
+    }
+
+    /// Tells whoever watches how far it is; says whether to go on.
+    pub(crate) fn goes_on(&self, walk: &Walk, done: Bytes) -> bool {
         let watcher = self.watcher.borrow().clone();
         watcher.is_none_or(|watcher| watcher(Progress { done, of: walk.of }))
     }

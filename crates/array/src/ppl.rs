@@ -202,25 +202,22 @@ impl<D: Device> Array<D> {
         }
         let chunk = self.geometry.chunk();
         let length = band.range.end - band.range.start;
-        let written: Vec<(usize, &Data)> =
-            band.new.iter().enumerate().filter_map(|(index, new)| Some((index, new.as_ref()?))).collect();
-        let first = written.first().expect("a band is written").0;
-        assert!(written.iter().enumerate().all(|(n, (index, _))| *index == first + n), "a band is one run of chunks");
+        let written = band.written.clone();
         // The XOR of what is not written: the new parity without the new data.
-        let mut partial = Buffer::zeroed(if written.len() == band.new.len() { Bytes::ZERO } else { length });
+        let whole = written.len() == band.stripe.data();
+        let mut partial = Buffer::zeroed(if whole { Bytes::ZERO } else { length });
         if !partial.is_empty() {
             self.pay(1 + written.len(), 1, length, id).await;
         }
-        if let (Some(to), Some(parity), false) = (partial.bytes_mut(), parity.bytes(), written.len() == band.new.len())
-        {
+        if let (Some(to), Some(parity), false) = (partial.bytes_mut(), parity.bytes(), whole) {
             let mut sources = vec![parity];
-            sources.extend(written.iter().filter_map(|(_, new)| new.bytes()));
+            sources.extend(written.clone().filter_map(|index| band.bytes(index)));
             self.kernel.sum(&sources, to);
         }
         let partial = partial.freeze();
         let row = band.range.start / chunk;
         let entry = PplEntry {
-            data_at: self.geometry.stripe_size() * row + chunk * first as u64 + band.range.start % chunk,
+            data_at: self.geometry.stripe_size() * row + chunk * written.start as u64 + band.range.start % chunk,
             parity_length: partial.len(),
             data_length: length * written.len() as u64,
             parity_member: *member as u32,

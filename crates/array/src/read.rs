@@ -14,6 +14,9 @@ use crate::geometry::Place;
 
 impl<D: Device> Array<D> {
     pub(crate) async fn read(&self, start: Bytes, into: Buffer, id: u64) -> (Buffer, Result<(), DeviceError>) {
+        if start + into.len() <= start + self.geometry.place(start).run {
+            return self.read_run(start..start + into.len(), into, id).await;
+        }
         let runs = Self::pieces(start..start + into.len(), |at| at + self.geometry.place(at).run);
         let mut rest = into;
         let parts: Vec<(Range<Bytes>, Buffer)> = runs
@@ -36,13 +39,14 @@ impl<D: Device> Array<D> {
     /// Reads a range that lies on one member, or on one set of copies.
     async fn read_run(&self, run: Range<Bytes>, into: Buffer, id: u64) -> (Buffer, Result<(), DeviceError>) {
         let length = run.end - run.start;
-        let mut copies: Vec<Place> =
-            (0..self.geometry.copies()).map(|copy| self.geometry.copy(run.start, copy)).collect();
-        copies.retain(|place| self.members[place.member].is_current(&(place.offset..place.offset + length)));
-        // The member with the fewest reads under way; the first of several.
-        copies.sort_by_key(|place| self.members[place.member].reading());
+        let copies = (0..self.geometry.copies()).map(|copy| self.geometry.copy(run.start, copy));
+        let current =
+            copies.filter(|place| self.members[place.member].is_current(&(place.offset..place.offset + length)));
         let mut into = into;
-        let Some(place) = copies.first() else { return self.read_again(run, into, None, id).await };
+        // The member with the fewest reads under way; the first of several.
+        let Some(place) = current.min_by_key(|place| self.members[place.member].reading()) else {
+            return self.read_again(run, into, None, id).await;
+        };
         let result;
         (into, result) = self.members[place.member].read(place.offset, into, id).await;
         match result {

@@ -17,32 +17,61 @@
 use std::ops::Range;
 
 use device::{Buffer, Data, Device, DeviceError};
-use futures_util::future::join_all;
 use units::Bytes;
 
 use crate::array::Array;
+use crate::few::{Few, side_by_side};
 use crate::geometry::Stripe;
 
-/// A band of a row: what is written of it, and where it lies on every member.
+/// A band of a row: a run of chunks that are written in the same range of addresses, and their new bytes.
 pub(crate) struct Band {
     pub stripe: Stripe,
     /// Addresses on the members.
     pub range: Range<Bytes>,
-    /// For each data chunk of the row, its new bytes, if it is written.
-    pub new: Vec<Option<Data>>,
+    /// The data chunks that are written from end to end of the range; the others are not touched.
+    pub written: Range<usize>,
+    /// The bytes of the write, or of more of it: those of the first chunk begin at `skip`, those of the next a chunk further.
+    data: Data,
+    skip: Bytes,
+    chunk: Bytes,
 }
 
 impl Band {
-    /// The part of it that lies in a range of the members and in some of the chunks.
-    fn part(&self, range: Range<Bytes>, chunks: impl Fn(usize) -> bool) -> Band {
-        let (from, length) = (range.start - self.range.start, range.end - range.start);
-        let new = |(index, new): (usize, &Option<Data>)| {
-            new.as_ref().filter(|_| chunks(index)).map(|new| new.slice(from, length))
-        };
-        let new = self.new.iter().enumerate().map(new).collect();
-        Band { stripe: self.stripe, range, new }
+    fn length(&self) -> Bytes {
+        self.range.end - self.range.start
+    }
+
+    /// Whether the caller brought no memory.
+    fn is_phantom(&self) -> bool {
+        self.data.bytes().is_none()
+    }
+
+    /// Where the new bytes of a chunk that is written begin.
+    fn at(&self, index: usize) -> Bytes {
+        assert!(self.written.contains(&index), "chunk {index} is not written");
+        self.skip + self.chunk * (index - self.written.start) as u64
+    }
+
+    /// The new bytes of a chunk that is written.
+    pub fn new_data(&self, index: usize) -> Data {
+        self.data.slice(self.at(index), self.length())
+    }
+
+    /// The same to look at; `None` if the caller brought no memory.
+    pub fn bytes(&self, index: usize) -> Option<&[u8]> {
+        let at = self.at(index).as_usize();
+        Some(&self.data.bytes()?[at..at + self.length().as_usize()])
+    }
+
+    /// The part of it that lies in a range of the members and in some of its chunks.
+    fn part(&self, range: Range<Bytes>, written: Range<usize>) -> Band {
+        let skip = self.at(written.start) + (range.start - self.range.start);
+        Band { range, written, skip, data: self.data.clone(), ..*self }
     }
 }
+
+/// New parities, with the members that hold them.
+type Parities = Few<(usize, Data)>;
 
 /// The way to new parity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,36 +88,39 @@ impl<D: Device> Array<D> {
         let row = self.unit(at).0;
         let _lock = self.locks.lock(row).await;
         let stripe = self.geometry.stripe(row);
+        if let Some(written) = self.write_small(&stripe, self.geometry.place(at), &data, fua, id).await {
+            return written;
+        }
         let (at, data) = if self.journal.is_some() { self.whole_pages(at, data, id).await? } else { (at, data) };
         let from = at % self.geometry.stripe_size();
         let end = from + data.len();
         // Where the write starts and ends within a chunk; the end of a chunk counts as its end, not as the next one's start.
-        let mut cuts = vec![Bytes::ZERO, from % chunk, end - (end - Bytes::new(1)).round_down(chunk), chunk];
+        let mut cuts = [Bytes::ZERO, from % chunk, end - (end - Bytes::new(1)).round_down(chunk), chunk];
         cuts.sort_unstable();
-        cuts.dedup();
-        for cut in cuts.windows(2) {
-            let new = |index: usize| {
-                let start = chunk * index as u64 + cut[0];
-                let covered = from <= start && start + (cut[1] - cut[0]) <= end;
-                covered.then(|| data.slice(start - from, cut[1] - cut[0]))
+        for cut in cuts.array_windows::<2>() {
+            let &[low, high] = cut;
+            // Chunks that are written between the two.
+            let first = from.saturating_sub(low).get().div_ceil(chunk.get());
+            let behind = if high <= end { (end - high) / chunk + 1 } else { 0 };
+            if low == high || first >= behind {
+                continue;
+            }
+            let range = chunk * row + low..chunk * row + high;
+            let written = first as usize..behind as usize;
+            let (skip, data) = (chunk * first + low - from, data.clone());
+            let band = Band { stripe, range, written, data, skip, chunk };
+            let done = match (&self.ppl, &self.journal) {
+                (None, None) => self.write_band(&band, fua, id).await,
+                _ => self.write_steps(&band, fua, id).await,
             };
-            let new: Vec<Option<Data>> = (0..stripe.data()).map(new).collect();
-            if new.iter().any(Option::is_some) {
-                let range = chunk * row + cut[0]..chunk * row + cut[1];
-                let band = Band { stripe, range: range.clone(), new };
-                let whole = self.write_steps(&band, fua, id).await;
-                let journaled = self.journal.is_some();
-                if !matches!(whole, Err(DeviceError::Medium { .. }))
-                    || range.end - range.start <= self.block()
-                    || journaled
-                {
-                    whole?;
-                    continue;
-                }
+            match done {
                 // Block by block it may be different blocks that cannot be read on different members.
-                for block in self.blocks(range) {
-                    self.write_steps(&band.part(block, |_| true), fua, id).await?;
+                Err(DeviceError::Medium { .. }) if band.length() > self.block() && self.journal.is_none() => {
+                    for block in self.blocks(band.range.clone()) {
+                        self.write_steps(&band.part(block, band.written.clone()), fua, id).await?;
+                    }
                 }
+                done => done?,
             }
         }
         Ok(())
@@ -103,19 +135,20 @@ impl<D: Device> Array<D> {
             (None, Some(journal)) => journal.longest(self.members.len()),
             (None, None) => return self.write_band(band, fua, id).await,
         };
-        let pieces = Self::pieces(band.range.clone(), |at| at + longest);
-        for range in pieces {
+        for range in Self::pieces(band.range.clone(), |at| at + longest) {
             let missing = |index: usize| !self.members[band.stripe.data_member(index)].takes_writes(&range);
-            let written: Vec<usize> = (0..band.new.len()).filter(|index| band.new[*index].is_some()).collect();
+            let written = band.written.clone();
             let parity = self.members[band.stripe.p()].takes_writes(&range);
-            if self.ppl.is_none() || written.len() == 1 || !parity || !written.iter().any(|index| missing(*index)) {
-                self.write_band(&band.part(range, |_| true), fua, id).await?;
+            if self.ppl.is_none() || written.len() == 1 || !parity || !written.clone().any(missing) {
+                self.write_band(&band.part(range, written), fua, id).await?;
                 continue;
             }
+            let written: Vec<usize> = written.collect();
             let runs = written.chunk_by(|a, b| !missing(*a) && !missing(*b));
             let (lost, there): (Vec<&[usize]>, Vec<&[usize]>) = runs.partition(|run| missing(run[0]));
             for run in there.into_iter().chain(lost) {
-                self.write_band(&band.part(range.clone(), |index| run.contains(&index)), fua, id).await?;
+                let run = run[0]..run[0] + run.len();
+                self.write_band(&band.part(range.clone(), run), fua, id).await?;
             }
         }
         Ok(())
@@ -124,7 +157,7 @@ impl<D: Device> Array<D> {
     async fn write_band(&self, band: &Band, fua: bool, id: u64) -> Result<(), DeviceError> {
         let Some(parities) = self.new_parities(band, id).await else {
             // Another part of the stripe cannot be had, and parity depends on it.
-            return Err(DeviceError::Medium { offset: band.range.start, length: band.range.end - band.range.start });
+            return Err(DeviceError::Medium { offset: band.range.start, length: band.length() });
         };
         let ticket = match &self.ppl {
             Some(_) => self.log_partial_parity(band, &parities, id).await?,
@@ -136,9 +169,8 @@ impl<D: Device> Array<D> {
         };
         // The next log write takes this one's entry away, so it must be durable by then.
         let fua = fua || ticket.is_some();
-        let data = (0..band.stripe.data())
-            .filter_map(|index| Some((band.stripe.data_member(index), band.new[index].clone()?)));
-        let writes: Vec<(usize, Data)> = data.chain(parities).collect();
+        let data = band.written.clone().map(|index| (band.stripe.data_member(index), band.new_data(index)));
+        let writes: Few<(usize, Data)> = data.chain(parities.iter().cloned()).collect();
         let write = |(member, data): (usize, Data)| async move {
             if !self.members[member].takes_writes(&band.range) {
                 return;
@@ -148,17 +180,20 @@ impl<D: Device> Array<D> {
                 self.judge(member, &DeviceError::Kernel { errno: error.errno() });
             }
         };
-        join_all(writes.into_iter().map(write)).await;
+        side_by_side(writes.into_iter().map(write)).await;
+        parities.into_iter().for_each(|(_, parity)| self.pool.take_back(parity));
         if ticket.is_some() {
             // Whoever did not take its part must be known as failed before the entry that could mend this is taken away.
             self.settle().await?;
         }
         drop(ticket);
-        // Whoever could not store its part has failed by now; is what is left enough to compute it?
-        if self.missing(&band.stripe, &band.range).len() > self.geometry.level().parities() {
-            return Err(DeviceError::Gone);
-        }
-        Ok(())
+        self.is_left_enough(&band.stripe, &band.range)
+    }
+
+    /// Whoever could not store its part has failed by now; is what is left enough to compute it?
+    pub(crate) fn is_left_enough(&self, stripe: &Stripe, range: &Range<Bytes>) -> Result<(), DeviceError> {
+        let missing = stripe.members().filter(|member| !self.members[*member].is_current(range)).count();
+        if missing > self.geometry.level().parities() { Err(DeviceError::Gone) } else { Ok(()) }
     }
 
     /// Members that do not hold what belongs into a range of a stripe.
@@ -166,12 +201,11 @@ impl<D: Device> Array<D> {
         stripe.members().filter(|member| !self.members[*member].is_current(range)).collect()
     }
 
-    /// The parities of a band after its write, with the members that hold them. `None` if too much is lost.
-    async fn new_parities(&self, band: &Band, id: u64) -> Option<Vec<(usize, Data)>> {
+    /// The parities of a band after its write. `None` if too much is lost.
+    async fn new_parities(&self, band: &Band, id: u64) -> Option<Parities> {
         let mut missing = self.missing(&band.stripe, &band.range);
-        let mut ways = self.ways(band, &missing);
+        let mut way = self.way(band, &missing);
         loop {
-            let way = ways.next()?;
             let outcome = match way {
                 Way::FromAllData => self.parities_from_all_data(band, id).await,
                 Way::FromChange => self.parities_from_change(band, id).await,
@@ -188,33 +222,29 @@ impl<D: Device> Array<D> {
                 Ok(parities) => return Some(parities),
                 Err(failed) if missing.contains(&failed) => return None,
                 // One read that failed rules out every way that needs it; what is left is recovery.
-                Err(failed) => {
-                    missing.push(failed);
-                    ways = vec![Way::Recover].into_iter();
-                }
+                Err(failed) => missing.push(failed),
             }
+            way = Way::Recover;
         }
     }
 
-    /// The possible ways, the one with the fewest reads first.
-    fn ways(&self, band: &Band, missing: &[usize]) -> std::vec::IntoIter<Way> {
+    /// The possible way with the fewest reads; of two with equally many the read-modify-write.
+    fn way(&self, band: &Band, missing: &[usize]) -> Way {
         let stripe = &band.stripe;
-        let written = band.new.iter().filter(|new| new.is_some()).count();
         let lost = |member: usize| missing.contains(&member);
-        let others_lost = (0..stripe.data()).any(|index| band.new[index].is_none() && lost(stripe.data_member(index)));
-        let written_lost = (0..stripe.data()).any(|index| band.new[index].is_some() && lost(stripe.data_member(index)));
-        let parities: Vec<usize> = stripe.parity_members().filter(|member| !lost(*member)).collect();
-        let mut ways = Vec::new();
-        if parities.is_empty() || !others_lost {
-            ways.push((stripe.data() - written, Way::FromAllData));
-        }
+        let lost_data = |index: usize| lost(stripe.data_member(index));
+        let parities = stripe.parity_members().filter(|member| !lost(*member)).count();
+        let others_lost = (0..band.written.start).chain(band.written.end..stripe.data()).any(lost_data);
+        let from_all_data = (parities == 0 || !others_lost).then_some(stripe.data() - band.written.len());
         // A parity that is to be written but cannot be read (a range that was never rebuilt) cannot be changed either.
-        if !written_lost && self.wanted(band).0.iter().all(|member| !lost(*member)) {
-            ways.push((written + parities.len(), Way::FromChange));
+        let readable = !band.written.clone().any(lost_data) && !self.wanted(band).any(lost);
+        let from_change = readable.then_some(band.written.len() + parities);
+        match (from_all_data, from_change) {
+            (None, None) => Way::Recover,
+            (Some(all), Some(change)) if all < change => Way::FromAllData,
+            (Some(_), None) => Way::FromAllData,
+            (_, Some(_)) => Way::FromChange,
         }
-        ways.push((usize::MAX, Way::Recover));
-        ways.sort_by_key(|(reads, way)| (*reads, *way == Way::FromAllData));
-        ways.into_iter().map(|(_, way)| way).collect::<Vec<_>>().into_iter()
     }
 
     /// Reads the band on these members at once. On an error the member is named, and judged.
@@ -224,9 +254,9 @@ impl<D: Device> Array<D> {
         members: &[usize],
         phantom: bool,
         id: u64,
-    ) -> Result<Vec<Buffer>, usize> {
-        let read = |member: usize| {
-            let into = Self::scratch(band.end - band.start, phantom);
+    ) -> Result<Few<Buffer>, usize> {
+        let read = |member: &usize| {
+            let (member, into) = (*member, self.used_memory(band.end - band.start, phantom));
             async move {
                 let (buffer, result) = self.members[member].read(band.start, into, id).await;
                 result.map(|()| buffer).map_err(|error| {
@@ -235,41 +265,41 @@ impl<D: Device> Array<D> {
                 })
             }
         };
-        join_all(members.iter().map(|member| read(*member))).await.into_iter().collect()
+        side_by_side(members.iter().map(read)).await.into_iter().collect()
     }
 
-    /// Parity members that can be written, and whether the caller brought memory.
-    fn wanted(&self, band: &Band) -> (Vec<usize>, bool) {
-        let takes = |member: &usize| self.members[*member].takes_writes(&band.range);
-        let phantom = band.new.iter().flatten().any(|new| new.bytes().is_none());
-        (band.stripe.parity_members().filter(takes).collect(), phantom)
+    /// Parity members that can be written.
+    fn wanted(&self, band: &Band) -> impl Iterator<Item = usize> {
+        band.stripe.parity_members().filter(|member| self.members[*member].takes_writes(&band.range))
     }
 
-    async fn parities_from_all_data(&self, band: &Band, id: u64) -> Result<Vec<(usize, Data)>, usize> {
-        let (wanted, phantom) = self.wanted(band);
+    async fn parities_from_all_data(&self, band: &Band, id: u64) -> Result<Parities, usize> {
+        let wanted: Few<usize> = self.wanted(band).collect();
         if wanted.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Few::new());
         }
-        let others: Vec<usize> = (0..band.stripe.data()).filter(|index| band.new[*index].is_none()).collect();
-        let holders: Vec<usize> = others.iter().map(|index| band.stripe.data_member(*index)).collect();
-        let old = self.read_band(&band.range, &holders, phantom, id).await?;
-        self.pay(band.stripe.data(), wanted.len(), band.range.end - band.range.start, id).await;
-        let blocks = (0..band.stripe.data()).map(|index| match &band.new[index] {
-            Some(new) => new.bytes(),
-            None => old[others.iter().position(|other| *other == index).expect("it was read")].bytes(),
-        });
-        Ok(self.parities_of(band, &blocks.collect::<Vec<_>>(), &wanted))
+        let others = (0..band.written.start).chain(band.written.end..band.stripe.data());
+        let holders: Few<usize> = others.map(|index| band.stripe.data_member(index)).collect();
+        let old = self.read_band(&band.range, &holders, band.is_phantom(), id).await?;
+        self.pay(band.stripe.data(), wanted.len(), band.length(), id).await;
+        let (before, behind) = old.split_at(band.written.start);
+        let old_bytes = |buffer| Buffer::bytes(buffer);
+        let blocks = before.iter().map(old_bytes);
+        let blocks = blocks.chain(band.written.clone().map(|index| band.bytes(index)));
+        let blocks: Vec<Option<&[u8]>> = blocks.chain(behind.iter().map(old_bytes)).collect();
+        let parities = self.parities_of(band, &blocks, &wanted);
+        old.into_iter().for_each(|buffer| self.pool.give(buffer));
+        Ok(parities)
     }
 
     /// P and Q of all data of a band, as far as they are wanted.
-    fn parities_of(&self, band: &Band, data: &[Option<&[u8]>], wanted: &[usize]) -> Vec<(usize, Data)> {
-        let length = band.range.end - band.range.start;
-        let phantom = data.iter().any(Option::is_none);
-        let (mut p, mut q) = (Self::scratch(length, phantom), None);
+    fn parities_of(&self, band: &Band, data: &[Option<&[u8]>], wanted: &[usize]) -> Parities {
+        let (length, phantom) = (band.length(), band.is_phantom());
+        let (mut p, mut q) = (self.used_memory(length, phantom), None);
         if let Some(p) = p.bytes_mut() {
             let blocks = self.in_order_of_powers(&band.stripe, data);
             if band.stripe.q().is_some_and(|q| wanted.contains(&q)) {
-                let mut of_q = Self::scratch(length, false);
+                let mut of_q = self.used_memory(length, false);
                 self.kernel.both_parities(&blocks, p, of_q.bytes_mut().expect("it is real"));
                 q = Some(of_q);
             } else {
@@ -297,50 +327,45 @@ impl<D: Device> Array<D> {
         blocks
     }
 
-    async fn parities_from_change(&self, band: &Band, id: u64) -> Result<Vec<(usize, Data)>, usize> {
-        let (wanted, phantom) = self.wanted(band);
+    async fn parities_from_change(&self, band: &Band, id: u64) -> Result<Parities, usize> {
+        let wanted: Few<usize> = self.wanted(band).collect();
         if wanted.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Few::new());
         }
-        let written: Vec<usize> = (0..band.stripe.data()).filter(|index| band.new[*index].is_some()).collect();
-        let holders: Vec<usize> =
-            written.iter().map(|index| band.stripe.data_member(*index)).chain(wanted.iter().copied()).collect();
-        let mut old = self.read_band(&band.range, &holders, phantom, id).await?;
-        self.pay(2 * written.len(), wanted.len(), band.range.end - band.range.start, id).await;
-        let mut parities = old.split_off(written.len());
-        let length = (band.range.end - band.range.start).as_usize();
+        let written = band.written.clone().map(|index| band.stripe.data_member(index));
+        let holders: Few<usize> = written.chain(wanted.iter().copied()).collect();
+        let mut old = self.read_band(&band.range, &holders, band.is_phantom(), id).await?;
+        self.pay(2 * band.written.len(), wanted.len(), band.length(), id).await;
+        let (old_data, parities) = old.split_at_mut(band.written.len());
+        let of_p = wanted[0] == band.stripe.p();
+        let of_q = band.stripe.q().is_some_and(|q| wanted.contains(&q));
         let mut unused = Vec::new();
-        for (index, old) in written.into_iter().zip(&old) {
-            let (Some(old), Some(new)) = (old.bytes(), band.new[index].as_ref().and_then(Data::bytes)) else {
+        for (index, old) in band.written.clone().zip(&*old_data) {
+            let (Some(old), Some(new)) = (old.bytes(), band.bytes(index)) else { continue };
+            let mut parities = parities.iter_mut().map(|parity| parity.bytes_mut().expect("it is real"));
+            if !of_q {
+                self.kernel.add(&[old, new], parities.next().expect("P is first"));
                 continue;
-            };
-            let mut bytes = parities.iter_mut().map(|parity| parity.bytes_mut().expect("it is real"));
-            match (wanted.first() == Some(&band.stripe.p()), band.stripe.q().is_some_and(|q| wanted.contains(&q))) {
-                (true, false) => self.kernel.add(&[old, new], bytes.next().expect("P is first")),
-                (p_too, _) => {
-                    unused.resize(length, 0);
-                    let p = if p_too { bytes.next().expect("P is first") } else { &mut unused[..] };
-                    let q = bytes.next().expect("Q is last");
-                    self.kernel.update(band.stripe.power_of(index), old, new, p, q);
-                }
             }
+            unused.resize(if of_p { 0 } else { old.len() }, 0);
+            let p = if of_p { parities.next().expect("P is first") } else { &mut unused[..] };
+            let q = parities.next().expect("Q is last");
+            self.kernel.update(band.stripe.power_of(index), old, new, p, q);
         }
-        Ok(wanted.into_iter().zip(parities).map(|(member, parity)| (member, parity.freeze())).collect())
+        let mut old = old.into_iter();
+        old.by_ref().take(band.written.len()).for_each(|buffer| self.pool.give(buffer));
+        Ok(wanted.into_iter().zip(old).map(|(member, parity)| (member, parity.freeze())).collect())
     }
 
-    async fn parities_by_recovery(
-        &self,
-        band: &Band,
-        missing: Vec<usize>,
-        id: u64,
-    ) -> Result<Vec<(usize, Data)>, usize> {
-        let (wanted, phantom) = self.wanted(band);
-        let old = self.recover(&band.stripe, &band.range, missing, phantom, id).await?;
-        self.pay(band.stripe.data(), wanted.len(), band.range.end - band.range.start, id).await;
-        let blocks = (0..band.stripe.data()).map(|index| match &band.new[index] {
-            Some(new) => new.bytes(),
-            None => old[band.stripe.data_member(index)].bytes(),
-        });
-        Ok(self.parities_of(band, &blocks.collect::<Vec<_>>(), &wanted))
+    async fn parities_by_recovery(&self, band: &Band, missing: Vec<usize>, id: u64) -> Result<Parities, usize> {
+        let wanted: Few<usize> = self.wanted(band).collect();
+        let old = self.recover(&band.stripe, &band.range, missing, band.is_phantom(), id).await?;
+        self.pay(band.stripe.data(), wanted.len(), band.length(), id).await;
+        let block = |index: usize| match band.written.contains(&index) {
+            true => band.bytes(index),
+            false => old[band.stripe.data_member(index)].bytes(),
+        };
+        let blocks: Vec<Option<&[u8]>> = (0..band.stripe.data()).map(block).collect();
+        Ok(self.parities_of(band, &blocks, &wanted))
     }
 }

@@ -140,39 +140,31 @@ impl<D: Device> Array<D> {
 
     /// Goes on with a replacement where its mark is. Nothing happens to a member without a twin.
     pub async fn resume_replace(&self, member: usize) -> Result<Vec<Range<Bytes>>, DeviceError> {
-        /// Units between two marks on the twin.
-        const MARK_EVERY: u64 = 256;
         let this = &self.members[member];
         let Some(twin) = this.twin() else { return Ok(Vec::new()) };
-        let (needed, step) = (self.geometry.used_of(member), self.step());
-        let (mut at, mut done, mut lost) = (twin.upto.get(), 0, Vec::new());
-        let walk = self.walk(at, needed);
-        while at < needed {
-            let end = (at + step).min(needed);
-            let lock = match self.geometry.role(member, at) {
-                Role::Data(address) => Some(self.locks.lock(self.unit(address).0).await),
-                Role::P(row) | Role::Q(row) => Some(self.locks.lock(row).await),
-                Role::Unused => None,
-            };
-            lost.extend(self.copy_to_twin(member, &twin, at..end).await);
+        let mut lost = Vec::new();
+        let fill = async |unit: Range<Bytes>| Ok(self.copy_to_twin(member, &twin, unit).await);
+        let pass = |upto: Bytes, without: Vec<Range<Bytes>>| {
             if self.has_lost(member, &twin) {
-                drop(lock);
-                self.settle().await?;
                 return Err(DeviceError::Gone);
             }
-            twin.upto.set(end);
-            drop(lock);
-            (at, done) = (end, done + 1);
-            let goes_on = self.advance(&walk, at).await;
-            if done % MARK_EVERY == 0 || !goes_on {
-                self.flush_members(0).await?;
-                self.record_copied(&twin, at).await?;
-            }
-            if !goes_on && at < needed {
-                return Ok(lost);
+            lost.extend(without);
+            twin.upto.set(upto);
+            Ok(())
+        };
+        let record = async |upto: Bytes| {
+            self.flush_members(0).await?;
+            self.record_copied(&twin, upto).await
+        };
+        match self.along_member(member, twin.upto.get(), fill, pass, record).await {
+            Ok(true) => self.take_over(member, &twin).await?,
+            Ok(false) => {}
+            Err(error) => {
+                // Whichever of the two was lost: the members must say so.
+                self.settle().await?;
+                return Err(error);
             }
         }
-        self.take_over(member, &twin).await?;
         Ok(lost)
     }
 

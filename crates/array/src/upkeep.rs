@@ -11,6 +11,7 @@ use parity::{Verdict, locate};
 use units::Bytes;
 
 use crate::array::Array;
+use crate::few::side_by_side;
 use crate::geometry::{Level, Place, Role};
 use crate::md::Uuid;
 use crate::member::MemberState;
@@ -119,45 +120,40 @@ impl<D: Device> Array<D> {
         member: usize,
         wanted: impl Fn(Bytes, Bytes) -> bool,
     ) -> Result<Vec<Range<Bytes>>, DeviceError> {
-        /// Units between two marks on the member.
-        const MARK_EVERY: u64 = 256;
         let this = &self.members[member];
-        let MemberState::Rebuilding(mut at) = this.state() else { return Ok(Vec::new()) };
-        let (needed, step) = (self.geometry.used_of(member), self.step());
-        let (mut lost, mut done) = (Vec::new(), 0);
-        let walk = self.walk(at, needed);
-        while at < needed {
-            let end = (at + step).min(needed);
-            let lock = match self.geometry.role(member, at) {
-                Role::Data(address) => Some(self.locks.lock(self.unit(address).0).await),
-                Role::P(row) | Role::Q(row) => Some(self.locks.lock(row).await),
-                Role::Unused => None,
-            };
-            if !wanted(at, end) {
+        let MemberState::Rebuilding(from) = this.state() else { return Ok(Vec::new()) };
+        let mut lost = Vec::new();
+        let lose = |error: &DeviceError| self.lose(member, error);
+        let fill = async |unit: Range<Bytes>| {
+            if !wanted(unit.start, unit.end) {
                 // As it was when it left.
-            } else if let Some(bytes) = self.contents_of(member, at..end).await {
-                this.write(at, bytes.freeze(), false, 0).await.inspect_err(|error| self.lose(member, error))?;
-            } else {
-                lost.extend(self.rebuild_blocks(member, at..end).await.inspect_err(|error| self.lose(member, error))?);
+                return Ok(Vec::new());
             }
+            let Some(bytes) = self.contents_of(member, unit.clone()).await else {
+                return self.rebuild_blocks(member, unit).await.inspect_err(lose);
+            };
+            let bytes = bytes.freeze();
+            this.write(unit.start, bytes.clone(), false, 0).await.inspect_err(lose)?;
+            self.pool.take_back(bytes);
+            Ok(Vec::new())
+        };
+        let pass = |upto: Bytes, without: Vec<Range<Bytes>>| {
+            lost.extend(without);
             match this.state() {
-                MemberState::Rebuilding(_) => this.set_state(MemberState::Rebuilding(end)),
+                MemberState::Rebuilding(_) => this.set_state(MemberState::Rebuilding(upto)),
                 _ => return Err(DeviceError::Gone),
             }
-            drop(lock);
-            (at, done) = (end, done + 1);
-            let goes_on = self.advance(&walk, at).await;
-            if done % MARK_EVERY == 0 || !goes_on {
-                self.flush_rebuilt(member).await.inspect_err(|error| self.lose(member, error))?;
-                self.record_rebuilt(member, Some(at)).await?;
-            }
-            if !goes_on && at < needed {
-                return Ok(lost);
-            }
+            Ok(())
+        };
+        let record = async |upto: Bytes| {
+            self.flush_rebuilt(member).await.inspect_err(lose)?;
+            self.record_rebuilt(member, Some(upto)).await
+        };
+        if self.along_member(member, from, fill, pass, record).await? {
+            self.flush_rebuilt(member).await.inspect_err(lose)?;
+            this.set_state(MemberState::Active);
+            self.record_rebuilt(member, None).await?;
         }
-        self.flush_rebuilt(member).await.inspect_err(|error| self.lose(member, error))?;
-        this.set_state(MemberState::Active);
-        self.record_rebuilt(member, None).await?;
         Ok(lost)
     }
 
@@ -201,7 +197,11 @@ impl<D: Device> Array<D> {
             let mut missing: Vec<usize> = stripe.members().filter(|m| !self.members[*m].is_current(&range)).collect();
             loop {
                 match self.recover(&stripe, &range, missing.clone(), false, 0).await {
-                    Ok(all) => return all.into_iter().nth(member),
+                    Ok(mut all) => {
+                        let bytes = all.swap_remove(member);
+                        all.into_iter().for_each(|buffer| self.pool.give(buffer));
+                        return Some(bytes);
+                    }
                     Err(another) if missing.contains(&another) => return None,
                     Err(another) => missing.push(another),
                 }
@@ -332,16 +332,16 @@ impl<D: Device> Array<D> {
         if places.is_empty() {
             return None;
         }
-        let mut blocks = Vec::new();
-        for place in places {
-            let (buffer, result) = self.members[place.member].read(place.offset, Buffer::zeroed(place.run), 0).await;
-            if let Err(error) = result {
-                self.judge(place.member, &error);
-                return None;
-            }
-            blocks.push((place, buffer));
-        }
-        Some(blocks)
+        let read = |place: Place| {
+            let into = self.used_memory(place.run, false);
+            async move { (place, self.members[place.member].read(place.offset, into, 0).await) }
+        };
+        let block = |(place, (buffer, result)): (Place, (Buffer, Result<(), DeviceError>))| {
+            result.inspect_err(|error| self.judge(place.member, error)).ok().map(|()| (place, buffer))
+        };
+        let read: Vec<Option<(Place, Buffer)>> =
+            side_by_side(places.into_iter().map(read)).await.into_iter().map(block).collect();
+        read.into_iter().collect()
     }
 
     /// Judges a unit block by block: errors of two members are both found if they lie in different blocks.

@@ -18,6 +18,7 @@ mod extent;
 pub mod filter;
 mod memory;
 mod null;
+mod pool;
 mod request;
 mod shape;
 
@@ -27,6 +28,7 @@ pub use diskless::Diskless;
 pub use extent::Extent;
 pub use memory::MemoryDevice;
 pub use null::NullDevice;
+pub use pool::Pool;
 pub use request::{DeviceError, Operation, Payload, Reply, Request, Stamps};
 pub use shape::Shape;
 

@@ -1,11 +1,10 @@
 //! Carrying requests out on a device.
 
-use device::{AnyDevice, Buffer, Device, DeviceError, Extent, Request};
+use device::{AnyDevice, Buffer, Device, DeviceError, Extent, Pool, Request};
 use units::Bytes;
 use uring::Parcel;
 
 use crate::command::Command;
-use crate::pool::Pool;
 use crate::reply::{Heading, Problem};
 
 /// A device that cannot zero a range is written zeroes, in pieces of this size.

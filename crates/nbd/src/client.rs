@@ -10,7 +10,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use device::{Buffer, Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
+use device::{Buffer, Device, DeviceError, Operation, Payload, Pool, Reply, Request, Shape, Stamps};
 use runtime::Runtime;
 use units::{Bytes, Duration};
 use uring::{Body, Live, Parcel, Socket};
@@ -19,7 +19,6 @@ use crate::address::{Place, Uri};
 use crate::greet::{GreetError, Offer, greet};
 use crate::inlet::Inlet;
 use crate::outlet::Outlet;
-use crate::pool::Pool;
 use crate::protocol::{LARGEST_PAYLOAD, Reader, RequestHeader, SIMPLE_REPLY_MAGIC, command, flag, transmission};
 use crate::tls::{ClientTls, TlsError};
 use crate::wire::{Link, Wire};

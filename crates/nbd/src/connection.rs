@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 
-use device::Buffer;
+use device::{Buffer, Pool};
 use futures_util::future::{Either, join, select};
 use runtime::Runtime;
 use units::{Bytes, Duration};
@@ -21,7 +21,6 @@ use crate::export::Exports;
 use crate::haggle::{Agreement, Haggle, Next, Tls as Encryption};
 use crate::inlet::Inlet;
 use crate::outlet::Outlet;
-use crate::pool::Pool;
 use crate::protocol::{INIT_MAGIC, OPTION_MAGIC, REQUEST_HEADER, Reader, RequestHeader, command, greeting};
 use crate::reply::{Heading, Problem};
 use crate::tls::{ServerTls, Tls};

@@ -29,7 +29,6 @@ mod haggle;
 mod inlet;
 mod outlet;
 mod pipe;
-mod pool;
 #[allow(missing_docs)] // the names are those of the protocol's own document
 pub mod protocol;
 mod reply;

@@ -6,10 +6,10 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use device::Pool;
 use runtime::Signal;
 use uring::{Body, Parcel};
 
-use crate::pool::Pool;
 use crate::wire::Wire;
 
 /// The most parcels in a batch: a parcel has two parts, and the kernel takes 1024.

@@ -1,12 +1,13 @@
-//! Timers: a binary heap of instants, each owned by a [`Sleep`] future.
+//! Timers: instants in order, each owned by a [`Sleep`] future.
 //!
-//! The heap holds `(deadline, sequence, slot)`; the sequence number breaks ties and tells a live entry from one whose
-//! future was dropped. Dropped entries stay until they surface or outnumber the live ones, so a `select!` that
-//! abandons a time-out for each request stays linear in the number of requests. A timing wheel was rejected: it rounds.
+//! An entry is `(deadline, sequence, slot)`; the sequence number breaks ties and tells a live entry from one whose future was dropped.
+//! Entries that come in order of their deadlines stand in a line, the others in a binary heap; the next timer is the earlier one
+//! of the two fronts. Time-outs all last equally long and so come in order: most are abandoned at the front of the line, where one
+//! costs a push and a pop. Elsewhere dropped entries stay until they surface or outnumber the live ones, so a `select!` that abandons
+//! a time-out for each request stays linear in the number of requests. A timing wheel was rejected: it rounds.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -16,14 +17,16 @@ use units::Instant;
 
 use crate::executor::Core;
 
-type Entry = Reverse<(Instant, u64, u32)>;
+type Entry = (Instant, u64, u32);
 
 #[derive(Default)]
 pub(crate) struct Timers {
-    heap: BinaryHeap<Entry>,
+    /// Those that came later than all in it when they were made, and are not due before them.
+    line: VecDeque<Entry>,
+    heap: BinaryHeap<Reverse<Entry>>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Entries in the heap whose future is gone.
+    /// Entries whose future is gone.
     abandoned: usize,
     sequence: u64,
 }
@@ -45,31 +48,47 @@ struct Key {
     sequence: u64,
 }
 
-/// Below this size the heap is not worth sweeping.
+/// Fewer abandoned entries are not worth sweeping.
 const SWEEP_FROM: usize = 64;
 
 impl Timers {
-    /// When the next timer is due. Drops abandoned entries from the top.
+    fn is_live(&self, (_, sequence, slot): Entry) -> bool {
+        self.slots[slot as usize].sequence == sequence
+    }
+
+    /// When the next timer is due. Drops abandoned entries from the fronts.
     pub fn next(&mut self) -> Option<Instant> {
-        while let Some(Reverse((deadline, sequence, slot))) = self.heap.peek() {
-            if self.slots[*slot as usize].sequence == *sequence {
-                return Some(*deadline);
-            }
+        self.clear_line();
+        while self.heap.peek().is_some_and(|Reverse(first)| !self.is_live(*first)) {
             self.heap.pop();
             self.abandoned -= 1;
         }
-        None
+        self.first().map(|(deadline, ..)| deadline)
+    }
+
+    /// Drops abandoned entries from the front of the line.
+    fn clear_line(&mut self) {
+        while self.line.front().is_some_and(|first| !self.is_live(*first)) {
+            self.line.pop_front();
+            self.abandoned -= 1;
+        }
+    }
+
+    /// The entry that comes first, live or not.
+    fn first(&self) -> Option<Entry> {
+        let (line, heap) = (self.line.front().copied(), self.heap.peek().map(|Reverse(first)| *first));
+        line.into_iter().chain(heap).min()
     }
 
     /// Fires every timer that is due at `now`, in order of deadline, then of creation.
     pub fn fire(&mut self, now: Instant) {
-        loop {
-            let Some(first) = self.heap.peek_mut() else { return };
-            let Reverse((deadline, sequence, slot)) = *first;
-            if deadline > now {
-                return;
+        while let Some(first) = self.first().filter(|(deadline, ..)| *deadline <= now) {
+            if self.line.front() == Some(&first) {
+                self.line.pop_front();
+            } else {
+                self.heap.pop();
             }
-            PeekMut::pop(first);
+            let (_, sequence, slot) = first;
             match self.release(Key { slot, sequence }) {
                 Some(waker) => waker.wake(),
                 None => self.abandoned -= 1,
@@ -87,7 +106,11 @@ impl Timers {
         let slot = &mut self.slots[index as usize];
         assert_eq!(slot.sequence, NOBODY, "a slot is one timer's until it is free");
         *slot = Slot { sequence, waker: Some(waker) };
-        self.heap.push(Reverse((deadline, sequence, index)));
+        let entry = (deadline, sequence, index);
+        match self.line.back() {
+            Some(last) if *last > entry => self.heap.push(Reverse(entry)),
+            _ => self.line.push_back(entry),
+        }
         Key { slot: index, sequence }
     }
 
@@ -112,15 +135,18 @@ impl Timers {
         slot.waker.take()
     }
 
-    /// Takes back a timer whose future is dropped. If it has not fired, its entry stays in the heap for a while.
+    /// Takes back a timer whose future is dropped. If it has not fired, its entry stays where it is for a while.
     fn cancel(&mut self, key: Key) {
         if self.release(key).is_none() {
             return;
         }
         self.abandoned += 1;
-        if self.abandoned > SWEEP_FROM && self.abandoned > self.heap.len() / 2 {
+        self.clear_line();
+        if self.abandoned > SWEEP_FROM && self.abandoned > (self.heap.len() + self.line.len()) / 2 {
             let slots = &self.slots;
-            self.heap.retain(|Reverse((_, sequence, slot))| slots[*slot as usize].sequence == *sequence);
+            let is_live = |(_, sequence, slot): &Entry| slots[*slot as usize].sequence == *sequence;
+            self.heap.retain(|Reverse(entry)| is_live(entry));
+            self.line.retain(is_live);
             self.abandoned = 0;
         }
     }

@@ -1,0 +1,80 @@
+//! The walk along a member: a rebuild, and the filling of a twin.
+//!
+//! Unit by unit in order of addresses, each under its lock, with a mark behind which everything counts. Several units are under way at a
+//! time, so that the members that are read and the one that is written all have something to do; but the mark passes them in order, and a
+//! unit stays locked until it has: what is written there before goes only where the mark says, and would be missing.
+//!
+//! Every so often nothing is under way, and the mark is recorded: nobody holds a lock while the members are flushed.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::pin::pin;
+
+use device::{Device, DeviceError};
+use futures_util::stream::{StreamExt, iter};
+use units::Bytes;
+
+use crate::array::Array;
+use crate::geometry::Role;
+use crate::lock::UnitLock;
+
+/// Units between two records of the mark.
+const MARK_EVERY: u64 = 256;
+/// Of the member, under way at a time: enough for the next reads to be there while the last ones are written.
+const UNDER_WAY: Bytes = Bytes::mib(1);
+
+impl<D: Device> Array<D> {
+    /// Goes along a member from an address on. `fill` brings a unit up to date and says something about it, `pass` is told of that and of
+    /// the mark's new place, in order, and `record` makes durable that it is there. Says whether it came to the end, or
+    /// whoever [watches](Array::watch) ended it, after the mark was recorded.
+    pub(crate) async fn along_member<T>(
+        &self,
+        member: usize,
+        from: Bytes,
+        fill: impl AsyncFn(Range<Bytes>) -> Result<T, DeviceError>,
+        mut pass: impl FnMut(Bytes, T) -> Result<(), DeviceError>,
+        record: impl AsyncFn(Bytes) -> Result<(), DeviceError>,
+    ) -> Result<bool, DeviceError> {
+        let (needed, step) = (self.geometry.used_of(member), self.step());
+        let at_once = (UNDER_WAY / step).clamp(2, 16) as usize;
+        let walk = self.walk(from, needed);
+        let (mut at, goes_on) = (from, Cell::new(true));
+        while at < needed {
+            let stretch = at..(at + step * MARK_EVERY).min(needed);
+            let (walk, fill) = (&walk, &fill);
+            let unit = |unit: Range<Bytes>| async move {
+                self.pace(walk, unit.start).await;
+                let lock = self.lock_behind(member, unit.start).await;
+                (unit.end, fill(unit).await, lock)
+            };
+            let units = Self::pieces(stretch, |at| at + step).into_iter().take_while(|_| goes_on.get());
+            let mut units = pin!(iter(units).map(unit).buffered(at_once));
+            while let Some((end, filled, _lock)) = units.next().await {
+                // What was under way when the walk was ended is waited for, and done again by the next.
+                if goes_on.get() {
+                    pass(end, filled?)?;
+                    at = end;
+                    goes_on.set(self.goes_on(walk, at));
+                }
+            }
+            self.pace(walk, at).await;
+            if at < needed {
+                record(at).await?;
+            }
+            if !goes_on.get() {
+                break;
+            }
+        }
+        Ok(at == needed)
+    }
+
+    /// The lock of what lies at an address of a member, if anything does.
+    async fn lock_behind(&self, member: usize, at: Bytes) -> Option<UnitLock<'_>> {
+        let unit = match self.geometry.role(member, at) {
+            Role::Data(address) => self.unit(address).0,
+            Role::P(row) | Role::Q(row) => row,
+            Role::Unused => return None,
+        };
+        Some(self.locks.lock(unit).await)
+    }
+}
