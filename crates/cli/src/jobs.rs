@@ -10,7 +10,7 @@ use fio::Surroundings;
 use fio::option::Fate;
 use lab::jobs::{Phase, plan};
 use lab::layout::read_paths;
-use lab::{Point, Source, Target};
+use lab::{Point, Source, Target, verification};
 use report::FioJob;
 use serde_json::{Value, json};
 use units::Duration;
@@ -79,7 +79,8 @@ fn attempt(args: &Run, source: &Source, account: &mut Account) -> Result<ExitCod
             return Ok(ExitCode::from(3));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    let failed = account.done.iter().any(|(_, done)| verification::failed(done.verified()));
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Makes the files of a phase, asks leave to write, and runs it.
@@ -113,6 +114,12 @@ pub fn import(args: &ImportJob) -> Result<ExitCode, Failure> {
     list(&source.name, &file);
     let phases = plan(&stem(&source), &file, &[]).map_err(Failure::input)?;
     let count = phases.len();
+    if phases.iter().flat_map(|phase| &phase.experiment.streams).any(|plan| plan.script.is_some()) {
+        return Err(Failure::input(anyhow::anyhow!(
+            "{}: read_iolog: the requests of a trace are no experiment; `arraylab run` runs the job, `arraylab replay` the trace",
+            source.name
+        )));
+    }
     for (index, phase) in phases.iter().enumerate() {
         let of = if count > 1 { format!(", group {} of {count}", index + 1) } else { String::new() };
         let text = format!("# What {} comes to{of}.\n\n{}", source.name, phase.experiment.to_toml());

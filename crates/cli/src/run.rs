@@ -408,6 +408,11 @@ impl Done {
         &self.outcome.summary
     }
 
+    /// What verification came to.
+    pub fn verified(&self) -> &[verification::Verified] {
+        &self.outcome.conclusion.verified
+    }
+
     /// Its run folder.
     pub fn path(&self) -> &Path {
         self.folder.path()

@@ -5,20 +5,23 @@
 //! laboratory's to say.
 //!
 //! Three steps, a file each: [`syntax`] makes sections of lines, [`option`] knows which options there are and what becomes of
-//! each, [`job`] makes a job of a section. Values are read by [`value`], as fio 3.33 reads them (`k` is 1024 and `KiB` 1000, unless
+//! each, and a job is made of a section: [`job`] says what it is, `section.rs` and `load.rs` how it is read. Values are read by [`value`], as fio 3.33 reads them (`k` is 1024 and `KiB` 1000, unless
 //! `kb_base=1000`: tried out on the program, as its manual has it both ways).
 //!
 //! Of 411 public job files nearly all have an option or two that few others have. So an unknown option is no error: it is listed
 //! ([`File::notes`]), and only who asks for it (`--strict`) is refused.
 
 pub mod job;
+mod load;
 pub mod option;
+mod reader;
+mod section;
 pub mod syntax;
 pub mod value;
 
 use std::fmt;
 
-pub use job::{Direction, Engine, Extent, Fill, Job, Order, Skew};
+pub use job::{Check, Direction, Engine, Extent, Fill, Job, Order, Replay, Skew};
 pub use option::Note;
 pub use syntax::Surroundings;
 

@@ -114,7 +114,16 @@ pub const KEPT: &[&str] = &[
     "thinktime_blocks",
     "exec_prerun",
     "verify",
+    "do_verify",
+    "verify_backlog",
+    "verify_only",
     "read_iolog",
+    "replay_no_stall",
+    "replay_time_scale",
+    "replay_redirect",
+    "replay_align",
+    "replay_scale",
+    "replay_skip",
     "percentage_random",
     "zonesize",
     "zoneskip",
@@ -208,20 +217,19 @@ pub fn fate(name: &str) -> Option<(Fate, &'static str)> {
         "io_submit_mode" => {
             no_effect("in an open loop, times count from the intended arrival whatever the device does")
         }
-        "do_verify"
-        | "verify_dump"
-        | "verify_fatal"
-        | "verify_async"
-        | "verify_backlog"
-        | "verify_pattern"
-        | "verify_interval"
-        | "verify_offset"
-        | "verifysort"
-        | "verify_state_save"
-        | "verify_state_load"
-        | "verify_only"
+        "verify_dump" | "verify_fatal" => no_effect("each mismatch is named in the result, and the exit code is 1"),
+        "verify_async"
+        | "verify_async_cpus"
         | "verify_backlog_batch"
-        | "verify_sort" => not_kept("what was written is not verified"),
+        | "verifysort"
+        | "verify_sort"
+        | "verifysort_nr" => no_effect("what is read is checked by the thread that reads it"),
+        "verify_pattern" | "verify_interval" | "verify_offset" | "experimental_verify" => {
+            no_effect("every 512 bytes that are written say what they are, in a way of our own")
+        }
+        "verify_state_save" | "verify_state_load" => {
+            no_effect("`arraylab verify RUN` reads again what a run wrote, by its ledger")
+        }
         "buffer_compress_percentage"
         | "buffer_compress_chunk"
         | "dedupe_percentage"
@@ -245,13 +253,9 @@ pub fn fate(name: &str) -> Option<(Fate, &'static str)> {
         | "thinktime_spin"
         | "thinktime_iotime"
         | "thinktime_blocks_type" => not_kept("rates are kept by arrivals, and not checked for a minimum"),
-        "replay_no_stall"
-        | "replay_time_scale"
-        | "replay_redirect"
-        | "replay_align"
-        | "replay_scale"
-        | "replay_skip"
-        | "merge_blktrace_file" => not_kept("`arraylab replay` takes traces, with --speed and --on"),
+        "merge_blktrace_file" | "merge_blktrace_scalars" | "merge_blktrace_iters" => {
+            not_kept("`arraylab replay` takes traces, with --speed and --on")
+        }
         "zonemode"
         | "zonerange"
         | "zonecapacity"
@@ -278,7 +282,6 @@ pub fn fate(name: &str) -> Option<(Fate, &'static str)> {
         | "trim_verify_zero"
         | "trim_backlog"
         | "trim_backlog_batch"
-        | "experimental_verify"
         | "continue_on_error"
         | "ignore_error"
         | "error_dump"

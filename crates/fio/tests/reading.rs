@@ -1,9 +1,9 @@
 //! Job files as people write them, as others would break them, and any text at all.
 
 use fio::value::Amount;
-use fio::{Direction, Engine, JobError, Order, Skew, Surroundings};
+use fio::{Check, Direction, Engine, JobError, Order, Skew, Surroundings};
 use proptest::prelude::*;
-use units::{Bytes, Duration, Frequency, Ratio};
+use units::{Bytes, Duration, Frequency, Rate, Ratio};
 
 /// An environment of one variable, and one file to include.
 fn read(text: &str) -> Result<fio::File, JobError> {
@@ -134,11 +134,34 @@ fn a_rate_in_bytes_is_one_of_requests_of_the_mean_size() {
     let job = read("[j]\nrw=rw\nrwmixread=75\nbs=4k,12k\nrate=3m,3m\n").unwrap().jobs.remove(0);
     // 6 MiB a second in requests of 3/4 * 4 KiB + 1/4 * 12 KiB.
     assert_eq!(job.rate, Some(Frequency::per_second(1024.0)));
+    assert_eq!(job.rate_bytes, Some(Rate::bytes_per_second(6.0 * 1024.0 * 1024.0)));
+}
+
+#[test]
+fn what_is_written_is_verified_when_the_job_says() {
+    let of = |options: &str| read(&format!("[j]\nrw=write\n{options}\n")).unwrap().jobs.remove(0).verify;
+    assert_eq!(of("verify=crc32c"), Some(Check::AtEnd));
+    assert_eq!(of("verify=md5\ndo_verify=0"), Some(Check::Later));
+    assert_eq!(of("verify=pattern\nverify_pattern=0xff\nverify_backlog=16"), Some(Check::Behind(16)));
+    assert_eq!((of("verify=0"), of("verify_backlog=16"), of("")), (None, None, None));
+}
+
+#[test]
+fn trims_and_traces_are_read() {
+    let trim = read("[j]\nrw=randtrim\nbs=4k,8k,64k\n").unwrap().jobs.remove(0);
+    assert_eq!((trim.direction, &trim.sizes[1]), (Direction::Trim, &vec![(Bytes::kib(64), 1)]));
+    assert_eq!(read("[j]\nrw=trimwrite\n").unwrap().jobs[0].direction, Direction::TrimWrite);
+    let text = "[j]\nread_iolog=a.log:b.log\nreplay_time_scale=200\nreplay_redirect=/dev/sdb\nreplay_align=4k\n";
+    let replay = read(text).unwrap().jobs.remove(0).replay.unwrap();
+    assert_eq!((replay.files, replay.speed), (vec!["a.log".to_owned(), "b.log".to_owned()], Some(2.0)));
+    assert_eq!((replay.redirect.as_deref(), replay.align), (Some("/dev/sdb"), Bytes::kib(4)));
+    let at_once = read("[j]\nread_iolog=a\nreplay_no_stall=1\n").unwrap().jobs.remove(0).replay.unwrap();
+    assert_eq!(at_once.speed, None);
 }
 
 #[test]
 fn what_is_not_kept_is_listed_once_and_the_gravest_first() {
-    let text = "[global]\nthread\nverify=crc32c\nmy_option=3\n[a]\n[b]\nwrite_bw_log=x\n";
+    let text = "[global]\nthread\nzonesize=1m\nmy_option=3\n[a]\n[b]\nwrite_bw_log=x\n";
     let file = read(text).unwrap();
     let said: Vec<(&str, &str, usize)> =
         file.notes.iter().map(|note| (note.option.as_str(), note.fate.title(), note.place.line)).collect();
@@ -147,7 +170,7 @@ fn what_is_not_kept_is_listed_once_and_the_gravest_first() {
     assert_eq!(
         said,
         [
-            ("verify", not_kept, 3),
+            ("zonesize", not_kept, 3),
             ("my_option", "not known", 4),
             ("thread", no_effect, 2),
             ("write_bw_log", no_effect, 7)
@@ -156,7 +179,7 @@ fn what_is_not_kept_is_listed_once_and_the_gravest_first() {
     let said = read_as(text, true).unwrap_err().to_string();
     assert_eq!(
         said,
-        "test.fio:3: --strict refuses the option 'verify': what was written is not verified; take it out, or leave --strict away"
+        "test.fio:3: --strict refuses the option 'zonesize': zones within a file are not made; take it out, or leave --strict away"
     );
     assert!(read_as(USUAL, true).is_ok());
 }
@@ -181,8 +204,12 @@ fn what_is_wrong_is_said_with_its_line_and_what_would_be_accepted() {
         ("[global]\nbs=4k\n", "test.fio has no job; add a section such as [job] below [global]"),
         ("[j]\nsize\n", "test.fio:2: 'size' has no value; write a size such as 1g, or a share such as 20%"),
         (
-            "[j]\nrw=randtrim\n",
-            "test.fio:2: [j] asks for 'randtrim', and discards are not made; take read, write, rw, or a random one of them",
+            "[j]\nrw=randtrim\nverify=md5\n",
+            "test.fio:3: [j] discards, and nobody says what is read of what was discarded; take rw=write, or leave verify out",
+        ),
+        (
+            "[j]\nrw=write\nverify=md5\nverify_only\n",
+            "test.fio:4: [j] is to verify what an earlier run wrote; run `arraylab verify RUN` with that run's folder",
         ),
         ("[j]\nnumjobs=0\n", "test.fio:2: 'numjobs' is '0'; write a whole number from 1 on, and none absurdly large"),
         (

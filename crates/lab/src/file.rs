@@ -12,7 +12,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use units::{Bytes, Duration, Ratio};
 use uring::Engine;
-use workload::{Fill, Limits, Load, Mix, OnError, Region, Share, Sizes, Stream, Verify};
+use workload::{Discards, Fill, Limits, Load, Mix, OnError, Region, Share, Sizes, Stream, Verify};
 
 use crate::copies::{Copies, Spread};
 use crate::described::FileDescribed;
@@ -114,6 +114,8 @@ enum FileOperation {
     Write,
     Reads(Ratio),
     ReadBehind(u32),
+    Discard,
+    DiscardAndWrite,
 }
 
 #[derive(Deserialize)]
@@ -391,10 +393,24 @@ impl FileStream {
         let operation = self.operation;
         let mix = match operation {
             FileOperation::Read => Mix::READS,
-            FileOperation::Write | FileOperation::ReadBehind(_) => Mix::WRITES,
+            FileOperation::Write
+            | FileOperation::ReadBehind(_)
+            | FileOperation::Discard
+            | FileOperation::DiscardAndWrite => Mix::WRITES,
             FileOperation::Reads(reads) => Mix { reads },
         };
-        if let (true, Some(given), FileOperation::Write) = (pipeline, &self.pipeline, &operation) {
+        let discards = match operation {
+            FileOperation::Discard => Discards::Only,
+            FileOperation::DiscardAndWrite => Discards::BeforeWrites,
+            _ => Discards::Never,
+        };
+        if let (Some(verify), true) = (&self.verify, discards != Discards::Never) {
+            return Err(source
+                .error(verify.span(), "what is discarded cannot be verified: nobody says what is read there")
+                .help("leave out `verify`, or take `operation = \"write\"`"));
+        }
+        let only_writes = mix == Mix::WRITES && !matches!(operation, FileOperation::ReadBehind(_));
+        if let (true, Some(given), true) = (pipeline, &self.pipeline, only_writes) {
             return Err(source
                 .error(given.span(), "`pipeline` makes disks read ahead, and this stream only writes")
                 .help("take `operation = \"read\"`, or leave it out"));
@@ -426,6 +442,7 @@ impl FileStream {
                 limits,
                 fill,
                 verify,
+                discards,
                 pipeline,
                 lock_step,
                 overlap: self.overlap,

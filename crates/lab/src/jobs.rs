@@ -7,7 +7,9 @@
 //! Where fio and this differ, beyond the options that are listed as not kept:
 //!
 //! - a mixed sequential job has one position for reads and writes; in fio each has its own;
-//! - a rate is a schedule: what falls behind it is made up for, and response times count from when a request was due;
+//! - what falls behind a rate is made up for at once as far as 10 ms of it; fio makes up for all. Of `rate_process=poisson`, response times count
+//!   from when a request was due;
+//! - `verify` reads again what a job wrote, whatever the checksum that it names: blocks say what they are in a way of our own;
 //! - the flush of `fsync` delays the place in the queue behind its write, and is not in the record; that of `end_fsync` is.
 
 use std::fs::File;
@@ -16,14 +18,18 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use fio::value::Amount;
-use fio::{Direction, Engine, Fill, Job, Order, Place};
+use fio::{Check, Direction, Engine, Fill, Job, Order, Place};
 use units::{Bytes, Duration, Ratio};
 use uring::Mode;
-use workload::{Arrivals, Jump, Law, Limits, Load, Mix, OnError, Pattern, Region, Sizes, Skew, Space, Stream, Zone};
+use workload::{
+    Arrivals, Discards, Jump, Law, Limits, Load, Mix, OnError, Pattern, RateLimit, Region, Sizes, Skew, Space, Stream,
+    Verify, Zone,
+};
 
 use crate::described::Described;
 use crate::experiment::{Cache, Experiment, Io, StreamPlan};
 use crate::file::LARGEST_REQUEST;
+use crate::replay::{self, How, ReplayError};
 use crate::target::Target;
 
 /// Jobs that run together.
@@ -64,6 +70,10 @@ pub enum PlanError {
     BlockTooLarge { place: Place, job: String, request: Bytes, length: Bytes },
     #[error("{place}: [{job}] asks for {request:#} at a time; at most {LARGEST_REQUEST:#} is one request")]
     HugeBlock { place: Place, job: String, request: Bytes },
+    #[error("{place}: [{job}] verifies what [{other}] may write over: both write {}; give each a file or an offset of its own", path.display())]
+    Shared { place: Place, job: String, other: String, path: PathBuf },
+    #[error("{place}: [{job}] cannot replay its trace: {error}")]
+    Replay { place: Place, job: String, error: Box<ReplayError> },
     #[error("{place}: [{job}] has no size, and that of {target} is not known before it is opened; add size=1g")]
     UnknownSize { place: Place, job: String, target: Target },
 }
@@ -87,9 +97,14 @@ pub fn plan(name: &str, file: &fio::File, on: &[Target]) -> Result<Vec<Phase>, P
             let job = &file.jobs[*index];
             group += u32::from((place > 0 && job.new_group) || (place == 0 && number > 0));
             for copy in 0..job.copies {
-                phase.add(job, Part { job: *index, copy, group }, on)?;
+                let part = Part { job: *index, copy, group };
+                match &job.replay {
+                    Some(trace) => phase.replay(job, trace, part, on)?,
+                    None => phase.add(job, part, on)?,
+                }
             }
         }
+        phase.check_verified(&file.jobs)?;
         phase.settle(&jobs.iter().map(|index| &file.jobs[*index]).collect::<Vec<_>>());
         phases.push(phase);
     }
@@ -114,7 +129,7 @@ impl Phase {
         let (read, write) = (sizes(&job.sizes[0])?, sizes(&job.sizes[1])?);
         let (mix, sizes, write_sizes) = match job.direction {
             Direction::Read => (Mix::READS, read, None),
-            Direction::Write => (Mix::WRITES, write, None),
+            Direction::Write | Direction::Trim | Direction::TrimWrite => (Mix::WRITES, write, None),
             Direction::Mixed(reads) if read == write => (Mix { reads }, read, None),
             Direction::Mixed(reads) => (Mix { reads }, read, Some(write)),
         };
@@ -138,12 +153,14 @@ impl Phase {
                 (Pattern::Strided { stride: smallest + gap, from: Bytes::ZERO }, Bytes::SECTOR)
             }
         };
-        let load = match job.rate {
-            None => Load::Closed { depth: job.depth, think: job.think },
-            Some(rate) => {
-                let arrivals = if job.poisson { Arrivals::Poisson(rate) } else { Arrivals::Constant(rate) };
-                Load::Open { arrivals, outstanding: job.depth }
-            }
+        let (load, rate_limit) = job.load();
+        let (behind, verify) = match (job.verify, job.direction) {
+            (None, _) => (None, None),
+            // Of what it does not write a job can only say whether it is whole.
+            (Some(_), Direction::Read) => (None, Some(Verify::Reads)),
+            (Some(Check::Behind(lag)), _) => (Some(lag), Some(Verify::Reads)),
+            (Some(Check::AtEnd), _) => (None, Some(Verify::End)),
+            (Some(Check::Later), _) => (None, Some(Verify::Later)),
         };
         let moved = match job.extent.moved {
             Some(Amount::Bytes(moved)) => moved,
@@ -155,7 +172,7 @@ impl Phase {
         let stream = Stream {
             name: self.free_name(&if job.copies > 1 { format!("{}.{}", job.name, part.copy) } else { title() }),
             mix,
-            behind: None,
+            behind,
             pattern,
             sizes,
             write_sizes,
@@ -169,7 +186,12 @@ impl Phase {
                 Fill::Random => workload::Fill::Random,
                 Fill::Zero => workload::Fill::Zero,
             },
-            verify: None,
+            verify,
+            discards: match job.direction {
+                Direction::Trim => Discards::Only,
+                Direction::TrimWrite => Discards::BeforeWrites,
+                _ => Discards::Never,
+            },
             pipeline: false,
             lock_step: false,
             overlap: true,
@@ -180,13 +202,65 @@ impl Phase {
         }
         let own = whole.device.is_some();
         self.experiment.devices.extend(whole.device);
-        self.experiment.streams.push(StreamPlan {
-            stream,
-            on: own.then(|| vec![index]),
-            rate_limit: None,
-            script: None,
-        });
+        self.experiment.streams.push(StreamPlan { stream, on: own.then(|| vec![index]), rate_limit, script: None });
         self.parts.push(part);
+        Ok(())
+    }
+
+    /// The requests of a trace, on the files that it names, or where they are sent.
+    fn replay(&mut self, job: &Job, trace: &fio::Replay, part: Part, on: &[Target]) -> Result<(), PlanError> {
+        let failed =
+            |error| PlanError::Replay { place: job.place.clone(), job: job.name.clone(), error: Box::new(error) };
+        let file = &trace.files[part.copy as usize % trace.files.len()];
+        let asked = replay::read(&[PathBuf::from(file)], None).map_err(failed)?;
+        let paths: Vec<PathBuf> = match &trace.redirect {
+            Some(path) => vec![path.into()],
+            None => asked.devices.iter().map(PathBuf::from).collect(),
+        };
+        let targets: Vec<Target> =
+            if on.is_empty() { paths.iter().cloned().map(Target::Path).collect() } else { on.to_vec() };
+        let how = How { speed: trace.speed, outstanding: job.depth, block: trace.align, wrap: false, go_on: false };
+        let planned = replay::plan(&job.name, &asked, &targets, &how).map_err(failed)?;
+        let first = self.experiment.devices.len();
+        for (index, mut plan) in planned.experiment.streams.into_iter().enumerate() {
+            plan.stream.name = self.free_name(&job.name);
+            plan.stream.overlap = true;
+            if on.is_empty() {
+                let mut described = Described::files(vec![paths[index].clone()], job.io());
+                // A file that is not there is made as large as the trace needs it.
+                described.make = plan.stream.region.length.map(|end| end.round_up(Bytes::SECTOR));
+                (described.durable, described.flush_at_end) = (job.durable, job.flush_at_end);
+                plan.on = Some(vec![first + index]);
+                self.experiment.devices.push(described);
+            }
+            self.experiment.streams.push(plan);
+            self.parts.push(part);
+        }
+        Ok(())
+    }
+
+    /// Each copy of a job has a ledger of its own, so nobody else may write what it verifies.
+    fn check_verified(&self, jobs: &[Job]) -> Result<(), PlanError> {
+        let devices = &self.experiment.devices;
+        let streams = || self.experiment.streams.iter().zip(devices).zip(&self.parts);
+        for (index, ((plan, device), part)) in streams().enumerate() {
+            if plan.stream.verify.is_none() {
+                continue;
+            }
+            for (other, ((writer, theirs), others)) in streams().enumerate() {
+                let shared = device.files.iter().find(|file| theirs.files.contains(file));
+                let (a, b) = (plan.stream.region, writer.stream.region);
+                let end = |region: Region| region.length.map_or(Bytes::new(u64::MAX), |length| region.start + length);
+                let apart = device.files == theirs.files && (a.start >= end(b) || b.start >= end(a));
+                if let (Some(path), true, true, false) = (shared, index != other, writer.stream.mix.has_writes(), apart)
+                {
+                    let job = &jobs[part.job];
+                    let other = jobs[others.job].name.clone();
+                    let (place, job) = (job.place.clone(), job.name.clone());
+                    return Err(PlanError::Shared { place, job, other, path: path.clone() });
+                }
+            }
+        }
         Ok(())
     }
 
@@ -215,6 +289,8 @@ impl Phase {
 
 /// What the laboratory asks of a job.
 trait Plan {
+    /// Closed loops, whose rate is limited; random arrivals are an open one.
+    fn load(&self) -> (Load, Option<RateLimit>);
     fn io(&self) -> Io;
     fn paths(&self, copy: u32) -> Vec<PathBuf>;
     fn whole(&self, copy: u32, largest: Bytes, on: &[Target]) -> Result<Whole, PlanError>;
@@ -224,6 +300,20 @@ trait Plan {
 }
 
 impl Plan for Job {
+    fn load(&self) -> (Load, Option<RateLimit>) {
+        /// What a job fell behind its rate it may make up for at once; fio makes up for all of it.
+        const BURST: Duration = Duration::millis(10);
+        let (depth, think) = (self.depth, self.think);
+        match self.rate {
+            Some(rate) if self.poisson => (Load::Open { arrivals: Arrivals::Poisson(rate), outstanding: depth }, None),
+            rate => {
+                let limit = |requests, bytes| RateLimit { requests, bytes, burst: BURST };
+                let by_bytes = self.rate_bytes.map(|bytes| limit(None, Some(bytes)));
+                (Load::Closed { depth, think }, by_bytes.or(rate.map(|rate| limit(Some(rate), None))))
+            }
+        }
+    }
+
     fn io(&self) -> Io {
         let engine = match self.engine {
             // What suits the target: a ring for what must be waited for, the calling thread for memory.

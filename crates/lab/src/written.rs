@@ -6,7 +6,7 @@ use host::precaution::Precautions;
 use machine::entry::Way;
 use toml::{Table, Value};
 use uring::Mode;
-use workload::{Arrivals, Fill, Load, OnError, RateLimit, Region, Share, Stream, Verify};
+use workload::{Arrivals, Discards, Fill, Load, OnError, RateLimit, Region, Share, Stream, Verify};
 
 use crate::experiment::{Cache, Experiment, Run, StreamPlan, engine_name};
 use crate::pattern;
@@ -157,6 +157,8 @@ impl StreamPlan {
         let operation = match (stream.behind, reads.get()) {
             (Some(lag), _) => one("read-behind", i64::from(lag).into()),
             (None, 1.0) => "read".into(),
+            (None, _) if stream.discards == Discards::Only => "discard".into(),
+            (None, _) if stream.discards == Discards::BeforeWrites => "discard-and-write".into(),
             (None, 0.0) => "write".into(),
             (None, _) => one("reads", text(reads)),
         };

@@ -22,7 +22,7 @@ use units::{Bytes, Duration, Instant};
 
 use crate::ledger::{Reading, Writing};
 use crate::stream::{FILL_PAGES, PAGE};
-use crate::{Ask, Clockwork, Control, Generator, Ledger, Load, LockStep, Stream, Verify};
+use crate::{Ask, Clockwork, Control, Discards, Generator, Ledger, Load, LockStep, Stream, Verify};
 
 /// Takes the rows of a run.
 pub trait Observer {
@@ -288,7 +288,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             if self.is_over(&mut shared.borrow_mut(), intended) {
                 return;
             }
-            let ask = ahead.take().unwrap_or_else(|| shared.borrow_mut().generator.next_ask());
+            let ask = ahead.take().unwrap_or_else(|| self.discarded(shared.borrow_mut().generator.next_ask()));
             if let Some(due) = self.control.admit(self.stream_index, || self.runtime.now(), ask.length) {
                 self.hold_back(due).await;
                 if let Load::Closed { .. } = self.stream.load {
@@ -365,6 +365,9 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 }
             } else {
                 shared.borrow_mut().generator.completed(&asked);
+                if asked.operation == Operation::Discard && self.stream.discards == Discards::BeforeWrites {
+                    ahead = Some(Ask { operation: Operation::Write, ..asked });
+                }
             }
             if let Load::Closed { think, .. } = self.stream.load {
                 intended = row.completed + think;
@@ -381,6 +384,14 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
     fn stamped_memory(&self) -> Option<Buffer> {
         let stamps = self.ledger.is_some() && self.stream.verify.is_some() && self.stream.mix.has_writes();
         stamps.then(|| Buffer::zeroed(self.stream.sizes.largest()))
+    }
+
+    /// The request in whose place or before which the stream makes a discard.
+    fn discarded(&self, ask: Ask) -> Ask {
+        match (self.stream.discards, ask.operation) {
+            (Discards::Only | Discards::BeforeWrites, Operation::Write) => Ask { operation: Operation::Discard, ..ask },
+            _ => ask,
+        }
     }
 
     /// Begins a write in the ledger, when it may.
@@ -476,6 +487,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 }
                 Request::read(ask.offset, buffer)
             }
+            Operation::Discard => Request::discard(ask.offset, ask.length),
             _ => {
                 let page = u64::from(shared.random.next_u32()) % FILL_PAGES;
                 let data = image.map(|image| image.slice(Bytes::ZERO, ask.length));

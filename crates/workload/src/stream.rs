@@ -47,6 +47,8 @@ pub struct Stream {
     pub fill: Fill,
     /// Writes store sectors that say what they are, and reads are held against what was written.
     pub verify: Option<Verify>,
+    /// What becomes of its writes: a discard in place of each, or before it.
+    pub discards: Discards,
     /// Each read is announced while the one before it is under way, by a read of the sector that precedes it. A disk with read-ahead then
     /// positions, and fills its buffer, while others transfer; without read-ahead it costs a sector and gains nothing. Closed loops only.
     pub pipeline: bool,
@@ -120,6 +122,18 @@ pub enum Verify {
     End,
     /// Nothing is checked now; what was written is kept for a later run.
     Later,
+}
+
+/// Discards (TRIM, `BLKDISCARD`; of a file a hole is punched): who reads a discarded block later finds zeroes, or anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Discards {
+    /// None are made.
+    #[default]
+    Never,
+    /// In place of each write.
+    Only,
+    /// Before each write, of the same blocks; the write follows when it has completed.
+    BeforeWrites,
 }
 
 /// Why a stream cannot run on a device.
@@ -200,6 +214,7 @@ impl Stream {
             limits: Limits::NONE,
             fill: Fill::Random,
             verify: None,
+            discards: Discards::Never,
             pipeline: false,
             lock_step: false,
             overlap: false,

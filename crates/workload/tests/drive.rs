@@ -6,7 +6,7 @@ use device::{Buffer, Device, DeviceError, MemoryDevice, Reply, Request, Shape, S
 use record::{Phase, Row};
 use runtime::{Random, Resource, Runtime};
 use units::{Bytes, Duration, Frequency, Instant, Ratio};
-use workload::{Arrivals, Control, Drive, Heap, Limits, Load, Mix, OnError, Pattern, Stream, Tally};
+use workload::{Arrivals, Control, Discards, Drive, Heap, Limits, Load, Mix, OnError, Pattern, Stream, Tally};
 
 /// A device with `servers` servers that take `time` for each request.
 struct Server {
@@ -286,4 +286,25 @@ fn a_stream_that_stops_at_its_limits_leaves_the_rest_alone_and_a_delay_comes_bef
     let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
     // Two at a time, a millisecond each.
     assert_eq!(rows.len(), 40);
+}
+
+/// Whatever the depth, a block is written after its discard has completed.
+#[test]
+fn each_write_follows_the_discard_of_its_block() {
+    let runtime = Runtime::simulated();
+    let device = Server::new(&runtime, 3, Duration::micros(70));
+    let mut stream = Stream::closed("w", Mix::WRITES, Pattern::Random, Bytes::kib(4), 8);
+    stream.discards = Discards::BeforeWrites;
+    let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+    stream.limits = Limits { requests: Some(400), stop: true, ..Limits::NONE };
+    let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
+    let of = |operation| rows.iter().filter(move |row| row.operation == operation);
+    let (discards, writes) = (of(record::Operation::Discard).count(), of(record::Operation::Write).count());
+    assert!(rows.len() >= 400 && discards - writes <= 8, "{discards} discards, {writes} writes");
+    let mut open: Vec<&Row> = of(record::Operation::Discard).collect();
+    for write in of(record::Operation::Write) {
+        let before = |row: &&Row| row.offset == write.offset && row.completed <= write.submitted;
+        let place = open.iter().position(before).expect("a discard of the block has completed");
+        open.remove(place);
+    }
 }

@@ -1,0 +1,101 @@
+//! A section while it is read: its options by name, their values with their places.
+
+use std::collections::BTreeMap;
+
+use units::{Bytes, Duration};
+
+use crate::JobError;
+use crate::option::{Fate, Note, canonical, fate};
+use crate::syntax::{Given, Section};
+use crate::value::{self, Amount, Base};
+
+/// A section while it is read.
+pub(crate) struct Reader<'s> {
+    pub section: &'s Section,
+    /// By name, the last of each.
+    pub given: BTreeMap<&'s str, &'s Given>,
+    pub base: Base,
+    notes: &'s mut Vec<Note>,
+}
+
+impl<'s> Reader<'s> {
+    pub fn new(section: &'s Section, notes: &'s mut Vec<Note>) -> Reader<'s> {
+        let given: BTreeMap<&str, &Given> =
+            section.options.iter().map(|given| (canonical(&given.name), given)).collect();
+        let mut reader = Reader { section, given, base: Base::Binary, notes };
+        for given in &section.options {
+            if let Some((fate, what)) = fate(canonical(&given.name)) {
+                reader.note(given, fate, what);
+            }
+        }
+        reader
+    }
+
+    fn note(&mut self, given: &Given, fate: Fate, what: &'static str) {
+        let note = Note { place: given.place.clone(), option: given.name.clone(), fate, what };
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Notes an option of this name if it is given.
+    pub fn not_kept(&mut self, name: &str, what: &'static str) {
+        if let Some(given) = self.given.get(name).copied() {
+            self.note(given, Fate::NotKept, what);
+        }
+    }
+
+    pub fn cannot(&self, option: &str, what: impl Into<String>, next: &'static str) -> JobError {
+        let place = self.given.get(option).map_or(&self.section.place, |given| &given.place).clone();
+        JobError::Cannot { place, job: self.section.name.clone(), what: what.into(), next }
+    }
+
+    /// The value of an option by `read`, or what would be accepted.
+    pub fn read<T>(
+        &self,
+        name: &str,
+        accepted: &'static str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, JobError> {
+        let Some(given) = self.given.get(name) else { return Ok(None) };
+        let (place, option) = (given.place.clone(), given.name.clone());
+        match given.value.as_deref().filter(|value| !value.is_empty()) {
+            None => Err(JobError::NoValue { place, option, accepted }),
+            Some(value) => match read(value) {
+                Some(read) => Ok(Some(read)),
+                None => Err(JobError::Value { place, option, value: value.to_owned(), accepted }),
+            },
+        }
+    }
+
+    pub fn flag(&self, name: &str) -> Result<Option<bool>, JobError> {
+        let Some(given) = self.given.get(name) else { return Ok(None) };
+        value::flag(given.value.as_deref()).map(Some).ok_or_else(|| JobError::Value {
+            place: given.place.clone(),
+            option: given.name.clone(),
+            value: given.value.clone().unwrap_or_default(),
+            accepted: "0 or 1, or the bare word for 1",
+        })
+    }
+
+    pub fn size(&self, name: &str) -> Result<Option<Bytes>, JobError> {
+        self.read(name, "a size such as 4k, 1m or 10g", |text| value::size(text, self.base))
+    }
+
+    pub fn amount(&self, name: &str) -> Result<Option<Amount>, JobError> {
+        self.read(name, "a size such as 1g, or a share such as 20%", |text| value::amount(text, self.base))
+    }
+
+    pub fn time(&self, name: &str, unit: Duration) -> Result<Option<Duration>, JobError> {
+        self.read(name, "a time such as 30, 30s, 5m or 1h", |text| value::time(text, unit))
+    }
+
+    pub fn number(&self, name: &str, most: u64) -> Result<Option<u64>, JobError> {
+        let number = |text: &str| value::number(text, self.base).filter(|number| (1..=most).contains(number));
+        self.read(name, "a whole number from 1 on, and none absurdly large", number)
+    }
+
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.given.get(name).and_then(|given| given.value.clone()).filter(|value| !value.is_empty())
+    }
+}

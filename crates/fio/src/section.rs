@@ -1,0 +1,257 @@
+//! A section as a job: its options put together, with fio's defaults where it says nothing.
+
+use std::collections::BTreeMap;
+
+use units::{Bytes, Duration};
+
+use crate::JobError;
+use crate::job::{Check, Direction, Engine, Extent, Fill, Job, Replay};
+use crate::option::canonical;
+use crate::reader::Reader;
+use crate::syntax::Given;
+use crate::value::{self, Amount, Base};
+
+/// More would be a slip of the pen.
+const MOST_COPIES: u64 = 4096;
+const MOST_DEPTH: u64 = 65_535;
+const MOST_FILES: u64 = 4096;
+
+impl Reader<'_> {
+    pub fn job(&mut self) -> Result<Job, JobError> {
+        if let Some(base) = self.read("kb_base", "1024 or 1000", |text| match text {
+            "1024" => Some(Base::Binary),
+            "1000" => Some(Base::Decimal),
+            _ => None,
+        })? {
+            self.base = base;
+        }
+        self.not_kept("exec_prerun", "no other programs are run");
+        self.not_kept("zonesize", "zones within a file are not made");
+        self.not_kept("zoneskip", "zones within a file are not made");
+        let (direction, order) = self.direction()?;
+        let engine = self.engine()?;
+        let direct = match (self.flag("direct")?, self.flag("buffered")?) {
+            (Some(direct), _) => direct,
+            (None, Some(buffered)) => !buffered,
+            (None, None) => false,
+        };
+        let sizes = self.sizes(direction)?;
+        let (rate, rate_bytes) = self.rate(direction, &sizes)?;
+        let depth = self.number("iodepth", MOST_DEPTH)?.unwrap_or(1) as u32;
+        let depth = if engine == Engine::Queue || engine == Engine::Null { depth } else { 1 };
+        let think = self.time("thinktime", Duration::micros(1))?.unwrap_or(Duration::ZERO);
+        if !think.is_zero() && depth > 1 {
+            self.not_kept("thinktime", "each of the requests under way pauses by itself, not the job as a whole");
+        }
+        self.not_kept("thinktime_blocks", "the pause comes after each request");
+        let (time_based, runtime) =
+            (self.flag("time_based")?.unwrap_or(false), self.time("runtime", Duration::seconds(1))?);
+        let runtime = runtime.filter(|runtime| !runtime.is_zero());
+        if time_based && runtime.is_none() {
+            return Err(self.cannot("time_based", "is to end by time alone", "add runtime=30"));
+        }
+        let sync = self.read("sync", "0, 1, none, sync or dsync", |text| match text {
+            "0" | "none" => Some(false),
+            "1" | "sync" | "dsync" => Some(true),
+            _ => None,
+        })?;
+        let flush_every =
+            ["fsync", "fdatasync"].into_iter().filter_map(|name| self.given.get(name).map(|_| name)).next();
+        let flush_every = match flush_every {
+            Some(name) => {
+                self.read(name, "a number of writes; 0 for none", |text| text.parse::<u32>().ok())?.unwrap_or(0)
+            }
+            None => 0,
+        };
+        let at_end = self.flag("end_fsync")?.unwrap_or(false) || self.flag("fsync_on_close")?.unwrap_or(false);
+        Ok(Job {
+            name: self
+                .given
+                .get("name")
+                .and_then(|given| given.value.clone())
+                .unwrap_or_else(|| self.section.name.clone()),
+            place: self.section.place.clone(),
+            direction,
+            order,
+            skew: self.skew()?,
+            align: self
+                .read("ba", "a size such as 4k", |text| value::triple(text, |one| value::size(one, self.base)))?
+                .map(|[read, write, _]| if direction == Direction::Read { read } else { write })
+                .filter(|align| !align.is_zero()),
+            engine,
+            direct,
+            depth,
+            copies: self.number("numjobs", MOST_COPIES)?.unwrap_or(1) as u32,
+            files: self.files(),
+            directory: self.text("directory"),
+            file_count: self.number("nrfiles", MOST_FILES)?.unwrap_or(1) as u32,
+            file_size: self.file_size()?,
+            extent: Extent {
+                offset: self.amount("offset")?.unwrap_or(Amount::Bytes(Bytes::ZERO)),
+                increment: self.size("offset_increment")?.unwrap_or(Bytes::ZERO),
+                size: self.amount("size")?.filter(|size| *size != Amount::Bytes(Bytes::ZERO)),
+                moved: self.amount("io_size")?.filter(|size| *size != Amount::Bytes(Bytes::ZERO)),
+            },
+            loops: self.number("loops", u64::from(u32::MAX))?.unwrap_or(1) as u32,
+            requests: self.number("number_ios", u64::MAX / 2)?,
+            runtime,
+            time_based,
+            ramp: self.time("ramp_time", Duration::seconds(1))?.unwrap_or(Duration::ZERO),
+            delay: self.delay()?,
+            stonewall: self.flag("stonewall")?.unwrap_or(false),
+            group_reporting: self.flag("group_reporting")?.unwrap_or(false),
+            new_group: self.flag("new_group")?.unwrap_or(false),
+            seed: self.read("randseed", "a whole number", |text| text.parse::<u64>().ok())?,
+            durable: sync.unwrap_or(false),
+            flush_every,
+            flush_at_end: at_end,
+            think,
+            rate,
+            rate_bytes,
+            poisson: self
+                .read("rate_process", "linear or poisson", |text| match text {
+                    "linear" => Some(false),
+                    "poisson" => Some(true),
+                    _ => None,
+                })?
+                .unwrap_or(false),
+            cpus: self.cpus()?,
+            fill: if self.flag("zero_buffers")?.unwrap_or(false) { Fill::Zero } else { Fill::Random },
+            unlink: self.flag("unlink")?.unwrap_or(false),
+            invalidate: self.flag("invalidate")?.unwrap_or(true),
+            verify: self.verify(direction)?,
+            replay: self.replay()?,
+            options: self.options(),
+            sizes,
+        })
+    }
+
+    /// Whatever the checksum: what is written says what it is in a way of our own.
+    fn verify(&mut self, direction: Direction) -> Result<Option<Check>, JobError> {
+        if self.flag("verify_only")?.unwrap_or(false) {
+            return Err(self.cannot(
+                "verify_only",
+                "is to verify what an earlier run wrote",
+                "run `arraylab verify RUN` with that run's folder",
+            ));
+        }
+        let verify = self.read("verify", "md5, crc32c, sha256, xxhash, meta, pattern or another of fio's", |text| {
+            Some(!["0", "none", "null"].contains(&text))
+        })?;
+        let at_end = self.flag("do_verify")?.unwrap_or(true);
+        let behind = self.number("verify_backlog", u64::from(u32::MAX) >> 1)?.map(|lag| lag as u32);
+        if verify != Some(true) {
+            return Ok(None);
+        }
+        match (direction, behind) {
+            (Direction::Trim | Direction::TrimWrite, _) => Err(self.cannot(
+                "verify",
+                "discards, and nobody says what is read of what was discarded",
+                "take rw=write, or leave verify out",
+            )),
+            (Direction::Write, Some(lag)) => Ok(Some(Check::Behind(lag))),
+            _ => Ok(Some(if at_end { Check::AtEnd } else { Check::Later })),
+        }
+    }
+
+    fn replay(&mut self) -> Result<Option<Replay>, JobError> {
+        let Some(text) = self.text("read_iolog") else { return Ok(None) };
+        let percent = |text: &str| text.parse::<u32>().ok().filter(|percent| *percent > 0);
+        let scale = self.read("replay_time_scale", "a percentage above 0, such as 200", percent)?.unwrap_or(100);
+        let align = self.size("replay_align")?.unwrap_or(Bytes::SECTOR);
+        if !align.get().is_power_of_two() || align < Bytes::SECTOR {
+            return Err(self.cannot("replay_align", "is no whole block", "write a power of two from 512 on"));
+        }
+        self.not_kept("replay_scale", "addresses stay as they are");
+        self.not_kept("replay_skip", "requests of all kinds are made");
+        let stalls = !self.flag("replay_no_stall")?.unwrap_or(false);
+        let files = text.split(':').filter(|file| !file.is_empty()).map(str::to_owned).collect();
+        let redirect = self.text("replay_redirect");
+        Ok(Some(Replay { files, speed: stalls.then(|| f64::from(scale) / 100.0), redirect, align }))
+    }
+
+    fn engine(&mut self) -> Result<Engine, JobError> {
+        // The engine of fio's default is psync.
+        let Some(name) = self.text("ioengine") else { return Ok(Engine::Sync) };
+        Ok(match name.as_str() {
+            "libaio" | "io_uring" | "posixaio" | "linuxaio" => Engine::Queue,
+            "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "sg" | "splice" => Engine::Sync,
+            "mmap" => Engine::Mmap,
+            "null" => Engine::Null,
+            other => {
+                let what = format!("wants the engine '{other}'");
+                return Err(self.cannot("ioengine", what, "there are libaio, io_uring, posixaio, sync, psync, vsync, pvsync, pvsync2, mmap and null; all of a kind are one here"));
+            }
+        })
+    }
+
+    /// `filename=a:b:c`, in which `\:` is a colon.
+    fn files(&self) -> Vec<String> {
+        let Some(text) = self.text("filename") else { return Vec::new() };
+        let (mut files, mut file, mut escaped) = (Vec::new(), String::new(), false);
+        for c in text.chars() {
+            match c {
+                '\\' if !escaped => escaped = true,
+                ':' if !escaped => files.push(std::mem::take(&mut file)),
+                c => {
+                    file.push(c);
+                    escaped = false;
+                }
+            }
+        }
+        files.push(file);
+        files.retain(|file| !file.is_empty());
+        files
+    }
+
+    /// The largest, of a range: what `filesize=4k-8k` draws is not worth a class of its own.
+    fn file_size(&mut self) -> Result<Option<Bytes>, JobError> {
+        let base = self.base;
+        let range = self
+            .given
+            .get("filesize")
+            .is_some_and(|given| given.value.as_deref().is_some_and(|value| value.contains('-')));
+        if range {
+            self.not_kept("filesize", "all files are of the largest size of the range");
+        }
+        self.read("filesize", "a size such as 1g", |text| value::size(text.rsplit('-').next()?, base))
+    }
+
+    fn delay(&mut self) -> Result<Duration, JobError> {
+        let range = self
+            .given
+            .get("startdelay")
+            .is_some_and(|given| given.value.as_deref().is_some_and(|value| value.contains('-')));
+        if range {
+            self.not_kept("startdelay", "all copies begin at the end of the range");
+        }
+        let delay = self.read("startdelay", "a time such as 5 or 5s", |text| {
+            value::time(text.rsplit('-').next()?, Duration::seconds(1))
+        })?;
+        Ok(delay.unwrap_or(Duration::ZERO))
+    }
+
+    /// `0,2-3`.
+    fn cpus(&self) -> Result<Vec<u32>, JobError> {
+        let list = |text: &str| {
+            let mut cpus = Vec::new();
+            for part in text.split([',', ':']) {
+                let (from, to) = part.split_once('-').unwrap_or((part, part));
+                let (from, to): (u32, u32) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+                if from > to || to >= 65_536 {
+                    return None;
+                }
+                cpus.extend(from..=to);
+            }
+            Some(cpus)
+        };
+        Ok(self.read("cpus_allowed", "processors such as 0,2-3", list)?.unwrap_or_default())
+    }
+
+    fn options(&self) -> [BTreeMap<String, String>; 2] {
+        let text =
+            |given: &Given| (canonical(&given.name).to_owned(), given.value.clone().unwrap_or_else(|| "1".to_owned()));
+        let (global, own) = self.section.options.split_at(self.section.inherited);
+        [own.iter().map(text).collect(), global.iter().map(text).collect()]
+    }
+}
