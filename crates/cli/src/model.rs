@@ -73,8 +73,10 @@ pub fn survey(name: &str, args: &Survey) -> Result<ExitCode, Failure> {
     } else {
         let lines = |rungs: &[Rung]| report::ladder(&rungs.iter().map(line).collect::<Vec<_>>());
         out::text(&format!(
-            "{}\nThe ladder, derived by making parts faster, of all disks read through the operating system:\n\n{}\n{}\nrun folder: {}\n",
+            "{}\nThe ladder, derived by making parts faster, of all disks read through the operating system.\n\n\
+             In sequence, by requests of {}:\n\n{}\nAt random, by 4 KiB:\n\n{}\nrun folder: {}\n",
             report::modelled_survey(&survey),
+            survey.request,
             lines(&bandwidth),
             lines(&requests),
             folder.path().display()

@@ -1,6 +1,6 @@
 //! A survey, as RAID-I's Table 32 prints it: level by level what was expected and what was measured, then the verdicts and the ladder.
 
-use analysis::survey::{Level, Measured, Processors, Question, Survey, Tier};
+use analysis::survey::{Level, Measured, Processors, Question, Survey, Tier, Verdict};
 use units::{Frequency, Rate, Ratio};
 
 use crate::Table;
@@ -41,9 +41,7 @@ fn whole(survey: &Survey, legend: &str) -> String {
         text.push_str("No verdict and no ladder: not every point was measured twice.\n");
         return text;
     }
-    for verdict in &survey.verdicts {
-        text.push_str(&wrapped(&format!("* {} ({})", verdict.evidence, sure(verdict.confidence))));
-    }
+    text.push_str(&verdicts(survey));
     text.push_str("\nThe ladder, what limits first at the top:\n");
     let mut table = Table::new(["", "bandwidth", "requests/s"]);
     for rung in &survey.ladder {
@@ -53,6 +51,46 @@ fn whole(survey: &Survey, legend: &str) -> String {
     text.push('\n');
     text.push_str(&repeatability(survey));
     text
+}
+
+/// A sentence each. Of parts of one tier that have as many devices and the same verdict, the first speaks for the others.
+fn verdicts(survey: &Survey) -> String {
+    let devices = |verdict: &Verdict| level(survey, verdict).map(|level| level.devices);
+    let alike = |a: &Verdict, b: &Verdict| {
+        (a.level, a.question, a.kind, devices(a)) == (b.level, b.question, b.kind, devices(b)) && devices(a).is_some()
+    };
+    let mut groups: Vec<Vec<&Verdict>> = Vec::new();
+    for verdict in &survey.verdicts {
+        match groups.iter_mut().find(|group| alike(group[0], verdict)) {
+            Some(group) => group.push(verdict),
+            None => groups.push(vec![verdict]),
+        }
+    }
+    let sentence = |group: &Vec<&Verdict>| {
+        let first = format!("* {} ({})", group[0].evidence, sure(group[0].confidence));
+        wrapped(&format!("{first}{}", likewise(survey, &group[1..])))
+    };
+    groups.iter().map(sentence).collect()
+}
+
+/// The parts of which the same is true, and between which they deliver.
+fn likewise(survey: &Survey, others: &[&Verdict]) -> String {
+    let measured = |verdict: &&Verdict| Some(answer(&level(survey, verdict)?.raw, verdict.question));
+    let mut amounts: Vec<f64> = others.iter().filter_map(measured).collect();
+    amounts.sort_by(f64::total_cmp);
+    let [Some(low), Some(high)] = [amounts.first(), amounts.last()] else { return String::new() };
+    let question = others[0].question;
+    let [low, high] = [*low, *high].map(|value| amount(value, question));
+    let range = if low == high { low } else { format!("{low} to {high}") };
+    let unit = if question == Question::Requests { " requests/s" } else { "" };
+    let mut names: Vec<&str> = others.iter().map(|verdict| verdict.part.as_str()).collect();
+    names.sort_unstable();
+    format!(". Likewise {}: {range}{unit}", names.join(", "))
+}
+
+/// The level that a verdict is about.
+fn level<'s>(survey: &'s Survey, verdict: &Verdict) -> Option<&'s Level> {
+    survey.levels.iter().find(|level| level.level == verdict.level && level.name == verdict.part)
 }
 
 /// Three repeats never make certain.

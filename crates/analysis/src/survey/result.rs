@@ -102,6 +102,8 @@ pub struct Measured {
 pub struct Verdict {
     /// The tier it is about.
     pub level: Tier,
+    /// The part it is about.
+    pub part: String,
     /// Bandwidth or requests.
     pub question: Question,
     /// What kind of finding it is.

@@ -156,6 +156,7 @@ impl Book<'_> {
         let measured = Spread::of(samples, question);
         let verdict = |kind, limit: &str, evidence, confidence: f64| Verdict {
             level: part.tier,
+            part: part.name.clone(),
             question,
             kind,
             limit: limit.to_owned(),
@@ -239,6 +240,7 @@ impl Book<'_> {
             text::operating_system(self.root, question, through.mean, direct.mean, processors.map(Processors::busy));
         Some(Verdict {
             level: Tier::Host,
+            part: self.root.name.clone(),
             question,
             kind: VerdictKind::OperatingSystem,
             limit: "the operating system".into(),
