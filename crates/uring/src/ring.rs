@@ -154,9 +154,13 @@ impl Ring {
         Ok(RingFile::new(self.clone(), index))
     }
 
-    /// From now on a few completions are taken at a time, and what they lead to is submitted before the next.
+    /// From now on a few completions are taken at a time, and what they lead to is submitted before the next; unless the user
+    /// said how many are to be awaited, and so prefers few entries into the kernel to early stamps.
     pub(crate) fn in_portions(&self) {
-        self.shared.state.borrow_mut().portion = PORTION;
+        let mut state = self.shared.state.borrow_mut();
+        if state.gather <= 1 {
+            state.portion = PORTION;
+        }
     }
 
     /// `count` buffers of `size` bytes in memory that is registered with the kernel and locked: requests that use them, or parts of
