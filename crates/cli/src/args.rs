@@ -106,6 +106,18 @@ pub struct Common {
     pub destroy_data: bool,
 }
 
+/// What can be seen while a command goes on.
+#[derive(Args)]
+pub struct Seen {
+    /// Print each second what every device does, which ones lag behind, and what limits so far
+    #[arg(long)]
+    pub watch: bool,
+
+    /// Answer Prometheus here meanwhile, at http://ADDRESS/metrics
+    #[arg(long, value_name = "IP:PORT")]
+    pub metrics: Option<std::net::SocketAddr>,
+}
+
 /// Find where the storage of this machine stops, and why
 ///
 /// Each device is measured alone; then, for every part that several share (a disk, a link, an adapter, the host), they are added one
@@ -160,6 +172,10 @@ pub struct Survey {
     /// How often each point is measured
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=1000))]
     pub repeats: u32,
+
+    /// While it goes on.
+    #[command(flatten)]
+    pub seen: Seen,
 
     /// What every command takes.
     #[command(flatten)]

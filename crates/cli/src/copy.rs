@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use lab::copy::{Copied, CopyError, Plan, copy as copy_over};
 use lab::{Mode, Target, Ways, keep};
+use record::RunFile;
 use serde_json::json;
 
 use crate::args::Copy;
 use crate::fail::Failure;
-use crate::progress::{RunBar, interrupt};
+use crate::progress::interrupt;
 use crate::run::{RECORDS, build, no_folder};
+use crate::watch::{Metrics, Watch};
 use crate::{out, permit, run};
 
 /// Copies, and says what both sides did.
@@ -22,6 +24,7 @@ pub fn copy(args: &Copy) -> Result<ExitCode, Failure> {
             HashMap::new()
         }
     };
+    let metrics = args.seen.metrics.map(Metrics::serve).transpose()?;
     let interrupted = interrupt(Vec::new());
     let mode = if args.buffered { Mode::Buffered } else { Mode::Direct };
     let (source, target) = (args.source.clone(), args.target.clone());
@@ -36,7 +39,9 @@ pub fn copy(args: &Copy) -> Result<ExitCode, Failure> {
     );
     let folder = keep::begin(&args.common.runs, "copy", &said, &targets, build()).map_err(no_folder)?;
     let copied = {
-        let bar = RunBar::new();
+        let names = targets.iter().map(Target::to_string).collect();
+        let status = folder.path().join(RunFile::Status.name());
+        let bar = Watch::new(args.seen.watch, names, status, metrics);
         let spill = Some(folder.raw_path());
         let ways = Ways {
             permits: &permits,

@@ -9,7 +9,7 @@ use analysis::survey::{Access, Findings, Part, Question};
 use host::guard::WritePermit;
 use lab::survey::{Conduct, FileError, Files, Machine, MachineError, Probe, conduct};
 use lab::{Target, keep};
-use record::{Clock, Keeping, Labels, Log, Meta, Recorder, Spill, WhenBehind};
+use record::{Clock, Keeping, Labels, Log, Meta, Recorder, RunFile, Spill, WhenBehind};
 use serde_json::json;
 use units::Bytes;
 
@@ -19,6 +19,7 @@ use crate::out;
 use crate::permit;
 use crate::progress::{Bar, interrupt};
 use crate::run::{build, no_folder};
+use crate::watch::{Metrics, Watch};
 
 /// Memory for the rows of all measurements; more go to the run folder.
 pub const RECORDS: Bytes = Bytes::gib(1);
@@ -26,9 +27,14 @@ pub const RECORDS: Bytes = Bytes::gib(1);
 /// Surveys the paths given, or files that it makes.
 pub fn survey(args: &Survey) -> Result<ExitCode, Failure> {
     if let Some(name) = &args.system {
+        if args.seen.watch || args.seen.metrics.is_some() {
+            let why = "--watch and --metrics are of real devices; a modelled machine is surveyed in virtual time";
+            return Err(Failure::input(anyhow::anyhow!(why)));
+        }
         return crate::model::survey(name, args);
     }
     let own = if args.paths.is_empty() { Files::names(&args.dir, args.files) } else { Vec::new() };
+    let metrics = args.seen.metrics.map(Metrics::serve).transpose()?;
     let interrupted = interrupt(own);
     // Kept until the end: they are removed when dropped.
     let files = if args.paths.is_empty() { Some(make_files(args, &interrupted)?) } else { None };
@@ -52,7 +58,12 @@ pub fn survey(args: &Survey) -> Result<ExitCode, Failure> {
     };
     let (recorder, mut logs) = Recorder::start(&keeping, &meta, 1).map_err(Failure::world)?;
     let log = logs.pop().expect("one log was asked for");
-    let measured = measure(&paths, &permits, &interrupted, log, &how);
+    let watch = {
+        let names = targets.iter().map(Target::to_string).collect();
+        Watch::beside(args.seen.watch, names, folder.path().join(RunFile::Status.name()), metrics)
+    };
+    let measured = measure((&paths, &permits), (&interrupted, &watch), log, &how, args.seen.watch);
+    drop(watch);
     let recording = recorder.finish();
     let Measured { tree, findings, mut remarks, broken } = match measured {
         Ok(Measured { broken: Some(error), .. }) | Err(error) if recording.rows() == 0 => {
@@ -96,18 +107,22 @@ struct Measured {
 
 /// Makes all measurements.
 fn measure(
-    paths: &[PathBuf],
-    permits: &HashMap<PathBuf, WritePermit>,
-    interrupted: &AtomicBool,
+    (paths, permits): (&[PathBuf], &HashMap<PathBuf, WritePermit>),
+    (interrupted, watch): (&AtomicBool, &Watch),
     log: Log,
     how: &Conduct,
+    loud: bool,
 ) -> Result<Measured, MachineError> {
-    let mut machine = Machine::new(paths, permits, interrupted, log)?;
+    let mut machine = Machine::new(paths, permits, (interrupted, watch), log)?;
     let tree = machine.tree().clone();
     let (findings, broken) = {
-        let bar = Bar::new(1000);
+        let bar = (!loud).then(|| Bar::new(1000));
         let mut show = |probe: &Probe, done: usize, of: usize| {
-            bar.show((done * 1000 / of) as u64, format!("{done} of {of}: {}", describe(probe)));
+            let text = format!("{done} of {of}: {}", describe(probe));
+            match &bar {
+                Some(bar) => bar.show((done * 1000 / of) as u64, text),
+                None => watch.title(text),
+            }
         };
         conduct(&mut machine, &tree, how, &mut show)
     };

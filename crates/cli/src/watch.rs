@@ -16,10 +16,13 @@ use crate::progress::RunBar;
 struct Seen {
     last: Option<Tick>,
     shown: usize,
+    /// What is being done.
+    title: String,
 }
 
 /// Shows a run, and keeps its state where others can read it.
 pub struct Watch {
+    loud: bool,
     bar: Option<RunBar>,
     names: Vec<String>,
     /// The document of the run so far, made anew each second.
@@ -31,7 +34,19 @@ pub struct Watch {
 impl Watch {
     /// `loud` prints lines on standard error; otherwise there is a bar.
     pub fn new(loud: bool, names: Vec<String>, file: PathBuf, metrics: Option<Metrics>) -> Watch {
-        Watch { bar: (!loud).then(RunBar::new), names, file, metrics, seen: Mutex::default() }
+        let mut watch = Watch::beside(loud, names, file, metrics);
+        watch.bar = (!loud).then(RunBar::new);
+        watch
+    }
+
+    /// Without a bar: there is one already.
+    pub fn beside(loud: bool, names: Vec<String>, file: PathBuf, metrics: Option<Metrics>) -> Watch {
+        Watch { loud, bar: None, names, file, metrics, seen: Mutex::default() }
+    }
+
+    /// Says what is being done, above the lines of the next second.
+    pub fn title(&self, title: String) {
+        self.seen.lock().expect("no panic under this lock").title = title;
     }
 
     fn print(&self, text: &str, before: usize) {
@@ -61,8 +76,9 @@ impl Progress for Watch {
         if let Some(metrics) = &self.metrics {
             metrics.set(whole.metrics(&self.names));
         }
-        if self.bar.is_none() {
-            let text = Status::between(seen.last.as_ref(), tick).lines(&self.names);
+        if self.loud {
+            let lines = Status::between(seen.last.as_ref(), tick).lines(&self.names);
+            let text = if seen.title.is_empty() { lines } else { format!("{}\n{lines}", seen.title) };
             self.print(&text, seen.shown);
             seen.shown = text.lines().count();
         }

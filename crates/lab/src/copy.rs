@@ -21,6 +21,7 @@ use units::{Bytes, Duration, Instant, Ratio};
 use uring::{FileDevice, FileOptions, Live, LiveOptions, Mode};
 
 use crate::live::LiveDevice;
+use crate::pulse::Pulse;
 use crate::runner::{RunError, Tick, Ways};
 use crate::target::Target;
 
@@ -162,6 +163,8 @@ pub fn copy(name: &str, plan: &Plan, ways: &Ways) -> Result<Copied, CopyError> {
         written: Cell::new(Bytes::ZERO),
         requests: Cell::new(0),
         waits: Default::default(),
+        pulses: Default::default(),
+        under_way: Default::default(),
         failure: RefCell::new(None),
     };
     let flush = live.runtime().block_on(async {
@@ -227,6 +230,9 @@ struct State<'a> {
     requests: Cell<u64>,
     /// How long pieces have waited for source and target.
     waits: [Cell<Duration>; 2],
+    /// What source and target do, for those who watch.
+    pulses: [Pulse; 2],
+    under_way: [Cell<u64>; 2],
     failure: RefCell<Option<String>>,
 }
 
@@ -245,12 +251,14 @@ impl State<'_> {
             let piece = if length < memory.len() { Buffer::zeroed(length) } else { memory };
 
             let intended = live.runtime().now();
+            self.under_way[0].update(|n| n + 1);
             let mut reply = source.submit(Request::read(offset, piece)).await;
             let read = self.row(Operation::Read, (offset, length), intended, &reply);
             let Some(bytes) = reply.buffer.take().filter(|_| reply.result.is_ok()) else {
                 return self.fail(&format!("reading at {}", offset.get()), &self.plan.source, reply.result);
             };
             let bytes = bytes.freeze();
+            self.under_way[1].update(|n| n + 1);
             let reply = target.submit(Request::write(offset, bytes.clone())).await;
             self.row(Operation::Write, (offset, length), read, &reply);
             if reply.result.is_err() {
@@ -277,6 +285,8 @@ impl State<'_> {
         row.completed = reply.stamps.completed.max(row.submitted);
         row.errno = reply.result.as_ref().err().map_or(0, |error| error.errno() as u16);
         self.log.borrow_mut().push(row);
+        self.pulses[usize::from(side)].add(&row);
+        self.under_way[usize::from(side)].update(|n| n - 1);
         self.requests.update(|requests| requests + 1);
         self.waits[usize::from(side)].update(|wait| wait + row.response());
         row.completed
@@ -291,6 +301,11 @@ impl State<'_> {
     fn tick(&self, now: Instant) -> Tick {
         let elapsed = now.saturating_since(self.begin);
         let done = self.written.get();
+        // A piece is on one side or the other, so that what is under way there is all that may be.
+        let beat = |(pulse, under_way): (&Pulse, &Cell<u64>)| {
+            pulse.state(under_way.get(), units::Ratio::ZERO);
+            pulse.beat(under_way.get())
+        };
         let whole = (!done.is_zero()).then(|| elapsed.scale(self.of.get() as f64 / done.get() as f64));
         Tick {
             elapsed,
@@ -298,7 +313,7 @@ impl State<'_> {
             requests: self.requests.get(),
             bytes: done,
             errors: 0,
-            devices: Vec::new(),
+            devices: self.pulses.iter().zip(&self.under_way).map(beat).collect(),
             generator: units::Ratio::ZERO,
         }
     }

@@ -118,6 +118,26 @@ impl Pulse {
 }
 
 impl Beat {
+    /// What was done in both; what is under way is the later one's.
+    pub fn plus(&self, later: &Beat) -> Beat {
+        let (most, fewer) = if self.buckets.len() < later.buckets.len() { (later, self) } else { (self, later) };
+        let rest = fewer.buckets.iter().copied().chain(std::iter::repeat(0));
+        Beat {
+            requests: self.requests + later.requests,
+            bytes: self.bytes + later.bytes,
+            errors: self.errors + later.errors,
+            responses: self.responses + later.responses,
+            under_way: later.under_way,
+            lanes: later.lanes,
+            buckets: most.buckets.iter().zip(rest).map(|(a, b)| a + b).collect(),
+        }
+    }
+
+    /// The same when nothing is under way any longer.
+    pub fn at_rest(&self) -> Beat {
+        Beat { under_way: 0, lanes: 0, ..self.clone() }
+    }
+
     /// What was done since an earlier moment. What is under way stays that of the later one.
     pub fn since(&self, earlier: &Beat) -> Beat {
         let before = earlier.buckets.iter().copied().chain(std::iter::repeat(0));
@@ -191,5 +211,8 @@ mod tests {
         assert!(median >= Duration::micros(50) && median <= Duration::micros(57), "{median}");
         assert!(beat.quantile(Ratio::ONE).unwrap() >= Duration::millis(5));
         assert_eq!(before.since(&before).quantile(Ratio::ONE), None);
+        let whole = before.plus(&beat);
+        assert_eq!((whole.requests, whole.quantile(Ratio::ONE)), (200, pulse.beat(8).quantile(Ratio::ONE)));
+        assert_eq!(Beat::default().plus(&beat), beat);
     }
 }

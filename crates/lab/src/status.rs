@@ -62,9 +62,11 @@ impl Status {
         if beat.requests == 0 && beat.under_way > 0 {
             return Some("nothing completed");
         }
-        let mut rates: Vec<f64> = self.beats.iter().map(|beat| self.rate(beat)).collect();
+        // A survey leaves devices alone at times.
+        let loaded = self.beats.iter().filter(|beat| beat.lanes > 0);
+        let mut rates: Vec<f64> = loaded.map(|beat| self.rate(beat)).collect();
         rates.sort_by(f64::total_cmp);
-        (rates.len() >= 3 && self.rate(beat) < LAGS * rates[rates.len() / 2]).then_some("lags behind")
+        (rates.len() >= 3 && beat.lanes > 0 && self.rate(beat) < LAGS * rates[rates.len() / 2]).then_some("lags behind")
     }
 
     /// Lines for a terminal.

@@ -4,7 +4,7 @@ use clap::Args;
 use lab::Target;
 use units::Bytes;
 
-use super::Common;
+use super::{Common, Seen};
 
 /// Copy one device or file to another, with both sides measured
 ///
@@ -39,6 +39,10 @@ pub struct Copy {
     /// Through the page cache of this machine
     #[arg(long)]
     pub buffered: bool,
+
+    /// While it goes on.
+    #[command(flatten)]
+    pub seen: Seen,
 
     /// What every command takes.
     #[command(flatten)]

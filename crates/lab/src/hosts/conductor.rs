@@ -12,6 +12,7 @@ use record::Row;
 use units::Duration;
 
 use crate::hosts::clock::{Difference, Trip};
+use crate::hosts::guest::{Guest, dismiss, greet, unlike};
 use crate::hosts::meeting::{self, LOOK, MeetError, Place};
 use crate::hosts::part::Part;
 use crate::hosts::wire::{Frame, Line, Message, receive};
@@ -23,8 +24,6 @@ use crate::runner::Party;
 pub(crate) const SILENCE: Wait = Wait::from_secs(30);
 /// How often a rank says that it is there.
 pub(crate) const ALIVE: Wait = Wait::from_secs(1);
-/// Who comes to the meeting says so at once.
-const GREETING: Wait = Wait::from_secs(5);
 /// Round trips before each pass, of which the shortest counts: after thirty, more rarely find a shorter one.
 const TRIPS: u32 = 32;
 /// From the agreement to the beginning of the pass, besides the time that messages take.
@@ -59,9 +58,6 @@ struct State {
     folder: String,
     over: bool,
 }
-
-/// A rank that has come: its connection, its host, and what it would run.
-type Guest = (TcpStream, String, Result<String, String>);
 
 /// What a rank has said.
 #[derive(Default)]
@@ -374,63 +370,6 @@ impl Shared {
         }
         drop(state);
         self.changed.notify_all();
-    }
-}
-
-/// A connection that has just been made: who it is, if it belongs here.
-fn greet(mut stream: TcpStream, rank: &Rank, own: &str, come: &BTreeMap<u32, Guest>) -> Option<(u32, Guest)> {
-    stream.set_nonblocking(false).ok()?;
-    stream.set_nodelay(true).ok()?;
-    stream.set_read_timeout(Some(GREETING)).ok()?;
-    stream.set_write_timeout(Some(SILENCE)).ok()?;
-    let Ok(Frame::Message(Message::Hello { version, word, rank: number, size, host, experiment })) =
-        receive(&mut stream)
-    else {
-        return None;
-    };
-    let ours = env!("CARGO_PKG_VERSION");
-    let why = match () {
-        () if word != own => {
-            "it belongs to another job that meets in the same place; give each its own --meet".to_owned()
-        }
-        () if version != ours => format!("it is version {version}, and rank 0 is version {ours}"),
-        () if size != rank.size => format!("it is one of {size} ranks, and rank 0 is one of {}", rank.size),
-        () if number == 0 || number >= size || come.contains_key(&number) => {
-            format!("there is a rank {number} already: two jobs meet in the same place; give each its own --meet")
-        }
-        () => {
-            stream.set_read_timeout(Some(SILENCE)).ok()?;
-            return Some((number, (stream, host, experiment)));
-        }
-    };
-    // It will say so where it runs.
-    let _ = Line::new(stream).say(&Message::Refused { why });
-    None
-}
-
-/// The first rank that would not run the same, and where the difference is.
-fn unlike(ours: &Result<String, String>, come: &BTreeMap<u32, Guest>) -> Option<Trouble> {
-    let Ok(ours) = ours else { return None };
-    come.iter().find_map(|(rank, (_, host, theirs))| {
-        let what = match theirs {
-            Err(why) => format!("cannot run the experiment: {why}"),
-            Ok(theirs) if theirs == ours => return None,
-            Ok(theirs) => {
-                let mut lines = ours.lines().zip(theirs.lines()).filter(|(a, b)| a != b);
-                let (a, b) = lines.next().unwrap_or(("(end)", "(end)"));
-                format!("would run another experiment: '{b}', where rank 0 has '{a}'; give all of them the same file and options")
-            }
-        };
-        Some(Trouble { rank: *rank, host: host.clone(), what, input: true })
-    })
-}
-
-/// Sends those away who came, to exit with this.
-fn dismiss(come: &BTreeMap<u32, Guest>, code: u8) {
-    for (stream, ..) in come.values() {
-        if let Ok(stream) = stream.try_clone() {
-            let _ = Line::new(stream).say(&Message::Bye { code });
-        }
     }
 }
 

@@ -27,6 +27,7 @@
 
 pub mod clock;
 mod conductor;
+mod guest;
 mod meeting;
 mod member;
 mod part;

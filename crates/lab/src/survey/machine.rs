@@ -17,7 +17,8 @@ use uring::{Choice, Engine, Mode};
 use workload::{Mix, Pattern, Stream};
 
 use crate::experiment::{Experiment, Io};
-use crate::runner::{RunError, Silent, Ways};
+use crate::runner::{Progress, RunError, Ways};
+use crate::survey::overall::Overall;
 use crate::survey::rows::Rows;
 use crate::survey::{Bench, Probe};
 use crate::target::Target;
@@ -44,6 +45,8 @@ pub struct Machine<'a> {
     interrupted: &'a AtomicBool,
     begun: std::time::Instant,
     rows: Rows,
+    /// Who watches.
+    overall: Overall<'a>,
     /// How each device was driven, raw.
     engines: Vec<Option<Choice>>,
 }
@@ -65,11 +68,11 @@ pub enum MachineError {
 }
 
 impl<'a> Machine<'a> {
-    /// Finds out what the paths stand on. Without permits for them, nothing can be written.
+    /// Finds out what the paths stand on. Without permits for them, nothing can be written. `progress` is shown all measurements as one run.
     pub fn new(
         paths: &[PathBuf],
         permits: &'a HashMap<PathBuf, WritePermit>,
-        interrupted: &'a AtomicBool,
+        (interrupted, progress): (&'a AtomicBool, &'a dyn Progress),
         log: Log,
     ) -> Result<Machine<'a>, MachineError> {
         let kernel = Kernel::running();
@@ -83,7 +86,8 @@ impl<'a> Machine<'a> {
         let tree = part(&host::level::group(&topology), &topology, &throttles);
         let (paths, begun) = (paths.to_vec(), std::time::Instant::now());
         let engines = vec![None; topology.len()];
-        Ok(Machine { paths, topology, tree, permits, interrupted, begun, rows: Rows::new(log), engines })
+        let overall = Overall::new(paths.len(), progress);
+        Ok(Machine { paths, topology, tree, permits, interrupted, begun, rows: Rows::new(log), overall, engines })
     }
 
     /// What shares what.
@@ -153,12 +157,13 @@ impl Bench for Machine<'_> {
     fn measure(&mut self, probe: &Probe) -> Result<Sample, MachineError> {
         let targets: Vec<Target> =
             probe.devices.iter().map(|device| Target::Path(self.paths[*device].clone())).collect();
+        self.overall.measure(&probe.devices);
         let ways = Ways {
             permits: self.permits,
             record_memory: RECORDS,
             spill: None,
             interrupted: self.interrupted,
-            progress: &Silent,
+            progress: &self.overall,
             party: None,
         };
         let began = Duration::nanos(self.begun.elapsed().as_nanos() as u64);

@@ -11,6 +11,7 @@ mod conduct;
 mod files;
 mod machine;
 mod modelled;
+mod overall;
 mod rows;
 
 use analysis::survey::{Kind, Sample};
