@@ -52,6 +52,8 @@ pub struct Array<D> {
     pub(crate) ppl: Option<Ppl>,
     /// Devices that wait for a member to fail.
     pub(crate) spares: RefCell<Vec<Rc<Spare<D>>>>,
+    /// Numbers of devices that are about to take a member's place: the members do not say so yet, and nobody else may have them.
+    pub(crate) promised: RefCell<Vec<usize>>,
     /// Devices that were members and are stale.
     pub(crate) away: RefCell<Vec<Away<D>>>,
     /// What writes pass.
@@ -131,6 +133,7 @@ impl<D: Device> Array<D> {
             journal: None,
             ppl: None,
             spares: RefCell::default(),
+            promised: RefCell::default(),
             away: RefCell::default(),
             gate: Gate::default(),
             watcher: RefCell::default(),

@@ -48,6 +48,8 @@ pub(crate) struct Journal<D> {
     pub sequence: Cell<u64>,
     used: Cell<Bytes>,
     failed: Cell<bool>,
+    /// The members say, or are about to, that it has failed.
+    pub left: Cell<bool>,
     turn: Resource,
     waiting: RefCell<Vec<Rc<Pending>>>,
     logged: Signal,
@@ -126,6 +128,7 @@ impl<D: Device> Journal<D> {
             sequence: Cell::new(0),
             used: Cell::new(Bytes::ZERO),
             failed: Cell::new(false),
+            left: Cell::new(false),
             turn: Resource::new(runtime, 1),
             waiting: RefCell::default(),
             logged: Signal::default(),

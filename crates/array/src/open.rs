@@ -127,10 +127,15 @@ impl<D: Device> Array<D> {
         if let Some((device, other, _)) = found.iter().find(|(_, other, _)| other.array != newest.array) {
             return Err(OpenError::Mixed { device: *device, found: other.array, wanted: newest.array });
         }
+        // Who is called failed by one that it believes in itself did not go on without that one: whatever it recorded last alone was never
+        // acknowledged, and it is merely stale.
+        let is_stale =
+            |it: &Superblock| found.iter().any(|(_, other, _)| calls_failed(other, it) && !calls_failed(it, other));
         // Each calls the other failed, although both went on: whom to believe is not for us to say.
         for (first, a, _) in &found {
             for (second, b, _) in &found {
-                if first < second && calls_failed(a, b) && calls_failed(b, a) {
+                let split = calls_failed(a, b) && calls_failed(b, a);
+                if first < second && split && !is_stale(a) && !is_stale(b) {
                     return Err(OpenError::SplitBrain { first: *first, second: *second });
                 }
             }
@@ -161,6 +166,14 @@ impl<D: Device> Array<D> {
                 }
                 continue;
             }
+            // The power cut met the record that made a member of it: the others say so, and it does not know that it has to be filled.
+            let superblock = match superblock.role() {
+                MemberRole::Spare => {
+                    let features = superblock.features.with(Features::RECOVERY);
+                    Superblock { features, recovery: 0, ..superblock }
+                }
+                _ => superblock,
+            };
             let Some(place) = by_role.get_mut(usize::from(role)) else { continue };
             if let Some((first, ..)) = place {
                 return Err(OpenError::Twice { role, first: *first, second: index });

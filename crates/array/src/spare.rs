@@ -31,7 +31,10 @@ impl<D: Device> Array<D> {
     /// A number in the table of roles that nobody has: one never used, or else that of a device that has failed, which is stale by its events.
     pub(crate) fn free_number(&self, roles: &[u16]) -> Option<usize> {
         let spares = self.spares.borrow();
-        let held = |number: usize| spares.iter().any(|spare| spare.superblock.number as usize == number);
+        let held = |number: usize| {
+            let spare = spares.iter().any(|spare| spare.superblock.number as usize == number);
+            spare || self.promised.borrow().contains(&number)
+        };
         let of = |wanted: MemberRole| (0..roles.len()).find(|n| roles[*n] == wanted.number() && !held(*n));
         of(MemberRole::Spare).or_else(|| of(MemberRole::Faulty))
     }
@@ -100,7 +103,11 @@ impl<D: Device> Array<D> {
 
     /// Fills the place of a failed member on a spare; `None` if there is none.
     pub async fn rebuild_on_spare(&self, member: usize) -> Option<Result<Vec<Range<Bytes>>, DeviceError>> {
-        let spare = self.spares.borrow_mut().pop()?;
+        let spare = {
+            // Not while the spares are told something: one that is taken must not be among them afterwards.
+            let _one = self.state.as_ref()?.turn().await;
+            self.spares.borrow_mut().pop()?
+        };
         let Spare { device, superblock } = &*spare;
         let number = Some(superblock.number as usize);
         Some(self.fill(member, Rc::clone(device), superblock.data_offset, superblock.member, number).await)

@@ -205,13 +205,27 @@ impl<D: Device> Array<D> {
         join_all(superblocks.into_iter().map(write)).await;
     }
 
+    /// Before the members record something that a journal which has failed does not know: what it alone made durable must be on them, and
+    /// the record says that it has failed. What it holds would spoil what comes after, such as a member that is rebuilt, were it to return
+    /// and be replayed. Gives its number.
+    async fn leave_journal(&self) -> Option<usize> {
+        let journal = self.journal.as_ref().filter(|journal| journal.has_failed())?;
+        if !journal.left.replace(true) {
+            // A member that fails this is recorded as failed, too.
+            _ = self.flush_members(0).await;
+        }
+        let number = journal.superblock.borrow().number;
+        Some(number as usize)
+    }
+
     /// Changes the superblocks of all members in use and writes them. Members that have failed, or fail this, are recorded as such on
     /// the others. The caller holds `recording`.
     pub(crate) async fn record(&self, change: impl Fn(&mut Superblock)) -> Result<(), DeviceError> {
         let state = self.state.as_ref().expect("there is state to record");
         self.make_even().await;
+        let lost_journal = self.leave_journal().await;
         loop {
-            let lost = self.drop_lost_twins();
+            let lost: Vec<usize> = self.drop_lost_twins().into_iter().chain(lost_journal).collect();
             let failed = |member: usize| self.members.get(member).is_none_or(|m| m.state() == MemberState::Failed);
             let writes: Vec<(usize, Superblock)> = {
                 let mut superblocks = state.superblocks.borrow_mut();

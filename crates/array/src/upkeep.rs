@@ -91,6 +91,20 @@ impl<D: Device> Array<D> {
         identity: Uuid,
         number: Option<usize>,
     ) -> Result<(), DeviceError> {
+        self.promised.borrow_mut().extend(number);
+        let placed = self.give_place(member, device, data_offset, identity, number).await;
+        self.promised.borrow_mut().retain(|promised| Some(*promised) != number);
+        placed
+    }
+
+    async fn give_place(
+        &self,
+        member: usize,
+        device: Rc<D>,
+        data_offset: Bytes,
+        identity: Uuid,
+        number: Option<usize>,
+    ) -> Result<(), DeviceError> {
         self.check_room(&device, data_offset, self.geometry.used_of(member))?;
         if self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Err(DeviceError::Unsupported);

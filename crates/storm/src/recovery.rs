@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use array::md::Consistency;
 use array::{Array, MemberState, OpenError, OpenOptions, Repair};
-use device::{Buffer, Device, Request};
+use device::filter::{Effect, Rule};
+use device::{Buffer, Device, Operation, Request};
 use futures_util::future::{Either, select};
 use rand::seq::SliceRandom;
 use units::{Bytes, Duration};
@@ -40,6 +41,7 @@ pub fn recover(world: &mut World) -> Result<Array<Rc<Disk>>, String> {
 
 async fn recovery(world: &World) -> Result<Array<Rc<Disk>>, String> {
     let (array, forced) = open(world).await?;
+    world.adopt(&array);
     let states: Vec<MemberState> = (0..world.members()).map(|member| array.state(member)).collect();
     let how = if forced { "by force, " } else { "" };
     world.tell(format_args!("opened {how}{}: {states:?}", if array.is_dirty() { "dirty" } else { "clean" }));
@@ -52,6 +54,12 @@ async fn recovery(world: &World) -> Result<Array<Rc<Disk>>, String> {
             MemberState::Failed if forced || world.happens(0.3) => rebuild(world, &array, member).await?,
             _ => {}
         }
+    }
+    if let Some((member, _)) = array.replacing().filter(|_| world.happens(0.7)) {
+        world.tell(format_args!("the replacement of member {member} goes on"));
+        whole(array.resume_replace(member).await)?;
+        world.adopt(&array);
+        world.outcome.borrow_mut().replaced += 1;
     }
     world.tell("the resync begins");
     let fits = array.resync().await.map_err(|error| format!("the resync failed: {error}"))?;
@@ -75,6 +83,7 @@ async fn open(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
     Disk::lead_astray(&disks, &world.geometry, world.data_offset);
     let there = disks.into_iter().enumerate().filter(|(member, _)| !world.gone.borrow().contains(member));
     let mut devices: Vec<Rc<Disk>> = there.map(|(_, disk)| disk).collect();
+    devices.extend(world.waiting.borrow().iter().cloned());
     if world.happens(0.5) {
         devices.extend(world.shelf.borrow().iter().cloned());
     }
@@ -96,6 +105,17 @@ async fn open(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
             let by_force = open(OpenOptions { force_dirty_degraded: true }).await;
             by_force.map(|array| (array, true)).map_err(|error| format!("it does not open by force: {error}"))
         }
+        // A journal that failed does not know what happened since. All that it held must be on the members by then, but for writes that
+        // were under way.
+        Err(OpenError::JournalMissing) if world.journal_failed.get() => {
+            let by_force = open(OpenOptions { force_dirty_degraded: true }).await;
+            let array = by_force.map_err(|error| format!("it does not open without its journal: {error}"))?;
+            world.without_journal.set(true);
+            let not_whole = |member: &usize| array.state(*member) != MemberState::Active;
+            let missing: Vec<usize> = (0..world.members()).filter(not_whole).collect();
+            world.oracle.borrow_mut().forced(&world.geometry, &missing);
+            Ok((array, true))
+        }
         Err(error) => Err(format!("it does not open: {error}")),
     }
 }
@@ -105,16 +125,59 @@ pub async fn rebuild(world: &World, array: &Array<Rc<Disk>>, member: usize) -> R
     world.tell(format_args!("member {member} is rebuilt"));
     let fresh = world.new_disk();
     let old = std::mem::replace(&mut world.disks.borrow_mut()[member], Rc::clone(&fresh));
-    // One that was away may hold a record that nobody else has, and say on its return that it went on alone.
-    if !world.gone.borrow().contains(&member) && !old.is_spoilt() {
-        world.shelf.borrow_mut().push(old);
-    }
-    world.gone.borrow_mut().retain(|gone| *gone != member);
+    world.put_away(member, old);
     world.outcome.borrow_mut().rebuilds += 1;
     world.rebuilding.borrow_mut().push(member);
     whole(array.rebuild(member, fresh, world.data_offset, world.identity()).await)?;
     world.rebuilding.borrow_mut().retain(|other| *other != member);
     Ok(())
+}
+
+/// A spare takes a failed member's place; says whether there was one.
+pub async fn rebuild_on_spare(world: &World, array: &Array<Rc<Disk>>, member: usize) -> Result<bool, String> {
+    world.rebuilding.borrow_mut().push(member);
+    let Some(rebuilt) = array.rebuild_on_spare(member).await else {
+        world.rebuilding.borrow_mut().retain(|other| *other != member);
+        return Ok(false);
+    };
+    world.adopt(array);
+    whole(rebuilt)?;
+    world.rebuilding.borrow_mut().retain(|other| *other != member);
+    world.outcome.borrow_mut().spares_used += 1;
+    Ok(true)
+}
+
+/// A disk joins the array as a spare.
+pub async fn add_spare(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
+    let spare = world.new_disk();
+    world.waiting.borrow_mut().push(Rc::clone(&spare));
+    array.add_spare(spare, world.identity()).await.map_err(|error| format!("a spare is not taken: {error}"))
+}
+
+/// Another disk takes the place of a member that serves.
+pub async fn replace(world: &World, array: &Array<Rc<Disk>>, member: usize, fails: bool) -> Result<(), String> {
+    let twin = world.new_disk();
+    world.waiting.borrow_mut().push(Rc::clone(&twin));
+    if fails {
+        // With one of its first writes, before it is the member: that would be one loss more.
+        let data = world.data_offset..world.data_offset + world.geometry.used();
+        let rule = Rule::new(Effect::Vanish).on(Operation::Write).within(data);
+        twin.suffer(rule.after(world.choose(world.geometry.rows())));
+    }
+    world.outcome.borrow_mut().replacements += 1;
+    let replaced = array.replace(member, Rc::clone(&twin), world.data_offset, world.identity()).await;
+    world.adopt(array);
+    match replaced {
+        // The one to come, or the one that serves, was lost meanwhile; the array goes on without it.
+        Err(_) if fails || array.state(member) != MemberState::Active => {
+            world.waiting.borrow_mut().retain(|disk| !Rc::ptr_eq(disk, &twin));
+            Ok(())
+        }
+        replaced => {
+            world.outcome.borrow_mut().replaced += 1;
+            whole(replaced)
+        }
+    }
 }
 
 /// A rebuild within what the level survives leaves nothing out.

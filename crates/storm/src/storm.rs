@@ -21,7 +21,7 @@ use crate::bug::Bug;
 use crate::client::client;
 use crate::disk::{Disk, Lie};
 use crate::levels::Choice;
-use crate::recovery::{rebuild, recover};
+use crate::recovery::{add_spare, rebuild, rebuild_on_spare, recover, replace};
 use crate::world::World;
 
 /// What happened in a storm, or in many.
@@ -41,6 +41,14 @@ pub struct Outcome {
     pub silent: u64,
     /// Members that were rebuilt, or began to be.
     pub rebuilds: u64,
+    /// Replacements of members that served which were begun.
+    pub replacements: u64,
+    /// Of members that served, those in whose place another disk came.
+    pub replaced: u64,
+    /// Members in whose place a spare came.
+    pub spares_used: u64,
+    /// Journals that failed under writes.
+    pub lost_journals: u64,
     /// Times the array refused to open, rightly: after a power cut without a member.
     pub refused: u64,
 }
@@ -56,6 +64,10 @@ impl Outcome {
             faults: self.faults + other.faults,
             silent: self.silent + other.silent,
             rebuilds: self.rebuilds + other.rebuilds,
+            replacements: self.replacements + other.replacements,
+            replaced: self.replaced + other.replaced,
+            spares_used: self.spares_used + other.spares_used,
+            lost_journals: self.lost_journals + other.lost_journals,
             refused: self.refused + other.refused,
         }
     }
@@ -94,6 +106,12 @@ enum Trouble {
     Lie(usize, Lie),
     /// Another disk takes a failed member's place.
     Rebuild(usize),
+    /// Another disk takes the place of a member that serves; it may fail on the way.
+    Replace { member: usize, fails: bool },
+    /// A disk is added that waits for a member to fail.
+    Spare,
+    /// The journal is gone in the middle of everything.
+    LoseJournal,
     /// Everything is compared.
     Scrub,
 }
@@ -175,6 +193,10 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     world.runtime.block_on(stopped)?;
     world.outcome.borrow_mut().stops += 1;
     world.stopped.set(true);
+    if array.has_lost_journal() {
+        // Of writes that were refused nobody knows.
+        return Ok(());
+    }
     // What was stopped is durable to the last byte.
     let mut oracle = world.oracle.borrow_mut();
     let all = 0..oracle.sectors();
@@ -224,6 +246,20 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
             _ => Trouble::Latent(member),
         });
     }
+    // Drawn from the members, not from the sound ones: a member may fail while it is replaced.
+    let replaceable = (0..world.members()).filter(|member| array.state(*member) == MemberState::Active);
+    let replaceable: Vec<usize> = replaceable.filter(|member| !impaired.contains(member)).collect();
+    let survives = world.level.losses_survived(world.members()) > 0 && !world.cheats();
+    if survives && array.replacing().is_none() && !replaceable.is_empty() && !world.checksums && world.happens(0.15) {
+        let member = replaceable[world.choose(replaceable.len() as u64) as usize];
+        troubles.push(Trouble::Replace { member, fails: world.happens(0.2) });
+    }
+    if survives && !world.checksums && array.spares().len() < 2 && world.happens(0.1) {
+        troubles.push(Trouble::Spare);
+    }
+    if world.has_journal() && !array.has_lost_journal() && !world.cheats() && world.happens(0.1) {
+        troubles.push(Trouble::LoseJournal);
+    }
     if world.happens(0.1) {
         troubles.push(Trouble::Scrub);
     }
@@ -237,11 +273,29 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
     let fault = || world.outcome.borrow_mut().faults += 1;
     match trouble {
         Trouble::Rebuild(member) => {
-            return match rebuild(world, array, member).await {
+            let on_spare = !array.spares().is_empty() && world.happens(0.8);
+            let rebuilt = match on_spare {
+                true => rebuild_on_spare(world, array, member).await.map(drop),
+                false => rebuild(world, array, member).await,
+            };
+            return match rebuilt {
                 // The disk that came in may have been struck in its turn.
                 Err(_) if array.state(member) == MemberState::Failed => Ok(()),
                 rebuilt => rebuilt,
             };
+        }
+        Trouble::Replace { member, fails } => {
+            // It may have failed, or be on its way out, since this was thought of.
+            if array.state(member) == MemberState::Active && array.replacing().is_none() {
+                return replace(world, array, member, fails).await;
+            }
+        }
+        Trouble::Spare => return add_spare(world, array).await,
+        Trouble::LoseJournal => {
+            fault();
+            world.outcome.borrow_mut().lost_journals += 1;
+            world.journal_failed.set(true);
+            disk(world.members()).suffer(Rule::new(Effect::Vanish));
         }
         Trouble::Scrub => {
             // A scrub of parity ends where a member fails.

@@ -41,11 +41,16 @@ pub struct World {
     pub rebuilding: RefCell<Vec<usize>>,
     /// Disks that were replaced, with what was on them.
     pub shelf: RefCell<Vec<Rc<Disk>>>,
+    /// Disks that wait for a member to fail, and the one that is to replace a member, which are given to the array with the members.
+    pub waiting: RefCell<Vec<Rc<Disk>>>,
     pub random: RefCell<Random>,
     pub oracle: RefCell<Oracle>,
     pub outcome: RefCell<Outcome>,
     /// What happened, in order: what a broken promise is explained by.
     pub story: RefCell<Vec<String>>,
+    /// The journal failed, at some time; and the array was opened without it since, and has none now.
+    pub journal_failed: Cell<bool>,
+    pub without_journal: Cell<bool>,
     /// The array was stopped, and nothing was done since: its members' checksums are all there.
     pub stopped: Cell<bool>,
     bug: Option<Bug>,
@@ -106,10 +111,13 @@ impl World {
             gone: RefCell::default(),
             rebuilding: RefCell::default(),
             shelf: RefCell::default(),
+            waiting: RefCell::default(),
             random: RefCell::new(random),
             oracle: RefCell::new(oracle),
             outcome: RefCell::default(),
             story: RefCell::default(),
+            journal_failed: Cell::new(false),
+            without_journal: Cell::new(false),
             stopped: Cell::new(false),
             bug,
             made: Cell::new(0),
@@ -139,9 +147,37 @@ impl World {
         Disk::new(&self.runtime, Shape::new(format!("disk {number}"), size), self.seed, self.bug)
     }
 
+    /// Whether its disks break promises in the array's name.
+    pub fn cheats(&self) -> bool {
+        self.bug.is_some()
+    }
+
     /// An identity for the member that was made last.
     pub fn identity(&self) -> Uuid {
         Uuid([self.made.get() | 0x80; 16])
+    }
+
+    /// The array knows best which disk has whose place: after it was opened, or a disk has taken another's place.
+    pub fn adopt(&self, array: &Array<Rc<Disk>>) {
+        for member in 0..self.members() {
+            let Some(now) = array.device(member).map(|device| Rc::clone(&*device)) else { continue };
+            if Rc::ptr_eq(&now, &self.disks.borrow()[member]) {
+                continue;
+            }
+            self.waiting.borrow_mut().retain(|disk| !Rc::ptr_eq(disk, &now));
+            self.shelf.borrow_mut().retain(|disk| !Rc::ptr_eq(disk, &now));
+            let before = std::mem::replace(&mut self.disks.borrow_mut()[member], now);
+            self.put_away(member, before);
+        }
+    }
+
+    /// A disk has lost its place as a member.
+    pub fn put_away(&self, member: usize, disk: Rc<Disk>) {
+        // One that was away may hold a record that nobody else has, and say on its return that it went on alone.
+        if !self.gone.borrow().contains(&member) && !disk.is_spoilt() {
+            self.shelf.borrow_mut().push(disk);
+        }
+        self.gone.borrow_mut().retain(|gone| *gone != member);
     }
 
     /// Adds to the story.
@@ -184,9 +220,14 @@ impl World {
         self.disks.borrow()[member].damage(at..at + Bytes::SECTOR, Damage::Flipped(self.choose(4096) as u16));
     }
 
+    /// Whether the array has a journal.
+    pub fn has_journal(&self) -> bool {
+        self.consistency == Consistency::Journal && !self.without_journal.get()
+    }
+
     /// Whether a member may be lost with the power, and nothing with it.
     pub fn is_closed(&self) -> bool {
-        matches!(self.consistency, Consistency::Ppl | Consistency::Journal)
+        self.consistency == Consistency::Ppl || self.has_journal()
     }
 
     /// Members of which something is lost: those without current contents, and those with damaged or wrong sectors.
@@ -222,9 +263,11 @@ impl World {
         };
         let disks: Vec<Rc<Disk>> = self.disks.borrow().iter().map(after).collect();
         let shelf: Vec<Rc<Disk>> = self.shelf.borrow().iter().map(after).collect();
+        let waiting: Vec<Rc<Disk>> = self.waiting.borrow().iter().map(after).collect();
         self.runtime.clear();
         self.gone.borrow_mut().clear();
         self.rebuilding.borrow_mut().clear();
         (self.runtime, self.disks, self.shelf) = (next, RefCell::new(disks), RefCell::new(shelf));
+        self.waiting = RefCell::new(waiting);
     }
 }

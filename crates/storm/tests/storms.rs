@@ -17,6 +17,8 @@ fn nothing_promised_is_lost_in_any_storm() {
     assert!(report.seeds == seeds && all.power_cuts >= 2 * seeds && all.operations >= 20 * seeds, "{all:?}");
     assert!(all.faults >= seeds / 2 && all.rebuilds >= seeds / 4 && all.recovery_cuts >= seeds / 4, "{all:?}");
     assert!(all.refused >= seeds / 20 && all.stops >= seeds / 4, "{all:?}");
+    assert!(all.replacements >= seeds / 8 && all.replaced >= seeds / 16, "{all:?}");
+    assert!(all.spares_used >= seeds / 200 && all.lost_journals >= seeds / 50, "{all:?}");
 }
 
 #[test]
