@@ -154,13 +154,11 @@ impl Ring {
         Ok(RingFile::new(self.clone(), index))
     }
 
-    /// From now on a few completions are taken at a time, and what they lead to is submitted before the next; unless the user
-    /// said how many are to be awaited, and so prefers few entries into the kernel to early stamps.
+    /// From now on a few completions are taken at a time, and what they lead to is submitted before the next. Who asked for several to be
+    /// awaited prefers few entries into the kernel: then it is twice as many.
     pub(crate) fn in_portions(&self) {
         let mut state = self.shared.state.borrow_mut();
-        if state.gather <= 1 {
-            state.portion = PORTION;
-        }
+        state.portion = if state.gather > 1 { 2 * state.gather as usize } else { PORTION };
     }
 
     /// `count` buffers of `size` bytes in memory that is registered with the kernel and locked: requests that use them, or parts of
