@@ -65,6 +65,7 @@ pub fn run(live: &Live, device: &impl Device, requests: u64) -> Cost {
         seed: 1,
         memory: &memory,
         data: &data,
+        turns: None,
         lock_step: None,
         ledger: None,
     };

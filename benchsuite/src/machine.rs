@@ -61,6 +61,7 @@ fn load(spans: Spans) -> (u64, usize) {
             seed: u64::from(index),
             memory: &Phantoms,
             data: &data,
+            turns: None,
             lock_step: None,
             ledger: None,
         };

@@ -66,6 +66,7 @@ fn load(request: Bytes, ledger: Option<&Ledger>) -> (f64, u64) {
         seed: 1,
         memory: &Heap,
         data: &stream.data(&Heap, &mut Random::new(1)),
+        turns: None,
         lock_step: None,
         ledger,
     };

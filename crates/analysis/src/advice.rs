@@ -192,7 +192,9 @@ fn closed_loop(stream: &Group, depth: u32, think: Duration, facts: &Facts, advic
     let Some(service) = figures.service else { return };
     let at_device = figures.iops.get() * service.mean.as_seconds();
     // The time of requests that failed is not in the mean, and in a short run the queue fills and drains for most of it.
-    let known_cause = figures.errors > 0 || facts.generator_busy.is_some_and(|busy| busy.get() >= SATURATED);
+    // A model's machine has no generator: what its queue lacks, the load itself has left out.
+    let Some(generator_busy) = facts.generator_busy else { return };
+    let known_cause = figures.errors > 0 || generator_busy.get() >= SATURATED;
     let long_enough = figures.requests as f64 >= f64::from(depth) * REQUESTS_PER_DEPTH;
     let enough = long_enough && figures.requests >= REQUESTS_FOR_P99;
     if think.is_zero() && at_device < 0.8 * f64::from(depth) && !known_cause && enough {

@@ -102,6 +102,7 @@ struct FileStream {
     fill: Option<Spanned<Fill>>,
     verify: Option<Spanned<Verify>>,
     pipeline: Option<Spanned<bool>>,
+    turns: Option<Spanned<u32>>,
     lock_step: Option<Spanned<bool>>,
     #[serde(default)]
     overlap: bool,
@@ -231,6 +232,14 @@ impl File {
             if let Some(given) = stream.get_ref().lock_step.as_ref().filter(|given| sync && *given.get_ref()) {
                 return Err(source
                     .error(given.span(), "`lock-step` has the requests of all devices under way in one thread, and `engine = \"sync\"` only one")
+                    .help("take `engine = \"io-uring\"` or `engine = \"threads\"`"));
+            }
+            if let Some(given) = stream.get_ref().turns.as_ref().filter(|_| sync) {
+                return Err(source
+                    .error(
+                        given.span(),
+                        "`turns` go round all devices in one thread, and `engine = \"sync\"` has one for each",
+                    )
                     .help("take `engine = \"io-uring\"` or `engine = \"threads\"`"));
             }
             let mut stream = stream.into_inner();
@@ -368,6 +377,18 @@ impl FileStream {
             given => Ok(given.as_ref().is_some_and(|given| *given.get_ref())),
         };
         let (pipeline, lock_step) = (closed("pipeline", &self.pipeline)?, closed("lock-step", &self.lock_step)?);
+        let turns = match (&self.turns, &load) {
+            (None, _) => None,
+            (Some(given), Load::Open { .. }) => {
+                return Err(source
+                    .error(given.span(), "`turns` belongs to a closed loop, and this stream has `arrivals`")
+                    .help("take `depth` in place of `arrivals`"));
+            }
+            (Some(given), _) if *given.get_ref() == 0 => {
+                return Err(source.error(given.span(), "with no turns nothing is asked").help("take 1 or more"));
+            }
+            (Some(given), _) => Some(*given.get_ref()),
+        };
         let mut limits = match &self.limit {
             None => Limits::NONE,
             Some(limit) => {
@@ -444,6 +465,7 @@ impl FileStream {
                 verify,
                 discards,
                 pipeline,
+                turns,
                 lock_step,
                 overlap: self.overlap,
             },

@@ -193,6 +193,7 @@ impl Phase {
                 _ => Discards::Never,
             },
             pipeline: false,
+            turns: None,
             lock_step: false,
             overlap: true,
         };

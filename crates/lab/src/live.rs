@@ -45,7 +45,7 @@ const TICK: Duration = Duration::millis(100);
 
 /// How many threads a run on so many devices takes.
 pub(crate) fn threads(devices: usize, experiment: &Experiment) -> usize {
-    if experiment.streams.iter().any(|plan| plan.stream.lock_step) {
+    if experiment.streams.iter().any(|plan| plan.stream.lock_step || plan.stream.turns.is_some()) {
         // Its lanes wait for each other, and tasks of two runtimes cannot.
         return 1;
     }

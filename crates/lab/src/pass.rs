@@ -10,7 +10,7 @@ use device::{Data, Device, DeviceError, Shape};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use rand::Rng;
-use runtime::{Random, Runtime};
+use runtime::{Random, Resource, Runtime};
 use workload::{Control, Drive, Ledger, LockStep, Memory, Observer, Replay, Script, StreamError, Tally};
 
 use crate::experiment::{Experiment, StreamPlan};
@@ -81,6 +81,8 @@ pub(crate) async fn run<D: Device, O: Observer>(
     observer: &RefCell<O>,
 ) -> Vec<Failure> {
     let steps: Vec<Option<LockStep>> = (0..).zip(&experiment.streams).map(|plan| lock_step(plan, seats)).collect();
+    let turns = |plan: &StreamPlan| plan.stream.turns.map(|turns| Resource::new(runtime, turns));
+    let turns: Vec<Option<Resource>> = experiment.streams.iter().map(turns).collect();
     let drives = seats.iter().map(|seat| {
         let station = stations.iter().find(|station| station.index == seat.device).expect("each seat has its station");
         let stream = &experiment.streams[seat.stream].stream;
@@ -99,6 +101,7 @@ pub(crate) async fn run<D: Device, O: Observer>(
             seed: Random::named(experiment.seed, &purpose).next_u64(),
             memory,
             data: &seat.data,
+            turns: turns[seat.stream].as_ref(),
             lock_step: steps[seat.stream].as_ref(),
             ledger: station.ledger.as_ref(),
         };

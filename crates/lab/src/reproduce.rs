@@ -18,6 +18,7 @@ use std::fmt::Write as _;
 use analysis::half_width;
 use machine::part::{PartError, Table, Value};
 use machine::system::Kit;
+use units::Rate;
 
 use crate::bench::Bench;
 use crate::published::{self, PublishedError, Role, Row};
@@ -55,8 +56,38 @@ pub trait Study {
     fn fits(&self) -> Vec<Fit> {
         Vec::new()
     }
+    /// What an analytic model says about the trials, where there is one.
+    fn beside(&self) -> Result<Vec<Beside>, PartError> {
+        Ok(Vec::new())
+    }
     /// How good it has to be.
     fn bar(&self) -> Bar;
+}
+
+/// A trial as it was measured, as it is modelled, and as formulas have it, in this order.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Beside {
+    /// The trial.
+    pub of: String,
+    /// How long a round takes, in milliseconds.
+    pub round_ms: [f64; 3],
+    /// What passes.
+    #[serde(serialize_with = "rates", rename = "bandwidth_bytes_per_s")]
+    pub bandwidth: [Rate; 3],
+    /// What a model without rounds says of that.
+    #[serde(serialize_with = "a_rate", rename = "independent_bytes_per_s")]
+    pub independent: Rate,
+    /// What pipelined reads could come to at best.
+    #[serde(serialize_with = "a_rate", rename = "pipelined_at_best_bytes_per_s")]
+    pub pipelined: Rate,
+}
+
+fn a_rate<S: serde::Serializer>(rate: &Rate, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(rate.get())
+}
+
+fn rates<S: serde::Serializer>(rates: &[Rate; 3], serializer: S) -> Result<S::Ok, S::Error> {
+    serde::Serialize::serialize(&rates.map(|rate| rate.get()), serializer)
 }
 
 /// How good a model has to be.
@@ -186,6 +217,9 @@ pub struct Report {
     pub rows: Vec<Judged>,
     /// In sum.
     pub score: Score,
+    /// What formulas say about the trials, beside both.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub formulas: Vec<Beside>,
     /// What was fitted.
     pub fits: Vec<Fit>,
     /// True if the model is as good as the project asks of it.
@@ -224,7 +258,8 @@ pub fn reproduce(study: &dyn Study) -> Result<Report, ReproduceError> {
     let judged = judged(study, &[study.name().to_owned()])?;
     let score = score(&judged, &fits, fitted_rows(&fits).len());
     let passes = score.passes(&study.bar());
-    Ok(Report { study: study.name().to_owned(), rows: judged, score, fits, passes })
+    let formulas = study.beside()?;
+    Ok(Report { study: study.name().to_owned(), rows: judged, score, formulas, fits, passes })
 }
 
 /// What was fitted of a study's system and of its trials.
@@ -436,6 +471,7 @@ impl Report {
     /// The whole report as text: every row, then the sum.
     pub fn text(&self) -> String {
         let mut text = lines(&self.rows);
+        text.push_str(&beside(&self.formulas));
         let _ = writeln!(text, "\nfitted:");
         for fit in &self.fits {
             let _ = writeln!(text, "  {} = {} on {}", fit.parameter, fit.value, fit.rows.join(", "));
@@ -466,6 +502,40 @@ impl Report {
             score.fitted_rows,
         )
     }
+}
+
+/// A table of trials, rounds in milliseconds and rates in MB/s of 2^20 bytes, as the studies have them.
+fn beside(lines: &[Beside]) -> String {
+    let mut text = String::new();
+    if lines.is_empty() {
+        return text;
+    }
+    let _ = writeln!(
+        text,
+        "\n{:<30} {:>10} {:>10} {:>10}   {:>9} {:>9} {:>9} {:>14} {:>10}",
+        "ms a round, then MB/s",
+        "published",
+        "modelled",
+        "formulas",
+        "published",
+        "modelled",
+        "formulas",
+        "without rounds",
+        "pipelined"
+    );
+    let mb = |rate: Rate| rate.get() / f64::from(1 << 20);
+    for line in lines {
+        let [published, modelled, formulas] = line.round_ms;
+        let [a, b, c] = line.bandwidth.map(mb);
+        let _ = writeln!(
+            text,
+            "{:<30} {published:>10.1} {modelled:>10.1} {formulas:>10.1}   {a:>9.2} {b:>9.2} {c:>9.2} {:>14.2} {:>10.2}",
+            line.of,
+            mb(line.independent),
+            mb(line.pipelined)
+        );
+    }
+    text
 }
 
 /// Four digits.

@@ -44,7 +44,9 @@ impl System {
     pub fn targets(&self) -> Vec<Target> {
         let target = |device: String| Target::Modelled { device };
         match self.way {
-            Way::NoCopy | Way::Raw => self.disks.iter().map(|spot| target(format!("disk-{spot}"))).collect(),
+            Way::NoCopy | Way::Raw | Way::Asynchronous => {
+                self.disks.iter().map(|spot| target(format!("disk-{spot}"))).collect()
+            }
             Way::Array => vec![target("array".to_owned())],
         }
     }
@@ -71,6 +73,7 @@ pub(crate) const KEYS: [&str; 6] = ["name", "way", "disks", "strings", "spans", 
 enum FileWay {
     NoCopy,
     Raw,
+    Asynchronous,
     Array,
 }
 
@@ -104,6 +107,7 @@ impl FileSystem {
         let way = match self.way.get_ref() {
             FileWay::NoCopy => Way::NoCopy,
             FileWay::Raw => Way::Raw,
+            FileWay::Asynchronous => Way::Asynchronous,
             FileWay::Array => Way::Array,
         };
         let own =

@@ -84,6 +84,7 @@ impl System {
         let way: Value = match self.way {
             Way::NoCopy => "no-copy".into(),
             Way::Raw => "raw".into(),
+            Way::Asynchronous => "asynchronous".into(),
             Way::Array => "array".into(),
         };
         table.insert("way".into(), way);
@@ -243,6 +244,9 @@ impl StreamPlan {
             None => {
                 table.insert("fill".into(), fill.into());
             }
+        }
+        if let Some(turns) = stream.turns {
+            table.insert("turns".into(), i64::from(turns).into());
         }
         for (name, on) in [("pipeline", stream.pipeline), ("lock-step", stream.lock_step), ("overlap", stream.overlap)]
         {

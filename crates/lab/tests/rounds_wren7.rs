@@ -17,13 +17,24 @@ fn the_scoreboard_is_complete_and_holds_what_it_has_reached() {
     assert_eq!((report.rows.len() - claims, claims), (139, 30), "no output and no claim is left out");
     let score = &report.score;
     // Short of the bar of 85 percent within 10 percent, which `--check` holds it to; LIMITS.md says why.
-    assert!(score.within_10 * 100 >= score.scored * 70, "{}", report.text());
-    assert!(score.median_error <= 0.05 && score.claims_kept >= 25, "{}", report.text());
+    assert!(score.within_10 * 100 >= score.scored * 73, "{}", report.text());
+    assert!(score.median_error <= 0.04 && score.claims_kept >= 26, "{}", report.text());
     assert!(
         score.fitted_parameters <= 8 && score.claims_not_tested == 0 && score.not_reproduced == 0,
         "{}",
         report.text()
     );
+
+    // The formulas beside both.
+    assert_eq!(report.formulas.len(), 12, "a line for each line of Tables 1 to 4");
+    for line in &report.formulas {
+        let [published, modelled, formulas] = line.round_ms;
+        for (name, round) in [("modelled", modelled), ("formulas", formulas)] {
+            assert!((round / published - 1.0).abs() < 0.1, "{}: {name} {round:.1} for {published:.1}", line.of);
+        }
+        assert!(line.independent > line.bandwidth[0], "{}: rounds cost", line.of);
+    }
+    assert!(report.text().contains("Table 2: 7 disks, 64 KB"), "{}", report.text());
 }
 
 fn points(text: &str) -> Vec<Experiment> {
@@ -78,14 +89,25 @@ fn rounds_vanish_with_the_policy_and_every_block_gains() {
     }
 }
 
-/// The study's sequel finds 10 to 20 percent; see LIMITS.md for why larger blocks gain nothing here.
+/// The study's sequel finds 10 to 20 percent on other drives; no more than a third is there to be had (`arraylab reproduce rounds-wren7`, "pipelined").
 #[test]
-fn pipelined_reads_of_64_kib_gain_on_the_studys_machine() {
+fn pipelined_reads_of_one_program_gain_with_every_large_block() {
     let experiments = named("rounds/pipelining");
-    let (plain, pipelined) = experiments.split_at(experiments.len() / 2);
-    let gain = bandwidth(&outcome(&pipelined[0])) / bandwidth(&outcome(&plain[0]));
-    println!("gain {gain:.3}");
-    assert!((1.03..1.34).contains(&gain), "{gain}");
+    for kib in [64, 96, 120] {
+        let rate = |pipeline, turns| {
+            let chosen = experiments.iter().find(|experiment| {
+                let stream = &experiment.streams[0].stream;
+                stream.pipeline == pipeline && stream.turns == Some(turns) && stream.sizes.largest() == Bytes::kib(kib)
+            });
+            let mut experiment = chosen.expect("the sweep has all of them").clone();
+            experiment.run.passes = 1;
+            bandwidth(&outcome(&experiment))
+        };
+        let (plain, slow, pipelined) = (rate(false, 7), rate(false, 1), rate(true, 1));
+        println!("{kib} KiB: gain {:.3}; one at a time without pipelining {:.3}", pipelined / plain, slow / plain);
+        assert!((1.1..1.34).contains(&(pipelined / plain)), "{kib} KiB: {}", pipelined / plain);
+        assert!(slow < plain, "one disk after the other hides nothing by itself");
+    }
 }
 
 const APART: &str = r#"

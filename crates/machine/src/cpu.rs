@@ -3,17 +3,18 @@
 //! Processes take the processor in turn and keep it until they block; interrupt handlers push them aside. A context switch is paid
 //! where one process takes over from another that was running until then; out of the idle loop the next process only
 //! has to be resumed, which is part of its own path. On a processor with [`CpuParameters::switches_idle`] it is paid by every process
-//! that goes on after another one, whatever was in between.
+//! that goes on after another one, whatever was in between. What a switch takes may lie between two times; it is then drawn for each.
 //!
 //! *Host utilization* is measured as the study measured it: by how often an idle loop gets round. The loop runs when nothing else does,
 //! and loses the cache to DMA, so that DMA looks like a busy processor (Section 4.1.1, which says the memory bus; but then the 75 percent
 //! of Table 7 could not be, with the bus as busy as it is). Copies and flushes are work of the processor and count as such.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use rand::RngExt;
 use record::PartName;
-use runtime::{Grant, Resource, Runtime};
+use runtime::{Grant, Random, Resource, Runtime};
 use units::{Bytes, Duration, Frequency};
 
 use crate::backplane::SLOTS;
@@ -27,8 +28,8 @@ use crate::trace::{Ledger, Trace};
 pub struct CpuParameters {
     /// Instructions a second.
     pub instructions: Frequency,
-    /// From one running process to another.
-    pub context_switch: Duration,
+    /// From one running process to another, least and most.
+    pub context_switch: (Duration, Duration),
     /// Also if the processor was idle between the two.
     pub switches_idle: bool,
 }
@@ -44,7 +45,13 @@ impl CpuParameters {
             ));
         }
         let switches_idle = reader.find("switches-idle")?.unwrap_or(false);
-        Ok(CpuParameters { instructions, context_switch: reader.get("context-switch")?, switches_idle })
+        let least: Duration = reader.get("context-switch")?;
+        let most = reader.find("context-switch-most")?.unwrap_or(least);
+        if most < least {
+            let accepted = format!("at least {least}, the shortest (context-switch)");
+            return Err(reader.fault("context-switch-most", Problem::OutOfRange { accepted }));
+        }
+        Ok(CpuParameters { instructions, context_switch: (least, most), switches_idle })
     }
 }
 
@@ -79,15 +86,28 @@ pub struct Cpu {
     last: Cell<Option<ProcessId>>,
     dispatches: Cell<u64>,
     switches: Cell<u64>,
+    random: RefCell<Random>,
 }
 
 /// Tells processes apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessId(pub usize);
 
+impl ProcessId {
+    /// The program that has several requests under way; no process has this number.
+    pub const PROGRAM: ProcessId = ProcessId(0);
+}
+
 impl Cpu {
-    /// In its idle loop.
-    pub fn new(runtime: &Runtime, flows: &Flows, trace: &Trace, memory: Rc<Memory>, parameters: CpuParameters) -> Cpu {
+    /// In its idle loop. How long its context switches take is drawn by `seed`.
+    pub fn new(
+        runtime: &Runtime,
+        flows: &Flows,
+        trace: &Trace,
+        memory: Rc<Memory>,
+        parameters: CpuParameters,
+        seed: u64,
+    ) -> Cpu {
         flows.watch(memory.cache(), true);
         Cpu {
             parameters,
@@ -101,6 +121,7 @@ impl Cpu {
             last: Cell::new(None),
             dispatches: Cell::new(0),
             switches: Cell::new(0),
+            random: RefCell::new(Random::named(seed, "context switches")),
         }
     }
     /// Its number in spans.
@@ -131,12 +152,22 @@ impl Cpu {
         let turn = self.turn.acquire(0).await;
         ledger.until(self.runtime.now(), self.part, "run-queue");
         let other = process.is_some() && self.last.replace(process) != process;
-        if contended || self.parameters.switches_idle && other {
+        let goes_on = process == Some(ProcessId::PROGRAM) && !other;
+        if contended && !goes_on || self.parameters.switches_idle && other {
             self.switches.set(self.switches.get() + 1);
-            self.work(self.parameters.context_switch.as_seconds(), 1.0, Level::Process, 0.0).await;
+            self.work(self.switch_time().as_seconds(), 1.0, Level::Process, 0.0).await;
             ledger.until(self.runtime.now(), self.part, phase);
         }
         turn
+    }
+
+    /// How long the next context switch takes.
+    fn switch_time(&self) -> Duration {
+        let (least, most) = self.parameters.context_switch;
+        if least == most {
+            return least;
+        }
+        Duration::nanos(self.random.borrow_mut().random_range(least.as_nanos()..=most.as_nanos()))
     }
 
     /// Executes instructions.

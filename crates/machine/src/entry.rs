@@ -11,6 +11,8 @@
 //! open loop has as many processes as requests were ever under way. A process whose caller does not come back at the instant of its
 //! return waits for the next one, and the processor is free.
 //!
+//! On the asynchronous way they are not processes but the requests that one program has under way (`aioread`), in one process.
+//!
 //! What a process does between two calls comes before the request is submitted ([`device::Stamps::submitted`]): it is the caller's
 //! time, not the request's.
 
@@ -33,6 +35,8 @@ pub enum Way {
     NoCopy,
     /// As raw reads and writes of a process.
     Raw,
+    /// As raw reads and writes that one program has under way at once: it goes on from one to the next without a context switch.
+    Asynchronous,
     /// As reads and writes of a process to the array of disks that the system's `[array]` describes.
     Array,
 }
@@ -83,6 +87,8 @@ enum Door {
 #[derive(Default)]
 struct Processes {
     idle: RefCell<Vec<Rc<Process>>>,
+    /// All are of one program.
+    of_program: bool,
 }
 
 /// The entries of a machine to disks of it: one for each disk, or one for all of them as an array ([`Raid::assemble`]). Their order is that
@@ -102,6 +108,10 @@ pub fn entries(machine: &Rc<Machine>, spots: &[Spot], way: Way) -> Result<Vec<En
     Ok(match way {
         Way::NoCopy => spots.iter().map(|spot| disk(spot, Door::NoCopy(unit(spot)))).collect(),
         Way::Raw => spots.iter().map(|spot| disk(spot, Door::Raw(unit(spot), Processes::default()))).collect(),
+        Way::Asynchronous => {
+            let program = || Processes { of_program: true, ..Processes::default() };
+            spots.iter().map(|spot| disk(spot, Door::Raw(unit(spot), program()))).collect()
+        }
         Way::Array => {
             let raid = Raid::assemble(machine, described(machine, spots)?, spots)?;
             vec![entry("array".to_owned(), raid.size(), Door::Array(raid, Processes::default()))]
@@ -226,7 +236,8 @@ impl Entry {
 
 impl Processes {
     fn take(&self) -> Rc<Process> {
-        let process = self.idle.borrow_mut().pop().unwrap_or_default();
+        let new = || if self.of_program { Rc::new(Process::of_program()) } else { Rc::default() };
+        let process = self.idle.borrow_mut().pop().unwrap_or_else(new);
         process.call();
         process
     }

@@ -144,12 +144,18 @@ pub struct Process {
     calling: Cell<bool>,
     /// How much had gone through the cache when it last copied; nothing if it never did.
     copied_at: Cell<Option<u64>>,
+    /// It is one of several requests of the program that has many under way at once.
+    of_program: bool,
 }
 
 impl Process {
+    /// One of the requests that the machine's one program has under way at once.
+    pub fn of_program() -> Process {
+        Process { of_program: true, ..Process::default() }
+    }
     /// As long as it exists, no other has this.
     fn id(&self) -> ProcessId {
-        ProcessId(std::ptr::from_ref(self).addr())
+        if self.of_program { ProcessId::PROGRAM } else { ProcessId(std::ptr::from_ref(self).addr()) }
     }
     /// How many calls it has returned from.
     pub fn calls(&self) -> u64 {

@@ -146,7 +146,7 @@ impl Kit {
         let memory = typed(self.part(&reader, "memory")?, "memory", MemoryParameters::read)?;
         let memory = Rc::new(Memory::new(&flows, trace, memory));
         let cpu = typed(self.part(&reader, "processor")?, "processor", CpuParameters::read)?;
-        let cpu = Rc::new(Cpu::new(runtime, &flows, trace, Rc::clone(&memory), cpu));
+        let cpu = Rc::new(Cpu::new(runtime, &flows, trace, Rc::clone(&memory), cpu, seed));
         let backplane = typed(self.part(&reader, "backplane")?, "backplane", BackplaneParameters::read)?;
         let backplane = Rc::new(Backplane::new(&flows, trace, backplane));
         let os = typed(self.part(&reader, "operating-system")?, "operating-system", OsParameters::read)?;

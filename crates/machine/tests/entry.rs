@@ -37,6 +37,7 @@ fn drive(spots: &[(usize, usize)], way: Way, stream: &Stream, spans: Spans) -> D
             device,
             stream,
             control: &control,
+            turns: None,
             lock_step: None,
             ledger: None,
             observer: &observer,

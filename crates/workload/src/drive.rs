@@ -17,7 +17,7 @@ use device::{Buffer, Data, Device, DeviceError, Operation, Request};
 use futures_util::future::{Either, join_all, select};
 use rand::Rng;
 use record::{Phase, Row};
-use runtime::{Random, Runtime};
+use runtime::{Random, Resource, Runtime};
 use units::{Bytes, Duration, Instant};
 
 use crate::ledger::{Reading, Writing};
@@ -96,6 +96,8 @@ pub struct Drive<'a, D, O> {
     pub memory: &'a dyn Memory,
     /// What writes store, as [`Stream::data`] makes it.
     pub data: &'a Data,
+    /// The turns that lanes take, if only so many of the stream's requests may be under way; one for all of its devices.
+    pub turns: Option<&'a Resource>,
     /// Where the lanes meet, if the stream goes in lock-step; one for all of its devices.
     pub lock_step: Option<&'a LockStep>,
     /// What is known of the device's contents; there if any of its streams verifies.
@@ -288,6 +290,17 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             if self.is_over(&mut shared.borrow_mut(), intended) {
                 return;
             }
+            let turn = match self.turns {
+                None => None,
+                Some(turns) => {
+                    let turn = turns.acquire(0).await;
+                    intended = intended.max(self.runtime.now());
+                    if self.is_over(&mut shared.borrow_mut(), intended) {
+                        return;
+                    }
+                    Some(turn)
+                }
+            };
             let ask = ahead.take().unwrap_or_else(|| self.discarded(shared.borrow_mut().generator.next_ask()));
             if let Some(due) = self.control.admit(self.stream_index, || self.runtime.now(), ask.length) {
                 self.hold_back(due).await;
@@ -331,6 +344,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 },
             };
 
+            drop(turn);
             self.tally.under_way.update(|n| n - 1);
             if let (Some(writing), Some(ledger)) = (writing, self.ledger) {
                 ledger.end_write(writing, reply.result.is_ok());

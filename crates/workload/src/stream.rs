@@ -52,6 +52,9 @@ pub struct Stream {
     /// Each read is announced while the one before it is under way, by a read of the sector that precedes it. A disk with read-ahead then
     /// positions, and fills its buffer, while others transfer; without read-ahead it costs a sector and gains nothing. Closed loops only.
     pub pipeline: bool,
+    /// At most so many of the stream's requests are under way at a time, over all of its devices; lanes take turns in the order in which they come to
+    /// ask. What `pipeline` announces is not counted. Closed loops only.
+    pub turns: Option<u32>,
     /// No request before those of all other lanes, on all devices of the stream, have completed. Closed loops only.
     pub lock_step: bool,
     /// Other streams that say so, too, may write the same blocks; what is stored there in the end depends on luck.
@@ -216,6 +219,7 @@ impl Stream {
             verify: None,
             discards: Discards::Never,
             pipeline: false,
+            turns: None,
             lock_step: false,
             overlap: false,
         }

@@ -71,6 +71,7 @@ fn load_with(
         seed: 42,
         memory: &Heap,
         data: &stream.data(&Heap, &mut Random::new(1)),
+        turns: None,
         lock_step: None,
         ledger: None,
     };

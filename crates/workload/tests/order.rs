@@ -6,7 +6,7 @@ use device::filter::{Delay, Event, Latency, Recorder};
 use device::{Data, Device, MemoryDevice, Operation, Shape, Stamps};
 use futures_util::future::join_all;
 use record::Row;
-use runtime::Runtime;
+use runtime::{Resource, Runtime};
 use units::{Bytes, Duration, Instant};
 use workload::{Control, Drive, Limits, LockStep, Mix, OnError, Pattern, Phantoms, Stream, Tally};
 
@@ -19,6 +19,7 @@ fn load(runtime: &Runtime, devices: &[impl Device], stream: &Stream) -> (Vec<Row
     let rows = RefCell::new(Vec::new());
     let observer = RefCell::new(|row: &Row| rows.borrow_mut().push(*row));
     let tally = Tally::default();
+    let turns = stream.turns.map(|turns| Resource::new(runtime, turns));
     let step = stream.lock_step.then(|| LockStep::new(devices.len() as u32 * stream.lanes()));
     let data = Data::phantom(stream.sizes.largest() + Bytes::mib(1));
     let drives: Vec<_> = (0..)
@@ -37,6 +38,7 @@ fn load(runtime: &Runtime, devices: &[impl Device], stream: &Stream) -> (Vec<Row
             seed: 7 + u64::from(device_index),
             memory: &Phantoms,
             data: &data,
+            turns: turns.as_ref(),
             lock_step: step.as_ref(),
             ledger: None,
         })

@@ -66,6 +66,7 @@ fn run(device: &impl Device, runtime: &Runtime, stream: &Stream, control: &Contr
         seed: 4,
         memory: &Phantoms,
         data: &stream.data(&Phantoms, &mut Random::new(1)),
+        turns: None,
         lock_step: None,
     };
     runtime.block_on(drive.run());

@@ -63,6 +63,7 @@ impl Rig {
             seed,
             memory: &Heap,
             data: &stream.data(&Heap, &mut Random::new(1)),
+            turns: None,
             lock_step: None,
             ledger: Some(&self.ledger),
         };
@@ -281,6 +282,7 @@ fn what_nobody_wrote_is_not_judged() {
         seed: 1,
         memory: &Heap,
         data: &stream.data(&Heap, &mut Random::new(1)),
+        turns: None,
         lock_step: None,
         ledger: Some(&rig.ledger),
     };

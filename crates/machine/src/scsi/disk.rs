@@ -12,6 +12,8 @@
 //! the medium before the bus is asked for, and each such stop costs most of a revolution.
 //!
 //! After the command a read lets go of the bus unless so much is buffered by then; a write takes data at once, while the arm is on its way.
+//! A drive that *thinks off the bus* lets go of it before it has looked at a read at all, and so also for one that its buffer can serve: the
+//! bus is free for other commands meanwhile, and idle if there are none.
 //!
 //! When to let go of it: when nothing is left to send; unless the next block of a read comes within the drive's *hold*, so that what follows
 //! crosses the bus at the rate of the medium (Barve et al. 1999, Section 4.3).
@@ -82,6 +84,7 @@ impl DiskParameters {
             },
             status: pause.get("status")?,
             status_per_block: pause.get("status-per-block")?,
+            thinks_off_bus: pause.find("thinks-off-bus")?.unwrap_or(false),
         };
         pause.done()?;
         Ok(DiskParameters { drive, pauses })
@@ -101,6 +104,8 @@ struct State {
     drive: Drive,
     /// The command under way: whether it writes, and blocks that have not yet gone over the bus.
     command: Option<(bool, u64)>,
+    /// Until when its processor is busy with the command, off the bus.
+    thinks_until: Instant,
     random: Random,
 }
 
@@ -123,7 +128,12 @@ impl ScsiDisk {
     pub fn new(parameters: DiskParameters, id: u8, name: &str, seed: u64, trace: &Trace) -> ScsiDisk {
         let drive = parameters.drive.drawn(&mut Random::named(seed, &format!("{name} spindle")));
         let blocks = drive.mechanism.geometry.blocks();
-        let state = State { drive: Drive::new(drive), command: None, random: Random::named(seed, name) };
+        let state = State {
+            drive: Drive::new(drive),
+            command: None,
+            thinks_until: Instant::START,
+            random: Random::named(seed, name),
+        };
         ScsiDisk { id, part: trace.part(name), pauses: parameters.pauses, blocks, state: RefCell::new(state) }
     }
 
@@ -153,6 +163,10 @@ impl Target for ScsiDisk {
         state.command = Some((command.write, command.blocks));
         let access = if command.write { Access::Write } else { Access::Read };
         let thinking = state.drive.open(now, Request::new(access, command.first, command.blocks));
+        if self.pauses.thinks_off_bus && !command.write {
+            state.thinks_until = now + thinking;
+            return (Duration::ZERO, Next::Disconnect);
+        }
         let ready = if command.write {
             // There is room, unless what was written before has first to be on the medium.
             state.drive.transferable(now + thinking) > 0
@@ -198,7 +212,7 @@ impl Target for ScsiDisk {
         match state.under_way() {
             (_, 0) => state.drive.completes_at(now),
             (true, left) => state.drive.transferable_at(now, state.buffer().empty_mark(left)),
-            (false, left) => state.drive.transferable_at(now, state.buffer().fill_mark(left)),
+            (false, left) => state.drive.transferable_at(now, state.buffer().fill_mark(left)).max(state.thinks_until),
         }
     }
 
@@ -208,7 +222,11 @@ impl Target for ScsiDisk {
     }
 
     fn explain(&self, until: Instant, ledger: &mut Ledger) {
-        if let Some(run) = self.state.borrow().drive.run() {
+        let state = self.state.borrow();
+        if state.thinks_until > ledger.at() {
+            ledger.until(state.thinks_until.min(until), self.part, "command");
+        }
+        if let Some(run) = state.drive.run() {
             if run.on_track() > ledger.at() {
                 ledger.until(run.on_track().min(until), self.part, "seek");
             }

@@ -57,6 +57,8 @@ pub struct Pauses {
     pub status: Duration,
     /// See [`Pauses::status`].
     pub status_per_block: Duration,
+    /// It lets go of the bus before it thinks about a read.
+    pub thinks_off_bus: bool,
 }
 
 /// A device at the other end of the bus.

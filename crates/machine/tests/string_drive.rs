@@ -1,0 +1,101 @@
+//! What a drive does on a string, parameter by parameter: when it lets go of the bus, when it thinks, how fast it sends.
+
+use machine::backplane::Lines;
+use machine::os::command;
+use machine::scsi::protocol::Passage;
+use machine::system::Kit;
+use machine::trace::Trace;
+use runtime::Runtime;
+use units::{Bytes, Duration};
+
+/// Two reads of a drive that nobody else disturbs, one behind the other with time to read ahead: what they did on the bus, and how long the second took.
+fn two_reads(settings: &[(&str, &str)]) -> ([Passage; 2], Duration) {
+    let mut kit = Kit::load("sparc20-wren7").unwrap();
+    // Nothing is drawn: what differs is what was changed.
+    let plain = [
+        ("wren-7.pause.block-least", "0 us"),
+        ("wren-7.pause.block-most", "0 us"),
+        ("wren-7.pause.first-data-most", "185 us"),
+        ("wren-7.pause.thinks-off-bus", "false"),
+    ];
+    for (key, value) in plain.iter().chain(settings) {
+        kit.set(key, value).unwrap();
+    }
+    let runtime = Runtime::simulated();
+    let trace = Trace::default();
+    let machine = kit.build(&runtime, 1, &trace).unwrap();
+    let unit = &machine.strings[0].units[0].unit;
+    runtime.block_on(async {
+        let mut passages = Vec::new();
+        let mut took = Duration::ZERO;
+        for index in 0..2 {
+            let from = runtime.now();
+            let mut ledger = trace.open(from);
+            let read = command(false, Bytes::kib(64) * index, Bytes::kib(64));
+            passages.push(unit.execute(read, Lines::Flushed, &mut ledger).await);
+            ledger.close(runtime.now());
+            took = runtime.now().since(from);
+            runtime.sleep(Duration::millis(300)).await;
+        }
+        ([passages[0], passages[1]], took)
+    })
+}
+
+/// The fence at one sector, so that a drive has the bus while it reads.
+const FIRST_SECTOR: (&str, &str) = ("wren-7.buffer.read-fill", "0.1953125 %");
+
+#[test]
+fn a_drive_keeps_the_bus_as_long_as_its_hold_and_no_longer() {
+    let disconnects = |hold| two_reads(&[FIRST_SECTOR, ("wren-7.buffer.hold", hold)]).0[0].disconnects;
+    let (none, within_a_track, over_switches) = (disconnects("0 us"), disconnects("1 ms"), disconnects("5 ms"));
+    // 128 blocks of tracks of 75: once at least the heads are switched, which takes 2.1 ms.
+    assert_eq!(over_switches, 1, "only while the arm was on its way");
+    assert!((2..=3).contains(&within_a_track), "and once for each switch of heads: {within_a_track}");
+    assert!(none > 20, "after each few blocks: {none}");
+}
+
+#[test]
+fn a_drive_that_pauses_after_each_block_takes_that_much_longer() {
+    let took = |pause| two_reads(&[("wren-7.pause.block-least", pause), ("wren-7.pause.block-most", pause)]);
+    let ((plain, quick), (paused, slow)) = (took("0 us"), took("50 us"));
+    let more = Duration::micros(50) * 128;
+    let longer = slow.saturating_sub(quick);
+    assert!(
+        longer.saturating_sub(more).max(more.saturating_sub(longer)) < Duration::micros(1),
+        "{longer}, to the rounding of its pieces"
+    );
+    assert_eq!(paused[1].target_pauses - plain[1].target_pauses, more);
+}
+
+#[test]
+fn pauses_after_blocks_are_drawn_within_their_range() {
+    let range = [("wren-7.pause.block-least", "10 us"), ("wren-7.pause.block-most", "60 us")];
+    let ([first, second], _) = two_reads(&range);
+    let plain = two_reads(&[]).0;
+    let pace = |with: &Passage, without: &Passage| (with.target_pauses - without.target_pauses).as_nanos() / 128;
+    let (a, b) = (pace(&first, &plain[0]), pace(&second, &plain[1]));
+    assert!([a, b].iter().all(|pace| (10_000..=60_000).contains(pace)), "{a} and {b} ns");
+    assert_ne!(a, b, "drawn once for each command");
+}
+
+#[test]
+fn a_pause_whose_most_is_below_its_least_is_refused() {
+    let mut kit = Kit::load("sparc20-wren7").unwrap();
+    kit.set("wren-7.pause.block-least", "90 us").unwrap();
+    let problem = kit.build(&Runtime::simulated(), 1, &Trace::default()).map(|_| ()).unwrap_err().to_string();
+    assert!(problem.contains("block-most") && problem.contains("at least 90 us"), "{problem}");
+    let mut kit = Kit::load("sparc20-wren7").unwrap();
+    kit.set("sparc20.context-switch", "9 ms").unwrap();
+    let problem = kit.build(&Runtime::simulated(), 1, &Trace::default()).map(|_| ()).unwrap_err().to_string();
+    assert!(problem.contains("context-switch-most") && problem.contains("at least 9 ms"), "{problem}");
+}
+
+#[test]
+fn a_drive_that_thinks_off_the_bus_leaves_it_free_meanwhile() {
+    let ([_, on], quick) = two_reads(&[]);
+    let ([_, off], slow) = two_reads(&[("wren-7.pause.thinks-off-bus", "true")]);
+    // A read that the buffer serves: data at once, or after a disconnection.
+    assert_eq!((on.disconnects, off.disconnects), (0, 1));
+    assert!(on.target_pauses.saturating_sub(off.target_pauses) >= Duration::micros(700), "thinking is off the bus");
+    assert!(slow > quick, "and coming back takes a little");
+}
