@@ -14,6 +14,7 @@ use crate::array::Array;
 use crate::geometry::{Level, Role};
 use crate::md::{Features, MemberRole, Superblock};
 use crate::member::MemberState;
+use crate::upkeep::Newcomer;
 
 /// A device that was a member, and what it says.
 pub(crate) struct Away<D> {
@@ -62,8 +63,7 @@ impl<D: Device> Array<D> {
         superblock: &Superblock,
     ) -> Result<Vec<Range<Bytes>>, DeviceError> {
         self.check_room(&device, superblock.data_offset, self.geometry.used_of(member))?;
-        let number = Some(superblock.number as usize);
-        self.put_in_place(member, device, superblock.data_offset, superblock.member, number).await?;
+        self.put_in_place(member, Newcomer::known(device, superblock)).await?;
         let wanted = |at: Bytes, end: Bytes| {
             let range = match (self.geometry.level(), self.geometry.role(member, at)) {
                 (Level::Raid10(_), Role::Data(address)) => address..address + (end - at),

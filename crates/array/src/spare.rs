@@ -15,6 +15,7 @@ use crate::array::Array;
 use crate::format::written;
 use crate::md::{Features, MemberRole, SUPERBLOCK_AT, Superblock, Uuid};
 use crate::member::{TIME_LIMIT, within};
+use crate::upkeep::Newcomer;
 
 /// A device that waits, and its superblock.
 pub(crate) struct Spare<D> {
@@ -108,8 +109,6 @@ impl<D: Device> Array<D> {
             let _one = self.state.as_ref()?.turn().await;
             self.spares.borrow_mut().pop()?
         };
-        let Spare { device, superblock } = &*spare;
-        let number = Some(superblock.number as usize);
-        Some(self.fill(member, Rc::clone(device), superblock.data_offset, superblock.member, number).await)
+        Some(self.fill(member, Newcomer::known(Rc::clone(&spare.device), &spare.superblock)).await)
     }
 }

@@ -13,7 +13,7 @@ use units::Bytes;
 use crate::array::Array;
 use crate::few::side_by_side;
 use crate::geometry::{Level, Place, Role};
-use crate::md::Uuid;
+use crate::md::{Superblock, Uuid};
 use crate::member::MemberState;
 
 /// What to do with a stripe whose parity does not fit its data.
@@ -36,6 +36,25 @@ impl Repair {
             (true, 2) => Repair::WhatIsWrong,
             (true, _) => Repair::BelieveData,
         }
+    }
+}
+
+/// A device that takes the place of a member.
+pub(crate) struct Newcomer<D> {
+    pub device: Rc<D>,
+    /// Where its data begin.
+    pub data_offset: Bytes,
+    /// Of the device, in its superblock.
+    pub identity: Uuid,
+    /// The number that it has in the array already, as a spare or a member that was away.
+    pub number: Option<usize>,
+}
+
+impl<D> Newcomer<D> {
+    /// One that the array knows, as its superblock says.
+    pub fn known(device: Rc<D>, superblock: &Superblock) -> Newcomer<D> {
+        let (data_offset, identity) = (superblock.data_offset, superblock.member);
+        Newcomer { device, data_offset, identity, number: Some(superblock.number as usize) }
     }
 }
 
@@ -66,45 +85,26 @@ impl<D: Device> Array<D> {
         data_offset: Bytes,
         identity: Uuid,
     ) -> Result<Vec<Range<Bytes>>, DeviceError> {
-        self.fill(member, Rc::new(device), data_offset, identity, None).await
+        self.fill(member, Newcomer { device: Rc::new(device), data_offset, identity, number: None }).await
     }
 
     /// As [`Array::rebuild`], of a device that may have a number in the array already.
-    pub(crate) async fn fill(
-        &self,
-        member: usize,
-        device: Rc<D>,
-        data_offset: Bytes,
-        identity: Uuid,
-        number: Option<usize>,
-    ) -> Result<Vec<Range<Bytes>>, DeviceError> {
-        self.put_in_place(member, device, data_offset, identity, number).await?;
+    pub(crate) async fn fill(&self, member: usize, new: Newcomer<D>) -> Result<Vec<Range<Bytes>>, DeviceError> {
+        self.put_in_place(member, new).await?;
         self.resume_rebuild(member).await
     }
 
     /// Puts a device in the place of a failed member; nothing of it is current.
-    pub(crate) async fn put_in_place(
-        &self,
-        member: usize,
-        device: Rc<D>,
-        data_offset: Bytes,
-        identity: Uuid,
-        number: Option<usize>,
-    ) -> Result<(), DeviceError> {
+    pub(crate) async fn put_in_place(&self, member: usize, new: Newcomer<D>) -> Result<(), DeviceError> {
+        let number = new.number;
         self.promised.borrow_mut().extend(number);
-        let placed = self.give_place(member, device, data_offset, identity, number).await;
+        let placed = self.give_place(member, new).await;
         self.promised.borrow_mut().retain(|promised| Some(*promised) != number);
         placed
     }
 
-    async fn give_place(
-        &self,
-        member: usize,
-        device: Rc<D>,
-        data_offset: Bytes,
-        identity: Uuid,
-        number: Option<usize>,
-    ) -> Result<(), DeviceError> {
+    async fn give_place(&self, member: usize, new: Newcomer<D>) -> Result<(), DeviceError> {
+        let Newcomer { device, data_offset, identity, number } = new;
         self.check_room(&device, data_offset, self.geometry.used_of(member))?;
         if self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Err(DeviceError::Unsupported);
