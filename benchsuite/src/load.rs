@@ -7,7 +7,7 @@ use device::{Data, Device};
 use record::{Clock, Keeping, Labels, Log, Meta, Recorder, Row, Spill, WhenBehind};
 use units::{Bytes, Duration};
 use uring::Live;
-use workload::{Control, Drive, Memory, Mix, OnError, Pattern, Stream, Tally};
+use workload::{Context, Control, Drive, Memory, Mix, OnError, Pattern, Stream, Tally};
 
 use crate::measure::cpu_seconds;
 
@@ -52,19 +52,21 @@ pub fn run(live: &Live, device: &impl Device, requests: u64) -> Cost {
     let control = Control::new(runtime.now(), Duration::ZERO, Duration::ZERO, 1);
     let observer = RefCell::new(|row: &Row| log.push(*row));
     let drive = Drive {
-        runtime,
-        device,
+        context: Context {
+            runtime,
+            device,
+            control: &control,
+            observer: &observer,
+            tally: &tally,
+            on_error: OnError::Stop,
+            stream_index: 0,
+            device_index: 0,
+            pass: 0,
+            memory: &memory,
+            data: &data,
+        },
         stream: &stream,
-        control: &control,
-        observer: &observer,
-        tally: &tally,
-        on_error: OnError::Stop,
-        stream_index: 0,
-        device_index: 0,
-        pass: 0,
         seed: 1,
-        memory: &memory,
-        data: &data,
         turns: None,
         lock_step: None,
         ledger: None,

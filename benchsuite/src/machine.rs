@@ -15,7 +15,7 @@ use machine::trace::Trace;
 use record::{Row, Spans};
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Instant};
-use workload::{Control, Drive, Limits, Mix, OnError, Pattern, Phantoms, Stream, Tally};
+use workload::{Context, Control, Drive, Limits, Mix, OnError, Pattern, Phantoms, Stream, Tally};
 
 use crate::measure::{best, line};
 
@@ -48,19 +48,21 @@ fn load(spans: Spans) -> (u64, usize) {
     let (tally, data) = (Tally::default(), stream.data(&Phantoms, &mut Random::new(1)));
     let drives = (0..).zip(&devices).map(|(index, device)| {
         let drive = Drive {
-            runtime: &runtime,
-            device,
+            context: Context {
+                runtime: &runtime,
+                device,
+                control: &control,
+                observer: &observer,
+                tally: &tally,
+                on_error: OnError::Stop,
+                stream_index: 0,
+                device_index: index,
+                pass: 0,
+                memory: &Phantoms,
+                data: &data,
+            },
             stream: &stream,
-            control: &control,
-            observer: &observer,
-            tally: &tally,
-            on_error: OnError::Stop,
-            stream_index: 0,
-            device_index: index,
-            pass: 0,
             seed: u64::from(index),
-            memory: &Phantoms,
-            data: &data,
             turns: None,
             lock_step: None,
             ledger: None,

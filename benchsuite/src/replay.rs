@@ -67,7 +67,7 @@ fn share(trace: &Asked, target: &Target) -> f64 {
     let ways = Ways {
         permits: &HashMap::new(),
         record_memory: Bytes::mib(64),
-        spill: None,
+        folder: None,
         interrupted: &AtomicBool::new(false),
         progress: &Silent,
         party: None,

@@ -10,7 +10,7 @@ use device::{Device, MemoryDevice, Shape};
 use record::Row;
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Instant};
-use workload::{Control, Drive, Heap, Ledger, Limits, Mix, OnError, Pattern, Stream, Tally, Verify};
+use workload::{Context, Control, Drive, Heap, Ledger, Limits, Mix, OnError, Pattern, Stream, Tally, Verify};
 
 const SIZE: Bytes = Bytes::mib(256);
 const WRITTEN: Bytes = Bytes::gib(10);
@@ -53,19 +53,21 @@ fn load(request: Bytes, ledger: Option<&Ledger>) -> (f64, u64) {
     let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
     let observer = RefCell::new(|_: &Row| ());
     let drive = Drive {
-        runtime: &runtime,
-        device: &device,
+        context: Context {
+            runtime: &runtime,
+            device: &device,
+            control: &control,
+            observer: &observer,
+            tally: &Tally::default(),
+            on_error: OnError::Stop,
+            stream_index: 0,
+            device_index: 0,
+            pass: 0,
+            memory: &Heap,
+            data: &stream.data(&Heap, &mut Random::new(1)),
+        },
         stream: &stream,
-        control: &control,
-        observer: &observer,
-        tally: &Tally::default(),
-        on_error: OnError::Stop,
-        stream_index: 0,
-        device_index: 0,
-        pass: 0,
         seed: 1,
-        memory: &Heap,
-        data: &stream.data(&Heap, &mut Random::new(1)),
         turns: None,
         lock_step: None,
         ledger,

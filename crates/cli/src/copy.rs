@@ -42,11 +42,10 @@ pub fn copy(args: &Copy) -> Result<ExitCode, Failure> {
         let names = targets.iter().map(Target::to_string).collect();
         let status = folder.path().join(RunFile::Status.name());
         let bar = Watch::new(args.seen.watch, names, status, metrics);
-        let spill = Some(folder.raw_path());
         let ways = Ways {
             permits: &permits,
             record_memory: RECORDS,
-            spill,
+            folder: Some(&folder),
             interrupted: &interrupted,
             progress: &bar,
             party: None,

@@ -159,7 +159,7 @@ fn one(
     let text = experiment.to_toml();
     let folder = keep::begin_rank(whole, member.rank.number, &text, targets, build()).map_err(no_folder)?;
     member.devices(loaded(experiment, targets));
-    let ways = Ways { permits, record_memory: RECORDS, spill: None, interrupted, progress: &Silent, party: None };
+    let ways = Ways { permits, record_memory: RECORDS, folder: None, interrupted, progress: &Silent, party: None };
     let cut = take_part(&folder.id(), experiment, targets, &ways, (member, &folder)).map_err(failure)?;
     Ok((folder, if cut { RunState::Interrupted } else { RunState::Complete }))
 }

@@ -179,14 +179,15 @@ pub fn one(
     let mut names: Vec<String> = targets.iter().map(Target::to_string).collect();
     let party = kept.conductor.map(|conductor| hosts::gather(conductor, &folder, experiment, targets, &mut names));
     let party = party.transpose()?;
+    let id = folder.id();
     let outcome = {
         let status = folder.path().join(RunFile::Status.name());
         let watch = Watch::new(kept.watch, names, status, kept.metrics.cloned());
-        let spill = Some(folder.raw_path());
-        let ways = Ways { permits, record_memory: RECORDS, spill, interrupted, progress: &watch, party: None };
+        let at = Some(&folder);
+        let ways = Ways { permits, record_memory: RECORDS, folder: at, interrupted, progress: &watch, party: None };
         match &party {
-            Some((conductor, own)) => conduct(&folder.id(), experiment, targets, &ways, (conductor, [&folder, own])),
-            None => lab::run(&folder.id(), experiment, targets, &ways),
+            Some((conductor, own)) => conduct(&id, experiment, targets, &ways, (conductor, [&folder, own])),
+            None => lab::run(&id, experiment, targets, &ways),
         }
     };
     let outcome = match outcome {

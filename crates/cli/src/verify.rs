@@ -23,12 +23,16 @@ pub fn verify(args: &Verify) -> Result<ExitCode, Failure> {
             "devices": verdict.devices.iter().map(device).collect::<Vec<_>>(),
             "seconds": verdict.time.as_seconds(),
             "sound": !failed,
+            "killed": verdict.killed,
             "interrupted": verdict.interrupted,
         }))?;
     } else {
         let mut text = verification::lines(&verdict.devices).join("\n");
         let (bytes, time) = (checked(&verdict.devices), verdict.time);
         text.push_str(&format!("\n{bytes} read in {time}, {}\n", bytes.per(time)));
+        if verdict.killed {
+            text.push_str("the run was killed: checked is what it had written until about a second before\n");
+        }
         if verdict.interrupted {
             text.push_str("it was ended early; what was not read is not known to be sound\n");
         }

@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::Desk;
 use std::os::unix::fs::FileExt;
+
+use common::{Desk, wait_for};
 
 const MIB: usize = 1 << 20;
 
@@ -32,6 +33,8 @@ fn a_run_knows_later_what_it_wrote() {
     assert_eq!(document["verification"][0]["device"], "data.bin");
     let run = document["run"].as_str().unwrap().to_owned();
 
+    let left = desk.path().join(&run).join("ledger.log").exists();
+    assert!(!left, "the ledger is whole, and its log is not needed");
     let said = desk.arraylab(&["verify", &run]);
     assert_eq!((said.code, &*said.stderr), (0, ""), "{}", said.stdout);
     assert!(said.stdout.starts_with("verification of data.bin: 4 MiB checked, no mismatch\n"), "{}", said.stdout);
@@ -77,6 +80,59 @@ fn a_run_knows_later_what_it_wrote() {
     let said = desk.arraylab(&["verify", &run, "--on", "copy.bin"]);
     assert_eq!(said.code, 1, "{}", said.stderr);
     assert!(said.stdout.starts_with("verification of copy.bin: 4 MiB checked, 3 mismatches\n"), "{}", said.stdout);
+}
+
+/// Until something was noted of it, a run has written nothing that could be verified; what a killed one wrote before is known, and damage to it is found.
+#[test]
+fn what_a_killed_run_wrote_is_verified_by_what_it_had_noted() {
+    let desk = Desk::new(&WRITER.replace("limit = { laps = 2 }\n", "").replace("random-once", "random"));
+    let data = desk.file("data.bin", MIB);
+    let words = ["run", "load.toml", "--on", "data.bin", "--destroy-data", "--set", "run.measure=100s"];
+    let mut child = desk.start(&words);
+    let folder = || std::fs::read_dir(desk.path().join("runs")).ok()?.flatten().map(|entry| entry.path()).next();
+    // Sixteen times as many writes as there are blocks: one of them that was not written has the odds of a ticket in the lottery.
+    let noted = || folder().and_then(|run| run.join("ledger.log").metadata().ok()).map_or(0, |log| log.len() / 32);
+    wait_for("writes in the log", || noted() > 1024);
+    let run = folder().unwrap();
+    let run = run.to_str().unwrap();
+    let said = desk.arraylab(&["verify", run]);
+    assert_eq!(said.code, 2, "{}", said.stdout);
+    assert!(said.stderr.contains("the run still goes on"), "{}", said.stderr);
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let said = desk.arraylab(&["verify", run, "--json"]);
+    assert_eq!((said.code, &*said.stderr), (0, ""), "{}", said.stdout);
+    let document = said.json();
+    assert_eq!((&document["killed"], &document["sound"]), (&true.into(), &true.into()));
+    assert_eq!(document["devices"][0]["findings"]["checked"], "1 MiB");
+    let said = desk.arraylab(&["verify", run]);
+    assert!(said.stdout.starts_with("verification of data.bin: 1 MiB checked"), "{}", said.stdout);
+    assert!(said.stdout.contains("the run was killed: checked is what it had written until about a second before"));
+
+    // A bit turns over, a block is of another time, and one of another place.
+    let file = std::fs::File::options().read(true).write(true).open(&data).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 70_001).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], 70_001).unwrap();
+    file.write_all_at(&[0; 16384], 16384 * 9).unwrap();
+    let mut block = vec![0; 16384];
+    file.read_exact_at(&mut block, 16384 * 20).unwrap();
+    file.write_all_at(&block, 16384 * 30).unwrap();
+    file.sync_all().unwrap();
+    let said = desk.arraylab(&["verify", run]);
+    assert_eq!(said.code, 1, "{}", said.stdout);
+    for line in [
+        "corrupt: 512 B at 69632: expected write ",
+        ", bit 4 of byte 70001",
+        "stale: 16 KiB at 147456: expected write ",
+        ", found zeroes",
+        "misplaced: 16 KiB at 491520: expected write ",
+        " of offset 327680",
+        " 3 mismatches",
+    ] {
+        assert!(said.stdout.contains(line), "{line}: {}", said.stdout);
+    }
 }
 
 /// In virtual time the device's memory is real where it is looked at; and what a run did not write it does not judge.

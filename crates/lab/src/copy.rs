@@ -148,7 +148,7 @@ pub fn copy(name: &str, plan: &Plan, ways: &Ways) -> Result<Copied, CopyError> {
     let keeping = Keeping {
         expected_rows: 2 * (of / plan.size + 1),
         memory: ways.record_memory,
-        spill: ways.spill.clone().map_or(Spill::Never, Spill::WhenFull),
+        spill: ways.folder.map_or(Spill::Never, |folder| Spill::WhenFull(folder.raw_path())),
         when_behind: WhenBehind::Lose,
     };
     let (recorder, mut logs) = Recorder::start(&keeping, &meta, 1).map_err(RunError::from)?;

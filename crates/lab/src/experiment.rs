@@ -73,6 +73,13 @@ pub struct Run {
     pub rate_limit: Option<RateLimit>,
 }
 
+impl Run {
+    /// How long all passes take together, if only time ends them.
+    pub fn whole(&self) -> Option<Duration> {
+        self.measure.map(|measure| (self.start_up + measure + self.cool_down) * u64::from(self.passes))
+    }
+}
+
 /// How devices are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]

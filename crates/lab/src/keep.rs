@@ -54,9 +54,12 @@ pub fn begin_rank(
     Ok(folder)
 }
 
-/// Writes the ledger of what was written, if anything was.
+/// Writes the ledger of what was written, if anything was. What was kept of it until then is in it.
 pub fn ledger(folder: &RunFolder, verified: &[Verified]) -> Result<(), FolderError> {
-    verification::encode(verified).map_or(Ok(()), |bytes| folder.write(RunFile::Ledger, &bytes))
+    if let Some(bytes) = verification::encode(verified) {
+        folder.write(RunFile::Ledger, &bytes)?;
+    }
+    folder.remove_ledger_log()
 }
 
 /// Writes what the run came to. A run whose rows the disk does not take is not complete.

@@ -20,6 +20,7 @@ pub mod find_limit;
 mod gate;
 pub mod hosts;
 pub mod jobs;
+mod journal;
 pub mod keep;
 mod ladder;
 pub mod layout;

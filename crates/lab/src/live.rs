@@ -2,33 +2,38 @@
 //!
 //! Devices are dealt out to as many threads as there are processors (or devices, if fewer). Each thread opens its devices, then meets the
 //! others at the gate before each pass; so all streams of all devices start at one instant, which the last to arrive sets a little
-//! ahead of its own time. The calling thread, the foreman, does no I/O: it shows progress, reads the processors' accounts when
-//! counting starts and ends, and passes an interrupt on.
+//! ahead of its own time. The calling thread, the [foreman], does no I/O.
+
+mod foreman;
+mod real;
 
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 
-use device::{Device, NullDevice, Operation, Reply, Request, Shape};
+use device::{Device, NullDevice, Shape};
 use futures_util::future::{Either, select};
 use host::cpu::thread_time;
 use host::precaution::{Precaution, Precautions, unlock_memory};
 use nbd::Client;
-use record::{Log, Phase, Row};
-use units::{Bytes, Duration, Instant, Ratio};
-use uring::{Choice, Engine, FileDevice, FileOptions, Live, LiveOptions, Mode, RingOptions};
-use workload::{Control, Heap, Observer, sweep};
+use record::{LEDGER_LOG, Log, Row};
+use units::{Duration, Instant, Ratio};
+use uring::{Engine, FileDevice, FileOptions, Live, LiveOptions, Mode, RingOptions};
+use workload::{Control, Heap, Ledger, Observer, sweep};
 
-use crate::accounts::Accounts;
 use crate::ensemble::Ensemble;
 use crate::experiment::{Cache, Experiment, Io};
 use crate::gate::Gate;
-use crate::pass::{self, Failure, Seat, Station};
+use crate::journal::Journal;
+use crate::live::foreman::{Passed, Report};
+pub(crate) use crate::live::real::LiveDevice;
+use crate::live::real::{Single, flush};
+use crate::pass::{self, Seat, Station};
 use crate::pool::Pool;
-use crate::pulse::{Beat, Pulse};
-use crate::runner::{Conclusion, RunError, Tick, Ways};
+use crate::pulse::Pulse;
+use crate::runner::{Conclusion, RunError, Ways};
 use crate::simulated::SWEEP_DEPTH;
 use crate::steady::{Done, Rounds};
 use crate::target::Target;
@@ -38,7 +43,7 @@ use crate::verification::{self, Verified};
 const LEAD: Duration = Duration::millis(2);
 /// Requests that are under way this long after the end of a pass are abandoned, and said to be.
 const PATIENCE: Duration = Duration::seconds(30);
-/// Rows that go to disk as they come do so at least this often.
+/// Rows and ledgers that go to disk as they come do so at least this often.
 const KEPT: Duration = Duration::seconds(1);
 /// How often progress is shown and interrupts are looked for.
 const TICK: Duration = Duration::millis(100);
@@ -82,14 +87,20 @@ pub(crate) fn run(
     // Memory is the process's; the rest is taken by each thread that makes load. The record of requests is there already, so it
     // is locked, too.
     let lock = Precautions { lock_memory: experiment.care.lock_memory, ..Precautions::default() };
-    let locked: Vec<String> = lock.take().iter().map(remark).collect();
+    let mut remarks: Vec<String> = lock.take().iter().map(remark).collect();
+    let identity = verification::identity();
+    let journal = journal(experiment, targets, ways, identity).unwrap_or_else(|error| {
+        remarks.push(unlogged(&error));
+        None
+    });
     let site = Site {
         experiment,
         targets,
         ways,
         start: std::time::Instant::now(),
         gate: Gate::new(logs.len()),
-        identity: verification::identity(),
+        identity,
+        journal,
         rounds: experiment.run.steady.map(|steady| Mutex::new(Rounds::new(steady))),
         pulses: targets.iter().map(|_| Pulse::default()).collect(),
         begins: Mutex::default(),
@@ -116,7 +127,31 @@ pub(crate) fn run(
     if lock.lock_memory {
         unlock_memory();
     }
-    done.map(|conclusion| Conclusion { remarks: [locked, conclusion.remarks].concat(), ..conclusion })
+    if let Some(Err(error)) = site.journal.map(Journal::close) {
+        remarks.push(unlogged(&error));
+    }
+    done.map(|conclusion| Conclusion { remarks: [remarks, conclusion.remarks].concat(), ..conclusion })
+}
+
+/// The journal of what will be written, if the run has a folder.
+fn journal(
+    experiment: &Experiment,
+    targets: &[Target],
+    ways: &Ways,
+    identity: u64,
+) -> std::io::Result<Option<Journal>> {
+    let Some(folder) = ways.folder else { return Ok(None) };
+    let of = |(index, target): (usize, &Target)| {
+        Some((target.to_string(), verification::ledger(experiment, index, identity)?))
+    };
+    let devices: Vec<_> = targets.iter().enumerate().filter_map(of).collect();
+    Journal::create(&folder.path().join(LEDGER_LOG), &devices)
+}
+
+fn unlogged(error: &std::io::Error) -> String {
+    format!(
+        "{LEDGER_LOG} cannot be written ({error}): had the run been killed, what it wrote could not have been verified"
+    )
 }
 
 /// What all threads of a run share.
@@ -128,6 +163,8 @@ struct Site<'a> {
     gate: Gate,
     /// Tells what this run writes from what others wrote.
     identity: u64,
+    /// Where it is kept what was written, until the run has ended.
+    journal: Option<Journal>,
     /// What the passes came to so far, if they are repeated until steady.
     rounds: Option<Mutex<Rounds>>,
     /// By device.
@@ -151,32 +188,6 @@ impl Observer for Scribe<'_> {
         self.log.push(*row);
         self.pulses[usize::from(row.device)].add(row);
     }
-}
-
-/// What a thread tells the foreman.
-enum Report {
-    /// Its devices are open; how they are driven.
-    Opened(Vec<(usize, Bytes, Option<Choice>)>),
-    /// A pass is over for it.
-    Passed(Passed),
-    /// Something was refused that only costs precision or speed.
-    Remark(String),
-    /// It cannot go on.
-    Refused(RunError),
-    /// It was told to end before it began.
-    CalledOff,
-    /// What verification came to on a device, by its index.
-    Verified(usize, Verified),
-}
-
-struct Passed {
-    failures: Vec<Failure>,
-    /// Requests that never completed.
-    abandoned: u64,
-    unserved: u64,
-    announced: u64,
-    /// The share of the pass that the thread spent on a processor.
-    busy: Ratio,
 }
 
 impl Site<'_> {
@@ -223,7 +234,7 @@ impl Site<'_> {
             let observer = RefCell::new(Scribe { log: &mut log, done: Done::default(), pulses: &self.pulses });
             let run =
                 pass::run(live.runtime(), &stations, &seats, self.experiment, &pool, (number, &control), &observer);
-            let watched = self.supervise(live.runtime(), &seats, &control, &observer);
+            let watched = self.supervise(live.runtime(), (&stations, &seats), &control, &observer);
             let (failures, gave_up) = match live.runtime().block_on(select(Box::pin(run), Box::pin(watched))) {
                 Either::Left((failures, _)) => (failures, false),
                 Either::Right(((), _)) => (Vec::new(), true),
@@ -244,6 +255,7 @@ impl Site<'_> {
             let wall = live.runtime().now().saturating_since(control.begin()).max(Duration::nanos(1));
             self.count(&seats, Ratio::ZERO);
             log.hand_over();
+            self.note(&stations);
             self.round(&done, &control);
             say(Report::Passed(Passed {
                 failures,
@@ -309,6 +321,7 @@ impl Site<'_> {
         };
         pass::check(self.experiment, index, device.shape())?;
         let ledger = verification::ledger(self.experiment, index, self.identity);
+        let ledger = if self.journal.is_some() { ledger.map(Ledger::noting) } else { ledger };
         Ok(Station { index, device, ledger })
     }
 
@@ -369,7 +382,7 @@ impl Site<'_> {
     async fn supervise(
         &self,
         runtime: &runtime::Runtime,
-        seats: &[Seat],
+        (stations, seats): (&[Station<LiveDevice>], &[Seat]),
         control: &Control,
         observer: &RefCell<Scribe<'_>>,
     ) {
@@ -380,12 +393,22 @@ impl Site<'_> {
             if runtime.now().saturating_since(kept) >= KEPT {
                 kept = runtime.now();
                 observer.borrow_mut().log.hand_over();
+                self.note(stations);
             }
             let (then, now) = (std::mem::replace(&mut used, thread_time()), runtime.now());
             let wall = now.saturating_since(std::mem::replace(&mut from, now)).max(Duration::nanos(1));
             self.count(seats, Ratio::new(used.saturating_sub(then).as_seconds() / wall.as_seconds()));
             if control.drained_until().is_some_and(|until| runtime.now() > until + PATIENCE) {
                 return;
+            }
+        }
+    }
+
+    /// Has it kept what these devices have been written since the last time.
+    fn note(&self, stations: &[Station<LiveDevice>]) {
+        for Station { index, ledger, .. } in stations {
+            if let (Some(journal), Some(ledger)) = (&self.journal, ledger) {
+                journal.note(*index as u16, ledger.take_noted());
             }
         }
     }
@@ -397,192 +420,6 @@ impl Site<'_> {
             if here().next().is_some() {
                 pulse.state(here().map(|tally| u64::from(tally.under_way.get())).sum(), busy);
             }
-        }
-    }
-
-    /// The life of the foreman: until all threads have ended.
-    fn watch(&self, reports: &Receiver<Report>) -> Result<Conclusion, RunError> {
-        let mut conclusion = Conclusion::default();
-        let mut refused = None;
-        conclusion.engines = vec![None; self.targets.len()];
-        conclusion.sizes = vec![Bytes::ZERO; self.targets.len()];
-        let mut busiest = Ratio::ZERO;
-        let mut verified = Vec::new();
-        let mut accounts = Accounts::new(self.experiment.run.measure);
-        loop {
-            let wait = accounts.wait(self.gate.control().as_deref(), self.now(), TICK);
-            match reports.recv_timeout(wait.into()) {
-                Ok(Report::Opened(choices)) => {
-                    for (index, size, choice) in choices {
-                        conclusion.sizes[index] = size;
-                        conclusion.engines[index] = choice;
-                    }
-                }
-                Ok(Report::Passed(passed)) => {
-                    conclusion.failures.extend(passed.failures);
-                    conclusion.abandoned += passed.abandoned;
-                    conclusion.unserved += passed.unserved;
-                    conclusion.announced += passed.announced;
-                    busiest = if passed.busy > busiest { passed.busy } else { busiest };
-                }
-                Ok(Report::Remark(remark)) if !conclusion.remarks.contains(&remark) => conclusion.remarks.push(remark),
-                Ok(Report::Remark(_)) => {}
-                Ok(Report::Verified(index, one)) => verified.push((index, one)),
-                Ok(Report::CalledOff) => {
-                    self.ways.party.inspect(|party| party.end_early());
-                    conclusion.interrupted = true;
-                }
-                Ok(Report::Refused(error)) => {
-                    // A thread of ours may wait for the others; it need not any longer.
-                    self.ways.party.inspect(|party| party.end_early());
-                    refused = refused.or(Some(error));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            accounts.look(self.gate.control().as_deref(), self.now());
-            if let Some(control) = self.gate.control() {
-                let elsewhere = self.ways.party.is_some_and(|party| party.ended_early());
-                if (self.ways.interrupted.load(Relaxed) || elsewhere) && !control.was_interrupted() {
-                    control.interrupt(self.now());
-                }
-                conclusion.interrupted |= control.was_interrupted();
-            }
-            if conclusion.interrupted || self.ways.interrupted.load(Relaxed) {
-                self.ways.party.inspect(|party| party.end_early());
-            }
-            self.ways.progress.tick(&self.progress());
-        }
-        if let Some(rounds) = &self.rounds {
-            let mut rounds = rounds.lock().expect("no panic under this lock");
-            // After the last pass that there may be nobody came to the gate.
-            rounds.close();
-            conclusion.rounds = Some(rounds.clone());
-        }
-        verified.sort_by_key(|(index, _)| *index);
-        conclusion.verified = verified.into_iter().map(|(_, one)| one).collect();
-        conclusion.processors = accounts.mean().map(|processors| (processors, busiest));
-        conclusion.processor_time = accounts.time();
-        conclusion.own_time = accounts.own();
-        conclusion.begins = self.begins.lock().expect("no panic under this lock").clone();
-        conclusion.late = Duration::nanos(self.late.load(Relaxed));
-        match refused {
-            Some(error) => Err(error),
-            None => Ok(conclusion),
-        }
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(self.start.elapsed().as_nanos() as u64)
-    }
-
-    fn progress(&self) -> Tick {
-        let run = &self.experiment.run;
-        let lanes = |device: usize| {
-            let plans = self.experiment.streams.iter().filter(|plan| plan.runs_on(device));
-            plans.map(|plan| u64::from(plan.stream.lanes())).sum()
-        };
-        let devices: Vec<Beat> = (0..).zip(&self.pulses).map(|(index, pulse)| pulse.beat(lanes(index))).collect();
-        let busiest = self.pulses.iter().map(Pulse::busy).fold(Ratio::ZERO, |a, b| if b > a { b } else { a });
-        Tick {
-            elapsed: self.now().since(Instant::START),
-            whole: run.measure.map(|measure| (run.start_up + measure + run.cool_down) * u64::from(run.passes)),
-            requests: devices.iter().map(|beat| beat.requests + beat.errors).sum(),
-            bytes: Bytes::new(devices.iter().map(|beat| beat.bytes.get()).sum()),
-            errors: devices.iter().map(|beat| beat.errors).sum(),
-            devices,
-            generator: busiest,
-        }
-    }
-}
-
-/// A flush as a row of the record.
-async fn flush(runtime: &runtime::Runtime, device: &LiveDevice) -> Row {
-    let mut row = Row::new(Operation::Flush, Phase::Measure);
-    row.submitted = runtime.now();
-    row.intended = row.submitted;
-    let reply = device.submit(Request::flush()).await;
-    row.completed = runtime.now();
-    row.errno = reply.result.err().map_or(0, |error| error.errno() as u16);
-    row.depth = 1;
-    row
-}
-
-/// A real device, one behind a server, or none.
-pub(crate) enum LiveDevice {
-    File(FileDevice),
-    Nbd(Client),
-    Null(NullDevice),
-    Ensemble(Ensemble<Single>),
-}
-
-/// A part of an ensemble.
-pub(crate) enum Single {
-    File(FileDevice),
-    Null(NullDevice),
-}
-
-impl Single {
-    fn file(&self) -> Option<&FileDevice> {
-        match self {
-            Single::File(file) => Some(file),
-            Single::Null(_) => None,
-        }
-    }
-}
-
-impl Device for Single {
-    fn shape(&self) -> &Shape {
-        match self {
-            Single::File(file) => file.shape(),
-            Single::Null(null) => null.shape(),
-        }
-    }
-    async fn submit(&self, request: Request) -> Reply {
-        match self {
-            Single::File(file) => file.submit(request).await,
-            Single::Null(null) => null.submit(request).await,
-        }
-    }
-}
-
-impl LiveDevice {
-    fn choice(&self) -> Option<Choice> {
-        match self {
-            LiveDevice::File(file) => Some(file.choice().clone()),
-            LiveDevice::Ensemble(ensemble) => Some(ensemble.parts()[0].file()?.choice().clone()),
-            LiveDevice::Nbd(_) | LiveDevice::Null(_) => None,
-        }
-    }
-
-    /// Forgets what the page cache holds. A file system that cannot is measured with its cache, which the advice on the run
-    /// will notice; there is nothing else to be done about it here.
-    fn drop_cache(&self) {
-        match self {
-            LiveDevice::File(file) => drop(file.drop_cache()),
-            LiveDevice::Ensemble(ensemble) => {
-                ensemble.parts().iter().filter_map(Single::file).for_each(|file| drop(file.drop_cache()));
-            }
-            LiveDevice::Nbd(_) | LiveDevice::Null(_) => {}
-        }
-    }
-}
-
-impl Device for LiveDevice {
-    fn shape(&self) -> &Shape {
-        match self {
-            LiveDevice::File(file) => file.shape(),
-            LiveDevice::Nbd(client) => client.shape(),
-            LiveDevice::Null(null) => null.shape(),
-            LiveDevice::Ensemble(ensemble) => ensemble.shape(),
-        }
-    }
-    async fn submit(&self, request: Request) -> Reply {
-        match self {
-            LiveDevice::Ensemble(ensemble) => ensemble.submit(request).await,
-            LiveDevice::File(file) => file.submit(request).await,
-            LiveDevice::Nbd(client) => client.submit(request).await,
-            LiveDevice::Null(null) => null.submit(request).await,
         }
     }
 }

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use rand::Rng;
 use runtime::{Random, Resource, Runtime};
-use workload::{Control, Drive, Ledger, LockStep, Memory, Observer, Replay, Script, StreamError, Tally};
+use workload::{Context, Control, Drive, Ledger, LockStep, Memory, Observer, Replay, StreamError, Tally};
 
 use crate::experiment::{Experiment, StreamPlan};
 
@@ -87,10 +87,9 @@ pub(crate) async fn run<D: Device, O: Observer>(
         let station = stations.iter().find(|station| station.index == seat.device).expect("each seat has its station");
         let stream = &experiment.streams[seat.stream].stream;
         let purpose = format!("{}/{}/{pass}", stream.name, seat.device);
-        let drive = Drive {
+        let context = Context {
             runtime,
             device: &station.device,
-            stream,
             control,
             observer,
             tally: &seat.tally,
@@ -98,17 +97,16 @@ pub(crate) async fn run<D: Device, O: Observer>(
             stream_index: seat.stream as u16,
             device_index: seat.device as u16,
             pass,
-            seed: Random::named(experiment.seed, &purpose).next_u64(),
             memory,
             data: &seat.data,
-            turns: turns[seat.stream].as_ref(),
-            lock_step: steps[seat.stream].as_ref(),
-            ledger: station.ledger.as_ref(),
         };
+        let seed = Random::named(experiment.seed, &purpose).next_u64();
+        let (turns, lock_step) = (turns[seat.stream].as_ref(), steps[seat.stream].as_ref());
+        let ledger = station.ledger.as_ref();
         async move {
             let error = match &experiment.streams[seat.stream].script {
-                None => drive.run().await?,
-                Some(script) => replay(&drive, script).run().await?,
+                None => Drive { context, stream, seed, turns, lock_step, ledger }.run().await?,
+                Some(script) => Replay { context, script }.run().await?,
             };
             Some(Failure { device: seat.device, stream: seat.stream, error })
         }
@@ -118,24 +116,6 @@ pub(crate) async fn run<D: Device, O: Observer>(
         drives.collect::<FuturesUnordered<_>>().filter_map(std::future::ready).collect().await;
     failures.sort_by_key(|failure| (failure.device, failure.stream));
     failures
-}
-
-/// The same seat, with the requests of a trace.
-fn replay<'a, D, O>(drive: &Drive<'a, D, O>, script: &'a Script) -> Replay<'a, D, O> {
-    Replay {
-        runtime: drive.runtime,
-        device: drive.device,
-        script,
-        control: drive.control,
-        observer: drive.observer,
-        tally: drive.tally,
-        on_error: drive.on_error,
-        stream_index: drive.stream_index,
-        device_index: drive.device_index,
-        pass: drive.pass,
-        memory: drive.memory,
-        data: drive.data,
-    }
 }
 
 /// Where the lanes of a stream meet, if it goes in lock-step. All of its seats are here: such an experiment has one runtime.

@@ -12,7 +12,7 @@ use analysis::{Series, Summarizer, Summary};
 use host::Kernel;
 use host::environment::Memory;
 use host::guard::WritePermit;
-use record::{Clock, Keeping, Labels, Meta, RecordError, Recorder, Recording, Row, Spill, WhenBehind};
+use record::{Clock, Keeping, Labels, Meta, RecordError, Recorder, Recording, Row, RunFolder, Spill, WhenBehind};
 use units::{Bytes, Duration, Instant, Ratio};
 use uring::Choice;
 use workload::StreamError;
@@ -33,8 +33,9 @@ pub struct Ways<'a> {
     pub permits: &'a HashMap<PathBuf, WritePermit>,
     /// Memory granted for the record of requests.
     pub record_memory: Bytes,
-    /// Where records go that do not fit into that memory; without it they are lost and counted.
-    pub spill: Option<PathBuf>,
+    /// The folder of the run: where records go that do not fit into that memory, and what is to survive a kill. Without it rows beyond
+    /// the memory are lost and counted.
+    pub folder: Option<&'a RunFolder>,
     /// Set from outside to end the run early; what was recorded is kept.
     pub interrupted: &'a AtomicBool,
     /// Shown how far the run is, about ten times a second.
@@ -237,16 +238,18 @@ pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways
     };
     let clock = if simulated { Clock::Simulated } else { Clock::Live };
     let meta = Meta { run: name.to_owned(), clock, origin: (!simulated).then(SystemTime::now), labels: labels.clone() };
+    let rows = expected_rows(experiment, targets.len());
+    let spill = match ways.folder.map(RunFolder::raw_path) {
+        None => Spill::Never,
+        // A rank that vanishes takes little with it, and so does a long run that is killed.
+        Some(path) if !simulated && (ways.party.is_some() || is_long(experiment, rows)) => Spill::AsYouGo(path),
+        Some(path) => Spill::WhenFull(path),
+    };
     let keeping = Keeping {
         // Memory whose rows go to disk as they come serves again and again.
-        expected_rows: if ways.party.is_some() { 0 } else { expected_rows(experiment, targets.len()) },
+        expected_rows: if matches!(spill, Spill::AsYouGo(_)) { 0 } else { rows },
         memory: ways.record_memory,
-        spill: match (&ways.spill, ways.party) {
-            (None, _) => Spill::Never,
-            (Some(path), None) => Spill::WhenFull(path.clone()),
-            // A rank that vanishes takes little with it.
-            (Some(path), Some(_)) => Spill::AsYouGo(path.clone()),
-        },
+        spill,
         when_behind: if simulated { WhenBehind::Wait } else { WhenBehind::Lose },
     };
     let threads = if simulated { 1 } else { live::threads(targets.len(), experiment) };
@@ -303,7 +306,7 @@ fn precondition(
     let started = std::time::Instant::now();
     // Its rows are for nobody, so it has memory for a few.
     let Ways { permits, interrupted, progress, .. } = *ways;
-    let ways = Ways { permits, record_memory: Bytes::mib(16), spill: None, interrupted, progress, party: None };
+    let ways = Ways { permits, record_memory: Bytes::mib(16), folder: None, interrupted, progress, party: None };
     let outcome = run(name, &precondition.experiment(experiment), targets, &ways)?;
     if let Some(failure) = outcome.conclusion.failures.into_iter().next() {
         return Err(RunError::Precondition { target: targets[failure.device].clone(), error: failure.error });
@@ -369,6 +372,17 @@ fn memory(experiment: &Experiment, devices: usize) -> Result<(), RunError> {
         .fold(0, u64::saturating_add);
     let needed = Bytes::new(needed);
     if needed > available { Err(RunError::TooMuchMemory { needed, available }) } else { Ok(()) }
+}
+
+/// Whether a kill would take away what is not made again in a minute. The rows of shorter runs stay in memory, where they disturb no disk.
+fn is_long(experiment: &Experiment, expected_rows: u64) -> bool {
+    const SHORT: Duration = Duration::seconds(60);
+    /// A minute of a device of twenty thousand requests a second.
+    const FEW: u64 = 1_200_000;
+    match experiment.run.whole() {
+        Some(time) => time >= SHORT,
+        None => expected_rows == 0 || expected_rows > FEW,
+    }
 }
 
 /// Rows for which memory is made ready before the run: what limits say, or what fast devices may make in the time.

@@ -16,7 +16,7 @@ pub(crate) fn trial(experiment: &Experiment, interrupted: &AtomicBool) -> Result
     let ways = Ways {
         permits: &HashMap::new(),
         record_memory: RECORDS,
-        spill: None,
+        folder: None,
         interrupted,
         progress: &Silent,
         party: None,

@@ -6,18 +6,20 @@
 //!              first unit, number of units, version; 64 bits each, the lowest byte first
 //!              "end\n"
 //! ```
-//! The file lies in the run's folder; a run that was killed leaves none, and nothing of it can be verified later.
+//! The file lies in the run's folder. A run that was killed leaves its [journal](crate::journal) instead, by which what it wrote can be verified, too.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rand::Rng;
+use record::{LEDGER_LOG, RunFile};
 use runtime::Random;
 use serde::{Deserialize, Serialize};
 use units::Bytes;
 use workload::{Findings, Ledger, Mismatch, Stream, Verify, Version, Written};
 
 use crate::experiment::Experiment;
+use crate::journal;
 use crate::target::Target;
 
 /// What verification came to on one device.
@@ -36,11 +38,13 @@ pub struct Verified {
 #[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
 pub enum LedgerError {
     #[error(
-        "{}: {source}; `arraylab verify` takes the folder of a run that wrote with `verify` in a stream and came to its end", path.display()
+        "{}: {source}; `arraylab verify` takes the folder of a run that wrote with `verify` in a stream", path.display()
     )]
     Unreadable { path: PathBuf, source: std::io::Error },
     #[error("{} is not a ledger of this program, or was damaged at byte {at}; the data cannot be verified by it", path.display())]
     Damaged { path: PathBuf, at: usize },
+    #[error("{}: the run still goes on; wait for its end, or end it", path.display())]
+    GoesOn { path: PathBuf },
 }
 
 const FIRST: &[u8] = b"arraylab ledger 1\n";
@@ -63,7 +67,7 @@ pub(crate) fn ledger(experiment: &Experiment, device: usize, run: u64) -> Option
         let streams = experiment.streams.iter().filter(move |plan| plan.runs_on(device)).map(|plan| &plan.stream);
         streams.filter(|stream| stream.verify.is_some())
     };
-    let sizes = |stream: &Stream| stream.sizes.each().chain([stream.align, stream.region.start]).collect::<Vec<_>>();
+    let sizes = |stream: &Stream| stream.each_size().chain([stream.align, stream.region.start]).collect::<Vec<_>>();
     let unit = verifying().flat_map(sizes).reduce(gcd)?;
     let written = verifying().any(|stream| stream.mix.has_writes());
     Some(if written { Ledger::new(run, device as u16, unit) } else { Ledger::blind(device as u16, unit) })
@@ -106,7 +110,13 @@ pub fn lines(verified: &[Verified]) -> Vec<String> {
             1 => "1 mismatch".to_owned(),
             n => format!("{n} mismatches"),
         };
-        lines.push(format!("verification of {device}: {} checked, {found}{unknown}", findings.checked));
+        let later = match findings.later {
+            Bytes::ZERO => String::new(),
+            later => {
+                format!(" ({later} of it by writes that were under way when the run was killed, or had just ended)")
+            }
+        };
+        lines.push(format!("verification of {device}: {} checked{later}, {found}{unknown}", findings.checked));
         let line = |mismatch: &Mismatch| format!("  {device}: {mismatch}");
         lines.extend(findings.mismatches.iter().take(SHOWN).map(line));
         if findings.count > SHOWN as u64 {
@@ -128,7 +138,8 @@ pub fn encode(verified: &[Verified]) -> Option<Vec<u8>> {
     }
     let mut bytes = FIRST.to_vec();
     for Verified { device: name, written, .. } in verified {
-        let Written { run, device, unit, extents } = written;
+        let Written { run, device, unit, extents, cut } = written;
+        assert!(!cut, "what came to its end is kept, and nothing else");
         let head = Head { device: *device, name: name.clone(), run: *run, unit: unit.get(), extents: extents.len() };
         bytes.extend(serde_json::to_vec(&head).expect("plain data becomes JSON"));
         bytes.push(b'\n');
@@ -142,10 +153,14 @@ pub fn encode(verified: &[Verified]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Names of devices and what was written to them, from a kept ledger.
-pub fn decode(path: &std::path::Path) -> Result<Vec<(String, Written)>, LedgerError> {
-    let bytes = std::fs::read(path).map_err(|source| LedgerError::Unreadable { path: path.to_owned(), source })?;
-    parse(&bytes).map_err(|at| LedgerError::Damaged { path: path.to_owned(), at })
+/// Names of devices and what was written to them, from the folder of a run.
+pub fn of(folder: &Path) -> Result<Vec<(String, Written)>, LedgerError> {
+    let (path, log) = (folder.join(RunFile::Ledger.name()), folder.join(LEDGER_LOG));
+    match std::fs::read(&path) {
+        Ok(bytes) => parse(&bytes).map_err(|at| LedgerError::Damaged { path, at }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && log.exists() => journal::read(&log),
+        Err(source) => Err(LedgerError::Unreadable { path, source }),
+    }
 }
 
 /// The place of the first byte that is not what it should be, if there is one.
@@ -177,7 +192,7 @@ fn parse(bytes: &[u8]) -> Result<Vec<(String, Written)>, usize> {
         if unit.is_zero() || !unit.is_multiple_of(Bytes::SECTOR) {
             return Err(at);
         }
-        devices.push((head.name, Written { run: head.run, device: head.device, unit, extents }));
+        devices.push((head.name, Written { run: head.run, device: head.device, unit, extents, cut: false }));
         rest = after;
     }
     Ok(devices)
@@ -193,6 +208,7 @@ mod tests {
             device,
             unit: Bytes::kib(4),
             extents: vec![(0, 3, Version::new(0, 1)), (7, 1, Version::new(2, 9))],
+            cut: false,
         };
         let one = |(device, name): (u16, &str)| Verified {
             device: name.to_owned(),

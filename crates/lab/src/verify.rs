@@ -43,13 +43,15 @@ pub struct Verdict {
     pub devices: Vec<Verified>,
     /// How long the reading took.
     pub time: Duration,
+    /// The run was killed: of what it wrote, all is known but the last second.
+    pub killed: bool,
     /// It was ended early; what was found until then counts.
     pub interrupted: bool,
 }
 
 /// Reads all that the run in `folder` wrote: from the devices of the run, or from `on`, in their order.
 pub fn verify(folder: &Path, on: &[Target], mode: Mode, interrupted: &AtomicBool) -> Result<Verdict, VerifyError> {
-    let wrote = verification::decode(&folder.join(record::RunFile::Ledger.name()))?;
+    let wrote = verification::of(folder)?;
     if !on.is_empty() && on.len() != wrote.len() {
         let names = wrote.iter().map(|(name, _)| name.clone()).collect();
         return Err(VerifyError::Number { wrote: wrote.len(), given: on.len(), names });
@@ -68,7 +70,8 @@ pub fn verify(folder: &Path, on: &[Target], mode: Mode, interrupted: &AtomicBool
         }
     }
     let time = Duration::nanos(started.elapsed().as_nanos() as u64);
-    Ok(Verdict { devices, time, interrupted: interrupted.load(Relaxed) })
+    let killed = wrote.iter().any(|(_, written)| written.cut);
+    Ok(Verdict { devices, time, killed, interrupted: interrupted.load(Relaxed) })
 }
 
 fn one(

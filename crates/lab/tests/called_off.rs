@@ -16,7 +16,7 @@ fn a_run_that_is_called_off_before_it_begins_makes_no_load() {
         let ways = Ways {
             permits: &HashMap::new(),
             record_memory: Bytes::mib(64),
-            spill: None,
+            folder: None,
             interrupted: &AtomicBool::new(true),
             progress: &Silent,
             party: None,

@@ -10,7 +10,7 @@ use rand::RngExt;
 use record::{Phase, Row};
 use runtime::{Random, Resource, Runtime};
 use units::{Bytes, Duration, Instant, Rate};
-use workload::{Control, Drive, Limits, Mix, OnError, Pattern, Phantoms, Stream, Tally};
+use workload::{Context, Control, Drive, Limits, Mix, OnError, Pattern, Phantoms, Stream, Tally};
 
 /// Reads of 64 KiB at depth 1 on each device, so many counted on each.
 fn load(runtime: &Runtime, devices: &[impl Device], requests: u64, seed: u64) -> Rounds {
@@ -30,19 +30,21 @@ fn load_with(runtime: &Runtime, devices: &[impl Device], stream: &Stream, seed: 
     let tallies: Vec<Tally> = devices.iter().map(|_| Tally::default()).collect();
     let data = device::Data::phantom(Bytes::ZERO);
     let drives = (0..).zip(devices).map(|(index, device)| Drive {
-        runtime,
-        device,
+        context: Context {
+            runtime,
+            device,
+            control: &control,
+            observer: &observer,
+            tally: &tallies[usize::from(index)],
+            on_error: OnError::Stop,
+            stream_index: 0,
+            device_index: index,
+            pass: 0,
+            memory: &Phantoms,
+            data: &data,
+        },
         stream,
-        control: &control,
-        observer: &observer,
-        tally: &tallies[usize::from(index)],
-        on_error: OnError::Stop,
-        stream_index: 0,
-        device_index: index,
-        pass: 0,
         seed: seed * 100 + u64::from(index),
-        memory: &Phantoms,
-        data: &data,
         turns: None,
         lock_step: None,
         ledger: None,

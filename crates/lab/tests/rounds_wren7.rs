@@ -52,7 +52,7 @@ fn outcome(experiment: &Experiment) -> Outcome {
     let ways = Ways {
         permits: &HashMap::new(),
         record_memory: Bytes::mib(64),
-        spill: None,
+        folder: None,
         interrupted: &AtomicBool::new(false),
         progress: &Silent,
         party: None,

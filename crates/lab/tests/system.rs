@@ -38,7 +38,7 @@ fn outcome(text: &str, settings: &[&str]) -> Outcome {
     let ways = Ways {
         permits: &HashMap::new(),
         record_memory: Bytes::mib(64),
-        spill: None,
+        folder: None,
         interrupted: &AtomicBool::new(false),
         progress: &Silent,
         party: None,

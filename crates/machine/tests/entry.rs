@@ -12,7 +12,7 @@ use machine::trace::Trace;
 use record::{Row, SpanLog, Spans};
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Instant};
-use workload::{Control, Drive, Limits, Load, Mix, OnError, Pattern, Phantoms, Stream, Tally};
+use workload::{Context, Control, Drive, Limits, Load, Mix, OnError, Pattern, Phantoms, Stream, Tally};
 
 /// What came of a stream on some disks.
 struct Done {
@@ -33,22 +33,24 @@ fn drive(spots: &[(usize, usize)], way: Way, stream: &Stream, spans: Spans) -> D
     let (tally, data) = (Tally::default(), stream.data(&Phantoms, &mut Random::new(1)));
     runtime.block_on(join_all((0..).zip(&devices).map(|(index, device)| {
         let drive = Drive {
-            runtime: &runtime,
-            device,
+            context: Context {
+                runtime: &runtime,
+                device,
+                control: &control,
+                observer: &observer,
+                tally: &tally,
+                on_error: OnError::Stop,
+                stream_index: 0,
+                device_index: index,
+                pass: 0,
+                memory: &Phantoms,
+                data: &data,
+            },
             stream,
-            control: &control,
             turns: None,
             lock_step: None,
             ledger: None,
-            observer: &observer,
-            tally: &tally,
-            on_error: OnError::Stop,
-            stream_index: 0,
-            device_index: index,
-            pass: 0,
             seed: 3 + u64::from(index),
-            memory: &Phantoms,
-            data: &data,
         };
         async move { assert_eq!(drive.run().await, None) }
     })));

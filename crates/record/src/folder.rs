@@ -10,6 +10,7 @@
 //!   records.parquet    all rows
 //!   spans.parquet, trace.json   spans of modelled machines, if they were kept
 //!   ledger.bin         what was written where, if streams had `verify`
+//!   ledger.log         the same write by write, only while (or if) the run has not come to its end
 //!   summary.json       what it came to
 //!   ranks/1/           of a run on several hosts: a folder of the same kind for each rank, on its own host
 //! ```
@@ -30,6 +31,9 @@ use crate::{Meta, RawError, Recording, Row, RowReader, RowWriter, SpanLog, Table
 
 /// The version of the folder's layout. A change that an older reader would misread raises it.
 const SCHEMA: u32 = 1;
+
+/// The ledger of a run that goes on, or was killed.
+pub const LEDGER_LOG: &str = "ledger.log";
 
 /// The files of a run folder that are written in one piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -191,6 +195,11 @@ impl RunFolder {
         self.path.join("records.raw")
     }
 
+    /// Where the ledger is kept while the run goes on.
+    pub fn ledger_log_path(&self) -> PathBuf {
+        self.path.join(LEDGER_LOG)
+    }
+
     /// Where the row file is.
     pub fn records_path(&self) -> PathBuf {
         self.path.join("records.parquet")
@@ -237,11 +246,12 @@ impl RunFolder {
         let mut writer = RowWriter::create(&self.records_path(), meta)?;
         recording.visit(|rows| writer.push(rows).map_err(FolderError::Table))?;
         writer.finish()?;
-        let raw = self.raw_path();
-        match std::fs::remove_file(&raw) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(FolderError::Io { path: raw, source }),
-            _ => Ok(()),
-        }
+        remove(self.raw_path())
+    }
+
+    /// Removes the ledger of the run while it went on, if there was one: the whole is written.
+    pub fn remove_ledger_log(&self) -> Result<(), FolderError> {
+        remove(self.ledger_log_path())
     }
 
     /// Writes `spans.parquet`, all of them, and `trace.json`, the first of them: as many as a browser can show.
@@ -266,7 +276,7 @@ impl RunFolder {
         }
         let why = match RunFolder::open(&self.path)?.1.state {
             RunState::Running => {
-                "its run goes on, or was killed before rows were written; rows that are to survive a kill must be spilled as the run goes"
+                "its run goes on, or was killed before rows were written: those of runs shorter than a minute stay in memory, those of others go to disk every second"
             }
             RunState::Complete | RunState::Interrupted => {
                 "neither records.parquet nor records.raw is there; were they moved away?"
@@ -277,11 +287,8 @@ impl RunFolder {
 
     /// The rows of this rank are in the records of the whole run: what was spilled is needed no longer.
     pub fn handed_over(&self, state: RunState) -> Result<(), FolderError> {
-        let raw = self.raw_path();
-        match std::fs::remove_file(&raw) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(FolderError::Io { path: raw, source }),
-            _ => self.set_state(state),
-        }
+        remove(self.raw_path())?;
+        self.set_state(state)
     }
 
     fn write_to(&self, name: &str, contents: &[u8]) -> Result<(), FolderError> {
@@ -315,6 +322,14 @@ impl RunFolder {
         let value = serde_json::from_slice(&text)
             .map_err(|source| FolderError::Damaged { path: self.path.join(name), source })?;
         Ok(Some(value))
+    }
+}
+
+/// Removes a file that may not be there.
+fn remove(path: PathBuf) -> Result<(), FolderError> {
+    match std::fs::remove_file(&path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(FolderError::Io { path, source }),
+        _ => Ok(()),
     }
 }
 

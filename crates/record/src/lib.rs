@@ -29,7 +29,7 @@ mod table;
 mod whole;
 
 pub use device::Operation;
-pub use folder::{FolderError, Records, RunFile, RunFolder, RunInfo, RunState};
+pub use folder::{FolderError, LEDGER_LOG, Records, RunFile, RunFolder, RunInfo, RunState};
 pub use histogram::{FIO_PERCENTILES, Histogram};
 pub use import::{Asked, ImportError, Imported, TraceFormat, TraceText, Wanted, asked, import};
 pub use keeper::{Keeping, RecordError, Recorder, Spill, WhenBehind};

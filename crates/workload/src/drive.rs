@@ -8,128 +8,40 @@
 //! A *pipelined* lane draws its next request when it issues the present one, and reads the sector before that next one meanwhile: the cure
 //! that the authors of the rounds study found (US 6,301,640). A disk with read-ahead positions for it while other disks transfer, and has it
 //! in its buffer when it is asked for. The sectors are no requests of the workload: they are counted apart, and have no rows.
+//!
+//! A lane that has discarded a block *owes* the write of it (`discard-and-write`). Discard and write count once against the limits, when the discard
+//! is made; what is owed is written at once when the discard has completed, in the same phase, and also if the limits were reached meanwhile.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::pin::pin;
 use std::rc::Rc;
 
 use device::{Buffer, Data, Device, DeviceError, Operation, Request};
 use futures_util::future::{Either, join_all, select};
 use rand::Rng;
-use record::{Phase, Row};
-use runtime::{Random, Resource, Runtime};
+use record::Phase;
+use runtime::{Random, Resource};
 use units::{Bytes, Duration, Instant};
 
+use crate::context::{Answer, Context, Observer};
 use crate::ledger::{Reading, Writing};
 use crate::stream::{FILL_PAGES, PAGE};
 use crate::{Ask, Clockwork, Control, Discards, Generator, Ledger, Load, LockStep, Stream, Verify};
 
-/// Takes the rows of a run.
-pub trait Observer {
-    /// One request has completed. Called in order of completion within a runtime; must be quick.
-    fn observe(&mut self, row: &Row);
-
-    /// The number of the next request ([`Request::id`], [`Row::request`]): for who keeps what happens on its way under a number, too.
-    fn number(&mut self) -> u64 {
-        0
-    }
-}
-
-impl<F: FnMut(&Row)> Observer for F {
-    fn observe(&mut self, row: &Row) {
-        self(row);
-    }
-}
-
-/// What to do when a request fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OnError {
-    /// End the run; what was recorded stays.
-    Stop,
-    /// Count it and go on. A device that is gone is left alone all the same.
-    Continue,
-}
-
-/// How far a stream is, for progress displays; updated with each completion.
-#[derive(Debug, Default)]
-pub struct Tally {
-    /// Completed requests, of all phases.
-    pub requests: Cell<u64>,
-    /// Bytes of those that succeeded.
-    pub bytes: Cell<u64>,
-    /// Those that failed.
-    pub errors: Cell<u64>,
-    /// Requests under way.
-    pub under_way: Cell<u32>,
-    /// Arrivals of an open loop that were due but never issued, because the device was too far behind.
-    pub unserved: Cell<u64>,
-    /// Sectors that a pipelined stream has read to announce its requests.
-    pub announced: Cell<u64>,
-}
-
 /// One stream on one device, in one pass.
 pub struct Drive<'a, D, O> {
-    /// The clock and the timers.
-    pub runtime: &'a Runtime,
-    /// What is loaded.
-    pub device: &'a D,
-    /// With what.
+    /// The device and the pass. Of its data writes store what [`Stream::data`] makes.
+    pub context: Context<'a, D, O>,
+    /// With what it is loaded.
     pub stream: &'a Stream,
-    /// From when until when; shared with the other streams of the pass.
-    pub control: &'a Control,
-    /// Where rows go.
-    pub observer: &'a RefCell<O>,
-    /// How far it is.
-    pub tally: &'a Tally,
-    /// What an error does.
-    pub on_error: OnError,
-    /// The numbers that go into the rows.
-    pub stream_index: u16,
-    /// See [`Row::device`].
-    pub device_index: u16,
-    /// See [`Row::pass`].
-    pub pass: u16,
     /// The seed of this stream on this device in this pass.
     pub seed: u64,
-    /// Where lanes have their memory from. An engine may give memory that it has registered with the kernel.
-    pub memory: &'a dyn Memory,
-    /// What writes store, as [`Stream::data`] makes it.
-    pub data: &'a Data,
     /// The turns that lanes take, if only so many of the stream's requests may be under way; one for all of its devices.
     pub turns: Option<&'a Resource>,
     /// Where the lanes meet, if the stream goes in lock-step; one for all of its devices.
     pub lock_step: Option<&'a LockStep>,
     /// What is known of the device's contents; there if any of its streams verifies.
     pub ledger: Option<&'a Ledger>,
-}
-
-/// Memory for payloads, lent for a pass.
-pub trait Memory {
-    /// A buffer of `size` bytes.
-    fn take(&self, size: Bytes) -> Buffer;
-    /// A buffer that is no longer needed.
-    fn give_back(&self, buffer: Buffer);
-}
-
-/// Memory from the heap, where it goes back to.
-pub struct Heap;
-
-impl Memory for Heap {
-    fn take(&self, size: Bytes) -> Buffer {
-        Buffer::zeroed(size)
-    }
-    fn give_back(&self, _: Buffer) {}
-}
-
-/// No memory: for simulations of timing, in which no bytes move.
-pub struct Phantoms;
-
-impl Memory for Phantoms {
-    fn take(&self, size: Bytes) -> Buffer {
-        Buffer::phantom(size)
-    }
-    fn give_back(&self, _: Buffer) {}
 }
 
 /// What the lanes of one stream share.
@@ -162,22 +74,20 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
     ///
     /// Until [`Control`] says that the pass is over, this never returns by itself, except when the device is gone or the stream stops at its limits.
     pub async fn run(&self) -> Option<DeviceError> {
+        let Context { runtime, device, control, memory, .. } = self.context;
         let begin = self.begin();
         let mut random = Random::new(self.seed);
         let clockwork = match &self.stream.load {
             Load::Open { arrivals, .. } => Some(Clockwork::new(*arrivals, begin, Random::new(random.next_u64()))),
             Load::Closed { .. } => None,
         };
-        let until = self
-            .stream
-            .limits
-            .time
-            .map_or(Instant::NEVER, |time| self.control.counts_from() + self.stream.delay + time);
-        let lap = self.stream.lap(self.device.shape().size);
+        let until =
+            self.stream.limits.time.map_or(Instant::NEVER, |time| control.counts_from() + self.stream.delay + time);
+        let lap = self.stream.lap(device.shape().size);
         let laps = self.stream.limits.laps.map(|laps| Bytes::new(lap.get().saturating_mul(laps.into())));
         let most_bytes = [self.stream.limits.bytes, laps].into_iter().flatten().min();
         let shared = Rc::new(RefCell::new(Shared {
-            generator: Generator::new(self.stream, self.device.shape().size, random.next_u64()),
+            generator: Generator::new(self.stream, device.shape().size, random.next_u64()),
             clockwork,
             until,
             counted_requests: 0,
@@ -190,60 +100,43 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         let failure = RefCell::new(None);
         // Every lane has its memory before the pass begins.
         let lanes: Vec<_> = (0..self.stream.lanes())
-            .map(|_| self.lane(&shared, &failure, self.memory.take(self.stream.largest()), self.stamped_memory()))
+            .map(|_| self.lane(&shared, &failure, memory.take(self.stream.largest()), self.stamped_memory()))
             .collect();
         self.sleep_until(begin).await;
         select(Box::pin(join_all(lanes)), Box::pin(self.time_limit(&shared))).await;
         // Only an interrupt or a lost device ends the lanes before the limits do.
-        shared.borrow_mut().report_done(self.control, self.runtime.now());
+        shared.borrow_mut().report_done(control, runtime.now());
         failure.into_inner()
     }
 
     /// When the first request may be made.
     fn begin(&self) -> Instant {
-        self.control.begin() + self.stream.delay
+        self.context.control.begin() + self.stream.delay
     }
 
     /// Reports the stream's time limit when it comes, even if no request is due then. Never returns: the lanes end a pass.
     async fn time_limit(&self, shared: &RefCell<Shared>) {
         let until = shared.borrow().until;
         if self.sleep_until(until).await {
-            shared.borrow_mut().report_done(self.control, until);
+            shared.borrow_mut().report_done(self.context.control, until);
         }
         std::future::pending().await
     }
 
-    /// Sleeps until `deadline` and says so, or until the pass is over and says that it was. Other threads may end a pass, so
-    /// long sleeps look around now and then.
+    /// Sleeps until `deadline` and says so, or until the pass is over and says that it was.
     async fn sleep_until(&self, deadline: Instant) -> bool {
-        const LOOK_AROUND: Duration = Duration::millis(100);
-        loop {
-            let now = self.runtime.now();
-            if now >= deadline {
-                return true;
-            }
-            if self.control.is_over(now) {
-                return false;
-            }
-            self.runtime.sleep_until(deadline.min(now + LOOK_AROUND)).await;
-        }
+        self.context.sleep_until(deadline, |now| self.context.control.is_over(now)).await
     }
 
     /// Waits until a rate that is kept to allows the next request, or until it is no longer to be made.
     async fn hold_back(&self, due: Instant) {
-        const LOOK_AROUND: Duration = Duration::millis(100);
-        loop {
-            let now = self.runtime.now();
-            // Late arrivals of an open loop are still served after the end, for some time.
-            let given_up = match self.stream.load {
-                Load::Closed { .. } => self.control.is_over(now),
-                Load::Open { .. } => self.control.drained_until().is_some_and(|until| now >= until),
-            };
-            if now >= due || given_up {
-                return;
-            }
-            self.runtime.sleep_until(due.min(now + LOOK_AROUND)).await;
-        }
+        let control = self.context.control;
+        // Late arrivals of an open loop are still served after the end, for some time.
+        let given_up = |now| match self.stream.load {
+            Load::Closed { .. } => control.is_over(now),
+            Load::Open { .. } => control.drained_until().is_some_and(|until| now >= until),
+        };
+        self.context.sleep_until(due, given_up).await;
     }
 
     async fn lane(
@@ -254,13 +147,14 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         mut stamped: Option<Buffer>,
     ) {
         let mut memory = Some(buffer);
-        let mut sector = self.stream.pipeline.then(|| self.memory.take(self.device.shape().logical_block));
+        let mut sector =
+            self.stream.pipeline.then(|| self.context.memory.take(self.context.device.shape().logical_block));
         self.issue(shared, failure, (&mut memory, &mut sector, &mut stamped)).await;
         if let Some(step) = self.lock_step {
             step.leave();
         }
         for memory in memory.into_iter().chain(sector) {
-            self.memory.give_back(memory);
+            self.context.memory.give_back(memory);
         }
     }
 
@@ -271,68 +165,77 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         failure: &RefCell<Option<DeviceError>>,
         (memory, sector, stamped): (&mut Option<Buffer>, &mut Option<Buffer>, &mut Option<Buffer>),
     ) {
+        let Context { runtime, device, control, .. } = self.context;
         let mut intended = self.begin();
         // What has been announced, and is asked next.
         let mut ahead: Option<Ask> = None;
+        // The write of what was discarded, and the phase for which both count.
+        let mut owed: Option<(Ask, Phase)> = None;
         // A closed loop without think time goes on from a completion, which has been: it need not look at the clock.
         let waits = !matches!(self.stream.load, Load::Closed { think: Duration::ZERO, .. });
         loop {
-            if let Some(clockwork) = &mut shared.borrow_mut().clockwork {
-                intended = clockwork.next_arrival();
+            let owes = owed.take();
+            let over = |shared: &mut Shared, intended: Instant| match owes {
+                Some(_) => control.was_interrupted(),
+                None => self.is_over(shared, intended),
+            };
+            if owes.is_none() {
+                if let Some(clockwork) = &mut shared.borrow_mut().clockwork {
+                    intended = clockwork.next_arrival();
+                }
+                if waits && !self.sleep_until(intended).await {
+                    return;
+                }
+                if let Some(step) = self.lock_step {
+                    step.meet().await;
+                    intended = intended.max(runtime.now());
+                }
             }
-            if waits && !self.sleep_until(intended).await {
-                return;
-            }
-            if let Some(step) = self.lock_step {
-                step.meet().await;
-                intended = intended.max(self.runtime.now());
-            }
-            if self.is_over(&mut shared.borrow_mut(), intended) {
+            if over(&mut shared.borrow_mut(), intended) {
                 return;
             }
             let turn = match self.turns {
                 None => None,
                 Some(turns) => {
                     let turn = turns.acquire(0).await;
-                    intended = intended.max(self.runtime.now());
-                    if self.is_over(&mut shared.borrow_mut(), intended) {
+                    intended = intended.max(runtime.now());
+                    if over(&mut shared.borrow_mut(), intended) {
                         return;
                     }
                     Some(turn)
                 }
             };
-            let ask = ahead.take().unwrap_or_else(|| self.discarded(shared.borrow_mut().generator.next_ask()));
-            if let Some(due) = self.control.admit(self.stream_index, || self.runtime.now(), ask.length) {
+            let ask = match owes {
+                Some((ask, _)) => ask,
+                None => self.discarded(ahead.take().unwrap_or_else(|| shared.borrow_mut().generator.next_ask())),
+            };
+            if let Some(due) = control.admit(self.context.stream_index, || runtime.now(), ask.length) {
                 self.hold_back(due).await;
                 if let Load::Closed { .. } = self.stream.load {
                     intended = intended.max(due);
                 }
-                if self.is_over(&mut shared.borrow_mut(), intended) {
+                if over(&mut shared.borrow_mut(), intended) {
                     return;
                 }
             }
-            let asked = ask;
             let writing = self.begin_write(&ask).await;
             let image = writing.as_ref().map(|writing| self.image(writing, &ask, stamped));
-            let (request, phase) = self.next_request(&mut shared.borrow_mut(), ask, memory, image.as_ref(), intended);
-            let request = request.with_id(self.observer.borrow_mut().number());
+            let phase = match owes {
+                Some((_, phase)) => phase,
+                None => self.count(&mut shared.borrow_mut(), &ask, intended),
+            };
+            let request = self.request(&mut shared.borrow_mut(), &ask, memory, image.as_ref());
+            let (request, mut row) = self.context.ask(request, phase);
             let reading = self.begin_read(&ask);
-            let mut row = Row::new(request.operation, phase);
-            // Four thousand million requests on, no memory has kept spans for long.
-            row.request = u32::try_from(request.id).unwrap_or(0);
-            row.offset = request.offset;
-            row.length = request.length.get() as u32;
-            self.tally.under_way.update(|n| n + 1);
-            row.depth = self.tally.under_way.get() as u16;
 
             if self.stream.pipeline {
                 ahead = Some(shared.borrow_mut().generator.next_ask());
             }
             let announcement = ahead.and_then(|ask| self.announcement(&ask, sector));
-            let mut announced = announcement.map(|request| Box::pin(self.device.submit(request)));
+            let mut announced = announcement.map(|request| Box::pin(device.submit(request)));
             let reply = match announced.take() {
-                None => self.device.submit(request).await,
-                Some(announcement) => match select(pin!(self.device.submit(request)), announcement).await {
+                None => device.submit(request).await,
+                Some(announcement) => match select(pin!(device.submit(request)), announcement).await {
                     Either::Left((reply, rest)) => {
                         announced = Some(rest);
                         reply
@@ -345,7 +248,6 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             };
 
             drop(turn);
-            self.tally.under_way.update(|n| n - 1);
             if let (Some(writing), Some(ledger)) = (writing, self.ledger) {
                 ledger.end_write(writing, reply.result.is_ok());
                 // Some devices keep what was written, or part of it, for later.
@@ -353,7 +255,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             }
             if let (Some(reading), Some(ledger), Ok(())) = (reading, self.ledger, &reply.result) {
                 let bytes = reply.buffer.as_ref().and_then(Buffer::bytes).unwrap_or_default();
-                ledger.end_read(&reading, (self.stream_index, self.pass), asked.offset, bytes);
+                ledger.end_read(&reading, (self.context.stream_index, self.context.pass), ask.offset, bytes);
             }
             if let Some(buffer) = reply.buffer {
                 let rest = memory.replace(buffer);
@@ -361,29 +263,24 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                     whole.join(rest);
                 }
             }
-            row.intended = intended;
-            row.submitted = reply.stamps.submitted.max(intended);
-            row.completed = reply.stamps.completed.max(row.submitted);
-            row.stream = self.stream_index;
-            row.device = self.device_index;
-            row.pass = self.pass;
-            self.account(&mut row, reply.result.as_ref().err());
-            if let Err(error) = reply.result {
-                let gone = error == DeviceError::Gone;
-                failure.borrow_mut().get_or_insert(error);
-                if self.on_error == OnError::Stop {
-                    self.control.interrupt(self.runtime.now());
-                }
-                if gone {
-                    return;
-                }
-            } else {
-                shared.borrow_mut().generator.completed(&asked);
-                if asked.operation == Operation::Discard && self.stream.discards == Discards::BeforeWrites {
-                    ahead = Some(Ask { operation: Operation::Write, ..asked });
+            let answer = self.context.answer(&mut row, intended, (reply.result, reply.stamps), failure);
+            let mut think = match self.stream.load {
+                Load::Closed { think, .. } => Some(think),
+                Load::Open { .. } => None,
+            };
+            match answer {
+                Answer::Gone => return,
+                Answer::Failed => {}
+                Answer::Done => {
+                    shared.borrow_mut().generator.completed(&ask);
+                    if ask.operation == Operation::Discard && self.stream.discards == Discards::BeforeWrites {
+                        owed = Some((Ask { operation: Operation::Write, ..ask }, phase));
+                        // The write follows at once, in an open loop, too.
+                        think = Some(Duration::ZERO);
+                    }
                 }
             }
-            if let Load::Closed { think, .. } = self.stream.load {
+            if let Some(think) = think {
                 intended = row.completed + think;
             }
             // Once the sector has come, the disk reads on into its buffer. Should it have failed, the request itself will say so.
@@ -397,7 +294,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
     /// would not come back from a write to be filled again.
     fn stamped_memory(&self) -> Option<Buffer> {
         let stamps = self.ledger.is_some() && self.stream.verify.is_some() && self.stream.mix.has_writes();
-        stamps.then(|| Buffer::zeroed(self.stream.sizes.largest()))
+        stamps.then(|| Buffer::zeroed(self.stream.largest()))
     }
 
     /// The request in whose place or before which the stream makes a discard.
@@ -411,7 +308,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
     /// Begins a write in the ledger, when it may.
     async fn begin_write(&self, ask: &Ask) -> Option<Writing> {
         let ledger = self.ledger.filter(|_| self.stream.verify.is_some() && ask.operation == Operation::Write)?;
-        Some(ledger.begin_write(self.pass, ask.offset, ask.length).await)
+        Some(ledger.begin_write(self.context.pass, ask.offset, ask.length).await)
     }
 
     /// What a write stores that the ledger knows of.
@@ -433,20 +330,21 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
     /// True if the request that is due at `intended` is no longer to be made.
     fn is_over(&self, shared: &mut Shared, intended: Instant) -> bool {
         if intended >= shared.until {
-            shared.report_done(self.control, shared.until);
+            shared.report_done(self.context.control, shared.until);
         }
         // What was due before the end of an open loop is served late, so its being over is a matter of when a request is due.
+        let control = self.context.control;
         let stopped = self.stream.limits.stop && (shared.counted_out || intended >= shared.until);
-        if stopped || self.control.is_over(intended) {
+        if stopped || control.is_over(intended) {
             return true;
         }
         let Some(clockwork) = &mut shared.clockwork else { return false };
         // Arrivals that were due while the pass was on are served late, but not for ever.
-        let given_up = self.control.drained_until().is_some_and(|until| self.runtime.now() >= until);
+        let given_up = control.drained_until().is_some_and(|until| self.context.runtime.now() >= until);
         if given_up {
             let mut due = intended;
-            while !self.control.is_over(due) {
-                self.tally.unserved.update(|n| n + 1);
+            while !control.is_over(due) {
+                self.context.tally.unserved.update(|n| n + 1);
                 due = clockwork.next_arrival();
             }
         }
@@ -455,44 +353,40 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
 
     /// The read that makes a disk position for `ask`; none before a write, at the start of the device, or without memory.
     fn announcement(&self, ask: &Ask, sector: &mut Option<Buffer>) -> Option<Request> {
-        let block = self.device.shape().logical_block;
+        let block = self.context.device.shape().logical_block;
         if ask.operation != Operation::Read || ask.offset < block {
             return None;
         }
         let sector = sector.take()?;
-        self.tally.announced.update(|n| n + 1);
+        self.context.tally.announced.update(|n| n + 1);
         Some(Request::read(ask.offset - block, sector))
     }
 
-    /// The request of `ask`, with its memory, and what it counts for. Reports when the stream has reached its limits.
-    fn next_request(
-        &self,
-        shared: &mut Shared,
-        ask: Ask,
-        memory: &mut Option<Buffer>,
-        image: Option<&Data>,
-        intended: Instant,
-    ) -> (Request, Phase) {
-        let phase = if intended < self.control.counts_from() {
-            Phase::StartUp
-        } else if shared.counted_out || intended >= shared.until {
-            Phase::CoolDown
-        } else {
-            Phase::Measure
-        };
-        if phase == Phase::Measure {
-            shared.counted_requests += 1;
-            shared.counted_bytes += ask.length;
-            let limits = &self.stream.limits;
-            if limits.requests.is_some_and(|limit| shared.counted_requests >= limit)
-                || shared.most_bytes.is_some_and(|limit| shared.counted_bytes >= limit)
-            {
-                // This request is the last that counts.
-                shared.counted_out = true;
-                shared.report_done(self.control, intended);
-            }
+    /// What a request counts for that is due at `intended`. Reports when the stream has reached its limits.
+    fn count(&self, shared: &mut Shared, ask: &Ask, intended: Instant) -> Phase {
+        let control = self.context.control;
+        if intended < control.counts_from() {
+            return Phase::StartUp;
         }
-        let request = match ask.operation {
+        if shared.counted_out || intended >= shared.until {
+            return Phase::CoolDown;
+        }
+        shared.counted_requests += 1;
+        shared.counted_bytes += ask.length;
+        let limits = &self.stream.limits;
+        if limits.requests.is_some_and(|limit| shared.counted_requests >= limit)
+            || shared.most_bytes.is_some_and(|limit| shared.counted_bytes >= limit)
+        {
+            // This request is the last that counts.
+            shared.counted_out = true;
+            shared.report_done(control, intended);
+        }
+        Phase::Measure
+    }
+
+    /// The request of `ask`, with its memory.
+    fn request(&self, shared: &mut Shared, ask: &Ask, memory: &mut Option<Buffer>, image: Option<&Data>) -> Request {
+        match ask.operation {
             Operation::Read => {
                 let mut buffer = memory.take().expect("a lane has its memory when it asks");
                 if buffer.len() > ask.length {
@@ -505,21 +399,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             _ => {
                 let page = u64::from(shared.random.next_u32()) % FILL_PAGES;
                 let data = image.map(|image| image.slice(Bytes::ZERO, ask.length));
-                Request::write(ask.offset, data.unwrap_or_else(|| self.data.slice(PAGE * page, ask.length)))
-            }
-        };
-        (request, phase)
-    }
-
-    fn account(&self, row: &mut Row, error: Option<&DeviceError>) {
-        self.tally.requests.update(|n| n + 1);
-        match error {
-            None => self.tally.bytes.update(|n| n + u64::from(row.length)),
-            Some(error) => {
-                self.tally.errors.update(|n| n + 1);
-                row.errno = error.errno() as u16;
+                Request::write(ask.offset, data.unwrap_or_else(|| self.context.data.slice(PAGE * page, ask.length)))
             }
         }
-        self.observer.borrow_mut().observe(row);
     }
 }

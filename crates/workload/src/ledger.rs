@@ -6,6 +6,10 @@
 //! Two writes of one unit that are under way together leave either version behind, and no ledger could say which. So a verifying stream
 //! waits with a write until none is under way where it goes; the wait counts as the request's, and only happens where a load overwrites what it has
 //! not finished writing. Reads do not wait: one that overlaps a write may find the old or the new.
+//!
+//! A run that is killed leaves no ledger but what it had noted of its completed writes by then ([`Ledger::take_noted`]), and went on writing after
+//! that. So in the ledger of such a run ([`Written::cut`]) a version is the oldest that will do: an older one is a lost write, and a later one of the
+//! same run and place was under way, or had just completed, when the run was killed. Whatever was damaged, misplaced or lost before is still found.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,7 +19,7 @@ use runtime::Signal;
 use units::Bytes;
 
 use crate::mismatch::{Findings, Place};
-use crate::stamp::{Stamp, Version, judge};
+use crate::stamp::{Leeway, Stamp, Version, judge};
 
 /// Units in a page.
 const PAGE: u64 = 4096;
@@ -27,6 +31,8 @@ pub struct Ledger {
     unit: Bytes,
     /// Nothing is written here: reads are held against what the sectors say of themselves.
     blind: bool,
+    /// See [`Written::cut`].
+    cut: bool,
     state: RefCell<State>,
     freed: Signal,
 }
@@ -38,8 +44,13 @@ struct State {
     sequence: u64,
     /// Units that are being written, and by which write.
     under_way: Vec<(Range<u64>, Version)>,
+    /// Writes that have ended since they were last taken, if anybody takes them.
+    noted: Option<Vec<Extent>>,
     findings: Findings,
 }
+
+/// First unit, number of units, and the version that all of them have; the default of a version where nobody knows.
+pub type Extent = (u64, u64, Version);
 
 /// What was written to a device, as it is kept for later.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,8 +61,10 @@ pub struct Written {
     pub device: u16,
     /// The size of a unit.
     pub unit: Bytes,
-    /// First unit, number of units, and the version that all of them have; in order.
-    pub extents: Vec<(u64, u64, Version)>,
+    /// In order, and apart; of a run that was killed in the order in which the writes ended, the later over the earlier.
+    pub extents: Vec<Extent>,
+    /// The run was killed: what it wrote after the last of these is not known.
+    pub cut: bool,
 }
 
 /// A read under way: what it may race with.
@@ -72,7 +85,13 @@ impl Ledger {
     /// The empty ledger of a device that a run of this identity writes, in multiples of `unit`.
     pub fn new(run: u64, device: u16, unit: Bytes) -> Ledger {
         assert!(!unit.is_zero() && unit.is_multiple_of(Bytes::SECTOR), "a unit of {unit:#}");
-        Ledger { run, device, unit, blind: false, state: RefCell::default(), freed: Signal::default() }
+        Ledger { run, device, unit, blind: false, cut: false, state: RefCell::default(), freed: Signal::default() }
+    }
+
+    /// The same, which notes each write that ends for [`Ledger::take_noted`].
+    pub fn noting(self) -> Ledger {
+        self.state.borrow_mut().noted = Some(Vec::new());
+        self
     }
 
     /// A ledger of a device that is not written, whose sectors are to be whole and in their places.
@@ -82,7 +101,7 @@ impl Ledger {
 
     /// The ledger of what was written before.
     pub fn of(written: &Written) -> Ledger {
-        let ledger = Ledger::new(written.run, written.device, written.unit);
+        let ledger = Ledger { cut: written.cut, ..Ledger::new(written.run, written.device, written.unit) };
         let mut state = ledger.state.borrow_mut();
         for (first, units, version) in &written.extents {
             state.sequence = state.sequence.max(version.sequence());
@@ -97,7 +116,7 @@ impl Ledger {
         let state = self.state.borrow();
         let mut numbers: Vec<u64> = state.pages.keys().copied().collect();
         numbers.sort_unstable();
-        let mut extents: Vec<(u64, u64, Version)> = Vec::new();
+        let mut extents: Vec<Extent> = Vec::new();
         for number in numbers {
             for (unit, version) in (number * PAGE..).zip(&state.pages[&number]) {
                 let sure = *version != Version::default() && !state.is_under_way(&(unit..unit + 1));
@@ -108,7 +127,36 @@ impl Ledger {
                 }
             }
         }
-        Written { run: self.run, device: self.device, unit: self.unit, extents }
+        Written { run: self.run, device: self.device, unit: self.unit, extents, cut: self.cut }
+    }
+
+    /// Writes that have ended since the last call, in the order in which they did; none from a ledger that is not [`Ledger::noting`].
+    pub fn take_noted(&self) -> Vec<Extent> {
+        match &mut self.state.borrow_mut().noted {
+            // As many will have ended when the next are taken: a vector that grows stops the load for a moment.
+            Some(noted) => std::mem::replace(noted, Vec::with_capacity(noted.len())),
+            None => Vec::new(),
+        }
+    }
+
+    /// Whether something is written, and what is to be found is known.
+    pub fn is_blind(&self) -> bool {
+        self.blind
+    }
+
+    /// Tells the run from all others.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
+    /// Index of the device.
+    pub fn device(&self) -> u16 {
+        self.device
+    }
+
+    /// The size of a unit.
+    pub fn unit(&self) -> Bytes {
+        self.unit
     }
 
     /// What was found so far.
@@ -123,6 +171,11 @@ impl Ledger {
     /// Waits until nothing is being written there, and begins a write.
     pub(crate) async fn begin_write(&self, pass: u16, offset: Bytes, length: Bytes) -> Writing {
         assert!(!self.blind, "nothing is written here");
+        // A unit that is written in part would be said to be written whole.
+        assert!(
+            offset.is_multiple_of(self.unit) && length.is_multiple_of(self.unit),
+            "{length:#} at {offset:#} are no units"
+        );
         let units = self.units(offset, length);
         self.freed.wait_until(|| !self.state.borrow().is_under_way(&units)).await;
         let state = &mut *self.state.borrow_mut();
@@ -146,7 +199,11 @@ impl Ledger {
         let state = &mut *self.state.borrow_mut();
         state.under_way.retain(|(_, version)| *version != writing.version);
         if !stored {
-            state.set(writing.units, Version::default());
+            state.set(writing.units.clone(), Version::default());
+        }
+        if let Some(noted) = &mut state.noted {
+            let Range { start, end } = writing.units;
+            noted.push((start, end - start, if stored { writing.version } else { Version::default() }));
         }
         self.freed.notify();
     }
@@ -175,8 +232,13 @@ impl Ledger {
             let expected = (!self.blind).then_some(Stamp { run, device, offset: at, version });
             let racing = version.sequence() > reading.begun || reading.racing.iter().any(|units| units.contains(&unit));
             state.findings.checked += Bytes::SECTOR;
-            match judge(sector, at, expected, racing) {
-                Ok(()) => place.good(version),
+            match judge(sector, at, expected, Leeway { racing, cut: self.cut }) {
+                Ok(found) => {
+                    if self.cut && found.is_some_and(|found| found > version) {
+                        state.findings.later += Bytes::SECTOR;
+                    }
+                    place.good(version);
+                }
                 Err(fault) => place.bad(at, expected, fault),
             }
         }

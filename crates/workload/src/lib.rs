@@ -2,7 +2,7 @@
 //!
 //! A [`Stream`] says which requests one source of load makes on one device: where ([`Pattern`], [`Skew`]), how large ([`Sizes`]), reads or
 //! writes ([`Mix`]), and when ([`Load`]). A [`Generator`] turns it into a sequence of requests, the same for the same seed. A
-//! [`Drive`] issues that sequence on a [`device::Device`] and hands a [`record::Row`] for each request to an [`Observer`].
+//! [`Drive`] issues that sequence on a [`device::Device`] and hands a [`record::Row`] for each request to an [`Observer`]; a [`Replay`] does so with the requests of a trace.
 //!
 //! This crate names no clock, no file and no thread: the same code loads a disk in real time and a modelled disk in virtual
 //! time. Everything that decides *what* is asked is pure and can be tested without a device.
@@ -16,6 +16,7 @@
 
 mod arrival;
 mod behind;
+mod context;
 mod control;
 mod cursor;
 mod drive;
@@ -34,10 +35,11 @@ mod sweep;
 mod throttle;
 
 pub use arrival::{Arrivals, Clockwork};
+pub use context::{Context, Heap, Memory, Observer, OnError, Phantoms, Tally};
 pub use control::{Control, Limits};
-pub use drive::{Drive, Heap, Memory, Observer, OnError, Phantoms, Tally};
+pub use drive::Drive;
 pub use generator::{Ask, Generator};
-pub use ledger::{Ledger, Written};
+pub use ledger::{Extent, Ledger, Written};
 pub use mismatch::{Findings, Kind, Mismatch};
 pub use pattern::{Jump, Pattern};
 pub use permutation::Permutation;

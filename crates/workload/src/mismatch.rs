@@ -63,6 +63,9 @@ pub struct Findings {
     pub checked: Bytes,
     /// Bytes that were read and of which nothing was known.
     pub unknown: Bytes,
+    /// Of what was checked, bytes of later writes than the ledger of a killed run has.
+    #[serde(default)]
+    pub later: Bytes,
     /// Mismatches: the number of them all.
     pub count: u64,
     /// The first of them, at most [`Findings::KEPT`].

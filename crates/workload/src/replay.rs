@@ -10,13 +10,13 @@
 
 use std::cell::{Cell, RefCell};
 
-use device::{Buffer, Data, Device, DeviceError, Operation, Request};
+use device::{Buffer, Device, DeviceError, Operation, Request};
 use futures_util::future::join_all;
-use record::{Phase, Row};
-use runtime::Runtime;
+use record::Phase;
 use units::{Bytes, Duration, Instant};
 
-use crate::{Ask, Control, Memory, Observer, OnError, Tally};
+use crate::Ask;
+use crate::context::{Answer, Context, Observer};
 
 /// A request of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,41 +42,22 @@ pub struct Script {
 
 /// One script on one device.
 pub struct Replay<'a, D, O> {
-    /// The clock and the timers.
-    pub runtime: &'a Runtime,
-    /// What is loaded.
-    pub device: &'a D,
-    /// With what.
+    /// The device and the pass.
+    pub context: Context<'a, D, O>,
+    /// What it is asked.
     pub script: &'a Script,
-    /// When it begins, and whether it is called off.
-    pub control: &'a Control,
-    /// Where rows go.
-    pub observer: &'a RefCell<O>,
-    /// How far it is.
-    pub tally: &'a Tally,
-    /// What an error does.
-    pub on_error: OnError,
-    /// See [`Row::stream`].
-    pub stream_index: u16,
-    /// See [`Row::device`].
-    pub device_index: u16,
-    /// See [`Row::pass`].
-    pub pass: u16,
-    /// Where reads have their memory from.
-    pub memory: &'a dyn Memory,
-    /// What writes store: at least the largest request.
-    pub data: &'a Data,
 }
 
 impl<D: Device, O: Observer> Replay<'_, D, O> {
     /// Makes all requests, and returns the first error, if any.
     pub async fn run(&self) -> Option<DeviceError> {
+        let Context { runtime, control, .. } = self.context;
         let next = Cell::new(0);
         let failure = RefCell::new(None);
-        self.runtime.sleep_until(self.control.begin()).await;
+        runtime.sleep_until(control.begin()).await;
         let lanes = self.script.outstanding.min(self.script.dues.len() as u32);
         join_all((0..lanes).map(|_| self.lane(&next, &failure))).await;
-        self.control.stream_done(self.runtime.now());
+        control.stream_done(runtime.now());
         failure.into_inner()
     }
 
@@ -85,13 +66,13 @@ impl<D: Device, O: Observer> Replay<'_, D, O> {
             let Some(due) = self.script.dues.get(next.get()) else { return };
             next.update(|n| n + 1);
             let intended = match self.script.timed {
-                true => self.control.begin() + due.at,
-                false => self.runtime.now(),
+                true => self.context.control.begin() + due.at,
+                false => self.context.runtime.now(),
             };
             if !self.wait(intended).await {
                 return;
             }
-            if self.one(due, intended, failure).await {
+            if self.one(due, intended, failure).await == Answer::Gone {
                 return;
             }
         }
@@ -99,60 +80,32 @@ impl<D: Device, O: Observer> Replay<'_, D, O> {
 
     /// Waits until a request is due; false if the replay was called off meanwhile.
     async fn wait(&self, intended: Instant) -> bool {
-        const LOOK_AROUND: Duration = Duration::millis(100);
+        let Context { runtime, control, .. } = self.context;
         let asleep_until = Instant::from_nanos(intended.as_nanos().saturating_sub(self.script.awake.as_nanos()));
-        loop {
-            let now = self.runtime.now();
-            if self.control.was_interrupted() {
-                return false;
-            }
-            if now >= intended {
+        self.context.sleep_until(asleep_until, |_| control.was_interrupted()).await;
+        while !control.was_interrupted() {
+            if runtime.now() >= intended {
                 return true;
             }
-            if now < asleep_until {
-                self.runtime.sleep_until(asleep_until.min(now + LOOK_AROUND)).await;
-            } else {
-                self.runtime.yield_now().await;
-            }
+            runtime.yield_now().await;
         }
+        false
     }
 
-    /// Makes one request; true if the device is gone.
-    async fn one(&self, due: &Due, intended: Instant, failure: &RefCell<Option<DeviceError>>) -> bool {
+    /// Makes one request.
+    async fn one(&self, due: &Due, intended: Instant, failure: &RefCell<Option<DeviceError>>) -> Answer {
+        let Context { device, memory, data, .. } = self.context;
         let Ask { operation, offset, length } = due.ask;
-        let mut row = Row::new(operation, Phase::Measure);
-        (row.offset, row.length) = (offset, length.get() as u32);
-        self.tally.under_way.update(|n| n + 1);
-        row.depth = self.tally.under_way.get() as u16;
         let request = match operation {
-            Operation::Read => Request::read(offset, self.memory.take(length)),
-            Operation::Write => Request::write(offset, self.data.slice(Bytes::ZERO, length)),
+            Operation::Read => Request::read(offset, memory.take(length)),
+            Operation::Write => Request::write(offset, data.slice(Bytes::ZERO, length)),
             Operation::Flush => Request::flush(),
             Operation::Discard => Request::discard(offset, length),
             Operation::WriteZeroes => Request::write_zeroes(offset, length),
         };
-        let reply = self.device.submit(request).await;
-        self.tally.under_way.update(|n| n - 1);
-        reply.buffer.into_iter().for_each(|buffer: Buffer| self.memory.give_back(buffer));
-        row.intended = intended;
-        row.submitted = reply.stamps.submitted.max(intended);
-        row.completed = reply.stamps.completed.max(row.submitted);
-        (row.stream, row.device, row.pass) = (self.stream_index, self.device_index, self.pass);
-        self.tally.requests.update(|n| n + 1);
-        let mut gone = false;
-        match reply.result {
-            Ok(()) => self.tally.bytes.update(|n| n + length.get()),
-            Err(error) => {
-                self.tally.errors.update(|n| n + 1);
-                row.errno = error.errno() as u16;
-                gone = error == DeviceError::Gone;
-                failure.borrow_mut().get_or_insert(error);
-                if self.on_error == OnError::Stop {
-                    self.control.interrupt(self.runtime.now());
-                }
-            }
-        }
-        self.observer.borrow_mut().observe(&row);
-        gone
+        let (request, mut row) = self.context.ask(request, Phase::Measure);
+        let reply = device.submit(request).await;
+        reply.buffer.into_iter().for_each(|buffer: Buffer| memory.give_back(buffer));
+        self.context.answer(&mut row, intended, (reply.result, reply.stamps), failure)
     }
 }

@@ -130,6 +130,11 @@ fn checksum(head: &[u64]) -> u64 {
 }
 
 impl Stamp {
+    /// The same of another write.
+    fn with(self, version: Version) -> Stamp {
+        Stamp { version, ..self }
+    }
+
     fn image(&self) -> Words {
         let mut words = FILLING;
         words[..CHECKSUM].copy_from_slice(&[MAGIC, self.run, self.device.into(), self.offset.get(), self.version.0]);
@@ -162,32 +167,51 @@ impl Stamp {
     }
 }
 
-/// Whether `sector`, read at `offset`, is what was written there: `expected`, or anything older if `racing`, when that write was under way while it
-/// was read. With nothing expected, it must be whole and of this place.
-pub(crate) fn judge(sector: &[u8], offset: Bytes, expected: Option<Stamp>, racing: bool) -> Result<(), Fault> {
+/// How far what is read may be from what is expected, for no fault of the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Leeway {
+    /// The write was under way while it was read: anything older will do.
+    pub racing: bool,
+    /// The run was killed, and went on writing for a while after what is known of it: anything later will do, of the same run and place.
+    pub cut: bool,
+}
+
+/// Whether `sector`, read at `offset`, is what was written there: `expected`, or as much older or later as the leeway allows. With nothing expected,
+/// it must be whole and of this place. A sound sector gives its version.
+pub(crate) fn judge(
+    sector: &[u8],
+    offset: Bytes,
+    expected: Option<Stamp>,
+    leeway: Leeway,
+) -> Result<Option<Version>, Fault> {
+    let Leeway { racing, cut } = leeway;
     let words = words(sector);
-    if expected.is_some_and(|expected| expected.image() == words) {
-        return Ok(());
+    if let Some(expected) = expected.filter(|expected| expected.image() == words) {
+        return Ok(Some(expected.version));
     }
     let head = Stamp::head(&words);
     if let Some(found) = head.filter(|stamp| stamp.image() == words) {
         let Some(expected) = expected else {
-            return if found.offset == offset { Ok(()) } else { Err(Fault::Misplaced(found)) };
+            return if found.offset == offset { Ok(Some(found.version)) } else { Err(Fault::Misplaced(found)) };
         };
         return match found {
-            _ if found.run != expected.run && racing => Ok(()),
+            _ if found.run != expected.run && racing => Ok(None),
             _ if found.run != expected.run => Err(Fault::Stale(Some(found))),
             _ if (found.device, found.offset) != (expected.device, expected.offset) => Err(Fault::Misplaced(found)),
             _ if found.version < expected.version && !racing => Err(Fault::Stale(Some(found))),
-            _ if found.version > expected.version => Err(Fault::Unexpected(found)),
-            _ => Ok(()),
+            _ if found.version > expected.version && !cut => Err(Fault::Unexpected(found)),
+            _ => Ok(Some(found.version)),
         };
     }
     // Not whole. While a write is under way a read may see some of each, down to the byte where it goes through the page cache.
     if racing {
-        return Ok(());
+        return Ok(None);
     }
-    Err(broken(&words, expected.or(head)))
+    let later = |found: &Stamp| {
+        let of_this = |expected: Stamp| found.version > expected.version && found.with(expected.version) == expected;
+        cut && expected.is_some_and(of_this)
+    };
+    Err(broken(&words, head.filter(later).or(expected).or(head)))
 }
 
 /// What a sector is that is not whole; `meant` is what it should be, or what its head says.
@@ -230,9 +254,9 @@ mod tests {
         sector
     }
 
-    fn judged(sector: &[u8]) -> Result<(), Fault> {
+    fn judged(sector: &[u8]) -> Result<Option<Version>, Fault> {
         let expected = stamp(4096, 9);
-        judge(sector, expected.offset, Some(expected), false)
+        judge(sector, expected.offset, Some(expected), Leeway::default())
     }
 
     #[test]
@@ -240,7 +264,7 @@ mod tests {
         let sector = image(stamp(4096, 9));
         assert_eq!(&sector[..8], b"ARRAYLAB");
         assert_eq!(Stamp::read(&sector), Some(stamp(4096, 9)));
-        assert_eq!(judged(&sector), Ok(()));
+        assert_eq!(judged(&sector), Ok(Some(Version::new(1, 9))));
     }
 
     /// Every single bit, head and filling, is found and named; and with nothing expected but a place, it is no whole sector.
@@ -252,7 +276,7 @@ mod tests {
             sector[bit as usize / 8] ^= 1 << (bit % 8);
             assert_eq!(judged(&sector), Err(Fault::Corrupt { first: Some(bit), bits: 1 }));
             assert_eq!(Stamp::read(&sector), None);
-            let blind = judge(&sector, Bytes::kib(4), None, false);
+            let blind = judge(&sector, Bytes::kib(4), None, Leeway::default());
             assert!(matches!(blind, Err(Fault::Corrupt { .. })), "{bit}: {blind:?}");
         }
     }
@@ -283,9 +307,30 @@ mod tests {
 
     #[test]
     fn while_a_write_is_under_way_older_ones_will_do() {
-        let judged = |stamp| judge(&image(stamp), Bytes::kib(4), Some(super::tests::stamp(4096, 9)), true);
-        assert_eq!([judged(stamp(4096, 9)), judged(stamp(4096, 5))], [Ok(()), Ok(())]);
+        let racing = Leeway { racing: true, cut: false };
+        let judged = |stamp| judge(&image(stamp), Bytes::kib(4), Some(super::tests::stamp(4096, 9)), racing);
+        assert!(judged(stamp(4096, 9)).is_ok() && judged(stamp(4096, 5)).is_ok());
         assert_eq!(judged(stamp(8192, 5)), Err(Fault::Misplaced(stamp(8192, 5))));
         assert_eq!(judged(stamp(4096, 10)), Err(Fault::Unexpected(stamp(4096, 10))));
+    }
+
+    /// What is later is held against what it says of itself: every single bit of it is found.
+    #[test]
+    fn after_a_kill_later_ones_will_do_and_damaged_ones_will_not() {
+        let cut = Leeway { racing: false, cut: true };
+        let judged = |sector: &[u8]| judge(sector, Bytes::kib(4), Some(stamp(4096, 9)), cut);
+        assert_eq!(judged(&image(stamp(4096, 9))), Ok(Some(Version::new(1, 9))));
+        assert_eq!(judged(&image(stamp(4096, 12))), Ok(Some(Version::new(1, 12))));
+        assert_eq!(judged(&image(stamp(4096, 8))), Err(Fault::Stale(Some(stamp(4096, 8)))));
+        assert_eq!(judged(&image(stamp(8192, 12))), Err(Fault::Misplaced(stamp(8192, 12))));
+        let other = Stamp { run: 8, ..stamp(4096, 12) };
+        assert_eq!(judged(&image(other)), Err(Fault::Stale(Some(other))));
+        for bit in 0..4096u32 {
+            let mut sector = image(stamp(4096, 12));
+            sector[bit as usize / 8] ^= 1 << (bit % 8);
+            let first = (bit >= 384).then_some(bit);
+            let found = judged(&sector);
+            assert!(matches!(found, Err(Fault::Corrupt { first: named, .. }) if named == first), "{bit}: {found:?}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use record::Row;
 use runtime::{Resource, Runtime};
 use units::{Bytes, Duration, Instant};
-use workload::{Control, Drive, Limits, LockStep, Mix, OnError, Pattern, Phantoms, Stream, Tally};
+use workload::{Context, Control, Drive, Limits, LockStep, Mix, OnError, Pattern, Phantoms, Stream, Tally};
 
 /// Where a request was, how long, and when.
 type Seen = (Bytes, Bytes, Stamps);
@@ -25,19 +25,21 @@ fn load(runtime: &Runtime, devices: &[impl Device], stream: &Stream) -> (Vec<Row
     let drives: Vec<_> = (0..)
         .zip(devices)
         .map(|(device_index, device)| Drive {
-            runtime,
-            device,
+            context: Context {
+                runtime,
+                device,
+                control: &control,
+                observer: &observer,
+                tally: &tally,
+                on_error: OnError::Stop,
+                stream_index: 0,
+                device_index,
+                pass: 0,
+                memory: &Phantoms,
+                data: &data,
+            },
             stream,
-            control: &control,
-            observer: &observer,
-            tally: &tally,
-            on_error: OnError::Stop,
-            stream_index: 0,
-            device_index,
-            pass: 0,
             seed: 7 + u64::from(device_index),
-            memory: &Phantoms,
-            data: &data,
             turns: turns.as_ref(),
             lock_step: step.as_ref(),
             ledger: None,

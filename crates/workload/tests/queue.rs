@@ -1,76 +1,33 @@
 //! Arrivals and services that vary more than exponential ones, against the formulas of queueing theory, in virtual time.
 
+mod common;
+
 use std::cell::RefCell;
 
-use device::{Device, Reply, Request, Shape, Stamps};
+use common::Server;
+use device::{Device, Shape};
 use rand::RngExt;
 use rand_distr::{Distribution, Exp1};
 use record::{Phase, Row};
-use runtime::{Random, Resource, Runtime};
+use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Frequency, Instant, Rate, Ratio};
-use workload::{Arrivals, Clockwork, Control, Drive, Load, Mix, OnError, Pattern, Phantoms, RateLimit, Stream, Tally};
+use workload::{Arrivals, Clockwork, Control, Load, Mix, OnError, Pattern, RateLimit, Stream, Tally};
 
 /// One server, whose service takes 1 ms on average: exponential, or of two kinds.
-struct Server {
-    runtime: Runtime,
-    shape: Shape,
-    place: Resource,
-    random: RefCell<Random>,
-    variation: f64,
-}
-
-impl Server {
-    fn new(runtime: &Runtime, variation: f64) -> Server {
-        let shape = Shape::new("server", Bytes::mib(64));
-        let random = RefCell::new(Random::new(11));
-        Server { runtime: runtime.clone(), shape, place: Resource::new(runtime, 1), random, variation }
-    }
-
-    fn service(&self) -> Duration {
-        let random = &mut *self.random.borrow_mut();
-        let squared = self.variation * self.variation;
+fn server(runtime: &Runtime, variation: f64) -> Server {
+    let random = RefCell::new(Random::new(11));
+    Server::serving(runtime, 1, move || {
+        let random = &mut *random.borrow_mut();
+        let squared = variation * variation;
         let often = 0.5 * (1.0 + ((squared - 1.0) / (squared + 1.0)).sqrt());
         let share = if random.random_bool(often) { often } else { 1.0 - often };
         let unit: f64 = Exp1.sample(random);
         Duration::from_seconds(unit * 1e-3 / (2.0 * share))
-    }
-}
-
-impl Device for Server {
-    fn shape(&self) -> &Shape {
-        &self.shape
-    }
-    async fn submit(&self, request: Request) -> Reply {
-        let submitted = self.runtime.now();
-        let _place = self.place.acquire(0).await;
-        self.runtime.sleep(self.service()).await;
-        request.answer(Ok(()), Stamps { submitted, completed: self.runtime.now() })
-    }
+    })
 }
 
 fn run(device: &impl Device, runtime: &Runtime, stream: &Stream, control: &Control) -> Vec<Row> {
-    let rows = RefCell::new(Vec::new());
-    let observer = RefCell::new(|row: &Row| rows.borrow_mut().push(*row));
-    let drive = Drive {
-        ledger: None,
-        runtime,
-        device,
-        stream,
-        control,
-        observer: &observer,
-        tally: &Tally::default(),
-        on_error: OnError::Stop,
-        stream_index: 0,
-        device_index: 0,
-        pass: 0,
-        seed: 4,
-        memory: &Phantoms,
-        data: &stream.data(&Phantoms, &mut Random::new(1)),
-        turns: None,
-        lock_step: None,
-    };
-    runtime.block_on(drive.run());
-    rows.into_inner()
+    common::load((runtime, device), stream, control, 4, (OnError::Stop, &Tally::default()))
 }
 
 fn open(arrivals: Arrivals, seconds: u64) -> (Stream, Control) {
@@ -102,7 +59,7 @@ fn poisson_arrivals_wait_as_pollaczek_and_khinchine_say() {
     for (load, variation) in [(0.5, 1.0), (0.7, 1.0), (0.5, 3.0), (0.7, 2.0)] {
         let runtime = Runtime::simulated();
         let (stream, control) = open(Arrivals::Poisson(Frequency::per_second(1000.0 * load)), 600);
-        let rows = run(&Server::new(&runtime, variation), &runtime, &stream, &control);
+        let rows = run(&server(&runtime, variation), &runtime, &stream, &control);
         let (mean, half) = mean_response(&rows);
         let theory = 1.0 + load * (1.0 + variation * variation) / (2.0 * (1.0 - load));
         assert!((mean - theory).abs() < half, "load {load}, variation {variation}: {mean} +- {half}, not {theory}");
@@ -119,7 +76,7 @@ fn hyper_exponential_arrivals_wait_as_the_theory_of_gi_m_1_says() {
         let rate = Frequency::per_second(1000.0 * load);
         let arrivals = Arrivals::HyperExponential { rate, variation: Ratio::new(variation) };
         let (stream, control) = open(arrivals, 600);
-        let (mean, half) = mean_response(&run(&Server::new(&runtime, 1.0), &runtime, &stream, &control));
+        let (mean, half) = mean_response(&run(&server(&runtime, 1.0), &runtime, &stream, &control));
         let squared = variation * variation;
         let p = 0.5 * (1.0 + ((squared - 1.0) / (squared + 1.0)).sqrt());
         let transform = |s: f64| {

@@ -1,33 +1,16 @@
 //! Traces, replayed on devices whose behaviour is known.
 
+mod common;
+
 use std::cell::RefCell;
 
-use device::{Data, Device, Operation, Reply, Request, Shape, Stamps};
+use common::{Server, context};
+use device::{Data, Operation};
 use proptest::prelude::*;
 use record::Row;
-use runtime::{Resource, Runtime};
+use runtime::Runtime;
 use units::{Bytes, Duration, Instant};
-use workload::{Ask, Control, Due, OnError, Phantoms, Replay, Script, Tally};
-
-/// A device with some servers that take `time` for each request.
-struct Server {
-    runtime: Runtime,
-    shape: Shape,
-    servers: Resource,
-    time: Duration,
-}
-
-impl Device for Server {
-    fn shape(&self) -> &Shape {
-        &self.shape
-    }
-    async fn submit(&self, request: Request) -> Reply {
-        let submitted = self.runtime.now();
-        let _place = self.servers.acquire(0).await;
-        self.runtime.sleep(self.time).await;
-        request.answer(Ok(()), Stamps { submitted, completed: self.runtime.now() })
-    }
-}
+use workload::{Ask, Context, Control, Due, Phantoms, Replay, Script, Tally};
 
 fn due(micros: u64, operation: Operation) -> Due {
     Due { at: Duration::micros(micros), ask: Ask { operation, offset: Bytes::kib(4) * micros, length: Bytes::kib(4) } }
@@ -35,29 +18,13 @@ fn due(micros: u64, operation: Operation) -> Due {
 
 fn replay(script: &Script, servers: u32, time: Duration) -> Vec<Row> {
     let runtime = Runtime::simulated();
-    let device = Server {
-        runtime: runtime.clone(),
-        shape: Shape::new("server", Bytes::gib(64)),
-        servers: Resource::new(&runtime, servers),
-        time,
-    };
+    let device = Server::new(&runtime, servers, time);
     let control = Control::new(Instant::START + Duration::millis(1), Duration::ZERO, Duration::ZERO, 1);
     let rows = RefCell::new(Vec::new());
     let observer = RefCell::new(|row: &Row| rows.borrow_mut().push(*row));
-    let replay = Replay {
-        runtime: &runtime,
-        device: &device,
-        script,
-        control: &control,
-        observer: &observer,
-        tally: &Tally::default(),
-        on_error: OnError::Stop,
-        stream_index: 0,
-        device_index: 0,
-        pass: 0,
-        memory: &Phantoms,
-        data: &Data::phantom(Bytes::kib(4)),
-    };
+    let (tally, data) = (Tally::default(), Data::phantom(Bytes::kib(4)));
+    let context = Context { memory: &Phantoms, ..context(&runtime, &device, &control, &observer, &tally, &data) };
+    let replay = Replay { context, script };
     assert_eq!(runtime.block_on(replay.run()), None);
     assert!(control.end().is_some(), "the replay says when it is done");
     rows.into_inner()

@@ -10,8 +10,8 @@ use record::Row;
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Instant, Ratio};
 use workload::{
-    Control, Drive, Heap, Kind, Ledger, Limits, Load, Mismatch, Mix, OnError, Pattern, Sizes, Stream, Tally, Verify,
-    sweep,
+    Context, Control, Drive, Heap, Kind, Ledger, Limits, Load, Mismatch, Mix, OnError, Pattern, Sizes, Stream, Tally,
+    Verify, sweep,
 };
 
 const BLOCK: Bytes = Bytes::kib(4);
@@ -50,19 +50,21 @@ impl Rig {
         let control = Control::new(begin, Duration::ZERO, Duration::ZERO, 1);
         let observer = RefCell::new(|row: &Row| assert_eq!(row.errno, 0));
         let drive = Drive {
-            runtime: &self.runtime,
-            device: &self.device,
+            context: Context {
+                runtime: &self.runtime,
+                device: &self.device,
+                control: &control,
+                observer: &observer,
+                tally: &Tally::default(),
+                on_error: OnError::Stop,
+                stream_index: 3,
+                device_index: DEVICE,
+                pass,
+                memory: &Heap,
+                data: &stream.data(&Heap, &mut Random::new(1)),
+            },
             stream: &stream,
-            control: &control,
-            observer: &observer,
-            tally: &Tally::default(),
-            on_error: OnError::Stop,
-            stream_index: 3,
-            device_index: DEVICE,
-            pass,
             seed,
-            memory: &Heap,
-            data: &stream.data(&Heap, &mut Random::new(1)),
             turns: None,
             lock_step: None,
             ledger: Some(&self.ledger),
@@ -118,6 +120,23 @@ fn without_a_plant_nothing_is_found() {
         assert_eq!(rig.sweep(), []);
         let findings = rig.ledger.findings();
         assert!(findings.checked > Bytes::mib(10), "{findings:?}");
+    }
+}
+
+/// Writes larger or smaller than reads: a block is no unit of both.
+#[test]
+fn writes_of_other_sizes_than_reads_are_verified() {
+    for (read, write) in [(1, 16), (16, 1), (3, 2)] {
+        let rig = Rig::new(read, Bytes::mib(1), Vec::new());
+        let mut both = Stream { mix: Mix { reads: Ratio::percent(50.0) }, ..writer(Pattern::Random) };
+        both.sizes = Sizes::fixed(BLOCK * read);
+        both.write_sizes = Some(Sizes::fixed(BLOCK * write));
+        both.align = BLOCK;
+        rig.load(&both, 2000, 0, read);
+        assert_eq!(rig.sweep(), []);
+        let at = BLOCK * 20;
+        rig.medium().damage(at..at + Bytes::SECTOR, Damage::Flipped(9));
+        assert_eq!(rig.sweep().len(), 1, "reads of {read}, writes of {write}");
     }
 }
 
@@ -269,19 +288,21 @@ fn what_nobody_wrote_is_not_judged() {
     let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
     let observer = RefCell::new(|_: &Row| ());
     let drive = Drive {
-        runtime: &rig.runtime,
-        device: &rig.device,
+        context: Context {
+            runtime: &rig.runtime,
+            device: &rig.device,
+            control: &control,
+            observer: &observer,
+            tally: &Tally::default(),
+            on_error: OnError::Continue,
+            stream_index: 0,
+            device_index: DEVICE,
+            pass: 0,
+            memory: &Heap,
+            data: &stream.data(&Heap, &mut Random::new(1)),
+        },
         stream: &stream,
-        control: &control,
-        observer: &observer,
-        tally: &Tally::default(),
-        on_error: OnError::Continue,
-        stream_index: 0,
-        device_index: DEVICE,
-        pass: 0,
         seed: 1,
-        memory: &Heap,
-        data: &stream.data(&Heap, &mut Random::new(1)),
         turns: None,
         lock_step: None,
         ledger: Some(&rig.ledger),

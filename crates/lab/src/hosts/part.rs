@@ -89,7 +89,7 @@ pub fn take_part(
     ways: &Ways,
     (member, folder): (&Member, &RunFolder),
 ) -> Result<bool, RunError> {
-    let ways = Ways { progress: member, party: Some(member), spill: Some(folder.raw_path()), ..*ways };
+    let ways = Ways { progress: member, party: Some(member), folder: Some(folder), ..*ways };
     let made = make(name, experiment, targets, &ways)?;
     // What cannot be kept here cannot be verified later; the run is none the worse for it.
     let kept = keep::ledger(folder, &made.conclusion.verified);
@@ -117,7 +117,7 @@ pub fn conduct(
 ) -> Result<Outcome, RunError> {
     let [whole, own] = folders;
     let all = All { conductor, progress: ways.progress };
-    let here = Ways { progress: &all, party: Some(conductor), spill: Some(own.raw_path()), ..*ways };
+    let here = Ways { progress: &all, party: Some(conductor), folder: Some(own), ..*ways };
     let made = make(name, experiment, targets, &here).inspect_err(|_| crate::runner::Party::end_early(conductor))?;
     let others = conductor.parts();
     if let (Some(trouble), []) = (conductor.trouble(), &made.conclusion.begins[..]) {
@@ -232,7 +232,7 @@ fn joined(ranks: &[Ranked], places: &[Vec<u16>], devices: usize) -> Conclusion {
             device: format!("{host}:{device}"),
             findings: findings.clone(),
             // Each rank keeps its own ledger.
-            written: Written { run: 0, device: 0, unit: Bytes::SECTOR, extents: Vec::new() },
+            written: Written { run: 0, device: 0, unit: Bytes::SECTOR, extents: Vec::new(), cut: false },
         }));
         whole.interrupted |= part.interrupted;
         let remark = |remark: &String| format!("rank {rank} on {host}: {remark}");

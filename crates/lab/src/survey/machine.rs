@@ -161,7 +161,7 @@ impl Bench for Machine<'_> {
         let ways = Ways {
             permits: self.permits,
             record_memory: RECORDS,
-            spill: None,
+            folder: None,
             interrupted: self.interrupted,
             progress: &self.overall,
             party: None,

@@ -1,0 +1,137 @@
+//! The thread that makes no load: it hears how the others get on, shows that, reads the processors' accounts when counting starts and ends, and passes
+//! an interrupt on.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+
+use units::{Bytes, Duration, Instant, Ratio};
+use uring::Choice;
+
+use crate::accounts::Accounts;
+use crate::live::{Site, TICK};
+use crate::pass::Failure;
+use crate::pulse::{Beat, Pulse};
+use crate::runner::{Conclusion, RunError, Tick};
+use crate::verification::Verified;
+
+/// What a thread tells the foreman.
+pub(super) enum Report {
+    /// Its devices are open; how they are driven.
+    Opened(Vec<(usize, Bytes, Option<Choice>)>),
+    /// A pass is over for it.
+    Passed(Passed),
+    /// Something was refused that only costs precision or speed.
+    Remark(String),
+    /// It cannot go on.
+    Refused(RunError),
+    /// It was told to end before it began.
+    CalledOff,
+    /// What verification came to on a device, by its index.
+    Verified(usize, Verified),
+}
+
+pub(super) struct Passed {
+    pub(super) failures: Vec<Failure>,
+    /// Requests that never completed.
+    pub(super) abandoned: u64,
+    pub(super) unserved: u64,
+    pub(super) announced: u64,
+    /// The share of the pass that the thread spent on a processor.
+    pub(super) busy: Ratio,
+}
+
+impl Site<'_> {
+    /// The life of the foreman: until all threads have ended.
+    pub(super) fn watch(&self, reports: &Receiver<Report>) -> Result<Conclusion, RunError> {
+        let mut conclusion = Conclusion::default();
+        let mut refused = None;
+        conclusion.engines = vec![None; self.targets.len()];
+        conclusion.sizes = vec![Bytes::ZERO; self.targets.len()];
+        let mut busiest = Ratio::ZERO;
+        let mut verified = Vec::new();
+        let mut accounts = Accounts::new(self.experiment.run.measure);
+        loop {
+            let wait = accounts.wait(self.gate.control().as_deref(), self.now(), TICK);
+            match reports.recv_timeout(wait.into()) {
+                Ok(Report::Opened(choices)) => {
+                    for (index, size, choice) in choices {
+                        conclusion.sizes[index] = size;
+                        conclusion.engines[index] = choice;
+                    }
+                }
+                Ok(Report::Passed(passed)) => {
+                    conclusion.failures.extend(passed.failures);
+                    conclusion.abandoned += passed.abandoned;
+                    conclusion.unserved += passed.unserved;
+                    conclusion.announced += passed.announced;
+                    busiest = if passed.busy > busiest { passed.busy } else { busiest };
+                }
+                Ok(Report::Remark(remark)) if !conclusion.remarks.contains(&remark) => conclusion.remarks.push(remark),
+                Ok(Report::Remark(_)) => {}
+                Ok(Report::Verified(index, one)) => verified.push((index, one)),
+                Ok(Report::CalledOff) => {
+                    self.ways.party.inspect(|party| party.end_early());
+                    conclusion.interrupted = true;
+                }
+                Ok(Report::Refused(error)) => {
+                    // A thread of ours may wait for the others; it need not any longer.
+                    self.ways.party.inspect(|party| party.end_early());
+                    refused = refused.or(Some(error));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            accounts.look(self.gate.control().as_deref(), self.now());
+            if let Some(control) = self.gate.control() {
+                let elsewhere = self.ways.party.is_some_and(|party| party.ended_early());
+                if (self.ways.interrupted.load(Relaxed) || elsewhere) && !control.was_interrupted() {
+                    control.interrupt(self.now());
+                }
+                conclusion.interrupted |= control.was_interrupted();
+            }
+            if conclusion.interrupted || self.ways.interrupted.load(Relaxed) {
+                self.ways.party.inspect(|party| party.end_early());
+            }
+            self.ways.progress.tick(&self.progress());
+        }
+        if let Some(rounds) = &self.rounds {
+            let mut rounds = rounds.lock().expect("no panic under this lock");
+            // After the last pass that there may be nobody came to the gate.
+            rounds.close();
+            conclusion.rounds = Some(rounds.clone());
+        }
+        verified.sort_by_key(|(index, _)| *index);
+        conclusion.verified = verified.into_iter().map(|(_, one)| one).collect();
+        conclusion.processors = accounts.mean().map(|processors| (processors, busiest));
+        conclusion.processor_time = accounts.time();
+        conclusion.own_time = accounts.own();
+        conclusion.begins = self.begins.lock().expect("no panic under this lock").clone();
+        conclusion.late = Duration::nanos(self.late.load(Relaxed));
+        match refused {
+            Some(error) => Err(error),
+            None => Ok(conclusion),
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.start.elapsed().as_nanos() as u64)
+    }
+
+    fn progress(&self) -> Tick {
+        let lanes = |device: usize| {
+            let plans = self.experiment.streams.iter().filter(|plan| plan.runs_on(device));
+            plans.map(|plan| u64::from(plan.stream.lanes())).sum()
+        };
+        let devices: Vec<Beat> = (0..).zip(&self.pulses).map(|(index, pulse)| pulse.beat(lanes(index))).collect();
+        let busiest = self.pulses.iter().map(Pulse::busy).fold(Ratio::ZERO, |a, b| if b > a { b } else { a });
+        Tick {
+            elapsed: self.now().since(Instant::START),
+            whole: self.experiment.run.whole(),
+            requests: devices.iter().map(|beat| beat.requests + beat.errors).sum(),
+            bytes: Bytes::new(devices.iter().map(|beat| beat.bytes.get()).sum()),
+            errors: devices.iter().map(|beat| beat.errors).sum(),
+            devices,
+            generator: busiest,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What is loaded in real time: a file or block device, one behind a server, several as one, or nothing.
+
+use device::{Device, NullDevice, Operation, Reply, Request, Shape};
+use nbd::Client;
+use record::{Phase, Row};
+use uring::{Choice, FileDevice};
+
+use crate::ensemble::Ensemble;
+
+/// A real device, one behind a server, or none.
+pub(crate) enum LiveDevice {
+    File(FileDevice),
+    Nbd(Client),
+    Null(NullDevice),
+    Ensemble(Ensemble<Single>),
+}
+
+/// A part of an ensemble.
+pub(crate) enum Single {
+    File(FileDevice),
+    Null(NullDevice),
+}
+
+impl Single {
+    fn file(&self) -> Option<&FileDevice> {
+        match self {
+            Single::File(file) => Some(file),
+            Single::Null(_) => None,
+        }
+    }
+}
+
+impl Device for Single {
+    fn shape(&self) -> &Shape {
+        match self {
+            Single::File(file) => file.shape(),
+            Single::Null(null) => null.shape(),
+        }
+    }
+    async fn submit(&self, request: Request) -> Reply {
+        match self {
+            Single::File(file) => file.submit(request).await,
+            Single::Null(null) => null.submit(request).await,
+        }
+    }
+}
+
+impl LiveDevice {
+    pub(super) fn choice(&self) -> Option<Choice> {
+        match self {
+            LiveDevice::File(file) => Some(file.choice().clone()),
+            LiveDevice::Ensemble(ensemble) => Some(ensemble.parts()[0].file()?.choice().clone()),
+            LiveDevice::Nbd(_) | LiveDevice::Null(_) => None,
+        }
+    }
+
+    /// Forgets what the page cache holds. A file system that cannot is measured with its cache, which the advice on the run
+    /// will notice; there is nothing else to be done about it here.
+    pub(super) fn drop_cache(&self) {
+        match self {
+            LiveDevice::File(file) => drop(file.drop_cache()),
+            LiveDevice::Ensemble(ensemble) => {
+                ensemble.parts().iter().filter_map(Single::file).for_each(|file| drop(file.drop_cache()));
+            }
+            LiveDevice::Nbd(_) | LiveDevice::Null(_) => {}
+        }
+    }
+}
+
+impl Device for LiveDevice {
+    fn shape(&self) -> &Shape {
+        match self {
+            LiveDevice::File(file) => file.shape(),
+            LiveDevice::Nbd(client) => client.shape(),
+            LiveDevice::Null(null) => null.shape(),
+            LiveDevice::Ensemble(ensemble) => ensemble.shape(),
+        }
+    }
+    async fn submit(&self, request: Request) -> Reply {
+        match self {
+            LiveDevice::Ensemble(ensemble) => ensemble.submit(request).await,
+            LiveDevice::File(file) => file.submit(request).await,
+            LiveDevice::Nbd(client) => client.submit(request).await,
+            LiveDevice::Null(null) => null.submit(request).await,
+        }
+    }
+}
+
+/// A flush as a row of the record.
+pub(super) async fn flush(runtime: &runtime::Runtime, device: &LiveDevice) -> Row {
+    let mut row = Row::new(Operation::Flush, Phase::Measure);
+    row.submitted = runtime.now();
+    row.intended = row.submitted;
+    let reply = device.submit(Request::flush()).await;
+    row.completed = runtime.now();
+    row.errno = reply.result.err().map_or(0, |error| error.errno() as u16);
+    row.depth = 1;
+    row
+}
