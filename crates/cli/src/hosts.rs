@@ -66,7 +66,12 @@ pub fn gather<'c>(
     let both = begun.map_err(no_folder).and_then(|own| {
         let others = conductor.gather(folder.path()).map_err(|trouble| failure(trouble.into()))?;
         let own_names = loaded(experiment, targets).into_iter().map(|name| format!("{}:{name}", conductor.rank.host));
-        *names = own_names.chain(others).collect();
+        *names = own_names.collect();
+        for (rank, name) in others {
+            // What several ranks load is one device in the result; each is watched by itself.
+            let known = names.contains(&name);
+            names.push(if known { format!("{name} (rank {rank})") } else { name });
+        }
         Ok((conductor, own))
     });
     both.inspect_err(|_| {

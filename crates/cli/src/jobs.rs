@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use analysis::by_job::JobTally;
 use fio::Surroundings;
 use fio::option::Fate;
-use lab::jobs::{Phase, plan};
+use lab::jobs::{Part, Phase, plan};
 use lab::layout::read_paths;
 use lab::{Point, Source, Target, verification};
 use report::FioJob;
@@ -195,10 +195,15 @@ impl Account {
         let jobs = self.file.as_ref().map_or(&[][..], |file| &file.jobs[..]);
         let mut entries: Vec<Entry> = Vec::new();
         for (phase, done) in &self.done {
-            let processor = shared(done.own_time(), phase.parts.len());
+            let copies: HashSet<(usize, u32)> = phase.parts.iter().map(|part| (part.job, part.copy)).collect();
+            let processor = shared(done.own_time(), copies.len());
+            let mut last: Option<Part> = None;
             for (part, tally) in phase.parts.iter().zip(done.by_stream()) {
                 let job = &jobs[part.job];
+                // Of a trace each device is a stream.
+                let more = last.replace(*part) == Some(*part);
                 match entries.last_mut() {
+                    Some(same) if more => same.tally.merge(&tally),
                     Some(first) if job.group_reporting && first.group == part.group => {
                         first.tally.merge(&tally);
                         first.jobs += 1;

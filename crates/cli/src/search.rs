@@ -14,7 +14,7 @@ pub struct Found {
     search: Search,
     /// What the experiment offers by itself.
     offered: Frequency,
-    /// At a lower rate no request would be counted.
+    /// At a lower rate too few requests would be counted.
     counted_out: bool,
 }
 
@@ -44,8 +44,8 @@ pub fn search(
     while let Some(factor) = found.search.next() {
         let experiment = point.experiment.faster(factor);
         let mut one = run(Point { settings: Vec::new(), experiment })?;
-        let devices = one.outcome.meta.labels.devices.len();
-        found.offered = point.experiment.offered(devices).expect("it was looked at before");
+        let offered = one.outcome.offered.expect("an open loop was found before");
+        found.offered = Frequency::per_second(offered.get() / factor);
         let offered = found.at(factor);
         let judged = bound.judge(&one.point.experiment, &one.outcome);
         let verdict = match judged {
@@ -70,7 +70,8 @@ pub fn search(
             }
             None => {
                 return Err(Failure::input(anyhow::anyhow!(
-                    "at {offered} no request was counted, so nothing can be said; lengthen run.measure"
+                    "at {offered} fewer than {} requests were counted, too few to judge {bound}; lengthen run.measure",
+                    bound.fewest()
                 )));
             }
         }
@@ -99,7 +100,9 @@ impl Found {
                 format!("limit: none found; {bound} was kept at every rate up to {}", self.at(kept))
             }
             (None, Some(broken)) if search.next().is_none() || self.counted_out => {
-                format!("limit: none; {bound} was broken at every rate down to {}", self.at(broken))
+                let lower =
+                    if self.counted_out { "; of a lower one too few requests are counted in run.measure" } else { "" };
+                format!("limit: none; {bound} was broken at every rate down to {}{lower}", self.at(broken))
             }
             _ => format!("limit: the search for {bound} was ended early"),
         }

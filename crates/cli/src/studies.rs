@@ -9,7 +9,7 @@ use lab::bsd::{BsdError, Conditions};
 use lab::xdd::{Xdd, read};
 use lab::{Point, Target};
 use report::Table;
-use serde_json::json;
+use serde_json::{Value, json};
 use units::Duration;
 
 use crate::args::{Bsd, XddWords};
@@ -112,13 +112,13 @@ fn lines(xdd: &Xdd, done: &Done) -> String {
         max.row([
             group.name.clone(),
             (request as f64 / 1024.0).to_string(),
-            format!("{:.3}", rate[0]),
-            format!("{:.3}", rate[1]),
-            format!("{:.3}", rate[2]),
+            shown(rate[0], 3),
+            shown(rate[1], 3),
+            shown(rate[2], 3),
             group.figures.requests.to_string(),
-            format!("{:.4}", time[0]),
-            format!("{:.4}", time[1]),
-            format!("{:.4}", time[2]),
+            shown(time[0], 4),
+            shown(time[1], 4),
+            shown(time[2], 4),
             group.figures.errors.to_string(),
         ]);
     }
@@ -126,12 +126,16 @@ fn lines(xdd: &Xdd, done: &Done) -> String {
     text
 }
 
-/// Mean, most and least.
-fn spread(values: &[f64]) -> [f64; 3] {
-    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let most = values.iter().copied().fold(f64::MIN, f64::max);
-    let least = values.iter().copied().fold(f64::MAX, f64::min);
-    [mean, most, least]
+/// Mean, most and least; nothing of a run that was ended before its first pass was over.
+fn spread(values: &[f64]) -> [Option<f64>; 3] {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let most = values.iter().copied().reduce(f64::max);
+    [most.map(|_| mean), most, values.iter().copied().reduce(f64::min)]
+}
+
+/// With so many decimals.
+fn shown(value: Option<f64>, decimals: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
 /// The table of time stamps: a header with the request size in 1024-byte blocks, the resolution and the number of entries, then an entry for each
@@ -191,7 +195,7 @@ pub fn bsd(args: &Bsd) -> Result<ExitCode, Failure> {
             "bytes": args.size.get(),
             "cold": args.cold,
             "sync": args.sync,
-            "programs": results,
+            "programs": results.iter().map(program).collect::<Vec<_>>(),
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -199,13 +203,13 @@ pub fn bsd(args: &Bsd) -> Result<ExitCode, Failure> {
     let heads = (0..columns).map(|run| format!("run {} Kbytes/sec", run + 2));
     let mut table = Table::new(std::iter::once("test".to_owned()).chain(heads));
     for result in &results {
-        let cells = result.runs.iter().map(|ran| format!("{:.0} ({:.0}%)", ran.kbytes_per_s, ran.cpu_percent));
+        let cells =
+            result.runs.iter().map(|ran| format!("{:.0} ({:.0}%)", ran.rate.get() / 1024.0, ran.busy.as_percent()));
         table.row(std::iter::once(result.program.to_owned()).chain(cells));
     }
     let mut text = table.to_string();
-    let shortest = results.iter().flat_map(|result| &result.runs).map(|ran| ran.seconds).fold(f64::MAX, f64::min);
-    if shortest < 0.05 {
-        let time = Duration::from_seconds(shortest);
+    let shortest = results.iter().flat_map(|result| &result.runs).map(|ran| ran.time).min();
+    if let Some(time) = shortest.filter(|time| *time < Duration::millis(50)) {
         let _ = write!(
             text,
             "\nadvice: a run of {time} says little: today's memory holds the whole file; take more with --size, and --cold or --sync for the disk\n"
@@ -213,4 +217,15 @@ pub fn bsd(args: &Bsd) -> Result<ExitCode, Failure> {
     }
     out::text(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn program(shown: &lab::bsd::Shown) -> Value {
+    let run = |ran: &lab::bsd::Ran| {
+        json!({
+            "bandwidth_bytes_per_s": ran.rate.get(),
+            "cpu_percent": ran.busy.as_percent(),
+            "seconds": ran.time.as_seconds(),
+        })
+    };
+    json!({ "program": shown.program, "runs": shown.runs.iter().map(run).collect::<Vec<_>>() })
 }

@@ -113,9 +113,13 @@ impl Metrics {
         let served = metrics.clone();
         let thread = std::thread::Builder::new().name("metrics".into());
         let started = thread.spawn(move || {
-            for client in listener.incoming().flatten() {
-                // A client that leaves or says nothing is its own affair.
-                let _ = served.answer(client);
+            for client in listener.incoming() {
+                match client {
+                    // A client that leaves or says nothing is its own affair.
+                    Ok(client) => drop(served.answer(client)),
+                    // Nor is there anybody to tell that no file may be opened any more; that may pass.
+                    Err(_) => std::thread::sleep(Duration::from_millis(100)),
+                }
             }
         });
         started.map_err(refused)?;

@@ -89,6 +89,18 @@ fn each_point_of_a_sweep_is_run_by_all_ranks() {
     assert!(points.iter().all(|point| point["devices"].as_array().unwrap().len() == 2));
 }
 
+/// Two ranks load one file: what is offered is what both offer.
+#[test]
+fn the_rate_that_is_searched_for_is_that_of_all_ranks() {
+    let load = READS.replace("depth = 4", "arrivals = { constant = \"200/s\" }").replace("200 ms", "100 ms");
+    let desk = desk(&load, 1);
+    let [first, second] = two(&desk, &["run", "load.toml", "--on", "0.bin", "--json", "--find-limit", "max <= 1 ns"]);
+    assert_eq!((first.code, second.code), (1, 1), "nothing is as fast: {}", first.stderr);
+    let document = first.json();
+    assert_eq!(document["points"][0]["settings"]["offered"], "400 /s", "{}", first.stderr);
+    assert_eq!(document["points"][0]["total"]["requests"], 40);
+}
+
 #[test]
 fn devices_of_an_experiment_are_each_ranks_own_and_are_verified_there() {
     let load = READS.replace("\"read\"", "\"write\"\nverify = \"end\"").replace("[run]", "[run]\non-error = \"stop\"")

@@ -128,6 +128,14 @@ fn a_trace_is_replayed_by_a_job() {
     let imported = desk.arraylab(&["import", "job.fio"]);
     assert_eq!(imported.code, 2);
     assert!(imported.stderr.contains("arraylab replay"), "{}", imported.stderr);
+    // A trace of several devices is one job all the same.
+    let more = "other.bin add\nother.bin open\nother.bin read 0 4096\nother.bin close\n";
+    desk.write("trace.log", &format!("{log}{more}"));
+    let said = desk.arraylab(&["run", "job.fio", "--format", "fio-json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let document = said.json();
+    let jobs = document["jobs"].as_array().unwrap();
+    assert_eq!((jobs.len(), &jobs[0]["read"]["total_ios"], &jobs[0]["write"]["total_ios"]), (1, &3.into(), &1.into()));
     desk.write("job.fio", "[r]\nread_iolog=missing.log\n");
     let missing = desk.arraylab(&["run", "job.fio"]);
     assert!(missing.code != 0 && missing.stderr.contains("missing.log"), "{}", missing.stderr);

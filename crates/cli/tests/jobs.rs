@@ -75,7 +75,29 @@ fn every_job_file_runs() {
         // The experiment that it is shown as is one.
         let shown = run(&desk, &["import", "job.fio", "-o", "."]);
         assert_eq!(shown.code, 0, "{name}: {}", shown.stderr);
-        assert!(shown.stdout.lines().all(|line| desk.path().join(line).exists()), "{name}: {}", shown.stdout);
+        shown.stdout.lines().for_each(|line| is_experiment(&desk, line));
+    }
+}
+
+/// What was written as TOML is read as an experiment.
+fn is_experiment(desk: &Desk, file: &str) {
+    let text = std::fs::read_to_string(desk.path().join(file)).unwrap();
+    let points = lab::read(&lab::Source { name: file.to_owned(), text: text.clone() }, &[]);
+    assert_eq!(points.unwrap_or_else(|error| panic!("{error}\n{text}")).len(), 1);
+}
+
+/// What is behind the last whole sector of a file is not used, and what is made is whole.
+#[test]
+fn sizes_that_are_no_whole_sectors_are_used_as_far_as_they_go() {
+    let desk = desk();
+    desk.file("odd.bin", 1_000_000);
+    for text in ["[j]\nfilename=odd.bin\n", "[j]\nfilename=new.bin\nfilesize=1000000\n"] {
+        desk.write("job.fio", &format!("{text}rw=read\nbs=4k\n"));
+        let said = run(&desk, &["run", "job.fio", "--format", "fio-json"]);
+        assert_eq!(said.code, 0, "{text}: {}", said.stderr);
+        assert_eq!(total(&said.json()), 244, "as fio reads of a million bytes");
+        let shown = run(&desk, &["import", "job.fio", "-o", "."]);
+        shown.stdout.lines().for_each(|line| is_experiment(&desk, line));
     }
 }
 

@@ -144,8 +144,8 @@ fn the_four_programs_run_in_any_directory_and_leave_nothing() {
         let runs = program["runs"].as_array().unwrap();
         assert_eq!(runs.len(), 2, "the first of three is not shown");
         for run in runs {
-            let (rate, seconds) = (run["kbytes_per_s"].as_f64().unwrap(), run["seconds"].as_f64().unwrap());
-            assert!((rate * seconds - 8192.0).abs() < 1.0, "8 MiB: {run}");
+            let (rate, seconds) = (run["bandwidth_bytes_per_s"].as_f64().unwrap(), run["seconds"].as_f64().unwrap());
+            assert!((rate * seconds / 1024.0 - 8192.0).abs() < 1.0, "8 MiB: {run}");
         }
     }
     assert_eq!(std::fs::read_dir(desk.path().join("mnt")).unwrap().count(), 0);

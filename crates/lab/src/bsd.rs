@@ -16,8 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use host::cpu::thread_time;
-use serde::Serialize;
-use units::{Bytes, Duration, Ratio};
+use units::{Bytes, Duration, Rate, Ratio};
 
 /// One of the four.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,19 +47,19 @@ pub struct Conditions {
 }
 
 /// One run of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ran {
-    /// 1024 bytes a second.
-    pub kbytes_per_s: f64,
-    /// Percentage of a processor.
-    pub cpu_percent: f64,
+    /// Of the file, in real time.
+    pub rate: Rate,
+    /// Share of a processor.
+    pub busy: Ratio,
     /// Real time.
-    pub seconds: f64,
+    pub time: Duration,
 }
 
 /// What a program came to: the runs that are shown.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Result4 {
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
     /// The program.
     pub program: &'static str,
     /// All but the first.
@@ -130,7 +129,7 @@ pub fn run(
     conditions: &Conditions,
     interrupted: &AtomicBool,
     mut progress: impl FnMut(usize, usize),
-) -> Result<Vec<Result4>, BsdError> {
+) -> Result<Vec<Shown>, BsdError> {
     let path = conditions.directory.join(format!("arraylab-bsd-{}", std::process::id()));
     let made = File::create_new(&path);
     made.map_err(|source| BsdError::Directory { path: conditions.directory.clone(), source })?;
@@ -151,9 +150,9 @@ pub fn run(
         }
         // The first only clears the cache of what would help.
         let shown = if runs.len() > 1 { runs.split_off(1) } else { runs };
-        results.push(Result4 { program: program.name(), runs: shown });
+        results.push(Shown { program: program.name(), runs: shown });
     }
-    let place = |result: &Result4| Program::ALL.iter().position(|program| program.name() == result.program);
+    let place = |result: &Shown| Program::ALL.iter().position(|program| program.name() == result.program);
     results.sort_by_key(place);
     Ok(results)
 }
@@ -171,8 +170,7 @@ fn once(program: Program, path: &Path, conditions: &Conditions) -> std::io::Resu
     let (real, used) = (began.elapsed(), thread_time().saturating_sub(used));
     let real = Duration::from_seconds(real.as_secs_f64()).max(Duration::nanos(1));
     let busy = Ratio::new(used.as_seconds() / real.as_seconds());
-    let rate = conditions.size.per(real).get() / 1024.0;
-    Ok(Ran { kbytes_per_s: rate, cpu_percent: busy.as_percent(), seconds: real.as_seconds() })
+    Ok(Ran { rate: conditions.size.per(real), busy, time: real })
 }
 
 /// A file that goes when nobody looks any more.

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape};
+use device::{Device, Operation, Payload, Reply, Request, Shape};
 use futures_util::future::join_all;
 use runtime::Runtime;
 use units::Bytes;
@@ -58,10 +58,11 @@ impl<D: Device> Ensemble<D> {
         &self.parts
     }
 
-    /// Makes all of it durable.
-    pub async fn flush(&self) -> Result<(), DeviceError> {
-        let flushes = join_all(self.parts.iter().map(|part| part.submit(Request::flush()))).await;
-        flushes.into_iter().try_for_each(|reply| reply.result)
+    /// Makes all of it durable: the reply of the first part that failed, or of the first.
+    async fn flush(&self) -> Reply {
+        let mut replies = join_all(self.parts.iter().map(|part| part.submit(Request::flush()))).await;
+        let failed = replies.iter().position(|reply| reply.result.is_err());
+        replies.swap_remove(failed.unwrap_or(0))
     }
 
     /// Where a range lies, piece by piece.
@@ -152,12 +153,8 @@ impl<D: Device> Device for Ensemble<D> {
         request.fua |= self.durable && writes;
         let mut reply = match &self.parts[..] {
             [only] => only.submit(request).await,
-            parts => match (request.operation, self.shape.check(&request)) {
-                (Operation::Flush, _) => {
-                    let mut replies = join_all(parts.iter().map(|part| part.submit(Request::flush()))).await;
-                    let failed = replies.iter().position(|reply| reply.result.is_err());
-                    replies.swap_remove(failed.unwrap_or(0))
-                }
+            _ => match (request.operation, self.shape.check(&request)) {
+                (Operation::Flush, _) => self.flush().await,
                 (_, Err(error)) => request.refuse(error, self.runtime.now()),
                 (_, Ok(())) => {
                     let stretches = self.stretches(request.offset, request.length);
@@ -170,7 +167,7 @@ impl<D: Device> Device for Ensemble<D> {
             if self.writes.get() >= self.flush_every {
                 self.writes.set(0);
                 let flushed = self.flush().await;
-                reply.result = reply.result.and(flushed);
+                reply.result = reply.result.and(flushed.result);
             }
         }
         reply

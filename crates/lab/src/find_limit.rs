@@ -3,7 +3,8 @@
 //! A device has no throughput by itself, only one for a response time that somebody accepts. The search offers the arrivals of an experiment's
 //! open loops at one multiple of their rates after the other: it doubles or halves until the bound is kept at one rate and broken at another, and
 //! then tries their geometric mean, until the two are within two percent. Response times are counted from the intended arrivals, so a
-//! rate that the devices do not keep up with breaks any bound. Arrivals that were never served, and requests that failed, break it, too.
+//! rate that the devices do not keep up with breaks any bound. Arrivals that were never served, and requests that failed, break it, too. A percentile of
+//! so few requests that none lies beyond it says nothing: there the search ends.
 //!
 //! The search takes the bound to be kept below some rate and broken above; by chance a run near that rate may tell either way. Every run
 //! is shown, so that this can be seen; longer runs and more passes make it rarer. Closed loops of the experiment go on unchanged as its background.
@@ -29,14 +30,14 @@ pub struct Bound {
 /// Takes a figure from a distribution.
 type Figure = fn(&Latency) -> Duration;
 
-/// The figures of a distribution that can be bounded.
-const FIGURES: [(&str, Figure); 6] = [
-    ("mean", |times| times.mean),
-    ("p50", |times| times.p50),
-    ("p90", |times| times.p90),
-    ("p99", |times| times.p99),
-    ("p99.9", |times| times.p999),
-    ("max", |times| times.max),
+/// The figures of a distribution that can be bounded, and of how many requests at least.
+const FIGURES: [(&str, u64, Figure); 6] = [
+    ("mean", 10, |times| times.mean),
+    ("p50", 10, |times| times.p50),
+    ("p90", 10, |times| times.p90),
+    ("p99", 100, |times| times.p99),
+    ("p99.9", 1000, |times| times.p999),
+    ("max", 10, |times| times.max),
 ];
 
 impl FromStr for Bound {
@@ -46,7 +47,7 @@ impl FromStr for Bound {
             format!("'{text}' is not of the form \"p99 <= 5 ms\"; bounded can be mean, p50, p90, p99, p99.9 and max")
         };
         let (name, most) = text.split_once("<=").ok_or_else(wanted)?;
-        let figure = FIGURES.iter().position(|(known, _)| *known == name.trim()).ok_or_else(wanted)?;
+        let figure = FIGURES.iter().position(|(known, ..)| *known == name.trim()).ok_or_else(wanted)?;
         let most: Duration = most.trim().parse().map_err(|error| format!("{}: {error}", wanted()))?;
         if most.is_zero() {
             return Err(wanted());
@@ -62,12 +63,21 @@ impl fmt::Display for Bound {
 }
 
 impl Bound {
-    /// Whether a run kept it, and the worst figure of its open loops; `None` if nothing was counted.
+    /// How many requests of each open loop must have been counted, if the bound is to be judged.
+    pub fn fewest(&self) -> u64 {
+        FIGURES[self.figure].1
+    }
+
+    /// Whether a run kept it, and the worst figure of its open loops; `None` if too little was counted, and all of it was served.
     pub fn judge(&self, experiment: &Experiment, outcome: &Outcome) -> Option<(bool, Duration)> {
-        let groups = experiment.streams.iter().zip(&outcome.summary.streams).filter(|(plan, _)| is_open(plan));
-        let worst = groups.filter_map(|(_, group)| group.figures.latency.as_ref()).map(FIGURES[self.figure].1).max()?;
+        let groups = || experiment.streams.iter().zip(&outcome.summary.streams).filter(|(plan, _)| is_open(plan));
+        let worst =
+            groups().filter_map(|(_, group)| group.figures.latency.as_ref()).map(FIGURES[self.figure].2).max()?;
         let conclusion = &outcome.conclusion;
         let served = conclusion.unserved + conclusion.abandoned + outcome.summary.total.figures.errors == 0;
+        if served && groups().any(|(_, group)| group.figures.requests < self.fewest()) {
+            return None;
+        }
         Some((served && worst <= self.most, worst))
     }
 }
@@ -77,7 +87,8 @@ fn is_open(plan: &StreamPlan) -> bool {
 }
 
 impl Experiment {
-    /// What all open loops offer together on so many devices; `None` if there are none.
+    /// What all open loops offer together on so many devices; `None` if there are none. A device that a stream's `on` names twice, as several ranks
+    /// load it, is offered it twice.
     pub fn offered(&self, devices: usize) -> Option<Frequency> {
         let rates = self.streams.iter().filter_map(|plan| match plan.stream.load {
             Load::Open { arrivals, .. } => {

@@ -139,8 +139,13 @@ impl Phase {
             return Err(PlanError::HugeBlock { place: place(), job: title(), request: largest });
         }
         let whole = job.whole(part.copy, largest, on)?;
-        let region = job.region(part.copy, &whole, largest)?;
-        let length = region.length.expect("a planned region has an end");
+        let mut region = job.region(part.copy, &whole, largest)?;
+        let mut length = region.length.expect("a planned region has an end");
+        if smallest == largest {
+            // What is left behind the last block is not used, nor counted as something to be moved.
+            length = length.round_down(largest);
+            region.length = Some(length);
+        }
         let align = job.align.unwrap_or(smallest);
         let (pattern, align) = match job.order {
             Order::Random { .. } if job.skew.is_some() => (skewed(job.skew.as_ref()), align),
@@ -371,7 +376,7 @@ impl Plan for Job {
         }
         let paths = self.paths(copy);
         let files = paths.len() as u64;
-        let wanted = self.file_size.or(match self.extent.size {
+        let wanted = self.file_size.map(|size| size.round_up(Bytes::SECTOR)).or(match self.extent.size {
             Some(Amount::Bytes(size)) => {
                 let last = match self.extent.offset {
                     Amount::Bytes(offset) => offset + self.extent.increment * u64::from(self.copies - 1),
@@ -468,7 +473,7 @@ enum Kind {
     Device,
 }
 
-/// How large a path is and of what kind; nothing if it is not there.
+/// How large a path is, in whole sectors, and of what kind; nothing if it is not there.
 fn size_of(path: &Path) -> std::io::Result<Option<(Bytes, Kind)>> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
@@ -477,7 +482,8 @@ fn size_of(path: &Path) -> std::io::Result<Option<(Bytes, Kind)>> {
     };
     let kind = metadata.file_type();
     if kind.is_file() {
-        return Ok(Some((Bytes::new(metadata.len()), Kind::File)));
+        // What is behind the last whole sector cannot be asked for.
+        return Ok(Some((Bytes::new(metadata.len()).round_down(Bytes::SECTOR), Kind::File)));
     }
     if !kind.is_block_device() {
         return Err(std::io::Error::other("it is neither a file nor a block device"));

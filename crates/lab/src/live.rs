@@ -2,7 +2,7 @@
 //!
 //! Devices are dealt out to as many threads as there are processors (or devices, if fewer). Each thread opens its devices, then meets the
 //! others at the gate before each pass; so all streams of all devices start at one instant, which the last to arrive sets a little
-//! ahead of its own time. The calling thread, the [foreman], does no I/O.
+//! ahead of its own time. The calling thread, the foreman, does no I/O.
 
 mod foreman;
 mod real;
@@ -21,7 +21,7 @@ use nbd::Client;
 use record::{LEDGER_LOG, Log, Row};
 use units::{Duration, Instant, Ratio};
 use uring::{Engine, FileDevice, FileOptions, Live, LiveOptions, Mode, RingOptions};
-use workload::{Control, Heap, Ledger, Observer, sweep};
+use workload::{Control, Heap, Ledger, Observer, OnError, sweep};
 
 use crate::ensemble::Ensemble;
 use crate::experiment::{Cache, Experiment, Io};
@@ -29,7 +29,7 @@ use crate::gate::Gate;
 use crate::journal::Journal;
 use crate::live::foreman::{Passed, Report};
 pub(crate) use crate::live::real::LiveDevice;
-use crate::live::real::{Single, flush};
+use crate::live::real::Single;
 use crate::pass::{self, Seat, Station};
 use crate::pool::Pool;
 use crate::pulse::Pulse;
@@ -235,7 +235,7 @@ impl Site<'_> {
             let run =
                 pass::run(live.runtime(), &stations, &seats, self.experiment, &pool, (number, &control), &observer);
             let watched = self.supervise(live.runtime(), (&stations, &seats), &control, &observer);
-            let (failures, gave_up) = match live.runtime().block_on(select(Box::pin(run), Box::pin(watched))) {
+            let (mut failures, gave_up) = match live.runtime().block_on(select(Box::pin(run), Box::pin(watched))) {
                 Either::Left((failures, _)) => (failures, false),
                 Either::Right(((), _)) => (Vec::new(), true),
             };
@@ -243,12 +243,14 @@ impl Site<'_> {
             // What was asked to be durable at the end counts for the time of the pass.
             for station in stations.iter().filter(|_| !gave_up) {
                 if self.experiment.devices.get(station.index).is_some_and(|described| described.flush_at_end) {
-                    let mut row = live.runtime().block_on(flush(live.runtime(), &station.device));
-                    row.device = station.index as u16;
-                    row.stream =
-                        seats.iter().find(|seat| seat.device == station.index).map_or(0, |seat| seat.stream as u16);
-                    row.pass = number;
+                    let stream = seats.iter().find(|seat| seat.device == station.index).map_or(0, |seat| seat.stream);
+                    let flush = pass::flush(live.runtime(), &station.device, (stream, station.index, number));
+                    let (row, failure) = live.runtime().block_on(flush);
                     log.push(row);
+                    if failure.is_some() && self.experiment.run.on_error == OnError::Stop {
+                        control.interrupt(live.runtime().now());
+                    }
+                    failures.extend(failure);
                 }
             }
             let used = thread_time().saturating_sub(used_before);

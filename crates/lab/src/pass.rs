@@ -6,10 +6,11 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use device::{Data, Device, DeviceError, Shape};
+use device::{Data, Device, DeviceError, Operation, Request, Shape};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use rand::Rng;
+use record::{Phase, Row};
 use runtime::{Random, Resource, Runtime};
 use workload::{Context, Control, Drive, Ledger, LockStep, Memory, Observer, Replay, StreamError, Tally};
 
@@ -122,4 +123,45 @@ pub(crate) async fn run<D: Device, O: Observer>(
 fn lock_step((stream, plan): (usize, &StreamPlan), seats: &[Seat]) -> Option<LockStep> {
     let devices = seats.iter().filter(|seat| seat.stream == stream).count() as u32;
     plan.stream.lock_step.then(|| LockStep::new(devices * plan.stream.lanes()))
+}
+
+/// Makes durable what a stream wrote, and waits for it: the row of the flush, and the failure if it failed. Who asked for it asked to be told.
+pub(crate) async fn flush<D: Device>(
+    runtime: &Runtime,
+    device: &D,
+    (stream, index, pass): (usize, usize, u16),
+) -> (Row, Option<Failure>) {
+    let mut row = Row::new(Operation::Flush, Phase::Measure);
+    (row.stream, row.device, row.pass) = (stream as u16, index as u16, pass);
+    row.submitted = runtime.now();
+    row.intended = row.submitted;
+    row.depth = 1;
+    let reply = device.submit(Request::flush()).await;
+    row.completed = runtime.now();
+    let failure = reply.result.err().map(|error| Failure { device: index, stream, error });
+    row.errno = failure.as_ref().map_or(0, |failure| failure.error.errno() as u16);
+    (row, failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use device::MemoryDevice;
+    use device::filter::{Effect, Faulty, Rule};
+    use units::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn a_flush_that_fails_is_a_failure() {
+        let runtime = Runtime::simulated();
+        let device = Faulty::new(&runtime, MemoryDevice::new(&runtime, Shape::new("d", Bytes::mib(1))), 1);
+        device.add(Rule::new(Effect::Fail(DeviceError::NoSpace)).on(Operation::Flush).after(1).times(1));
+        let (row, failure) = runtime.block_on(flush(&runtime, &device, (2, 3, 4)));
+        assert_eq!((row.stream, row.device, row.pass, row.errno), (2, 3, 4, 0));
+        assert!(failure.is_none());
+        let (row, failure) = runtime.block_on(flush(&runtime, &device, (2, 3, 4)));
+        let failure = failure.expect("it is not swallowed");
+        assert_eq!((failure.stream, failure.device, &failure.error), (2, 3, &DeviceError::NoSpace));
+        assert_eq!(i32::from(row.errno), DeviceError::NoSpace.errno());
+    }
 }

@@ -13,7 +13,7 @@ use host::Kernel;
 use host::environment::Memory;
 use host::guard::WritePermit;
 use record::{Clock, Keeping, Labels, Meta, RecordError, Recorder, Recording, Row, RunFolder, Spill, WhenBehind};
-use units::{Bytes, Duration, Instant, Ratio};
+use units::{Bytes, Duration, Frequency, Instant, Ratio};
 use uring::Choice;
 use workload::StreamError;
 
@@ -197,6 +197,8 @@ pub struct Outcome {
     pub summary: Summary,
     /// What was done in each second, by device.
     pub series: Series,
+    /// What all open loops offered together, those of all ranks.
+    pub offered: Option<Frequency>,
     /// What else there is to say.
     pub conclusion: Conclusion,
     /// What about it should not be trusted, and which option to change.
@@ -280,7 +282,8 @@ pub(crate) fn conclude(experiment: &Experiment, made: Made) -> Result<Outcome, R
     let mut summary = summarizer.summary();
     summary.hosts = conclusion.hosts.as_ref().map_or(Vec::new(), |hosts| summarizer.by_host(&hosts.hosts()));
     let advice = advice::on(experiment, &conclusion.sizes, &summarizer, &summary, &recording, &conclusion)?;
-    Ok(Outcome { meta, summary, series, recording, conclusion, advice })
+    let offered = experiment.offered(labels.devices.len());
+    Ok(Outcome { meta, summary, series, offered, recording, conclusion, advice })
 }
 
 /// Those of the passes from `first` on, which count as passes from 0 on. Passes do not overlap, and rows come in order of time.

@@ -6,7 +6,7 @@
 //!              first unit, number of units, version; 64 bits each, the lowest byte first
 //!              "end\n"
 //! ```
-//! The file lies in the run's folder. A run that was killed leaves its [journal](crate::journal) instead, by which what it wrote can be verified, too.
+//! The file lies in the run's folder. A run that was killed leaves its journal (`journal.rs`) instead, by which what it wrote can be verified, too.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

@@ -23,6 +23,20 @@ CPU0 (8,16):
  Reads Queued:           1,       64KiB\t Writes Queued:           0,        0KiB
 ";
 
+/// What begins as an event is one, or the trace is refused at its line, by whoever reads it.
+#[test]
+fn a_damaged_event_of_blkparse_is_refused() {
+    let first = BLKPARSE.lines().next().unwrap();
+    for damaged in ["8,16 1 2 nonsense", "8,16 1 2 0.000000001 1", "8,16 1 2 0.000000001 1 Q R x + 8 [a]"] {
+        let text = format!("{first}\n{damaged}\n");
+        let texts = [TraceText { name: "trace.txt", text: &text }];
+        let errors = [asked(&texts, None).unwrap_err(), import(&texts, None).unwrap_err()];
+        for error in errors.map(|error| error.to_string()) {
+            assert!(error.starts_with("trace.txt:2: ") && error.contains("reads '8,0 1 110 "), "{error}");
+        }
+    }
+}
+
 #[test]
 fn a_text_of_blkparse_is_read_event_by_event() {
     let imported = read(&[("trace.txt", BLKPARSE)]).unwrap();

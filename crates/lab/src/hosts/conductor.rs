@@ -83,24 +83,25 @@ impl Conductor {
         let deadline = meeting::deadline(within);
         let mut come: BTreeMap<u32, Guest> = BTreeMap::new();
         while come.len() + 1 < rank.size as usize {
+            if Instant::now() >= deadline {
+                let missing: Vec<String> =
+                    (1..rank.size).filter(|n| !come.contains_key(n)).map(|n| n.to_string()).collect();
+                dismiss(&come, 3);
+                let (size, place) = (rank.size, place.clone());
+                return Err(MeetError::Missing { size, missing: missing.join(", "), place, within });
+            }
             match open.listener.accept() {
                 Ok((stream, _)) => {
                     if let Some((number, guest)) = greet(stream, &rank, &open.word, &come) {
                         come.insert(number, guest);
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < deadline => {
-                    std::thread::sleep(LOOK);
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let missing: Vec<String> =
-                        (1..rank.size).filter(|n| !come.contains_key(n)).map(|n| n.to_string()).collect();
+                Err(error) if meeting::passes(&error) => std::thread::sleep(LOOK),
+                // Most likely no file may be opened any more: `ulimit -n`.
+                Err(source) => {
                     dismiss(&come, 3);
-                    let (size, place) = (rank.size, place.clone());
-                    return Err(MeetError::Missing { size, missing: missing.join(", "), place, within });
+                    return Err(MeetError::Listen { place: place.clone(), source });
                 }
-                // A client that left while it waited.
-                Err(_) => {}
             }
         }
         if let Some(trouble) = unlike(experiment, &come) {
@@ -115,7 +116,7 @@ impl Conductor {
         for (number, (stream, host, _)) in come {
             // Few frames are under way, so that a rank with many rows waits for rank 0's disk.
             let (sender, receiver) = sync_channel(4);
-            let ear = stream.try_clone().expect("a socket has a second handle");
+            let ear = Arc::clone(&stream);
             let peer = Peer { number, host, line: Line::new(stream), rows: Mutex::new(receiver) };
             // If it is gone already, its ear will hear that.
             let _ = peer.line.say(&Message::Welcome { host: rank.host.clone() });
@@ -151,8 +152,9 @@ impl Conductor {
         self.shared.say(&Message::Point { experiment: experiment.to_owned() });
     }
 
-    /// Says where records go, and waits until every rank has opened what it needs. Gives the devices of the others, as results call them.
-    pub fn gather(&self, folder: &Path) -> Result<Vec<String>, Trouble> {
+    /// Says where records go, and waits until every rank has opened what it needs. Gives the devices of the others, as results call them, each with its
+    /// rank.
+    pub fn gather(&self, folder: &Path) -> Result<Vec<(u32, String)>, Trouble> {
         let path = folder.display().to_string();
         self.shared.lock().folder.clone_from(&path);
         self.shared.say(&Message::Folder { path });
@@ -164,7 +166,7 @@ impl Conductor {
             None => {
                 let devices = |(peer, known): (&Peer, &Known)| {
                     let names = known.devices.iter().flatten();
-                    names.map(|name| format!("{}:{name}", peer.host)).collect::<Vec<_>>()
+                    names.map(|name| (peer.number, format!("{}:{name}", peer.host))).collect::<Vec<_>>()
                 };
                 Ok(self.shared.peers.iter().zip(&state.peers).flat_map(devices).collect())
             }
@@ -192,7 +194,7 @@ impl Conductor {
             let Some(part) = known.part.take() else { continue };
             let first = known.differences.first().copied();
             let clocks = Clocks {
-                error: known.differences.iter().map(|difference| difference.error).max().unwrap_or(Duration::MAX),
+                error: known.differences.iter().map(|difference| difference.error).max(),
                 drift: first.zip(last).map_or(0, |(first, (last, _))| last.ahead - first.ahead),
                 day_ahead: last.map_or(0, |(_, day)| day),
             };
@@ -231,7 +233,8 @@ impl Conductor {
 
 /// What is known of the clock of a rank.
 pub(crate) struct Clocks {
-    pub error: Duration,
+    /// Nothing if no pass began.
+    pub error: Option<Duration>,
     pub drift: i64,
     pub day_ahead: i64,
 }
@@ -324,9 +327,9 @@ impl Shared {
     }
 
     /// The life of the thread that listens to one rank.
-    fn listen(&self, index: usize, mut ear: TcpStream, rows: &SyncSender<Option<Vec<Row>>>) {
+    fn listen(&self, index: usize, ear: Arc<TcpStream>, rows: &SyncSender<Option<Vec<Row>>>) {
         loop {
-            match receive(&mut ear) {
+            match receive(&mut &*ear) {
                 Ok(Frame::Rows(some)) => drop(rows.send(Some(some))),
                 Ok(Frame::Message(Message::NoMoreRows)) => drop(rows.send(None)),
                 Ok(Frame::Message(message)) => self.hear(index, message),

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration as Wait;
 
 use crate::hosts::conductor::SILENCE;
 use crate::hosts::wire::{Frame, Line, Message, receive};
 use crate::hosts::{Rank, Trouble};
 
+/// What stands behind the last line of an experiment.
+const END: &str = "(end)";
 /// Who comes to the meeting says so at once.
 const GREETING: Wait = Wait::from_secs(5);
 /// A rank that has come: its connection, its host, and what it would run.
-pub(crate) type Guest = (TcpStream, String, Result<String, String>);
+pub(crate) type Guest = (Arc<TcpStream>, String, Result<String, String>);
 
 /// A connection that has just been made: who it is, if it belongs here.
 pub(crate) fn greet(
@@ -41,11 +44,11 @@ pub(crate) fn greet(
         }
         () => {
             stream.set_read_timeout(Some(SILENCE)).ok()?;
-            return Some((number, (stream, host, experiment)));
+            return Some((number, (Arc::new(stream), host, experiment)));
         }
     };
     // It will say so where it runs.
-    let _ = Line::new(stream).say(&Message::Refused { why });
+    let _ = Line::new(Arc::new(stream)).say(&Message::Refused { why });
     None
 }
 
@@ -57,8 +60,8 @@ pub(crate) fn unlike(ours: &Result<String, String>, come: &BTreeMap<u32, Guest>)
             Err(why) => format!("cannot run the experiment: {why}"),
             Ok(theirs) if theirs == ours => return None,
             Ok(theirs) => {
-                let mut lines = ours.lines().zip(theirs.lines()).filter(|(a, b)| a != b);
-                let (a, b) = lines.next().unwrap_or(("(end)", "(end)"));
+                let (ours, theirs) = (ours.lines().chain([END]), theirs.lines().chain([END]));
+                let (a, b) = ours.zip(theirs).find(|(a, b)| a != b).unwrap_or((END, END));
                 format!("would run another experiment: '{b}', where rank 0 has '{a}'; give all of them the same file and options")
             }
         };
@@ -69,8 +72,7 @@ pub(crate) fn unlike(ours: &Result<String, String>, come: &BTreeMap<u32, Guest>)
 /// Sends those away who came, to exit with this.
 pub(crate) fn dismiss(come: &BTreeMap<u32, Guest>, code: u8) {
     for (stream, ..) in come.values() {
-        if let Ok(stream) = stream.try_clone() {
-            let _ = Line::new(stream).say(&Message::Bye { code });
-        }
+        // One that has gone by itself need not be sent.
+        let _ = Line::new(Arc::clone(stream)).say(&Message::Bye { code });
     }
 }

@@ -75,6 +75,12 @@ pub enum MeetError {
     Trouble(#[from] Trouble),
 }
 
+/// Whether another connection may be accepted after this: what failed was that of a client which left, or there was none.
+pub(crate) fn passes(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | ConnectionAborted | ConnectionReset | Interrupted)
+}
+
 impl MeetError {
     /// Whether it is the user's to mend.
     pub fn is_input(&self) -> bool {

@@ -69,6 +69,7 @@ impl Member {
         let deadline = meeting::deadline(within);
         loop {
             if let Some((stream, word)) = meeting::seek(&rank, place) {
+                let stream = Arc::new(stream);
                 match hello(&stream, &rank, word, experiment) {
                     Ok(Message::Welcome { host }) => return Ok(Member::start(rank, host, stream)),
                     Ok(Message::Bye { code }) => return Err(MeetError::Dismissed { who, code }),
@@ -84,12 +85,12 @@ impl Member {
         }
     }
 
-    fn start(rank: Rank, first: String, stream: TcpStream) -> Member {
-        let ear = stream.try_clone().expect("a socket has a second handle");
+    fn start(rank: Rank, first: String, stream: Arc<TcpStream>) -> Member {
+        let ear = Arc::clone(&stream);
         let (state, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { epoch: Instant::now(), line: Line::new(stream), state, changed });
         let listener = Arc::clone(&shared);
-        std::thread::spawn(move || listener.listen(ear));
+        std::thread::spawn(move || listener.listen(&ear));
         let alive = Arc::downgrade(&shared);
         std::thread::spawn(move || {
             while let Some(shared) = alive.upgrade().filter(|shared| shared.lock().lost.is_none()) {
@@ -197,9 +198,9 @@ impl Shared {
     }
 
     /// The life of the thread that listens to rank 0.
-    fn listen(&self, mut ear: TcpStream) {
+    fn listen(&self, ear: &TcpStream) {
         loop {
-            let message = match receive(&mut ear) {
+            let message = match receive(&mut &*ear) {
                 Ok(Frame::Message(message)) => message,
                 Ok(Frame::Rows(_)) => continue,
                 Err(error) => {
@@ -236,7 +237,7 @@ impl Shared {
 
 /// Introduces itself, and gives the answer.
 fn hello(
-    stream: &TcpStream,
+    stream: &Arc<TcpStream>,
     rank: &Rank,
     word: String,
     experiment: &Result<String, String>,
@@ -245,7 +246,7 @@ fn hello(
     // Rank 0 answers when all are there.
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(Some(SILENCE))?;
-    let line = Line::new(stream.try_clone()?);
+    let line = Line::new(Arc::clone(stream));
     line.say(&Message::Hello {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         word,
@@ -254,8 +255,7 @@ fn hello(
         host: rank.host.clone(),
         experiment: experiment.clone(),
     })?;
-    let mut ear = stream.try_clone()?;
-    let answer = receive(&mut ear)?;
+    let answer = receive(&mut &**stream)?;
     stream.set_read_timeout(Some(SILENCE))?;
     match answer {
         Frame::Message(message) => Ok(message),

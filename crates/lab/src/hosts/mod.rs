@@ -68,9 +68,9 @@ pub struct Seen {
     pub host: String,
     /// Its devices, by their indices in the result.
     pub devices: Vec<u16>,
-    /// How well its clock is known: half of the shortest round trip, at the worst of the passes.
-    #[serde(rename = "clock_error_ns", serialize_with = "nanos")]
-    pub error: Duration,
+    /// How well its clock is known: half of the shortest round trip, at the worst of the passes; nothing if none began.
+    #[serde(rename = "clock_error_ns", serialize_with = "known_nanos")]
+    pub error: Option<Duration>,
     /// By how much its time of day is ahead of that of rank 0, in nanoseconds.
     pub time_of_day_ahead_ns: i64,
     /// By how much its clock gained on that of rank 0 from the first pass to the end, in nanoseconds.
@@ -82,6 +82,10 @@ pub struct Seen {
 
 fn nanos<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(time.as_nanos())
+}
+
+fn known_nanos<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(Duration::as_nanos).serialize(serializer)
 }
 
 /// What ranks did together.
@@ -113,8 +117,8 @@ impl fmt::Display for Together {
         let (ranks, hosts) = (self.ranks.len(), self.hosts().len());
         let plural = |n: usize| if n == 1 { "" } else { "s" };
         write!(f, "{ranks} rank{} on {hosts} host{}", plural(ranks), plural(hosts))?;
-        if let Some(worst) = self.ranks.iter().skip(1).max_by_key(|seen| seen.error) {
-            let Seen { rank, host, error, .. } = worst;
+        let known = self.ranks.iter().skip(1).filter_map(|seen| Some((seen.error?, seen)));
+        if let Some((error, Seen { rank, host, .. })) = known.max_by_key(|(error, _)| *error) {
             write!(f, ", started at one instant: clocks are known to +-{error} or better (rank {rank} on {host})")?;
         }
         if let Some(latest) = self.ranks.iter().max_by_key(|seen| seen.late).filter(|seen| !seen.late.is_zero()) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use analysis::survey::Processors;
 use device::DeviceError;
-use record::{CHUNK_ROWS, Keeping, Labels, Meta, RawError, Recorder, Row, RunFolder, Spill, WhenBehind};
+use record::{CHUNK_ROWS, Keeping, Labels, Loss, Meta, RawError, Recorder, Row, RunFolder, Spill, WhenBehind};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Instant, Ratio};
 use uring::Choice;
@@ -21,26 +21,36 @@ use crate::runner::{Conclusion, Made, Outcome, Progress, RunError, Tick, Ways, c
 use crate::target::Target;
 use crate::verification::Verified;
 
-/// All that a rank says of its run, but for the rows. Numbers are bytes and nanoseconds.
+/// All that a rank says of its run, but for the rows.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Part {
     devices: Vec<String>,
-    sizes: Vec<u64>,
+    sizes: Vec<Bytes>,
     engines: Vec<Option<(String, String)>>,
-    /// When its passes began, by its own clock.
-    begins: Vec<u64>,
-    late: u64,
-    /// Device, stream, number of the error, and where it was.
-    failures: Vec<(usize, usize, i32, u64, u64)>,
+    /// When its passes began, by its own clock: so long after that of the process did.
+    begins: Vec<Duration>,
+    late: Duration,
+    failures: Vec<Failed>,
     abandoned: u64,
     unserved: u64,
     announced: u64,
     processors: Option<(Processors, f64)>,
-    processor_time: [u64; 4],
+    /// Of the process, of kernel threads, and of the process in user mode and in the kernel.
+    processor_time: [Duration; 4],
     verified: Vec<(String, Findings)>,
     interrupted: bool,
     remarks: Vec<String>,
     rows_lost: u64,
+}
+
+/// A device that was given up: which, in which stream, by which error, and where that was.
+#[derive(Debug, Serialize, Deserialize)]
+struct Failed {
+    device: usize,
+    stream: usize,
+    errno: i32,
+    offset: Bytes,
+    length: Bytes,
 }
 
 impl Part {
@@ -53,26 +63,26 @@ impl Part {
                 | DeviceError::Misaligned { offset, length, .. } => (offset, length),
                 _ => (Bytes::ZERO, Bytes::ZERO),
             };
-            (failure.device, failure.stream, failure.error.errno(), offset.get(), length.get())
+            Failed { device: failure.device, stream: failure.stream, errno: failure.error.errno(), offset, length }
         };
         let (process, kernel) = conclusion.processor_time;
         let [user, system] = conclusion.own_time;
         Part {
             devices: meta.labels.devices.clone(),
-            sizes: conclusion.sizes.iter().map(|size| size.get()).collect(),
+            sizes: conclusion.sizes.clone(),
             engines: conclusion
                 .engines
                 .iter()
                 .map(|choice| choice.as_ref().map(|choice| (choice.engine.to_string(), choice.reason.clone())))
                 .collect(),
-            begins: conclusion.begins.iter().map(|begin| begin.as_nanos()).collect(),
-            late: conclusion.late.as_nanos(),
+            begins: conclusion.begins.iter().map(|begin| begin.since(Instant::START)).collect(),
+            late: conclusion.late,
             failures: conclusion.failures.iter().map(failure).collect(),
             abandoned: conclusion.abandoned,
             unserved: conclusion.unserved,
             announced: conclusion.announced,
             processors: conclusion.processors.map(|(processors, busiest)| (processors, busiest.get())),
-            processor_time: [process, kernel, user, system].map(Duration::as_nanos),
+            processor_time: [process, kernel, user, system],
             verified: conclusion.verified.iter().map(|one| (one.device.clone(), one.findings.clone())).collect(),
             interrupted: conclusion.interrupted,
             remarks: conclusion.remarks.clone(),
@@ -138,14 +148,20 @@ pub fn conduct(
     };
     let (recorder, mut logs) = Recorder::start(&keeping, &meta, ranks.len())?;
     logs.reverse();
-    let begins: Vec<u64> = made.conclusion.begins.iter().map(|begin| begin.as_nanos()).collect();
+    let begins: Vec<Duration> = made.conclusion.begins.iter().map(|begin| begin.since(Instant::START)).collect();
     let mut vanished = Vec::new();
+    let mut strange: Vec<Loss> = Vec::new();
     for ((index, _, host, part, _), places) in ranks.iter().zip(&places) {
         let mut log = logs.pop().expect("there is a log for each rank");
         let streams = meta.labels.streams.len();
+        let mut lost = 0;
         let mut take = |rows: &[Row]| {
-            let ours = rows.iter().filter_map(|row| moved(row, (&part.begins, &begins), places, streams));
-            ours.for_each(|row| log.push(row));
+            for row in rows {
+                match moved(row, (&part.begins, &begins), places, streams) {
+                    Some(row) => log.push(row),
+                    None => lost += 1,
+                }
+            }
         };
         match index {
             None => made.recording.visit(|rows| {
@@ -155,10 +171,13 @@ pub fn conduct(
             Some(index) if !conductor.rows(*index, |rows| take(&rows)) => vanished.push(host.clone()),
             Some(_) => {}
         }
+        let reason = format!("rows of {host} are of no pass, device or stream of the run");
+        strange.push(Loss { rows: lost, reason: (lost > 0).then_some(reason) });
     }
     let mut recording = recorder.finish();
+    strange.iter().for_each(|loss| recording.add_loss(loss));
     for (_, _, _, part, _) in &ranks {
-        recording.add_loss(&record::Loss { rows: part.rows_lost, reason: None });
+        recording.add_loss(&Loss { rows: part.rows_lost, reason: None });
     }
     let sizes = meta.labels.devices.len();
     let mut conclusion = joined(&ranks, &places, sizes);
@@ -194,10 +213,11 @@ fn labels(streams: &Labels, parts: &[(&str, &Part)]) -> (Labels, Vec<Vec<u16>>) 
 }
 
 /// A row of another rank as one of the whole run, its times by the clock of rank 0; `None` if it is of no pass or device that there was.
-fn moved(row: &Row, (theirs, ours): (&[u64], &[u64]), places: &[u16], streams: usize) -> Option<Row> {
+fn moved(row: &Row, (theirs, ours): (&[Duration], &[Duration]), places: &[u16], streams: usize) -> Option<Row> {
     let pass = usize::from(row.pass);
     let (theirs, ours) = (*theirs.get(pass)?, *ours.get(pass)?);
-    let time = |at: Instant| Some(Instant::from_nanos(at.as_nanos().checked_sub(theirs)?.checked_add(ours)?));
+    let moved = |nanos: u64| nanos.checked_sub(theirs.as_nanos())?.checked_add(ours.as_nanos());
+    let time = |at: Instant| moved(at.as_nanos()).map(Instant::from_nanos);
     let device = *places.get(usize::from(row.device))?;
     let (intended, submitted, completed) = (time(row.intended)?, time(row.submitted)?, time(row.completed)?);
     let sound = usize::from(row.stream) < streams && intended <= submitted && submitted <= completed;
@@ -211,21 +231,21 @@ fn joined(ranks: &[Ranked], places: &[Vec<u16>], devices: usize) -> Conclusion {
     let mut processors: Vec<(Processors, f64)> = Vec::new();
     for ((_, rank, host, part, _), places) in ranks.iter().zip(places) {
         for (index, place) in places.iter().map(|place| usize::from(*place)).enumerate() {
-            whole.sizes[place] = part.sizes.get(index).map_or(Bytes::ZERO, |size| Bytes::new(*size));
+            whole.sizes[place] = part.sizes.get(index).copied().unwrap_or(Bytes::ZERO);
             let choice = part.engines.get(index).cloned().flatten();
             whole.engines[place] =
                 choice.and_then(|(engine, reason)| Some(Choice { engine: engine.parse().ok()?, reason }));
         }
-        for (device, stream, errno, offset, length) in &part.failures {
+        for Failed { device, stream, errno, offset, length } in &part.failures {
             let Some(device) = places.get(*device).map(|place| usize::from(*place)) else { continue };
-            let error = DeviceError::from_errno(*errno, Bytes::new(*offset), Bytes::new(*length));
+            let error = DeviceError::from_errno(*errno, *offset, *length);
             whole.failures.push(Failure { device, stream: *stream, error });
         }
         whole.abandoned += part.abandoned;
         whole.unserved += part.unserved;
         whole.announced += part.announced;
         processors.extend(part.processors);
-        let [process, kernel, user, system] = part.processor_time.map(Duration::nanos);
+        let [process, kernel, user, system] = part.processor_time;
         whole.processor_time = (whole.processor_time.0 + process, whole.processor_time.1 + kernel);
         whole.own_time = [whole.own_time[0] + user, whole.own_time[1] + system];
         whole.verified.extend(part.verified.iter().map(|(device, findings)| Verified {
@@ -237,7 +257,7 @@ fn joined(ranks: &[Ranked], places: &[Vec<u16>], devices: usize) -> Conclusion {
         whole.interrupted |= part.interrupted;
         let remark = |remark: &String| format!("rank {rank} on {host}: {remark}");
         whole.remarks.extend(part.remarks.iter().map(remark));
-        whole.late = whole.late.max(Duration::nanos(part.late));
+        whole.late = whole.late.max(part.late);
     }
     let n = processors.len() as f64;
     let mean = |of: fn(&Processors) -> Ratio| {
@@ -265,7 +285,7 @@ fn seen(ranks: &[Ranked], places: &[Vec<u16>]) -> Vec<Seen> {
         error: clocks.error,
         time_of_day_ahead_ns: clocks.day_ahead,
         drift_ns: clocks.drift,
-        late: Duration::nanos(part.late),
+        late: part.late,
     };
     ranks.iter().zip(places).map(one).collect()
 }
@@ -285,7 +305,7 @@ fn spread(experiment: &Experiment, counts: &[usize], places: &[Vec<u16>]) -> Exp
 impl Clocks {
     /// Rank 0's clock is the one that others are compared with.
     fn own() -> Clocks {
-        Clocks { error: Duration::ZERO, drift: 0, day_ahead: 0 }
+        Clocks { error: Some(Duration::ZERO), drift: 0, day_ahead: 0 }
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use record::Row;
 use serde::{Deserialize, Serialize};
@@ -72,10 +72,10 @@ pub(crate) enum Frame {
 
 /// The way out: several threads may speak, one at a time.
 #[derive(Debug)]
-pub(crate) struct Line(Mutex<TcpStream>);
+pub(crate) struct Line(Mutex<Arc<TcpStream>>);
 
 impl Line {
-    pub fn new(stream: TcpStream) -> Line {
+    pub fn new(stream: Arc<TcpStream>) -> Line {
         Line(Mutex::new(stream))
     }
 
@@ -98,7 +98,8 @@ impl Line {
         frame.push(kind);
         frame.extend_from_slice(bytes);
         // In one write, so that a short message is one packet.
-        self.0.lock().expect("no panic under this lock").write_all(&frame)
+        let stream = self.0.lock().expect("no panic under this lock");
+        (&**stream).write_all(&frame)
     }
 }
 

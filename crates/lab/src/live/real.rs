@@ -1,8 +1,7 @@
 //! What is loaded in real time: a file or block device, one behind a server, several as one, or nothing.
 
-use device::{Device, NullDevice, Operation, Reply, Request, Shape};
+use device::{Device, NullDevice, Reply, Request, Shape};
 use nbd::Client;
-use record::{Phase, Row};
 use uring::{Choice, FileDevice};
 
 use crate::ensemble::Ensemble;
@@ -84,16 +83,4 @@ impl Device for LiveDevice {
             LiveDevice::Null(null) => null.submit(request).await,
         }
     }
-}
-
-/// A flush as a row of the record.
-pub(super) async fn flush(runtime: &runtime::Runtime, device: &LiveDevice) -> Row {
-    let mut row = Row::new(Operation::Flush, Phase::Measure);
-    row.submitted = runtime.now();
-    row.intended = row.submitted;
-    let reply = device.submit(Request::flush()).await;
-    row.completed = runtime.now();
-    row.errno = reply.result.err().map_or(0, |error| error.errno() as u16);
-    row.depth = 1;
-    row
 }

@@ -57,7 +57,7 @@ fn time(word: &str) -> Option<Instant> {
 }
 
 /// What an `RWBS` word says. Flushes and notes move nothing and are left out.
-pub(super) fn operation(kind: &str) -> Option<Operation> {
+fn operation(kind: &str) -> Option<Operation> {
     if kind.contains('D') {
         Some(Operation::Discard)
     } else if kind.contains('R') {
@@ -69,42 +69,60 @@ pub(super) fn operation(kind: &str) -> Option<Operation> {
     }
 }
 
+/// An event that is one of a request's three.
+pub(super) struct Event<'t> {
+    pub at: Instant,
+    pub device: &'t str,
+    pub action: &'t str,
+    pub operation: Operation,
+    /// In bytes, like the length.
+    pub offset: u64,
+    pub length: u64,
+}
+
+fn wrong(text: &TraceText, number: usize, what: &str) -> ImportError {
+    let like = "an event of blkparse reads '8,0 1 110 0.024600123 4122 C R 7864320 + 128 [0]'";
+    line_error(text, number, format!("{what}; {like}"))
+}
+
+/// The event of a line; nothing if the line is of something else. What begins as an event must be one.
+pub(super) fn event<'t>(text: &TraceText, number: usize, line: &'t str) -> Result<Option<Event<'t>>, ImportError> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let Some(device) = words.first().copied().filter(|word| is_device(word)) else { return Ok(None) };
+    let at = words
+        .get(3)
+        .and_then(|word| time(word))
+        .ok_or_else(|| wrong(text, number, "the fourth word is no time in seconds with nine decimals"))?;
+    let (Some(action), Some(kind)) = (words.get(5).copied(), words.get(6)) else {
+        return Err(wrong(text, number, "the line ends before the action and kind of the event"));
+    };
+    let Some(operation) = operation(kind).filter(|_| matches!(action, "Q" | "D" | "C")) else { return Ok(None) };
+    // A flush that carries data has a sector, one that does not has none.
+    if words.get(8) != Some(&"+") {
+        return Ok(None);
+    }
+    let sectors = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok()?.checked_mul(512));
+    let (Some(offset), Some(length)) = (sectors(7), sectors(9)) else {
+        return Err(wrong(text, number, "'sector + sectors' are no numbers of 512-byte sectors"));
+    };
+    Ok(Some(Event { at, device, action, operation, offset, length }))
+}
+
 /// Adds the requests of a text.
 pub(super) fn read(text: &TraceText, imported: &mut Imported) -> Result<(), ImportError> {
     let mut pending: HashMap<(u16, u64, Operation), Pending> = HashMap::new();
     let mut under_way: HashMap<u16, u16> = HashMap::new();
     let (mut last, mut completions) = (Instant::START, 0u64);
     for (number, line) in (1..).zip(text.text.lines()) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let Some(device) = words.first().filter(|word| is_device(word)) else { continue };
-        let wrong = |what: &str| {
-            line_error(
-                text,
-                number,
-                format!("{what}; an event of blkparse reads '8,0 1 110 0.024600123 4122 C R 7864320 + 128 [0]'"),
-            )
-        };
-        let at = words
-            .get(3)
-            .and_then(|word| time(word))
-            .ok_or_else(|| wrong("the fourth word is no time in seconds with nine decimals"))?;
-        let (Some(action), Some(kind)) = (words.get(5), words.get(6)) else {
-            return Err(wrong("the line ends before the action and kind of the event"));
-        };
-        let Some(operation) = operation(kind).filter(|_| matches!(*action, "Q" | "D" | "C")) else { continue };
-        // A flush that carries data has a sector, one that does not has none.
-        if words.get(8) != Some(&"+") {
+        let Some(Event { at, device, action, operation, offset, length }) = event(text, number, line)? else {
             continue;
-        }
-        let sector = words[7].parse::<u64>().ok().and_then(|sector| sector.checked_mul(512));
-        let length =
-            words.get(9).and_then(|word| word.parse::<u32>().ok()).and_then(|sectors| sectors.checked_mul(512));
-        let (Some(offset), Some(length)) = (sector, length) else {
-            return Err(wrong("'sector + sectors' are no numbers of 512-byte sectors"));
+        };
+        let Ok(length) = u32::try_from(length) else {
+            return Err(wrong(text, number, "a request of 4 GiB and more"));
         };
         let device = imported.device(device)?;
         let key = (device, offset, operation);
-        match *action {
+        match action {
             "Q" => {
                 pending.insert(key, Pending { made: Some(at), issued: None, depth: 0 });
             }
@@ -142,8 +160,9 @@ pub(super) fn read(text: &TraceText, imported: &mut Imported) -> Result<(), Impo
                 row.length = length;
                 row.device = device;
                 row.depth = begun.depth;
-                row.cpu = words[1].parse().unwrap_or(0);
-                row.errno = error(words.get(10));
+                let mut words = line.split_whitespace();
+                row.cpu = words.nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+                row.errno = error(words.nth(8).as_ref());
                 imported.rows.push(row);
             }
         }

@@ -14,6 +14,7 @@
 
 use units::{Bytes, Duration};
 
+use super::blkparse::Event;
 use super::{ImportError, TraceFormat, TraceText, line_error};
 use crate::{Operation, Row};
 
@@ -157,17 +158,11 @@ impl Asked {
         let has = |action: &str| text.text.lines().any(|line| line.split_whitespace().nth(5) == Some(action));
         let wanted = if has("Q") { "Q" } else { "D" };
         for (number, line) in (1..).zip(text.text.lines()) {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            if words.len() < 10 || words[5] != wanted || !super::blkparse::recognises(line) || words[8] != "+" {
-                continue;
+            let Some(event) = super::blkparse::event(text, number, line)? else { continue };
+            if event.action == wanted {
+                let Event { at, device, operation, offset, length, .. } = event;
+                self.push(text, number, (at.as_nanos() as f64, device, operation, offset, length))?;
             }
-            let Some(operation) = super::blkparse::operation(words[6]) else { continue };
-            let numbers = (words[3].parse::<f64>(), words[7].parse::<u64>(), words[9].parse::<u64>());
-            let (Ok(seconds), Ok(sector), Ok(sectors)) = numbers else {
-                return Err(line_error(text, number, "'sector + sectors' are no numbers of 512-byte sectors"));
-            };
-            let (offset, length) = (sector.saturating_mul(512), sectors.saturating_mul(512));
-            self.push(text, number, (seconds * 1e9, words[0], operation, offset, length))?;
         }
         Ok(())
     }
