@@ -53,7 +53,7 @@ pub struct Demand {
 
 #[derive(Default)]
 struct State {
-    links: Vec<LinkState>,
+    links: Links,
     flows: Vec<FlowState>,
     free: Vec<u32>,
     /// Live flows in order of class, then of arrival.
@@ -61,15 +61,21 @@ struct State {
     updated: Instant,
 }
 
-struct LinkState {
+/// The links' states, each in a column: a change of rates goes over all of them.
+#[derive(Default)]
+struct Links {
     /// Share in use now.
-    used: f64,
+    used: Vec<f64>,
+    /// Share not given to a flow yet, while rates are given.
+    left: Vec<f64>,
+    /// Share that the flows of a class want in all, while rates are given.
+    wanted: Vec<f64>,
     /// Integral of the share in use, seconds.
-    busy: f64,
+    busy: Vec<f64>,
+    /// Those that are watched.
+    watched: Vec<Link>,
     /// Integral of the share not in use while watched, seconds.
-    spare: f64,
-    watched: bool,
-    left: f64,
+    spare: Vec<f64>,
 }
 
 struct FlowState {
@@ -77,6 +83,8 @@ struct FlowState {
     rate: f64,
     demand: Demand,
     deadline: Instant,
+    /// When its future looks at it again unasked: never before that, and not behind its deadline.
+    armed: Instant,
     waker: Option<Waker>,
     /// Since when it gets nothing.
     starving: Option<Instant>,
@@ -132,8 +140,11 @@ impl Flows {
     /// A new link.
     pub fn link(&self) -> Link {
         let mut state = self.state.borrow_mut();
-        state.links.push(LinkState { used: 0.0, busy: 0.0, spare: 0.0, watched: false, left: 1.0 });
-        Link((state.links.len() - 1) as u16)
+        let links = &mut state.links;
+        for column in [&mut links.used, &mut links.left, &mut links.wanted, &mut links.busy, &mut links.spare] {
+            column.push(0.0);
+        }
+        Link((links.used.len() - 1) as u16)
     }
 
     /// Starts a flow; the future ends when all of it has passed and gives how many time-outs it counted.
@@ -143,28 +154,32 @@ impl Flows {
         state.advance(now);
         let index = state.insert(demand);
         state.share(now);
-        Flow { flows: self.clone(), index, sleep: None, armed: Instant::NEVER, done: false }
+        Flow { flows: self.clone(), index, sleep: None, done: false }
     }
 
     /// For how long a link was in use up to now, partial use counted by its share.
     pub fn busy(&self, link: Link) -> Duration {
         let mut state = self.state.borrow_mut();
         state.advance(self.runtime.now());
-        Duration::from_seconds(state.links[usize::from(link.0)].busy)
+        Duration::from_seconds(state.links.busy[link.index()])
     }
 
     /// Starts or stops adding up what of a link nobody uses.
     pub fn watch(&self, link: Link, on: bool) {
         let mut state = self.state.borrow_mut();
         state.advance(self.runtime.now());
-        state.links[usize::from(link.0)].watched = on;
+        let watched = &mut state.links.watched;
+        watched.retain(|other| *other != link);
+        if on {
+            watched.push(link);
+        }
     }
 
     /// What nobody used of a link while it was watched.
     pub fn spare(&self, link: Link) -> Duration {
         let mut state = self.state.borrow_mut();
         state.advance(self.runtime.now());
-        Duration::from_seconds(state.links[usize::from(link.0)].spare)
+        Duration::from_seconds(state.links.spare[link.index()])
     }
 }
 
@@ -175,6 +190,7 @@ impl State {
             rate: 0.0,
             demand,
             deadline: Instant::NEVER,
+            armed: Instant::NEVER,
             waker: None,
             starving: None,
             starved: Duration::ZERO,
@@ -230,19 +246,17 @@ impl State {
             let flow = &mut self.flows[*index as usize];
             flow.remaining = (flow.remaining - flow.rate * elapsed).max(0.0);
         }
-        for link in &mut self.links {
-            link.busy += link.used * elapsed;
-            if link.watched {
-                link.spare += (1.0 - link.used) * elapsed;
-            }
+        for (busy, used) in self.links.busy.iter_mut().zip(&self.links.used) {
+            *busy += used * elapsed;
+        }
+        for link in &self.links.watched {
+            self.links.spare[link.index()] += (1.0 - self.links.used[link.index()]) * elapsed;
         }
     }
 
-    /// Gives every flow its rate, and wakes those whose end has moved.
+    /// Gives every flow its rate, and wakes those that now end before they would look.
     fn share(&mut self, now: Instant) {
-        for link in &mut self.links {
-            link.left = 1.0;
-        }
+        self.links.left.fill(1.0);
         let mut start = 0;
         while start < self.order.len() {
             let class = self.flows[self.order[start] as usize].demand.class;
@@ -257,8 +271,8 @@ impl State {
             }
             start = end;
         }
-        for link in &mut self.links {
-            link.used = 1.0 - link.left;
+        for (used, left) in self.links.used.iter_mut().zip(&self.links.left) {
+            *used = 1.0 - left;
         }
         for index in &self.order {
             let flow = &mut self.flows[*index as usize];
@@ -283,7 +297,11 @@ impl State {
                 let left = flow.demand.patience.saturating_sub(flow.starved);
                 Instant::from_nanos(now.as_nanos().saturating_add(left.as_nanos()))
             };
-            if let Some(waker) = flow.waker.take() {
+            // Who ends later than it thought finds that out when it looks: most of those who are slowed down by another are on their own
+            // again by then.
+            if flow.deadline < flow.armed
+                && let Some(waker) = flow.waker.take()
+            {
                 waker.wake();
             }
         }
@@ -294,14 +312,11 @@ impl State {
         let flow = &mut self.flows[index as usize];
         let mut level: f64 = 1.0;
         for (link, cost) in flow.demand.uses() {
-            level = level.min(self.links[usize::from(link.0)].left / (flow.demand.rate * cost));
+            level = level.min(self.links.left[link.index()] / (flow.demand.rate * cost));
         }
         // What rounding leaves of a full link is nothing.
         flow.level = if level < 1e-6 { 0.0 } else { level };
-        for (link, cost) in flow.demand.uses() {
-            let left = &mut self.links[usize::from(link.0)].left;
-            *left = (*left - flow.demand.rate * flow.level * cost).max(0.0);
-        }
+        self.links.take(&flow.demand, flow.level);
     }
 
     fn fill_class(&mut self, start: usize, end: usize) {
@@ -312,26 +327,20 @@ impl State {
         let mut level = 0.0;
         loop {
             // How far everyone who is not frozen can rise together.
+            self.links.wanted.fill(0.0);
+            for index in &self.order[start..end] {
+                let flow = &self.flows[*index as usize];
+                if !flow.frozen {
+                    for (link, cost) in flow.demand.uses() {
+                        self.links.wanted[link.index()] += flow.demand.rate * cost;
+                    }
+                }
+            }
             let mut rise = 1.0 - level;
             let mut full = None;
-            for link in 0..self.links.len() {
-                let wanted: f64 = self.order[start..end]
-                    .iter()
-                    .map(|index| &self.flows[*index as usize])
-                    .filter(|flow| !flow.frozen)
-                    .map(|flow| {
-                        flow.demand.rate
-                            * flow
-                                .demand
-                                .uses()
-                                .iter()
-                                .filter(|(l, _)| usize::from(l.0) == link)
-                                .map(|(_, c)| c)
-                                .sum::<f64>()
-                    })
-                    .sum();
-                if wanted > 0.0 && self.links[link].left / wanted < rise {
-                    rise = self.links[link].left / wanted;
+            for (link, (left, wanted)) in self.links.left.iter().zip(&self.links.wanted).enumerate() {
+                if *left < rise * wanted {
+                    rise = left / wanted;
                     full = Some(link);
                 }
             }
@@ -343,17 +352,29 @@ impl State {
                     continue;
                 }
                 flow.level = if level < 1e-6 { 0.0 } else { level };
-                for (link, cost) in flow.demand.uses() {
-                    let left = &mut self.links[usize::from(link.0)].left;
-                    *left = (*left - flow.demand.rate * rise * cost).max(0.0);
-                }
-                flow.frozen =
-                    full.is_some_and(|full| flow.demand.uses().iter().any(|(link, _)| usize::from(link.0) == full));
+                self.links.take(&flow.demand, rise);
+                flow.frozen = full.is_some_and(|full| flow.demand.uses().iter().any(|(link, _)| link.index() == full));
                 anyone |= !flow.frozen;
             }
             if full.is_none() || !anyone {
                 return;
             }
+        }
+    }
+}
+
+impl Link {
+    fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl Links {
+    /// Gives a flow that much more of its own rate.
+    fn take(&mut self, demand: &Demand, rise: f64) {
+        for (link, cost) in demand.uses() {
+            let left = &mut self.left[link.index()];
+            *left = (*left - demand.rate * rise * cost).max(0.0);
         }
     }
 }
@@ -364,7 +385,6 @@ pub struct Flow {
     flows: Flows,
     index: u32,
     sleep: Option<Sleep>,
-    armed: Instant,
     done: bool,
 }
 
@@ -374,12 +394,15 @@ impl Future for Flow {
         let this = &mut *self;
         let now = this.flows.runtime.now();
         loop {
-            let deadline = {
+            {
                 let mut state = this.flows.state.borrow_mut();
                 let flow = &mut state.flows[this.index as usize];
                 if flow.deadline > now {
                     flow.waker = Some(context.waker().clone());
-                    flow.deadline
+                    if flow.armed != flow.deadline {
+                        flow.armed = flow.deadline;
+                        this.sleep = (flow.armed != Instant::NEVER).then(|| this.flows.runtime.sleep_until(flow.armed));
+                    }
                 } else if flow.starving.is_some() && flow.remaining > 0.0 {
                     state.promote(this.index, now);
                     continue;
@@ -391,10 +414,6 @@ impl Future for Flow {
                     this.done = true;
                     return Poll::Ready(time_outs);
                 }
-            };
-            if this.armed != deadline {
-                this.armed = deadline;
-                this.sleep = (deadline != Instant::NEVER).then(|| this.flows.runtime.sleep_until(deadline));
             }
             let Some(sleep) = &mut this.sleep else { return Poll::Pending };
             if Pin::new(sleep).poll(context).is_pending() {
