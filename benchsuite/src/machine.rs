@@ -7,13 +7,11 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use machine::entry::{Spot, Way, entries};
 use machine::system::Kit;
 use machine::trace::Trace;
 use record::{Row, Spans};
-use runtime::{Random, Runtime};
+use runtime::{Random, Runtime, Signal};
 use units::{Bytes, Duration, Instant};
 use workload::{Context, Control, Drive, Limits, Mix, OnError, Pattern, Phantoms, Stream, Tally};
 
@@ -46,6 +44,7 @@ fn load(spans: Spans) -> (u64, usize) {
     let observer = RefCell::new(|_: &Row| made.set(made.get() + 1));
     let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, DISKS as u32);
     let (tally, data) = (Tally::default(), stream.data(&Phantoms, &mut Random::new(1)));
+    let (left, through) = (Cell::new(DISKS), Signal::default());
     let drives = (0..).zip(&devices).map(|(index, device)| {
         let drive = Drive {
             context: Context {
@@ -67,9 +66,13 @@ fn load(spans: Spans) -> (u64, usize) {
             lock_step: None,
             ledger: None,
         };
-        async move { assert_eq!(drive.run().await, None) }
+        let (left, through) = (&left, &through);
+        async move {
+            assert_eq!(drive.run().await, None);
+            left.set(left.get() - 1);
+            through.notify();
+        }
     });
-    // Only those that have something to do are polled.
-    runtime.block_on(drives.collect::<FuturesUnordered<_>>().collect::<()>());
+    runtime.block_on_with(drives, through.wait_until(|| left.get() == 0));
     (made.get(), machine.trace.take().map_or(0, |log| log.spans().len()))
 }

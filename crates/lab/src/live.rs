@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 
 use device::{Device, NullDevice, Shape};
-use futures_util::future::{Either, select};
 use host::cpu::thread_time;
 use host::precaution::{Precaution, Precautions, unlock_memory};
 use nbd::Client;
@@ -30,7 +29,7 @@ use crate::journal::Journal;
 use crate::live::foreman::{Passed, Report};
 pub(crate) use crate::live::real::LiveDevice;
 use crate::live::real::Single;
-use crate::pass::{self, Seat, Station};
+use crate::pass::{self, Pass, Seat, Station};
 use crate::pool::Pool;
 use crate::pulse::Pulse;
 use crate::runner::{Conclusion, RunError, Ways};
@@ -232,13 +231,19 @@ impl Site<'_> {
             let late = live.runtime().now().saturating_since(control.begin());
             self.late.fetch_max(late.as_nanos(), Relaxed);
             let observer = RefCell::new(Scribe { log: &mut log, done: Done::default(), pulses: &self.pulses });
-            let run =
-                pass::run(live.runtime(), &stations, &seats, self.experiment, &pool, (number, &control), &observer);
             let watched = self.supervise(live.runtime(), (&stations, &seats), &control, &observer);
-            let (mut failures, gave_up) = match live.runtime().block_on(select(Box::pin(run), Box::pin(watched))) {
-                Either::Left((failures, _)) => (failures, false),
-                Either::Right(((), _)) => (Vec::new(), true),
+            let pass = Pass {
+                runtime: live.runtime(),
+                stations: &stations,
+                seats: &seats,
+                experiment: self.experiment,
+                memory: &pool,
+                number,
+                control: &control,
             };
+            let run = pass.run(&observer, watched);
+            let gave_up = run.is_err();
+            let mut failures = run.unwrap_or_default();
             let done = observer.into_inner().done;
             // What was asked to be durable at the end counts for the time of the pass.
             for station in stations.iter().filter(|_| !gave_up) {

@@ -5,12 +5,10 @@
 //! is how sure it is.
 
 use std::cell::RefCell;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use device::Device;
-use futures_util::future::{Either, select};
 use machine::entry::entries;
 use machine::load::Load;
 use machine::trace::Trace;
@@ -21,7 +19,7 @@ use units::{Bytes, Instant, Ratio};
 use workload::{Observer, Phantoms};
 
 use crate::experiment::Experiment;
-use crate::pass::{self, Station};
+use crate::pass::{self, Pass, Station};
 use crate::runner::{Conclusion, RunError, Ways};
 use crate::simulated::{PAUSE, watch};
 use crate::steady::{Done, Rounds};
@@ -109,18 +107,21 @@ pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log
             }
         };
         let observer = RefCell::new(Numbering { trace: system.spans.then_some(&trace), observe });
-        let run = pass::run(&runtime, &stations, &seats, experiment, &Phantoms, (number, &control), &observer);
         let aside = async {
             runtime.sleep_until(control.counts_from()).await;
             loads.borrow_mut().0 = Some(machine.load());
             watch(&runtime, &control, ways).await
         };
-        let failures = runtime.block_on(async {
-            match select(pin!(run), pin!(aside)).await {
-                Either::Left((failures, _)) => failures,
-                Either::Right((never, _)) => match never {},
-            }
-        });
+        let pass = Pass {
+            runtime: &runtime,
+            stations: &stations,
+            seats: &seats,
+            experiment,
+            memory: &Phantoms,
+            number,
+            control: &control,
+        };
+        let Ok(failures) = pass.run(&observer, aside);
         conclusion.failures.extend(failures);
         conclusion.unserved += seats.iter().map(|seat| seat.tally.unserved.get()).sum::<u64>();
         // A pass that was over before it counted has no load to show.

@@ -3,15 +3,16 @@
 //! This is the code that both clocks share. The live runner gives each thread its devices and a control that all threads share;
 //! the simulated runner gives one runtime all devices.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use device::{Data, Device, DeviceError, Operation, Request, Shape};
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
+use futures_util::future::{Either, select};
 use rand::Rng;
 use record::{Phase, Row};
-use runtime::{Random, Resource, Runtime};
+use runtime::{Random, Resource, Runtime, Signal};
 use workload::{Context, Control, Drive, Ledger, LockStep, Memory, Observer, Replay, StreamError, Tally};
 
 use crate::experiment::{Experiment, StreamPlan};
@@ -71,52 +72,73 @@ pub(crate) fn check(experiment: &Experiment, device: usize, shape: &Shape) -> Re
     Ok(())
 }
 
-/// Runs the seats of one runtime through one pass; rows go to `observer`. Returns the first failure of each seat that had one.
-pub(crate) async fn run<D: Device, O: Observer>(
-    runtime: &Runtime,
-    stations: &[Station<D>],
-    seats: &[Seat],
-    experiment: &Experiment,
-    memory: &dyn Memory,
-    (pass, control): (u16, &Control),
-    observer: &RefCell<O>,
-) -> Vec<Failure> {
-    let steps: Vec<Option<LockStep>> = (0..).zip(&experiment.streams).map(|plan| lock_step(plan, seats)).collect();
-    let turns = |plan: &StreamPlan| plan.stream.turns.map(|turns| Resource::new(runtime, turns));
-    let turns: Vec<Option<Resource>> = experiment.streams.iter().map(turns).collect();
-    let drives = seats.iter().map(|seat| {
-        let station = stations.iter().find(|station| station.index == seat.device).expect("each seat has its station");
-        let stream = &experiment.streams[seat.stream].stream;
-        let purpose = format!("{}/{}/{pass}", stream.name, seat.device);
-        let context = Context {
-            runtime,
-            device: &station.device,
-            control,
-            observer,
-            tally: &seat.tally,
-            on_error: experiment.run.on_error,
-            stream_index: seat.stream as u16,
-            device_index: seat.device as u16,
-            pass,
-            memory,
-            data: &seat.data,
-        };
-        let seed = Random::named(experiment.seed, &purpose).next_u64();
-        let (turns, lock_step) = (turns[seat.stream].as_ref(), steps[seat.stream].as_ref());
-        let ledger = station.ledger.as_ref();
-        async move {
-            let error = match &experiment.streams[seat.stream].script {
-                None => Drive { context, stream, seed, turns, lock_step, ledger }.run().await?,
-                Some(script) => Replay { context, script }.run().await?,
+/// One pass of one runtime.
+pub(crate) struct Pass<'a, D> {
+    pub runtime: &'a Runtime,
+    pub stations: &'a [Station<D>],
+    pub seats: &'a [Seat],
+    pub experiment: &'a Experiment,
+    pub memory: &'a dyn Memory,
+    pub number: u16,
+    pub control: &'a Control,
+}
+
+impl<D: Device> Pass<'_, D> {
+    /// Runs the seats until all are through or `aside` ends; rows go to `observer`. Returns the first failure of each seat that had one.
+    pub fn run<O: Observer, T>(
+        &self,
+        observer: &RefCell<O>,
+        aside: impl Future<Output = T>,
+    ) -> Result<Vec<Failure>, T> {
+        let Pass { runtime, stations, seats, experiment, memory, number: pass, control } = *self;
+        let steps: Vec<Option<LockStep>> = (0..).zip(&experiment.streams).map(|plan| lock_step(plan, seats)).collect();
+        let turns = |plan: &StreamPlan| plan.stream.turns.map(|turns| Resource::new(runtime, turns));
+        let turns: Vec<Option<Resource>> = experiment.streams.iter().map(turns).collect();
+        let failures = RefCell::new(Vec::new());
+        let (under_way, through) = (Cell::new(seats.len()), Signal::default());
+        let crew = seats.iter().map(|seat| {
+            let station =
+                stations.iter().find(|station| station.index == seat.device).expect("each seat has its station");
+            let stream = &experiment.streams[seat.stream].stream;
+            let purpose = format!("{}/{}/{pass}", stream.name, seat.device);
+            let context = Context {
+                runtime,
+                device: &station.device,
+                control,
+                observer,
+                tally: &seat.tally,
+                on_error: experiment.run.on_error,
+                stream_index: seat.stream as u16,
+                device_index: seat.device as u16,
+                pass,
+                memory,
+                data: &seat.data,
             };
-            Some(Failure { device: seat.device, stream: seat.stream, error })
+            let seed = Random::named(experiment.seed, &purpose).next_u64();
+            let (turns, lock_step) = (turns[seat.stream].as_ref(), steps[seat.stream].as_ref());
+            let ledger = station.ledger.as_ref();
+            let (failures, under_way, through) = (&failures, &under_way, &through);
+            async move {
+                let error = match &experiment.streams[seat.stream].script {
+                    None => Drive { context, stream, seed, turns, lock_step, ledger }.run().await,
+                    Some(script) => Replay { context, script }.run().await,
+                };
+                let failure = error.map(|error| Failure { device: seat.device, stream: seat.stream, error });
+                failures.borrow_mut().extend(failure);
+                under_way.set(under_way.get() - 1);
+                through.notify();
+            }
+        });
+        // A wake-up polls the seat that it is for, not all of them: fourteen modelled disks take a third of the time.
+        let all = through.wait_until(|| under_way.get() == 0);
+        match runtime.block_on_with(crew, select(pin!(all), pin!(aside))) {
+            Either::Left(_) => {}
+            Either::Right((ended, _)) => return Err(ended),
         }
-    });
-    // A wake-up polls the seat that it is for, not all of them: fourteen modelled disks take a third of the time.
-    let mut failures: Vec<Failure> =
-        drives.collect::<FuturesUnordered<_>>().filter_map(std::future::ready).collect().await;
-    failures.sort_by_key(|failure| (failure.device, failure.stream));
-    failures
+        let mut failures = failures.into_inner();
+        failures.sort_by_key(|failure| (failure.device, failure.stream));
+        Ok(failures)
+    }
 }
 
 /// Where the lanes of a stream meet, if it goes in lock-step. All of its seats are here: such an experiment has one runtime.

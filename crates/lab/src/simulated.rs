@@ -2,12 +2,10 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 
 use device::filter::{Delay, Latency};
 use device::{Device, MemoryDevice, Reply, Request, Shape};
-use futures_util::future::{Either, select};
 use host::precaution::Precautions;
 use machine::standalone::Standalone;
 use record::{Log, Row};
@@ -16,7 +14,7 @@ use units::{Duration, Instant};
 use workload::{Control, Heap, Memory, Phantoms, sweep};
 
 use crate::experiment::Experiment;
-use crate::pass::{self, Failure, Station};
+use crate::pass::{self, Pass, Station};
 use crate::runner::{Conclusion, RunError, Ways};
 use crate::steady::{Done, Rounds};
 use crate::target::Target;
@@ -102,13 +100,17 @@ pub(crate) fn run(
             done.observe(row);
             log.push(*row);
         });
-        let run = pass::run(&runtime, &stations, &seats, experiment, memory, (number, &control), &observer);
-        let failures: Vec<Failure> = runtime.block_on(async {
-            match select(pin!(run), pin!(watch(&runtime, &control, ways))).await {
-                Either::Left((failures, _)) => failures,
-                Either::Right((never, _)) => match never {},
-            }
-        });
+        let aside = watch(&runtime, &control, ways);
+        let pass = Pass {
+            runtime: &runtime,
+            stations: &stations,
+            seats: &seats,
+            experiment,
+            memory,
+            number,
+            control: &control,
+        };
+        let Ok(failures) = pass.run(&observer, aside);
         conclusion.failures.extend(failures);
         conclusion.unserved = seats.iter().map(|seat| seat.tally.unserved.get()).sum();
         conclusion.announced = seats.iter().map(|seat| seat.tally.announced.get()).sum();

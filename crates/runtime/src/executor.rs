@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use units::{Duration, Instant};
 
 use crate::park::{LiveClock, Park, ThreadPark};
-use crate::task::{JoinHandle, Tasks};
+use crate::task::{Body, JoinHandle, Tasks};
 use crate::timer::{Sleep, Timers};
 use crate::waker::{self, Inbox, Ready, TaskId};
 
@@ -144,9 +144,18 @@ impl Runtime {
     }
 
     #[inline]
-    fn start(&self, body: crate::task::Body) {
+    pub(crate) fn start(&self, body: Body) -> TaskId {
         let id = self.core.tasks.borrow_mut().insert(self.core.ready.runtime, body);
         self.core.ready.woken.borrow_mut().push(id);
+        id
+    }
+
+    /// Ends a task where it stands, unless it has ended. To be dropped while nothing is borrowed: what a task owns may wake or spawn others.
+    pub(crate) fn end(&self, id: TaskId) -> Option<Body> {
+        let mut tasks = self.core.tasks.borrow_mut();
+        let body = tasks.take(id);
+        tasks.remove(id);
+        body
     }
 
     /// Drops all tasks where they stand, as a power cut does to a machine. A task that does this to its own runtime is
@@ -185,14 +194,7 @@ impl Runtime {
                     return Ok(value);
                 }
             }
-            std::mem::swap(&mut batch, &mut *core.ready.woken.borrow_mut());
-            for id in batch.drain(..) {
-                if id == core.main {
-                    poll_main = true;
-                } else {
-                    core.poll(id);
-                }
-            }
+            poll_main = core.turn(&mut batch);
             let idle = !poll_main && core.ready.woken.borrow().is_empty();
             core.advance(idle)?;
         }
@@ -214,8 +216,7 @@ impl Runtime {
         loop {
             // What was woken by tasks of other runtimes comes this way.
             core.ready.woken.borrow_mut().append(&mut core.inbox.woken.lock().expect("no panic under this lock"));
-            std::mem::swap(&mut batch, &mut *core.ready.woken.borrow_mut());
-            if batch.is_empty() {
+            if core.ready.woken.borrow().is_empty() {
                 let next = core.timers.borrow_mut().next();
                 match next.filter(|next| *next <= until) {
                     Some(next) => {
@@ -228,9 +229,7 @@ impl Runtime {
                     }
                 }
             }
-            for id in batch.drain(..).filter(|id| *id != core.main) {
-                core.poll(id);
-            }
+            core.turn(&mut batch);
         }
     }
 }
@@ -242,6 +241,22 @@ impl Core {
             Clock::Virtual(now) => now.get(),
             Clock::Real { clock, .. } => clock.now(),
         }
+    }
+
+    /// Polls every task that was woken, in the order in which they were; says whether the main future was among them. `batch` is
+    /// room for them, empty before and after.
+    #[inline]
+    fn turn(&self, batch: &mut Vec<TaskId>) -> bool {
+        std::mem::swap(batch, &mut *self.ready.woken.borrow_mut());
+        let mut main = false;
+        for id in batch.drain(..) {
+            if id == self.main {
+                main = true;
+            } else {
+                self.poll(id);
+            }
+        }
+        main
     }
 
     #[inline]

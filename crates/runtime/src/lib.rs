@@ -31,6 +31,7 @@
 //! - Process-style threads (SimPy, SystemC): 40 times the cost per event.
 
 mod alarm;
+mod crew;
 mod executor;
 mod park;
 mod random;

@@ -339,3 +339,53 @@ fn named_generators_repeat_and_differ() {
     assert_ne!(draw(1, "arrivals"), draw(1, "services"));
     assert_ne!(draw(1, "arrivals"), draw(2, "arrivals"));
 }
+
+#[test]
+fn a_crew_borrows_and_ends_with_the_call() {
+    struct Ends<'a>(&'a Cell<u32>);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+    let runtime = Runtime::simulated();
+    let (passed, ended) = (Cell::new(0), Cell::new(0));
+    let (done, over) = (Cell::new(0), Signal::default());
+    let member = |millis: u64| {
+        let (runtime, passed, ended, done, over) = (&runtime, &passed, &ended, &done, &over);
+        async move {
+            let _ends = Ends(ended);
+            runtime.sleep(Duration::millis(millis)).await;
+            passed.set(passed.get() + millis);
+            done.set(done.get() + 1);
+            over.notify();
+        }
+    };
+    // Two of three are through when the call is over; the third is dropped where it stands.
+    runtime.block_on_with([1, 2, 3].map(member), over.wait_until(|| done.get() == 2));
+    assert_eq!((passed.get(), ended.get()), (3, 3));
+    assert_eq!(runtime.now(), Instant::START + Duration::millis(2));
+    // Nothing of it is left: its timer passes without anyone.
+    runtime.block_on(runtime.sleep(Duration::millis(5)));
+    assert_eq!(passed.get(), 3);
+    // Also if the main future, or a member while it is polled, panics.
+    for thrower in [true, false] {
+        ended.set(0);
+        let crew = [1, 2].map(|millis| {
+            let (runtime, ended) = (&runtime, &ended);
+            async move {
+                let _ends = Ends(ended);
+                runtime.sleep(Duration::millis(millis)).await;
+                assert!(thrower, "a member fails");
+            }
+        });
+        let main = async {
+            runtime.sleep(Duration::micros(500)).await;
+            assert!(!thrower, "the main future fails");
+            std::future::pending::<()>().await
+        };
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on_with(crew, main)));
+        assert!(caught.is_err());
+        assert_eq!(ended.get(), 2);
+    }
+}
