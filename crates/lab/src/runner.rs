@@ -135,7 +135,7 @@ pub enum RunError {
     #[error(transparent)]
     Part(#[from] machine::part::PartError),
     #[error(transparent)]
-    Array(#[from] machine::entry::NoArray),
+    Entry(#[from] machine::entry::EntryError),
     #[error(transparent)]
     Open(#[from] uring::OpenError),
     #[error(transparent)]

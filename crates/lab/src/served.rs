@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use device::{AnyDevice, Device};
-use machine::entry::{NoArray, Spot, Way, entries};
+use machine::entry::{EntryError, Spot, Way, entries};
 use machine::library::LibraryError;
 use machine::part::PartError;
 use machine::standalone::Standalone;
@@ -41,7 +41,7 @@ pub enum ServedError {
     #[error(transparent)]
     Library(#[from] LibraryError),
     #[error(transparent)]
-    Array(#[from] NoArray),
+    Entry(#[from] EntryError),
     #[error("there is no disk {spot} in {system}; there are: {known}")]
     NoDisk { spot: Spot, system: String, known: String },
 }

@@ -4,7 +4,7 @@
 //! about the parts. All of it is tried when the experiment is read: the machine is put together once, so that what does not fit is
 //! found before anything runs, with its place.
 
-use machine::entry::{NoArray, Spot, Way, described};
+use machine::entry::{Spot, Way, described};
 use machine::part::PartError;
 use machine::system::{Kit, Machine};
 use machine::trace::Trace;
@@ -117,7 +117,7 @@ impl FileSystem {
             None => self.disks(source, &machine)?,
         };
         if way == Way::Array {
-            described(&machine, &disks).map_err(|error: NoArray| source.error(way_place, error.to_string()))?;
+            described(&machine, &disks).map_err(|error| source.error(way_place, error.to_string()))?;
         }
         let parts = self.parts.list().map(|(key, _, value)| (key.to_owned(), value.to_owned())).collect();
         let system = System { name: self.name.into_inner(), way, disks, parts, spans: self.spans.unwrap_or(true) };

@@ -89,9 +89,9 @@ pub struct Cpu {
     random: RefCell<Random>,
 }
 
-/// Tells processes apart.
+/// Tells processes apart: their number, in the order in which they came to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProcessId(pub usize);
+pub struct ProcessId(pub(crate) u64);
 
 impl ProcessId {
     /// The program that has several requests under way; no process has this number.
@@ -140,7 +140,7 @@ impl Cpu {
     pub fn dispatches(&self) -> u64 {
         self.dispatches.get()
     }
-    /// How often it took it from another running process, and paid a context switch.
+    /// How often a context switch was paid.
     pub fn switches(&self) -> u64 {
         self.switches.get()
     }

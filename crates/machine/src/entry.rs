@@ -23,10 +23,10 @@ use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape, Sta
 use units::Bytes;
 
 use crate::adapter::Unit;
-use crate::os::{Process, command};
+use crate::os::{Os, Process, command};
 use crate::raid::{Raid, RaidError, RaidParameters};
 use crate::scsi::target::BLOCK;
-use crate::system::Machine;
+use crate::system::{Machine, Slot};
 
 /// How requests enter a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,50 +93,48 @@ struct Processes {
 
 /// The entries of a machine to disks of it: one for each disk, or one for all of them as an array ([`Raid::assemble`]). Their order is that
 /// of `spots`.
-///
-/// # Panics
-/// If there is no such disk: the caller has looked.
-pub fn entries(machine: &Rc<Machine>, spots: &[Spot], way: Way) -> Result<Vec<Entry>, NoArray> {
-    let unit = |spot: &Spot| Rc::clone(&machine.strings[spot.string].units[spot.disk].unit);
+pub fn entries(machine: &Rc<Machine>, spots: &[Spot], way: Way) -> Result<Vec<Entry>, EntryError> {
     let entry = |name: String, size: Bytes, door: Door| Entry {
         machine: Rc::clone(machine),
         shape: Shape::new(name, size),
         door,
     };
-    let size = |spot: &Spot| machine.strings[spot.string].units[spot.disk].size();
-    let disk = |spot: &Spot, door| entry(format!("disk-{spot}"), size(spot), door);
-    Ok(match way {
-        Way::NoCopy => spots.iter().map(|spot| disk(spot, Door::NoCopy(unit(spot)))).collect(),
-        Way::Raw => spots.iter().map(|spot| disk(spot, Door::Raw(unit(spot), Processes::default()))).collect(),
-        Way::Asynchronous => {
-            let program = || Processes { of_program: true, ..Processes::default() };
-            spots.iter().map(|spot| disk(spot, Door::Raw(unit(spot), program()))).collect()
-        }
-        Way::Array => {
-            let raid = Raid::assemble(machine, described(machine, spots)?, spots)?;
-            vec![entry("array".to_owned(), raid.size(), Door::Array(raid, Processes::default()))]
-        }
-    })
+    let disk = |spot: &Spot| {
+        let slot = machine.slot(spot).ok_or(EntryError::NoDisk(*spot))?;
+        let unit = Rc::clone(&slot.unit);
+        let door = match way {
+            Way::NoCopy => Door::NoCopy(unit),
+            way => Door::Raw(unit, Processes { of_program: way == Way::Asynchronous, ..Processes::default() }),
+        };
+        Ok(entry(format!("disk-{spot}"), slot.size(), door))
+    };
+    if way != Way::Array {
+        return spots.iter().map(disk).collect();
+    }
+    let raid = Raid::assemble(machine, described(machine, spots)?, spots)?;
+    Ok(vec![entry("array".to_owned(), raid.size(), Door::Array(raid, Processes::default()))])
 }
 
 /// The array of a machine, if these disks can be it.
-pub fn described<'m>(machine: &'m Machine, spots: &[Spot]) -> Result<&'m RaidParameters, NoArray> {
-    let parameters = machine.array.as_ref().ok_or(NoArray::NotDescribed)?;
-    let size = |spot: &Spot| Some(machine.strings.get(spot.string)?.units.get(spot.disk)?.size());
+pub fn described<'m>(machine: &'m Machine, spots: &[Spot]) -> Result<&'m RaidParameters, EntryError> {
+    let parameters = machine.array.as_ref().ok_or(EntryError::NotDescribed)?;
     parameters.check(spots)?;
-    parameters.geometry(&parameters.sizes(spots, size)?)?;
+    parameters.geometry(&parameters.sizes(spots, |spot| machine.slot(spot).map(Slot::size))?)?;
     Ok(parameters)
 }
 
-/// Why there is no way into a machine through an array.
+/// Why there is no way into a machine.
 #[derive(Debug, thiserror::Error)]
-pub enum NoArray {
-    /// The system has none.
+pub enum EntryError {
+    /// The system has no such disk.
+    #[error("the system has no disk {0}; name disks that hang on its strings, or change the strings' disks")]
+    NoDisk(Spot),
+    /// The system has no array.
     #[error(
         "the system describes no array; add [array] with level, stripe-unit, members and consistency to its file, or take the way raw or no-copy"
     )]
     NotDescribed,
-    /// The disks cannot be it.
+    /// The disks cannot be its array.
     #[error(transparent)]
     Raid(#[from] RaidError),
 }
@@ -165,13 +163,13 @@ impl Device for Entry {
         let (result, stamps) = match &self.door {
             Door::NoCopy(unit) => (Ok(()), self.no_copy(unit, write, offset, length, id).await),
             Door::Raw(unit, processes) => {
-                let process = processes.take();
+                let process = processes.take(&self.machine.os);
                 let stamps = self.raw(unit, &process, write, offset, length, id).await;
                 processes.give_back(process, &self.machine);
                 (Ok(()), stamps)
             }
             Door::Array(raid, processes) => {
-                let process = processes.take();
+                let process = processes.take(&self.machine.os);
                 let answer = self.array(raid, &process, write, offset, length, id).await;
                 processes.give_back(process, &self.machine);
                 answer
@@ -235,8 +233,8 @@ impl Entry {
 }
 
 impl Processes {
-    fn take(&self) -> Rc<Process> {
-        let new = || if self.of_program { Rc::new(Process::of_program()) } else { Rc::default() };
+    fn take(&self, os: &Os) -> Rc<Process> {
+        let new = || if self.of_program { os.of_program() } else { os.process() };
         let process = self.idle.borrow_mut().pop().unwrap_or_else(new);
         process.call();
         process

@@ -66,7 +66,7 @@ pub struct OsParameters {
     /// Space for DMA.
     pub dma_window: Bytes,
     /// The most that one command of a raw request moves.
-    pub transfer_most: Bytes,
+    pub transfer_most: Option<Bytes>,
     /// Raw requests go through a buffer of the kernel. Without, DMA goes to the process's own pages.
     pub copies: bool,
     /// The buffer is flushed after DMA. Without, the cache sees DMA by itself.
@@ -109,7 +109,7 @@ impl OsParameters {
             page,
             command_words: reader.get("command-words")?,
             dma_window: reader.get("dma-window")?,
-            transfer_most: transfer_most.unwrap_or(Bytes::new(u64::MAX / BLOCK.get() * BLOCK.get())),
+            transfer_most,
             copies: reader.find("copies")?.unwrap_or(true),
             flushes: reader.find("flushes")?.unwrap_or(true),
             batch,
@@ -131,31 +131,31 @@ pub struct Os {
     part: PartName,
     window: Cell<u64>,
     window_freed: Signal,
+    processes: Cell<u64>,
     most_outstanding: Cell<u64>,
     outstanding: Cell<u64>,
 }
 
 /// A process: one request at a time. It keeps the processor from when it goes on until its next request is at the board.
-#[derive(Default)]
 pub struct Process {
+    id: ProcessId,
     turn: RefCell<Option<Grant>>,
     /// Calls it has returned from, and whether it is in one.
     calls: Cell<u64>,
     calling: Cell<bool>,
     /// How much had gone through the cache when it last copied; nothing if it never did.
     copied_at: Cell<Option<u64>>,
-    /// It is one of several requests of the program that has many under way at once.
-    of_program: bool,
 }
 
 impl Process {
-    /// One of the requests that the machine's one program has under way at once.
-    pub fn of_program() -> Process {
-        Process { of_program: true, ..Process::default() }
-    }
-    /// As long as it exists, no other has this.
-    fn id(&self) -> ProcessId {
-        if self.of_program { ProcessId::PROGRAM } else { ProcessId(std::ptr::from_ref(self).addr()) }
+    fn new(id: ProcessId) -> Rc<Process> {
+        Rc::new(Process {
+            id,
+            turn: RefCell::default(),
+            calls: Cell::new(0),
+            calling: Cell::new(false),
+            copied_at: Cell::new(None),
+        })
     }
     /// How many calls it has returned from.
     pub fn calls(&self) -> u64 {
@@ -196,11 +196,21 @@ impl Os {
             part: trace.part("os"),
             window: Cell::new(parameters.dma_window.get()),
             window_freed: Signal::default(),
+            processes: Cell::new(0),
             most_outstanding: Cell::new(0),
             outstanding: Cell::new(0),
         })
     }
 
+    /// A new process.
+    pub fn process(&self) -> Rc<Process> {
+        self.processes.set(self.processes.get() + 1);
+        Process::new(ProcessId(self.processes.get()))
+    }
+    /// One of the requests that the machine's one program has under way at once.
+    pub fn of_program(&self) -> Rc<Process> {
+        Process::new(ProcessId::PROGRAM)
+    }
     /// Its number in spans.
     pub fn part(&self) -> PartName {
         self.part
@@ -251,7 +261,7 @@ impl Os {
     /// A process goes on: it waits for its turn, unless it still has it.
     pub async fn resume(&self, process: &Process, ledger: &mut Ledger, phase: &'static str) {
         if process.turn.borrow().is_none() {
-            let turn = self.cpu.dispatch(Some(process.id()), ledger, phase).await;
+            let turn = self.cpu.dispatch(Some(process.id), ledger, phase).await;
             process.turn.replace(Some(turn));
         }
     }
@@ -331,24 +341,22 @@ impl Os {
         if !self.parameters.copies {
             return;
         }
-        self.pass_through(process, bytes, ledger, "copy").await;
+        self.pass_through(Some(process), bytes, ledger, "copy").await;
     }
 
-    /// Computes parity of sources of so many bytes, on behalf of a process that waits: each is fetched and its sum stored, as in a copy.
-    pub async fn parity(&self, process: &Process, bytes: Bytes, ledger: &mut Ledger) {
-        let turn = self.cpu.dispatch(Some(process.id()), ledger, "parity").await;
+    /// Computes parity of sources of so many bytes, on behalf of a process that waits or of the kernel itself: each is fetched and its sum
+    /// stored, as in a copy.
+    pub async fn parity(&self, process: Option<&Process>, bytes: Bytes, ledger: &mut Ledger) {
+        let turn = self.cpu.dispatch(process.map(|process| process.id), ledger, "parity").await;
         self.pass_through(process, bytes, ledger, "parity").await;
         drop(turn);
     }
 
-    /// Bytes pass through the processor and its cache.
-    async fn pass_through(&self, process: &Process, bytes: Bytes, ledger: &mut Ledger, phase: &'static str) {
+    /// Bytes pass through the processor and its cache, which holds nothing of the kernel's buffers.
+    async fn pass_through(&self, process: Option<&Process>, bytes: Bytes, ledger: &mut Ledger, phase: &'static str) {
         let passed = self.memory.passed();
-        let others = match process.copied_at.get() {
-            Some(then) => Bytes::new(passed.get() - then),
-            None => Bytes::new(u64::MAX / 2),
-        };
-        process.copied_at.set(Some(passed.get()));
+        let before = process.and_then(|process| process.copied_at.replace(Some(passed.get())));
+        let others = before.map_or(Bytes::new(u64::MAX / 2), |then| Bytes::new(passed.get() - then));
         self.cpu.copy(bytes, others).await;
         self.memory.pass(bytes * 2 + self.memory.parameters.system_footprint);
         ledger.until(self.runtime.now(), self.part, phase);
@@ -372,9 +380,9 @@ impl Os {
     }
 }
 
-/// A command in pieces of at most `most`.
-fn pieces(command: Command, most: Bytes) -> impl Iterator<Item = Command> {
-    let (most, end) = (most / BLOCK, command.first + command.blocks);
+/// A command in pieces of at most `most`, or whole.
+fn pieces(command: Command, most: Option<Bytes>) -> impl Iterator<Item = Command> {
+    let (most, end) = (most.map_or(command.blocks, |most| most / BLOCK), command.first + command.blocks);
     (0..command.blocks.div_ceil(most)).map(move |index| {
         let first = command.first + index * most;
         Command { first, blocks: most.min(end - first), ..command }

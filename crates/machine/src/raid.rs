@@ -23,7 +23,7 @@ mod parameters;
 
 use std::rc::Rc;
 
-use array::md::{NewArray, NewMember, Stamp, Uuid, create};
+use array::md::{Consistency, NewArray, NewMember, Stamp, Uuid, create};
 use array::{Array, OpenOptions, ParityWork, format};
 use device::filter::Backed;
 use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Request, Shape};
@@ -60,12 +60,12 @@ impl Raid {
             .iter()
             .chain(journal)
             .map(|spot| {
-                let slot = &machine.strings[spot.string].units[spot.disk];
+                let slot = machine.slot(spot).ok_or(RaidError::NoDisk(*spot))?;
                 let shape = Shape::new(format!("disk-{spot}"), slot.size());
                 let store = MemoryDevice::new(runtime, shape.clone());
-                Backed::new(Member::new(&calls, Rc::clone(&slot.unit), shape), store)
+                Ok(Backed::new(Member::new(&calls, Rc::clone(&slot.unit), shape), store))
             })
-            .collect();
+            .collect::<Result<_, RaidError>>()?;
         let sizes: Vec<Bytes> = members.iter().map(|member| member.shape().size).collect();
         let geometry = parameters.geometry(&sizes)?;
         let array = match parameters.consistency {
@@ -73,8 +73,8 @@ impl Raid {
                 let members = members.into_iter().map(|member| (member, Bytes::ZERO)).collect();
                 Array::assemble(runtime, "array", geometry, members)?
             }
-            Some(_) => {
-                let (new, devices) = parameters.new_array(&sizes);
+            Some(consistency) => {
+                let (new, devices) = parameters.new_array(consistency, &sizes);
                 let (superblocks, _) = create(&new, &devices)?;
                 let stores: Vec<&MemoryDevice> = members.iter().map(Backed::store).collect();
                 // Made before the machine was turned on.
@@ -124,7 +124,9 @@ impl Raid {
         self.calls.begin(id, process, ledger);
         let result = self.array.submit(request.with_id(id)).await.result;
         let mut ledger = self.calls.end(id);
-        if !write {
+        if write {
+            os.resume(process, &mut ledger, "finish").await;
+        } else {
             os.resume(process, &mut ledger, "before-copy").await;
             os.copy(process, bytes, &mut ledger).await;
             os.step(os.parameters.finish, &mut ledger, "finish").await;
@@ -135,17 +137,17 @@ impl Raid {
 
 impl RaidParameters {
     /// What md's format is asked for: the array of this machine, the same in every run.
-    fn new_array(&self, sizes: &[Bytes]) -> (NewArray, Vec<NewMember>) {
+    fn new_array(&self, consistency: Consistency, sizes: &[Bytes]) -> (NewArray, Vec<NewMember>) {
         let new = NewArray {
             level: self.level,
             chunk: self.stripe_unit,
             name: "array".to_owned(),
-            array: Uuid([1; 16]),
+            array: Uuid(0_u128.to_be_bytes()),
             now: Stamp::default(),
-            consistency: self.consistency.unwrap_or(array::md::Consistency::Resync),
+            consistency,
             clean: true,
         };
-        let member = |(number, size): (u8, &Bytes)| NewMember { size: *size, member: Uuid([2 + number; 16]) };
-        (new, (0..).zip(sizes).map(member).collect())
+        let member = |(number, size): (u128, &Bytes)| NewMember { size: *size, member: Uuid(number.to_be_bytes()) };
+        (new, (1..).zip(sizes).map(member).collect())
     }
 }

@@ -355,6 +355,13 @@ pub struct Machine {
     pub array: Option<RaidParameters>,
 }
 
+impl Machine {
+    /// The disk in a place, if there is one.
+    pub fn slot(&self, spot: &Spot) -> Option<&Slot> {
+        self.strings.get(spot.string)?.units.get(spot.disk)
+    }
+}
+
 /// A string and what hangs on it.
 pub struct StringSlot {
     /// The bus.

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use analysis::survey::{Access, KnownLimit, Part, Processors, Question, Sample, Tier};
 use machine::entry::{Spot, Way};
 use machine::part::PartError;
-use machine::system::{Kit, Machine};
+use machine::system::{Kit, Machine, Slot};
 use machine::trace::Trace;
 use record::Log;
 use units::{Bytes, Duration, Instant, Ratio};
@@ -64,8 +64,7 @@ impl<'a> Modelled<'a> {
         }
         let machine = kit.build(&runtime::Runtime::simulated(), 1, &Trace::default())?;
         let (tree, spots) = tree(&machine, name);
-        let size = |spot: &Spot| machine.strings[spot.string].units[spot.disk].size();
-        let smallest = spots.iter().map(size).min().unwrap_or(Bytes::ZERO);
+        let smallest = spots.iter().filter_map(|spot| machine.slot(spot)).map(Slot::size).min().unwrap_or(Bytes::ZERO);
         let middle = (smallest / 2).round_down(Bytes::mib(1));
         Ok(Modelled {
             interrupted,

@@ -115,10 +115,10 @@ impl Calls {
 
     /// The host computes parity, on behalf of the process that asked, or of nobody.
     pub async fn parity(&self, work: ParityWork) {
-        let process = self.under_way.borrow().get(&work.id).map(|call| Rc::clone(&call.process)).unwrap_or_default();
+        let process = self.under_way.borrow().get(&work.id).map(|call| Rc::clone(&call.process));
         let mut account = self.account(work.id);
         let bytes = work.length * (work.sources * work.targets) as u64;
-        self.machine.os.parity(&process, bytes, &mut account.ledger).await;
+        self.machine.os.parity(process.as_deref(), bytes, &mut account.ledger).await;
         self.settle(account);
     }
 }

@@ -145,8 +145,8 @@ impl RaidParameters {
     pub fn geometry(&self, sizes: &[Bytes]) -> Result<Geometry, RaidError> {
         match self.consistency {
             None => Ok(Geometry::new(self.level, self.stripe_unit, sizes)?),
-            Some(_) => {
-                let (new, devices) = self.new_array(sizes);
+            Some(consistency) => {
+                let (new, devices) = self.new_array(consistency, sizes);
                 Ok(create(&new, &devices)?.1)
             }
         }
