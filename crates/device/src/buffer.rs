@@ -10,7 +10,7 @@ use bytes::{Bytes as Shared, BytesMut};
 use units::Bytes;
 
 /// Direct I/O wants memory aligned to the logical block; a page satisfies every device and needs one translation.
-const ALIGNMENT: usize = 4096;
+pub(crate) const ALIGNMENT: Bytes = Bytes::kib(4);
 
 /// Memory that a read fills. Owned by one place at a time.
 #[derive(Debug)]
@@ -45,10 +45,10 @@ impl<M: AsRef<[u8]>> Memory<M> {
 impl Buffer {
     /// Zeroed memory that starts on a page.
     pub fn zeroed(length: Bytes) -> Buffer {
-        let mut memory = BytesMut::zeroed(length.as_usize() + ALIGNMENT);
-        let _ = memory.split_to(memory.as_ptr().align_offset(ALIGNMENT));
+        let mut memory = BytesMut::zeroed((length + ALIGNMENT).as_usize());
+        let _ = memory.split_to(memory.as_ptr().align_offset(ALIGNMENT.as_usize()));
         memory.truncate(length.as_usize());
-        assert!(memory.as_ptr().addr().is_multiple_of(ALIGNMENT), "direct I/O needs aligned memory");
+        assert!(memory.as_ptr().addr().is_multiple_of(ALIGNMENT.as_usize()), "direct I/O needs aligned memory");
         Buffer(Memory::Real(memory))
     }
 

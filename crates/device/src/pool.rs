@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 
 use units::Bytes;
 
+use crate::buffer::ALIGNMENT;
 use crate::{Buffer, Data};
 
 /// The most that is kept.
@@ -26,8 +27,9 @@ impl Pool {
         let mut free = self.free.borrow_mut();
         match free.iter().rposition(|buffer| buffer.len() == length) {
             Some(place) => {
-                self.kept.set(self.kept.get() - length);
-                free.swap_remove(place)
+                let buffer = free.remove(place);
+                self.kept.set(self.kept.get() - cost(&buffer));
+                buffer
             }
             None => Buffer::zeroed(length),
         }
@@ -39,11 +41,11 @@ impl Pool {
             return;
         }
         let mut free = self.free.borrow_mut();
-        let mut kept = self.kept.get() + buffer.len();
+        let mut kept = self.kept.get() + cost(&buffer);
         free.push(buffer);
         while kept > KEPT {
             // The one at the front has not been wanted for longest.
-            kept = kept - free.remove(0).len();
+            kept = kept - cost(&free.remove(0));
         }
         self.kept.set(kept);
     }
@@ -56,6 +58,11 @@ impl Pool {
     }
 }
 
+/// The memory that a buffer takes: it begins on a page of its own.
+fn cost(buffer: &Buffer) -> Bytes {
+    buffer.len() + ALIGNMENT
+}
+
 #[test]
 fn memory_comes_back_and_does_not_grow() {
     let pool = Pool::default();
@@ -64,11 +71,28 @@ fn memory_comes_back_and_does_not_grow() {
     pool.give(buffer);
     assert_ne!(pool.take(Bytes::kib(8)).bytes().unwrap().as_ptr(), address, "only of the same length");
     assert_eq!(pool.take(Bytes::kib(4)).bytes().unwrap().as_ptr(), address);
-    for _ in 0..100 {
-        pool.give(Buffer::zeroed(Bytes::mib(1)));
+    for size in [Bytes::SECTOR, Bytes::mib(1)] {
+        for _ in 0..10_000 {
+            pool.give(Buffer::zeroed(size));
+        }
+        let kept: Bytes = pool.free.borrow().iter().map(cost).sum();
+        assert!(kept <= KEPT && kept + size + ALIGNMENT > KEPT, "{kept} of {size} each");
+        assert_eq!(pool.kept.get(), kept);
     }
-    assert_eq!(pool.free.borrow().iter().map(Buffer::len).sum::<Bytes>(), KEPT);
-    assert_eq!(pool.kept.get(), KEPT);
+}
+
+#[test]
+fn what_was_not_wanted_for_longest_goes() {
+    let pool = Pool::default();
+    let of = |mebibytes: u64, less: u64| Bytes::mib(mebibytes) - ALIGNMENT - Bytes::new(less);
+    let (a, b, c, d) = (of(2, 0), of(3, 0), of(3, 512), of(3, 1024));
+    for length in [a, b, c] {
+        pool.give(Buffer::zeroed(length));
+    }
+    let wanted = pool.take(a);
+    pool.give(wanted);
+    pool.give(Buffer::zeroed(d));
+    assert_eq!(pool.free.borrow().iter().map(Buffer::len).collect::<Vec<_>>(), [c, a, d]);
 }
 
 #[test]

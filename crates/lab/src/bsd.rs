@@ -163,7 +163,7 @@ fn once(program: Program, path: &Path, conditions: &Conditions) -> std::io::Resu
         // `rm -f` before each, as the script has it: the blocks are allocated anew.
         std::fs::remove_file(path)?;
     } else if conditions.cold {
-        uring::drop_cached(&File::open(path)?)?;
+        uring::drop_cache(&File::open(path)?)?;
     }
     let (began, used) = (std::time::Instant::now(), thread_time());
     program.run(path, conditions.size, conditions.sync)?;

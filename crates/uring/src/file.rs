@@ -230,11 +230,7 @@ impl FileDevice {
 }
 
 /// Forgets what the page cache holds of a file, after writing back what is dirty.
-pub fn drop_cached(file: &File) -> std::io::Result<()> {
-    drop_cache(file)
-}
-
-fn drop_cache(file: &File) -> std::io::Result<()> {
+pub fn drop_cache(file: &File) -> std::io::Result<()> {
     rustix::fs::fdatasync(file)?;
     Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
 }

@@ -43,7 +43,7 @@ mod turn;
 
 pub use call::{Body, Parcel};
 pub use engine::{Choice, Engine, UnknownEngine};
-pub use file::{FileDevice, FileOptions, drop_cached};
+pub use file::{FileDevice, FileOptions, drop_cache};
 pub use listener::{ListenError, Listener};
 pub use live::{Live, LiveOptions};
 pub use ring::Ring;
