@@ -4,6 +4,7 @@
 //! live run from a modelled one: a model is judged by the same tables as the machine.
 
 mod advice;
+mod against;
 mod bend;
 pub mod by_job;
 mod estimate;
@@ -19,6 +20,7 @@ mod tally;
 mod trend;
 
 pub use advice::{Advice, AdviceKind, Facts, Load, PageCache, advise};
+pub use against::{Change, Compared, against};
 pub use bend::{Bend, Curve, Verdict, bend};
 pub use estimate::{Estimate, half_width, student_t};
 pub use json::Quantity;

@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
+use lab::against::{Against, AgainstError};
 use lab::explain::{ExplainError, Subject, explain as find};
 use record::FolderError;
 use report::Lanes;
+use serde_json::json;
 
 use crate::args::Explain;
 use crate::fail::Failure;
@@ -12,6 +14,13 @@ use crate::out;
 
 /// Explains a run or a trace.
 pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
+    if let (Some(run), Some(earlier)) = (&args.run, &args.against) {
+        let against = lab::against::against(earlier, run).map_err(|error| match error {
+            AgainstError::Folder(error) => failure(error.into()),
+            AgainstError::Nothing(_) => Failure::input(error),
+        })?;
+        return compare(&against, args.json);
+    }
     let subject = match &args.run {
         Some(run) => Subject::Run(run.clone()),
         None => Subject::Trace(args.trace.clone(), args.format),
@@ -34,6 +43,23 @@ pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
     } else {
         out::text(&report::explanation(&explained.explanation))?;
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows a run beside an earlier one.
+fn compare(against: &Against, as_json: bool) -> Result<ExitCode, Failure> {
+    let [before, after] = &against.only;
+    if as_json {
+        let compared = &against.compared;
+        out::json(&json!({ "compared": compared, "only_before": before, "only_after": after }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = report::against(&against.compared);
+    for (which, lines) in [("before", before), ("after", after)].into_iter().filter(|(_, lines)| !lines.is_empty()) {
+        text.push_str(&format!("\nin the experiment {which} only:\n"));
+        lines.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+    }
+    out::text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -219,3 +219,33 @@ fn the_studys_own_machine_convoys_as_long_as_its_adapter_gives_way_to_data() {
     assert_eq!(rounds["found"], false, "{rounds:#}");
     assert!(without > 1.2 * with, "{with} B/s with the policy, {without} without");
 }
+
+/// A device that is twice as slow is that; the same run again is no difference; one pass says nothing of how sure that is.
+#[test]
+fn two_runs_are_held_against_each_other() {
+    let desk = Desk::new(&READS.replace("[run]", "[run]\npasses = 4"));
+    let run = |words: &[&str]| {
+        let said = desk.arraylab(&[&["run", "load.toml", "--json", "--on"], words].concat());
+        said.json()["run"].as_str().unwrap().to_owned()
+    };
+    let [first, same] = [run(&["memory:1GiB:100us"]), run(&["memory:1GiB:100us"])];
+    let slow = run(&["memory:1GiB:200us", "--set", "stream.readers.size=8KiB"]);
+    let against = |run: &str| desk.arraylab(&["explain", run, "--against", &first, "--json"]).json();
+    let document = against(&slow);
+    let total = &document["compared"][0];
+    let ratio = |of: &str| total[of]["ratio"].as_f64().unwrap();
+    assert!((ratio("iops") - 0.5).abs() < 0.01 && (ratio("bandwidth") - 1.0).abs() < 0.02, "{total:#}");
+    assert!((ratio("latency_mean") - 2.0).abs() < 0.01, "{total:#}");
+    let only = |of: &str| document[of].to_string();
+    assert!(only("only_before").contains("4 KiB") && only("only_after").contains("8 KiB"), "{document:#}");
+    let said = desk.arraylab(&["explain", &slow, "--against", &first]);
+    assert!(said.stdout.contains("-50.0 %") && said.stdout.contains("differs"), "{}", said.stdout);
+    assert_eq!(against(&same)["compared"][0]["iops"]["ratio"], 1.0);
+    let said = desk.arraylab(&["explain", &same, "--against", &first]);
+    assert!(!said.stdout.contains("differs") && said.stdout.contains("no difference is shown"), "{}", said.stdout);
+    let alone = run(&["memory:1GiB:150us", "--set", "run.passes=1"]);
+    let said = desk.arraylab(&["explain", &alone, "--against", &first]);
+    assert!(said.stdout.contains("not known: one pass"), "{}", said.stdout);
+    let said = desk.arraylab(&["explain", &alone, "--against", "nowhere"]);
+    assert_eq!(said.code, 2, "{}", said.stderr);
+}

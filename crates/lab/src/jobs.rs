@@ -12,10 +12,9 @@
 //! - `verify` reads again what a job wrote, whatever the checksum that it names: blocks say what they are in a way of our own;
 //! - the flush of `fsync` delays the place in the queue behind its write, and is not in the record; that of `end_fsync` is.
 
-use std::fs::File;
-use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+mod extent;
+
+use std::path::PathBuf;
 
 use fio::value::Amount;
 use fio::{Check, Direction, Engine, Fill, Job, Order, Place};
@@ -29,6 +28,8 @@ use workload::{
 use crate::described::Described;
 use crate::experiment::{Cache, Experiment, Io, StreamPlan};
 use crate::file::LARGEST_REQUEST;
+use crate::jobs::extent::Extents;
+pub(crate) use crate::jobs::extent::target_size;
 use crate::replay::{self, How, ReplayError};
 use crate::target::Target;
 
@@ -109,16 +110,6 @@ pub fn plan(name: &str, file: &fio::File, on: &[Target]) -> Result<Vec<Phase>, P
         phases.push(phase);
     }
     Ok(phases)
-}
-
-/// The files of a copy of a job, and how large they are together.
-struct Whole {
-    device: Option<Described>,
-    name: String,
-    size: Bytes,
-    /// How many files there are: offsets count in each.
-    files: u64,
-    chunk: Bytes,
 }
 
 impl Phase {
@@ -293,16 +284,11 @@ impl Phase {
     }
 }
 
-/// What the laboratory asks of a job.
+/// What the laboratory asks of a job, besides where it is to go.
 trait Plan {
     /// Closed loops, whose rate is limited; random arrivals are an open one.
     fn load(&self) -> (Load, Option<RateLimit>);
     fn io(&self) -> Io;
-    fn paths(&self, copy: u32) -> Vec<PathBuf>;
-    fn whole(&self, copy: u32, largest: Bytes, on: &[Target]) -> Result<Whole, PlanError>;
-    fn region(&self, copy: u32, whole: &Whole, largest: Bytes) -> Result<Region, PlanError>;
-    /// Where a copy begins in each file.
-    fn offset(&self, copy: u32, size: Bytes) -> Bytes;
 }
 
 impl Plan for Job {
@@ -332,118 +318,6 @@ impl Plan for Job {
         let cache = if self.invalidate { Cache::Drop } else { Cache::Keep };
         Io { mode, engine, cache, ..Io::default() }
     }
-
-    fn paths(&self, copy: u32) -> Vec<PathBuf> {
-        let directory = PathBuf::from(self.directory.as_deref().unwrap_or_default());
-        if !self.files.is_empty() {
-            return self.files.iter().map(|file| directory.join(file)).collect();
-        }
-        let name = self.name.replace('/', "_");
-        (0..self.file_count).map(|number| directory.join(format!("{name}.{copy}.{number}"))).collect()
-    }
-
-    fn whole(&self, copy: u32, largest: Bytes, on: &[Target]) -> Result<Whole, PlanError> {
-        let (place, job) = (|| self.place.clone(), || self.name.clone());
-        if !on.is_empty() {
-            let mut size: Option<Bytes> = None;
-            for target in on {
-                let of = target_size(target).map_err(|error| PlanError::Unreadable {
-                    place: place(),
-                    job: job(),
-                    path: target.to_string().into(),
-                    error,
-                })?;
-                let of = match (of, self.extent.size) {
-                    (Some(of), _) => of,
-                    (None, Some(Amount::Bytes(size))) => size,
-                    _ => return Err(PlanError::UnknownSize { place: place(), job: job(), target: target.clone() }),
-                };
-                size = Some(size.map_or(of, |size| size.min(of)));
-            }
-            let size = size.expect("there are targets");
-            return Ok(Whole { device: None, name: on[0].to_string(), size, files: 1, chunk: largest });
-        }
-        let mut described = Described::files(Vec::new(), self.io());
-        (described.durable, described.flush_every, described.flush_at_end) =
-            (self.durable, self.flush_every, self.flush_at_end);
-        if self.engine == Engine::Null {
-            let Some(Amount::Bytes(size)) = self.extent.size else {
-                return Err(PlanError::NoSize { place: place(), job: job(), path: "null".into() });
-            };
-            let size = size.round_up(largest);
-            described.null = Some(size);
-            return Ok(Whole { name: described.name(), device: Some(described), size, files: 1, chunk: largest });
-        }
-        let paths = self.paths(copy);
-        let files = paths.len() as u64;
-        let wanted = self.file_size.map(|size| size.round_up(Bytes::SECTOR)).or(match self.extent.size {
-            Some(Amount::Bytes(size)) => {
-                let last = match self.extent.offset {
-                    Amount::Bytes(offset) => offset + self.extent.increment * u64::from(self.copies - 1),
-                    Amount::Percent(_) => Bytes::ZERO,
-                };
-                Some((size / files).checked_add(last).map_or(size, |size| size.round_up(Bytes::SECTOR)))
-            }
-            _ => None,
-        });
-        let mut sizes = Vec::new();
-        for path in &paths {
-            let there = size_of(path).map_err(|error| PlanError::Unreadable {
-                place: place(),
-                job: job(),
-                path: path.clone(),
-                error,
-            })?;
-            let none = || PlanError::NoSize { place: place(), job: job(), path: path.clone() };
-            sizes.push(match (there, wanted) {
-                (Some((size, Kind::Device)), _) | (Some((size, Kind::File)), None) if !size.is_zero() => size,
-                // A file that is shorter is made longer, if it is ours to change.
-                (Some((size, Kind::File)), Some(wanted)) => size.max(wanted),
-                (_, wanted) => wanted.ok_or_else(none)?,
-            });
-        }
-        described.make = wanted;
-        described.chunk = (files > 1).then(|| largest.round_up(Bytes::SECTOR));
-        let size = match described.chunk {
-            Some(chunk) => sizes.iter().min().expect("there is a file").round_down(chunk) * files,
-            None => sizes[0],
-        };
-        described.files = paths;
-        Ok(Whole { name: described.name(), device: Some(described), size, files, chunk: largest })
-    }
-
-    fn offset(&self, copy: u32, size: Bytes) -> Bytes {
-        let first = match self.extent.offset {
-            Amount::Bytes(offset) => offset,
-            Amount::Percent(share) => Bytes::new((size.get() as f64 * share / 100.0) as u64),
-        };
-        let later = self.extent.increment.get().saturating_mul(copy.into());
-        Bytes::new(first.get().saturating_add(later))
-    }
-
-    fn region(&self, copy: u32, whole: &Whole, largest: Bytes) -> Result<Region, PlanError> {
-        let offset = self.offset(copy, whole.size / whole.files);
-        // Of several files each is used from there on; blocks go round them.
-        let unit = if whole.files > 1 { whole.chunk } else { Bytes::kib(4).min(largest) };
-        let start = Bytes::new(offset.round_down(unit).get().saturating_mul(whole.files));
-        let left = whole.size.saturating_sub(start);
-        let length = match self.extent.size {
-            None => left,
-            Some(Amount::Percent(share)) => Bytes::new((whole.size.get() as f64 * share / 100.0) as u64).min(left),
-            Some(Amount::Bytes(size)) if size <= left => size,
-            // Of files whose size is no multiple of the block, the rest is not used.
-            Some(Amount::Bytes(size)) if whole.files > 1 && size <= left + whole.chunk * whole.files => left,
-            Some(Amount::Bytes(wanted)) => {
-                let (place, job, name, size) = (self.place.clone(), self.name.clone(), whole.name.clone(), whole.size);
-                return Err(PlanError::TooSmall { place, job, name, wanted, start, size });
-            }
-        };
-        if length < largest {
-            let (place, job) = (self.place.clone(), self.name.clone());
-            return Err(PlanError::BlockTooLarge { place, job, request: largest, length });
-        }
-        Ok(Region { start, length: Some(length) })
-    }
 }
 
 /// The law of `random_distribution`. fio, too, scatters what is wanted most over the file.
@@ -465,42 +339,4 @@ fn skewed(skew: Option<&fio::Skew>) -> Pattern {
         }
     };
     Pattern::Skewed(Skew { law, scattered: true })
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    File,
-    Device,
-}
-
-/// How large a path is, in whole sectors, and of what kind; nothing if it is not there.
-fn size_of(path: &Path) -> std::io::Result<Option<(Bytes, Kind)>> {
-    let metadata = match std::fs::metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let kind = metadata.file_type();
-    if kind.is_file() {
-        // What is behind the last whole sector cannot be asked for.
-        return Ok(Some((Bytes::new(metadata.len()).round_down(Bytes::SECTOR), Kind::File)));
-    }
-    if !kind.is_block_device() {
-        return Err(std::io::Error::other("it is neither a file nor a block device"));
-    }
-    let end = File::open(path)?.seek(SeekFrom::End(0))?;
-    Ok(Some((Bytes::new(end), Kind::Device)))
-}
-
-/// How large a target is, where that can be told before it is opened.
-pub(crate) fn target_size(target: &Target) -> std::io::Result<Option<Bytes>> {
-    Ok(match target {
-        Target::Memory { size, .. } | Target::Null { size } => Some(*size),
-        Target::Path(path) => size_of(path)?.map(|(size, _)| size),
-        Target::Part { name } => {
-            let opened = machine::standalone::Standalone::open(&runtime::Runtime::simulated(), name, 0);
-            opened.ok().map(|drive| device::Device::shape(&drive).size)
-        }
-        Target::Nbd(_) | Target::Modelled { .. } | Target::Described(_) => None,
-    })
 }

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod advice;
+pub mod against;
 mod bench;
 pub mod bsd;
 pub mod catalogue;

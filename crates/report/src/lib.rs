@@ -3,6 +3,7 @@
 //! Findings come in as plain data and go out as text. This is the only crate that knows how a table is drawn, and the only one that
 //! knows HTML; nothing is measured or decided here.
 
+mod against;
 pub mod distribution;
 mod explanation;
 mod fio_json;
@@ -13,6 +14,7 @@ mod survey;
 mod table;
 mod text;
 
+pub use against::against;
 pub use explanation::explanation;
 pub use fio_json::{FioJob, fio_json};
 pub use lanes::{Lanes, lanes};

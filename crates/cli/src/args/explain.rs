@@ -19,6 +19,7 @@ Examples:
   arraylab explain runs/2026-02-14-load-1 --lanes lanes.svg    requests as bars, device by device
   arraylab explain runs/2026-02-14-load-1 --threshold 45ms     large deltas as the study sets them
   arraylab explain --json runs/2026-02-14-load-1 | jq '.rounds.evidence'
+  arraylab explain runs/2026-02-14-load-2 --against runs/2026-02-14-load-1   was it faster, and how sure is that?
 
 Traces of other programs:
   blktrace -d /dev/sdb -d /dev/sdc -w 30 -o - | blkparse -i - > trace.txt
@@ -37,6 +38,10 @@ pub struct Explain {
     /// A run folder, or a records.parquet
     #[arg(required_unless_present = "trace", conflicts_with = "trace")]
     pub run: Option<PathBuf>,
+
+    /// Hold the run against this earlier one instead: what differs between them, and whether the passes bear that out
+    #[arg(long, value_name = "RUN", requires = "run", conflicts_with_all = ["trace", "threshold", "lanes"])]
+    pub against: Option<PathBuf>,
 
     /// Explain a trace of another program; may be given several times
     #[arg(long, value_name = "FILE")]

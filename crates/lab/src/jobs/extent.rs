@@ -1,0 +1,186 @@
+//! Where a job of fio goes: its files, how large they are or are to be made, and which part of them a copy uses.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use fio::value::Amount;
+use fio::{Engine, Job};
+use units::Bytes;
+use workload::Region;
+
+use crate::described::Described;
+use crate::jobs::{Plan, PlanError};
+use crate::target::Target;
+
+/// The files of a copy of a job, and how large they are together.
+pub(super) struct Whole {
+    pub device: Option<Described>,
+    pub name: String,
+    pub size: Bytes,
+    /// How many files there are: offsets count in each.
+    pub files: u64,
+    pub chunk: Bytes,
+}
+
+/// Where a job goes.
+pub(super) trait Extents {
+    fn paths(&self, copy: u32) -> Vec<PathBuf>;
+    fn whole(&self, copy: u32, largest: Bytes, on: &[Target]) -> Result<Whole, PlanError>;
+    fn region(&self, copy: u32, whole: &Whole, largest: Bytes) -> Result<Region, PlanError>;
+    /// Where a copy begins in each file.
+    fn offset(&self, copy: u32, size: Bytes) -> Bytes;
+}
+
+impl Extents for Job {
+    fn paths(&self, copy: u32) -> Vec<PathBuf> {
+        let directory = PathBuf::from(self.directory.as_deref().unwrap_or_default());
+        if !self.files.is_empty() {
+            return self.files.iter().map(|file| directory.join(file)).collect();
+        }
+        let name = self.name.replace('/', "_");
+        (0..self.file_count).map(|number| directory.join(format!("{name}.{copy}.{number}"))).collect()
+    }
+
+    fn whole(&self, copy: u32, largest: Bytes, on: &[Target]) -> Result<Whole, PlanError> {
+        let (place, job) = (|| self.place.clone(), || self.name.clone());
+        if !on.is_empty() {
+            let mut size: Option<Bytes> = None;
+            for target in on {
+                let of = target_size(target).map_err(|error| PlanError::Unreadable {
+                    place: place(),
+                    job: job(),
+                    path: target.to_string().into(),
+                    error,
+                })?;
+                let of = match (of, self.extent.size) {
+                    (Some(of), _) => of,
+                    (None, Some(Amount::Bytes(size))) => size,
+                    _ => return Err(PlanError::UnknownSize { place: place(), job: job(), target: target.clone() }),
+                };
+                size = Some(size.map_or(of, |size| size.min(of)));
+            }
+            let size = size.expect("there are targets");
+            return Ok(Whole { device: None, name: on[0].to_string(), size, files: 1, chunk: largest });
+        }
+        let mut described = Described::files(Vec::new(), self.io());
+        (described.durable, described.flush_every, described.flush_at_end) =
+            (self.durable, self.flush_every, self.flush_at_end);
+        if self.engine == Engine::Null {
+            let Some(Amount::Bytes(size)) = self.extent.size else {
+                return Err(PlanError::NoSize { place: place(), job: job(), path: "null".into() });
+            };
+            let size = size.round_up(largest);
+            described.null = Some(size);
+            return Ok(Whole { name: described.name(), device: Some(described), size, files: 1, chunk: largest });
+        }
+        let paths = self.paths(copy);
+        let files = paths.len() as u64;
+        let wanted = self.file_size.map(|size| size.round_up(Bytes::SECTOR)).or(match self.extent.size {
+            Some(Amount::Bytes(size)) => {
+                let last = match self.extent.offset {
+                    Amount::Bytes(offset) => offset + self.extent.increment * u64::from(self.copies - 1),
+                    Amount::Percent(_) => Bytes::ZERO,
+                };
+                Some((size / files).checked_add(last).map_or(size, |size| size.round_up(Bytes::SECTOR)))
+            }
+            _ => None,
+        });
+        let mut sizes = Vec::new();
+        for path in &paths {
+            let there = size_of(path).map_err(|error| PlanError::Unreadable {
+                place: place(),
+                job: job(),
+                path: path.clone(),
+                error,
+            })?;
+            let none = || PlanError::NoSize { place: place(), job: job(), path: path.clone() };
+            sizes.push(match (there, wanted) {
+                (Some((size, Kind::Device)), _) | (Some((size, Kind::File)), None) if !size.is_zero() => size,
+                // A file that is shorter is made longer, if it is ours to change.
+                (Some((size, Kind::File)), Some(wanted)) => size.max(wanted),
+                (_, wanted) => wanted.ok_or_else(none)?,
+            });
+        }
+        described.make = wanted;
+        described.chunk = (files > 1).then(|| largest.round_up(Bytes::SECTOR));
+        let size = match described.chunk {
+            Some(chunk) => sizes.iter().min().expect("there is a file").round_down(chunk) * files,
+            None => sizes[0],
+        };
+        described.files = paths;
+        Ok(Whole { name: described.name(), device: Some(described), size, files, chunk: largest })
+    }
+
+    fn offset(&self, copy: u32, size: Bytes) -> Bytes {
+        let first = match self.extent.offset {
+            Amount::Bytes(offset) => offset,
+            Amount::Percent(share) => Bytes::new((size.get() as f64 * share / 100.0) as u64),
+        };
+        let later = self.extent.increment.get().saturating_mul(copy.into());
+        Bytes::new(first.get().saturating_add(later))
+    }
+
+    fn region(&self, copy: u32, whole: &Whole, largest: Bytes) -> Result<Region, PlanError> {
+        let offset = self.offset(copy, whole.size / whole.files);
+        // Of several files each is used from there on; blocks go round them.
+        let unit = if whole.files > 1 { whole.chunk } else { Bytes::kib(4).min(largest) };
+        let start = Bytes::new(offset.round_down(unit).get().saturating_mul(whole.files));
+        let left = whole.size.saturating_sub(start);
+        let length = match self.extent.size {
+            None => left,
+            Some(Amount::Percent(share)) => Bytes::new((whole.size.get() as f64 * share / 100.0) as u64).min(left),
+            Some(Amount::Bytes(size)) if size <= left => size,
+            // Of files whose size is no multiple of the block, the rest is not used.
+            Some(Amount::Bytes(size)) if whole.files > 1 && size <= left + whole.chunk * whole.files => left,
+            Some(Amount::Bytes(wanted)) => {
+                let (place, job, name, size) = (self.place.clone(), self.name.clone(), whole.name.clone(), whole.size);
+                return Err(PlanError::TooSmall { place, job, name, wanted, start, size });
+            }
+        };
+        if length < largest {
+            let (place, job) = (self.place.clone(), self.name.clone());
+            return Err(PlanError::BlockTooLarge { place, job, request: largest, length });
+        }
+        Ok(Region { start, length: Some(length) })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Device,
+}
+
+/// How large a path is, in whole sectors, and of what kind; nothing if it is not there.
+fn size_of(path: &Path) -> std::io::Result<Option<(Bytes, Kind)>> {
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        // What is behind the last whole sector cannot be asked for.
+        return Ok(Some((Bytes::new(metadata.len()).round_down(Bytes::SECTOR), Kind::File)));
+    }
+    if !kind.is_block_device() {
+        return Err(std::io::Error::other("it is neither a file nor a block device"));
+    }
+    let end = File::open(path)?.seek(SeekFrom::End(0))?;
+    Ok(Some((Bytes::new(end), Kind::Device)))
+}
+
+/// How large a target is, where that can be told before it is opened.
+pub(crate) fn target_size(target: &Target) -> std::io::Result<Option<Bytes>> {
+    Ok(match target {
+        Target::Memory { size, .. } | Target::Null { size } => Some(*size),
+        Target::Path(path) => size_of(path)?.map(|(size, _)| size),
+        Target::Part { name } => {
+            let opened = machine::standalone::Standalone::open(&runtime::Runtime::simulated(), name, 0);
+            opened.ok().map(|drive| device::Device::shape(&drive).size)
+        }
+        Target::Nbd(_) | Target::Modelled { .. } | Target::Described(_) => None,
+    })
+}
