@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use machine::disk::mechanism::Access;
 use machine::disk::trace::{TraceError, parse};
-use record::{Asked, ImportError, Operation, RunFolder, TableError, TraceFormat, TraceText, Wanted, asked};
+use record::{Asked, Asking, ImportError, Operation, RunFolder, TableError, TraceFormat, TraceText, Wanted, asked};
 use units::{Bytes, Duration, Frequency, Ratio};
 use workload::{Arrivals, Ask, Due, Limits, Load, Mix, OnError, Pattern, Region, Script, Sizes, Stream};
 
@@ -80,7 +80,7 @@ pub enum ReplayError {
 /// Reads traces: texts of a known format, DiskSim's traces of validation, run folders and their records.
 pub fn read(paths: &[PathBuf], format: Option<TraceFormat>) -> Result<Asked, ReplayError> {
     let mut texts = Vec::new();
-    let mut whole = Asked::default();
+    let mut whole = Asking::default();
     for path in paths {
         if path.is_dir() || path.extension().is_some_and(|extension| extension == "parquet") {
             records(path, &mut whole)?;
@@ -97,25 +97,16 @@ pub fn read(paths: &[PathBuf], format: Option<TraceFormat>) -> Result<Asked, Rep
             _ => plain.push(TraceText { name, text }),
         }
     }
-    if whole.requests.is_empty() {
-        return Ok(asked(&plain, format)?);
-    }
     if !plain.is_empty() {
-        let more = asked(&plain, format)?;
-        let first = whole.devices.len() as u16;
-        whole.devices.extend(more.devices);
-        whole
-            .requests
-            .extend(more.requests.into_iter().map(|wanted| Wanted { device: wanted.device + first, ..wanted }));
+        whole.append(asked(&plain, format)?)?;
     }
-    whole.settle();
-    Ok(whole)
+    Ok(whole.finish()?)
 }
 
 /// What a run of ours asked for.
-fn records(path: &Path, whole: &mut Asked) -> Result<(), ReplayError> {
+fn records(path: &Path, whole: &mut Asking) -> Result<(), ReplayError> {
     let take =
-        |rows: &[record::Row], names: &[String], whole: &mut Asked| Ok::<(), ReplayError>(whole.rows(rows, names)?);
+        |rows: &[record::Row], names: &[String], whole: &mut Asking| Ok::<(), ReplayError>(whole.rows(rows, names)?);
     if path.is_dir() {
         let (folder, _) = RunFolder::open(path)?;
         let (mut records, meta) = folder.records()?;
@@ -135,18 +126,20 @@ fn is_validation(text: &str) -> bool {
 }
 
 /// A trace of DiskSim's validation: one request after the other, each so long after the completion of the last.
-fn validation(name: &str, text: &str, whole: &mut Asked) -> Result<(), ReplayError> {
-    let device = whole.devices.len() as u16;
-    whole.devices.push(name.to_owned());
+fn validation(name: &str, text: &str, whole: &mut Asking) -> Result<(), ReplayError> {
     let mut at = Duration::ZERO;
     for measured in parse(name, text, u64::MAX)? {
         let operation = match measured.access {
             Access::Read => Operation::Read,
             _ => Operation::Write,
         };
-        // A block number that is no address is beyond every device.
-        let offset = Bytes::new(measured.block.saturating_mul(512).min(1 << 61));
-        whole.requests.push(Wanted { at, device, operation, offset, length: Bytes::SECTOR * measured.blocks });
+        let (offset, length) = (measured.block.saturating_mul(512), measured.blocks.saturating_mul(512));
+        let line = measured.line as usize;
+        whole.push(name, at, operation, offset, length).map_err(|what| ImportError::Line {
+            file: name.to_owned(),
+            line,
+            what,
+        })?;
         let next = at.as_nanos().saturating_add((measured.response + measured.think).as_nanos());
         at = Duration::nanos(next);
     }

@@ -3,11 +3,13 @@
 //! ```text
 //! runs/2026-02-14-survey-1/
 //!   run.json           what the folder is: schema, name, start, state; written first, so that the folder is one from the start
+//!   status.json        how far it is, only while it goes on
 //!   experiment.toml    the experiment as run, every default and --set spelled out
 //!   environment.json   machine, kernel, versions
 //!   topology.json      what the paths stand on
 //!   records.raw        rows so far, only while (or if) they had to be spilled
 //!   records.parquet    all rows
+//!   series.csv         what each device did in each second
 //!   spans.parquet, trace.json   spans of modelled machines, if they were kept
 //!   ledger.bin         what was written where, if streams had `verify`
 //!   ledger.log         the same write by write, only while (or if) the run has not come to its end
@@ -55,6 +57,17 @@ pub enum RunFile {
 }
 
 impl RunFile {
+    /// All of them.
+    pub const ALL: [RunFile; 7] = [
+        RunFile::Experiment,
+        RunFile::Summary,
+        RunFile::Environment,
+        RunFile::Topology,
+        RunFile::Ledger,
+        RunFile::Series,
+        RunFile::Status,
+    ];
+
     /// Its name in the folder.
     pub const fn name(self) -> &'static str {
         match self {
@@ -358,6 +371,19 @@ impl Records {
         match self {
             Records::Table(reader) => reader.visit(take),
             Records::Raw(recording) => recording.visit(take),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RunFile;
+
+    #[test]
+    fn the_table_of_files_is_complete() {
+        let source = include_str!("folder.rs");
+        for file in RunFile::ALL {
+            assert!(source.contains(&format!("//!   {} ", file.name())), "{} is not told of", file.name());
         }
     }
 }

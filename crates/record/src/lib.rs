@@ -31,7 +31,7 @@ mod whole;
 pub use device::Operation;
 pub use folder::{FolderError, LEDGER_LOG, Records, RunFile, RunFolder, RunInfo, RunState};
 pub use histogram::{FIO_PERCENTILES, Histogram};
-pub use import::{Asked, ImportError, Imported, TraceFormat, TraceText, Wanted, asked, import};
+pub use import::{Asked, Asking, ImportError, Imported, TraceFormat, TraceText, Wanted, asked, import};
 pub use keeper::{Keeping, RecordError, Recorder, Spill, WhenBehind};
 pub use log::{CHUNK_ROWS, Log};
 pub use meta::{Clock, Labels, Meta};

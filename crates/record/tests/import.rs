@@ -1,7 +1,7 @@
 //! Traces of other programs: what their lines mean, and what is said of lines that mean nothing.
 
 use proptest::prelude::*;
-use record::{ImportError, Imported, Operation, TraceFormat, TraceText, asked, import};
+use record::{ImportError, Imported, Operation, TraceFormat, TraceText, Wanted, asked, import};
 use units::{Bytes, Instant};
 
 fn read(texts: &[(&str, &str)]) -> Result<Imported, ImportError> {
@@ -137,7 +137,11 @@ proptest! {
         use TraceFormat::{Blkparse, DiskSim, FioIolog, FioLog, Msr, Spc};
         for format in [None, Some(Blkparse), Some(FioLog), Some(FioIolog), Some(Msr), Some(Spc), Some(DiskSim)] {
             match asked(&[TraceText { name: "t", text: &text }], format) {
-                Ok(asked) => prop_assert!(asked.requests.is_sorted_by_key(|wanted| wanted.at)),
+                Ok(asked) => {
+                    prop_assert!(asked.requests.is_sorted_by_key(|wanted| wanted.at));
+                    let most = |wanted: &Wanted| wanted.length <= Bytes::gib(1) && wanted.offset <= Bytes::new(1 << 62);
+                    prop_assert!(asked.requests.iter().all(most));
+                }
                 Err(error) => prop_assert!(!error.to_string().is_empty()),
             }
             match import(&[TraceText { name: "t", text: &text }], format) {

@@ -4,7 +4,7 @@
 //! `c >= 1` (standard deviation of the distances over their mean), a *hyper-exponential* distance is drawn from one of two exponential
 //! distributions: with probability `p` at rate `2 p r`, otherwise at rate `2 (1 - p) r`, where `p = (1 + sqrt((c^2 - 1) / (c^2 + 1))) / 2`. That is
 //! the choice with balanced means (H. C. Tijms, "A First Course in Stochastic Models", 2003, appendix B): both kinds contribute half of the
-//! mean, and two moments decide all. `c` of 1 is the Poisson process. Traces of real storage have `c` between 2 and 5.
+//! mean, and two moments decide all. `c` of 1 is the Poisson process.
 //!
 //! *Bursts* are a Poisson process whose clock stands still between them: at a rate for some time, then nothing, and again.
 

@@ -13,10 +13,37 @@
 
 use std::collections::HashMap;
 
-use units::{Bytes, Instant};
+use units::{Bytes, Duration, Instant};
 
+use super::decimal::decimal;
 use super::{ImportError, Imported, TraceText, line_error, row};
 use crate::Operation;
+
+/// An event of which something can be made: of action Q, D or C, and of a request that moves something or flushes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Event<'t> {
+    pub at: Instant,
+    pub device: &'t str,
+    pub cpu: u16,
+    pub action: Action,
+    pub operation: Operation,
+    pub offset: Bytes,
+    /// Zero of a flush.
+    pub length: u32,
+    /// Of a completion.
+    pub errno: u16,
+}
+
+/// What an event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    /// The request was made.
+    Q,
+    /// The driver got it.
+    D,
+    /// It was done.
+    C,
+}
 
 /// A request under way: when it was made, and when the driver got it.
 #[derive(Clone, Copy)]
@@ -48,16 +75,15 @@ fn is_time(word: &str) -> bool {
 
 /// `0.024600123` exactly.
 fn time(word: &str) -> Option<Instant> {
-    let (seconds, nanos) = word.split_once('.')?;
-    if nanos.len() != 9 || !nanos.bytes().all(|digit| digit.is_ascii_digit()) {
-        return None;
-    }
-    let nanos: u64 = nanos.parse().ok()?;
-    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos).map(Instant::from_nanos)
+    let (_, nanos) = word.split_once('.')?;
+    decimal(word, Duration::seconds(1)).filter(|_| nanos.len() == 9).map(|at| Instant::START + at)
 }
 
-/// What an `RWBS` word says. Flushes and notes move nothing and are left out.
-fn operation(kind: &str) -> Option<Operation> {
+/// What an `RWBS` word says. A flush has no sector, and stands first in the word of a request that may have one. Notes are left out.
+fn operation(kind: &str, has_sector: bool) -> Option<Operation> {
+    if !has_sector {
+        return kind.starts_with('F').then_some(Operation::Flush);
+    }
     if kind.contains('D') {
         Some(Operation::Discard)
     } else if kind.contains('R') {
@@ -69,78 +95,75 @@ fn operation(kind: &str) -> Option<Operation> {
     }
 }
 
-/// An event that is one of a request's three.
-pub(super) struct Event<'t> {
-    pub at: Instant,
-    pub device: &'t str,
-    pub action: &'t str,
-    pub operation: Operation,
-    /// In bytes, like the length.
-    pub offset: u64,
-    pub length: u64,
-}
-
-fn wrong(text: &TraceText, number: usize, what: &str) -> ImportError {
-    let like = "an event of blkparse reads '8,0 1 110 0.024600123 4122 C R 7864320 + 128 [0]'";
-    line_error(text, number, format!("{what}; {like}"))
-}
-
-/// The event of a line; nothing if the line is of something else. What begins as an event must be one.
-pub(super) fn event<'t>(text: &TraceText, number: usize, line: &'t str) -> Result<Option<Event<'t>>, ImportError> {
+/// The event of a line; nothing if it says nothing that is needed.
+fn event<'t>(text: &TraceText, number: usize, line: &'t str) -> Result<Option<Event<'t>>, ImportError> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let Some(device) = words.first().copied().filter(|word| is_device(word)) else { return Ok(None) };
-    let at = words
-        .get(3)
-        .and_then(|word| time(word))
-        .ok_or_else(|| wrong(text, number, "the fourth word is no time in seconds with nine decimals"))?;
-    let (Some(action), Some(kind)) = (words.get(5).copied(), words.get(6)) else {
-        return Err(wrong(text, number, "the line ends before the action and kind of the event"));
+    let wrong = |what: &str| {
+        let what = format!("{what}; an event of blkparse reads '8,0 1 110 0.024600123 4122 C R 7864320 + 128 [0]'");
+        line_error(text, number, what)
     };
-    let Some(operation) = operation(kind).filter(|_| matches!(action, "Q" | "D" | "C")) else { return Ok(None) };
-    // A flush that carries data has a sector, one that does not has none.
-    if words.get(8) != Some(&"+") {
-        return Ok(None);
-    }
-    let sectors = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok()?.checked_mul(512));
-    let (Some(offset), Some(length)) = (sectors(7), sectors(9)) else {
-        return Err(wrong(text, number, "'sector + sectors' are no numbers of 512-byte sectors"));
+    let at = words.get(3).and_then(|word| time(word));
+    let at = at.ok_or_else(|| wrong("the fourth word is no time in seconds with nine decimals"))?;
+    let (Some(action), Some(kind)) = (words.get(5), words.get(6)) else {
+        return Err(wrong("the line ends before the action and kind of the event"));
     };
-    Ok(Some(Event { at, device, action, operation, offset, length }))
+    let action = match *action {
+        "Q" => Action::Q,
+        "D" => Action::D,
+        "C" => Action::C,
+        _ => return Ok(None),
+    };
+    let has_sector = words.get(8) == Some(&"+");
+    let Some(operation) = operation(kind, has_sector) else { return Ok(None) };
+    let (offset, length) = if has_sector {
+        let offset = words[7].parse::<u64>().ok().and_then(|sector| sector.checked_mul(512));
+        let sectors = words.get(9).and_then(|word| word.parse::<u32>().ok());
+        let both = offset.zip(sectors.and_then(|sectors| sectors.checked_mul(512)));
+        both.ok_or_else(|| wrong("'sector + sectors' are no numbers of 512-byte sectors"))?
+    } else {
+        (0, 0)
+    };
+    let (cpu, errno) = (words[1].parse().unwrap_or(0), error(words.get(10)));
+    Ok(Some(Event { at, device, cpu, action, operation, offset: Bytes::new(offset), length, errno }))
 }
 
-/// Adds the requests of a text.
+/// All events of a text, with the numbers of their lines.
+pub(super) fn events<'t>(
+    text: &'t TraceText<'t>,
+) -> impl Iterator<Item = Result<(usize, Event<'t>), ImportError>> + use<'t> {
+    (1..).zip(text.text.lines()).filter_map(|(number, line)| match event(text, number, line) {
+        Ok(event) => event.map(|event| Ok((number, event))),
+        Err(error) => Some(Err(error)),
+    })
+}
+
+/// Adds the requests of a text. Flushes move nothing and are left out.
 pub(super) fn read(text: &TraceText, imported: &mut Imported) -> Result<(), ImportError> {
-    let mut pending: HashMap<(u16, u64, Operation), Pending> = HashMap::new();
+    let mut pending: HashMap<(u16, Bytes, Operation), Pending> = HashMap::new();
     let mut under_way: HashMap<u16, u16> = HashMap::new();
     let (mut last, mut completions) = (Instant::START, 0u64);
-    for (number, line) in (1..).zip(text.text.lines()) {
-        let Some(Event { at, device, action, operation, offset, length }) = event(text, number, line)? else {
+    for event in events(text) {
+        let (number, Event { at, device, cpu, action, operation, offset, length, errno }) = event?;
+        if operation == Operation::Flush {
             continue;
-        };
-        let Ok(length) = u32::try_from(length) else {
-            return Err(wrong(text, number, "a request of 4 GiB and more"));
-        };
+        }
         let device = imported.device(device)?;
         let key = (device, offset, operation);
         match action {
-            "Q" => {
+            Action::Q => {
                 pending.insert(key, Pending { made: Some(at), issued: None, depth: 0 });
             }
-            "D" => {
+            Action::D => {
                 let count = under_way.entry(device).or_default();
                 *count = count.saturating_add(1);
                 let made = pending.get(&key).and_then(|pending| pending.made);
                 pending.insert(key, Pending { made, issued: Some(at), depth: *count });
             }
-            _ => {
+            Action::C => {
                 if at < last {
-                    let file = text.name.to_owned();
-                    return Err(ImportError::BackInTime {
-                        file,
-                        line: number,
-                        at: at.as_nanos(),
-                        before: last.as_nanos(),
-                    });
+                    let (file, at, before) = (text.name.to_owned(), at.as_nanos(), last.as_nanos());
+                    return Err(ImportError::BackInTime { file, line: number, at, before });
                 }
                 last = at;
                 completions += 1;
@@ -156,13 +179,12 @@ pub(super) fn read(text: &TraceText, imported: &mut Imported) -> Result<(), Impo
                 row.intended = begun.made.map_or(issued, |made| made.min(issued));
                 row.submitted = issued;
                 row.completed = at;
-                row.offset = Bytes::new(offset);
+                row.offset = offset;
                 row.length = length;
                 row.device = device;
                 row.depth = begun.depth;
-                let mut words = line.split_whitespace();
-                row.cpu = words.nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-                row.errno = error(words.nth(8).as_ref());
+                row.cpu = cpu;
+                row.errno = errno;
                 imported.rows.push(row);
             }
         }

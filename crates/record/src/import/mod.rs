@@ -10,13 +10,14 @@
 //! difference of its stamps is then worth nothing.
 
 mod blkparse;
+mod decimal;
 mod fio;
 mod wanted;
 
 use std::fmt;
 use std::str::FromStr;
 
-pub use wanted::{Asked, Wanted, asked};
+pub use wanted::{Asked, Asking, Wanted, asked};
 
 use crate::{Labels, Phase, Row};
 
@@ -75,6 +76,12 @@ pub enum ImportError {
     NoCompletions { file: String, format: TraceFormat },
     #[error("{file}:{line}: {what}")]
     Line { file: String, line: usize, what: String },
+    #[error("row {row} of the records: {what}")]
+    Row { row: u64, what: String },
+    #[error(
+        "the first request and the last are {years} years apart: their stamps are of different clocks; replay the traces one by one"
+    )]
+    TooLong { years: u64 },
     #[error(
         "{file}:{line}: the completion at {at} ns lies before the one above it, at {before} ns; stamps of several clocks cannot be put in order: give each clock its own file"
     )]

@@ -12,9 +12,10 @@
 //! The first request is at zero, whatever the clock of the trace said then. A trace that goes back in time is put in order: such are
 //! written in order of completion, or by several processors.
 
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Instant};
 
-use super::blkparse::Event;
+use super::blkparse::{Action, Event, events};
+use super::decimal::decimal;
 use super::{ImportError, TraceFormat, TraceText, line_error};
 use crate::{Operation, Row};
 
@@ -46,88 +47,117 @@ pub struct Asked {
 const LONGEST: u64 = 1 << 30;
 /// No device has an address above this, and sums of addresses below it are no danger.
 const MOST: u64 = 1 << 62;
-/// Times above this, near a hundred years, are no times.
-const LATEST: f64 = 3e18;
+/// A trace of more than this, near a hundred years, is of several clocks.
+const LATEST: Duration = Duration::seconds(3_000_000_000);
 
 /// Reads what texts asked for. Without a format, each is recognised by its content.
 pub fn asked(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Asked, ImportError> {
-    let mut asked = Asked::default();
+    let mut asking = Asking::default();
     for text in texts {
         let unrecognised = || ImportError::Unrecognised { file: text.name.to_owned() };
         let found = format.or_else(|| TraceFormat::recognise(text.text)).ok_or_else(unrecognised)?;
-        let before = asked.requests.len();
+        let before = asking.0.requests.len();
         match found {
-            TraceFormat::Blkparse => asked.blkparse(text)?,
+            TraceFormat::Blkparse => asking.blkparse(text)?,
             TraceFormat::FioLog => {
                 let imported = super::import(&[*text], Some(found))?;
-                asked.rows(&imported.rows, &imported.labels.devices)?;
+                asking.rows(&imported.rows, &imported.labels.devices)?;
             }
-            TraceFormat::FioIolog => asked.iolog(text)?,
+            TraceFormat::FioIolog => asking.iolog(text)?,
             TraceFormat::Msr => {
-                asked.table(text, "7 columns: time, host, disk, Read or Write, offset, size, response", msr)?
+                asking.table(text, "7 columns: time, host, disk, Read or Write, offset, size, response", msr)?
             }
-            TraceFormat::Spc => asked.table(text, "5 columns: unit, block, bytes, R or W, seconds", spc)?,
-            TraceFormat::DiskSim => asked.table(text, "5 columns: ms, device, block, blocks, flags", disksim)?,
+            TraceFormat::Spc => asking.table(text, "5 columns: unit, block, bytes, R or W, seconds", spc)?,
+            TraceFormat::DiskSim => asking.table(text, "5 columns: ms, device, block, blocks, flags", disksim)?,
         }
-        if asked.requests.len() == before {
+        if asking.0.requests.len() == before {
             return Err(ImportError::Empty { file: text.name.to_owned(), next: "" });
         }
     }
-    asked.settle();
-    Ok(asked)
+    asking.finish()
 }
 
-/// What a line says before its device has a number: nanoseconds, device, what, where, how much.
-type Line<'t> = (f64, &'t str, Operation, u64, u64);
+/// What a line says before its device has a number.
+struct Line<'t> {
+    at: Duration,
+    device: &'t str,
+    operation: Operation,
+    offset: u64,
+    length: u64,
+}
 
-impl Asked {
+/// What traces ask for, while they are read; every request of which something is wrong is refused here, whatever it was read from.
+#[derive(Debug, Default)]
+pub struct Asking(Asked);
+
+impl Asking {
+    /// Adds a request, at a time by the trace's clock; or says what is wrong with it.
+    pub fn push(
+        &mut self,
+        device: &str,
+        at: Duration,
+        operation: Operation,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), String> {
+        if length > LONGEST || (length == 0 && operation != Operation::Flush) {
+            return Err(format!("a request of {length} bytes; from 1 byte to 1 GiB would do"));
+        }
+        if offset.checked_add(length).is_none_or(|end| end > MOST) {
+            return Err("the request ends beyond all addresses".to_owned());
+        }
+        let known = self.0.devices.iter().position(|known| known == device);
+        let index = known.unwrap_or(self.0.devices.len());
+        let number = u16::try_from(index).map_err(|_| ImportError::TooManyDevices(index + 1).to_string())?;
+        if known.is_none() {
+            self.0.devices.push(device.to_owned());
+        }
+        let (offset, length) = (Bytes::new(offset), Bytes::new(length));
+        self.0.requests.push(Wanted { at, device: number, operation, offset, length });
+        Ok(())
+    }
+
     /// What rows of ours, or of a trace with completions, asked for, at the times at which they were intended.
     pub fn rows(&mut self, rows: &[Row], devices: &[String]) -> Result<(), ImportError> {
         for row in rows {
-            let name = devices.get(usize::from(row.device)).map_or("device", String::as_str);
-            let device = self.device(name)?;
+            let device = devices.get(usize::from(row.device)).map_or("device", String::as_str);
             let at = Duration::nanos(row.intended.as_nanos());
-            let (offset, length) = (row.offset, Bytes::new(row.length.into()));
-            self.requests.push(Wanted { at, device, operation: row.operation, offset, length });
+            let number = self.0.requests.len() as u64 + 1;
+            self.push(device, at, row.operation, row.offset.get(), row.length.into())
+                .map_err(|what| ImportError::Row { row: number, what })?;
         }
+        Ok(())
+    }
+
+    /// Another trace beside what is here, on devices of its own.
+    pub fn append(&mut self, other: Asked) -> Result<(), ImportError> {
+        let devices = self.0.devices.len() + other.devices.len();
+        let first =
+            u16::try_from(devices).map_err(|_| ImportError::TooManyDevices(devices))? - other.devices.len() as u16;
+        self.0.devices.extend(other.devices);
+        let moved = other.requests.into_iter().map(|wanted| Wanted { device: wanted.device + first, ..wanted });
+        self.0.requests.extend(moved);
         Ok(())
     }
 
     /// In order of time, from the first request on.
-    pub fn settle(&mut self) {
+    pub fn finish(mut self) -> Result<Asked, ImportError> {
+        let requests = &mut self.0.requests;
         // Stable: of requests at one time, the file's order is the best that is known.
-        self.requests.sort_by_key(|wanted| wanted.at);
-        let first = self.requests.first().map_or(Duration::ZERO, |wanted| wanted.at);
-        self.requests.iter_mut().for_each(|wanted| wanted.at = wanted.at.saturating_sub(first));
+        requests.sort_by_key(|wanted| wanted.at);
+        let first = requests.first().map_or(Duration::ZERO, |wanted| wanted.at);
+        requests.iter_mut().for_each(|wanted| wanted.at = wanted.at - first);
+        match requests.last() {
+            Some(last) if last.at > LATEST => {
+                Err(ImportError::TooLong { years: last.at.as_nanos() / Duration::seconds(365 * 86_400).as_nanos() })
+            }
+            _ => Ok(self.0),
+        }
     }
 
-    fn device(&mut self, name: &str) -> Result<u16, ImportError> {
-        let index = self.devices.iter().position(|known| known == name).unwrap_or_else(|| {
-            self.devices.push(name.to_owned());
-            self.devices.len() - 1
-        });
-        u16::try_from(index).map_err(|_| ImportError::TooManyDevices(index + 1))
-    }
-
-    fn push(&mut self, text: &TraceText, number: usize, line: Line) -> Result<(), ImportError> {
-        let (nanos, name, operation, offset, length) = line;
-        if !(0.0..LATEST).contains(&nanos) {
-            return Err(line_error(text, number, "the time is none: it must be from zero on, and below ninety years"));
-        }
-        if length > LONGEST || (length == 0 && operation != Operation::Flush) {
-            return Err(line_error(
-                text,
-                number,
-                format!("a request of {length} bytes; from 1 byte to 1 GiB would do"),
-            ));
-        }
-        if offset.checked_add(length).is_none_or(|end| end > MOST) {
-            return Err(line_error(text, number, "the request ends beyond all addresses"));
-        }
-        let device = self.device(name)?;
-        let at = Duration::nanos(nanos as u64);
-        self.requests.push(Wanted { at, device, operation, offset: Bytes::new(offset), length: Bytes::new(length) });
-        Ok(())
+    fn line(&mut self, text: &TraceText, number: usize, line: Line) -> Result<(), ImportError> {
+        let Line { at, device, operation, offset, length } = line;
+        self.push(device, at, operation, offset, length).map_err(|what| line_error(text, number, what))
     }
 
     /// A table, line by line.
@@ -148,20 +178,20 @@ impl Asked {
             }
             let read = read(line)
                 .ok_or_else(|| line_error(text, number, format!("'{line}' is no request; a line has {accepted}")))?;
-            self.push(text, number, read)?;
+            self.line(text, number, read)?;
         }
         Ok(())
     }
 
     /// Events by which requests were made; where there are none (a trace of `-a issue`), by which they were issued.
     fn blkparse(&mut self, text: &TraceText) -> Result<(), ImportError> {
-        let has = |action: &str| text.text.lines().any(|line| line.split_whitespace().nth(5) == Some(action));
-        let wanted = if has("Q") { "Q" } else { "D" };
-        for (number, line) in (1..).zip(text.text.lines()) {
-            let Some(event) = super::blkparse::event(text, number, line)? else { continue };
-            if event.action == wanted {
-                let Event { at, device, operation, offset, length, .. } = event;
-                self.push(text, number, (at.as_nanos() as f64, device, operation, offset, length))?;
+        let made = |event: &Result<(usize, Event), ImportError>| matches!(event, Ok((_, it)) if it.action == Action::Q);
+        let wanted = if events(text).any(|event| made(&event)) { Action::Q } else { Action::D };
+        for event in events(text) {
+            let (number, Event { at, device, action, operation, offset, length, .. }) = event?;
+            if action == wanted {
+                let (at, offset, length) = (at.since(Instant::START), offset.get(), length.into());
+                self.line(text, number, Line { at, device, operation, offset, length })?;
             }
         }
         Ok(())
@@ -182,22 +212,26 @@ impl Asked {
                 ));
             }
         };
-        let mut now = 0.0;
+        let mut now = Duration::ZERO;
         for (number, line) in lines {
             let mut words = line.split_whitespace();
             let number_of = |what: &str, word: Option<&str>| {
                 let parsed = word.and_then(|word| word.parse::<u64>().ok());
                 parsed.ok_or_else(|| line_error(text, number, format!("there is no {what}, a whole number")))
             };
+            let too_late = || line_error(text, number, "the time is later than a clock counts");
+            let micros = |count: u64| count.checked_mul(1000).map(Duration::nanos).ok_or_else(too_late);
             if timed {
                 let Some(word) = words.next() else { continue };
-                now = number_of("time in microseconds", Some(word))? as f64 * 1e3;
+                now = micros(number_of("time in microseconds", Some(word))?)?;
             }
             let (Some(file), action) = (words.next(), words.next()) else { continue };
             let operation = match action {
                 Some("add" | "open" | "close") => continue,
                 Some("wait") => {
-                    now += number_of("time to wait in microseconds", words.next())? as f64 * 1e3;
+                    let wait = micros(number_of("time to wait in microseconds", words.next())?)?;
+                    let then = now.as_nanos().checked_add(wait.as_nanos());
+                    now = then.map(Duration::nanos).ok_or_else(too_late)?;
                     continue;
                 }
                 Some("read") => Operation::Read,
@@ -216,7 +250,7 @@ impl Asked {
                 Operation::Flush => (0, 0),
                 _ => (number_of("offset in bytes", words.next())?, number_of("length in bytes", words.next())?),
             };
-            self.push(text, number, (now, file, operation, offset, length))?;
+            self.line(text, number, Line { at: now, device: file, operation, offset, length })?;
         }
         Ok(())
     }
@@ -233,30 +267,30 @@ fn direction(word: &str) -> Option<Operation> {
 fn msr(line: &str) -> Option<Line<'_>> {
     let cells: Vec<&str> = line.split(',').map(str::trim).collect();
     let [time, _host, disk, kind, offset, size, _response] = cells[..] else { return None };
-    // Windows counts 100 ns from 1601; as a double, today is exact to 2 us, so the whole number is what is multiplied.
-    let ticks: u64 = time.parse().ok()?;
-    let since = ticks.checked_sub(EPOCH).unwrap_or(ticks);
-    Some((since as f64 * 100.0, disk, direction(kind)?, offset.parse().ok()?, size.parse().ok()?))
+    // Windows counts 100 ns from 1601.
+    let at = Duration::nanos(time.parse::<u64>().ok()?.checked_mul(100)?);
+    let (offset, length) = (offset.parse().ok()?, size.parse().ok()?);
+    Some(Line { at, device: disk, operation: direction(kind)?, offset, length })
 }
-
-/// The first of January 2005 as Windows counts: the traces are of 2007, and what is left is exact to 8 ns.
-const EPOCH: u64 = 127_489_248_000_000_000;
 
 fn spc(line: &str) -> Option<Line<'_>> {
     let cells: Vec<&str> = line.split(',').map(str::trim).collect();
     let [unit, block, bytes, kind, seconds, ..] = cells[..] else { return None };
-    let (seconds, block): (f64, u64) = (seconds.parse().ok()?, block.parse().ok()?);
     unit.parse::<u32>().ok()?;
-    Some((seconds * 1e9, unit, direction(kind)?, block.checked_mul(512)?, bytes.parse().ok()?))
+    let (at, operation) = (decimal(seconds, Duration::seconds(1))?, direction(kind)?);
+    let (offset, length) = (block.parse::<u64>().ok()?.checked_mul(512)?, bytes.parse().ok()?);
+    Some(Line { at, device: unit, operation, offset, length })
 }
 
 fn disksim(line: &str) -> Option<Line<'_>> {
     let cells: Vec<&str> = line.split_whitespace().collect();
     let [millis, device, block, blocks, flags] = cells[..] else { return None };
-    let (millis, block, blocks): (f64, u64, u64) = (millis.parse().ok()?, block.parse().ok()?, blocks.parse().ok()?);
+    let at = decimal(millis, Duration::millis(1))?;
+    let bytes = |blocks: &str| blocks.parse::<u64>().ok()?.checked_mul(512);
+    let (offset, length) = (bytes(block)?, bytes(blocks)?);
     let flags = flags.strip_prefix("0x").map_or_else(|| flags.parse().ok(), |hex| u64::from_str_radix(hex, 16).ok())?;
     let operation = if flags & 1 == 1 { Operation::Read } else { Operation::Write };
-    Some((millis * 1e6, device, operation, block.checked_mul(512)?, blocks.checked_mul(512)?))
+    Some(Line { at, device, operation, offset, length })
 }
 
 /// Which of these formats a first line is of.
@@ -309,14 +343,22 @@ mod tests {
             ),
             ("1.5 0 100 16 1\n2.25 0 200 8 0x0\n", ((0, 51_200, 8192, Read), (750_000, 102_400, 4096, Write))),
             (
-                "  8,16 1 110 0.024600000 4122 Q R 786 + 128 [fio]\n  8,16 1 111 0.024601000 4122 D R 786 + 128 [fio]\n  8,16 1 112 0.024700000 4122 Q WS 8 + 8 [fio]\n",
-                ((0, 786 * 512, 65_536, Read), (100_000, 4096, 4096, Write)),
+                "  8,16 1 110 0.024600000 4122 Q R 786 + 128 [fio]\n  8,16 1 111 0.024601000 4122 D R 786 + 128 [fio]\n  8,16 1 112 0.024700001 4122 Q WS 8 + 8 [fio]\n",
+                ((0, 786 * 512, 65_536, Read), (100_001, 4096, 4096, Write)),
+            ),
+            // A flush has no sector.
+            (
+                "  8,16 1 110 0.500000000 4122 Q R 786 + 128 [fio]\n  8,16 1 112 0.500000007 4122 Q FWS [jbd2]\n",
+                ((0, 786 * 512, 65_536, Read), (7, 0, 0, Flush)),
+            ),
+            // Before 2005 and after it, 2 s apart.
+            (
+                "127489247990000000,usr,0,Read,0,512,1\n127489248010000001,usr,0,Write,0,512,1\n",
+                ((0, 0, 512, Read), (2_000_000_100, 0, 512, Write)),
             ),
         ] {
             let (first, last) = first_and_last(text);
-            // Times that come as decimals are exact to a microsecond.
-            let near = |a: Said, b: Said| a.0.abs_diff(b.0) <= 1000 && (a.1, a.2, a.3) == (b.1, b.2, b.3);
-            assert!(near(first, expected.0) && near(last, expected.1), "{text}: {first:?} {last:?}");
+            assert_eq!((first, last), expected, "{text}");
         }
     }
 
@@ -331,7 +373,20 @@ mod tests {
         for (text, said) in [
             ("0.5 0 8 8 1\nx\n", "t:2: 'x' is no request; a line has 5 columns: ms, device, block, blocks, flags"),
             ("0.5 0 8 0 1\n", "t:1: a request of 0 bytes; from 1 byte to 1 GiB would do"),
-            ("-3 0 8 8 1\n", "t:1: the time is none: it must be from zero on, and below ninety years"),
+            (
+                "0.5 0 8 8 1\n-3 0 8 8 1\n",
+                "t:2: '-3 0 8 8 1' is no request; a line has 5 columns: ms, device, block, blocks, flags",
+            ),
+            (
+                "0 0 8 8 1\n9999999999999 0 8 8 1\n",
+                "the first request and the last are 317 years apart: their stamps are of different clocks; replay the traces one by one",
+            ),
+            // A log of fio goes by its rows, which are held to the same.
+            (
+                "9, 1, 0, 4096, 18446744073709551615, 0, 1\n",
+                "row 1 of the records: the request ends beyond all addresses",
+            ),
+            ("9, 1, 0, 0, 0, 0, 1\n", "row 1 of the records: a request of 0 bytes; from 1 byte to 1 GiB would do"),
             (
                 "fio version 3 iolog\n5 /a jump 0 0\n",
                 "t:2: 'jump' is no action: add, open, close, read, write, trim, sync, datasync or wait",
