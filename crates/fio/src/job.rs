@@ -23,7 +23,7 @@ pub struct Job {
     pub order: Order,
     /// How reads and writes are skewed, of random orders: `random_distribution`.
     pub skew: Option<Skew>,
-    /// Sizes of reads and of writes, with weights: `bs`, `bssplit`, `bsrange`.
+    /// Sizes of reads and of writes, with weights that are not all zero: `bs`, `bssplit`, `bsrange`.
     pub sizes: [Vec<(Bytes, u32)>; 2],
     /// On which boundary requests begin, if not on that of their size: `ba`.
     pub align: Option<Bytes>,
@@ -35,7 +35,7 @@ pub struct Job {
     pub depth: u32,
     /// How many of this job there are: `numjobs`.
     pub copies: u32,
-    /// Files and devices, if they are named: `filename`.
+    /// Files and devices; empty if none is named: `filename`.
     pub files: Vec<String>,
     /// Where they are: `directory`.
     pub directory: Option<String>,
@@ -73,10 +73,8 @@ pub struct Job {
     pub flush_at_end: bool,
     /// From a completion to the next request: `thinktime`.
     pub think: Duration,
-    /// Requests a second: `rate_iops`, or `rate` over the size.
-    pub rate: Option<Frequency>,
-    /// The same in bytes, if that is how it was given: `rate`.
-    pub rate_bytes: Option<Rate>,
+    /// How fast, both directions of a mixed job together: `rate_iops`, `rate`.
+    pub rate: Option<Pace>,
     /// At random times with that rate: `rate_process=poisson`.
     pub poisson: bool,
     /// The processors: `cpus_allowed`.
@@ -95,6 +93,15 @@ pub struct Job {
     pub options: [BTreeMap<String, String>; 2],
 }
 
+/// A rate that a job keeps to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// `rate_iops`.
+    Requests(Frequency),
+    /// `rate`.
+    Bytes(Rate),
+}
+
 /// Reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Direction {
@@ -108,6 +115,22 @@ pub enum Direction {
     Trim,
     /// `trimwrite`, `randtrimwrite`: each block discarded, then written.
     TrimWrite,
+}
+
+impl Job {
+    /// The mean size of a request, by the shares of sizes and of directions. Never zero.
+    pub fn mean_size(&self) -> f64 {
+        let mean = |sizes: &[(Bytes, u32)]| {
+            let weights: f64 = sizes.iter().map(|(_, weight)| f64::from(*weight)).sum();
+            sizes.iter().map(|(size, weight)| size.get() as f64 * f64::from(*weight)).sum::<f64>() / weights
+        };
+        let [read, write] = [mean(&self.sizes[0]), mean(&self.sizes[1])];
+        match self.direction {
+            Direction::Read => read,
+            Direction::Write | Direction::Trim | Direction::TrimWrite => write,
+            Direction::Mixed(reads) => read * reads.get() + write * (1.0 - reads.get()),
+        }
+    }
 }
 
 /// When what was written is read again.
@@ -124,7 +147,7 @@ pub enum Check {
 /// A trace whose requests are made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
-    /// Traces; of several, each copy of the job takes the next.
+    /// Traces; of several, each copy of the job takes the next. Never empty.
     pub files: Vec<String>,
     /// How much faster than it was recorded: `replay_time_scale`; nothing for as fast as possible: `replay_no_stall`.
     pub speed: Option<f64>,

@@ -21,7 +21,7 @@ pub mod value;
 
 use std::fmt;
 
-pub use job::{Check, Direction, Engine, Extent, Fill, Job, Order, Replay, Skew};
+pub use job::{Check, Direction, Engine, Extent, Fill, Job, Order, Pace, Replay, Skew};
 pub use option::Note;
 pub use syntax::Surroundings;
 
@@ -87,8 +87,8 @@ pub fn read(name: &str, text: &str, surroundings: &Surroundings, strict: bool) -
     Ok(File { jobs, notes })
 }
 
-/// True if the text is rather a job file than TOML: its first section is none that an experiment has, or a line before any text in quotes
-/// is an option of fio.
+/// True if this is rather a job file than an experiment: by the name's end (`.fio`, `.job` or `.ini`), or as the first line that says anything is
+/// `[global]`, which no experiment has.
 pub fn is_meant(path: &std::path::Path, text: &str) -> bool {
     if path.extension().is_some_and(|extension| ["fio", "job", "ini"].iter().any(|known| extension == *known)) {
         return true;

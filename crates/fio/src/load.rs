@@ -3,7 +3,7 @@
 use units::{Bytes, Frequency, Rate, Ratio};
 
 use crate::JobError;
-use crate::job::{Direction, Order, Skew};
+use crate::job::{Direction, Order, Pace, Skew};
 use crate::reader::Reader;
 use crate::value;
 
@@ -35,7 +35,7 @@ impl Reader<'_> {
             "trimwrite" => (Direction::TrimWrite, false),
             "randtrimwrite" => (Direction::TrimWrite, true),
             _ => {
-                let given = self.given["rw"];
+                let given = self.given("rw").expect("the default of rw is a direction");
                 let (place, option) = (given.place.clone(), given.name.clone());
                 return Err(JobError::Value { place, option, value: kind.to_owned(), accepted: ACCEPTED });
             }
@@ -52,7 +52,7 @@ impl Reader<'_> {
             };
             let jumps = self.read("percentage_random", "a percentage", percent)?.filter(|percent| *percent < 100);
             let jumps = jumps.map(|percent| Ratio::percent(f64::from(percent)));
-            let once = !self.flag("norandommap")?.unwrap_or(false) && !self.given.contains_key("random_distribution");
+            let once = !self.flag("norandommap")?.unwrap_or(false) && self.given("random_distribution").is_none();
             return Ok((direction, Order::Random { once, runs, jumps }));
         }
         let Some(modifier) = modifier else { return Ok((direction, Order::Sequential { gap: Bytes::ZERO })) };
@@ -122,12 +122,8 @@ impl Reader<'_> {
         Ok(skew.flatten())
     }
 
-    /// Requests a second, both directions of a mixed job together; and bytes a second, if that is what was said.
-    pub fn rate(
-        &self,
-        direction: Direction,
-        sizes: &[Vec<(Bytes, u32)>; 2],
-    ) -> Result<(Option<Frequency>, Option<Rate>), JobError> {
+    /// How fast, both directions of a mixed job together. Of several rates that of requests counts.
+    pub fn rate(&self, direction: Direction) -> Result<Option<Pace>, JobError> {
         let base = self.base;
         let sum = |[read, write, trim]: [u64; 3]| match direction {
             Direction::Read => read as f64,
@@ -139,22 +135,11 @@ impl Reader<'_> {
             let triple = value::triple(text, |one| value::number(one, base))?;
             triple.iter().all(|n| *n <= 1 << 50).then_some(triple)
         };
+        let above_zero = |rates| Some(sum(rates)).filter(|rate| *rate > 0.0);
         if let Some(rates) = self.read("rate_iops", "requests a second, such as 1000 or 1000,500", numbers)? {
-            return Ok((Some(sum(rates)).filter(|rate| *rate > 0.0).map(Frequency::per_second), None));
+            return Ok(above_zero(rates).map(|rate| Pace::Requests(Frequency::per_second(rate))));
         }
-        let Some(rates) = self.read("rate", "bytes a second, such as 10m", numbers)? else { return Ok((None, None)) };
-        let mean = |sizes: &[(Bytes, u32)]| {
-            let weights: f64 = sizes.iter().map(|(_, weight)| f64::from(*weight)).sum();
-            sizes.iter().map(|(size, weight)| size.get() as f64 * f64::from(*weight)).sum::<f64>() / weights.max(1.0)
-        };
-        let [read, write] = [mean(&sizes[0]), mean(&sizes[1])];
-        let size = match direction {
-            Direction::Read => read,
-            Direction::Write | Direction::Trim | Direction::TrimWrite => write,
-            Direction::Mixed(reads) => read * reads.get() + write * (1.0 - reads.get()),
-        };
-        let bytes = Some(sum(rates)).filter(|rate| *rate > 0.0);
-        let requests = bytes.map(|rate| Frequency::per_second((rate / size).max(1e-3)));
-        Ok((requests, bytes.map(Rate::bytes_per_second)))
+        let rates = self.read("rate", "bytes a second, such as 10m", numbers)?;
+        Ok(rates.and_then(above_zero).map(|rate| Pace::Bytes(Rate::bytes_per_second(rate))))
     }
 }

@@ -52,16 +52,14 @@ pub fn canonical(name: &str) -> &str {
         "io_limit" => "io_size",
         "blockalign" => "ba",
         "blocksize_range" => "bsrange",
-        "bs_unaligned" | "blocksize_unaligned" => "bs_unaligned",
+        "blocksize_unaligned" => "bs_unaligned",
         "filename_fmt" => "filename_format",
-        "ioscheduler" => "ioscheduler",
-        "buffer_compress_chunk" => "buffer_compress_chunk",
         "iodepth_batch_submit" => "iodepth_batch",
         other => other,
     }
 }
 
-/// Options that [`job`](crate::job) reads.
+/// Options that are read. Only these can be: the reader asserts it.
 pub const KEPT: &[&str] = &[
     "rw",
     "ioengine",
@@ -297,5 +295,19 @@ pub fn fate(name: &str) -> Option<(Fate, &'static str)> {
         | "ignore_zero"
         | "random_seed" => not_kept("it is known, and nothing here does it"),
         _ => Some((Fate::Unknown, "no option of that name is known here")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KEPT;
+
+    /// One that is listed and read by nobody would be dropped without a word.
+    #[test]
+    fn what_is_kept_is_read() {
+        let readers = [include_str!("section.rs"), include_str!("load.rs")];
+        for name in KEPT {
+            assert!(readers.iter().any(|text| text.contains(&format!("\"{name}\""))), "nobody reads '{name}'");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use units::{Bytes, Duration};
 
 use crate::JobError;
-use crate::option::{Fate, Note, canonical, fate};
+use crate::option::{Fate, KEPT, Note, canonical, fate};
 use crate::syntax::{Given, Section};
 use crate::value::{self, Amount, Base};
 
@@ -13,7 +13,7 @@ use crate::value::{self, Amount, Base};
 pub(crate) struct Reader<'s> {
     pub section: &'s Section,
     /// By name, the last of each.
-    pub given: BTreeMap<&'s str, &'s Given>,
+    given: BTreeMap<&'s str, &'s Given>,
     pub base: Base,
     notes: &'s mut Vec<Note>,
 }
@@ -31,6 +31,15 @@ impl<'s> Reader<'s> {
         reader
     }
 
+    /// An option as it was given.
+    ///
+    /// # Panics
+    /// If the name is missing from [`KEPT`]: what is read would be said to be unknown.
+    pub fn given(&self, name: &str) -> Option<&'s Given> {
+        assert!(KEPT.contains(&name), "'{name}' is read, and stands in no list of what is");
+        self.given.get(name).copied()
+    }
+
     fn note(&mut self, given: &Given, fate: Fate, what: &'static str) {
         let note = Note { place: given.place.clone(), option: given.name.clone(), fate, what };
         if !self.notes.contains(&note) {
@@ -40,13 +49,13 @@ impl<'s> Reader<'s> {
 
     /// Notes an option of this name if it is given.
     pub fn not_kept(&mut self, name: &str, what: &'static str) {
-        if let Some(given) = self.given.get(name).copied() {
+        if let Some(given) = self.given(name) {
             self.note(given, Fate::NotKept, what);
         }
     }
 
     pub fn cannot(&self, option: &str, what: impl Into<String>, next: &'static str) -> JobError {
-        let place = self.given.get(option).map_or(&self.section.place, |given| &given.place).clone();
+        let place = self.given(option).map_or(&self.section.place, |given| &given.place).clone();
         JobError::Cannot { place, job: self.section.name.clone(), what: what.into(), next }
     }
 
@@ -57,7 +66,7 @@ impl<'s> Reader<'s> {
         accepted: &'static str,
         read: impl Fn(&str) -> Option<T>,
     ) -> Result<Option<T>, JobError> {
-        let Some(given) = self.given.get(name) else { return Ok(None) };
+        let Some(given) = self.given(name) else { return Ok(None) };
         let (place, option) = (given.place.clone(), given.name.clone());
         match given.value.as_deref().filter(|value| !value.is_empty()) {
             None => Err(JobError::NoValue { place, option, accepted }),
@@ -69,7 +78,7 @@ impl<'s> Reader<'s> {
     }
 
     pub fn flag(&self, name: &str) -> Result<Option<bool>, JobError> {
-        let Some(given) = self.given.get(name) else { return Ok(None) };
+        let Some(given) = self.given(name) else { return Ok(None) };
         value::flag(given.value.as_deref()).map(Some).ok_or_else(|| JobError::Value {
             place: given.place.clone(),
             option: given.name.clone(),
@@ -96,6 +105,6 @@ impl<'s> Reader<'s> {
     }
 
     pub fn text(&self, name: &str) -> Option<String> {
-        self.given.get(name).and_then(|given| given.value.clone()).filter(|value| !value.is_empty())
+        self.given(name).and_then(|given| given.value.clone()).filter(|value| !value.is_empty())
     }
 }

@@ -36,7 +36,7 @@ impl Reader<'_> {
             (None, None) => false,
         };
         let sizes = self.sizes(direction)?;
-        let (rate, rate_bytes) = self.rate(direction, &sizes)?;
+        let rate = self.rate(direction)?;
         let depth = self.number("iodepth", MOST_DEPTH)?.unwrap_or(1) as u32;
         let depth = if engine == Engine::Queue || engine == Engine::Null { depth } else { 1 };
         let think = self.time("thinktime", Duration::micros(1))?.unwrap_or(Duration::ZERO);
@@ -55,21 +55,11 @@ impl Reader<'_> {
             "1" | "sync" | "dsync" => Some(true),
             _ => None,
         })?;
-        let flush_every =
-            ["fsync", "fdatasync"].into_iter().filter_map(|name| self.given.get(name).map(|_| name)).next();
-        let flush_every = match flush_every {
-            Some(name) => {
-                self.read(name, "a number of writes; 0 for none", |text| text.parse::<u32>().ok())?.unwrap_or(0)
-            }
-            None => 0,
-        };
+        let writes = |name| self.read(name, "a number of writes; 0 for none", |text| text.parse::<u32>().ok());
+        let flush_every = [writes("fsync")?, writes("fdatasync")?].into_iter().flatten().find(|writes| *writes > 0);
         let at_end = self.flag("end_fsync")?.unwrap_or(false) || self.flag("fsync_on_close")?.unwrap_or(false);
         Ok(Job {
-            name: self
-                .given
-                .get("name")
-                .and_then(|given| given.value.clone())
-                .unwrap_or_else(|| self.section.name.clone()),
+            name: self.text("name").unwrap_or_else(|| self.section.name.clone()),
             place: self.section.place.clone(),
             direction,
             order,
@@ -82,7 +72,7 @@ impl Reader<'_> {
             direct,
             depth,
             copies: self.number("numjobs", MOST_COPIES)?.unwrap_or(1) as u32,
-            files: self.files(),
+            files: self.files()?,
             directory: self.text("directory"),
             file_count: self.number("nrfiles", MOST_FILES)?.unwrap_or(1) as u32,
             file_size: self.file_size()?,
@@ -103,11 +93,10 @@ impl Reader<'_> {
             new_group: self.flag("new_group")?.unwrap_or(false),
             seed: self.read("randseed", "a whole number", |text| text.parse::<u64>().ok())?,
             durable: sync.unwrap_or(false),
-            flush_every,
+            flush_every: flush_every.unwrap_or(0),
             flush_at_end: at_end,
             think,
             rate,
-            rate_bytes,
             poisson: self
                 .read("rate_process", "linear or poisson", |text| match text {
                     "linear" => Some(false),
@@ -165,7 +154,10 @@ impl Reader<'_> {
         self.not_kept("replay_scale", "addresses stay as they are");
         self.not_kept("replay_skip", "requests of all kinds are made");
         let stalls = !self.flag("replay_no_stall")?.unwrap_or(false);
-        let files = text.split(':').filter(|file| !file.is_empty()).map(str::to_owned).collect();
+        let files: Vec<String> = text.split(':').filter(|file| !file.is_empty()).map(str::to_owned).collect();
+        if files.is_empty() {
+            return Err(self.cannot("read_iolog", "names no trace", "write read_iolog=FILE"));
+        }
         let redirect = self.text("replay_redirect");
         Ok(Some(Replay { files, speed: stalls.then(|| f64::from(scale) / 100.0), redirect, align }))
     }
@@ -186,8 +178,8 @@ impl Reader<'_> {
     }
 
     /// `filename=a:b:c`, in which `\:` is a colon.
-    fn files(&self) -> Vec<String> {
-        let Some(text) = self.text("filename") else { return Vec::new() };
+    fn files(&self) -> Result<Vec<String>, JobError> {
+        let Some(text) = self.text("filename") else { return Ok(Vec::new()) };
         let (mut files, mut file, mut escaped) = (Vec::new(), String::new(), false);
         for c in text.chars() {
             match c {
@@ -201,16 +193,17 @@ impl Reader<'_> {
         }
         files.push(file);
         files.retain(|file| !file.is_empty());
-        files
+        match files.is_empty() {
+            true => Err(self.cannot("filename", "names no file", "write filename=FILE, or leave it out")),
+            false => Ok(files),
+        }
     }
 
     /// The largest, of a range: what `filesize=4k-8k` draws is not worth a class of its own.
     fn file_size(&mut self) -> Result<Option<Bytes>, JobError> {
         let base = self.base;
-        let range = self
-            .given
-            .get("filesize")
-            .is_some_and(|given| given.value.as_deref().is_some_and(|value| value.contains('-')));
+        let range =
+            self.given("filesize").is_some_and(|given| given.value.as_deref().is_some_and(|value| value.contains('-')));
         if range {
             self.not_kept("filesize", "all files are of the largest size of the range");
         }
@@ -219,8 +212,7 @@ impl Reader<'_> {
 
     fn delay(&mut self) -> Result<Duration, JobError> {
         let range = self
-            .given
-            .get("startdelay")
+            .given("startdelay")
             .is_some_and(|given| given.value.as_deref().is_some_and(|value| value.contains('-')));
         if range {
             self.not_kept("startdelay", "all copies begin at the end of the range");

@@ -111,7 +111,7 @@ pub fn triple<T: Clone>(text: &str, one: impl Fn(&str) -> Option<T>) -> Option<[
     parts.next().is_none().then_some([read, write, trim])
 }
 
-/// `4k/10:64k/50:32k/40`: sizes with their shares in percent; those without one divide what is left.
+/// `4k/10:64k/50:32k/40`: sizes with their shares in percent; those without one divide what is left. Some share is above zero.
 pub fn split_sizes(text: &str, base: Base) -> Option<Vec<(Bytes, u32)>> {
     let mut parts = Vec::new();
     for part in text.split(':') {
@@ -129,5 +129,7 @@ pub fn split_sizes(text: &str, base: Base) -> Option<Vec<(Bytes, u32)>> {
     let rest = 100u32.checked_sub(said)?;
     // Weights of a hundred for each percent, so that what is left can be divided without a remainder that matters.
     let share = |share: Option<u32>| share.map_or_else(|| rest * 100 / silent.max(1), |percent| percent * 100);
-    Some(parts.into_iter().map(|(size, percent)| (size, share(percent))).collect())
+    let shares: Vec<(Bytes, u32)> = parts.into_iter().map(|(size, percent)| (size, share(percent))).collect();
+    // Of shares that are all nothing, no size is ever drawn.
+    shares.iter().any(|(_, weight)| *weight > 0).then_some(shares)
 }

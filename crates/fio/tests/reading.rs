@@ -1,7 +1,7 @@
 //! Job files as people write them, as others would break them, and any text at all.
 
 use fio::value::Amount;
-use fio::{Check, Direction, Engine, JobError, Order, Skew, Surroundings};
+use fio::{Check, Direction, Engine, JobError, Order, Pace, Skew, Surroundings};
 use proptest::prelude::*;
 use units::{Bytes, Duration, Frequency, Rate, Ratio};
 
@@ -109,7 +109,7 @@ fn the_second_tier_is_kept() {
     assert_eq!(job.sizes[1], [(Bytes::kib(4), 1000), (Bytes::kib(64), 5000), (Bytes::kib(32), 4000)]);
     assert_eq!((job.flush_every, job.durable, job.flush_at_end), (16, true, true));
     assert_eq!((job.delay, job.think), (Duration::millis(500), Duration::micros(100)));
-    assert_eq!((job.rate, job.poisson), (Some(Frequency::per_second(500.0)), true));
+    assert_eq!((job.rate, job.poisson), (Some(Pace::Requests(Frequency::per_second(500.0))), true));
     assert_eq!((&job.cpus[..], job.align), (&[0, 2, 3][..], Some(Bytes::kib(8))));
     assert_eq!((job.depth, job.requests), (1, Some(9)), "a system call after the other has a depth of one");
     assert_eq!(job.files, ["a:b", "c"]);
@@ -130,11 +130,18 @@ fn skews_and_runs_are_kept() {
 }
 
 #[test]
-fn a_rate_in_bytes_is_one_of_requests_of_the_mean_size() {
+fn a_rate_in_bytes_is_of_both_directions_and_of_requests_of_a_mean_size() {
     let job = read("[j]\nrw=rw\nrwmixread=75\nbs=4k,12k\nrate=3m,3m\n").unwrap().jobs.remove(0);
-    // 6 MiB a second in requests of 3/4 * 4 KiB + 1/4 * 12 KiB.
-    assert_eq!(job.rate, Some(Frequency::per_second(1024.0)));
-    assert_eq!(job.rate_bytes, Some(Rate::bytes_per_second(6.0 * 1024.0 * 1024.0)));
+    assert_eq!(job.rate, Some(Pace::Bytes(Rate::bytes_per_second(6.0 * 1024.0 * 1024.0))));
+    // 3/4 * 4 KiB + 1/4 * 12 KiB.
+    assert_eq!(job.mean_size(), 6144.0);
+}
+
+#[test]
+fn of_two_kinds_of_flushes_the_first_that_is_asked_for_counts() {
+    let of = |text: &str| read(text).unwrap().jobs[0].flush_every;
+    assert_eq!(of("[global]\nfsync=0\n[j]\nfdatasync=8\n"), 8);
+    assert_eq!(of("[j]\nfsync=4\nfdatasync=8\n"), 4);
 }
 
 #[test]
@@ -218,6 +225,12 @@ fn what_is_wrong_is_said_with_its_line_and_what_would_be_accepted() {
         ),
         ("[j]\ntime_based\n", "test.fio:2: [j] is to end by time alone; add runtime=30"),
         ("[j]\nrwmixread=101\n", "test.fio:2: 'rwmixread' is '101'; write a percentage"),
+        (
+            "[j]\nbssplit=4k/0\nrate=1m\n",
+            "test.fio:2: 'bssplit' is '4k/0'; write sizes with percentages such as 4k/60:64k/40",
+        ),
+        ("[j]\nread_iolog=:\n", "test.fio:2: [j] names no trace; write read_iolog=FILE"),
+        ("[j]\nfilename=::\n", "test.fio:2: [j] names no file; write filename=FILE, or leave it out"),
     ] {
         assert_eq!(read(text).unwrap_err().to_string(), said);
     }
@@ -236,11 +249,15 @@ proptest! {
         let _ = read(&text);
     }
 
+    /// Several, as some matter only beside others.
     #[test]
-    fn no_value_of_a_known_option_panics(index in 0..fio::option::KEPT.len(), value in "[-0-9a-zA-Z/:,.%]{0,24}") {
-        let option = fio::option::KEPT[index];
-        if let Err(error) = read(&format!("[job]\n{option}={value}\n")) {
-            prop_assert!(error.to_string().starts_with("test.fio:2: "), "{}", error);
+    fn no_values_of_known_options_panic(
+        options in proptest::collection::vec((0..fio::option::KEPT.len(), "[-0-9a-zA-Z/:,.%]{0,24}|[0-9]{1,3}[kmg]?(/[0-9]{1,2})?"), 1..4)
+    ) {
+        let lines = options.iter().map(|(index, value)| format!("{}={value}\n", fio::option::KEPT[*index]));
+        match read(&format!("[job]\n{}", lines.collect::<String>())) {
+            Err(error) => prop_assert!(error.to_string().starts_with("test.fio:"), "{}", error),
+            Ok(file) => prop_assert!(file.jobs.iter().all(|job| job.mean_size() > 0.0)),
         }
     }
 }

@@ -17,8 +17,8 @@ mod extent;
 use std::path::PathBuf;
 
 use fio::value::Amount;
-use fio::{Check, Direction, Engine, Fill, Job, Order, Place};
-use units::{Bytes, Duration, Ratio};
+use fio::{Check, Direction, Engine, Fill, Job, Order, Pace, Place};
+use units::{Bytes, Duration, Frequency, Ratio};
 use uring::Mode;
 use workload::{
     Arrivals, Discards, Jump, Law, Limits, Load, Mix, OnError, Pattern, RateLimit, Region, Sizes, Skew, Space, Stream,
@@ -30,6 +30,7 @@ use crate::experiment::{Cache, Experiment, Io, StreamPlan};
 use crate::file::LARGEST_REQUEST;
 use crate::jobs::extent::Extents;
 pub(crate) use crate::jobs::extent::target_size;
+use crate::offered::RATES;
 use crate::replay::{self, How, ReplayError};
 use crate::target::Target;
 
@@ -65,8 +66,6 @@ pub enum PlanError {
     TooSmall { place: Place, job: String, name: String, wanted: Bytes, start: Bytes, size: Bytes },
     #[error("{place}: [{job}] cannot use {}: {error}; name a file or a block device with filename", path.display())]
     Unreadable { place: Place, job: String, path: PathBuf, error: std::io::Error },
-    #[error("{place}: [{job}] has no size that could be asked for; write bs=4k, or shares above zero in bssplit")]
-    NoBlocks { place: Place, job: String },
     #[error("{place}: [{job}] asks for {request:#} at a time of {length:#}; lower bs, or raise size")]
     BlockTooLarge { place: Place, job: String, request: Bytes, length: Bytes },
     #[error("{place}: [{job}] asks for {request:#} at a time; at most {LARGEST_REQUEST:#} is one request")]
@@ -115,9 +114,10 @@ pub fn plan(name: &str, file: &fio::File, on: &[Target]) -> Result<Vec<Phase>, P
 impl Phase {
     fn add(&mut self, job: &Job, part: Part, on: &[Target]) -> Result<(), PlanError> {
         let (place, title) = (|| job.place.clone(), || job.name.clone());
-        let no_blocks = || PlanError::NoBlocks { place: place(), job: title() };
-        let sizes = |choices: &[(Bytes, u32)]| Sizes::weighted(choices.iter().copied()).ok_or_else(no_blocks);
-        let (read, write) = (sizes(&job.sizes[0])?, sizes(&job.sizes[1])?);
+        let sizes = |choices: &[(Bytes, u32)]| {
+            Sizes::weighted(choices.iter().copied()).expect("a job has sizes above zero, and a share of them, too")
+        };
+        let (read, write) = (sizes(&job.sizes[0]), sizes(&job.sizes[1]));
         let (mix, sizes, write_sizes) = match job.direction {
             Direction::Read => (Mix::READS, read, None),
             Direction::Write | Direction::Trim | Direction::TrimWrite => (Mix::WRITES, write, None),
@@ -296,13 +296,18 @@ impl Plan for Job {
         /// What a job fell behind its rate it may make up for at once; fio makes up for all of it.
         const BURST: Duration = Duration::millis(10);
         let (depth, think) = (self.depth, self.think);
+        let limit = |requests, bytes| RateLimit { requests, bytes, burst: BURST };
         match self.rate {
-            Some(rate) if self.poisson => (Load::Open { arrivals: Arrivals::Poisson(rate), outstanding: depth }, None),
-            rate => {
-                let limit = |requests, bytes| RateLimit { requests, bytes, burst: BURST };
-                let by_bytes = self.rate_bytes.map(|bytes| limit(None, Some(bytes)));
-                (Load::Closed { depth, think }, by_bytes.or(rate.map(|rate| limit(Some(rate), None))))
+            Some(pace) if self.poisson => {
+                let rate = match pace {
+                    Pace::Requests(rate) => rate,
+                    Pace::Bytes(rate) => Frequency::per_second((rate.get() / self.mean_size()).max(*RATES.start())),
+                };
+                (Load::Open { arrivals: Arrivals::Poisson(rate), outstanding: depth }, None)
             }
+            Some(Pace::Requests(rate)) => (Load::Closed { depth, think }, Some(limit(Some(rate), None))),
+            Some(Pace::Bytes(rate)) => (Load::Closed { depth, think }, Some(limit(None, Some(rate)))),
+            None => (Load::Closed { depth, think }, None),
         }
     }
 

@@ -9,9 +9,9 @@ use crate::file::time;
 use crate::source::{Source, SourceError};
 
 /// Requests of one stream under way on one device that can be counted in a row of the record.
-const MOST_UNDER_WAY: u32 = 65_535;
+pub(crate) const MOST_UNDER_WAY: u32 = 65_535;
 /// Arrivals a second on one device that can be told apart, and the slowest that anybody waits for.
-const RATES: std::ops::RangeInclusive<f64> = 1e-3..=1e8;
+pub(crate) const RATES: std::ops::RangeInclusive<f64> = 1e-3..=1e8;
 
 /// `arrivals`.
 #[derive(Deserialize)]
