@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use lab::published;
 use lab::reproduce::{Report, ReproduceError, reproduce as judge};
 
 use crate::args::Reproduce;
@@ -13,15 +12,12 @@ use crate::out;
 pub fn reproduce(args: &Reproduce) -> Result<ExitCode, Failure> {
     let settings: Vec<_> = args.set.iter().map(|set| (set.key.clone(), set.value.clone())).collect();
     let mut reports: Vec<Report> = Vec::new();
-    let all = published::studies();
-    let named: Vec<&str> =
-        if args.studies.is_empty() { all.clone() } else { args.studies.iter().map(String::as_str).collect() };
+    let named: Vec<&str> = match &args.studies[..] {
+        [] => lab::studies::names().to_vec(),
+        some => some.iter().map(String::as_str).collect(),
+    };
     for name in named {
-        let Some(study) = lab::study(name, settings.clone()) else {
-            // Says which there are.
-            let unknown = published::read(name).expect_err("a study that is published has its model");
-            return Err(Failure::input(ReproduceError::Published(unknown)));
-        };
+        let study = lab::study(name, settings.clone()).map_err(|error| Failure::input(ReproduceError::from(error)))?;
         reports.push(judge(&*study).map_err(Failure::input)?);
     }
     if args.json {

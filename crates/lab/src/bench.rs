@@ -21,6 +21,24 @@ use crate::modelled::Modelled;
 use crate::runner::{self, RunError};
 use crate::trial::trial as carry_out;
 
+/// Why nothing comes of a trial.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum TrialError {
+    /// The system's description, or a change to it, is wrong.
+    #[error(transparent)]
+    Part(#[from] PartError),
+    /// The machine, as it was changed, cannot do what the trial asks, or does too little of it to be judged.
+    #[error("{0}")]
+    Nothing(String),
+}
+
+impl TrialError {
+    /// Nothing comes of the trial, for this reason.
+    pub fn nothing(reason: impl std::fmt::Display) -> TrialError {
+        TrialError::Nothing(reason.to_string())
+    }
+}
+
 /// A trial of a study, as its rows ask for it.
 pub trait Trial {
     /// The experiment that it is.
@@ -66,16 +84,18 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// From a run of an experiment on a modelled machine.
+    /// From a run of an experiment on a modelled machine. Refused if a pass was over before a request of it counted.
     ///
     /// # Panics
-    /// If the machine was not modelled, or a pass did not count.
-    pub fn of(run: &runner::Outcome) -> Outcome {
+    /// If the machine was not modelled.
+    pub fn of(run: &runner::Outcome) -> Result<Outcome, TrialError> {
         let modelled = run.conclusion.modelled.as_ref().expect("a trial runs on a modelled machine");
         let total = &run.summary.total;
-        assert_eq!(total.passes.len(), modelled.passes.len(), "every pass of a trial counts");
         let load = modelled.passes.iter().map(|pass| pass.load.clone()).reduce(|a, b| a.plus(&b));
-        let mut all = Outcome::new(&total.figures, load.expect("a trial has passes"), &run.meta.labels.devices);
+        let load = load.filter(|_| total.passes.len() == modelled.passes.len()).ok_or_else(|| {
+            TrialError::nothing("the machine is so slow that no request was done while it counted; change less of it")
+        })?;
+        let mut all = Outcome::new(&total.figures, load, &run.meta.labels.devices);
         let mut passes: Vec<Outcome> = (total.passes.iter().zip(&modelled.passes))
             .map(|(figures, counted)| Outcome::new(figures, counted.load.clone(), &run.meta.labels.devices))
             .collect();
@@ -100,7 +120,7 @@ impl Outcome {
         if passes.len() > 1 {
             all.passes = passes.into_iter().map(Rc::new).collect();
         }
-        all
+        Ok(all)
     }
 
     /// With nothing in it yet that comes from rows and spans.
@@ -222,14 +242,14 @@ impl Bench {
     }
 
     /// What comes of a trial: of all its passes, or of the one that is looked at.
-    pub fn run(&self, trial: &impl Trial) -> Result<Rc<Outcome>, PartError> {
+    pub fn run(&self, trial: &impl Trial) -> Result<Rc<Outcome>, TrialError> {
         let whole = self.whole(trial)?;
         let alone = self.pass.get().and_then(|pass| whole.passes.get(pass)).map(Rc::clone);
         Ok(alone.unwrap_or(whole))
     }
 
     /// What comes of all passes of a trial.
-    fn whole(&self, trial: &impl Trial) -> Result<Rc<Outcome>, PartError> {
+    fn whole(&self, trial: &impl Trial) -> Result<Rc<Outcome>, TrialError> {
         let mut experiment = trial.experiment();
         let key = self.key(&experiment);
         if let Some(outcome) = self.outcomes.borrow().get(&key) {
@@ -239,24 +259,24 @@ impl Bench {
             system.parts.splice(0..0, self.settings.iter().cloned());
         }
         let run = carry_out(&experiment, &AtomicBool::new(false)).map_err(|error| match error {
-            RunError::Part(error) => error,
-            error => unreachable!("a trial in memory is of devices that are there: {error}"),
+            RunError::Part(error) => TrialError::Part(error),
+            error => TrialError::nothing(error),
         })?;
-        let outcome = Rc::new(Outcome::of(&run));
+        let outcome = Rc::new(Outcome::of(&run)?);
         self.outcomes.borrow_mut().insert(key, Rc::clone(&outcome));
         Ok(outcome)
     }
 
     /// Its bandwidth in MB/s of the study, 2^20 bytes.
-    pub fn bandwidth(&self, trial: &impl Trial) -> Result<f64, PartError> {
+    pub fn bandwidth(&self, trial: &impl Trial) -> Result<f64, TrialError> {
         Ok(self.run(trial)?.bandwidth.get() / f64::from(1 << 20))
     }
     /// Its requests a second.
-    pub fn rate(&self, trial: &impl Trial) -> Result<f64, PartError> {
+    pub fn rate(&self, trial: &impl Trial) -> Result<f64, TrialError> {
         Ok(self.run(trial)?.rate.get())
     }
     /// Mean time on the board, in seconds: everything that is neither the processor's nor the operating system's.
-    pub fn board(&self, trial: &impl Trial) -> Result<f64, PartError> {
+    pub fn board(&self, trial: &impl Trial) -> Result<f64, TrialError> {
         Ok(board(&*self.run(trial)?).as_seconds())
     }
 }

@@ -21,11 +21,11 @@ pub fn compare(
     let named: std::collections::BTreeSet<&str> =
         first.published.iter().filter_map(|id| id.split('/').next()).collect();
     for study in named {
-        let Some(study) = studies::study(study, settings.clone()) else { continue };
+        let Ok(study) = studies::study(study, settings.clone()) else { continue };
         for (experiment, outcome) in points {
-            let modelled = outcome.conclusion.modelled.as_ref();
-            if modelled.is_some_and(|modelled| modelled.spans.is_some() && !modelled.passes.is_empty()) {
-                study.bench().know(experiment, Known::of(outcome));
+            let has_spans = outcome.conclusion.modelled.as_ref().is_some_and(|modelled| modelled.spans.is_some());
+            if let Some(Ok(known)) = has_spans.then(|| Known::of(outcome)) {
+                study.bench().know(experiment, known);
             }
         }
         rows.extend(judged(&*study, &first.published)?);

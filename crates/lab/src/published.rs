@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::studies::known;
+
 /// What a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -69,17 +71,6 @@ impl Row {
     }
 }
 
-/// The studies that come with the program: name and file.
-const FILES: &[(&str, &str)] = &[
-    ("raid-i", include_str!("../../../published/raid-i.csv")),
-    ("rounds-wren7", include_str!("../../../published/rounds-wren7.csv")),
-];
-
-/// The names of all studies.
-pub fn studies() -> Vec<&'static str> {
-    FILES.iter().map(|(name, _)| *name).collect()
-}
-
 /// Why a file of published numbers cannot be read. Displays as the line and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PublishedError {
@@ -105,10 +96,7 @@ pub enum PublishedError {
 
 /// All rows of a study, in the order of the file.
 pub fn read(study: &str) -> Result<Vec<Row>, PublishedError> {
-    match FILES.iter().find(|(name, _)| *name == study) {
-        Some((_, text)) => parse(study, text),
-        None => Err(PublishedError::Unknown { name: study.to_owned(), known: studies().join(", ") }),
-    }
+    parse(study, known(study)?.published)
 }
 
 /// The rows of a CSV text.

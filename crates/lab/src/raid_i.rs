@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use machine::load::Passages;
-use machine::part::PartError;
 
 use crate::published::{Role, Row};
 use crate::reproduce::{Answer, Bar, Study};
@@ -16,7 +15,7 @@ mod setup;
 
 use setup::Setup;
 
-use crate::bench::{Bench, Outcome, board, on_host};
+use crate::bench::{Bench, Outcome, TrialError, board, on_host};
 
 /// Request sizes of the sweeps, KB; the figures' axes are lost, the text names sizes from 4 to 128.
 const SIZES: [u64; 7] = [4, 8, 16, 32, 56, 96, 128];
@@ -36,12 +35,6 @@ impl RaidI {
     }
 }
 
-impl Default for RaidI {
-    fn default() -> RaidI {
-        RaidI::with(Vec::new())
-    }
-}
-
 impl Study for RaidI {
     fn name(&self) -> &'static str {
         "raid-i"
@@ -55,7 +48,7 @@ impl Study for RaidI {
         Bar { within_10: 0.80, within_25: 0.95, median: 0.04, claims: (55, 61), parameters: 25, rows: 60 }
     }
 
-    fn answer(&self, row: &Row) -> Result<Answer, PartError> {
+    fn answer(&self, row: &Row) -> Result<Answer, TrialError> {
         if row.role == Role::Claim {
             return claims::test(&self.bench, row.local());
         }
@@ -120,7 +113,7 @@ fn setup(row: &Row) -> Setup {
 }
 
 impl RaidI {
-    fn number(&self, row: &Row) -> Result<Option<f64>, PartError> {
+    fn number(&self, row: &Row) -> Result<Option<f64>, TrialError> {
         if let Some(number) = self.named(row)? {
             return Ok(Some(number));
         }
@@ -156,22 +149,22 @@ impl RaidI {
     }
 
     /// Rows whose trials are not, or not only, what their conditions say.
-    fn named(&self, row: &Row) -> Result<Option<f64>, PartError> {
+    fn named(&self, row: &Row) -> Result<Option<f64>, TrialError> {
         let bench = &self.bench;
         let array_reads = || Setup::read(32).sprite().spread(11, 3);
-        let peak = |setup: &dyn Fn(u64) -> Setup| -> Result<f64, PartError> {
+        let peak = |setup: &dyn Fn(u64) -> Setup| -> Result<f64, TrialError> {
             SIZES.iter().try_fold(0.0, |best: f64, size| Ok(best.max(bench.bandwidth(&setup(*size))?)))
         };
-        let rate_loss = |disks: usize, write: bool| -> Result<(f64, f64), PartError> {
+        let rate_loss = |disks: usize, write: bool| -> Result<(f64, f64), TrialError> {
             let setup = Setup::new(write, 4.0).random().disks(disks);
             let (without, with) = (bench.rate(&setup)?, bench.rate(&setup.sprite())?);
             Ok(((without - with) / disks as f64, (1.0 - with / without) * 100.0))
         };
-        let penalty = |kib: u64, sprite: bool| -> Result<f64, PartError> {
+        let penalty = |kib: u64, sprite: bool| -> Result<f64, TrialError> {
             let issue = |setup: Setup| if sprite { setup.sprite() } else { setup };
             Ok((bench.board(&issue(Setup::write(kib)))? - bench.board(&issue(Setup::read(kib)))?) * 1e3)
         };
-        let flush = |write: bool, kib: u64| -> Result<f64, PartError> {
+        let flush = |write: bool, kib: u64| -> Result<f64, TrialError> {
             Ok(bench.run(&Setup::new(write, kib as f64).sprite())?.mean(|_, phase| phase == "dma-free").as_seconds())
         };
         let range = |values: Vec<f64>, most: bool| {
@@ -182,9 +175,9 @@ impl RaidI {
         let string_reads = || Setup::read(32).disks(4);
         let string_writes = || Setup::write(32).disks(4);
         let data_time =
-            |setup: &Setup| -> Result<f64, PartError> { Ok(phase(&*bench.run(setup)?, "data-transfer").1 * 1e3) };
+            |setup: &Setup| -> Result<f64, TrialError> { Ok(phase(&*bench.run(setup)?, "data-transfer").1 * 1e3) };
         let extra_transfer =
-            || -> Result<f64, PartError> { Ok(data_time(&string_writes())? - data_time(&string_reads())?) };
+            || -> Result<f64, TrialError> { Ok(data_time(&string_writes())? - data_time(&string_reads())?) };
         let number = match row.local() {
             "abstract/array-bandwidth"
             | "s4.1.2/read/limit"

@@ -20,7 +20,7 @@ use machine::part::{PartError, Table, Value};
 use machine::system::Kit;
 use units::Rate;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, TrialError};
 use crate::published::{self, PublishedError, Role, Row};
 
 /// What a model says about a row.
@@ -47,7 +47,7 @@ pub trait Study {
     /// Its name, as of its file.
     fn name(&self) -> &'static str;
     /// What the model says about an output or a claim.
-    fn answer(&self, row: &Row) -> Result<Answer, PartError>;
+    fn answer(&self, row: &Row) -> Result<Answer, TrialError>;
     /// The whole that a row is part of, in the row's unit, if it is part of one.
     fn whole(&self, row: &Row, rows: &BTreeMap<&str, &Row>) -> Option<f64>;
     /// Its system, whose fitted parameters count, and the trials that are known.
@@ -57,7 +57,7 @@ pub trait Study {
         Vec::new()
     }
     /// What an analytic model says about the trials, where there is one.
-    fn beside(&self) -> Result<Vec<Beside>, PartError> {
+    fn beside(&self) -> Result<Vec<Beside>, TrialError> {
         Ok(Vec::new())
     }
     /// How good it has to be.
@@ -258,7 +258,12 @@ pub fn reproduce(study: &dyn Study) -> Result<Report, ReproduceError> {
     let judged = judged(study, &[study.name().to_owned()])?;
     let score = score(&judged, &fits, fitted_rows(&fits).len());
     let passes = score.passes(&study.bar());
-    let formulas = study.beside()?;
+    let formulas = match study.beside() {
+        Ok(formulas) => formulas,
+        Err(TrialError::Part(error)) => return Err(error.into()),
+        // The rows have said why.
+        Err(TrialError::Nothing(_)) => Vec::new(),
+    };
     Ok(Report { study: study.name().to_owned(), rows: judged, score, formulas, fits, passes })
 }
 
@@ -278,7 +283,7 @@ pub fn judged(study: &dyn Study, names: &[String]) -> Result<Vec<Judged>, Reprod
     let mut judged = Vec::new();
     for row in rows.iter().filter(|row| matches!(row.role, Role::Output | Role::Claim)) {
         if names.iter().any(|name| row.is_within(name)) {
-            let answer = study.answer(row)?;
+            let answer = ask(study, row)?;
             let mut verdict = judge(row, answer, study.whole(row, &by_id), fitted.contains(row.id.as_str()));
             if verdict.modelled.is_some() {
                 verdict.confidence_95 = confidence(study, row)?;
@@ -289,12 +294,22 @@ pub fn judged(study: &dyn Study, names: &[String]) -> Result<Vec<Judged>, Reprod
     Ok(judged)
 }
 
+/// What a study says about a row. A machine that was changed until nothing comes of a trial leaves the row without a number, not the reader without
+/// all others.
+fn ask(study: &dyn Study, row: &Row) -> Result<Answer, PartError> {
+    match study.answer(row) {
+        Err(TrialError::Part(error)) => Err(error),
+        Err(TrialError::Nothing(reason)) => Ok(Answer::Nothing { reason }),
+        Ok(answer) => Ok(answer),
+    }
+}
+
 /// To how much plus or minus a modelled number is known; nothing if its trials have one pass.
 fn confidence(study: &dyn Study, row: &Row) -> Result<Option<f64>, PartError> {
     let bench = study.bench();
     let mut alone = Vec::new();
     for pass in 0..bench.passes() {
-        if let Answer::Number(number) = bench.in_pass(pass, || study.answer(row))? {
+        if let Answer::Number(number) = bench.in_pass(pass, || ask(study, row))? {
             alone.push(number);
         }
     }

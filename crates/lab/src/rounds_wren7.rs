@@ -22,10 +22,9 @@
 use std::collections::BTreeMap;
 
 use analysis::rounds::{Finish, Rounds, RoundsError, rounds};
-use machine::part::PartError;
 use units::Duration;
 
-use crate::bench::{Bench, Outcome};
+use crate::bench::{Bench, Outcome, TrialError};
 use crate::published::{Role, Row};
 use crate::reproduce::{Answer, Bar, Beside, Fit, Study};
 
@@ -52,7 +51,7 @@ impl Study for RoundsWren7 {
         "rounds-wren7"
     }
 
-    fn answer(&self, row: &Row) -> Result<Answer, PartError> {
+    fn answer(&self, row: &Row) -> Result<Answer, TrialError> {
         if row.role == Role::Claim {
             return claims::test(&self.bench, row.local());
         }
@@ -92,7 +91,7 @@ impl Study for RoundsWren7 {
         ]
     }
 
-    fn beside(&self) -> Result<Vec<Beside>, PartError> {
+    fn beside(&self) -> Result<Vec<Beside>, TrialError> {
         beside::beside(&self.bench)
     }
 
@@ -102,7 +101,7 @@ impl Study for RoundsWren7 {
 }
 
 impl RoundsWren7 {
-    fn number(&self, row: &Row) -> Result<Option<f64>, PartError> {
+    fn number(&self, row: &Row) -> Result<Option<f64>, TrialError> {
         if let Some(number) = self.named(row)? {
             return Ok(Some(number));
         }
@@ -134,13 +133,13 @@ impl RoundsWren7 {
     }
 
     /// A line of Tables 1 to 4.
-    fn table(&self, disks: usize, kib: u64) -> Result<Deltas, PartError> {
+    fn table(&self, disks: usize, kib: u64) -> Result<Deltas, TrialError> {
         table(&self.bench, &Reads::random(disks, kib))
     }
 
     /// Rows that look at several trials.
-    fn named(&self, row: &Row) -> Result<Option<f64>, PartError> {
-        let over = |disks: &[usize], blocks: &[u64], figure: fn(&Deltas) -> f64| -> Result<Vec<f64>, PartError> {
+    fn named(&self, row: &Row) -> Result<Option<f64>, TrialError> {
+        let over = |disks: &[usize], blocks: &[u64], figure: fn(&Deltas) -> f64| -> Result<Vec<f64>, TrialError> {
             let mut values = Vec::new();
             for (disks, kib) in disks.iter().flat_map(|disks| blocks.iter().map(move |kib| (*disks, *kib))) {
                 values.push(figure(&self.table(disks, kib)?));
@@ -240,7 +239,7 @@ fn delta_statistics(outcome: &Outcome, threshold: Option<Duration>) -> Result<Ro
 }
 
 /// A trial's line, by the thresholds of the study's tables for that many disks and blocks of that size.
-fn table(bench: &Bench, reads: &Reads) -> Result<Deltas, PartError> {
+fn table(bench: &Bench, reads: &Reads) -> Result<Deltas, TrialError> {
     let (threshold, cutoff) = thresholds(reads.disks(), reads.block().get() / 1024);
     Ok(Deltas::of(&*bench.run(reads)?, threshold, cutoff))
 }

@@ -1,17 +1,48 @@
-//! The studies that the program models, by the names of their files in `published/`.
+//! The studies that come with the program: what each printed, and its model.
 //!
 //! A study is a system, the trials on it, which number of a trial stands beside which printed row, and a test of each claim. How a row is
 //! judged and what is counted is the same for all ([`crate::reproduce`]).
 
+use crate::published::PublishedError;
 use crate::raid_i::RaidI;
 use crate::reproduce::Study;
 use crate::rounds_wren7::RoundsWren7;
 
-/// The model of a study, with changes to its system; nothing if there is no such study.
-pub fn study(name: &str, settings: Vec<(String, String)>) -> Option<Box<dyn Study>> {
-    match name {
-        "raid-i" => Some(Box::new(RaidI::with(settings))),
-        "rounds-wren7" => Some(Box::new(RoundsWren7::with(settings))),
-        _ => None,
-    }
+/// A study's numbers and its model.
+pub(crate) struct Known {
+    /// What it is called.
+    pub name: &'static str,
+    /// Its numbers, as its file in `published/` has them.
+    pub published: &'static str,
+    model: fn(Vec<(String, String)>) -> Box<dyn Study>,
+}
+
+/// All of them.
+pub(crate) const STUDIES: [Known; 2] = [
+    Known {
+        name: "raid-i",
+        published: include_str!("../../../published/raid-i.csv"),
+        model: |settings| Box::new(RaidI::with(settings)),
+    },
+    Known {
+        name: "rounds-wren7",
+        published: include_str!("../../../published/rounds-wren7.csv"),
+        model: |settings| Box::new(RoundsWren7::with(settings)),
+    },
+];
+
+/// The study of that name.
+pub(crate) fn known(name: &str) -> Result<&'static Known, PublishedError> {
+    let unknown = || PublishedError::Unknown { name: name.to_owned(), known: names().join(", ") };
+    STUDIES.iter().find(|study| study.name == name).ok_or_else(unknown)
+}
+
+/// The names of all studies.
+pub fn names() -> [&'static str; STUDIES.len()] {
+    STUDIES.each_ref().map(|study| study.name)
+}
+
+/// The model of a study, with changes to its system.
+pub fn study(name: &str, settings: Vec<(String, String)>) -> Result<Box<dyn Study>, PublishedError> {
+    Ok((known(name)?.model)(settings))
 }

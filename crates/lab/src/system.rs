@@ -4,7 +4,7 @@
 //! about the parts. All of it is tried when the experiment is read: the machine is put together once, so that what does not fit is
 //! found before anything runs, with its place.
 
-use machine::entry::{Spot, Way, described};
+use machine::entry::{NoWay, Spot, Way, described};
 use machine::part::PartError;
 use machine::system::{Kit, Machine};
 use machine::trace::Trace;
@@ -57,7 +57,7 @@ impl System {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct FileSystem {
     name: Spanned<String>,
-    way: Spanned<FileWay>,
+    way: Spanned<String>,
     disks: Option<Spanned<FileDisks>>,
     strings: Option<Spanned<Vec<usize>>>,
     spans: Option<bool>,
@@ -67,15 +67,6 @@ pub(crate) struct FileSystem {
 
 /// The keys of `[system]`.
 pub(crate) const KEYS: [&str; 6] = ["name", "way", "disks", "strings", "spans", "parts"];
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum FileWay {
-    NoCopy,
-    Raw,
-    Asynchronous,
-    Array,
-}
 
 #[derive(Deserialize)]
 #[serde(
@@ -104,12 +95,8 @@ impl FileSystem {
             source.error(place, error.to_string())
         })?;
         let way_place = self.way.span();
-        let way = match self.way.get_ref() {
-            FileWay::NoCopy => Way::NoCopy,
-            FileWay::Raw => Way::Raw,
-            FileWay::Asynchronous => Way::Asynchronous,
-            FileWay::Array => Way::Array,
-        };
+        let way: Way =
+            self.way.get_ref().parse().map_err(|error: NoWay| source.error(way_place.clone(), error.to_string()))?;
         let own =
             machine.array.as_ref().filter(|_| way == Way::Array && self.disks.is_none() && self.strings.is_none());
         let disks = match own {

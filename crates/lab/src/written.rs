@@ -3,7 +3,6 @@
 //! Reading the text gives the same experiment again (a property test): a run folder is enough to repeat its run.
 
 use host::precaution::Precautions;
-use machine::entry::Way;
 use toml::{Table, Value};
 use uring::Mode;
 use workload::{Arrivals, Discards, Fill, Load, OnError, RateLimit, Region, Share, Stream, Verify};
@@ -81,13 +80,7 @@ impl System {
     fn written(&self) -> Table {
         let mut table = Table::new();
         table.insert("name".into(), self.name.clone().into());
-        let way: Value = match self.way {
-            Way::NoCopy => "no-copy".into(),
-            Way::Raw => "raw".into(),
-            Way::Asynchronous => "asynchronous".into(),
-            Way::Array => "array".into(),
-        };
-        table.insert("way".into(), way);
+        table.insert("way".into(), self.way.name().into());
         let spots = self.disks.iter().map(|spot| spot.to_string().into());
         table.insert("disks".into(), Value::Array(spots.collect()));
         table.insert("spans".into(), self.spans.into());

@@ -1,11 +1,11 @@
 //! The scoreboard of the first study holds what the project promises.
 
-use lab::raid_i::RaidI;
-use lab::reproduce::{Status, reproduce};
+use lab::reproduce::{Judged, Status, judged, reproduce};
+use lab::study;
 
 #[test]
 fn the_model_is_as_good_as_promised() {
-    let report = reproduce(&RaidI::default()).unwrap();
+    let report = reproduce(&*study("raid-i", Vec::new()).unwrap()).unwrap();
     assert_eq!(report.rows.len(), 482 + 61, "no output and no claim is left out");
     assert!(report.passes, "{}", report.summary());
     // Every modelled number says how sure it is: its trials have several passes. Few are known to worse than a quarter.
@@ -25,8 +25,27 @@ fn the_model_is_as_good_as_promised() {
 #[test]
 fn a_change_of_a_part_shows() {
     // With a backplane of half the rate the array must be worse off, and the row must say so.
-    let half = RaidI::with(vec![("vme.rate".to_owned(), "4 MiB/s".to_owned())]);
-    let report = reproduce(&half).unwrap();
+    let half = vec![("vme.rate".to_owned(), "4 MiB/s".to_owned())];
+    let report = reproduce(&*study("raid-i", half).unwrap()).unwrap();
     let row = report.rows.iter().find(|row| row.id == "raid-i/fig-19/no-copy").unwrap();
     assert!(row.modelled.unwrap() < 4.1, "{row:?}");
+}
+
+/// A row of the study on a system that was changed.
+fn row_with(key: &str, value: &str, id: &str) -> Judged {
+    let changed = study("raid-i", vec![(key.to_owned(), value.to_owned())]).unwrap();
+    judged(&*changed, &[id.to_owned()]).unwrap().remove(0)
+}
+
+#[test]
+fn a_machine_that_cannot_make_a_trial_leaves_its_rows_without_a_number() {
+    // Disks that a trial needs are not there; or no request is done before the trial is over.
+    for (key, value, says) in [
+        ("system.adapter.0.string.0.disks", "[\"wren-iv\"]", "has no disk 0.1"),
+        ("scsi-1.byte-time", "10 s", "no request was done"),
+    ] {
+        let row = row_with(key, value, "raid-i/fig-03/disk2");
+        assert_eq!((row.status, row.modelled), (Status::NotReproduced, None), "{row:?}");
+        assert!(row.remark.contains(says), "{row:?}");
+    }
 }

@@ -41,6 +41,39 @@ pub enum Way {
     Array,
 }
 
+impl Way {
+    /// All of them.
+    pub const ALL: [Way; 4] = [Way::NoCopy, Way::Raw, Way::Asynchronous, Way::Array];
+
+    /// Its name in files and on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Way::NoCopy => "no-copy",
+            Way::Raw => "raw",
+            Way::Asynchronous => "asynchronous",
+            Way::Array => "array",
+        }
+    }
+}
+
+impl std::str::FromStr for Way {
+    type Err = NoWay;
+    fn from_str(text: &str) -> Result<Way, NoWay> {
+        Way::ALL.into_iter().find(|way| way.name() == text).ok_or_else(|| NoWay(text.to_owned()))
+    }
+}
+
+/// A text that is no way into a machine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no way into a machine; there are no-copy, raw, asynchronous and array")]
+pub struct NoWay(String);
+
+impl std::fmt::Display for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// The place of a disk: its string, and where on it; both count from 0 in the order of the system's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Spot {

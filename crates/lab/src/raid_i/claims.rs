@@ -5,7 +5,6 @@
 
 use std::rc::Rc;
 
-use machine::part::PartError;
 use machine::scsi::string::{Claim, ScsiString, StringParameters};
 use machine::trace::Trace;
 use runtime::Runtime;
@@ -13,13 +12,13 @@ use units::Duration;
 
 use super::setup::Setup;
 use super::{SIZES, phase};
-use crate::bench::{Bench, Outcome, on_host};
+use crate::bench::{Bench, Outcome, TrialError, on_host};
 use crate::reproduce::Answer;
 
-type Verdict = Result<(bool, String), PartError>;
+type Verdict = Result<(bool, String), TrialError>;
 
 /// Tests the claim of that name.
-pub(super) fn test(bench: &Bench, id: &str) -> Result<Answer, PartError> {
+pub(super) fn test(bench: &Bench, id: &str) -> Result<Answer, TrialError> {
     let Some((_, test)) = CLAIMS.iter().find(|(name, _)| *name == id) else {
         return Ok(Answer::Nothing { reason: "no test is written for this claim".to_owned() });
     };
@@ -116,7 +115,7 @@ fn completion_ignores_ratio(bench: &Bench) -> Verdict {
 }
 
 fn ratio_minimum(bench: &Bench) -> Verdict {
-    let refused = |share: &str| -> Result<bool, PartError> {
+    let refused = |share: &str| -> Result<bool, TrialError> {
         let mut kit = bench.kit()?.clone();
         kit.set("wren-iv.buffer.read-fill", share)?;
         let full = kit.build(&Runtime::simulated(), 1, &Trace::default()).is_err();
@@ -214,7 +213,7 @@ fn setup_disconnect_ack(bench: &Bench) -> Verdict {
 }
 
 fn allocation_first_hidden(bench: &Bench) -> Verdict {
-    let time = |allocation: &str| -> Result<f64, PartError> {
+    let time = |allocation: &str| -> Result<f64, TrialError> {
         Ok(phase(&*bench.run(&Setup::read(8).random().with("jaguar.allocation", allocation))?, "data-transfer").1 * 1e6)
     };
     let (with, without) = (time("300 us")?, time("0 us")?);
@@ -226,13 +225,13 @@ fn allocation_first_hidden(bench: &Bench) -> Verdict {
 
 fn allocation_grows(bench: &Bench) -> Verdict {
     // What the data phase of a read in one tenure has beyond its bytes and the pauses of a 4 KB read, for each crossing.
-    let time = |kib: u64| -> Result<f64, PartError> {
+    let time = |kib: u64| -> Result<f64, TrialError> {
         Ok(phase(&*bench.run(&Setup::read(kib).sprite().disks(4))?, "data-transfer").1 * 1e6)
     };
     let wire = |kib: u64| 0.25 * 1024.0 * kib as f64;
     let status = |kib: u64| 10.5 * 2.0 * kib as f64;
     let base = time(4)? - wire(4) - status(4);
-    let stall = |kib: u64, crossings: f64| -> Result<f64, PartError> {
+    let stall = |kib: u64, crossings: f64| -> Result<f64, TrialError> {
         Ok((time(kib)? - wire(kib) - status(kib) - base) / crossings)
     };
     let (short, long) = (stall(16, 1.0)?, stall(32, 3.0)?);
@@ -323,7 +322,7 @@ fn inter_command(bench: &Bench) -> Verdict {
 }
 
 fn fourth_disk(bench: &Bench) -> Verdict {
-    let rate = |disks: usize| -> Result<f64, PartError> {
+    let rate = |disks: usize| -> Result<f64, TrialError> {
         Ok(bench.rate(&Setup::read(4).random().disks(disks))? / disks as f64)
     };
     let (one, four) = (rate(1)?, rate(4)?);
@@ -337,7 +336,7 @@ fn fourth_disk(bench: &Bench) -> Verdict {
 }
 
 fn larger_requests(bench: &Bench) -> Verdict {
-    let rate = |disks: usize| -> Result<f64, PartError> {
+    let rate = |disks: usize| -> Result<f64, TrialError> {
         Ok(bench.rate(&Setup::read(48).random().disks(disks))? / disks as f64)
     };
     let (one, three, four) = (rate(1)?, rate(3)?, rate(4)?);
@@ -468,7 +467,7 @@ fn readahead_helps(bench: &Bench) -> Verdict {
 }
 
 fn gap_narrows(bench: &Bench) -> Verdict {
-    let gain = |size| -> Result<f64, PartError> {
+    let gain = |size| -> Result<f64, TrialError> {
         Ok(bench.bandwidth(&Setup::read(size).disks(3))?
             / bench.bandwidth(&Setup::read(size).disks(3).no_read_ahead())?)
     };
@@ -490,7 +489,7 @@ fn readahead_hurts_random(bench: &Bench) -> Verdict {
     Ok((kept, evidence))
 }
 
-fn ratios(bench: &Bench, setup: &Setup) -> Result<(f64, f64), PartError> {
+fn ratios(bench: &Bench, setup: &Setup) -> Result<(f64, f64), TrialError> {
     Ok((bench.bandwidth(&setup.clone().full_ratio(0.5))?, bench.bandwidth(&setup.clone().full_ratio(16.0))?))
 }
 
@@ -590,7 +589,7 @@ fn level_off(bench: &Bench) -> Verdict {
 
 fn priority_order(bench: &Bench) -> Verdict {
     // Under saturation a disk on an adapter with a higher priority completes more; with light load all complete the same.
-    let spread = |disks: usize| -> Result<(f64, bool), PartError> {
+    let spread = |disks: usize| -> Result<(f64, bool), TrialError> {
         let outcome = bench.run(&Setup::read(32).spread(disks, 4))?;
         let of = |slot: usize| outcome.completions.iter().skip(slot).step_by(4).sum::<u64>() as f64;
         let all: Vec<f64> = (0..4).map(of).collect();
@@ -619,7 +618,7 @@ fn linear(bench: &Bench) -> Verdict {
 }
 
 fn sublinear(bench: &Bench) -> Verdict {
-    let rate = |disks: usize| -> Result<f64, PartError> {
+    let rate = |disks: usize| -> Result<f64, TrialError> {
         Ok(bench.rate(&Setup::read(4).random().sprite().spread(disks, 4))? / disks as f64)
     };
     let (four, eight, fourteen) = (rate(4)?, rate(8)?, rate(14)?);
@@ -672,7 +671,7 @@ fn board_dominates(bench: &Bench) -> Verdict {
     ))
 }
 
-fn difference(bench: &Bench, write: bool) -> Result<Vec<f64>, PartError> {
+fn difference(bench: &Bench, write: bool) -> Result<Vec<f64>, TrialError> {
     let mut differences = Vec::new();
     for kib in [4.0, 32.0] {
         for sprite in [false, true] {
@@ -700,7 +699,7 @@ fn proportional(bench: &Bench) -> Verdict {
     for kib in [4, 32, 128] {
         per_kb.push(bench.board(&Setup::read(kib))? * 1e3 / kib as f64);
     }
-    let copy = |kib: u64| -> Result<f64, PartError> {
+    let copy = |kib: u64| -> Result<f64, TrialError> {
         Ok(bench.run(&Setup::read(kib).sprite())?.mean(|_, phase| phase == "copy").as_seconds() * 1e3 / kib as f64)
     };
     let copies = [copy(32)?, copy(128)?];

@@ -4,18 +4,17 @@
 //! deltas are whole milliseconds, cut off. The formulas are those of [`analysis::rounds::model`] for the study's three seek times, with the bus rate and the
 //! media rate that the modelled machine gives in runs of one disk.
 
-use machine::part::PartError;
 use units::{Bytes, Rate};
 
 use super::claims::formulas;
 use super::reads::{RANDOM, Reads};
 use super::table;
-use crate::bench::Bench;
+use crate::bench::{Bench, TrialError};
 use crate::published::{self, Row};
 use crate::reproduce::Beside;
 
 /// A line for each line of Tables 1 to 4.
-pub(super) fn beside(bench: &Bench) -> Result<Vec<Beside>, PartError> {
+pub(super) fn beside(bench: &Bench) -> Result<Vec<Beside>, TrialError> {
     let rows = published::read("rounds-wren7").expect("the study comes with the program");
     let mut lines = Vec::new();
     for row in rows.iter().filter(|row| row.quantity == "possible_rounds") {

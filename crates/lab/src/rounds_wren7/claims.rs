@@ -4,19 +4,18 @@
 //! what is said of causes is tested by taking the cause away.
 
 use analysis::rounds::model::{Bus, Seek};
-use machine::part::PartError;
 use units::{Bytes, Duration, Rate, Ratio};
 
 use super::reads::Reads;
 use super::{Deltas, clusters, delta_statistics, table};
-use crate::bench::{Bench, Outcome};
+use crate::bench::{Bench, Outcome, TrialError};
 use crate::reproduce::Answer;
 
-type Verdict = Result<(bool, String), PartError>;
+type Verdict = Result<(bool, String), TrialError>;
 type Test = fn(&Bench) -> Verdict;
 
 /// Tests the claim of that name.
-pub(super) fn test(bench: &Bench, id: &str) -> Result<Answer, PartError> {
+pub(super) fn test(bench: &Bench, id: &str) -> Result<Answer, TrialError> {
     let Some((_, test)) = CLAIMS.iter().find(|(name, _)| *name == id) else {
         return Ok(Answer::Nothing { reason: "no test is written for this claim".to_owned() });
     };
@@ -72,17 +71,17 @@ fn transfer(kib: u64) -> f64 {
     TRANSFERS.iter().find(|(size, _)| *size == kib).map_or(0.0, |(_, time)| *time)
 }
 
-fn deltas(bench: &Bench, disks: usize, kib: u64) -> Result<Deltas, PartError> {
+fn deltas(bench: &Bench, disks: usize, kib: u64) -> Result<Deltas, TrialError> {
     table(bench, &Reads::random(disks, kib))
 }
 
 /// MB/s of the study, 2^20 bytes.
-fn bandwidth(bench: &Bench, reads: &Reads) -> Result<f64, PartError> {
+fn bandwidth(bench: &Bench, reads: &Reads) -> Result<f64, TrialError> {
     bench.bandwidth(reads)
 }
 
 /// KB/ms of reads that find their block in the disk's buffer, which is the study's bus bandwidth.
-fn bus_rate(bench: &Bench, kib: u64) -> Result<f64, PartError> {
+fn bus_rate(bench: &Bench, kib: u64) -> Result<f64, TrialError> {
     let outcome = bench.run(&Reads::buffered(kib))?;
     let read = outcome.mean(|_, phase| phase != "between-calls").as_millis();
     Ok(kib as f64 / read)
@@ -99,7 +98,7 @@ pub(super) fn formulas(
     bench: &Bench,
     disks: usize,
     kib: u64,
-) -> Result<analysis::rounds::model::Prediction, PartError> {
+) -> Result<analysis::rounds::model::Prediction, TrialError> {
     let bus = Bus {
         disks: disks as u32,
         block: Bytes::kib(kib),
@@ -115,8 +114,8 @@ pub(super) fn formulas(
 }
 
 /// What passes under a head in the long run: from how much longer a single random read of 96 KB takes than one of 32 KB, transfers taken off.
-fn media_rate(bench: &Bench) -> Result<Rate, PartError> {
-    let read = |kib| -> Result<f64, PartError> {
+fn media_rate(bench: &Bench) -> Result<Rate, TrialError> {
+    let read = |kib| -> Result<f64, TrialError> {
         Ok(bench.run(&Reads::random(1, kib))?.mean(|_, phase| phase == "media").as_seconds())
     };
     Ok(Rate::bytes_per_second(64.0 * 1024.0 / (read(96)? - read(32)?)))
@@ -193,7 +192,7 @@ fn host_defers(bench: &Bench) -> Verdict {
 }
 
 fn fairness(bench: &Bench) -> Verdict {
-    let spread = |reads: Reads| -> Result<f64, PartError> {
+    let spread = |reads: Reads| -> Result<f64, TrialError> {
         let counts = bench.run(&reads)?.completions.clone();
         let (least, most) = (counts.iter().min(), counts.iter().max());
         Ok(least.zip(most).map_or(0.0, |(least, most)| *most as f64 / (*least).max(1) as f64))
@@ -335,7 +334,7 @@ fn large_at_128k(bench: &Bench) -> Verdict {
     Ok((kept, format!("{} with 2, 4, 7 disks", text.join(", "))))
 }
 
-fn two_bandwidths(bench: &Bench, disks: usize) -> Result<[f64; 2], PartError> {
+fn two_bandwidths(bench: &Bench, disks: usize) -> Result<[f64; 2], TrialError> {
     Ok([bandwidth(bench, &Reads::random(disks, 96))?, bandwidth(bench, &Reads::random(disks, 128))?])
 }
 
@@ -353,7 +352,7 @@ fn slower_with_seven_only(bench: &Bench) -> Verdict {
 }
 
 fn same_io_events(bench: &Bench) -> Verdict {
-    let reselections = |kib| -> Result<[f64; 2], PartError> {
+    let reselections = |kib| -> Result<[f64; 2], TrialError> {
         let outcome = bench.run(&Reads::random(7, kib))?;
         let passages = &outcome.load.passages;
         Ok([passages.disconnects as f64 / passages.commands as f64, free_per_round(&outcome)])
@@ -370,7 +369,7 @@ fn same_io_events(bench: &Bench) -> Verdict {
     ))
 }
 
-fn zero(bench: &Bench, disks: usize, kib: u64) -> Result<Deltas, PartError> {
+fn zero(bench: &Bench, disks: usize, kib: u64) -> Result<Deltas, TrialError> {
     table(bench, &Reads::random(disks, kib).fence_zero())
 }
 
@@ -401,7 +400,7 @@ fn fence_spread(bench: &Bench) -> Verdict {
 }
 
 /// Milliseconds of data transfer in a read.
-fn data_time(bench: &Bench, reads: &Reads) -> Result<f64, PartError> {
+fn data_time(bench: &Bench, reads: &Reads) -> Result<f64, TrialError> {
     Ok(bench.run(reads)?.mean(|_, phase| phase == "data-transfer").as_millis())
 }
 
@@ -421,7 +420,7 @@ fn media_rate_tail(bench: &Bench) -> Verdict {
 }
 
 fn interleave(bench: &Bench) -> Verdict {
-    let often = |reads: &Reads| -> Result<f64, PartError> {
+    let often = |reads: &Reads| -> Result<f64, TrialError> {
         let passages = bench.run(reads)?.load.passages;
         Ok(passages.disconnects as f64 / passages.commands as f64)
     };
@@ -435,7 +434,7 @@ fn interleave(bench: &Bench) -> Verdict {
 }
 
 fn fence_tradeoff(bench: &Bench) -> Verdict {
-    let read = |reads: &Reads| -> Result<f64, PartError> {
+    let read = |reads: &Reads| -> Result<f64, TrialError> {
         Ok(bench.run(reads)?.mean(|_, phase| phase != "between-calls").as_millis())
     };
     let (low, high) = (read(&Reads::random(1, 64).fence_zero())?, read(&Reads::random(1, 64))?);
