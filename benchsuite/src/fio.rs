@@ -35,23 +35,28 @@ pub fn run(path: &Path, options: &str, requests: u64, start_and_end: f64) -> Opt
     command.args(COMMON).args(options.split_whitespace());
     // Without a size of the load it would end when it had read as much as the target holds.
     command.args([format!("--number_ios={requests}"), format!("--io_size={}k", 4 * requests)]);
-    let output = command.arg(format!("--filename={}", path.display())).output();
-    let output = match output {
-        Ok(output) if output.status.success() => output,
-        Ok(output) => {
-            println!("    fio {options}: {}", String::from_utf8_lossy(&output.stderr).trim());
-            return None;
-        }
-        Err(error) => {
-            println!("    fio cannot be run: {error}");
-            return None;
-        }
-    };
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    let report = report(command.arg(format!("--filename={}", path.display())))?;
     let read = &report["jobs"][0]["read"];
     assert_eq!(read["total_ios"].as_u64(), Some(requests), "fio makes as many requests as it is told to");
     let cpu = children_microseconds() - before - start_and_end;
     Some(Cost { cpu: cpu / requests as f64, rate: read["iops"].as_f64()? })
+}
+
+/// The document that fio, or a program that prints as fio does, makes of a job; `None`, with a line that says why, if it makes none or fails.
+pub fn report(command: &mut Command) -> Option<serde_json::Value> {
+    let output = command.output();
+    let program = command.get_program().display();
+    match output {
+        Err(error) => println!("    {program} cannot be run: {error}"),
+        Ok(output) if !output.status.success() => {
+            println!("    {program}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(output) => match serde_json::from_slice(&output.stdout) {
+            Ok(report) => return Some(report),
+            Err(error) => println!("    {program} prints no JSON: {error}"),
+        },
+    }
+    None
 }
 
 /// Processor time of the children waited for so far, theirs included.

@@ -10,6 +10,7 @@ use std::process::Command;
 use scratch::{Loop, Zram};
 use units::Bytes;
 
+use crate::fio::report;
 use crate::runs::Table;
 
 /// How often each runs.
@@ -31,6 +32,10 @@ pub fn run() -> bool {
         println!("  skipped: there is no arraylab beside the benchsuite; build it with cargo build --release -p cli");
         return true;
     };
+    if Command::new("fio").arg("--version").output().is_err() {
+        println!("  skipped: there is no fio");
+        return true;
+    }
     let picked = std::env::var("BENCHSUITE_TARGET").ok();
     let wanted = |name: &str| picked.as_deref().is_none_or(|picked| picked == name);
     let mut table = Table::new(
@@ -78,7 +83,8 @@ fn on(target: &str, path: &Path, ours: &Path, table: &mut Table) -> bool {
         std::fs::write(&job, text).expect("a temporary file");
         let (mut theirs_seen, mut ours_seen) = (Vec::new(), Vec::new());
         for _ in 0..TURNS {
-            let Some(rate) = iops(Command::new("fio").arg("--output-format=json").arg(&job)) else { return true };
+            // What cannot be compared is no bar that is met.
+            let Some(rate) = iops(Command::new("fio").arg("--output-format=json").arg(&job)) else { return false };
             theirs_seen.push(rate);
             let words = ["--format", "fio-json", "--destroy-data", "--runs"];
             let mut command = Command::new(ours);
@@ -106,25 +112,9 @@ fn on(target: &str, path: &Path, ours: &Path, table: &mut Table) -> bool {
 
 /// Reads and writes a second of the one job of a document in fio's shape.
 fn iops(command: &mut Command) -> Option<f64> {
-    let output = match command.output() {
-        Ok(output) => output,
-        Err(error) => {
-            println!("    {:?} cannot be run: {error}", command.get_program());
-            return None;
-        }
-    };
-    let said = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    let Ok(report) = serde_json::from_slice::<serde_json::Value>(&output.stdout) else {
-        println!("    {:?}: {}", command.get_program(), said());
-        return None;
-    };
+    let report = report(command)?;
     let job = &report["jobs"][0];
-    let rate = job["read"]["iops"].as_f64()? + job["write"]["iops"].as_f64()?;
-    if !output.status.success() {
-        println!("    {:?}: {}", command.get_program(), said());
-        return None;
-    }
-    Some(rate)
+    Some(job["read"]["iops"].as_f64()? + job["write"]["iops"].as_f64()?)
 }
 
 /// Least, median and most.

@@ -96,7 +96,7 @@ const REQUESTS_PER_DEPTH: f64 = 100.0;
 const WIDE: f64 = 0.05;
 
 /// A thread that has less than a tenth of its processor left delays some requests for want of it.
-const SATURATED: f64 = 0.9;
+pub const SATURATED: f64 = 0.9;
 
 /// Offered load counts as reached down to this share.
 const REACHED: f64 = 0.99;

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use record::{Histogram, Operation, Phase, Row};
 use units::{Bytes, Duration, Instant};
 
+use crate::Moments;
+
 /// How long a sample of the rate is: fio's default.
 pub const SAMPLE: Duration = Duration::millis(500);
 
@@ -20,69 +22,6 @@ pub const LATENCIES: [(&str, &[u64], u64); 3] = [
 
 /// Bins of the table of latencies.
 pub const LATENCY_BINS: usize = 32;
-
-/// Count, mean, deviation and extremes.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Moments {
-    /// How many.
-    pub count: u64,
-    mean: f64,
-    /// The sum of squared distances from the mean (Welford, 1962).
-    squares: f64,
-    min: f64,
-    max: f64,
-}
-
-impl Moments {
-    /// Counts one.
-    pub fn add(&mut self, value: f64) {
-        self.count += 1;
-        let before = value - self.mean;
-        self.mean += before / self.count as f64;
-        self.squares += before * (value - self.mean);
-        (self.min, self.max) = match self.count {
-            1 => (value, value),
-            _ => (self.min.min(value), self.max.max(value)),
-        };
-    }
-
-    /// Adds those that another has counted (Chan, Golub and LeVeque, 1979).
-    pub fn merge(&mut self, other: &Moments) {
-        if other.count == 0 {
-            return;
-        }
-        if self.count == 0 {
-            *self = *other;
-            return;
-        }
-        let (mine, theirs) = (self.count as f64, other.count as f64);
-        let distance = other.mean - self.mean;
-        self.count += other.count;
-        self.mean += distance * theirs / (mine + theirs);
-        self.squares += other.squares + distance * distance * mine * theirs / (mine + theirs);
-        (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
-    }
-
-    /// Zero without any, as fio has it.
-    pub fn mean(&self) -> f64 {
-        self.mean
-    }
-
-    /// The standard deviation of a sample; zero of fewer than two.
-    pub fn deviation(&self) -> f64 {
-        if self.count < 2 { 0.0 } else { (self.squares / (self.count - 1) as f64).sqrt() }
-    }
-
-    /// The least, or zero.
-    pub fn min(&self) -> f64 {
-        self.min
-    }
-
-    /// The most, or zero.
-    pub fn max(&self) -> f64 {
-        self.max
-    }
-}
 
 /// Requests of one direction.
 #[derive(Debug, Clone, Default)]

@@ -109,11 +109,13 @@ pub struct Common {
 /// What can be seen while a command goes on.
 #[derive(Args)]
 pub struct Seen {
-    /// Print each second what every device does, which ones lag behind, and what limits so far
+    /// Print each second what every device does, which ones lag behind, and what limits so far; of real devices
     #[arg(long)]
     pub watch: bool,
 
-    /// Answer Prometheus here meanwhile, at http://ADDRESS/metrics
+    /// Answer Prometheus here meanwhile, at http://ADDRESS/metrics; of real devices
+    ///
+    /// The same figures are in the run folder meanwhile, in status.json.
     #[arg(long, value_name = "IP:PORT")]
     pub metrics: Option<std::net::SocketAddr>,
 }
@@ -239,15 +241,9 @@ pub struct Run {
     #[arg(long, value_name = "BOUND")]
     pub find_limit: Option<Bound>,
 
-    /// Print each second what every device does, which ones lag behind, and what limits so far; of real devices
-    #[arg(long)]
-    pub watch: bool,
-
-    /// Answer Prometheus here while the run goes on, at http://ADDRESS/metrics; of real devices
-    ///
-    /// The same figures are in the run folder meanwhile, in status.json.
-    #[arg(long, value_name = "IP:PORT")]
-    pub metrics: Option<std::net::SocketAddr>,
+    /// While it goes on.
+    #[command(flatten)]
+    pub seen: Seen,
 
     /// Where the ranks of a run on several hosts meet: a folder that all of them see, or HOST:PORT of rank 0 [default: the
     /// folder of --runs]
@@ -301,8 +297,11 @@ pub struct Serve {
     pub system: Option<String>,
 
     /// How requests enter the modelled machine [default: its array if it has one, raw otherwise]
+    ///
+    /// no-copy, by the call that neither copies nor flushes; raw, as requests of processes; asynchronous, as requests that one program has
+    /// under way; array, to the array that the system describes.
     #[arg(long, value_name = "WAY", requires = "system")]
-    pub way: Option<Entrance>,
+    pub way: Option<Way>,
 
     /// Its disks that are served, or form the array, such as 0.0,0.1: string and disk, from 0 [default: all, or the array's]
     #[arg(long, value_name = "DISK,...", value_delimiter = ',', requires = "system")]
@@ -341,28 +340,6 @@ pub struct Serve {
     /// Allow writing to devices, and to files that carry data
     #[arg(long)]
     pub destroy_data: bool,
-}
-
-/// How requests enter a modelled machine.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Entrance {
-    /// By the call that neither copies nor flushes
-    NoCopy,
-    /// As raw requests of processes
-    Raw,
-    /// To the array that the system describes
-    Array,
-}
-
-impl Entrance {
-    /// As the model has it.
-    pub fn way(self) -> Way {
-        match self {
-            Entrance::NoCopy => Way::NoCopy,
-            Entrance::Raw => Way::Raw,
-            Entrance::Array => Way::Array,
-        }
-    }
 }
 
 /// List the experiments that come with the program, or show one

@@ -42,7 +42,7 @@ fn show(shelf: Shelf, name: Option<&str>, json: bool) -> Result<ExitCode, Failur
 fn import(args: &Import) -> Result<ExitCode, Failure> {
     let imported = import_files(&args.specs, args.model.as_deref(), args.seek.as_deref()).map_err(Failure::input)?;
     if let Some(path) = &args.output {
-        write(path, &imported.part.to_toml())?;
+        out::write(path, &imported.part.to_toml(), "name a file in a folder that exists and that you may write to")?;
     }
     if args.json {
         let mut document = serde_json::json!(Sheet::of(&args.specs.display().to_string(), &imported.part));
@@ -57,12 +57,4 @@ fn import(args: &Import) -> Result<ExitCode, Failure> {
         eprintln!("note: {note}");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes a result into the file that the user named.
-pub fn write(path: &std::path::Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| {
-        let next = "name a file in a folder that exists and that you may write to";
-        Failure::world(anyhow::anyhow!("{}: cannot be written: {error}; {next}", path.display()))
-    })
 }

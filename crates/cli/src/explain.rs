@@ -34,9 +34,7 @@ pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
             window: explained.window,
             threshold: explained.explanation.rounds.as_ref().map(|rounds| rounds.threshold),
         });
-        std::fs::write(path, picture).map_err(|error| {
-            Failure::world(anyhow::anyhow!("{}: {error}; name another file with --lanes", path.display()))
-        })?;
+        out::write(path, &picture, "name another file with --lanes")?;
     }
     if args.json {
         out::json(&serde_json::to_value(&explained.explanation).expect("plain data becomes JSON"))?;

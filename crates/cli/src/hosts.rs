@@ -15,7 +15,7 @@ use crate::args::Run;
 use crate::fail::Failure;
 use crate::prepare;
 use crate::progress::interrupt_quietly;
-use crate::run::{RECORDS, all, build, failure, find, no_folder, once_each, permits};
+use crate::run::{RECORDS, all, build, failure, find, no_folder, once_each, only_of_jobs, permits};
 
 /// Meets the other ranks, and leads them or follows.
 pub fn run(args: &Run, rank: Rank) -> Result<ExitCode, Failure> {
@@ -44,6 +44,7 @@ fn read(args: &Run) -> Result<Vec<Point>, Failure> {
     if fio::is_meant(&args.experiment, &source.text) {
         return refuse("several ranks run experiments: `arraylab import JOB.fio -o load.toml` makes one of a job file");
     }
+    only_of_jobs(args)?;
     let points = lab::read(&source, &args.set).map_err(Failure::input)?;
     if points.iter().any(|point| point.experiment.system.is_some()) || args.on.iter().any(Target::is_simulated) {
         return refuse("what exists in virtual time needs no several ranks; start arraylab without mpirun or srun");

@@ -21,7 +21,7 @@ use crate::out;
 use crate::permit;
 use crate::prepare;
 use crate::progress::interrupt;
-use crate::run::{Done, Kept, once_each, one, text_of};
+use crate::run::{Done, Kept, in_virtual_time, once_each, one, text_of};
 use crate::watch::Metrics;
 
 /// What is under way when the document is made, whole or not.
@@ -65,9 +65,10 @@ fn attempt(args: &Run, source: &Source, account: &mut Account) -> Result<ExitCod
     let phases = plan(&stem(source), &file, &args.on).map_err(Failure::input)?;
     account.file = Some(file);
     account.count = phases.len();
+    crate::watch::check(&args.seen, phases.iter().any(|phase| in_virtual_time(&phase.experiment, &args.on)))?;
     let interrupted = interrupt(Vec::new());
     let read = read_paths(phases.iter().map(|phase| &phase.experiment));
-    let metrics = args.metrics.map(Metrics::serve).transpose()?;
+    let metrics = args.seen.metrics.map(Metrics::serve).transpose()?;
     for phase in phases {
         let mut done = one_phase(&phase, args, metrics.as_ref(), &read, &interrupted)?;
         let (unkept, cut) = (done.take_unkept(), done.is_cut_short());
@@ -101,7 +102,7 @@ fn one_phase(
         None => HashMap::new(),
     };
     let point = Point { settings: Vec::new(), experiment: experiment.clone() };
-    let kept = Kept { runs: &args.common.runs, watch: args.watch, metrics, conductor: None };
+    let kept = Kept { runs: &args.common.runs, watch: args.seen.watch, metrics, conductor: None };
     let done = one(point, &kept, &once_each(&args.on), &permits, interrupted);
     prepare::leave(&permits, &phase.unlinks);
     done
@@ -128,9 +129,7 @@ pub fn import(args: &ImportJob) -> Result<ExitCode, Failure> {
             None => out::text(&text)?,
             Some(directory) => {
                 let path = directory.join(format!("{}.toml", phase.experiment.name));
-                std::fs::write(&path, text).map_err(|error| {
-                    Failure::world(anyhow::anyhow!("{}: {error}; name a directory with -o", path.display()))
-                })?;
+                out::write(&path, &text, "name a directory with -o")?;
                 out::text(&format!("{}\n", path.display()))?;
             }
         }

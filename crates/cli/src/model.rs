@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 
 use analysis::survey::Question;
-use lab::survey::{Modelled, Probe, conduct, streams};
+use lab::survey::{Modelled, Probe, conduct, recorder, streams};
 use lab::{Rung, keep, ladder};
-use record::{Clock, Keeping, Labels, Meta, Recorder, Spill, WhenBehind};
+use record::{Clock, Labels, Meta};
 use serde_json::{Value, json};
 
 use crate::args::Survey;
@@ -14,7 +14,7 @@ use crate::fail::Failure;
 use crate::out;
 use crate::progress::{Bar, interrupt};
 use crate::run::{build, no_folder};
-use crate::survey::{RECORDS, describe, failure};
+use crate::survey::{describe, failure};
 
 /// Surveys the modelled machine of that name, and derives what limits it.
 pub fn survey(name: &str, args: &Survey) -> Result<ExitCode, Failure> {
@@ -25,14 +25,8 @@ pub fn survey(name: &str, args: &Survey) -> Result<ExitCode, Failure> {
     let folder = keep::begin(&args.common.runs, "survey", &machine.to_toml(&how), &[], build()).map_err(no_folder)?;
     let labels = Labels { streams: streams(), devices: machine.devices() };
     let meta = Meta { run: folder.id(), clock: Clock::Simulated, origin: None, labels };
-    let keeping = Keeping {
-        expected_rows: 0,
-        memory: RECORDS,
-        spill: Spill::WhenFull(folder.raw_path()),
-        when_behind: WhenBehind::Wait,
-    };
-    let (recorder, mut logs) = Recorder::start(&keeping, &meta, 1).map_err(Failure::world)?;
-    let mut machine = machine.keeping(logs.pop().expect("one log was asked for"));
+    let (recorder, log) = recorder(&folder, &meta).map_err(Failure::world)?;
+    let mut machine = machine.keeping(log);
     let tree = machine.tree().clone();
     let bar = Bar::new(1000);
     let mut show = |probe: &Probe, done: usize, of: usize| {

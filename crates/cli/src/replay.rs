@@ -3,22 +3,18 @@
 use std::collections::HashMap;
 use std::process::ExitCode;
 
-use analysis::Latency;
+use analysis::lateness::{Lateness, ON_TIME};
 use lab::replay::{How, Plan, ReplayError, plan, read};
 use lab::{Point, Target};
-use record::Histogram;
 use serde_json::{Value, json};
-use units::{Duration, Ratio};
+use units::Ratio;
 
 use crate::args::Replay;
 use crate::fail::Failure;
 use crate::out;
 use crate::permit;
 use crate::progress::interrupt;
-use crate::run::{Done, Kept, once_each, one, text_of};
-
-/// An issue within this is on time.
-const ON_TIME: Duration = Duration::micros(50);
+use crate::run::{Kept, once_each, one, text_of};
 
 /// Replays a trace on devices.
 pub fn replay(args: &Replay) -> Result<ExitCode, Failure> {
@@ -45,7 +41,8 @@ pub fn replay(args: &Replay) -> Result<ExitCode, Failure> {
     let point = Point { settings: Vec::new(), experiment: planned.experiment.clone() };
     let kept = Kept { runs: &args.common.runs, watch: false, metrics: None, conductor: None };
     let mut done = one(point, &kept, &targets, &permits, &interrupted)?;
-    let late = Lateness::of(&done);
+    let mut late = Lateness::default();
+    done.visit(|row| late.add(row));
     if args.common.json {
         let mut document = done.document();
         document["replay"] = planned_json(&planned, &late, how.speed);
@@ -59,33 +56,11 @@ pub fn replay(args: &Replay) -> Result<ExitCode, Failure> {
     Ok(if done.is_cut_short() { ExitCode::from(3) } else { ExitCode::SUCCESS })
 }
 
-/// How late requests were issued.
-struct Lateness {
-    times: Histogram,
-    on_time: u64,
-}
-
-impl Lateness {
-    fn of(done: &Done) -> Lateness {
-        let mut late = Lateness { times: Histogram::new(), on_time: 0 };
-        done.visit(|row| {
-            late.times.record(row.wait());
-            late.on_time += u64::from(row.wait() <= ON_TIME);
-        });
-        late
-    }
-
-    fn share(&self) -> Option<Ratio> {
-        let count = self.times.count();
-        (count > 0).then(|| Ratio::new(self.on_time as f64 / count as f64))
-    }
-}
-
 fn lines(plan: &Plan, late: &Lateness, speed: Option<f64>) -> String {
     let mut text = String::new();
     let devices: Vec<String> = plan.devices.iter().map(|(name, count)| format!("{name} ({count} requests)")).collect();
     text.push_str(&format!("\nthe trace: {}; {} long\n", devices.join(", "), plan.length));
-    if let (Some(speed), Some(share), Some(times)) = (speed, late.share(), Latency::of(&late.times)) {
+    if let (Some(speed), Some(share), Some(times)) = (speed, late.on_time(), late.times()) {
         text.push_str(&format!(
             "issued within {ON_TIME} of their time at {speed} times its speed: {:.2} %; median {} late, 99 % within {}, worst {}\n",
             share.as_percent(),
@@ -112,8 +87,8 @@ fn planned_json(plan: &Plan, late: &Lateness, speed: Option<f64>) -> Value {
         "rounded": plan.rounded,
         "wrapped": plan.wrapped,
         "on_time_ns": ON_TIME.as_nanos(),
-        "on_time_share": late.share().map(Ratio::get),
-        "lateness_ns": Latency::of(&late.times),
+        "on_time_share": late.on_time().map(Ratio::get),
+        "lateness_ns": late.times(),
     })
 }
 

@@ -13,7 +13,9 @@ use host::guard::WritePermit;
 use lab::hosts::{Conductor, Rank, conduct};
 use lab::layout::read_paths;
 use lab::reproduce::Judged;
-use lab::{Cost, FindError, OpenError, Outcome, Point, RunError, Setting, Source, Target, Ways, keep, verification};
+use lab::{
+    Cost, Experiment, FindError, OpenError, Outcome, Point, RunError, Setting, Source, Target, Ways, keep, verification,
+};
 use record::{FolderError, Row, RunFile, RunFolder, RunState};
 use report::Sweep;
 use serde_json::{Value, json};
@@ -42,8 +44,28 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     if fio::is_meant(&args.experiment, &source.text) {
         return jobs::run(args, &source);
     }
+    only_of_jobs(args)?;
+    if args.meet.is_some() {
+        eprintln!("--meet: this process is the only rank; mpirun or srun starts several");
+    }
     let points = lab::read(&source, &args.set).map_err(Failure::input)?;
     all(args, points, None).map(ExitCode::from)
+}
+
+/// Refuses what can be said of job files alone.
+pub fn only_of_jobs(args: &Run) -> Result<(), Failure> {
+    match args.strict {
+        true => Err(Failure::input(anyhow::anyhow!(
+            "--strict is of job files of fio, and {} is an experiment, which is always kept to the letter; leave it out",
+            args.experiment.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Whether an experiment runs in virtual time, be it on targets of its own or on those given.
+pub fn in_virtual_time(experiment: &Experiment, on: &[Target]) -> bool {
+    experiment.own_targets().as_deref().unwrap_or(on).iter().any(Target::is_simulated)
 }
 
 /// Leave to write to what the command line names, if anything is written.
@@ -60,12 +82,13 @@ pub fn all(args: &Run, points: Vec<Point>, conductor: Option<&Conductor>) -> Res
     if args.find_limit.is_some() {
         search::check(&points)?;
     }
+    crate::watch::check(&args.seen, points.iter().any(|point| in_virtual_time(&point.experiment, &args.on)))?;
     let rank = conductor.map_or_else(Rank::alone, |conductor| conductor.rank.clone());
     let on: Vec<Target> = args.on.iter().map(|target| rank.fill_target(target)).collect();
     let writes = points.iter().any(|point| point.experiment.system.is_none() && point.experiment.writes());
     let permits = permits(args, &on, writes)?;
-    let metrics = args.metrics.map(Metrics::serve).transpose()?;
-    let kept = Kept { runs: &args.common.runs, watch: args.watch, metrics: metrics.as_ref(), conductor };
+    let metrics = args.seen.metrics.map(Metrics::serve).transpose()?;
+    let kept = Kept { runs: &args.common.runs, watch: args.seen.watch, metrics: metrics.as_ref(), conductor };
     let interrupted = interrupt(Vec::new());
     let here: Vec<_> = points.iter().map(|point| rank.filled(&point.experiment)).collect();
     let read = read_paths(&here);

@@ -28,14 +28,15 @@ pub fn xdd(args: &XddWords) -> Result<ExitCode, Failure> {
     } else {
         HashMap::new()
     };
+    // Not after hours of load.
+    let sink = xdd.stamps.as_deref().map(|path| out::Sink::open(path, "name another file with -ts output FILE"));
+    let sink = sink.transpose()?;
     let interrupted = interrupt(Vec::new());
     let point = Point { settings: Vec::new(), experiment: xdd.experiment.clone() };
     let kept = Kept { runs: &args.runs, watch: false, metrics: None, conductor: None };
     let mut done = one(point, &kept, &once_each(&xdd.targets), &permits, &interrupted)?;
-    if let Some(path) = &xdd.stamps {
-        std::fs::write(path, stamps(&xdd, &done)).map_err(|error| {
-            Failure::world(anyhow::anyhow!("{}: {error}; name another file with -ts output FILE", path.display()))
-        })?;
+    if let Some(sink) = sink {
+        sink.write(&stamps(&xdd, &done))?;
     }
     if args.json {
         let mut document = done.document();

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use analysis::survey::{Access, Findings, Part, Question};
 use host::guard::WritePermit;
-use lab::survey::{Conduct, FileError, Files, Machine, MachineError, Probe, conduct};
+use lab::survey::{Conduct, FileError, Files, Machine, MachineError, Probe, conduct, recorder};
 use lab::{Target, keep};
-use record::{Clock, Keeping, Labels, Log, Meta, Recorder, RunFile, Spill, WhenBehind};
+use record::{Clock, Labels, Log, Meta, RunFile};
 use serde_json::json;
 use units::Bytes;
 
@@ -21,16 +21,10 @@ use crate::progress::{Bar, interrupt};
 use crate::run::{build, no_folder};
 use crate::watch::{Metrics, Watch};
 
-/// Memory for the rows of all measurements; more go to the run folder.
-pub const RECORDS: Bytes = Bytes::gib(1);
-
 /// Surveys the paths given, or files that it makes.
 pub fn survey(args: &Survey) -> Result<ExitCode, Failure> {
     if let Some(name) = &args.system {
-        if args.seen.watch || args.seen.metrics.is_some() {
-            let why = "--watch and --metrics are of real devices; a modelled machine is surveyed in virtual time";
-            return Err(Failure::input(anyhow::anyhow!(why)));
-        }
+        crate::watch::check(&args.seen, true)?;
         return crate::model::survey(name, args);
     }
     let own = if args.paths.is_empty() { Files::names(&args.dir, args.files) } else { Vec::new() };
@@ -50,14 +44,7 @@ pub fn survey(args: &Survey) -> Result<ExitCode, Failure> {
     let folder = keep::begin(&args.common.runs, "survey", &how.to_toml(), &targets, build()).map_err(no_folder)?;
     let labels = Labels { streams: lab::survey::streams(), devices: targets.iter().map(Target::to_string).collect() };
     let meta = Meta { run: folder.id(), clock: Clock::Live, origin: Some(std::time::SystemTime::now()), labels };
-    let keeping = Keeping {
-        expected_rows: 0,
-        memory: RECORDS,
-        spill: Spill::WhenFull(folder.raw_path()),
-        when_behind: WhenBehind::Wait,
-    };
-    let (recorder, mut logs) = Recorder::start(&keeping, &meta, 1).map_err(Failure::world)?;
-    let log = logs.pop().expect("one log was asked for");
+    let (recorder, log) = recorder(&folder, &meta).map_err(Failure::world)?;
     let watch = {
         let names = targets.iter().map(Target::to_string).collect();
         Watch::beside(args.seen.watch, names, folder.path().join(RunFile::Status.name()), metrics)

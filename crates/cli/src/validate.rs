@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use lab::validation::validate as compare;
 
 use crate::args::Validate;
-use crate::catalogue::write;
 use crate::fail::Failure;
 use crate::out;
 
@@ -13,7 +12,7 @@ use crate::out;
 pub fn validate(args: &Validate) -> Result<ExitCode, Failure> {
     let validation = compare(&args.drive, &args.trace).map_err(Failure::input)?;
     if let Some(path) = &args.svg {
-        write(path, &validation.svg())?;
+        out::write(path, &validation.svg(), "name a file in a folder that exists and that you may write to")?;
     }
     if args.json {
         out::json(&serde_json::json!(validation))?;

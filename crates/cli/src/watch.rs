@@ -8,8 +8,19 @@ use std::time::Duration;
 
 use lab::{Progress, Status, Tick};
 
+use crate::args;
 use crate::fail::Failure;
 use crate::progress::RunBar;
+
+/// Refuses to show meanwhile what is over before anybody can look.
+pub fn check(seen: &args::Seen, virtual_time: bool) -> Result<(), Failure> {
+    match virtual_time && (seen.watch || seen.metrics.is_some()) {
+        true => Err(Failure::input(anyhow::anyhow!(
+            "--watch and --metrics are of real devices; what is modelled or simulated runs in virtual time: leave them out"
+        ))),
+        false => Ok(()),
+    }
+}
 
 /// What has been seen.
 #[derive(Default)]

@@ -160,7 +160,11 @@ fn what_is_no_run_and_no_trace_is_refused() {
     );
     refused(&desk.arraylab(&["explain", "--trace", "trace.txt", "--threshold", "5"]), 2, &["'5' has no unit"]);
     let all = ["explain", "--trace", "trace.txt", "--lanes", "gone/lanes.svg"];
-    refused(&desk.arraylab(&all), 3, &["gone/lanes.svg: No such file or directory", "name another file with --lanes"]);
+    refused(
+        &desk.arraylab(&all),
+        3,
+        &["gone/lanes.svg: cannot be written: No such file or directory", "name another file with --lanes"],
+    );
     let mut lines: Vec<String> = convoy(20).lines().map(str::to_owned).collect();
     lines.reverse();
     desk.write("back.txt", &lines.join("\n"));

@@ -277,3 +277,21 @@ fn a_mounted_device_is_refused_however_often_it_is_named() {
     refused_as(&run(&desk, &["--on", &twice, "--destroy-data"]), 2, &parts);
     refused_as(&desk.arraylab(&["survey", node, node, "--destroy-data"]), 2, &parts);
 }
+
+#[test]
+fn what_only_real_devices_or_job_files_have() {
+    let desk = desk(READS);
+    let virtual_time = ["--on", "memory:64MiB", "--set", "run.measure=10ms"];
+    let message =
+        "--watch and --metrics are of real devices; what is modelled or simulated runs in virtual time: leave them out";
+    refused_as(&run(&desk, &[&virtual_time[..], &["--watch"]].concat()), 2, &[message]);
+    refused_as(&run(&desk, &[&virtual_time[..], &["--metrics", "127.0.0.1:0"]].concat()), 2, &[message]);
+    refused_as(&desk.arraylab(&["run", "raid-i/figure-03", "--watch"]), 2, &[message]);
+    desk.write("job.fio", "[job]\nrw=read\nsize=4k\n");
+    refused_as(&desk.arraylab(&["run", "job.fio", "--on", "memory:64MiB", "--watch"]), 2, &[message]);
+    refused_as(
+        &run(&desk, &[&virtual_time[..], &["--strict"]].concat()),
+        2,
+        &["--strict is of job files of fio, and load.toml is an experiment"],
+    );
+}

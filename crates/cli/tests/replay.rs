@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Desk;
+use common::{Desk, Loop};
 use serde_json::Value;
 
 /// Two devices, a read and a write on each, in SPC's format.
@@ -130,6 +130,25 @@ fn xdd_refuses_what_it_does_not_know_and_targets_that_carry_data() {
     assert!(said.code == 2 && said.stderr.contains("write read or write"), "{}", said.stderr);
     let said = desk.arraylab(&["xdd", "-op", "write", "-targets", "1", "data.bin", "-numreqs", "1", "-reqsize", "4"]);
     assert!(said.code == 2 && said.stderr.contains("--destroy-data"), "{}", said.stderr);
+    // Found out before the load, and not after it.
+    let words = "xdd -op read -targets 1 memory:64MiB -numreqs 1 -ts output gone/stamps.txt";
+    let said = desk.arraylab(&words.split_whitespace().collect::<Vec<_>>());
+    assert!(said.code == 3 && said.stderr.contains("gone/stamps.txt: cannot be written"), "{}", said.stderr);
+    assert!(!desk.path().join("runs").exists(), "nothing ran");
+}
+
+#[test]
+fn time_stamps_are_not_written_over_a_disk() {
+    let desk = Desk::new("");
+    desk.file("disk.bin", 1 << 20);
+    let Some(device) = Loop::over(&desk.path().join("disk.bin")) else { return };
+    let words = format!("xdd -op read -targets 1 memory:64MiB -numreqs 1 -ts output {}", device.node);
+    let said = desk.arraylab(&words.split_whitespace().collect::<Vec<_>>());
+    assert!(
+        said.code == 2 && said.stderr.contains("is a block device, and a result goes to a file"),
+        "{}",
+        said.stderr
+    );
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub enum LayoutError {
     NoFile { path: PathBuf },
     #[error(transparent)]
     Refused(#[from] Refusal),
-    #[error("the run was interrupted while its files were made; they are removed")]
+    #[error("the run was interrupted while its files were made; what was made is removed")]
     Interrupted,
 }
 
@@ -101,18 +101,19 @@ pub fn lay_out(
     room(&work)?;
     let whole = work.iter().map(|(_, there, size)| *size - *there).sum();
     let mut done = Bytes::ZERO;
-    let mut made = Vec::new();
+    let mut made: Vec<Made> = Vec::new();
     for (path, there, size) in work {
-        let permit = match permits.remove(&path) {
-            Some(permit) => permit,
-            None => {
-                let permit = guard::create(&path)?;
-                made.push(path.clone());
-                permit
-            }
+        let (permit, before) = match permits.remove(&path) {
+            Some(permit) => (permit, Some(there)),
+            None => match guard::create(&path) {
+                Ok(permit) => (permit, None),
+                Err(refusal) => return Err(discard(made, refusal.into())),
+            },
         };
+        made.push(Made { permit, before });
+        let permit = &made.last().expect("it was pushed").permit;
         let filled = match read.contains(&path) {
-            true => fill(&permit, there, size, interrupted, &mut |bytes| {
+            true => fill(permit, there, size, interrupted, &mut |bytes| {
                 done += bytes;
                 progress(done, whole);
             }),
@@ -120,20 +121,30 @@ pub fn lay_out(
         };
         match filled {
             Ok(true) => {}
-            Ok(false) => return Err(discard(&made, LayoutError::Interrupted)),
-            Err(source) => return Err(discard(&made, LayoutError::Write { path, source })),
+            Ok(false) => return Err(discard(made, LayoutError::Interrupted)),
+            Err(source) => return Err(discard(made, LayoutError::Write { path, source })),
         }
         permit.mark();
-        permits.insert(path, permit);
     }
+    permits.extend(made.into_iter().map(|made| (made.permit.path().to_owned(), made.permit)));
     Ok(permits)
 }
 
-/// What was made is of no use any more.
-fn discard(made: &[PathBuf], error: LayoutError) -> LayoutError {
-    for path in made {
-        // The error that is returned says more than one of removing would.
-        let _ = std::fs::remove_file(path);
+/// A file that is made, or made longer.
+struct Made {
+    permit: WritePermit,
+    /// What it held before; nothing if it was not there.
+    before: Option<Bytes>,
+}
+
+/// Leaves everything as it was: what was made is removed, and what was made longer is as long as before and known as ours again.
+fn discard(made: Vec<Made>, error: LayoutError) -> LayoutError {
+    for Made { permit, before } in made {
+        // The error that is returned says more than one of these would.
+        let _ = match before {
+            None => std::fs::remove_file(permit.path()).is_ok(),
+            Some(before) => permit.file().set_len(before.get()).is_ok() && permit.mark(),
+        };
     }
     error
 }
@@ -183,4 +194,50 @@ fn fill(
     }
     file.sync_all()?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Duration;
+    use workload::{Mix, Pattern, Stream};
+
+    use super::*;
+    use crate::described::Described;
+    use crate::experiment::Io;
+
+    /// An experiment that wants a file of `size` made and reads it.
+    fn wanting(path: &Path, size: Bytes) -> Experiment {
+        let stream = Stream::closed("readers", Mix::READS, Pattern::Random, Bytes::kib(4), 1);
+        let mut experiment = Experiment::new("test", Duration::seconds(1), vec![stream]);
+        let mut device = Described::files(vec![path.to_owned()], Io::default());
+        device.make = Some(size);
+        experiment.devices.push(device);
+        experiment
+    }
+
+    #[test]
+    fn what_is_interrupted_leaves_everything_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let lay = |size: Bytes, interrupted: bool| {
+            let experiment = wanting(&path, size);
+            lay_out(&experiment, &read_paths([&experiment]), &AtomicBool::new(interrupted), &mut |_, _| {})
+        };
+        assert!(matches!(lay(Bytes::mib(2), true), Err(LayoutError::Interrupted)));
+        assert!(!path.exists());
+        let made = lay(Bytes::mib(2), false).unwrap();
+        if !made[&path].mark() {
+            println!("skipped: the file system keeps no marks");
+            return;
+        }
+        drop(made);
+        // Interrupted in the middle.
+        let experiment = wanting(&path, Bytes::mib(8));
+        let interrupted = AtomicBool::new(false);
+        let mut halfway = |done: Bytes, _| interrupted.store(done >= Bytes::mib(3), Relaxed);
+        let outcome = lay_out(&experiment, &read_paths([&experiment]), &interrupted, &mut halfway);
+        assert!(matches!(outcome, Err(LayoutError::Interrupted)));
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), Bytes::mib(2).get());
+        assert!(lay(Bytes::mib(8), false).is_ok(), "it is still known as ours");
+    }
 }

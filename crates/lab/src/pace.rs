@@ -22,6 +22,10 @@ use units::{Duration, Instant};
 /// Later than this is told: a disk's user sees it, and what waking a thread takes is well below.
 pub const NOTICEABLE: Duration = Duration::millis(1);
 
+/// A machine keeps up with a model while what it adds to the answers is less than one part in so many of what they take by the model: 5 percent, the
+/// finest band in which [`crate::reproduce`] judges a model. More would be seen as the model's own error.
+const KEPT_UP: u64 = 20;
+
 /// A simulated runtime that follows the clock of a live one. Clones name the same one.
 #[derive(Clone)]
 pub struct Pace {
@@ -58,6 +62,28 @@ impl Lateness {
     /// On the average.
     pub fn mean(&self) -> Duration {
         if self.answers == 0 { Duration::ZERO } else { self.sum / self.answers }
+    }
+
+    /// What an answer took by the model, on the average.
+    pub fn modelled_mean(&self) -> Duration {
+        if self.answers == 0 { Duration::ZERO } else { self.modelled / self.answers }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Lateness) -> Lateness {
+        Lateness {
+            answers: self.answers + other.answers,
+            noticeable: self.noticeable + other.noticeable,
+            sum: self.sum + other.sum,
+            modelled: self.modelled + other.modelled,
+            most: self.most.max(other.most),
+        }
+    }
+
+    /// Whether clients saw the model, and not a slower one.
+    pub fn kept_up(&self) -> bool {
+        self.sum * KEPT_UP <= self.modelled
     }
 
     fn add(&mut self, modelled: Duration, late: Duration) {
@@ -165,6 +191,20 @@ mod tests {
     use super::*;
 
     /// Several requests to a simulated device of 20 ms, asked in real time: none is answered early, and they overlap.
+    #[test]
+    fn lateness_adds_up_and_a_twentieth_of_the_models_time_is_not_kept_up() {
+        let of = |late: u64| {
+            let mut lateness = Lateness::default();
+            lateness.add(Duration::millis(10), Duration::micros(late));
+            lateness
+        };
+        let both = of(500).plus(of(1500));
+        assert_eq!((both.answers, both.noticeable, both.mean()), (2, 1, Duration::millis(1)));
+        assert_eq!((both.modelled_mean(), both.most), (Duration::millis(10), Duration::micros(1500)));
+        assert!(of(500).kept_up() && !of(501).kept_up() && !both.kept_up());
+        assert!(Lateness::default().kept_up() && Lateness::default().modelled_mean().is_zero());
+    }
+
     #[test]
     fn answers_come_when_the_model_says_and_not_before() {
         let (live, simulated) = (Runtime::live_timers(), Runtime::simulated());

@@ -6,14 +6,13 @@
 
 use std::fmt::Write;
 
+use analysis::SATURATED;
 use serde_json::{Value, json};
 use units::{Duration, Ratio};
 
 use crate::pulse::Beat;
 use crate::runner::Tick;
 
-/// A load thread that is at work for more than this is what limits.
-const GENERATOR: f64 = 0.95;
 /// Below this share of the median a device lags behind.
 const LAGS: f64 = 0.8;
 /// The percentiles of the text format.
@@ -44,7 +43,7 @@ impl Status {
     /// What limits, as far as can be told.
     pub fn limit(&self) -> String {
         let (under_way, lanes) = self.beats.iter().fold((0, 0), |(a, b), beat| (a + beat.under_way, b + beat.lanes));
-        if self.busiest.get() >= GENERATOR {
+        if self.busiest.get() >= SATURATED {
             return format!("the generator: a load thread is at work {:.0} % of the time", self.busiest.get() * 100.0);
         }
         if lanes > 0 && under_way == lanes {

@@ -16,6 +16,8 @@ use uring::Mode;
 use workload::{Limits, Mix, OnError, Pattern, Region, Stream};
 
 use crate::experiment::{Experiment, StreamPlan};
+use crate::file::LARGEST_REQUEST;
+use crate::offered::MOST_UNDER_WAY;
 use crate::target::{Target, TargetError};
 
 /// What the words came to.
@@ -186,7 +188,7 @@ impl Said {
         let of = |blocks: u64| Bytes::new(block.saturating_mul(blocks).min(1 << 62));
         // xdd's default is a request of 128 blocks.
         let request = of(self.reqsize.unwrap_or(128));
-        if request > Bytes::gib(1) {
+        if request > LARGEST_REQUEST {
             let value = format!("{} blocks of {block} bytes", self.reqsize.unwrap_or(128));
             return Err(XddError::Value { option: "-reqsize".into(), value, accepted: "requests of at most 1 GiB" });
         }
@@ -196,8 +198,18 @@ impl Said {
         }
         let mix = Mix { reads: self.ratio.or(self.reads).unwrap_or(Ratio::ONE) };
         let pattern = if self.random { Pattern::Random } else { Pattern::Sequential { from: Bytes::ZERO } };
-        let mut stream = Stream::closed("xdd", mix, pattern, request, self.depth.unwrap_or(1).min(65_535));
-        if let (true, Some(requests), Some(range)) = (self.stagger, requests, self.range) {
+        let depth = self.depth.unwrap_or(1);
+        if depth > MOST_UNDER_WAY {
+            let (option, value) = ("-queuedepth".to_owned(), depth.to_string());
+            return Err(XddError::Value { option, value, accepted: "a depth from 1 to 65535" });
+        }
+        let mut stream = Stream::closed("xdd", mix, pattern, request, depth);
+        if self.stagger {
+            let (Some(requests), Some(range)) = (requests, self.range) else {
+                let (option, value) = ("-seek".to_owned(), "stagger".to_owned());
+                let accepted = "-range and -numreqs or -mbytes beside it: what is spread, and over how much";
+                return Err(XddError::Value { option, value, accepted });
+            };
             // Spread evenly over the range, none next to the other.
             let step = of(range) / requests.max(1);
             stream.pattern =
@@ -255,6 +267,12 @@ mod tests {
             ("-targets 1 a", "nothing says how much is moved"),
             ("-targets 1 a -numreqs 0", "-numreqs is '0'; write a whole number from 1 on"),
             ("-targets 1 a -numreqs 1 -speed", "no option '-speed'"),
+            (
+                "-targets 1 a -numreqs 1 -seek stagger",
+                "-seek is 'stagger'; write -range and -numreqs or -mbytes beside it",
+            ),
+            ("-targets 1 a -timelimit 1 -seek stagger -range 9", "-seek is 'stagger'; write -range and -numreqs"),
+            ("-targets 1 a -numreqs 1 -queuedepth 100000", "-queuedepth is '100000'; write a depth from 1 to 65535"),
         ] {
             let error = said(words).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use analysis::by_job::{JobTally, LATENCIES, LATENCY_BINS, Moments};
+use analysis::Moments;
+use analysis::by_job::{JobTally, LATENCIES, LATENCY_BINS};
 use record::FIO_PERCENTILES;
 use serde_json::{Map, Value, json};
 use units::{Duration, Ratio};

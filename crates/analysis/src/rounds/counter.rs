@@ -4,6 +4,7 @@ use units::{Duration, Ratio};
 
 use super::Finish;
 use super::service::Tables;
+use crate::Moments;
 
 /// Mean, deviation and extremes of deltas; nothing where there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,35 +21,16 @@ pub struct Deltas {
     pub greatest: Option<Duration>,
 }
 
-/// Running sums. Means are updated, not sums of squares taken apart: the deviation of long deltas that hardly differ would be lost (B. P. Welford, 1962).
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Moments {
-    count: u64,
-    mean: f64,
-    squares: f64,
-    least: Option<Duration>,
-    greatest: Option<Duration>,
-}
-
-impl Moments {
-    fn add(&mut self, delta: Duration) {
-        self.count += 1;
-        let value = delta.as_nanos() as f64;
-        let off = value - self.mean;
-        self.mean += off / self.count as f64;
-        self.squares += off * (value - self.mean);
-        self.least = Some(self.least.map_or(delta, |least| least.min(delta)));
-        self.greatest = self.greatest.max(Some(delta));
-    }
-
-    pub fn finish(&self) -> Deltas {
-        let some = |nanos: f64| (self.count > 0).then(|| Duration::nanos(nanos.max(0.0).round() as u64));
+impl Deltas {
+    /// Of moments in nanoseconds.
+    pub(super) fn of(moments: &Moments) -> Deltas {
+        let some = |nanos: f64| (moments.count > 0).then(|| Duration::nanos(nanos.max(0.0).round() as u64));
         Deltas {
-            count: self.count,
-            mean: some(self.mean),
-            deviation: some((self.squares / self.count.max(1) as f64).sqrt()),
-            least: self.least,
-            greatest: self.greatest,
+            count: moments.count,
+            mean: some(moments.mean()),
+            deviation: some(moments.own_deviation()),
+            least: some(moments.min()),
+            greatest: some(moments.max()),
         }
     }
 }
@@ -116,11 +98,11 @@ impl Counter {
         let last = std::mem::replace(&mut self.last[usize::from(device)], self.begun);
         self.distinct_from = self.distinct_from.max(last + 1);
         if delta <= self.threshold {
-            self.small.add(delta);
+            self.small.add(delta.as_nanos() as f64);
             self.since_large = self.since_large.map(|count| count + 1);
             return;
         }
-        self.large.add(delta);
+        self.large.add(delta.as_nanos() as f64);
         let devices = self.devices as u64;
         let small_between = self.since_large.replace(0) == Some(devices - 1);
         let distinct = self.begun - self.distinct_from + 1 >= devices;
@@ -145,8 +127,8 @@ impl Counter {
     pub fn plainness(&self) -> f64 {
         let (large, small) = (&self.large, &self.small);
         let (above, below) = (large.count as f64, small.count as f64);
-        let between = above * below / (above + below).max(1.0) * (large.mean - small.mean).powi(2);
-        let total = between + large.squares + small.squares;
+        let between = above * below / (above + below).max(1.0) * (large.mean() - small.mean()).powi(2);
+        let total = between + large.squares() + small.squares();
         if total > 0.0 { self.share().get() * between / total } else { 0.0 }
     }
 

@@ -8,7 +8,7 @@ use device::{AnyDevice, Device, Diskless, Shape};
 use host::guard::times_named;
 use lab::pace::{Lateness, Pace};
 use lab::served::{self, Offer, Served};
-use units::{Bytes, Duration};
+use units::Bytes;
 use uring::Live;
 
 use super::{Item, leave_to_write, open_file};
@@ -17,9 +17,6 @@ use crate::fail::Failure;
 
 /// The engine of a model.
 pub const ENGINE: &str = "a model";
-
-/// A machine keeps up with a model if what it adds is less than one part in so many of the model's own time.
-const KEPT_UP: u64 = 20;
 
 /// How a modelled drive is named among files.
 const DRIVE: &str = "part:";
@@ -35,8 +32,7 @@ pub fn open(live: &Live, args: &Serve) -> Result<(Vec<Item>, Vec<Pace>), Failure
     let (mut offers, mut paces): (Vec<(PathBuf, Offer)>, _) = (Vec::new(), Vec::new());
     if let Some(system) = &args.system {
         let parts = args.set.iter().map(|set| (set.part_key().to_owned(), set.value.clone())).collect();
-        let way = args.way.map(crate::args::Entrance::way);
-        let served = Served { system: system.clone(), parts, way, disks: args.disks.clone() };
+        let served = Served { system: system.clone(), parts, way: args.way, disks: args.disks.clone() };
         let (pace, offered) = served::machine(runtime, &served).map_err(Failure::input)?;
         paces.push(pace);
         offers.extend(offered.into_iter().map(|offer| (PathBuf::from(system), offer)));
@@ -110,24 +106,17 @@ fn make(path: &Path, shape: &Shape) -> Result<(), Failure> {
 
 /// How late the answers were, and what that says.
 pub fn account(paces: &[Pace]) -> Option<String> {
-    let all: Vec<Lateness> = paces.iter().map(Pace::lateness).filter(|lateness| lateness.answers > 0).collect();
-    let answers: u64 = all.iter().map(|lateness| lateness.answers).sum();
-    if answers == 0 {
+    let late = paces.iter().map(Pace::lateness).fold(Lateness::default(), Lateness::plus);
+    if late.answers == 0 {
         return None;
     }
-    let sum: Duration = all.iter().map(|lateness| lateness.sum).sum();
-    let modelled: Duration = all.iter().map(|lateness| lateness.modelled).sum();
-    let most = all.iter().map(|lateness| lateness.most).max()?;
-    let noticeable: u64 = all.iter().map(|lateness| lateness.noticeable).sum();
-    let mut text = format!(
-        "answers took {} by the model on the average, and came {} later, {most} at the most",
-        modelled / answers,
-        sum / answers
-    );
-    if noticeable > 0 {
-        text.push_str(&format!("; {noticeable} of {answers} were later than {}", lab::pace::NOTICEABLE));
+    let (modelled, mean, most) = (late.modelled_mean(), late.mean(), late.most);
+    let mut text =
+        format!("answers took {modelled} by the model on the average, and came {mean} later, {most} at the most");
+    if late.noticeable > 0 {
+        text.push_str(&format!("; {} of {} were later than {}", late.noticeable, late.answers, lab::pace::NOTICEABLE));
     }
-    if sum * KEPT_UP > modelled {
+    if !late.kept_up() {
         text.push_str(": this machine did not keep up with the model, and clients saw a slower one");
     }
     Some(text)

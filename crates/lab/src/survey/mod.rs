@@ -15,6 +15,7 @@ mod overall;
 mod rows;
 
 use analysis::survey::{Kind, Sample};
+use record::{Keeping, Log, Meta, RecordError, Recorder, RunFolder, Spill, WhenBehind};
 use units::{Bytes, Duration};
 
 pub use conduct::conduct;
@@ -22,6 +23,17 @@ pub use files::{FileError, Files};
 pub use machine::{Machine, MachineError};
 pub use modelled::Modelled;
 pub use rows::streams;
+
+/// Memory for the rows of all measurements; more go to the run folder.
+const RECORDS: Bytes = Bytes::gib(1);
+
+/// The record of a survey: all of its measurements come one after the other, from one thread.
+pub fn recorder(folder: &RunFolder, meta: &Meta) -> Result<(Recorder, Log), RecordError> {
+    let spill = Spill::WhenFull(folder.raw_path());
+    let keeping = Keeping { expected_rows: 0, memory: RECORDS, spill, when_behind: WhenBehind::Wait };
+    let (recorder, mut logs) = Recorder::start(&keeping, meta, 1)?;
+    Ok((recorder, logs.pop().expect("one log was asked for")))
+}
 
 /// One measurement to be made.
 #[derive(Debug, Clone, PartialEq)]
