@@ -14,7 +14,7 @@ use machine::load::Load;
 use machine::part::PartError;
 use machine::system::Kit;
 use record::{PartName, Phase, PhaseName};
-use units::{Duration, Frequency, Rate};
+use units::{Bytes, Duration, Frequency, Rate};
 
 use crate::experiment::Experiment;
 use crate::modelled::Modelled;
@@ -45,10 +45,13 @@ pub trait Trial {
     fn experiment(&self) -> Experiment;
 }
 
+/// What came of a trial, or why nothing did.
+type Known = Result<Rc<Outcome>, TrialError>;
+
 /// Runs trials on one system and remembers what came of them.
 pub struct Bench {
     system: &'static str,
-    outcomes: RefCell<HashMap<String, Rc<Outcome>>>,
+    outcomes: RefCell<HashMap<String, Known>>,
     settings: Vec<(String, String)>,
     /// The system, once it was asked for: every trial's name is compared with what it says.
     kit: OnceCell<Kit>,
@@ -84,7 +87,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// From a run of an experiment on a modelled machine. Refused if a pass was over before a request of it counted.
+    /// From a run of an experiment on a modelled machine. Refused if no request of a pass counted: means of nothing say nothing.
     ///
     /// # Panics
     /// If the machine was not modelled.
@@ -92,8 +95,9 @@ impl Outcome {
         let modelled = run.conclusion.modelled.as_ref().expect("a trial runs on a modelled machine");
         let total = &run.summary.total;
         let load = modelled.passes.iter().map(|pass| pass.load.clone()).reduce(|a, b| a.plus(&b));
-        let load = load.filter(|_| total.passes.len() == modelled.passes.len()).ok_or_else(|| {
-            TrialError::nothing("the machine is so slow that no request was done while it counted; change less of it")
+        let counted = total.passes.len() == modelled.passes.len() && total.passes.iter().all(|pass| pass.requests > 0);
+        let load = load.filter(|_| counted).ok_or_else(|| {
+            TrialError::nothing("no request was done while it counted, so slow is the machine; change less of it")
         })?;
         let mut all = Outcome::new(&total.figures, load, &run.meta.labels.devices);
         let mut passes: Vec<Outcome> = (total.passes.iter().zip(&modelled.passes))
@@ -208,8 +212,8 @@ impl Bench {
     }
 
     /// Takes over what came of an experiment that was run elsewhere.
-    pub fn know(&self, experiment: &Experiment, outcome: Outcome) {
-        self.outcomes.borrow_mut().insert(self.key(experiment), Rc::new(outcome));
+    pub fn know(&self, experiment: &Experiment, outcome: Result<Outcome, TrialError>) {
+        self.outcomes.borrow_mut().insert(self.key(experiment), outcome.map(Rc::new));
     }
 
     /// Whether what came of an experiment is known.
@@ -230,7 +234,7 @@ impl Bench {
 
     /// The least number of passes that any known trial had.
     pub fn passes(&self) -> usize {
-        self.outcomes.borrow().values().map(|outcome| outcome.pass_count()).min().unwrap_or(0)
+        self.outcomes.borrow().values().flatten().map(|outcome| outcome.pass_count()).min().unwrap_or(0)
     }
 
     /// What `ask` finds when trials show one pass alone.
@@ -249,12 +253,18 @@ impl Bench {
     }
 
     /// What comes of all passes of a trial.
-    fn whole(&self, trial: &impl Trial) -> Result<Rc<Outcome>, TrialError> {
-        let mut experiment = trial.experiment();
+    fn whole(&self, trial: &impl Trial) -> Known {
+        let experiment = trial.experiment();
         let key = self.key(&experiment);
-        if let Some(outcome) = self.outcomes.borrow().get(&key) {
-            return Ok(Rc::clone(outcome));
+        if let Some(known) = self.outcomes.borrow().get(&key) {
+            return known.clone();
         }
+        let known = self.carry_out(experiment).map(Rc::new);
+        self.outcomes.borrow_mut().insert(key, known.clone());
+        known
+    }
+
+    fn carry_out(&self, mut experiment: Experiment) -> Result<Outcome, TrialError> {
         if let Some(system) = &mut experiment.system {
             system.parts.splice(0..0, self.settings.iter().cloned());
         }
@@ -262,14 +272,12 @@ impl Bench {
             RunError::Part(error) => TrialError::Part(error),
             error => TrialError::nothing(error),
         })?;
-        let outcome = Rc::new(Outcome::of(&run)?);
-        self.outcomes.borrow_mut().insert(key, Rc::clone(&outcome));
-        Ok(outcome)
+        Outcome::of(&run)
     }
 
     /// Its bandwidth in MB/s of the study, 2^20 bytes.
     pub fn bandwidth(&self, trial: &impl Trial) -> Result<f64, TrialError> {
-        Ok(self.run(trial)?.bandwidth.get() / f64::from(1 << 20))
+        Ok(megabytes(self.run(trial)?.bandwidth))
     }
     /// Its requests a second.
     pub fn rate(&self, trial: &impl Trial) -> Result<f64, TrialError> {
@@ -286,6 +294,11 @@ fn is_so_anyway(kit: &Kit, key: &str, value: &str) -> bool {
     let Some((part, path)) = key.split_once('.') else { return false };
     let Some(part) = kit.parts.get(part) else { return false };
     part.rows().iter().any(|row| row.path == path && row.value.trim_matches('"') == value)
+}
+
+/// A rate in MB/s as the studies have them, of 2^20 bytes.
+pub fn megabytes(rate: Rate) -> f64 {
+    rate.get() / Bytes::mib(1).get() as f64
 }
 
 /// Mean time on the board.

@@ -161,7 +161,6 @@ pub fn copy(name: &str, plan: &Plan, ways: &Ways) -> Result<Copied, CopyError> {
         log: RefCell::new(logs.pop().expect("one log was asked for")),
         next: Cell::new(Bytes::ZERO),
         written: Cell::new(Bytes::ZERO),
-        requests: Cell::new(0),
         waits: Default::default(),
         pulses: Default::default(),
         under_way: Default::default(),
@@ -227,7 +226,6 @@ struct State<'a> {
     /// Where the next piece begins.
     next: Cell<Bytes>,
     written: Cell<Bytes>,
-    requests: Cell<u64>,
     /// How long pieces have waited for source and target.
     waits: [Cell<Duration>; 2],
     /// What source and target do, for those who watch.
@@ -287,7 +285,6 @@ impl State<'_> {
         self.log.borrow_mut().push(row);
         self.pulses[usize::from(side)].add(&row);
         self.under_way[usize::from(side)].update(|n| n - 1);
-        self.requests.update(|requests| requests + 1);
         self.waits[usize::from(side)].update(|wait| wait + row.response());
         row.completed
     }
@@ -307,14 +304,7 @@ impl State<'_> {
             pulse.beat(under_way.get())
         };
         let whole = (!done.is_zero()).then(|| elapsed.scale(self.of.get() as f64 / done.get() as f64));
-        Tick {
-            elapsed,
-            whole,
-            requests: self.requests.get(),
-            bytes: done,
-            errors: 0,
-            devices: self.pulses.iter().zip(&self.under_way).map(beat).collect(),
-            generator: units::Ratio::ZERO,
-        }
+        let sides = self.pulses.iter().zip(&self.under_way).map(beat).collect();
+        Tick { bytes: done, ..Tick::of(elapsed, whole, sides, units::Ratio::ZERO) }
     }
 }

@@ -15,13 +15,10 @@ mod setup;
 
 use setup::Setup;
 
-use crate::bench::{Bench, Outcome, TrialError, board, on_host};
+use crate::bench::{Bench, Outcome, TrialError, board, megabytes, on_host};
 
 /// Request sizes of the sweeps, KB; the figures' axes are lost, the text names sizes from 4 to 128.
 const SIZES: [u64; 7] = [4, 8, 16, 32, 56, 96, 128];
-
-/// What the study calls a megabyte.
-const MEGABYTE: f64 = 1_048_576.0;
 
 /// The study, on a bench.
 pub struct RaidI {
@@ -130,7 +127,7 @@ impl RaidI {
             }
             "bus_utilization" => outcome()?.string_utilization(0) * 100.0,
             "host_utilization" => outcome()?.host_utilization() * 100.0,
-            "bandwidth" => outcome()?.bandwidth.get() / MEGABYTE,
+            "bandwidth" => megabytes(outcome()?.bandwidth),
             "io_rate" => outcome()?.rate.get(),
             "io_rate_per_disk" => outcome()?.rate.get() / setup(row).used() as f64,
             "data_transfer_time_ideal" => {

@@ -20,7 +20,7 @@ use machine::part::{PartError, Table, Value};
 use machine::system::Kit;
 use units::Rate;
 
-use crate::bench::{Bench, TrialError};
+use crate::bench::{Bench, TrialError, megabytes};
 use crate::published::{self, PublishedError, Role, Row};
 
 /// What a model says about a row.
@@ -538,16 +538,15 @@ fn beside(lines: &[Beside]) -> String {
         "without rounds",
         "pipelined"
     );
-    let mb = |rate: Rate| rate.get() / f64::from(1 << 20);
     for line in lines {
         let [published, modelled, formulas] = line.round_ms;
-        let [a, b, c] = line.bandwidth.map(mb);
+        let [a, b, c] = line.bandwidth.map(megabytes);
         let _ = writeln!(
             text,
             "{:<30} {published:>10.1} {modelled:>10.1} {formulas:>10.1}   {a:>9.2} {b:>9.2} {c:>9.2} {:>14.2} {:>10.2}",
             line.of,
-            mb(line.independent),
-            mb(line.pipelined)
+            megabytes(line.independent),
+            megabytes(line.pipelined)
         );
     }
     text

@@ -69,7 +69,7 @@ pub struct Tick {
     pub whole: Option<Duration>,
     /// Completed requests.
     pub requests: u64,
-    /// Bytes moved.
+    /// Bytes moved; of a copy, those that are written.
     pub bytes: Bytes,
     /// Failed requests.
     pub errors: u64,
@@ -77,6 +77,21 @@ pub struct Tick {
     pub devices: Vec<Beat>,
     /// The share of the last moment that the busiest load thread spent on a processor.
     pub generator: Ratio,
+}
+
+impl Tick {
+    /// Of what each device has done.
+    pub fn of(elapsed: Duration, whole: Option<Duration>, devices: Vec<Beat>, generator: Ratio) -> Tick {
+        Tick {
+            elapsed,
+            whole,
+            requests: devices.iter().map(|beat| beat.requests + beat.errors).sum(),
+            bytes: devices.iter().map(|beat| beat.bytes).sum(),
+            errors: devices.iter().map(|beat| beat.errors).sum(),
+            devices,
+            generator,
+        }
+    }
 }
 
 /// Shows nothing.

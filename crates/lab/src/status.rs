@@ -170,7 +170,7 @@ impl Status {
 mod tests {
     use device::Operation;
     use record::{Phase, Row};
-    use units::{Bytes, Instant};
+    use units::Instant;
 
     use super::*;
     use crate::pulse::Pulse;
@@ -185,15 +185,7 @@ mod tests {
             pulse.state(8, Ratio::ZERO);
             pulse.beat(8)
         });
-        Tick {
-            elapsed: Duration::seconds(elapsed),
-            whole: None,
-            requests: counts.iter().sum(),
-            bytes: Bytes::ZERO,
-            errors: 0,
-            devices: devices.collect(),
-            generator: Ratio::new(generator),
-        }
+        Tick::of(Duration::seconds(elapsed), None, devices.collect(), Ratio::new(generator))
     }
 
     #[test]

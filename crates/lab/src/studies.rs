@@ -8,13 +8,16 @@ use crate::raid_i::RaidI;
 use crate::reproduce::Study;
 use crate::rounds_wren7::RoundsWren7;
 
+/// Makes a model, with changes to its system.
+type Model = fn(Vec<(String, String)>) -> Box<dyn Study>;
+
 /// A study's numbers and its model.
 pub(crate) struct Known {
     /// What it is called.
     pub name: &'static str,
     /// Its numbers, as its file in `published/` has them.
     pub published: &'static str,
-    model: fn(Vec<(String, String)>) -> Box<dyn Study>,
+    model: Model,
 }
 
 /// All of them.

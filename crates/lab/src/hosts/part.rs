@@ -317,13 +317,7 @@ struct All<'a> {
 
 impl Progress for All<'_> {
     fn tick(&self, tick: &Tick) {
-        let mut tick = tick.clone();
-        for beat in self.conductor.beats() {
-            tick.requests += beat.requests + beat.errors;
-            tick.bytes += beat.bytes;
-            tick.errors += beat.errors;
-            tick.devices.push(beat);
-        }
-        self.progress.tick(&tick);
+        let devices = tick.devices.iter().cloned().chain(self.conductor.beats()).collect();
+        self.progress.tick(&Tick::of(tick.elapsed, tick.whole, devices, tick.generator));
     }
 }

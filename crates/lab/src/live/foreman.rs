@@ -124,14 +124,6 @@ impl Site<'_> {
         };
         let devices: Vec<Beat> = (0..).zip(&self.pulses).map(|(index, pulse)| pulse.beat(lanes(index))).collect();
         let busiest = self.pulses.iter().map(Pulse::busy).fold(Ratio::ZERO, |a, b| if b > a { b } else { a });
-        Tick {
-            elapsed: self.now().since(Instant::START),
-            whole: self.experiment.run.whole(),
-            requests: devices.iter().map(|beat| beat.requests + beat.errors).sum(),
-            bytes: Bytes::new(devices.iter().map(|beat| beat.bytes.get()).sum()),
-            errors: devices.iter().map(|beat| beat.errors).sum(),
-            devices,
-            generator: busiest,
-        }
+        Tick::of(self.now().since(Instant::START), self.experiment.run.whole(), devices, busiest)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use units::{Bytes, Duration};
+use units::Duration;
 
 use crate::pulse::Beat;
 use crate::runner::{Progress, Tick};
@@ -49,14 +49,7 @@ impl Progress for Overall<'_> {
             devices[*device] = devices[*device].plus(beat);
         }
         drop(state);
-        self.progress.tick(&Tick {
-            elapsed: Duration::nanos(self.begun.elapsed().as_nanos() as u64),
-            whole: None,
-            requests: devices.iter().map(|beat| beat.requests + beat.errors).sum(),
-            bytes: Bytes::new(devices.iter().map(|beat| beat.bytes.get()).sum()),
-            errors: devices.iter().map(|beat| beat.errors).sum(),
-            devices,
-            generator: tick.generator,
-        });
+        let elapsed = Duration::nanos(self.begun.elapsed().as_nanos() as u64);
+        self.progress.tick(&Tick::of(elapsed, None, devices, tick.generator));
     }
 }

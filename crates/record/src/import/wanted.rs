@@ -146,7 +146,7 @@ impl Asking {
         // Stable: of requests at one time, the file's order is the best that is known.
         requests.sort_by_key(|wanted| wanted.at);
         let first = requests.first().map_or(Duration::ZERO, |wanted| wanted.at);
-        requests.iter_mut().for_each(|wanted| wanted.at = wanted.at - first);
+        requests.iter_mut().for_each(|wanted| wanted.at -= first);
         match requests.last() {
             Some(last) if last.at > LATEST => {
                 Err(ImportError::TooLong { years: last.at.as_nanos() / Duration::seconds(365 * 86_400).as_nanos() })
