@@ -13,6 +13,8 @@ use parity::Kernel;
 use runtime::Runtime;
 use units::{Bytes, Duration, Rate};
 
+use crate::bad::joined;
+use crate::count::UnderWay;
 use crate::gate::Gate;
 use crate::geometry::{Geometry, Level, Role};
 use crate::intent::Intent;
@@ -185,16 +187,7 @@ impl<D: Device> Array<D> {
                 }
             }
         }
-        ranges.sort_by_key(|range| range.start);
-        ranges.dedup();
-        let mut joined: Vec<Range<Bytes>> = Vec::new();
-        for range in ranges {
-            match joined.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => joined.push(range),
-            }
-        }
-        joined
+        joined(ranges)
     }
 
     /// Takes a member out of use. What was sent to it before may still reach it.
@@ -236,6 +229,13 @@ impl<D: Device> Array<D> {
         let survivable = self.geometry.level().losses_survived(self.members.len()) > 0;
         // Without redundancy a failing member still serves what it can.
         if survivable && !matches!(error, DeviceError::Medium { .. }) {
+            self.lose(member, error);
+        }
+    }
+
+    /// A member did not take what belongs on it: whatever the reason, what it holds there is stale, and may not be read again.
+    pub(crate) fn could_not_store(&self, member: usize, error: &DeviceError) {
+        if self.geometry.level().losses_survived(self.members.len()) > 0 {
             self.lose(member, error);
         }
     }
@@ -329,13 +329,8 @@ impl<D: Device> Array<D> {
                 if member.state() == MemberState::Failed {
                     return Ok(());
                 }
-                let result = member.flush(id).await;
-                if let Err(error) = &result {
-                    // A flush that failed is not tried again: what it should have stored may be gone.
-                    let lost = DeviceError::Kernel { errno: error.errno() };
-                    self.judge(index, &lost);
-                }
-                result
+                // A flush that failed is not tried again: what it should have stored may be gone.
+                member.flush(id).await.inspect_err(|error| self.could_not_store(index, error))
             }
         };
         let results = join_all((0..self.members.len()).map(flush)).await;
@@ -346,22 +341,6 @@ impl<D: Device> Array<D> {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// Counts a write until it is dropped.
-struct UnderWay<'a>(&'a Cell<u64>);
-
-impl<'a> UnderWay<'a> {
-    fn new(count: &'a Cell<u64>) -> UnderWay<'a> {
-        count.set(count.get() + 1);
-        UnderWay(count)
-    }
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
     }
 }
 

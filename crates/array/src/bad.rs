@@ -1,6 +1,8 @@
 //! Bad blocks: ranges of a member that could not be rebuilt, kept in its bad-block log, so that reading them is an error after a
 //! restart too.
 
+use std::ops::Range;
+
 use device::{Buffer, Device, DeviceError, Request};
 use units::Bytes;
 
@@ -48,4 +50,18 @@ impl<D: Device> Array<D> {
         self.members[member].recall_bad(ranges.collect());
         Ok(())
     }
+}
+
+/// The same ranges in order of addresses, those that touch or overlap made one: the log has room for 512, and what is found unit by unit
+/// comes in any order.
+pub(crate) fn joined(mut ranges: Vec<Range<Bytes>>) -> Vec<Range<Bytes>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut joined: Vec<Range<Bytes>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
 }

@@ -26,8 +26,7 @@ impl<D: Device> Array<D> {
                 if let Err(error) = &result
                     && copies > 1
                 {
-                    // A copy that was not written is stale: whatever the reason, it may not be read again.
-                    self.judge(place.member, &DeviceError::Kernel { errno: error.errno() });
+                    self.could_not_store(place.member, error);
                 }
                 Some(result)
             }

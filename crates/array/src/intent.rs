@@ -180,7 +180,7 @@ impl<D: Device> Array<D> {
                     let at = intent.at + PAGE * *number_of_page;
                     let request = Request::write(at, page(bytes, *number_of_page)).with_fua();
                     if let Err(error) = member.send(request).await.result {
-                        self.judge(number, &DeviceError::Kernel { errno: error.errno() });
+                        self.could_not_store(number, &error);
                     }
                 }
             }

@@ -14,6 +14,7 @@
 mod array;
 mod bad;
 mod copies;
+mod count;
 mod few;
 mod format;
 mod gate;

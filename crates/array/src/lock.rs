@@ -142,3 +142,20 @@ fn a_unit_is_held_by_one_at_a_time_in_order_of_arrival() {
     assert_eq!(*order.borrow(), [(0, 10), (2, 10), (1, 20), (3, 30)]);
     assert!(locks.held.borrow().is_empty());
 }
+
+#[test]
+fn what_was_granted_to_one_who_gives_up_goes_to_the_next() {
+    use futures_util::poll;
+    let runtime = Runtime::simulated();
+    let locks = Locks::new(&runtime);
+    runtime.block_on(async {
+        let first = locks.lock(7).await;
+        let (mut second, mut third) = (Box::pin(locks.lock(7)), Box::pin(locks.lock(7)));
+        assert!(poll!(&mut second).is_pending() && poll!(&mut third).is_pending());
+        drop(first);
+        // It is the second's by now, who has not noticed.
+        drop(second);
+        drop(third.await);
+    });
+    assert!(locks.held.borrow().is_empty());
+}

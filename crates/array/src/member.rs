@@ -10,6 +10,8 @@ use futures_util::future::{Either, join, select};
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
+use crate::bad::joined;
+use crate::count::UnderWay;
 use crate::integrity::Checksums;
 use crate::twin::Twin;
 
@@ -74,7 +76,7 @@ pub(crate) struct Member<D> {
     /// What is bad has changed since the member was told.
     bad_untold: Cell<bool>,
     /// Reads under way, to spread them over copies.
-    reading: Cell<u32>,
+    reading: Cell<u64>,
     /// The device that is to replace it.
     twin: RefCell<Option<Rc<Twin<D>>>>,
     /// The error that ended its use.
@@ -139,7 +141,7 @@ impl<D: Device> Member<D> {
         let counts = self.counts.get();
         self.counts.set(MemberCounts { corrupt: counts.corrupt + blocks, ..counts });
     }
-    pub fn reading(&self) -> u32 {
+    pub fn reading(&self) -> u64 {
         self.reading.get()
     }
 
@@ -206,19 +208,13 @@ impl<D: Device> Member<D> {
     }
 
     pub fn mark_bad(&self, range: Range<Bytes>) {
-        let mut bad = self.bad.borrow_mut();
-        match bad.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => bad.push(range),
-        }
+        self.bad.borrow_mut().push(range);
         self.bad_untold.set(true);
     }
 
     /// What is marked bad, in order of addresses.
     pub fn bad(&self) -> Vec<Range<Bytes>> {
-        let mut bad = self.bad.borrow().clone();
-        bad.sort_by_key(|range| range.start);
-        bad
+        joined(self.bad.borrow().clone())
     }
 
     /// What the member itself says is bad.
@@ -253,9 +249,10 @@ impl<D: Device> Member<D> {
     /// Reads from its data area. The buffer comes back either way.
     pub async fn read(&self, offset: Bytes, into: Buffer, id: u64) -> (Buffer, Result<(), DeviceError>) {
         let request = Request::read(self.data_offset.get() + offset, into).with_id(id);
-        self.reading.set(self.reading.get() + 1);
-        let reply = self.send(request).await;
-        self.reading.set(self.reading.get() - 1);
+        let reply = {
+            let _reading = UnderWay::new(&self.reading);
+            self.send(request).await
+        };
         if matches!(reply.result, Err(DeviceError::Medium { .. })) {
             let counts = self.counts.get();
             self.counts.set(MemberCounts { medium_errors: counts.medium_errors + 1, ..counts });

@@ -127,10 +127,16 @@ impl<D: Device> Array<D> {
         if let Some((device, other, _)) = found.iter().find(|(_, other, _)| other.array != newest.array) {
             return Err(OpenError::Mixed { device: *device, found: other.array, wanted: newest.array });
         }
-        // Who is called failed by one that it believes in itself did not go on without that one: whatever it recorded last alone was never
-        // acknowledged, and it is merely stale.
+        // Who is called failed by a member that it counts on itself did not go on without that one: whatever it recorded last alone was
+        // never acknowledged, and it is merely stale. Of a device that took a place since, or of a spare, it knows nothing, and could do
+        // without the one that is to replace it.
+        let counts_on = |it: &Superblock, other: &Superblock| {
+            let role = it.roles.get(other.number as usize).map(|role| MemberRole::from_number(*role));
+            let other_member = matches!(role, Some(MemberRole::Active(_))) && role != Some(it.role());
+            other_member && role == Some(other.role()) && !other.features.has(Features::REPLACEMENT)
+        };
         let is_stale =
-            |it: &Superblock| found.iter().any(|(_, other, _)| calls_failed(other, it) && !calls_failed(it, other));
+            |it: &Superblock| found.iter().any(|(_, other, _)| calls_failed(other, it) && counts_on(it, other));
         // Each calls the other failed, although both went on: whom to believe is not for us to say.
         for (first, a, _) in &found {
             for (second, b, _) in &found {
@@ -230,10 +236,7 @@ impl<D: Device> Array<D> {
         for (role, superblock) in superblocks.iter().enumerate() {
             let rebuilding = superblock.as_ref().filter(|superblock| superblock.features.has(Features::RECOVERY));
             if let Some(superblock) = rebuilding {
-                // Beyond 63 bits is beyond the member: nothing can be believed of such a mark.
-                let upto =
-                    if superblock.recovery < 1 << 54 { Bytes::SECTOR * superblock.recovery } else { Bytes::ZERO };
-                array.members[role].set_state(MemberState::Rebuilding(upto));
+                array.members[role].set_state(MemberState::Rebuilding(array.filled_upto(role, superblock)));
             }
         }
         for (role, superblock) in superblocks.iter().enumerate() {
@@ -242,14 +245,15 @@ impl<D: Device> Array<D> {
             }
         }
         array.open_checksums(&superblocks).await;
-        for (member, twin) in array.members.iter().zip(twins) {
+        for (role, twin) in twins.into_iter().enumerate() {
             let Some((superblock, device)) = twin else { continue };
-            let twin = Twin::new(Rc::new(device), superblock);
+            let upto = array.filled_upto(role, &superblock);
+            let twin = Twin::new(Rc::new(device), superblock, upto);
             if dirty || newest.features.has(Features::JOURNAL) {
                 // The power cut may have met a write that reached one of the two.
                 twin.begin_anew();
             }
-            member.set_twin(Some(Rc::new(twin)));
+            array.members[role].set_twin(Some(Rc::new(twin)));
         }
         *array.spares.borrow_mut() = spares;
         *array.away.borrow_mut() = away;

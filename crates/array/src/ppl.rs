@@ -227,7 +227,7 @@ impl<D: Device> Array<D> {
             Ok(unit) => Ok(Some(Ticket::Logged { _unit: unit })),
             Err(error) => {
                 // Without its log the member's parity cannot be kept. The others must say so before the data make it stale.
-                self.judge(*member, &DeviceError::Kernel { errno: error.errno() });
+                self.could_not_store(*member, &error);
                 self.settle().await?;
                 Ok(None)
             }
@@ -329,7 +329,7 @@ impl<D: Device> Array<D> {
                 continue;
             }
             if let Err(error) = self.reset_log(member, trusted).await {
-                self.judge(member, &DeviceError::Kernel { errno: error.errno() });
+                self.could_not_store(member, &error);
             }
         }
         self.settle().await

@@ -186,7 +186,7 @@ impl<D: Device> Array<D> {
         let copy = copy.freeze();
         for place in places {
             if let Err(error) = self.members[place.member].rewrite(place.offset, copy.clone(), id).await {
-                self.judge(place.member, &DeviceError::Kernel { errno: error.errno() });
+                self.could_not_store(place.member, &error);
             }
         }
         bytes

@@ -56,8 +56,7 @@ impl<D: Device> Array<D> {
         }
         for (member, written) in [(place.member, stored), (stripe.p(), summed)] {
             if let Err(error) = written {
-                // What was not written is stale: whatever the reason, it may not be read again.
-                self.judge(member, &DeviceError::Kernel { errno: error.errno() });
+                self.could_not_store(member, &error);
             }
         }
         Some(self.is_left_enough(stripe, &range))

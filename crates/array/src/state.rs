@@ -210,9 +210,10 @@ impl<D: Device> Array<D> {
     /// and be replayed. Gives its number.
     async fn leave_journal(&self) -> Option<usize> {
         let journal = self.journal.as_ref().filter(|journal| journal.has_failed())?;
-        if !journal.left.replace(true) {
-            // A member that fails this is recorded as failed, too.
+        if !journal.left.get() {
+            // A member that fails this is recorded as failed, too. Only then is it left: whoever asked for this may be dropped meanwhile.
             _ = self.flush_members(0).await;
+            journal.left.set(true);
         }
         let number = journal.superblock.borrow().number;
         Some(number as usize)

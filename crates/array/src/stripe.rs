@@ -176,8 +176,7 @@ impl<D: Device> Array<D> {
                 return;
             }
             if let Err(error) = self.members[member].write(band.range.start, data, fua, id).await {
-                // What was not written is stale: whatever the reason, it may not be read again.
-                self.judge(member, &DeviceError::Kernel { errno: error.errno() });
+                self.could_not_store(member, &error);
             }
         };
         side_by_side(writes.into_iter().map(write)).await;

@@ -17,7 +17,7 @@ use crate::array::Array;
 /// One computation: `targets` blocks, each from all of `sources` blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParityWork {
-    /// The request that it is for, 0 if it is upkeep.
+    /// The request that it is for, 0 if it is a rebuild.
     pub id: u64,
     /// How many blocks are combined. A read-modify-write of one chunk has two, its old and its new data, which are added to the old parity.
     pub sources: usize,
@@ -31,7 +31,8 @@ pub struct ParityWork {
 pub(crate) type Toll = Rc<dyn Fn(ParityWork) -> Pin<Box<dyn Future<Output = ()>>>>;
 
 impl<D: Device> Array<D> {
-    /// Has every computation of parity take as long as `toll` does.
+    /// Has every computation of parity that a read, a write or a rebuild needs take as long as `toll` does; those of scrubs, of resyncs and of
+    /// what logs hold are free.
     pub fn charge_parity(&self, toll: impl Fn(ParityWork) -> Pin<Box<dyn Future<Output = ()>>> + 'static) {
         *self.toll.borrow_mut() = Some(Rc::new(toll));
     }

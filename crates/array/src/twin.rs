@@ -17,6 +17,7 @@ use device::{Buffer, Data, Device, DeviceError, Request};
 use units::Bytes;
 
 use crate::array::Array;
+use crate::bad::joined;
 use crate::format::{format, written};
 use crate::geometry::Role;
 use crate::md::{Features, MemberRole, Resync, SUPERBLOCK_AT, Superblock, Uuid};
@@ -35,13 +36,10 @@ pub(crate) struct Twin<D> {
 }
 
 impl<D: Device> Twin<D> {
-    /// A device with this superblock, filled as far as that says.
-    pub fn new(device: Rc<D>, superblock: Superblock) -> Twin<D> {
-        let upto = match superblock.features.has(Features::RECOVERY) && superblock.recovery < 1 << 54 {
-            true => Bytes::SECTOR * superblock.recovery,
-            // Whole, but not yet in its place: copied once more, as it may lack what was written since.
-            false => Bytes::ZERO,
-        };
+    /// A device with this superblock, filled up to there.
+    pub fn new(device: Rc<D>, superblock: Superblock, upto: Bytes) -> Twin<D> {
+        // Whole, but not yet in its place: copied once more, as it may lack what was written since.
+        let upto = if superblock.features.has(Features::RECOVERY) { upto } else { Bytes::ZERO };
         let superblock = Superblock { features: superblock.features.with(Features::RECOVERY), ..superblock };
         Twin {
             device,
@@ -77,8 +75,9 @@ impl<D: Device> Twin<D> {
     pub fn number(&self) -> usize {
         self.superblock.borrow().number as usize
     }
+    /// What could be neither read nor computed, in order of addresses.
     pub fn bad(&self) -> Vec<Range<Bytes>> {
-        self.bad.borrow().clone()
+        joined(self.bad.borrow().clone())
     }
 }
 
@@ -128,7 +127,7 @@ impl<D: Device> Array<D> {
             // A log and a bitmap of its own, lest it become the member before they are copied.
             format(std::slice::from_ref(&device), &[Superblock { resync: Resync::Clean, ..superblock.clone() }])
                 .await?;
-            self.members[member].set_twin(Some(Rc::new(Twin::new(Rc::new(device), superblock))));
+            self.members[member].set_twin(Some(Rc::new(Twin::new(Rc::new(device), superblock, Bytes::ZERO))));
             let role = MemberRole::Active(member as u16).number();
             self.record(|superblock| superblock.roles[number] = role).await?;
         }

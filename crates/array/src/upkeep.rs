@@ -3,6 +3,7 @@
 //! Both walk the units of the array in order, each under its lock, so that the array serves meanwhile. A rebuild's mark moves with
 //! it: what lies before it is current on the new member, what lies behind is computed as if the member were gone.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -58,6 +59,25 @@ impl<D> Newcomer<D> {
     }
 }
 
+/// A number that is promised to a newcomer until it is dropped.
+struct Promise<'a> {
+    promised: &'a RefCell<Vec<usize>>,
+    number: usize,
+}
+
+impl<'a> Promise<'a> {
+    fn new(promised: &'a RefCell<Vec<usize>>, number: usize) -> Promise<'a> {
+        promised.borrow_mut().push(number);
+        Promise { promised, number }
+    }
+}
+
+impl Drop for Promise<'_> {
+    fn drop(&mut self) {
+        self.promised.borrow_mut().retain(|promised| *promised != self.number);
+    }
+}
+
 /// What a scrub found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scrubbed {
@@ -96,11 +116,8 @@ impl<D: Device> Array<D> {
 
     /// Puts a device in the place of a failed member; nothing of it is current.
     pub(crate) async fn put_in_place(&self, member: usize, new: Newcomer<D>) -> Result<(), DeviceError> {
-        let number = new.number;
-        self.promised.borrow_mut().extend(number);
-        let placed = self.give_place(member, new).await;
-        self.promised.borrow_mut().retain(|promised| Some(*promised) != number);
-        placed
+        let _promise = new.number.map(|number| Promise::new(&self.promised, number));
+        self.give_place(member, new).await
     }
 
     async fn give_place(&self, member: usize, new: Newcomer<D>) -> Result<(), DeviceError> {

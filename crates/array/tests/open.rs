@@ -406,6 +406,29 @@ fn what_a_rebuild_could_not_compute_is_known_after_the_next_start() {
 }
 
 #[test]
+fn a_rebuild_goes_on_around_much_that_cannot_be_read() {
+    let runtime = Runtime::simulated();
+    let mut disks = disks(&runtime, FIVE, 3, 1);
+    let array = open(&runtime, &disks).unwrap();
+    write(&runtime, &array, 5).unwrap();
+    array.fail(1);
+    // 2048 sectors: many times what the log has entries for, if each were one.
+    let lost = DATA_AT + CHUNK * 10..DATA_AT + CHUNK * 266;
+    let unreadable = DeviceError::Medium { offset: lost.start, length: Bytes::SECTOR };
+    disks[0].add(Rule::new(Effect::Fail(unreadable)).on(Operation::Read).within(lost));
+    let new = disk(&runtime);
+    let bad = runtime.block_on(array.rebuild(1, new.clone(), DATA_AT, Uuid([77; 16]))).unwrap();
+    disks[1] = new;
+    assert!(!bad.is_empty());
+    assert_eq!(array.state(1), MemberState::Active);
+    let of_array = array.bad_ranges();
+    runtime.block_on(array.stop()).unwrap();
+    disks[0].clear_rules();
+    let array = open(&runtime, &disks).unwrap();
+    assert_eq!(array.bad_ranges(), of_array);
+}
+
+#[test]
 fn upkeep_is_held_to_its_rate_and_goes_in_parts() {
     let runtime = Runtime::simulated();
     let disks = disks(&runtime, FIVE, 3, 1);

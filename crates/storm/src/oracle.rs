@@ -66,6 +66,16 @@ impl Oracle {
         self.under_way.remove(&client);
     }
 
+    /// The array was stopped: all that was answered is durable to the last byte. Of writes that were refused nobody knows.
+    pub fn stopped(&mut self) {
+        let refused: BTreeSet<u64> = self.under_way.values().flat_map(|(write, _)| write.clone()).collect();
+        for (sector, values) in (0..).zip(&mut self.allowed) {
+            if !refused.contains(&sector) {
+                values.drain(..values.len() - 1);
+            }
+        }
+    }
+
     /// The newest value of each sector.
     pub fn newest(&self, sectors: Range<u64>) -> Vec<u64> {
         let of = |values: &Vec<u64>| *values.last().expect("a sector has a value");

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use array::md::Consistency;
 use array::{Array, MemberState, OpenError, OpenOptions, Repair};
 use device::filter::{Effect, Rule};
-use device::{Buffer, Device, Operation, Request};
+use device::{Buffer, Device, DeviceError, Operation, Request};
 use futures_util::future::{Either, select};
 use rand::seq::SliceRandom;
 use units::{Bytes, Duration};
@@ -169,7 +169,7 @@ pub async fn replace(world: &World, array: &Array<Rc<Disk>>, member: usize, fail
     world.adopt(array);
     match replaced {
         // The one to come, or the one that serves, was lost meanwhile; the array goes on without it.
-        Err(_) if fails || array.state(member) != MemberState::Active => {
+        Err(DeviceError::Gone) if fails || array.state(member) != MemberState::Active => {
             world.waiting.borrow_mut().retain(|disk| !Rc::ptr_eq(disk, &twin));
             Ok(())
         }

@@ -211,14 +211,16 @@ impl<D: Device> Member<D> {
     /// Writes a page to the member, if it has changed. Its regions are marked there, or its new sums are of blocks that had none. The
     /// caller has the turn.
     pub(super) async fn store_page(&self, checksums: &Checksums, number: u64) -> Result<(), DeviceError> {
-        let bytes = match checksums.pages.borrow_mut().get_mut(&number) {
-            Some(page) if page.changed => {
-                page.changed = false;
-                page_bytes(&page.sums, number)
-            }
+        let sums = match checksums.pages.borrow().get(&number) {
+            Some(page) if page.changed => page.sums.clone(),
             _ => return Ok(()),
         };
         let at = checksums.layout.page_at(number);
-        self.send(Request::write(at, data(&bytes)).with_fua()).await.result
+        self.send(Request::write(at, data(&page_bytes(&sums, number))).with_fua()).await.result?;
+        // What changed meanwhile is not there yet.
+        if let Some(page) = checksums.pages.borrow_mut().get_mut(&number) {
+            page.changed = page.sums != sums;
+        }
+        Ok(())
     }
 }

@@ -310,7 +310,7 @@ impl<D: Device> Array<D> {
             match prepared {
                 Ok(checksums) => self.members[number].set_checksums(checksums.map(Rc::new)),
                 // What cannot take its checksums cannot be relied on for anything else.
-                Err(error) => self.judge(number, &DeviceError::Kernel { errno: error.errno() }),
+                Err(error) => self.could_not_store(number, &error),
             }
         }
     }
@@ -347,7 +347,7 @@ impl<D: Device> Array<D> {
         self.flush_members(0).await?;
         for (member, checksums, regions) in due {
             if let Err(error) = self.members[member].close_regions(&checksums, regions, all).await {
-                self.judge(member, &DeviceError::Kernel { errno: error.errno() });
+                self.could_not_store(member, &error);
             }
         }
         self.settle().await

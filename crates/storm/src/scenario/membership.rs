@@ -1,5 +1,7 @@
 //! Which devices are members, and which are not.
 
+use std::rc::Rc;
+
 use array::geometry::Level;
 use array::md::{Consistency, Features, SuperblockError, Uuid};
 use array::{MemberState, OpenError};
@@ -31,18 +33,35 @@ pub fn stale() -> Result<(), String> {
 }
 
 pub fn split_brain() -> Result<(), String> {
-    let mut stage = Stage::new(Level::Raid1, 2, Consistency::Resync, false)?;
-    stage.stop()?;
-    for half in 0..2 {
-        let alone = stage.open(vec![stage.disk(half)], false).map_err(|error| error.to_string())?;
-        let write = device::Request::write(Bytes::ZERO, crate::bug::data_of(&[half as u8 + 1; 512]));
-        stage.wait(alone.submit(write)).result.map_err(|error| error.to_string())?;
-        stage.wait(alone.stop()).map_err(|error| error.to_string())?;
+    // Two halves alone; one of them with a disk that took the other's place, or with one that waits.
+    for company in ["", "a disk that was rebuilt", "a spare"] {
+        let mut stage = Stage::new(Level::Raid1, 2, Consistency::Resync, false)?;
+        stage.stop()?;
+        let third = stage.world.new_disk();
+        for half in 0..2 {
+            let alone = stage.open(vec![stage.disk(half)], false).map_err(|error| error.to_string())?;
+            let identity = stage.world.identity();
+            let joined = match (half, company) {
+                (0, "a disk that was rebuilt") => {
+                    let rebuilt = alone.rebuild(1, Rc::clone(&third), stage.world.data_offset, identity);
+                    stage.wait(rebuilt).map(drop)
+                }
+                (0, "a spare") => stage.wait(alone.add_spare(Rc::clone(&third), identity)),
+                _ => Ok(()),
+            };
+            joined.map_err(|error| format!("{company} does not join: {error}"))?;
+            let write = device::Request::write(Bytes::ZERO, crate::bug::data_of(&[half as u8 + 1; 512]));
+            stage.wait(alone.submit(write)).result.map_err(|error| error.to_string())?;
+            stage.wait(alone.stop()).map_err(|error| error.to_string())?;
+        }
+        let mut disks = vec![stage.disk(0), stage.disk(1)];
+        disks.extend((!company.is_empty()).then_some(third));
+        match stage.open(disks, false) {
+            Err(OpenError::SplitBrain { .. }) => {}
+            other => return Err(format!("two halves that went on alone, with them {company:?}: {}", said(other))),
+        }
     }
-    match stage.reopen() {
-        Err(OpenError::SplitBrain { .. }) => Ok(()),
-        other => Err(format!("two halves that went on alone: {}", said(other))),
-    }
+    Ok(())
 }
 
 pub fn too_many() -> Result<(), String> {
