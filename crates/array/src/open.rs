@@ -229,8 +229,14 @@ impl<D: Device> Array<D> {
         let is_whole = |member: &(usize, Superblock, D)| !member.1.features.has(Features::RECOVERY);
         let not_whole: Vec<usize> =
             (0..members).filter(|role| !by_role[*role].as_ref().is_some_and(is_whole)).collect();
+        // A growth whose record the power cut met is known to some: it has not happened, and the next record says so to all.
+        let used = sizes.iter().copied().min().unwrap_or(Bytes::ZERO);
+        let agreed = |superblock: &Superblock| match superblock.size.is_zero() {
+            true => superblock.clone(),
+            false => Superblock { size: used, ..superblock.clone() },
+        };
         let superblocks: Vec<Option<Superblock>> =
-            by_role.iter().map(|member| member.as_ref().map(|(_, superblock, _)| superblock.clone())).collect();
+            by_role.iter().map(|member| member.as_ref().map(|(_, superblock, _)| agreed(superblock))).collect();
         let devices = by_role.into_iter().map(|member| member.map(|(_, s, device)| (device, s.data_offset))).collect();
         let mut array = Array::assemble_with(runtime, name, geometry, devices)?;
         for (role, superblock) in superblocks.iter().enumerate() {

@@ -362,6 +362,66 @@ fn a_member_that_missed_what_is_marked_no_more_does_not_come_back() {
     assert!(runtime.block_on(array.bring_back(2)).is_none());
 }
 
+/// The same bytes on larger disks. What was behind the end before is anything.
+fn larger(runtime: &Runtime, small: &[Disk]) -> Vec<Disk> {
+    let larger = |(from, seed): (&Disk, u64)| {
+        let to = disk(runtime, SIZE * 2);
+        let all = runtime.block_on(from.submit(Request::read(Bytes::ZERO, Buffer::zeroed(SIZE)))).buffer;
+        runtime.block_on(to.submit(Request::write(Bytes::ZERO, all.unwrap().freeze()))).result.unwrap();
+        for at in SIZE / BLOCK..SIZE * 2 / BLOCK {
+            let noise = block(at * 31 + seed);
+            runtime.block_on(to.submit(Request::write(BLOCK * at, noise))).result.unwrap();
+        }
+        to
+    };
+    small.iter().zip(0..).map(larger).collect()
+}
+
+#[test]
+fn a_growth_that_a_power_cut_meets_has_happened_or_not() {
+    for case in LEVELS {
+        for told in 0..=case.1 {
+            let runtime = Runtime::simulated();
+            let small = disks(&runtime, case);
+            let array = open(&runtime, &small);
+            let (model, before) = (model(&array), array.geometry().size());
+            write_all(&runtime, &array, &model, 1);
+            runtime.block_on(array.stop()).unwrap();
+            drop(array);
+            let large = larger(&runtime, &small);
+            let array = Rc::into_inner(open(&runtime, &large)).unwrap();
+            let superblocks = SUPERBLOCK_AT..SUPERBLOCK_AT + Bytes::kib(4);
+            let mute = Rule::new(Effect::Hang).on(Operation::Write).within(superblocks);
+            large[told..].iter().for_each(|disk| disk.add(mute.clone()));
+            let cut = Box::pin(runtime.sleep(Duration::seconds(1)));
+            runtime.block_on(futures_util::future::select(Box::pin(array.grow()), cut));
+            large.iter().for_each(|disk| {
+                disk.clear_rules();
+                disk.resume();
+            });
+            let array = open(&runtime, &large);
+            assert_eq!(array.geometry().size() > before, told == case.1, "{case:?}, {told} were told");
+            assert_holds(&runtime, &array, &model);
+            assert!(runtime.block_on(array.resync()).unwrap());
+            fits(&runtime, &array);
+            write_all(&runtime, &array, &model, 1 << 32);
+            runtime.block_on(array.stop()).unwrap();
+            drop(array);
+            // They say the same now, whatever they were told.
+            let sizes: std::collections::BTreeSet<Bytes> =
+                large.iter().map(|disk| superblock(&runtime, disk).size).collect();
+            assert_eq!(sizes.len(), 1, "{case:?}, {told} were told: {sizes:?}");
+            let array = Rc::into_inner(open(&runtime, &large)).unwrap();
+            let again = runtime.block_on(array.grow());
+            assert_eq!(again.is_ok(), told < case.1, "{case:?}, {told} were told: {again:?}");
+            let array = open(&runtime, &large);
+            assert_holds(&runtime, &array, &model);
+            assert!(runtime.block_on(array.resync()).unwrap());
+            fits(&runtime, &array);
+        }
+    }
+}
+
 #[test]
 fn room_that_members_have_is_used_when_the_array_grows() {
     for case in LEVELS {
@@ -374,23 +434,7 @@ fn room_that_members_have_is_used_when_the_array_grows() {
         let before = array.geometry().size();
         let array = Rc::into_inner(array).unwrap();
         assert!(matches!(runtime.block_on(array.grow()), Err(GrowError::NoRoom { .. })), "{case:?}");
-        // The same bytes on larger disks.
-        let large: Vec<Disk> = small
-            .iter()
-            .zip(0u64..)
-            .map(|(from, seed)| {
-                let to = disk(&runtime, SIZE * 2);
-                let all = runtime.block_on(from.submit(Request::read(Bytes::ZERO, Buffer::zeroed(SIZE)))).buffer;
-                let data = all.unwrap().freeze();
-                runtime.block_on(to.submit(Request::write(Bytes::ZERO, data))).result.unwrap();
-                // What was behind the end before is anything.
-                for at in SIZE / BLOCK..SIZE * 2 / BLOCK {
-                    let noise = block(at * 31 + seed);
-                    runtime.block_on(to.submit(Request::write(BLOCK * at, noise))).result.unwrap();
-                }
-                to
-            })
-            .collect();
+        let large = larger(&runtime, &small);
         let array = Rc::into_inner(open(&runtime, &large)).unwrap();
         runtime.block_on(array.grow()).unwrap();
         let array = open(&runtime, &large);
