@@ -5,15 +5,14 @@
 //! that nobody uses costs nothing, and one that nobody else wants an entry in a table; only who must wait makes a line to wait in.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use runtime::{Grant, Resource, Runtime};
+use rustc_hash::FxHashMap;
 
 /// The locks of an array.
 pub(crate) struct Locks {
     runtime: Runtime,
-    held: RefCell<HashMap<u64, Held, BuildHasherDefault<Spread>>>,
+    held: RefCell<FxHashMap<u64, Held>>,
 }
 
 /// A unit that is locked.
@@ -37,22 +36,6 @@ pub(crate) struct UnitLock<'a> {
     /// Of whoever had to wait.
     grant: Option<Grant>,
     held: bool,
-}
-
-/// Numbers of units need no more than to be spread: nobody chooses them to collide. (Fibonacci hashing: the golden ratio in 64 bits.)
-#[derive(Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("units are numbers");
-    }
-    fn write_u64(&mut self, unit: u64) {
-        self.0 = unit.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
-    }
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 impl Locks {

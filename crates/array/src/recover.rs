@@ -2,12 +2,35 @@
 
 use std::ops::Range;
 
-use device::{Buffer, Device, DeviceError};
+use device::{Buffer, Device, DeviceError, Pool};
 use parity::{Parities, recover};
 use units::Bytes;
 
 use crate::array::Array;
 use crate::geometry::{Place, Stripe};
+
+/// What all members hold in a range, by member. Its memory goes back to the pool.
+pub(crate) struct Recovered<'a> {
+    pool: &'a Pool,
+    all: Vec<Buffer>,
+}
+
+impl Recovered<'_> {
+    /// What this member holds.
+    pub fn of(&self, member: usize) -> &Buffer {
+        &self.all[member]
+    }
+    /// The same, to keep.
+    pub fn take(mut self, member: usize) -> Buffer {
+        self.all.swap_remove(member)
+    }
+}
+
+impl Drop for Recovered<'_> {
+    fn drop(&mut self) {
+        self.all.drain(..).for_each(|buffer| self.pool.give(buffer));
+    }
+}
 
 impl<D: Device> Array<D> {
     /// What all members hold, or should hold, in a range of a stripe, by member; those in `missing` are computed. An error names a
@@ -19,7 +42,7 @@ impl<D: Device> Array<D> {
         missing: Vec<usize>,
         phantom: bool,
         id: u64,
-    ) -> Result<Vec<Buffer>, usize> {
+    ) -> Result<Recovered<'_>, usize> {
         let kinds = if stripe.q().is_some() { Parities::PAndQ } else { Parities::P };
         if missing.len() > kinds.count() {
             return Err(missing[0]);
@@ -60,7 +83,7 @@ impl<D: Device> Array<D> {
             let lost: Vec<usize> = missing.iter().map(|member| slot(*member)).collect();
             recover(self.kernel, &mut blocks, kinds, &lost);
         }
-        Ok(all)
+        Ok(Recovered { pool: &self.pool, all })
     }
 
     /// Reads a range within one row by computing what cannot be read, and mends it. The caller holds the row's lock.
@@ -80,12 +103,12 @@ impl<D: Device> Array<D> {
             match self.recover(&stripe, &on_members, missing.clone(), phantom, id).await {
                 Ok(all) => {
                     let mut into = into;
-                    if let (Some(to), Some(from)) = (into.bytes_mut(), all[place.member].bytes()) {
+                    if let (Some(to), Some(from)) = (into.bytes_mut(), all.of(place.member).bytes()) {
                         to.copy_from_slice(from);
                     }
                     for member in missing {
                         if self.members[member].takes_writes(&on_members) {
-                            let bytes = Self::copy_of(&all[member]);
+                            let bytes = Self::copy_of(all.of(member));
                             let place = Place { member, offset: on_members.start, run: length };
                             self.mend(vec![place], bytes, id).await;
                         }

@@ -362,7 +362,7 @@ impl<D: Device> Array<D> {
         self.pay(band.stripe.data(), wanted.len(), band.length(), id).await;
         let block = |index: usize| match band.written.contains(&index) {
             true => band.bytes(index),
-            false => old[band.stripe.data_member(index)].bytes(),
+            false => old.of(band.stripe.data_member(index)).bytes(),
         };
         let blocks: Vec<Option<&[u8]>> = (0..band.stripe.data()).map(block).collect();
         Ok(self.parities_of(band, &blocks, &wanted))

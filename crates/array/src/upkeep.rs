@@ -228,11 +228,7 @@ impl<D: Device> Array<D> {
             let mut missing: Vec<usize> = stripe.members().filter(|m| !self.members[*m].is_current(&range)).collect();
             loop {
                 match self.recover(&stripe, &range, missing.clone(), false, 0).await {
-                    Ok(mut all) => {
-                        let bytes = all.swap_remove(member);
-                        all.into_iter().for_each(|buffer| self.pool.give(buffer));
-                        return Some(bytes);
-                    }
+                    Ok(all) => return Some(all.take(member)),
                     Err(another) if missing.contains(&another) => return None,
                     Err(another) => missing.push(another),
                 }
@@ -440,5 +436,6 @@ impl<D: Device> Array<D> {
                 }
             }
         }
+        blocks.into_iter().for_each(|(_, buffer)| self.pool.give(buffer));
     }
 }
