@@ -105,13 +105,19 @@ impl Oracle {
 
     /// The whole array as it is read after a power cut: each sector has one of its values. Gives those that may have anything.
     pub fn admits(&self, bytes: &[u8]) -> Result<Vec<u64>, String> {
-        for (sector, bytes) in bytes.chunks(512).enumerate().filter(|(sector, _)| !self.free.contains(sector)) {
-            let (values, found) = (&self.allowed[sector], value_of(bytes));
+        self.allows(&bytes.chunks(512).map(value_of).collect::<Vec<_>>())?;
+        Ok(self.free.iter().map(|sector| *sector as u64).collect())
+    }
+
+    /// As [`admits`](Oracle::admits), of the number of each sector, if it is one.
+    pub fn allows(&self, found: &[Option<u64>]) -> Result<(), String> {
+        for (sector, found) in found.iter().enumerate().filter(|(sector, _)| !self.free.contains(sector)) {
+            let values = &self.allowed[sector];
             if found.is_none_or(|value| !values.contains(&value)) {
-                return Err(format!("sector {sector} holds {}, allowed are {values:?}", said(found)));
+                return Err(format!("sector {sector} holds {}, allowed are {values:?}", said(*found)));
             }
         }
-        Ok(self.free.iter().map(|sector| *sector as u64).collect())
+        Ok(())
     }
 
     /// What was admitted has been made durable, and those that could have anything were written: from now on it is that and nothing else.

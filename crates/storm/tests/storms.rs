@@ -6,7 +6,7 @@ use storm::{Bug, Choice, campaign, storm};
 
 #[test]
 fn nothing_promised_is_lost_in_any_storm() {
-    let seeds: u64 = std::env::var("ARRAYLAB_STORMS").map_or(8000, |text| text.parse().expect("a number of storms"));
+    let seeds: u64 = std::env::var("ARRAYLAB_STORMS").map_or(20_000, |text| text.parse().expect("a number of storms"));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let report = campaign(0..seeds, Choice::ALL, threads, &AtomicBool::new(false), &AtomicU64::new(0));
     println!("{report:?}");
