@@ -8,6 +8,8 @@
 //! `-rwratio`, `-dio`, `-seek random|stagger|none`, `-range`, `-startoffset`, `-passoffset` (refused), `-ts output FILE`, `-maxpri`, `-plock`, `-maxall`, `-id`, `-verbose`. Of words that
 //! only changed how xdd went about it there are none here: an unknown word is refused with those that there are.
 
+mod tables;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -19,6 +21,8 @@ use crate::experiment::{Experiment, StreamPlan};
 use crate::file::LARGEST_REQUEST;
 use crate::offered::MOST_UNDER_WAY;
 use crate::target::{Target, TargetError};
+
+pub use tables::{lines, stamps};
 
 /// What the words came to.
 #[derive(Debug, Clone, PartialEq)]
