@@ -16,6 +16,7 @@ mod measure;
 mod parity;
 mod record;
 mod replay;
+mod rounds;
 mod runs;
 mod serve;
 mod verify;
@@ -61,6 +62,11 @@ const BENCHES: &[Bench] = &[
         name: "replay",
         subject: "whether a trace of 20,000 requests a second is replayed at its times",
         run: replay::run,
+    },
+    Bench {
+        name: "rounds",
+        subject: "whether devices behind one link are found to convoy on the real clock, and devices with links of their own are not",
+        run: rounds::run,
     },
     Bench {
         name: "serve",

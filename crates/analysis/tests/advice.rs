@@ -183,8 +183,16 @@ fn a_queue_that_is_not_full_is_the_generators() {
     let advice = only(&rows, &closed_facts(8));
     assert_eq!(advice.kind, AdviceKind::QueueNotFull);
     assert!(advice.message.contains("8 requests under way and had 4.0"), "{}", advice.message);
+    assert_eq!(advice.option.as_deref(), Some("io.engine"));
     // With a think time, it is as asked.
     assert_eq!(remarks(&rows, &facts(Load::Closed { depth: 8, think: Duration::millis(1) })), []);
+}
+
+#[test]
+fn a_model_has_no_generator_and_no_engine_to_change() {
+    // The same rows from a machine in virtual time, whose load takes turns or is announced: nobody lacks processor time.
+    let modelled = Facts { generator_busy: None, ..closed_facts(8) };
+    assert_eq!(remarks(&closed(8, 3, 1_000_000, steady), &modelled), []);
 }
 
 /// What is missing from the queue then is in the requests that failed, or in the filling and draining of the queue.

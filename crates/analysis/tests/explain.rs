@@ -43,6 +43,7 @@ fn explained(rows: &[Row], change: impl FnOnce(&mut Findings)) -> Explanation {
         summary: &summary,
         occupancies: &occupancies,
         rounds: rounds(&finishes, &labels.devices, None).map_err(|error| error.to_string()),
+        predicted: None,
         parts: vec![],
         shared: vec![],
         generator_busy: None,

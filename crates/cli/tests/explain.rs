@@ -214,14 +214,31 @@ fn the_studys_own_machine_convoys_as_long_as_its_adapter_gives_way_to_data() {
         let run = desk.arraylab(&[&["run", "sparc20.toml", "--json"], settings].concat()).json();
         let document = desk.arraylab(&["explain", run["run"].as_str().unwrap(), "--json"]).json();
         keeps_the_contract(&document);
-        (document["rounds"].clone(), run["total"]["bandwidth_bytes_per_s"].as_f64().unwrap())
+        (document, run["total"]["bandwidth_bytes_per_s"].as_f64().unwrap())
     };
-    let (rounds, with) = explained(&[]);
+    let (document, with) = explained(&[]);
+    let rounds = &document["rounds"];
     assert_eq!((rounds["found"].as_bool(), rounds["devices"].as_array().unwrap().len()), (Some(true), 7), "{rounds:#}");
     assert!(rounds["evidence"].as_str().unwrap().contains("each of the 7 devices is served once"), "{rounds:#}");
-    let (rounds, without) = explained(&["--set", "esp.gives-way=false"]);
-    assert_eq!(rounds["found"], false, "{rounds:#}");
+    // The formulas know the machine.
+    let formulas = &document["formulas"];
+    let near = |measured: &Value, formula: &str| {
+        let ratio = measured.as_f64().unwrap() / formulas["predicted"][formula].as_f64().unwrap();
+        assert!((0.9..1.1).contains(&ratio), "{formula}: {formulas:#}");
+    };
+    near(&formulas["round_ns"], "round_ns");
+    near(&formulas["large_ns"], "large_ns");
+    near(&formulas["small_ns"], "transfer_ns");
+    near(&formulas["bandwidth_bytes_per_s"], "bandwidth_bytes_per_s");
+    let (document, without) = explained(&["--set", "esp.gives-way=false"]);
+    assert_eq!(document["rounds"]["found"], false, "{:#}", document["rounds"]);
     assert!(without > 1.2 * with, "{with} B/s with the policy, {without} without");
+    let independent = document["formulas"]["predicted"]["independent_bytes_per_s"].as_f64().unwrap();
+    assert!((with..1.05 * independent).contains(&without), "{without} B/s, and {independent} if no disk waited");
+    // They are of random reads, one of each disk.
+    for setting in ["stream.readers.pattern=sequential", "stream.readers.depth=2"] {
+        assert_eq!(explained(&["--set", setting]).0["formulas"], Value::Null, "{setting}");
+    }
 }
 
 /// A device that is twice as slow is that; the same run again is no difference; one pass says nothing of how sure that is.

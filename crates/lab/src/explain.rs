@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use analysis::explain::{Explanation, Findings, PartTime, Worsts, explain as conclude, parts};
+use analysis::rounds::model::Prediction;
 use analysis::rounds::{Finish, rounds};
 use analysis::{Advice, Occupancies, Summarizer};
 use record::{
@@ -12,6 +13,7 @@ use record::{
 use serde::Deserialize;
 use units::{Duration, Instant, Ratio};
 
+mod formulas;
 mod shared;
 
 /// Rounds are looked for in so many completions; 64 MiB of stamps.
@@ -102,6 +104,7 @@ struct Case {
     kept: Kept,
     shared: Vec<analysis::explain::Shared>,
     parts: Vec<PartTime>,
+    predicted: Option<Prediction>,
     remarks: Vec<String>,
 }
 
@@ -143,6 +146,7 @@ pub fn explain(
         summary: &summarizer.summary(),
         occupancies: &occupancies.finish(),
         rounds: found,
+        predicted: case.predicted,
         parts: case.parts,
         shared: case.shared,
         generator_busy: case.kept.generator_busy.filter(|busy| *busy >= 0.0).map(Ratio::new),
@@ -190,7 +194,16 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         let (reader, meta) = RowReader::open(path).map_err(FolderError::Table)?;
         let title = path.display().to_string();
         let rows = Rows::Kept(Box::new(Records::Table(reader)));
-        return Ok(Case { title, rows, meta, kept: Kept::default(), shared: vec![], parts: vec![], remarks: vec![] });
+        return Ok(Case {
+            title,
+            rows,
+            meta,
+            kept: Kept::default(),
+            shared: vec![],
+            parts: vec![],
+            predicted: None,
+            remarks: vec![],
+        });
     }
     let (folder, info) = RunFolder::open(path)?;
     let (records, meta) = folder.records()?;
@@ -206,7 +219,11 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         Err(TableError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => vec![],
         Err(error) => return Err(FolderError::Table(error).into()),
     };
-    Ok(Case { title: info.name, rows: Rows::Kept(Box::new(records)), meta, kept, shared, parts, remarks })
+    let predicted = folder
+        .read(RunFile::Experiment)?
+        .and_then(|text| formulas::predict(RunFile::Experiment.name(), &text))
+        .and_then(|predicted| predicted.map_err(|why| remarks.push(format!("no formulas for its rounds: {why}"))).ok());
+    Ok(Case { title: info.name, rows: Rows::Kept(Box::new(records)), meta, kept, shared, parts, predicted, remarks })
 }
 
 /// Traces of another program.
@@ -228,5 +245,5 @@ fn trace(paths: &[PathBuf], format: Option<TraceFormat>) -> Result<Case, Explain
     let labels: Labels = imported.labels;
     let meta = Meta { run: title.clone(), clock: Clock::Live, origin: None, labels };
     let rows = Rows::Imported(imported.rows);
-    Ok(Case { title, rows, meta, kept: Kept::default(), shared: vec![], parts: vec![], remarks })
+    Ok(Case { title, rows, meta, kept: Kept::default(), shared: vec![], parts: vec![], predicted: None, remarks })
 }

@@ -93,6 +93,7 @@ struct FileStream {
     copies: Option<Spanned<u32>>,
     spread: Option<Spanned<Spread>>,
     delay: Option<Spanned<Duration>>,
+    apart: Option<Spanned<Duration>>,
     depth: Option<Spanned<u32>>,
     think: Option<Spanned<Duration>>,
     arrivals: Option<Spanned<FileArrivals>>,
@@ -445,6 +446,7 @@ impl FileStream {
         let fill = self.fill.map_or(Fill::Random, Spanned::into_inner);
         let verify = self.verify.map(Spanned::into_inner);
         let delay = time(source, "delay", &self.delay)?.unwrap_or(Duration::ZERO);
+        let apart = time(source, "apart", &self.apart)?.unwrap_or(Duration::ZERO);
         let on = self.on.map(Spanned::into_inner);
         let rate_limit = self.rate_limit.map(|limit| FileRateLimit::check(limit, source)).transpose()?;
         Ok(StreamPlan {
@@ -460,6 +462,7 @@ impl FileStream {
                 align,
                 load,
                 delay,
+                apart,
                 limits,
                 fill,
                 verify,

@@ -177,6 +177,7 @@ impl Phase {
             align,
             load,
             delay: job.delay,
+            apart: Duration::ZERO,
             limits,
             fill: match job.fill {
                 Fill::Random => workload::Fill::Random,

@@ -186,6 +186,9 @@ impl StreamPlan {
         if !stream.delay.is_zero() {
             table.insert("delay".into(), text(stream.delay));
         }
+        if !stream.apart.is_zero() {
+            table.insert("apart".into(), text(stream.apart));
+        }
         match stream.load {
             Load::Closed { depth, think } => {
                 table.insert("depth".into(), i64::from(depth).into());

@@ -42,6 +42,8 @@ pub struct AdapterParameters {
     pub id: u32,
     /// It does not take a string for a command while any target wants it.
     pub gives_way: bool,
+    /// Of commands that wait for a string, it next sends one to the device after the one that it served last; otherwise the one that came first.
+    pub in_turn: bool,
     /// Strings it has.
     pub strings: u32,
     /// Commands that wait in the command queue.
@@ -127,6 +129,7 @@ impl AdapterParameters {
         Ok(AdapterParameters {
             id,
             gives_way: reader.get("gives-way")?,
+            in_turn: reader.find("in-turn")?.unwrap_or(false),
             strings: positive("strings", 64)?,
             command_queue: positive("command-queue", 4096)?,
             work_queues: positive("work-queues", 4096)?,
@@ -340,6 +343,9 @@ impl Port for Transfer {
     }
     fn gives_way(&self) -> bool {
         self.adapter.parameters.gives_way
+    }
+    fn in_turn(&self) -> bool {
+        self.adapter.parameters.in_turn
     }
     fn pace(&mut self, pause: Duration) {
         self.pause = pause;

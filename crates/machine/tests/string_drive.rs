@@ -1,8 +1,11 @@
 //! What a drive does on a string, parameter by parameter: when it lets go of the bus, when it thinks, how fast it sends.
 
+use std::cell::RefCell;
+
 use machine::backplane::Lines;
 use machine::os::command;
 use machine::scsi::protocol::Passage;
+use machine::scsi::string::Claim;
 use machine::system::Kit;
 use machine::trace::Trace;
 use runtime::Runtime;
@@ -96,6 +99,56 @@ fn a_drive_that_thinks_off_the_bus_leaves_it_free_meanwhile() {
     let ([_, off], slow) = two_reads(&[("wren-7.pause.thinks-off-bus", "true")]);
     // A read that the buffer serves: data at once, or after a disconnection.
     assert_eq!((on.disconnects, off.disconnects), (0, 1));
-    assert!(on.target_pauses.saturating_sub(off.target_pauses) >= Duration::micros(700), "thinking is off the bus");
+    // Of its 600 us it keeps the bus for 300, to take the command in.
+    assert!(on.target_pauses.saturating_sub(off.target_pauses) >= Duration::micros(300), "thinking is off the bus");
     assert!(slow > quick, "and coming back takes a little");
+    let ([_, none], _) = two_reads(&[("wren-7.pause.thinks-off-bus", "true"), ("wren-7.pause.command", "0 us")]);
+    assert_eq!(
+        off.target_pauses.saturating_sub(none.target_pauses),
+        Duration::micros(300),
+        "the part that is on the bus"
+    );
+}
+
+/// In which order an adapter sends commands to four disks that all want one while the bus is held, and then again.
+fn order(in_turn: &str) -> Vec<usize> {
+    let mut kit = Kit::load("sparc20-wren7").unwrap();
+    kit.set("esp.in-turn", in_turn).unwrap();
+    let runtime = Runtime::simulated();
+    let trace = Trace::default();
+    let machine = kit.build(&runtime, 1, &trace).unwrap();
+    let order = RefCell::new(Vec::new());
+    runtime.block_on(async {
+        let string = &machine.strings[0].string;
+        let mut ledger = trace.open(runtime.now());
+        let tenure = string.acquire(Claim::at_once(7, Duration::ZERO), &mut ledger).await;
+        // They come in the order 2, 0, 3, 1. Before anybody was served, it is as if disk 0 had been.
+        let wait = |disk: usize, after: u64| {
+            let (order, runtime, trace) = (&order, &runtime, &trace);
+            async move {
+                runtime.sleep(Duration::micros(after)).await;
+                let mut ledger = trace.open(runtime.now());
+                let turn = (in_turn == "true").then_some(disk as u8);
+                let claim = Claim { id: 7, gives_way: true, turn, delay: Duration::micros(1) };
+                let tenure = string.acquire(claim, &mut ledger).await;
+                order.borrow_mut().push(disk);
+                runtime.sleep(Duration::micros(10)).await;
+                drop(tenure);
+                ledger.close(runtime.now());
+            }
+        };
+        let release = async {
+            runtime.sleep(Duration::micros(50)).await;
+            drop(tenure);
+        };
+        futures_util::join!(release, wait(2, 1), wait(0, 2), wait(3, 3), wait(1, 4));
+        ledger.close(runtime.now());
+    });
+    order.into_inner()
+}
+
+#[test]
+fn commands_go_out_as_they_came_or_to_one_disk_after_the_other() {
+    assert_eq!(order("false"), [2, 0, 3, 1]);
+    assert_eq!(order("true"), [1, 2, 3, 0]);
 }

@@ -1,8 +1,8 @@
 //! An explanation as people read it: the limit first, then what it rests on.
 
-use analysis::explain::{Explanation, PartTime};
+use analysis::explain::{Explanation, Formulas, PartTime};
 use analysis::rounds::{Deltas, Rounds};
-use units::Ratio;
+use units::{Duration, Ratio};
 
 use crate::Table;
 use crate::text::wrapped;
@@ -27,7 +27,10 @@ pub fn explanation(explanation: &Explanation) -> String {
         }
     }
     match (&explanation.rounds, &explanation.no_rounds) {
-        (Some(rounds), _) => text.push_str(&self::rounds(rounds)),
+        (Some(rounds), _) => {
+            text.push_str(&self::rounds(rounds));
+            text.push_str(&explanation.formulas.as_ref().map(formulas).unwrap_or_default());
+        }
         (None, Some(why)) => text.push_str(&wrapped(&format!("\nRounds: {why}"))),
         (None, None) => {}
     }
@@ -120,8 +123,29 @@ fn rounds(rounds: &Rounds) -> String {
     text
 }
 
+/// What the formulas give beside what was measured.
+fn formulas(beside: &Formulas) -> String {
+    let predicted = &beside.predicted;
+    let mut table = Table::new(["", "measured", "formulas"]);
+    let time = |time: Option<Duration>| time.map_or("-".to_owned(), |time| time.to_string());
+    let none = "-".to_owned();
+    for (name, measured, formula) in [
+        ("large delta", time(beside.large), predicted.large.to_string()),
+        ("small delta", time(beside.small), predicted.transfer.to_string()),
+        ("a round", beside.round.to_string(), predicted.round.to_string()),
+        ("least positioning time", none.clone(), predicted.positioning_min.to_string()),
+        ("bandwidth", beside.bandwidth.to_string(), predicted.bandwidth.to_string()),
+        ("if no disk waited for others", none.clone(), predicted.independent.to_string()),
+        ("pipelined at best", none, predicted.pipelined.to_string()),
+    ] {
+        table.row([name.to_owned(), measured, formula]);
+    }
+    let about = "The formulas are those of `arraylab predict rounds`, with the constants of the modelled machine";
+    format!("\nRounds by formulas\n\n{table}{}", wrapped(about))
+}
+
 fn cells(name: &str, deltas: &Deltas) -> [String; 6] {
-    let time = |time: Option<units::Duration>| time.map_or("-".to_owned(), |time| time.to_string());
+    let time = |time: Option<Duration>| time.map_or("-".to_owned(), |time| time.to_string());
     [
         name.to_owned(),
         deltas.count.to_string(),

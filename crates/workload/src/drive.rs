@@ -111,7 +111,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
 
     /// When the first request may be made.
     fn begin(&self) -> Instant {
-        self.context.control.begin() + self.stream.delay
+        let apart = self.stream.apart * u64::from(self.context.device_index);
+        self.context.control.begin() + self.stream.delay + apart
     }
 
     /// Reports the stream's time limit when it comes, even if no request is due then. Never returns: the lanes end a pass.

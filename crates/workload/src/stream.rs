@@ -41,6 +41,8 @@ pub struct Stream {
     pub load: Load,
     /// From the beginning of the pass to the first request.
     pub delay: Duration,
+    /// On each further device of the run, the first request comes so much later: as from programs that are started one after the other.
+    pub apart: Duration,
     /// When the stream has done its part of a pass, besides the end of the run's measuring time.
     pub limits: Limits,
     /// What writes store.
@@ -214,6 +216,7 @@ impl Stream {
             align: size,
             load: Load::Closed { depth, think: Duration::ZERO },
             delay: Duration::ZERO,
+            apart: Duration::ZERO,
             limits: Limits::NONE,
             fill: Fill::Random,
             verify: None,

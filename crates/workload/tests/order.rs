@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use device::filter::{Delay, Event, Latency, Recorder};
 use device::{Data, Device, MemoryDevice, Operation, Shape, Stamps};
 use futures_util::future::join_all;
-use record::Row;
+use record::{Phase, Row};
 use runtime::{Resource, Runtime};
 use units::{Bytes, Duration, Instant};
 use workload::{Context, Control, Drive, Limits, LockStep, Mix, OnError, Pattern, Phantoms, Stream, Tally};
@@ -130,4 +130,50 @@ fn without_lock_step_the_fast_are_ahead() {
     stream.limits = Limits { time: Some(Duration::millis(70)), ..Limits::NONE };
     let (rows, _) = load(&runtime, &devices, &stream);
     assert_eq!([0, 1].map(|device| rows.iter().filter(|row| row.device == device).count()), [70, 10]);
+}
+
+/// The most requests that were under way at one time.
+fn most_under_way(rows: &[Row]) -> usize {
+    let under_way = |at: Instant| rows.iter().filter(|row| row.submitted <= at && at < row.completed).count();
+    rows.iter().map(|row| under_way(row.submitted)).max().expect("there are rows")
+}
+
+#[test]
+fn turns_bound_what_is_under_way_over_all_devices() {
+    for turns in [1, 2, 5] {
+        let runtime = Runtime::simulated();
+        let devices = [5, 2, 9].map(|millis| device(&runtime, millis));
+        let stream = Stream { turns: Some(turns), ..reads(2, 40) };
+        let (rows, _) = load(&runtime, &devices, &stream);
+        assert_eq!(most_under_way(&rows), turns as usize, "six lanes want to");
+        for index in 0..3 {
+            let counted = rows.iter().filter(|row| row.device == index && row.phase == Phase::Measure).count();
+            assert_eq!(counted, 40, "device {index} with {turns} turns");
+        }
+    }
+}
+
+#[test]
+fn one_turn_goes_round_from_device_to_device_however_fast_they_are() {
+    let runtime = Runtime::simulated();
+    let devices = [5, 2, 9].map(|millis| device(&runtime, millis));
+    let stream = Stream { turns: Some(1), ..reads(1, 20) };
+    let (rows, _) = load(&runtime, &devices, &stream);
+    let order: Vec<u16> = rows.iter().map(|row| row.device).collect();
+    assert!(order.len() >= 60 && order.iter().zip([0, 1, 2].iter().cycle()).all(|(a, b)| a == b), "{order:?}");
+    // Sixteen milliseconds for three: nothing is done meanwhile.
+    let (first, last) = (rows[0].submitted, rows[59].completed);
+    assert_eq!(last.since(first), Duration::millis(16 * 20));
+}
+
+#[test]
+fn processes_that_are_started_apart_begin_apart() {
+    let runtime = Runtime::simulated();
+    let devices = [5, 5, 5].map(|millis| device(&runtime, millis));
+    let stream = Stream { delay: Duration::millis(7), apart: Duration::millis(30), ..reads(1, 20) };
+    let (rows, _) = load(&runtime, &devices, &stream);
+    for (index, begins) in [(0, 7), (1, 37), (2, 67)] {
+        let first = rows.iter().find(|row| row.device == index).expect("each device is loaded");
+        assert_eq!(first.submitted, Instant::START + Duration::millis(begins), "device {index}");
+    }
 }

@@ -13,12 +13,14 @@
 //! That a device has requests all the time does not bound it: one that does several at once may do more if it gets more. So only parts of modelled machines have rungs on
 //! the ladder; for a live machine the survey finds it by measuring.
 
+mod formulas;
 mod phase;
 mod worst;
 
 use serde::Serialize;
 use units::{Duration, Frequency, Rate, Ratio};
 
+pub use formulas::Formulas;
 pub use phase::{PartTime, PhaseTime, parts};
 pub use worst::{Worst, Worsts};
 
@@ -26,6 +28,7 @@ use crate::advice::Advice;
 use crate::json::number;
 use crate::occupancy::Occupancy;
 use crate::rounds::Rounds;
+use crate::rounds::model::Prediction;
 use crate::summary::{Figures, Summary};
 
 /// A thread that uses so much of its processor has none left for more requests.
@@ -48,6 +51,8 @@ pub struct Explanation {
     pub what_if: Vec<Change>,
     /// The rounds, where several devices were loaded.
     pub rounds: Option<Rounds>,
+    /// What the formulas for disks on one bus give, where a modelled machine has such and was loaded as they ask.
+    pub formulas: Option<Formulas>,
     /// Why there is nothing on rounds.
     pub no_rounds: Option<String>,
     /// Where the time of requests went, device by device.
@@ -150,6 +155,8 @@ pub struct Findings<'a> {
     pub occupancies: &'a [Occupancy],
     /// Rounds, or why none were looked for.
     pub rounds: Result<Rounds, String>,
+    /// What formulas give for the machine, if they know it.
+    pub predicted: Option<Prediction>,
     /// Parts of a modelled machine.
     pub parts: Vec<PartTime>,
     /// What devices share.
@@ -171,6 +178,10 @@ pub fn explain(findings: Findings) -> Explanation {
     let limit = limit(&findings);
     let what_if = changes(&findings, &ladder);
     let devices = findings.occupancies.iter().filter_map(|occupancy| device(occupancy, findings.summary)).collect();
+    let formulas = match (&findings.rounds, findings.predicted) {
+        (Ok(rounds), Some(predicted)) => Some(Formulas::beside(predicted, rounds, total.bandwidth)),
+        _ => None,
+    };
     let (rounds, no_rounds) = match findings.rounds {
         Ok(rounds) => (Some(rounds), None),
         Err(why) => (None, Some(why)),
@@ -180,6 +191,7 @@ pub fn explain(findings: Findings) -> Explanation {
         ladder,
         what_if,
         rounds,
+        formulas,
         no_rounds,
         devices,
         parts: findings.parts,

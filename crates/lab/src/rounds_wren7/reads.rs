@@ -11,8 +11,12 @@ use crate::bench::Trial;
 use crate::experiment::Experiment;
 use crate::system::System;
 
-/// Passes of a trial, each on a machine of its own; counts are those of one.
+/// Passes of a trial of random reads, each on a machine of its own; counts are those of one.
 const PASSES: u16 = 3;
+/// Passes of a trial of sequential reads, which are short. With 128 KB each keeps the pattern that it falls into.
+const SEQUENTIAL_PASSES: u16 = 9;
+/// The processes are started one after the other, so far apart. Only with 128 KB, in sequence, does it matter.
+pub const APART: Duration = Duration::millis(250);
 /// Load is on, nothing counts; and again while counted requests complete.
 const AROUND: Duration = Duration::seconds(2);
 /// Counted time of random reads.
@@ -93,9 +97,10 @@ impl Trial for Reads {
         let measure = if self.sequential { SEQUENTIAL } else { RANDOM };
         let mut stream = Stream::closed("readers", Mix::READS, pattern, self.block, 1);
         stream.load = Load::Closed { depth: 1, think: self.think };
+        stream.apart = APART;
         stream.limits = Limits { time: Some(measure), ..Limits::NONE };
         let mut experiment = Experiment::new("trial", measure, vec![stream]);
-        experiment.run.passes = PASSES;
+        experiment.run.passes = if self.sequential { SEQUENTIAL_PASSES } else { PASSES };
         (experiment.run.start_up, experiment.run.cool_down) = (AROUND, AROUND);
         experiment.system = Some(System {
             name: "sparc20-wren7".to_owned(),

@@ -12,8 +12,9 @@
 //! the medium before the bus is asked for, and each such stop costs most of a revolution.
 //!
 //! After the command a read lets go of the bus unless so much is buffered by then; a write takes data at once, while the arm is on its way.
-//! A drive that *thinks off the bus* lets go of it before it has looked at a read at all, and so also for one that its buffer can serve: the
-//! bus is free for other commands meanwhile, and idle if there are none.
+//! A drive that *thinks off the bus* takes a read in, lets go of the bus before it has looked for it at all, and so also for one that its
+//! buffer can serve: the bus is free for other commands meanwhile, and idle if there are none. How much of its thinking it takes to take the
+//! command in decides how many others can be sent meanwhile.
 //!
 //! When to let go of it: when nothing is left to send; unless the next block of a read comes within the drive's *hold*, so that what follows
 //! crosses the bus at the rate of the medium (Barve et al. 1999, Section 4.3).
@@ -85,6 +86,7 @@ impl DiskParameters {
             status: pause.get("status")?,
             status_per_block: pause.get("status-per-block")?,
             thinks_off_bus: pause.find("thinks-off-bus")?.unwrap_or(false),
+            command: pause.find("command")?.unwrap_or(Duration::ZERO),
         };
         pause.done()?;
         Ok(DiskParameters { drive, pauses })
@@ -137,6 +139,11 @@ impl ScsiDisk {
         ScsiDisk { id, part: trace.part(name), pauses: parameters.pauses, blocks, state: RefCell::new(state) }
     }
 
+    /// The drive, its speed as drawn.
+    pub fn drive(&self) -> Parameters {
+        self.state.borrow().drive.parameters().clone()
+    }
+
     /// How many blocks it has.
     pub fn blocks(&self) -> u64 {
         self.blocks
@@ -165,7 +172,7 @@ impl Target for ScsiDisk {
         let thinking = state.drive.open(now, Request::new(access, command.first, command.blocks));
         if self.pauses.thinks_off_bus && !command.write {
             state.thinks_until = now + thinking;
-            return (Duration::ZERO, Next::Disconnect);
+            return (self.pauses.command.min(thinking), Next::Disconnect);
         }
         let ready = if command.write {
             // There is room, unless what was written before has first to be on the medium.

@@ -53,6 +53,8 @@ pub trait Port {
     fn id(&self) -> u8;
     /// It does not take the bus for a command while any target wants it.
     fn gives_way(&self) -> bool;
+    /// It serves its devices in turn, and not its commands in the order in which they came.
+    fn in_turn(&self) -> bool;
     /// How long it takes to answer.
     fn answers(&self) -> &Answers;
     /// How many blocks it takes or gives before it has to do something else. Not zero.
@@ -121,7 +123,8 @@ pub async fn execute<P: Port>(
     // Drawn only where there is a range: a target without one makes the same choices as before.
     let pace = if pauses.block.1.is_zero() { Duration::ZERO } else { target.draw(pauses.block.0, pauses.block.1) };
     port.pace(pace);
-    let claim = Claim { id: port.id(), gives_way: port.gives_way(), delay: bus.arbitration };
+    let turn = port.in_turn().then(|| target.id());
+    let claim = Claim { id: port.id(), gives_way: port.gives_way(), turn, delay: bus.arbitration };
     let mut tenure = string.acquire(claim, talk.ledger).await;
     talk.passage.tenures += 1;
     talk.bus(&mut tenure, Phase::Selection, bus.selection);

@@ -6,8 +6,13 @@
 //!
 //! Who *gives way* ([`Claim::gives_way`]) takes part only while nobody else wants the bus, whatever its address. That is how
 //! host adapters were found to treat their own commands (R. Barve et al., "Round-like behavior in multiple disks on a bus", 1999, Section 5).
+//!
+//! Several commands of one initiator wait for the bus in the order in which they came, or, if it serves its devices *in turn*
+//! ([`Claim::turn`]), the next is the one for the first device after the last that had a command, in order of addresses and round again.
+//! Drivers that keep a queue for each target search it so.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
@@ -85,6 +90,8 @@ struct Arbiter {
     /// Who wants the bus, by address: several commands of one initiator may wait, first come first.
     waiting: Vec<Waiting>,
     arrivals: u64,
+    /// The device that had its turn last.
+    served: u8,
 }
 
 #[derive(Default, PartialEq, Eq, Clone, Copy)]
@@ -101,6 +108,7 @@ enum BusState {
 struct Waiting {
     id: u8,
     gives_way: bool,
+    turn: Option<u8>,
     arrival: u64,
     waker: Option<Waker>,
     /// It is this one's turn to count the delay down.
@@ -114,6 +122,8 @@ pub struct Claim {
     pub id: u8,
     /// It does not arbitrate while any device that does not give way wants the bus.
     pub gives_way: bool,
+    /// The device that it wants the bus for, if it serves its devices in turn and not its commands in order.
+    pub turn: Option<u8>,
     /// The arbitration delay that it counts.
     pub delay: Duration,
 }
@@ -121,7 +131,7 @@ pub struct Claim {
 impl Claim {
     /// Of a device that wants the bus as soon as its address allows.
     pub fn at_once(id: u8, delay: Duration) -> Claim {
-        Claim { id, gives_way: false, delay }
+        Claim { id, gives_way: false, turn: None, delay }
     }
 }
 
@@ -153,7 +163,7 @@ impl ScsiString {
 
     /// Arbitrates until the device has the bus.
     pub async fn acquire(&self, claim: Claim, ledger: &mut Ledger) -> Tenure {
-        let Claim { id, gives_way, delay } = claim;
+        let Claim { id, gives_way, turn, delay } = claim;
         let inner = &*self.inner;
         let arrival = {
             let mut arbiter = inner.arbiter.borrow_mut();
@@ -163,7 +173,7 @@ impl ScsiString {
             if counts {
                 arbiter.state = BusState::Arbitrating;
             }
-            arbiter.waiting.push(Waiting { id, gives_way, arrival, waker: None, counts });
+            arbiter.waiting.push(Waiting { id, gives_way, turn, arrival, waker: None, counts });
             arrival
         };
         loop {
@@ -223,17 +233,19 @@ impl ScsiString {
 
 impl Arbiter {
     /// Place in the list of the highest address among those who do not give way, or else among all; of several requests of one
-    /// device the first.
+    /// device the one whose turn it is, or the first.
     fn highest(&self) -> Option<usize> {
         (0..self.waiting.len()).max_by_key(|index| {
             let waiting = &self.waiting[*index];
-            (!waiting.gives_way, waiting.id, u64::MAX - waiting.arrival)
+            let behind = waiting.turn.map_or(0, |turn| (turn + ADDRESSES - self.served - 1) % ADDRESSES);
+            (!waiting.gives_way, waiting.id, Reverse(behind), Reverse(waiting.arrival))
         })
     }
 
     fn decide(&mut self) {
         let winner = self.highest().expect("the one who counted wants the bus");
         self.state = BusState::Won(self.waiting[winner].arrival);
+        self.served = self.waiting[winner].turn.unwrap_or(self.served);
         if let Some(waker) = self.waiting[winner].waker.take() {
             waker.wake();
         }

@@ -59,6 +59,8 @@ pub struct Pauses {
     pub status_per_block: Duration,
     /// It lets go of the bus before it thinks about a read.
     pub thinks_off_bus: bool,
+    /// What it keeps the bus for then, as the first part of its thinking.
+    pub command: Duration,
 }
 
 /// A device at the other end of the bus.
