@@ -77,10 +77,11 @@ impl Control {
 
     /// With rates that are kept to: by all streams together, and by each, in the order of their indices.
     pub fn throttled(self, all: Option<RateLimit>, each: impl IntoIterator<Item = Option<RateLimit>>) -> Control {
-        let throttles: Vec<_> = each.into_iter().map(|limit| limit.map(Throttle::new)).collect();
+        let begin = self.begin;
+        let throttles: Vec<_> = each.into_iter().map(|limit| Some(Throttle::new(limit?, begin))).collect();
         // Looked at for each request: no list at all if it is empty.
         let throttles = if throttles.iter().any(Option::is_some) { throttles } else { Vec::new() };
-        Control { throttle: all.map(Throttle::new), throttles, ..self }
+        Control { throttle: all.map(|limit| Throttle::new(limit, begin)), throttles, ..self }
     }
 
     /// When a request of a stream that is ready `now` may be made, by the rates to keep to; `None` where there are none. It is counted as made.

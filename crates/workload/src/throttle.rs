@@ -32,13 +32,14 @@ pub struct Throttle {
 }
 
 /// When it would be full again, in nanoseconds since the clock's start.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Bucket(AtomicU64);
 
 impl Throttle {
-    /// With a full bucket.
-    pub fn new(limit: RateLimit) -> Throttle {
-        Throttle { limit, requests: Bucket::default(), bytes: Bucket::default() }
+    /// Of a load that begins at `begin`, before which nothing was saved up.
+    pub fn new(limit: RateLimit, begin: Instant) -> Throttle {
+        let empty = || Bucket(AtomicU64::new((begin + limit.burst).as_nanos()));
+        Throttle { limit, requests: empty(), bytes: empty() }
     }
 
     /// When a request of `length` that is ready `now` may be made; it is counted as made.
@@ -76,12 +77,16 @@ mod tests {
     #[test]
     fn requests_are_spaced_and_what_was_saved_is_made_up_for() {
         let rate = RateLimit { requests: Some(Frequency::per_second(100.0)), bytes: None, burst: Duration::ZERO };
-        let even = Throttle::new(rate);
+        let even = Throttle::new(rate, at(0));
         let given = [0, 0, 0, 25, 200].map(|now| even.admit(at(now), Bytes::kib(4)));
         assert_eq!(given, [at(0), at(10), at(20), at(30), at(200)]);
-        let saving = Throttle::new(RateLimit { burst: Duration::millis(20), ..rate });
+        let limit = RateLimit { burst: Duration::millis(20), ..rate };
+        let saving = Throttle::new(limit, at(0));
         let given = [at(100); 5].map(|now| saving.admit(now, Bytes::kib(4)));
         assert_eq!(given, [at(100), at(100), at(100), at(110), at(120)]);
+        // At the beginning there is nothing to be made up for.
+        let fresh = Throttle::new(limit, at(100));
+        assert_eq!([at(100); 3].map(|now| fresh.admit(now, Bytes::kib(4))), [at(100), at(110), at(120)]);
     }
 
     #[test]
@@ -91,7 +96,7 @@ mod tests {
             bytes: Some(Rate::bytes_per_second(1e6)),
             burst: Duration::ZERO,
         };
-        let throttle = Throttle::new(limit);
+        let throttle = Throttle::new(limit, at(0));
         assert_eq!(throttle.admit(at(0), Bytes::new(5000)), at(0));
         assert_eq!(throttle.admit(at(0), Bytes::new(100)), at(5));
     }
