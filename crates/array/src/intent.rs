@@ -6,9 +6,11 @@
 //! cold: a write to a marked region costs nothing more.
 //!
 //! The bitmap's number of events is raised before that of the superblocks: one that is behind them is stale, and then all is taken as
-//! marked. It does not close the write hole (see [`Bitmap`](crate::md::Bitmap)).
+//! marked. After the start a bit counts as set on disk only where every member's bitmap had it: a write does not rely on one that the power
+//! cut brought to some of them, nor on one that is marked because a bitmap could not be read. Then all of it is written anew, once.
+//! It does not close the write hole (see [`Bitmap`](crate::md::Bitmap)).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -30,6 +32,8 @@ pub(crate) struct Intent {
     bitmap: RefCell<Bitmap>,
     /// Marks that all members have.
     durable: RefCell<Bitmap>,
+    /// Some members' bitmaps could not be used: the next write is of all pages, or what is left of them would seem sound with the first.
+    unsound: Cell<bool>,
     /// Where it lies on each member.
     at: Bytes,
     /// Regions with writes under way, and how many.
@@ -66,6 +70,13 @@ fn page_of(region: u64) -> u64 {
     (256 + region / 8) / PAGE.get()
 }
 
+/// The same bitmap with nothing marked.
+fn without_marks(bitmap: &Bitmap) -> Bitmap {
+    let mut bitmap = bitmap.clone();
+    (0..bitmap.regions()).for_each(|region| _ = bitmap.set(region, false));
+    bitmap
+}
+
 fn page(bytes: &[u8], number: u64) -> Data {
     let mut buffer = Buffer::zeroed(PAGE);
     let from = (PAGE * number).as_usize();
@@ -75,9 +86,11 @@ fn page(bytes: &[u8], number: u64) -> Data {
 }
 
 impl Intent {
-    pub fn new(runtime: &Runtime, bitmap: Bitmap, at: Bytes) -> Intent {
+    /// The bitmap to go on with, the marks of it that all members have (none if some members' bitmaps are unsound), and where it lies.
+    fn new(runtime: &Runtime, bitmap: Bitmap, durable: Option<Bitmap>, at: Bytes) -> Intent {
         Intent {
-            durable: RefCell::new(bitmap.clone()),
+            unsound: Cell::new(durable.is_none()),
+            durable: RefCell::new(durable.unwrap_or_else(|| without_marks(&bitmap))),
             bitmap: RefCell::new(bitmap),
             at,
             writing: RefCell::default(),
@@ -170,6 +183,8 @@ impl<D: Device> Array<D> {
     async fn store_pages(&self, intent: &Intent, pages: &BTreeSet<u64>) {
         let _store = intent.store.acquire(0).await;
         let bytes = intent.bitmap.borrow().to_bytes();
+        let all: BTreeSet<u64> = (0..(bytes.len() as u64).div_ceil(PAGE.get())).collect();
+        let pages = if intent.unsound.get() { &all } else { pages };
         let write = |number: usize| {
             let (member, bytes) = (&self.members[number], &bytes);
             async move {
@@ -186,6 +201,7 @@ impl<D: Device> Array<D> {
             }
         };
         join_all((0..self.members.len()).map(write)).await;
+        intent.unsound.set(false);
     }
 
     /// Puts the whole bitmap on a member that is new.
@@ -238,7 +254,7 @@ impl<D: Device> Array<D> {
             Level::Raid10(_) => self.geometry.size(),
             _ => self.geometry.used(),
         };
-        let mut union: Option<Bitmap> = None;
+        let (mut union, mut common): (Option<Bitmap>, Option<Bitmap>) = (None, None);
         let mut sound = true;
         for (member, superblock) in superblocks.iter().enumerate() {
             let Some(superblock) = superblock else { continue };
@@ -260,9 +276,11 @@ impl<D: Device> Array<D> {
             let belongs = |bitmap: &Bitmap| {
                 bitmap.array == superblock.array && bitmap.covers == covers && bitmap.events >= own_events[member]
             };
-            match (parsed().await.filter(belongs).filter(|bitmap| !bitmap.is_stale()), &mut union) {
-                (Some(bitmap), None) => union = Some(bitmap),
-                (Some(bitmap), Some(union)) if bitmap.region == union.region => {
+            match (parsed().await.filter(belongs).filter(|bitmap| !bitmap.is_stale()), &mut union, &mut common) {
+                (Some(bitmap), None, _) => (union, common) = (Some(bitmap.clone()), Some(bitmap)),
+                (Some(bitmap), Some(union), Some(common)) if bitmap.region == union.region => {
+                    let not_here = |region: &u64| !bitmap.is_marked(*region);
+                    (0..common.regions()).filter(not_here).for_each(|region| _ = common.set(region, false));
                     bitmap.marked().for_each(|region| _ = union.set(region, true));
                     union.events_cleared = union.events_cleared.max(bitmap.events_cleared);
                 }
@@ -275,6 +293,6 @@ impl<D: Device> Array<D> {
         if !sound {
             (0..bitmap.regions()).for_each(|region| _ = bitmap.set(region, true));
         }
-        Some(Intent::new(&self.runtime, bitmap, at))
+        Some(Intent::new(&self.runtime, bitmap, common.filter(|_| sound), at))
     }
 }

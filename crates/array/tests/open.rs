@@ -332,6 +332,57 @@ fn a_resync_with_a_bitmap_is_of_what_was_being_written() {
     assert_eq!(open(&runtime, &disks).unwrap().marked_regions(), Some((19, 19)));
 }
 
+/// Where the bitmap is, and what it holds, by member.
+fn bitmaps(runtime: &Runtime, disks: &[Disk]) -> Vec<(Bytes, Data)> {
+    let page = |disk: &Disk| {
+        let at = superblock(runtime, disk).bitmap_at().unwrap();
+        let reply = runtime.block_on(disk.submit(Request::read(at, Buffer::zeroed(Bytes::kib(4)))));
+        (at, reply.buffer.unwrap().freeze())
+    };
+    disks.iter().map(page).collect()
+}
+
+/// A mark that not all members have, or that stands for one that could not be read, is not relied on by the next write.
+#[test]
+fn a_write_finds_its_mark_on_every_member_whatever_the_cut_left_of_their_bitmaps() {
+    let runtime = Runtime::simulated();
+    let at_row = |row: u64| Request::write(CHUNK * 2 * row, data(2, CHUNK));
+    let set_up = || {
+        let disks = disks_with(&runtime, FIVE, 3, 1, Consistency::Bitmap);
+        let array = open(&runtime, &disks).unwrap();
+        write(&runtime, &array, 1).unwrap();
+        tend(&runtime, &array, units::Duration::seconds(12));
+        runtime.block_on(array.submit(at_row(20))).result.unwrap();
+        let before = bitmaps(&runtime, &disks);
+        runtime.block_on(array.submit(at_row(200))).result.unwrap();
+        (disks, before)
+    };
+    // The mark of row 200 is known after the start; a write there must bring it to all members.
+    let marked_by_all = |disks: &[Disk], marked: u64| {
+        let array = open(&runtime, disks).unwrap();
+        assert_eq!(array.marked_regions(), Some((marked, 19)));
+        assert!(runtime.block_on(array.resync()).unwrap());
+        runtime.block_on(array.submit(at_row(200))).result.unwrap();
+        for (member, (_, page)) in bitmaps(&runtime, disks).into_iter().enumerate() {
+            let bitmap = md::Bitmap::parse(page.bytes().unwrap()).unwrap();
+            assert!(bitmap.is_marked(CHUNK * 200 / bitmap.region), "member {member} has no mark of what is written");
+        }
+    };
+    // The cut met the write of the mark: only the first member has it.
+    let (disks, before) = set_up();
+    for (disk, (at, page)) in disks.iter().zip(before).skip(1) {
+        runtime.block_on(disk.submit(Request::write(at, page))).result.unwrap();
+    }
+    marked_by_all(&disks, 2);
+    // One bitmap is damaged, the others come from before: all is taken as marked, which none of them says.
+    let (disks, before) = set_up();
+    for (member, (disk, (at, page))) in disks.iter().zip(before).enumerate() {
+        let page = if member == 1 { data(0, Bytes::kib(4)) } else { page };
+        runtime.block_on(disk.submit(Request::write(at, page))).result.unwrap();
+    }
+    marked_by_all(&disks, 19);
+}
+
 #[test]
 fn a_member_that_hangs_fails_and_is_known_as_such() {
     let runtime = Runtime::simulated();
