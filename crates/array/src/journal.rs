@@ -204,12 +204,13 @@ impl<D: Device> Journal<D> {
         bytes
     }
 
-    /// Lets the log begin at its head, with an empty block, and the superblock say so.
+    /// Lets the log begin at its head, with an empty block, and the superblock say so. If that fails, so has the journal.
     pub async fn begin_anew(&self) -> Result<(), DeviceError> {
         let tail = self.head.get();
         let empty = JournalBlock { sequence: self.sequence.get(), position: tail, payloads: Vec::new() };
         self.used.set(Bytes::ZERO);
-        self.append(&empty.to_bytes(self.array).expect("it is empty"), 0).await?;
+        let begun = self.append(&empty.to_bytes(self.array).expect("it is empty"), 0).await;
+        begun.inspect_err(|_| self.failed.set(true))?;
         self.sequence.set(self.sequence.get() + 1);
         self.superblock.borrow_mut().recovery = tail / Bytes::SECTOR;
         self.write_superblock().await
@@ -328,6 +329,7 @@ impl<D: Device> Array<D> {
         }
         if journal.used.get() + total + PAGE > journal.size {
             self.empty_journal(journal).await?;
+            journal.begin_anew().await?;
         }
         let blocks = journal.blocks(&taken);
         journal.append(&blocks, id).await?;
@@ -341,20 +343,23 @@ impl<D: Device> Array<D> {
         Ok(())
     }
 
-    /// Brings all that is logged to the members, durably, and moves the tail to the head. The caller has the turn.
-    pub(crate) async fn empty_journal(&self, journal: &Journal<D>) -> Result<(), DeviceError> {
+    /// Brings all that is logged to the members, durably. The caller has the turn, and lets the [log begin anew](Journal::begin_anew).
+    async fn empty_journal(&self, journal: &Journal<D>) -> Result<(), DeviceError> {
         let under_way = &journal.under_way;
         under_way.fewer.wait_until(|| under_way.units.get() == 0).await;
         self.flush_members(0).await?;
-        self.settle().await?;
-        journal.begin_anew().await
+        self.settle().await
     }
 
-    /// At the end of service: a journal with nothing in it.
+    /// At the end of service, or of a step of a rebuild: a journal with nothing in it. One that fails now is no error: the members have
+    /// all that it held, and only the writes to come need it.
     pub(crate) async fn close_journal(&self) -> Result<(), DeviceError> {
         let Some(journal) = self.journal.as_ref().filter(|journal| !journal.has_failed()) else { return Ok(()) };
         let _turn = journal.turn.acquire(0).await;
-        self.empty_journal(journal).await
+        self.empty_journal(journal).await?;
+        // It has failed if this fails, which the next write finds.
+        _ = journal.begin_anew().await;
+        Ok(())
     }
 
     /// Widens a write within a row to whole pages, with what lies there. The caller holds the row's lock.

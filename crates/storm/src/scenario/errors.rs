@@ -8,6 +8,7 @@ use device::{DeviceError, Operation};
 use units::{Bytes, Duration};
 
 use super::stage::{FIVE, Stage, must, redundant};
+use crate::recovery::look;
 
 fn medium() -> Effect {
     Effect::Fail(DeviceError::Medium { offset: Bytes::ZERO, length: Bytes::SECTOR })
@@ -91,6 +92,27 @@ pub fn metadata() -> Result<(), String> {
         stage.flush()?;
         must(stage.state(1) == MemberState::Failed, || format!("{level}: a failed flush was called done"))?;
         stage.reads_well()?;
+    }
+    // A journal that is found gone in a rebuild, or at the stop, takes nothing with it: the members have all that it held.
+    for rebuilt in [false, true] {
+        let mut stage = Stage::new(FIVE, 4, Consistency::Journal, false)?;
+        let journal = stage.disk(4);
+        if rebuilt {
+            stage.array().fail(0);
+            stage.write(3, 5).map_err(|error| format!("a write without a member failed: {error}"))?;
+        }
+        journal.suffer(Rule::new(Effect::Vanish));
+        if rebuilt {
+            let lost = stage.rebuild(0, stage.world.new_disk());
+            must(lost == Ok(Vec::new()), || format!("rebuilt without a journal: {lost:?}"))?;
+        }
+        stage.stop()?;
+        let members = stage.world.disks.borrow()[..4].to_vec();
+        let array = stage.open(members, true).map_err(|error| error.to_string())?;
+        must((0..4).all(|member| array.state(member) == MemberState::Active), || "a member is out".into())?;
+        let found = stage.wait(array.scrub(Repair::No)).map_err(|error| error.to_string())?;
+        must(found.mismatches == 0, || format!("stopped without a journal: {found:?}"))?;
+        stage.wait(look(&stage.world, &array))?;
     }
     Ok(())
 }
