@@ -323,13 +323,18 @@ impl<D: Device> Array<D> {
         identity: Uuid,
     ) -> Result<(), DeviceError> {
         let this = &self.members[member];
+        // Nothing was being written on a member that was not there when the array was last left; of one that was, what is known stays. Each
+        // write that was cut off is known to those of its stripe's members that are left, or did not reach them.
+        let suspect = this.checksums().map_or(Some(BTreeSet::new()), |before| before.suspect.borrow().clone());
         this.set_checksums(None);
         let Some(array) = self.identity().filter(|_| self.has_checksums()) else { return Ok(()) };
         let Some(device) = this.device() else { return Ok(()) };
         let layout = Layout::new(data_offset, self.geometry.used_of(member), device.shape().logical_block);
         let header = Header::new(&layout, array, identity, 0);
         clear_area(&member::Patient { member: this, device }, &layout, &header).await?;
-        this.set_checksums(Some(Rc::new(Checksums::new(&self.runtime, layout, header, 1))));
+        let checksums = Checksums::new(&self.runtime, layout, header, 1);
+        *checksums.suspect.borrow_mut() = suspect;
+        this.set_checksums(Some(Rc::new(checksums)));
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use device::filter::Damage;
 
 use super::stage::{FIVE, Stage, must, redundant};
 use crate::disk::Lie;
+use crate::recovery::look;
 
 /// Every member lies about one write in turn.
 fn told(lie: Lie) -> Result<(), String> {
@@ -61,6 +62,22 @@ pub fn rot() -> Result<(), String> {
             })?;
         }
     }
+    // After an orderly stop a member is missing, and the journal; of another, sectors rot. Where no member says that it was being written,
+    // parity fits, so they are computed and mended beside the member that comes in, and the resync comes to its end.
+    let mut stage = Stage::new(Level::Raid6(DoubleRotation::default()), 5, Consistency::Journal, true)?;
+    stage.array().fail(0);
+    stage.write(0, 30).map_err(|error| error.to_string())?;
+    stage.flush()?;
+    stage.stop()?;
+    stage.disk(1).damage(stage.at(3).start..stage.at(40).end, Damage::Flipped(1234));
+    let there = stage.world.disks.borrow()[1..5].to_vec();
+    let array = stage.open(there, true).map_err(|error| error.to_string())?;
+    let fresh = stage.world.new_disk();
+    let lost = stage.wait(array.rebuild(0, fresh, stage.world.data_offset, stage.world.identity()));
+    must(lost == Ok(Vec::new()), || format!("a rebuild beside rot: {lost:?}"))?;
+    let fits = stage.wait(array.resync()).map_err(|error| error.to_string())?;
+    must(fits && stage.disk(1).damaged() == 0, || format!("rot stays, and redundancy fits: {fits}"))?;
+    stage.wait(look(&stage.world, &array))?;
     // Without checksums: level 6 locates it wherever it is, level 5 counts it and changes nothing.
     let stage = Stage::new(Level::Raid6(DoubleRotation::default()), 5, Consistency::Resync, false)?;
     for member in 0..5 {
