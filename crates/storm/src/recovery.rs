@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::rc::Rc;
 
+use array::geometry::Level;
 use array::md::Consistency;
 use array::{Array, MemberState, OpenError, OpenOptions, Repair};
 use device::filter::{Effect, Rule};
@@ -159,21 +160,29 @@ pub async fn replace(world: &World, array: &Array<Rc<Disk>>, member: usize, fail
     let twin = world.new_disk();
     world.waiting.borrow_mut().push(Rc::clone(&twin));
     if fails {
-        // With one of its first writes, before it is the member: that would be one loss more.
+        // With one of its first writes: a copy, or what a client writes to both. Level 1 is copied at once, other levels chunk
+        // by chunk.
+        let first = if world.level == Level::Raid1 { 2 } else { world.geometry.rows() };
         let data = world.data_offset..world.data_offset + world.geometry.used();
         let rule = Rule::new(Effect::Vanish).on(Operation::Write).within(data);
-        twin.suffer(rule.after(world.choose(world.geometry.rows())));
+        twin.suffer(rule.after(world.choose(first)));
     }
     world.outcome.borrow_mut().replacements += 1;
     let replaced = array.replace(member, Rc::clone(&twin), world.data_offset, world.identity()).await;
     world.adopt(array);
     match replaced {
         // The one to come, or the one that serves, was lost meanwhile; the array goes on without it.
-        Err(DeviceError::Gone) if fails || array.state(member) != MemberState::Active => {
+        Err(DeviceError::Gone) if twin.suffered() > 0 || array.state(member) != MemberState::Active => {
             world.waiting.borrow_mut().retain(|disk| !Rc::ptr_eq(disk, &twin));
+            world.outcome.borrow_mut().twins_lost += u64::from(twin.suffered() > 0);
             Ok(())
         }
         replaced => {
+            // It came so far: were it to fail as the member, that would be one loss more than the level survives. One that was gone
+            // before stays so, and the array should not have believed it.
+            if twin.suffered() == 0 {
+                twin.recover();
+            }
             world.outcome.borrow_mut().replaced += 1;
             whole(replaced)
         }

@@ -45,6 +45,8 @@ pub struct Outcome {
     pub replacements: u64,
     /// Of members that served, those in whose place another disk came.
     pub replaced: u64,
+    /// Disks that failed while they were being filled to replace a member.
+    pub twins_lost: u64,
     /// Members in whose place a spare came.
     pub spares_used: u64,
     /// Journals that failed under writes.
@@ -66,6 +68,7 @@ impl Outcome {
             rebuilds: self.rebuilds + other.rebuilds,
             replacements: self.replacements + other.replacements,
             replaced: self.replaced + other.replaced,
+            twins_lost: self.twins_lost + other.twins_lost,
             spares_used: self.spares_used + other.spares_used,
             lost_journals: self.lost_journals + other.lost_journals,
             refused: self.refused + other.refused,
