@@ -17,13 +17,14 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use device::{Buffer, Data, Device, DeviceError, Operation, Request};
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::{Either, select};
 use rand::Rng;
 use record::Phase;
 use runtime::{Random, Resource};
 use units::{Bytes, Duration, Instant};
 
 use crate::context::{Answer, Context, Observer};
+use crate::lanes;
 use crate::ledger::{Reading, Writing};
 use crate::stream::{FILL_PAGES, PAGE};
 use crate::{Ask, Clockwork, Control, Discards, Generator, Ledger, Load, LockStep, Stream, Verify};
@@ -103,7 +104,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             .map(|_| self.lane(&shared, &failure, memory.take(self.stream.largest()), self.stamped_memory()))
             .collect();
         self.sleep_until(begin).await;
-        select(Box::pin(join_all(lanes)), Box::pin(self.time_limit(&shared))).await;
+        select(Box::pin(lanes::all(lanes)), Box::pin(self.time_limit(&shared))).await;
         // Only an interrupt or a lost device ends the lanes before the limits do.
         shared.borrow_mut().report_done(control, runtime.now());
         failure.into_inner()

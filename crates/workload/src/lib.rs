@@ -21,6 +21,7 @@ mod control;
 mod cursor;
 mod drive;
 mod generator;
+mod lanes;
 mod ledger;
 mod mismatch;
 mod pattern;

@@ -11,12 +11,12 @@
 use std::cell::{Cell, RefCell};
 
 use device::{Buffer, Device, DeviceError, Operation, Request};
-use futures_util::future::join_all;
 use record::Phase;
 use units::{Bytes, Duration, Instant};
 
 use crate::Ask;
 use crate::context::{Answer, Context, Observer};
+use crate::lanes;
 
 /// A request of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl<D: Device, O: Observer> Replay<'_, D, O> {
         let failure = RefCell::new(None);
         runtime.sleep_until(control.begin()).await;
         let lanes = self.script.outstanding.min(self.script.dues.len() as u32);
-        join_all((0..lanes).map(|_| self.lane(&next, &failure))).await;
+        lanes::all((0..lanes).map(|_| self.lane(&next, &failure))).await;
         control.stream_done(runtime.now());
         failure.into_inner()
     }

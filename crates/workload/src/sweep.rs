@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 
 use device::{Device, DeviceError, Request};
-use futures_util::future::join_all;
 use units::Bytes;
 
+use crate::lanes;
 use crate::{Ledger, Memory};
 
 /// Requests of a sweep: large enough for any device to stream.
@@ -53,7 +53,7 @@ pub async fn sweep<D: Device>(
         }
         memory_of_lane.into_iter().for_each(|buffer| memory.give_back(buffer));
     };
-    join_all((0..depth).map(|_| lane())).await;
+    lanes::all((0..depth).map(|_| lane())).await;
     failure.into_inner()
 }
 
