@@ -75,16 +75,19 @@ fn bandwidth(outcome: &Outcome) -> f64 {
     outcome.summary.total.figures.bandwidth.get()
 }
 
+/// A read of 128 KiB is two commands (no transfer of the host is longer than 124 KiB), and who has sent the first waits for its turn with the second: this keeps some order by itself.
 #[test]
 fn rounds_vanish_with_the_policy_and_every_block_gains() {
     let mut experiments = named("rounds/policy");
     experiments.iter_mut().for_each(|experiment| experiment.run.passes = 1);
     let (with, without) = experiments.split_at(experiments.len() / 2);
     for (with, without) in with.iter().zip(without) {
+        let two_commands = with.streams[0].stream.sizes.largest() > Bytes::kib(124);
         let (with, without) = (outcome(with), outcome(without));
         let gain = bandwidth(&without) / bandwidth(&with);
         println!("with: {}; without: {}; gain {gain:.3}", found(&with).evidence, found(&without).evidence);
-        assert!(found(&with).found && !found(&without).found);
+        assert!(found(&with).found && found(&with).share.get() > 0.9);
+        assert!(found(&without).share.get() < if two_commands { 0.65 } else { 0.1 });
         assert!(gain > 1.05, "{gain}");
     }
 }
