@@ -22,7 +22,8 @@ fuzz_target!(|text: &str| {
         Err(error) => {
             let said = error.to_string();
             // The line is of this file or of one that it includes; only that there is no job at all is of none.
-            let is_place = |part: &str| part.rsplit_once(':').is_some_and(|(_, line)| matches!(line.parse(), Ok(1usize..)));
+            let is_place =
+                |part: &str| part.rsplit_once(':').is_some_and(|(_, line)| matches!(line.parse(), Ok(1usize..)));
             assert!(said.split(": ").any(is_place) || matches!(error, fio::JobError::NoJob { .. }), "{said}");
         }
     }
