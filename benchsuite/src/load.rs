@@ -7,7 +7,7 @@ use device::{Data, Device};
 use record::{Clock, Keeping, Labels, Log, Meta, Recorder, Row, Spill, WhenBehind};
 use units::{Bytes, Duration};
 use uring::Live;
-use workload::{Context, Control, Drive, Memory, Mix, OnError, Pattern, Stream, Tally};
+use workload::{Context, Control, Drive, Memory, Mix, Pattern, Stream, Tally};
 
 use crate::measure::cpu_seconds;
 
@@ -51,26 +51,8 @@ pub fn run(live: &Live, device: &impl Device, requests: u64) -> Cost {
     let (start, cpu) = (Instant::now(), cpu_seconds());
     let control = Control::new(runtime.now(), Duration::ZERO, Duration::ZERO, 1);
     let observer = RefCell::new(|row: &Row| log.push(*row));
-    let drive = Drive {
-        context: Context {
-            runtime,
-            device,
-            control: &control,
-            observer: &observer,
-            tally: &tally,
-            on_error: OnError::Stop,
-            stream_index: 0,
-            device_index: 0,
-            pass: 0,
-            memory: &memory,
-            data: &data,
-        },
-        stream: &stream,
-        seed: 1,
-        turns: None,
-        lock_step: None,
-        ledger: None,
-    };
+    let context = Context::new(runtime, device, &control, &observer, &tally, &memory, &data);
+    let drive = Drive::new(context, &stream, 1);
     let failure = runtime.block_on(drive.run());
     let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
 

@@ -13,7 +13,7 @@ use machine::trace::Trace;
 use record::{Row, Spans};
 use runtime::{Random, Runtime, Signal};
 use units::{Bytes, Duration, Instant};
-use workload::{Context, Control, Drive, Limits, Mix, OnError, Pattern, Phantoms, Stream, Tally};
+use workload::{Context, Control, Drive, Limits, Mix, Pattern, Phantoms, Stream, Tally};
 
 use crate::measure::{best, line};
 
@@ -46,26 +46,8 @@ fn load(spans: Spans) -> (u64, usize) {
     let (tally, data) = (Tally::default(), stream.data(&Phantoms, &mut Random::new(1)));
     let (left, through) = (Cell::new(DISKS), Signal::default());
     let drives = (0..).zip(&devices).map(|(index, device)| {
-        let drive = Drive {
-            context: Context {
-                runtime: &runtime,
-                device,
-                control: &control,
-                observer: &observer,
-                tally: &tally,
-                on_error: OnError::Stop,
-                stream_index: 0,
-                device_index: index,
-                pass: 0,
-                memory: &Phantoms,
-                data: &data,
-            },
-            stream: &stream,
-            seed: u64::from(index),
-            turns: None,
-            lock_step: None,
-            ledger: None,
-        };
+        let context = Context::new(&runtime, device, &control, &observer, &tally, &Phantoms, &data);
+        let drive = Drive::new(Context { device_index: index, ..context }, &stream, u64::from(index));
         let (left, through) = (&left, &through);
         async move {
             assert_eq!(drive.run().await, None);

@@ -13,9 +13,7 @@ use rand::RngExt;
 use record::Row;
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Instant};
-use workload::{
-    Context, Control, Drive, Heap, Kind, Ledger, Limits, Mix, OnError, Pattern, Stream, Tally, Verify, sweep,
-};
+use workload::{Context, Control, Drive, Heap, Kind, Ledger, Limits, Mix, Pattern, Stream, Tally, Verify, sweep};
 
 const SIZE: Bytes = Bytes::mib(256);
 const WRITTEN: Bytes = Bytes::gib(10);
@@ -121,26 +119,9 @@ fn load(request: Bytes, ledger: Option<&Ledger>) -> (f64, u64, Runtime, MemoryDe
     stream.check(device.shape()).expect("the stream fits");
     let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
     let observer = RefCell::new(|_: &Row| ());
-    let drive = Drive {
-        context: Context {
-            runtime: &runtime,
-            device: &device,
-            control: &control,
-            observer: &observer,
-            tally: &Tally::default(),
-            on_error: OnError::Stop,
-            stream_index: 0,
-            device_index: 0,
-            pass: 0,
-            memory: &Heap,
-            data: &stream.data(&Heap, &mut Random::new(1)),
-        },
-        stream: &stream,
-        seed: 1,
-        turns: None,
-        lock_step: None,
-        ledger,
-    };
+    let (tally, data) = (Tally::default(), stream.data(&Heap, &mut Random::new(1)));
+    let context = Context::new(&runtime, &device, &control, &observer, &tally, &Heap, &data);
+    let drive = Drive { ledger, ..Drive::new(context, &stream, 1) };
     let started = Wall::now();
     assert_eq!(runtime.block_on(drive.run()), None);
     (started.elapsed().as_secs_f64(), requests, runtime, device)

@@ -17,6 +17,7 @@ use units::Ratio;
 
 use crate::estimate::student_t;
 use crate::json::Quantity;
+use crate::moments::Moments;
 use crate::summary::{Figures, Group, Summary};
 
 /// One figure of both runs.
@@ -99,10 +100,9 @@ fn interval(before: &[f64], after: &[f64]) -> Option<[Ratio; 2]> {
     }
     // The mean of the logarithms, the square of its standard error, and the degrees of freedom.
     let moments = |samples: &[f64]| {
-        let n = samples.len() as f64;
-        let mean = samples.iter().map(|sample| sample.ln()).sum::<f64>() / n;
-        let variance = samples.iter().map(|sample| (sample.ln() - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        (mean, variance / n, n - 1.0)
+        let mut logs = Moments::default();
+        samples.iter().for_each(|sample| logs.add(sample.ln()));
+        (logs.mean(), logs.deviation().powi(2) / samples.len() as f64, (samples.len() - 1) as f64)
     };
     let ((m1, a, f1), (m2, b, f2)) = (moments(before), moments(after));
     let degrees = (a + b).powi(2) / (a * a / f1 + b * b / f2);

@@ -10,7 +10,7 @@ use rand::RngExt;
 use record::{Phase, Row};
 use runtime::{Random, Resource, Runtime};
 use units::{Bytes, Duration, Instant, Rate};
-use workload::{Context, Control, Drive, Limits, Mix, OnError, Pattern, Phantoms, Stream, Tally};
+use workload::{Context, Control, Drive, Limits, Mix, Pattern, Phantoms, Stream, Tally};
 
 /// Reads of 64 KiB at depth 1 on each device, so many counted on each.
 fn load(runtime: &Runtime, devices: &[impl Device], requests: u64, seed: u64) -> Rounds {
@@ -29,25 +29,10 @@ fn load_with(runtime: &Runtime, devices: &[impl Device], stream: &Stream, seed: 
     });
     let tallies: Vec<Tally> = devices.iter().map(|_| Tally::default()).collect();
     let data = device::Data::phantom(Bytes::ZERO);
-    let drives = (0..).zip(devices).map(|(index, device)| Drive {
-        context: Context {
-            runtime,
-            device,
-            control: &control,
-            observer: &observer,
-            tally: &tallies[usize::from(index)],
-            on_error: OnError::Stop,
-            stream_index: 0,
-            device_index: index,
-            pass: 0,
-            memory: &Phantoms,
-            data: &data,
-        },
-        stream,
-        seed: seed * 100 + u64::from(index),
-        turns: None,
-        lock_step: None,
-        ledger: None,
+    let drives = (0..).zip(devices).map(|(index, device)| {
+        let tally = &tallies[usize::from(index)];
+        let context = Context::new(runtime, device, &control, &observer, tally, &Phantoms, &data);
+        Drive::new(Context { device_index: index, ..context }, stream, seed * 100 + u64::from(index))
     });
     let drives: Vec<_> = drives.collect();
     runtime.block_on(join_all(drives.iter().map(Drive::run)));

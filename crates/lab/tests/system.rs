@@ -147,7 +147,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
             &["system.disks=[\"0.4\"]", "system.strings=[0]"],
         ),
         ("there is no string 7; strings are 0 to 6", &["system.strings=[7]"]),
-        ("'through' is no way into a machine; there are no-copy, raw, asynchronous and array", &["system.way=through"]),
+        ("'through' is no way into a machine; there are no-copy, raw, asynchronous, array", &["system.way=through"]),
         ("level 5", &["system.disks=1", "system.way=array"]),
         ("a stripe unit is whole 512-byte blocks", &["system.array.stripe-unit=1000B"]),
         ("there is no part 'wren-v'; there are: system, ", &["wren-v.buffer.size=64KiB"]),

@@ -65,7 +65,7 @@ impl std::str::FromStr for Way {
 
 /// A text that is no way into a machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no way into a machine; there are no-copy, raw, asynchronous and array")]
+#[error("'{0}' is no way into a machine; there are {ways}", ways = Way::ALL.map(Way::name).join(", "))]
 pub struct NoWay(String);
 
 impl std::fmt::Display for Way {

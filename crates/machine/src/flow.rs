@@ -83,7 +83,7 @@ struct FlowState {
     rate: f64,
     demand: Demand,
     deadline: Instant,
-    /// When its future looks at it again unasked: never before that, and not behind its deadline.
+    /// When its future looks at it again by itself: at its end as it was then, or before it, if it was slowed down since.
     armed: Instant,
     waker: Option<Waker>,
     /// Since when it gets nothing.

@@ -12,7 +12,7 @@ use machine::trace::Trace;
 use record::{Row, SpanLog, Spans};
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Instant};
-use workload::{Context, Control, Drive, Limits, Load, Mix, OnError, Pattern, Phantoms, Stream, Tally};
+use workload::{Context, Control, Drive, Limits, Load, Mix, Pattern, Phantoms, Stream, Tally};
 
 /// What came of a stream on some disks.
 struct Done {
@@ -32,26 +32,8 @@ fn drive(spots: &[(usize, usize)], way: Way, stream: &Stream, spans: Spans) -> D
     let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, devices.len() as u32);
     let (tally, data) = (Tally::default(), stream.data(&Phantoms, &mut Random::new(1)));
     runtime.block_on(join_all((0..).zip(&devices).map(|(index, device)| {
-        let drive = Drive {
-            context: Context {
-                runtime: &runtime,
-                device,
-                control: &control,
-                observer: &observer,
-                tally: &tally,
-                on_error: OnError::Stop,
-                stream_index: 0,
-                device_index: index,
-                pass: 0,
-                memory: &Phantoms,
-                data: &data,
-            },
-            stream,
-            turns: None,
-            lock_step: None,
-            ledger: None,
-            seed: 3 + u64::from(index),
-        };
+        let context = Context::new(&runtime, device, &control, &observer, &tally, &Phantoms, &data);
+        let drive = Drive::new(Context { device_index: index, ..context }, stream, 3 + u64::from(index));
         async move { assert_eq!(drive.run().await, None) }
     })));
     Done { rows: rows.into_inner(), spans: machine.trace.take(), machine }

@@ -150,7 +150,8 @@ impl Runtime {
         id
     }
 
-    /// Ends a task where it stands, unless it has ended. To be dropped while nothing is borrowed: what a task owns may wake or spawn others.
+    /// Ends a task where it stands, unless it has ended. What it owns may wake or spawn others as it is dropped, so the caller does that, with
+    /// nothing borrowed.
     pub(crate) fn end(&self, id: TaskId) -> Option<Body> {
         let mut tasks = self.core.tasks.borrow_mut();
         let body = tasks.take(id);

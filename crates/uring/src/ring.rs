@@ -99,7 +99,6 @@ const CANCEL: u64 = u64::MAX - 1;
 const CALL: u64 = 1 << 32;
 /// Completions taken at a time where the device would fall into step; see the head of this file.
 const PORTION: usize = 4;
-
 /// As many times what is awaited are taken at a time where completions are gathered.
 const GATHERED: usize = 2;
 /// Registered files for each ring, unless the process may open fewer.

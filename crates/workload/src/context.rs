@@ -121,6 +121,22 @@ pub(crate) enum Answer {
     Gone,
 }
 
+impl<'a, D, O> Context<'a, D, O> {
+    /// The first stream on the first device in the first pass, which ends with the first error.
+    pub fn new(
+        runtime: &'a Runtime,
+        device: &'a D,
+        control: &'a Control,
+        observer: &'a RefCell<O>,
+        tally: &'a Tally,
+        memory: &'a dyn Memory,
+        data: &'a Data,
+    ) -> Context<'a, D, O> {
+        let (on_error, stream_index, device_index, pass) = (OnError::Stop, 0, 0, 0);
+        Context { runtime, device, control, observer, tally, on_error, stream_index, device_index, pass, memory, data }
+    }
+}
+
 impl<D: Device, O: Observer> Context<'_, D, O> {
     /// Numbers a request, counts it as under way, and begins its row.
     pub(crate) fn ask(&self, request: Request, phase: Phase) -> (Request, Row) {

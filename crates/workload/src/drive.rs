@@ -70,6 +70,13 @@ impl Shared {
     }
 }
 
+impl<'a, D, O> Drive<'a, D, O> {
+    /// A stream by itself: no turns, no lock-step, nothing known of what is on the device.
+    pub fn new(context: Context<'a, D, O>, stream: &'a Stream, seed: u64) -> Drive<'a, D, O> {
+        Drive { context, stream, seed, turns: None, lock_step: None, ledger: None }
+    }
+}
+
 impl<D: Device, O: Observer> Drive<'_, D, O> {
     /// Issues requests until the pass is over and all of them have completed. Returns the first error, if any.
     ///

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use record::{Phase, Row};
 use runtime::{Resource, Runtime};
 use units::{Bytes, Duration, Instant};
-use workload::{Context, Control, Drive, Limits, LockStep, Mix, OnError, Pattern, Phantoms, Stream, Tally};
+use workload::{Context, Control, Drive, Limits, LockStep, Mix, Pattern, Phantoms, Stream, Tally};
 
 /// Where a request was, how long, and when.
 type Seen = (Bytes, Bytes, Stamps);
@@ -24,25 +24,10 @@ fn load(runtime: &Runtime, devices: &[impl Device], stream: &Stream) -> (Vec<Row
     let data = Data::phantom(stream.sizes.largest() + Bytes::mib(1));
     let drives: Vec<_> = (0..)
         .zip(devices)
-        .map(|(device_index, device)| Drive {
-            context: Context {
-                runtime,
-                device,
-                control: &control,
-                observer: &observer,
-                tally: &tally,
-                on_error: OnError::Stop,
-                stream_index: 0,
-                device_index,
-                pass: 0,
-                memory: &Phantoms,
-                data: &data,
-            },
-            stream,
-            seed: 7 + u64::from(device_index),
-            turns: turns.as_ref(),
-            lock_step: step.as_ref(),
-            ledger: None,
+        .map(|(device_index, device)| {
+            let context = Context::new(runtime, device, &control, &observer, &tally, &Phantoms, &data);
+            let drive = Drive::new(Context { device_index, ..context }, stream, 7 + u64::from(device_index));
+            Drive { turns: turns.as_ref(), lock_step: step.as_ref(), ..drive }
         })
         .collect();
     let failures = runtime.block_on(join_all(drives.iter().map(Drive::run)));

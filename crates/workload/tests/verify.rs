@@ -49,26 +49,10 @@ impl Rig {
         let begin = self.runtime.now().max(Instant::START);
         let control = Control::new(begin, Duration::ZERO, Duration::ZERO, 1);
         let observer = RefCell::new(|row: &Row| assert_eq!(row.errno, 0));
-        let drive = Drive {
-            context: Context {
-                runtime: &self.runtime,
-                device: &self.device,
-                control: &control,
-                observer: &observer,
-                tally: &Tally::default(),
-                on_error: OnError::Stop,
-                stream_index: 3,
-                device_index: DEVICE,
-                pass,
-                memory: &Heap,
-                data: &stream.data(&Heap, &mut Random::new(1)),
-            },
-            stream: &stream,
-            seed,
-            turns: None,
-            lock_step: None,
-            ledger: Some(&self.ledger),
-        };
+        let (tally, data) = (Tally::default(), stream.data(&Heap, &mut Random::new(1)));
+        let context = Context::new(&self.runtime, &self.device, &control, &observer, &tally, &Heap, &data);
+        let drive = Drive::new(Context { stream_index: 3, device_index: DEVICE, pass, ..context }, &stream, seed);
+        let drive = Drive { ledger: Some(&self.ledger), ..drive };
         assert_eq!(self.runtime.block_on(drive.run()), None);
     }
 
@@ -287,26 +271,10 @@ fn what_nobody_wrote_is_not_judged() {
     let stream = Stream { limits: Limits { requests: Some(64), ..Limits::NONE }, ..writer(Pattern::RandomOnce) };
     let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
     let observer = RefCell::new(|_: &Row| ());
-    let drive = Drive {
-        context: Context {
-            runtime: &rig.runtime,
-            device: &rig.device,
-            control: &control,
-            observer: &observer,
-            tally: &Tally::default(),
-            on_error: OnError::Continue,
-            stream_index: 0,
-            device_index: DEVICE,
-            pass: 0,
-            memory: &Heap,
-            data: &stream.data(&Heap, &mut Random::new(1)),
-        },
-        stream: &stream,
-        seed: 1,
-        turns: None,
-        lock_step: None,
-        ledger: Some(&rig.ledger),
-    };
+    let (tally, data) = (Tally::default(), stream.data(&Heap, &mut Random::new(1)));
+    let context = Context::new(&rig.runtime, &rig.device, &control, &observer, &tally, &Heap, &data);
+    let context = Context { on_error: OnError::Continue, device_index: DEVICE, ..context };
+    let drive = Drive { ledger: Some(&rig.ledger), ..Drive::new(context, &stream, 1) };
     rig.runtime.block_on(drive.run());
     assert_eq!(rig.sweep(), []);
     assert_eq!(rig.ledger.findings().checked, BLOCK * 63);

@@ -60,9 +60,8 @@ pub fn context<'a, D: Device, O: Observer>(
     tally: &'a Tally,
     data: &'a Data,
 ) -> Context<'a, D, O> {
-    let on_error = OnError::Stop;
-    let (stream_index, device_index, pass, memory) = (0, 5, 1, &Heap);
-    Context { runtime, device, control, observer, tally, on_error, stream_index, device_index, pass, memory, data }
+    let context = Context::new(runtime, device, control, observer, tally, &Heap, data);
+    Context { device_index: 5, pass: 1, ..context }
 }
 
 /// Runs a stream through a pass; its rows.
@@ -77,8 +76,7 @@ pub fn load(
     let observer = RefCell::new(|row: &Row| rows.borrow_mut().push(*row));
     let data = stream.data(&Heap, &mut Random::new(1));
     let context = Context { on_error, ..context(runtime, device, control, &observer, tally, &data) };
-    let drive = Drive { context, stream, seed, turns: None, lock_step: None, ledger: None };
-    runtime.block_on(drive.run());
+    runtime.block_on(Drive::new(context, stream, seed).run());
     assert_eq!(tally.under_way.get(), 0, "a pass ends when its last request has completed");
     assert_eq!(tally.requests.get() as usize, rows.borrow().len());
     rows.into_inner()
