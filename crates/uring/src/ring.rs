@@ -14,12 +14,12 @@
 //! # Portions
 //! A loop device is served by one kernel thread, which carries out all that waits and only then lets the completions out, all at once.
 //! A ring that takes them all, lets every task go on and submits what comes of it in one batch falls into step with it: each of the two works
-//! while the other has nothing to do. So once a loop device is open ([`Ring::in_portions`]) completions are taken a few at a time, and what these lead to
-//! is submitted before the next are taken. The kernel thread has work after the first few, and never ends. At depth 32 on tmpfs that raises the rate by a
-//! quarter to a third; sizes of 16, 8, 4 and 2 were tried, and 4 is the largest that has all of the gain. Who asks for a few completions to be
-//! awaited before each entry ([`RingOptions::gather`]) prefers cheap requests to many: then a portion is twice what is awaited. Against fio's ring
-//! that gathers, `gather = 8` costs 1.11 times its time at 0.92 of its rate so, and 1.04 times at 0.81 with all completions
-//! taken at once (`BENCHSUITE_TARGET=loop benchsuite engines`).
+//! while the other has nothing to do. So once a loop device is open ([`Ring::in_portions`]) completions are taken in portions, and what these lead to
+//! is submitted before the next are taken. The first portion after a wait is small: the kernel thread has work after four requests, and
+//! never ends. Each further one is twice as large, as the thread has the more to do meanwhile, and each costs a system call: of 32 under way
+//! one call submits 10, where portions that stay at four are 5 to 6 requests a call and cost a tenth more of processor time. Who asks for
+//! a few completions to be awaited before each entry ([`RingOptions::gather`]) prefers cheap requests to quick ones: then the first portion is half of what is awaited.
+//! `BENCHSUITE_TARGET=loop benchsuite engines` shows both beside fio.
 //!
 //! # Queues that are full
 //! The backlog is ours and has no limit, so nobody ever sees a full submission queue. When more complete than the completion queue
@@ -68,7 +68,9 @@ struct State {
     backlog: VecDeque<Work>,
     /// Completions to wait for.
     gather: u32,
-    /// Completions to take at a time.
+    /// Completions to take at a time first after a wait.
+    first_portion: usize,
+    /// Completions to take next.
     portion: usize,
     /// Entries handed over whose completion has not been seen, the bell's not counted.
     in_kernel: usize,
@@ -97,10 +99,10 @@ const BELL: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
 /// Added to the number of a call, to tell it from that of a slot.
 const CALL: u64 = 1 << 32;
-/// Completions taken at a time where the device would fall into step; see the head of this file.
+/// Completions taken first after a wait where the device would fall into step, at least; see the head of this file.
 const PORTION: usize = 4;
-/// As many times what is awaited are taken at a time where completions are gathered.
-const GATHERED: usize = 2;
+/// How much larger each portion is than the one before, until there is a wait.
+const GROWTH: usize = 2;
 /// Registered files for each ring, unless the process may open fewer.
 const FILES: u32 = 1024;
 
@@ -135,6 +137,7 @@ impl Ring {
             calls: Calls::default(),
             backlog: VecDeque::new(),
             gather,
+            first_portion: usize::MAX,
             portion: usize::MAX,
             in_kernel: 0,
             files: Table::new(files),
@@ -162,7 +165,8 @@ impl Ring {
     /// From now on a few completions are taken at a time, and what they lead to is submitted before the next.
     pub(crate) fn in_portions(&self) {
         let mut state = self.shared.state.borrow_mut();
-        state.portion = if state.gather > 1 { GATHERED * state.gather as usize } else { PORTION };
+        state.first_portion = PORTION.max(state.gather as usize / 2);
+        state.portion = state.first_portion;
     }
 
     /// `count` buffers of `size` bytes in memory that is registered with the kernel and locked: requests that use them, or parts of
@@ -265,6 +269,7 @@ impl State {
                 let sleep = self.bell.fall_asleep();
                 self.enter(sleep, limit);
                 self.bell.wake_up();
+                self.portion = self.first_portion;
             } else {
                 self.enter(false, limit);
             }
@@ -397,6 +402,7 @@ impl State {
             }
         }
         drop(queue);
+        self.portion = self.portion.saturating_mul(GROWTH);
         self.forget(unused);
         count
     }
