@@ -139,7 +139,7 @@ fn loop_in_memory(table: &mut Table) -> bool {
         options: FileOptions::direct(),
         requests: 150_000,
         others: &[],
-        gather: Some(8),
+        gather: Some(12),
         fio: &[RING, RING_GATHERING],
     };
     fill(&target);

@@ -86,12 +86,7 @@ pub(crate) fn choose(target: &Target, ring: Result<(), &RingError>) -> Choice {
             Engine::Sync,
             "the file is in memory only; io_uring would hand each request to a kernel worker, as its file system cannot promise not to wait",
         ),
-        (Store::File | Store::Device | Store::LoopDevice, mode) => match (ring, mode) {
-            (Ok(()), Mode::Direct) if target.store == Store::LoopDevice => choice(
-                Engine::IoUring,
-                "a ring keeps as many requests waiting as are asked for; completions are taken and followed up a few at a time, as the one kernel \
-                 thread of a loop device would otherwise fall into step with it",
-            ),
+        (Store::File | Store::Device, mode) => match (ring, mode) {
             (Ok(()), Mode::Direct) => choice(
                 Engine::IoUring,
                 "the device takes time, and a ring keeps as many requests waiting there as are asked for",

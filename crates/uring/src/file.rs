@@ -126,9 +126,7 @@ impl FileDevice {
                     let registered = ring.register(file.as_fd());
                     registered.map_err(|source| OpenError::Ring { path: target.path.clone(), source })
                 };
-                if target.store == Store::LoopDevice {
-                    ring.in_portions();
-                }
+                ring.in_portions();
                 let writes = (options.copies_writes && target.mode == Mode::Buffered).then(Turns::default);
                 Hands::IoUring { file: register(&target.file)?, ranges: register(&ranges)?, writes }
             }

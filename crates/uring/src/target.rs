@@ -29,8 +29,6 @@ pub(crate) enum Store {
     MemoryFile,
     /// A block device that takes requests and answers later.
     Device,
-    /// A loop device: one thread of the kernel serves it.
-    LoopDevice,
     /// A block device that is memory (zram, brd): it copies while it is asked.
     MemoryDevice,
 }
@@ -38,7 +36,7 @@ pub(crate) enum Store {
 impl Store {
     /// True of block devices.
     pub fn is_device(self) -> bool {
-        matches!(self, Store::Device | Store::LoopDevice | Store::MemoryDevice)
+        matches!(self, Store::Device | Store::MemoryDevice)
     }
 }
 
@@ -185,7 +183,6 @@ fn shape(path: &Path, mut file: &File, mode: Mode) -> Result<(Shape, Store), Ope
         let name = name.as_deref().and_then(|name| name.file_name()?.to_str()).unwrap_or_default();
         store = match name {
             _ if name.starts_with("zram") || name.starts_with("ram") => Store::MemoryDevice,
-            _ if name.starts_with("loop") => Store::LoopDevice,
             _ => Store::Device,
         };
     } else {
