@@ -17,7 +17,7 @@ use crate::live::Live;
 use crate::map::Mapping;
 use crate::slot::Slots;
 use crate::sync;
-use crate::target::{Mode, OpenError, Store, Target};
+use crate::target::{Mode, OpenError, Target};
 use crate::threads::Threads;
 use crate::turn::Turns;
 
