@@ -19,8 +19,7 @@
 //! has work again soon. Each further one is twice as large, as the other side has the more to do meanwhile, and each costs a
 //! system call: of 32 under way one call submits 10, where portions that stay at four are 5 to 6 requests a call and cost a tenth more of processor
 //! time on a loop device. A virtio disk gave 72,000 random reads a second so, and 65,000 when all were taken at once, for the same processor time. Who asks for a few completions to be
-//! awaited before each entry ([`RingOptions::gather`]) prefers cheap requests to quick ones: then the first portion is half of what is awaited.
-//! `benchsuite engines` shows both beside fio.
+//! awaited before each wait ends ([`RingOptions::gather`]) gets cheaper requests, which are seen later; `benchsuite engines` shows both ways beside fio.
 //!
 //! # Queues that are full
 //! The backlog is ours and has no limit, so nobody ever sees a full submission queue. When more complete than the completion queue
@@ -272,7 +271,7 @@ impl State {
                 self.enter(sleep, limit);
                 self.bell.wake_up();
                 if self.in_portions {
-                    self.portion = (self.in_kernel / FIRST_PORTION).max(self.gather as usize / 2).max(1);
+                    self.portion = (self.in_kernel / FIRST_PORTION).max(1);
                 }
             } else {
                 self.enter(false, limit);
