@@ -2,8 +2,14 @@
 //!
 //! Level 5, eight members, chunks of 64 KiB. The members copy what is written and read, as a device would by DMA, so that a
 //! figure near theirs is the most there can be.
+//!
+//! Small writes are measured beside their member I/Os alone: the same reads and writes of the same members at the same addresses, two at a
+//! time, into buffers that are used again. Twice, as what four copies of 4 KiB cost depends on where the members lie: from memory (256 MiB of
+//! them, more than any cache here holds; the bar is for this, as no disk fits into a cache), and in cache, where the copies are cheapest and
+//! no array could keep the bar: computing the sum between the reads and the writes, without any array, takes more than its 15 percent there. That floor is printed for both.
 
 use std::hint::black_box;
+use std::rc::Rc;
 
 use array::Array;
 use array::geometry::{Geometry, Level, Rotation};
@@ -12,6 +18,7 @@ use device::filter::{Delay, Latency, Limited};
 use device::{Buffer, Data, Device, MemoryDevice, Request, Shape};
 use futures_util::future::join;
 use futures_util::stream::{self, StreamExt};
+use parity::Kernel;
 use runtime::Runtime;
 use units::{Bytes, Duration, Instant, Rate};
 
@@ -21,6 +28,9 @@ use crate::runs::Table;
 const MEMBERS: usize = 8;
 const CHUNK: Bytes = Bytes::kib(64);
 const ROWS: u64 = 64;
+/// Members of 32 MiB, and of 128 KiB.
+const FROM_MEMORY: u64 = 512;
+const IN_CACHE: u64 = 2;
 const BLOCK: Bytes = Bytes::kib(4);
 const ROUNDS: u32 = 7;
 const REQUESTS: u64 = 20_000;
@@ -30,15 +40,14 @@ struct Bed {
     array: Array<MemoryDevice>,
 }
 
-fn memory(runtime: &Runtime) -> MemoryDevice {
-    MemoryDevice::new(runtime, Shape::new("memory", CHUNK * ROWS))
-}
-
-fn bed() -> Bed {
+/// An array of so many rows, full of data.
+fn bed(rows: u64) -> Bed {
     let runtime = Runtime::simulated();
     let level = Level::Raid5(Rotation::LeftSymmetric);
-    let geometry = Geometry::new(level, CHUNK, &[CHUNK * ROWS; MEMBERS]).expect("eight members make a level 5");
-    let members = (0..MEMBERS).map(|_| (memory(&runtime), Bytes::ZERO)).collect();
+    let size = CHUNK * rows;
+    let geometry = Geometry::new(level, CHUNK, &[size; MEMBERS]).expect("eight members make a level 5");
+    let memory = || MemoryDevice::new(&runtime, Shape::new("memory", size));
+    let members = (0..MEMBERS).map(|_| (memory(), Bytes::ZERO)).collect();
     let array = Array::assemble(&runtime, "array", geometry, members).expect("they fit");
     let bed = Bed { runtime, array };
     bed.fill();
@@ -109,7 +118,7 @@ fn addresses(size: Bytes) -> impl Iterator<Item = Bytes> {
 impl Bed {
     fn fill(&self) {
         let row = data(self.array.geometry().stripe_size());
-        for number in 0..ROWS {
+        for number in 0..self.array.geometry().rows() {
             let request = Request::write(row.len() * number, row.clone());
             self.runtime.block_on(self.array.submit(request)).result.expect("memory does not fail");
         }
@@ -125,38 +134,63 @@ impl Bed {
     }
 }
 
-/// The member I/Os of small writes without an array: the same reads and writes, of the same addresses of as many members, under the same
-/// runtime, and into the same two buffers again and again.
+/// The member I/Os of small writes without an array: the same reads and writes of its members, under the same runtime, and into the same two
+/// buffers again and again. They leave parity that does not fit.
 struct Alone<'a> {
     bed: &'a Bed,
-    members: Vec<MemoryDevice>,
+    members: Vec<Rc<MemoryDevice>>,
 }
 
 impl Alone<'_> {
     fn new(bed: &Bed) -> Alone<'_> {
-        let members: Vec<MemoryDevice> = (0..MEMBERS).map(|_| memory(&bed.runtime)).collect();
-        for member in &members {
-            bed.each(member, std::iter::once(Request::write(Bytes::ZERO, data(CHUNK * ROWS))));
-        }
-        Alone { bed, members }
+        let member = |number: usize| bed.array.device(number).expect("no member is lost");
+        Alone { bed, members: (0..MEMBERS).map(member).collect() }
     }
 
-    /// What a read-modify-write of each block sends: two reads side by side, then two writes.
-    fn each(&self, addresses: impl Iterator<Item = Bytes>, block: &Data) {
+    /// What a read-modify-write of each block sends: two reads side by side, then two writes. With a kernel what is written as parity is
+    /// computed in between.
+    fn each(&self, block: &Data, kernel: Option<&Kernel>) {
         let geometry = self.bed.array.geometry();
         self.bed.runtime.block_on(async {
             let mut buffers = (Buffer::zeroed(BLOCK), Buffer::zeroed(BLOCK));
-            for address in addresses {
-                let place = geometry.place(address);
-                let (data, parity) =
-                    (&self.members[place.member], &self.members[geometry.stripe(address / geometry.stripe_size()).p()]);
+            for address in addresses(geometry.size()) {
+                let (_, stripe, place) = geometry.in_row(address);
+                let (data, parity) = (&self.members[place.member], &self.members[stripe.p()]);
                 let read = |into| Request::read(place.offset, into);
-                let (old, sums) = join(data.submit(read(buffers.0)), parity.submit(read(buffers.1))).await;
-                buffers = (old.buffer.expect("it was read"), sums.buffer.expect("it was read"));
-                let write = || Request::write(place.offset, block.clone());
-                black_box(join(data.submit(write()), parity.submit(write())).await);
+                let (old, sum) = join(data.submit(read(buffers.0)), parity.submit(read(buffers.1))).await;
+                buffers = (old.buffer.expect("it was read"), sum.buffer.expect("it was read"));
+                let write = |data: &Data| Request::write(place.offset, data.clone());
+                let Some(kernel) = kernel else {
+                    black_box(join(data.submit(write(block)), parity.submit(write(block))).await);
+                    continue;
+                };
+                let (old, mut sum) = buffers;
+                let (before, after) = (old.bytes().expect("it is real"), block.bytes().expect("it is real"));
+                kernel.add(&[before, after], sum.bytes_mut().expect("it is real"));
+                let sum = sum.freeze();
+                black_box(join(data.submit(write(block)), parity.submit(write(&sum))).await);
+                buffers = (old, sum.reclaim().expect("nobody else holds it"));
             }
         });
+    }
+}
+
+/// Small writes beside their member I/Os alone, and beside these with the sum that lies between them.
+fn small_writes(results: &mut Results, rows: u64, place: &str, bar: Option<f64>) {
+    let (bed, block) = (bed(rows), data(BLOCK));
+    let (alone, size) = (Alone::new(&bed), bed.array.geometry().size());
+    let nanos = |seconds: f64| seconds * 1e9 / REQUESTS as f64;
+    let alone_each = || alone.each(&block, None);
+    let (_, _, floor) = against(|| alone.each(&block, Some(Kernel::best())), alone_each);
+    let writes = || bed.each(&bed.array, addresses(size).map(|at| Request::write(at, block.clone())));
+    let (write, alone, ratio) = against(writes, alone_each);
+    results.tell(&format!("random 4 KiB write, members {place}"), nanos(write), "ns");
+    results.tell("its member I/Os alone", nanos(alone), "ns");
+    results.tell("floor: these and the sum, of these", floor * 100.0, "%");
+    let what = format!("random 4 KiB writes {place}, of their member I/Os");
+    match bar {
+        Some(bar) => results.at_most(&what, ratio * 100.0, "%", bar),
+        None => results.tell(&what, ratio * 100.0, "%"),
     }
 }
 
@@ -206,7 +240,7 @@ fn rebuild(results: &mut Results) {
 }
 
 pub fn run() -> bool {
-    let bed = bed();
+    let bed = bed(ROWS);
     let size = bed.array.geometry().size();
     let headings = ["what", "value", "unit", "bar"];
     let mut results = Results { table: Table::new("array", &headings), met: true };
@@ -222,15 +256,10 @@ pub fn run() -> bool {
     results.tell("copying the same bytes", size.get() as f64 / copying / 1e9, "GB/s");
     results.at_least("copying takes, of the time of full-row writes", 100.0 / ratio, "%", 60.0);
 
-    let nanos = |seconds: f64| seconds * 1e9 / REQUESTS as f64;
-    let block = data(BLOCK);
-    let alone = Alone::new(&bed);
-    let writes = || bed.each(&bed.array, addresses(size).map(|at| Request::write(at, block.clone())));
-    let (write, alone, ratio) = against(writes, || alone.each(addresses(size), &block));
-    results.tell("random 4 KiB write", nanos(write), "ns");
-    results.tell("its member I/Os alone", nanos(alone), "ns");
-    results.at_most("random 4 KiB writes, of their member I/Os", ratio * 100.0, "%", 115.0);
+    small_writes(&mut results, FROM_MEMORY, "from memory", Some(115.0));
+    small_writes(&mut results, IN_CACHE, "in cache", None);
 
+    let nanos = |seconds: f64| seconds * 1e9 / REQUESTS as f64;
     let reads = || bed.each(&bed.array, addresses(size).map(|at| Request::read(at, Buffer::zeroed(BLOCK))));
     let read = best(reads);
     results.tell("random 4 KiB read", nanos(read), "ns");

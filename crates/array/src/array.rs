@@ -293,7 +293,10 @@ impl<D: Device> Array<D> {
         let marked = self.mark(start..start + data.len()).await?;
         {
             let _pass = self.gate.pass().await;
-            self.write_members(start, data, fua, id).await?;
+            match self.write_small(start, data, fua, id).await {
+                Ok(written) => written?,
+                Err(data) => self.write_members(start, data, fua, id).await?,
+            }
         }
         drop(marked);
         self.settle().await
@@ -349,17 +352,17 @@ impl<D: Device> Device for Array<D> {
         &self.shape
     }
 
-    async fn submit(&self, mut request: Request) -> Reply {
+    async fn submit(&self, request: Request) -> Reply {
         let submitted = self.runtime.now();
         if let Err(error) = self.shape.check(&request) {
             return request.refuse(error, submitted);
         }
-        let Request { offset, length, fua, id, .. } = request;
-        let payload = std::mem::replace(&mut request.payload, Payload::None);
-        let result = match (request.operation, payload) {
+        let Request { operation, offset, length, payload, fua, id } = request;
+        let mut read = None;
+        let result = match (operation, payload) {
             (Operation::Read, Payload::Into(buffer)) => {
                 let (buffer, result) = self.read(offset, buffer, id).await;
-                request.payload = Payload::Into(buffer);
+                read = Some(buffer);
                 result
             }
             (Operation::Write, Payload::From(data)) => self.write(offset, data, fua, id).await,
@@ -384,6 +387,6 @@ impl<D: Device> Device for Array<D> {
             }
             (operation, payload) => panic!("a {operation:?} with payload {payload:?}"),
         };
-        request.answer(result, Stamps { submitted, completed: self.runtime.now() })
+        Reply { result, stamps: Stamps { submitted, completed: self.runtime.now() }, buffer: read }
     }
 }

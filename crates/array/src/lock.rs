@@ -5,6 +5,7 @@
 //! that nobody uses costs nothing, and one that nobody else wants an entry in a table; only who must wait makes a line to wait in.
 
 use std::cell::RefCell;
+use std::collections::hash_map::Entry;
 
 use runtime::{Grant, Resource, Runtime};
 use rustc_hash::FxHashMap;
@@ -12,20 +13,16 @@ use rustc_hash::FxHashMap;
 /// The locks of an array.
 pub(crate) struct Locks {
     runtime: Runtime,
-    held: RefCell<FxHashMap<u64, Held>>,
+    /// Units that are locked, and who waits for them, if anybody had to.
+    held: RefCell<FxHashMap<u64, Option<Box<Line>>>>,
 }
 
-/// A unit that is locked.
-#[derive(Default)]
-struct Held {
+/// Those who wait for a unit.
+struct Line {
     /// Who holds it, and who waits.
     users: u32,
-    line: Option<Line>,
-}
-
-/// Those who wait, and the place of the one who came when there was no line yet.
-struct Line {
     resource: Resource,
+    /// The place of the one who came when there was no line yet.
     first: Option<Grant>,
 }
 
@@ -44,14 +41,17 @@ impl Locks {
     }
 
     /// Waits for a unit.
+    #[inline]
     pub async fn lock(&self, unit: u64) -> UnitLock<'_> {
-        let line = {
-            let mut held = self.held.borrow_mut();
-            let held = held.entry(unit).or_default();
-            held.users += 1;
-            match held.users {
-                1 => None,
-                _ => Some(held.line.get_or_insert_with(|| Line::behind_one(&self.runtime)).resource.clone()),
+        let line = match self.held.borrow_mut().entry(unit) {
+            Entry::Vacant(free) => {
+                free.insert(None);
+                None
+            }
+            Entry::Occupied(held) => {
+                let line = held.into_mut().get_or_insert_with(|| Line::behind_one(&self.runtime));
+                line.users += 1;
+                Some(line.resource.clone())
             }
         };
         // Made before waiting: whoever gives up while waiting is counted out as well.
@@ -65,11 +65,11 @@ impl Locks {
 }
 
 impl Line {
-    fn behind_one(runtime: &Runtime) -> Line {
+    fn behind_one(runtime: &Runtime) -> Box<Line> {
         let resource = Resource::new(runtime, 1);
         let first = resource.try_acquire();
         assert!(first.is_some(), "a new line is empty");
-        Line { resource, first }
+        Box::new(Line { users: 1, resource, first })
     }
 }
 
@@ -77,14 +77,13 @@ impl Drop for UnitLock<'_> {
     fn drop(&mut self) {
         let freed = {
             let mut table = self.locks.held.borrow_mut();
-            let held = table.get_mut(&self.unit).expect("a lock in use has its entry");
-            held.users -= 1;
-            if held.users == 0 {
-                table.remove(&self.unit).and_then(|held| held.line).and_then(|line| line.first)
-            } else if self.held && self.grant.is_none() {
-                held.line.as_mut().and_then(|line| line.first.take())
-            } else {
-                None
+            let Entry::Occupied(mut held) = table.entry(self.unit) else { panic!("a lock in use has its entry") };
+            match held.get_mut() {
+                Some(line) if line.users > 1 => {
+                    line.users -= 1;
+                    if self.held && self.grant.is_none() { line.first.take() } else { None }
+                }
+                _ => held.remove().and_then(|line| line.first),
             }
         };
         drop((self.grant.take(), freed));

@@ -1,13 +1,15 @@
 //! A member: a device, where its data begin, and how far it can be relied on.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::ops::Range;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::task::{Poll, ready};
 
 use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Request, Stamps};
 use futures_util::future::{Either, join, select};
-use runtime::Runtime;
+use runtime::{Runtime, Sleep};
 use units::{Bytes, Duration};
 
 use crate::bad::joined;
@@ -27,6 +29,41 @@ pub(crate) async fn within<D: Device>(runtime: &Runtime, limit: Duration, device
         Either::Left((reply, _)) => reply,
         Either::Right(_) => late(limit, Stamps { submitted, completed: runtime.now() }, is_read, length, phantom),
     }
+}
+
+/// Waits for two requests that have just been made, for both no longer than the limit. The timer may be due earlier, as it was made for
+/// what came before: then it is moved on. A late reply has no buffer.
+pub(crate) fn both_within<'a, F: Future<Output = Reply>>(
+    runtime: &'a Runtime,
+    limit: Duration,
+    mut timer: Pin<&'a mut Sleep>,
+    mut one: Pin<&'a mut F>,
+    mut other: Pin<&'a mut F>,
+) -> impl Future<Output = (Reply, Reply)> + 'a {
+    let submitted = runtime.now();
+    let deadline = submitted + limit;
+    let (mut of_one, mut of_other) = (None, None);
+    poll_fn(move |context| {
+        if of_one.is_none()
+            && let Poll::Ready(reply) = one.as_mut().poll(context)
+        {
+            of_one = Some(reply);
+        }
+        if of_other.is_none()
+            && let Poll::Ready(reply) = other.as_mut().poll(context)
+        {
+            of_other = Some(reply);
+        }
+        if of_one.is_none() || of_other.is_none() {
+            ready!(timer.as_mut().poll(context));
+            if runtime.now() < deadline {
+                timer.wait_on(deadline);
+                ready!(timer.as_mut().poll(context));
+            }
+        }
+        let late = || late(limit, Stamps { submitted, completed: runtime.now() }, false, Bytes::ZERO, false);
+        Poll::Ready((of_one.take().unwrap_or_else(late), of_other.take().unwrap_or_else(late)))
+    })
 }
 
 #[cold]
@@ -188,6 +225,13 @@ impl<D: Device> Member<D> {
             MemberState::Failed => false,
         };
         current && !self.is_bad(range)
+    }
+
+    /// Its device, if what lies in the range is current, and nothing but the device has to know what is written there.
+    #[inline]
+    pub fn plain(&self, range: &Range<Bytes>) -> Option<Rc<D>> {
+        let plain = self.is_current(range) && self.checksums.borrow().is_none() && self.twin.borrow().is_none();
+        if plain { self.device() } else { None }
     }
 
     /// Whether any of it could not be rebuilt.

@@ -5,68 +5,92 @@
 //! state are more than a processor's first caches hold, and are fetched anew for every write (`benchsuite array` has the figures).
 //! Whatever is not as it should be is left to the general way.
 
+use std::ops::Range;
 use std::pin::pin;
+use std::rc::Rc;
 
-use device::{Buffer, Data, Device, DeviceError, Request};
-use futures_util::future::join;
+use device::{Data, Device, DeviceError, Reply, Request};
 use units::Bytes;
 
 use crate::array::Array;
-use crate::geometry::{Place, Stripe};
-use crate::member::Member;
+use crate::member::both_within;
 
 impl<D: Device> Array<D> {
-    /// Writes so, if it can be done; if not, nothing was changed. The caller holds the row's lock.
+    /// Writes so, if it can be done; if not, nothing was changed, and the data come back.
     pub(crate) async fn write_small(
         &self,
-        stripe: &Stripe,
-        place: Place,
-        data: &Data,
+        at: Bytes,
+        data: Data,
         fua: bool,
         id: u64,
-    ) -> Option<Result<(), DeviceError>> {
+    ) -> Result<Result<(), DeviceError>, Data> {
+        let length = data.len();
         // Of two data chunks one can be read alone, instead of the one that is written and the parity.
-        let fits = data.len() <= place.run && stripe.data() > 2 && stripe.q().is_none();
-        let unlogged = self.ppl.is_none() && self.journal.is_none();
-        let (own, parity) = (&self.members[place.member], &self.members[stripe.p()]);
-        let range = place.offset..place.offset + data.len();
-        let sound = |member: &Member<D>| member.is_current(&range) && member.checksums().is_none();
-        if !(fits && unlogged && sound(own) && sound(parity)) {
-            return None;
+        let one_of_many = self.geometry.level().parities() == 1 && self.geometry.members() > 3;
+        let unlogged = self.ppl.is_none() && self.journal.is_none() && !self.is_charged();
+        if !(one_of_many && unlogged && data.bytes().is_some()) {
+            return Err(data);
         }
-        let new = data.bytes()?;
+        let (row, stripe, place) = self.geometry.in_row(at);
+        if length > place.run {
+            return Err(data);
+        }
+        let _lock = self.locks.lock(row).await;
+        let (own, parity) = (place.member, stripe.p());
+        let range = place.offset..place.offset + length;
+        let limit = self.members[own].limit();
+        let mut timer = pin!(self.runtime.sleep_until(self.runtime.now() + limit));
+
         let (old, mut sum) = {
-            let old = pin!(self.read_whole(place.member, place.offset, data.len(), id));
-            let sum = pin!(self.read_whole(stripe.p(), place.offset, data.len(), id));
-            let (old, sum) = join(old, sum).await;
-            (old?, sum?)
+            let (Some(data_on), Some(parity_on)) = self.plain(own, parity, &range) else { return Err(data) };
+            let read = |member: usize| {
+                Request::read(self.members[member].data_offset() + range.start, self.pool.take(length)).with_id(id)
+            };
+            let (old, sum) = (pin!(data_on.submit(read(own))), pin!(parity_on.submit(read(parity))));
+            match both_within(&self.runtime, limit, timer.as_mut(), old, sum).await {
+                (Reply { result: Ok(()), buffer: Some(old), .. }, Reply { result: Ok(()), buffer: Some(sum), .. }) => {
+                    (old, sum)
+                }
+                (old, sum) => {
+                    for (member, reply) in [(own, old), (parity, sum)] {
+                        // What its medium cannot give, the general way asks for again.
+                        reply.result.unwrap_or_else(|error| self.judge(member, &error));
+                    }
+                    return Err(data);
+                }
+            }
         };
-        self.pay(2, 1, data.len(), id).await;
-        self.kernel.add(&[old.bytes()?, new], sum.bytes_mut()?);
+        match (old.bytes(), data.bytes(), sum.bytes_mut()) {
+            (Some(old), Some(new), Some(sum)) => self.kernel.add(&[old, new], sum),
+            _ => return Err(data),
+        }
         self.pool.give(old);
+
         let sum = sum.freeze();
         let (stored, summed) = {
-            let own = pin!(own.write(place.offset, data.clone(), fua, id));
-            let parity = pin!(parity.write(place.offset, sum.clone(), fua, id));
-            join(own, parity).await
+            // One of them may have failed meanwhile.
+            let (Some(data_on), Some(parity_on)) = self.plain(own, parity, &range) else { return Err(data) };
+            let write = |member: usize, data: Data| {
+                let mut request = Request::write(self.members[member].data_offset() + range.start, data).with_id(id);
+                request.fua = fua;
+                request
+            };
+            let stored = pin!(data_on.submit(write(own, data)));
+            let summed = pin!(parity_on.submit(write(parity, sum.clone())));
+            both_within(&self.runtime, limit, timer, stored, summed).await
         };
         self.pool.take_back(sum);
-        if let (Ok(()), Ok(())) = (&stored, &summed) {
-            return Some(Ok(()));
+        if stored.result.is_ok() && summed.result.is_ok() {
+            return Ok(Ok(()));
         }
-        for (member, written) in [(place.member, stored), (stripe.p(), summed)] {
-            if let Err(error) = written {
-                self.could_not_store(member, &error);
-            }
+        for (member, reply) in [(own, stored), (parity, summed)] {
+            reply.result.unwrap_or_else(|error| self.could_not_store(member, &error));
         }
-        Some(self.is_left_enough(stripe, &range))
+        Ok(self.is_left_enough(&stripe, &range))
     }
 
-    /// What a member holds; `None` if it does not give it. What its medium cannot give, the general way asks for again.
-    async fn read_whole(&self, member: usize, offset: Bytes, length: Bytes, id: u64) -> Option<Buffer> {
-        let this = &self.members[member];
-        let request = Request::read(this.data_offset() + offset, self.pool.take(length)).with_id(id);
-        let reply = this.send(request).await;
-        reply.result.inspect_err(|error| self.judge(member, error)).ok().and(reply.buffer)
+    /// The devices of two members, where nothing but these has to know of a write to the range.
+    fn plain(&self, own: usize, parity: usize, range: &Range<Bytes>) -> (Option<Rc<D>>, Option<Rc<D>>) {
+        (self.members[own].plain(range), self.members[parity].plain(range))
     }
 }

@@ -88,9 +88,6 @@ impl<D: Device> Array<D> {
         let row = self.unit(at).0;
         let _lock = self.locks.lock(row).await;
         let stripe = self.geometry.stripe(row);
-        if let Some(written) = self.write_small(&stripe, self.geometry.place(at), &data, fua, id).await {
-            return written;
-        }
         let (at, data) = if self.journal.is_some() { self.whole_pages(at, data, id).await? } else { (at, data) };
         let from = at % self.geometry.stripe_size();
         let end = from + data.len();

@@ -37,6 +37,11 @@ impl<D: Device> Array<D> {
         *self.toll.borrow_mut() = Some(Rc::new(toll));
     }
 
+    /// Whether computing takes modelled time.
+    pub(crate) fn is_charged(&self) -> bool {
+        self.toll.borrow().is_some()
+    }
+
     pub(crate) async fn pay(&self, sources: usize, targets: usize, length: Bytes, id: u64) {
         let toll = self.toll.borrow().clone();
         if let Some(toll) = toll.filter(|_| sources > 0 && targets > 0) {

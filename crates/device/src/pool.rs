@@ -25,14 +25,16 @@ impl Pool {
     /// Memory of this length.
     pub fn take(&self, length: Bytes) -> Buffer {
         let mut free = self.free.borrow_mut();
-        match free.iter().rposition(|buffer| buffer.len() == length) {
-            Some(place) => {
-                let buffer = free.remove(place);
-                self.kept.set(self.kept.get() - cost(&buffer));
-                buffer
-            }
-            None => Buffer::zeroed(length),
-        }
+        // Whoever uses one size finds it last.
+        let found = match free.pop_if(|last| last.len() == length) {
+            Some(last) => last,
+            None => match free.iter().rposition(|buffer| buffer.len() == length) {
+                Some(place) => free.remove(place),
+                None => return Buffer::zeroed(length),
+            },
+        };
+        self.kept.set(self.kept.get() - cost(&found));
+        found
     }
 
     /// Takes a buffer back.

@@ -23,9 +23,11 @@ pub struct Signal {
 
 impl Signal {
     /// Lets every waiting task look at its condition again.
+    #[inline]
     pub fn notify(&self) {
-        for waker in self.waiting.borrow_mut().drain(..) {
-            waker.wake();
+        let mut waiting = self.waiting.borrow_mut();
+        if !waiting.is_empty() {
+            waiting.drain(..).for_each(Waker::wake);
         }
     }
 

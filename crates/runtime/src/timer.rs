@@ -165,6 +165,15 @@ impl Sleep {
     pub(crate) fn new(core: Rc<Core>, deadline: Instant) -> Sleep {
         Sleep { core, deadline, key: None }
     }
+
+    /// Waits on, until another instant, once the one that it waited for has come.
+    ///
+    /// A time-out that is moved on with every step of a piece of work need not be made anew for each: if it ends, which it rarely does,
+    /// its owner looks whether the last step is late, and if not, has it wait for the rest.
+    pub fn wait_on(&mut self, deadline: Instant) {
+        assert!(self.key.is_none(), "a sleep that has not ended is not moved");
+        self.deadline = deadline;
+    }
 }
 
 impl Future for Sleep {
@@ -180,7 +189,11 @@ impl Future for Sleep {
                 false
             }
         };
-        if done { Poll::Ready(()) } else { Poll::Pending }
+        if done {
+            this.key = None;
+            return Poll::Ready(());
+        }
+        Poll::Pending
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -74,6 +74,22 @@ fn a_sleep_in_the_past_is_ready_at_once() {
         runtime.block_on(async {
             runtime.sleep_until(Instant::START).await;
             runtime.sleep(Duration::ZERO).await;
+        });
+    });
+}
+
+#[test]
+fn a_sleep_that_has_ended_may_wait_on() {
+    both_clocks(|runtime| {
+        runtime.block_on(async {
+            let start = runtime.now();
+            let mut sleep = pin!(runtime.sleep_until(start + Duration::micros(10)));
+            for end in [10, 30, 30, 70].map(Duration::micros) {
+                sleep.wait_on(start + end);
+                sleep.as_mut().await;
+                let slept = runtime.now().since(start);
+                assert!(slept >= end && (slept == end || !runtime.is_simulated()), "{slept} for {end}");
+            }
         });
     });
 }

@@ -58,6 +58,7 @@ impl Bytes {
         self.0
     }
     /// For indexing memory. The targets of this project have 64-bit addresses.
+    #[inline]
     pub const fn as_usize(self) -> usize {
         self.0 as usize
     }
@@ -66,14 +67,17 @@ impl Bytes {
         self.0 == 0
     }
     /// True if this is a whole multiple of `unit` (which must not be zero).
+    #[inline]
     pub const fn is_multiple_of(self, unit: Bytes) -> bool {
         self.0.is_multiple_of(unit.0)
     }
     /// The largest multiple of `unit` that is not above this.
+    #[inline]
     pub const fn round_down(self, unit: Bytes) -> Bytes {
         Bytes(self.0 - self.0 % unit.0)
     }
     /// The smallest multiple of `unit` that is not below this.
+    #[inline]
     pub const fn round_up(self, unit: Bytes) -> Bytes {
         // `next_multiple_of` wraps around in release builds.
         Bytes(self.0.checked_next_multiple_of(unit.0).expect("a rounded size fits in 64 bits"))
@@ -83,6 +87,7 @@ impl Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
     /// `None` where the sum leaves 64 bits: for addresses that come from outside.
+    #[inline]
     pub const fn checked_add(self, other: Bytes) -> Option<Bytes> {
         match self.0.checked_add(other.0) {
             Some(sum) => Some(Bytes(sum)),
@@ -134,23 +139,27 @@ text_serde!(Bytes, "a size with its unit, such as \"64 KiB\"");
 
 impl Add for Bytes {
     type Output = Bytes;
+    #[inline]
     fn add(self, other: Bytes) -> Bytes {
         Bytes(self.0.checked_add(other.0).expect("a sum of sizes fits in 64 bits"))
     }
 }
 impl AddAssign for Bytes {
+    #[inline]
     fn add_assign(&mut self, other: Bytes) {
         *self = *self + other;
     }
 }
 impl Sub for Bytes {
     type Output = Bytes;
+    #[inline]
     fn sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.checked_sub(other.0).expect("a difference of sizes is not negative"))
     }
 }
 impl Mul<u64> for Bytes {
     type Output = Bytes;
+    #[inline]
     fn mul(self, factor: u64) -> Bytes {
         Bytes(self.0.checked_mul(factor).expect("a multiple of a size fits in 64 bits"))
     }
@@ -158,18 +167,21 @@ impl Mul<u64> for Bytes {
 /// How many whole times the other size fits.
 impl Div for Bytes {
     type Output = u64;
+    #[inline]
     fn div(self, other: Bytes) -> u64 {
         self.0 / other.0
     }
 }
 impl Div<u64> for Bytes {
     type Output = Bytes;
+    #[inline]
     fn div(self, divisor: u64) -> Bytes {
         Bytes(self.0 / divisor)
     }
 }
 impl Rem for Bytes {
     type Output = Bytes;
+    #[inline]
     fn rem(self, other: Bytes) -> Bytes {
         Bytes(self.0 % other.0)
     }

@@ -151,34 +151,40 @@ text_serde!(Duration, "a time with its unit, such as \"10 ms\"");
 
 impl Add for Duration {
     type Output = Duration;
+    #[inline]
     fn add(self, other: Duration) -> Duration {
         Duration(self.0.checked_add(other.0).expect("a sum of durations is below 584 years"))
     }
 }
 impl AddAssign for Duration {
+    #[inline]
     fn add_assign(&mut self, other: Duration) {
         *self = *self + other;
     }
 }
 impl Sub for Duration {
     type Output = Duration;
+    #[inline]
     fn sub(self, other: Duration) -> Duration {
         Duration(self.0.checked_sub(other.0).expect("a difference of durations is not negative"))
     }
 }
 impl SubAssign for Duration {
+    #[inline]
     fn sub_assign(&mut self, other: Duration) {
         *self = *self - other;
     }
 }
 impl Mul<u64> for Duration {
     type Output = Duration;
+    #[inline]
     fn mul(self, factor: u64) -> Duration {
         Duration(self.0.checked_mul(factor).expect("a multiple of a duration is below 584 years"))
     }
 }
 impl Div<u64> for Duration {
     type Output = Duration;
+    #[inline]
     fn div(self, divisor: u64) -> Duration {
         Duration(self.0 / divisor)
     }
@@ -190,11 +196,13 @@ impl Sum for Duration {
 }
 impl Add<Duration> for Instant {
     type Output = Instant;
+    #[inline]
     fn add(self, later: Duration) -> Instant {
         Instant(self.0.checked_add(later.0).expect("an instant is within 584 years of the clock's start"))
     }
 }
 impl AddAssign<Duration> for Instant {
+    #[inline]
     fn add_assign(&mut self, later: Duration) {
         *self = *self + later;
     }

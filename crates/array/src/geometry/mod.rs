@@ -273,12 +273,19 @@ impl Geometry {
                 let (member, row) = copies.place(self.members, self.rows(), chunk, copy as u32);
                 at(member, row)
             }
-            Level::Raid3 | Level::Raid4 | Level::Raid5(_) | Level::Raid6(_) => {
-                let data = (self.members - self.level.parities()) as u64;
-                let row = chunk / data;
-                at(self.stripe(row).data_member((chunk % data) as usize), row)
-            }
+            Level::Raid3 | Level::Raid4 | Level::Raid5(_) | Level::Raid6(_) => self.in_row(address).2,
         }
+    }
+
+    /// The row that holds an address, who holds what in it, and where the byte lies. Panics beyond the end, and at levels without parity.
+    pub fn in_row(&self, address: Bytes) -> (u64, Stripe, Place) {
+        assert!(address < self.size, "{address:#} is beyond the array's end at {:#}", self.size);
+        let (chunk, within) = (address / self.chunk, address % self.chunk);
+        let data = (self.members - self.level.parities()) as u64;
+        let row = chunk / data;
+        let stripe = self.stripe(row);
+        let member = stripe.data_member((chunk % data) as usize);
+        (row, stripe, Place { member, offset: self.chunk * row + within, run: self.chunk - within })
     }
 
     /// What lies at `offset` of a member's data area.
