@@ -31,21 +31,30 @@ impl<D: Device> Array<D> {
         let missing = self.members.get(member)?.state() == MemberState::Failed;
         let unfinished = superblock.features.has(Features::RECOVERY) || superblock.features.has(Features::REPLACEMENT);
         let known = superblock.events >= intent.events_cleared();
+        // Another device may have its number by now, and its place on the table of roles with it.
+        let own = self.is_own_number(superblock.number as usize, member);
         // Checksums would have to be brought up to date as well.
-        (missing && !unfinished && known && !self.has_checksums() && Some(superblock.array) == self.identity())
+        (missing && !unfinished && known && own && !self.has_checksums() && Some(superblock.array) == self.identity())
             .then_some(member)
+    }
+
+    /// As which member a device can come back that was given at the start. It may have become too small: the array has grown without it.
+    fn may_bring_back(&self, away: &Away<D>) -> Option<usize> {
+        let member = self.may_return(&away.superblock)?;
+        let room = self.check_room(&away.device, away.superblock.data_offset, self.geometry.used_of(member));
+        room.is_ok().then_some(member)
     }
 
     /// Devices that were given at the start, are stale, and can come back by the bitmap: as which members, and what they are called.
     pub fn returning(&self) -> Vec<(usize, String)> {
         let away = self.away.borrow();
-        let one = |away: &Away<D>| Some((self.may_return(&away.superblock)?, away.device.shape().name.clone()));
+        let one = |away: &Away<D>| Some((self.may_bring_back(away)?, away.device.shape().name.clone()));
         away.iter().filter_map(one).collect()
     }
 
     /// Has a member come back that was given at the start; `None` if it was not, or cannot come back by the bitmap.
     pub async fn bring_back(&self, member: usize) -> Option<Result<Vec<Range<Bytes>>, DeviceError>> {
-        let index = self.away.borrow().iter().position(|away| self.may_return(&away.superblock) == Some(member))?;
+        let index = self.away.borrow().iter().position(|away| self.may_bring_back(away) == Some(member))?;
         let Away { device, superblock } = self.away.borrow_mut().remove(index);
         Some(self.give_back(member, device, &superblock).await)
     }

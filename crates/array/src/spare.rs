@@ -40,6 +40,15 @@ impl<D: Device> Array<D> {
         of(MemberRole::Spare).or_else(|| of(MemberRole::Faulty))
     }
 
+    /// Whether a number in the table of roles is that of a member that is gone, and nobody else's since.
+    pub(crate) fn is_own_number(&self, number: usize, member: usize) -> bool {
+        let held = self.spares.borrow().iter().any(|spare| spare.superblock.number as usize == number);
+        let role = self.state.as_ref().and_then(|state| state.sibling()?.roles.get(number).copied());
+        let role = role.map(MemberRole::from_number);
+        let member = MemberRole::Active(member as u16);
+        !held && !self.promised.borrow().contains(&number) && (role == Some(MemberRole::Faulty) || role == Some(member))
+    }
+
     /// Refuses a device on which a member's data do not fit.
     pub(crate) fn check_room(&self, device: &D, data_offset: Bytes, needed: Bytes) -> Result<(), DeviceError> {
         let size = device.shape().size;
@@ -102,12 +111,17 @@ impl<D: Device> Array<D> {
         *self.spares.borrow_mut() = told.into_iter().flatten().collect();
     }
 
-    /// Fills the place of a failed member on a spare; `None` if there is none.
+    /// Fills the place of a failed member on a spare; `None` if there is none with room for it: the array may have grown since it came.
     pub async fn rebuild_on_spare(&self, member: usize) -> Option<Result<Vec<Range<Bytes>>, DeviceError>> {
         let spare = {
             // Not while the spares are told something: one that is taken must not be among them afterwards.
             let _one = self.state.as_ref()?.turn().await;
-            self.spares.borrow_mut().pop()?
+            let mut spares = self.spares.borrow_mut();
+            let needed = self.geometry.used_of(member);
+            let fits =
+                |spare: &Rc<Spare<D>>| self.check_room(&spare.device, spare.superblock.data_offset, needed).is_ok();
+            let last = spares.iter().rposition(fits)?;
+            spares.remove(last)
         };
         Some(self.fill(member, Newcomer::known(Rc::clone(&spare.device), &spare.superblock)).await)
     }

@@ -340,6 +340,23 @@ fn a_member_that_was_away_gets_what_was_written_meanwhile_and_no_more() {
 }
 
 #[test]
+fn a_member_whose_number_another_device_has_does_not_come_back() {
+    let runtime = Runtime::simulated();
+    let disks = disks(&runtime, LEVELS[0]);
+    let array = open(&runtime, &disks);
+    array.fail(1);
+    write_all(&runtime, &array, &model(&array), 1);
+    let mut former = superblock(&runtime, &disks[1]);
+    assert_eq!(array.may_return(&former), Some(1));
+    let spare = disk(&runtime, SIZE);
+    runtime.block_on(array.add_spare(Rc::clone(&spare), Uuid([9; 16]))).unwrap();
+    former.number = superblock(&runtime, &spare).number;
+    assert_eq!(array.may_return(&former), None);
+    former.number = superblock(&runtime, &disks[0]).number;
+    assert_eq!(array.may_return(&former), None);
+}
+
+#[test]
 fn a_member_that_missed_what_is_marked_no_more_does_not_come_back() {
     let runtime = Runtime::simulated();
     let case = (Level::Raid1, 3, Consistency::Bitmap);
@@ -420,6 +437,34 @@ fn a_growth_that_a_power_cut_meets_has_happened_or_not() {
             fits(&runtime, &array);
         }
     }
+}
+
+#[test]
+fn a_spare_that_an_array_has_outgrown_is_passed_over() {
+    let runtime = Runtime::simulated();
+    let small = disks(&runtime, LEVELS[0]);
+    let array = open(&runtime, &small);
+    let model = model(&array);
+    write_all(&runtime, &array, &model, 1);
+    runtime.block_on(array.stop()).unwrap();
+    drop(array);
+    let mut large = larger(&runtime, &small);
+    let array = open(&runtime, &large);
+    large.push(disk(&runtime, SIZE * 2));
+    large.push(disk(&runtime, SIZE));
+    for (number, spare) in (7..).zip(&large[2..]) {
+        runtime.block_on(array.add_spare(Rc::clone(spare), Uuid([number; 16]))).unwrap();
+    }
+    runtime.block_on(array.stop()).unwrap();
+    runtime.block_on(Rc::into_inner(array).unwrap().grow()).unwrap();
+    let array = open(&runtime, &large);
+    runtime.block_on(array.resync()).unwrap();
+    array.fail(0);
+    assert_eq!(runtime.block_on(array.rebuild_on_spare(0)).expect("one has room").unwrap(), []);
+    array.fail(1);
+    assert!(runtime.block_on(array.rebuild_on_spare(1)).is_none(), "the other has none");
+    assert_eq!(array.spares().len(), 1);
+    assert_holds(&runtime, &array, &model);
 }
 
 #[test]

@@ -129,7 +129,8 @@ fn text(report: &Report, story: bool) -> String {
     let it = &report.outcome;
     let mut text = format!(
         "{} storms: {} requests answered, {} power cuts ({} of them inside recovery), {} orderly stops,\n\
-         {} faults of members ({} of them silent), {} rebuilds, {} times rightly refused to open\n",
+         {} faults of members ({} of them silent), {} rebuilds, {} members back from being away,\n\
+         {} growths ({} of them cut), {} times rightly refused to open\n",
         report.seeds,
         it.operations,
         it.power_cuts,
@@ -138,6 +139,9 @@ fn text(report: &Report, story: bool) -> String {
         it.faults,
         it.silent,
         it.rebuilds,
+        it.returns,
+        it.growths + it.growths_cut,
+        it.growths_cut,
         it.refused
     );
     if report.violations.is_empty() {

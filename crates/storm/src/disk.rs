@@ -1,7 +1,8 @@
 //! A disk of a storm: memory behind a volatile cache, at a random distance, with a medium that decays and a cable that fails.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use array::geometry::Geometry;
@@ -12,7 +13,7 @@ use runtime::Runtime;
 use units::{Bytes, Duration};
 
 use crate::bug::{Bug, changed, data_of};
-use crate::world::ROOM;
+use crate::oracle::sectors_of;
 
 /// From the array to the medium: faults of requests, damaged sectors, the way there, the cache, what survives a power cut.
 type Stack = Faulty<Medium<Delay<WriteCache<MemoryDevice>>>>;
@@ -24,8 +25,8 @@ pub struct Disk {
     bug: Option<Bug>,
     /// What sectors seem to hold although something else was written there, until they are written again.
     wrong: RefCell<BTreeMap<u64, Vec<u8>>>,
-    /// What becomes of the next write to the data.
-    lie: Cell<Option<(Lie, Bytes)>>,
+    /// What becomes of the next write to the data, which lie here.
+    lie: RefCell<Option<(Lie, Range<Bytes>)>>,
     /// How a bug finds the place where it sends writes of this disk.
     astray: RefCell<Option<Astray>>,
 }
@@ -64,7 +65,7 @@ impl Disk {
             stack: stack(runtime, cache, seed),
             bug,
             wrong: RefCell::default(),
-            lie: Cell::default(),
+            lie: RefCell::default(),
             astray: RefCell::default(),
         })
     }
@@ -97,7 +98,7 @@ impl Disk {
             stack,
             bug: self.bug,
             wrong: RefCell::new(wrong),
-            lie: Cell::default(),
+            lie: RefCell::default(),
             astray: RefCell::default(),
         })
     }
@@ -142,13 +143,21 @@ impl Disk {
         self.stack.inner().damaged().iter().any(|(sector, _)| *sector == superblock)
     }
 
-    /// The next write behind this address is lied about.
-    pub fn lie(&self, lie: Lie, data_offset: Bytes) {
-        self.lie.set(Some((lie, data_offset)));
+    /// The next write to the data, which lie here, is lied about.
+    pub fn lie(&self, lie: Lie, data: Range<Bytes>) {
+        *self.lie.borrow_mut() = Some((lie, data));
+    }
+
+    /// Puts anything into a range of the medium, which nobody uses: disks are seldom as empty as new ones.
+    pub fn scribble(&self, range: Range<Bytes>, first: u64) {
+        let sectors = range.end.saturating_sub(range.start) / Bytes::SECTOR;
+        let bytes: Vec<u8> = (first..first + sectors).flat_map(|value| sectors_of(value, 1)).collect();
+        let request = Request::write(range.start, data_of(&bytes));
+        self.runtime.block_on(self.cache().inner().submit(request)).result.expect("memory takes what it is given");
     }
 
     /// Carries out a write, but lets it seem otherwise.
-    async fn submit_lying(&self, request: Request, lie: Lie, data_offset: Bytes) -> Reply {
+    async fn submit_lying(&self, request: Request, lie: Lie, data_area: Range<Bytes>) -> Reply {
         let (first, count) = (request.offset / Bytes::SECTOR, request.length / Bytes::SECTOR);
         let Payload::From(data) = &request.payload else { panic!("a write carries data") };
         let new = data.clone();
@@ -169,8 +178,7 @@ impl Disk {
             wrong.insert(first + number, seems);
         }
         if let Lie::Misdirected(by) = lie {
-            let last = self.shape().size / Bytes::SECTOR;
-            let in_data = |at: &u64| *at < last && Bytes::SECTOR * *at < data_offset + ROOM;
+            let in_data = |at: &u64| Bytes::SECTOR * *at < data_area.end;
             wrong.extend(
                 (0..count).map(|number| (first + by + number, sector(new, number))).filter(|(at, _)| in_data(at)),
             );
@@ -202,11 +210,9 @@ impl Disk {
         let sectors = offset / Bytes::SECTOR..(offset + request.length) / Bytes::SECTOR;
         if operation == Operation::Write {
             self.wrong.borrow_mut().retain(|sector, _| !sectors.contains(sector));
-            if let Some((lie, data_offset)) =
-                self.lie.get().filter(|(_, from)| offset >= *from && offset < *from + ROOM)
-            {
-                self.lie.set(None);
-                return self.submit_lying(request, lie, data_offset).await;
+            let lie = self.lie.borrow_mut().take_if(|(_, data)| data.contains(&offset));
+            if let Some((lie, data)) = lie {
+                return self.submit_lying(request, lie, data).await;
             }
         }
         let mut reply = self.stack.submit(request).await;

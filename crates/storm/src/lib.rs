@@ -22,6 +22,7 @@ mod campaign;
 mod client;
 mod disk;
 pub mod exhaustive;
+mod growth;
 mod levels;
 mod oracle;
 mod recovery;

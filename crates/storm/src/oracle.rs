@@ -14,7 +14,8 @@ use units::Bytes;
 pub struct Oracle {
     allowed: Vec<Vec<u64>>,
     next: u64,
-    /// Sectors that may hold anything: the array was opened by force, and they were computed from parity that may not fit.
+    /// Sectors that may hold anything: the array was opened by force, and they were computed from parity that may not fit; or it has grown
+    /// by them.
     free: BTreeSet<usize>,
     /// Writes that were not answered, by client, and the members that were known to be lost when they were sent.
     under_way: BTreeMap<usize, (Range<u64>, Vec<usize>)>,
@@ -36,6 +37,12 @@ impl Oracle {
     /// An array of so many sectors of zeroes.
     pub fn new(sectors: u64) -> Oracle {
         Oracle { allowed: vec![vec![0]; sectors as usize], next: 1, free: BTreeSet::new(), under_way: BTreeMap::new() }
+    }
+
+    /// The array has this many sectors now; the new ones may hold anything, be it a mixture.
+    pub fn grow(&mut self, sectors: u64) {
+        self.free.extend(self.allowed.len()..sectors as usize);
+        self.allowed.resize(sectors as usize, vec![0]);
     }
 
     /// How many sectors there are.

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use array::geometry::Level;
-use array::md::Consistency;
+use array::md::{Consistency, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
 use array::{Array, MemberState, OpenError, OpenOptions, Repair};
 use device::filter::{Effect, Rule};
 use device::{Buffer, Device, DeviceError, Operation, Request};
@@ -52,7 +52,7 @@ async fn recovery(world: &World) -> Result<Array<Rc<Disk>>, String> {
             MemberState::Rebuilding(_) if forced || world.happens(0.7) => {
                 whole(array.resume_rebuild(member).await)?;
             }
-            MemberState::Failed if forced || world.happens(0.3) => rebuild(world, &array, member).await?,
+            MemberState::Failed if forced || world.happens(0.3) => fill(world, &array, member).await?,
             _ => {}
         }
     }
@@ -79,9 +79,15 @@ async fn recovery(world: &World) -> Result<Array<Rc<Disk>>, String> {
 }
 
 /// Opens the array; by force where a power cut met it without a member.
-async fn open(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
+pub async fn open(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
+    let opened = admit(world).await?;
+    world.measure(&opened.0)?;
+    Ok(opened)
+}
+
+async fn admit(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
     let disks = world.disks.borrow().clone();
-    Disk::lead_astray(&disks, &world.geometry, world.data_offset);
+    Disk::lead_astray(&disks, &world.geometry(), world.data_offset);
     let there = disks.into_iter().enumerate().filter(|(member, _)| !world.gone.borrow().contains(member));
     let mut devices: Vec<Rc<Disk>> = there.map(|(_, disk)| disk).collect();
     devices.extend(world.waiting.borrow().iter().cloned());
@@ -89,36 +95,58 @@ async fn open(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
         devices.extend(world.shelf.borrow().iter().cloned());
     }
     devices.shuffle(&mut *world.random.borrow_mut());
-    let open = |options| Array::open(&world.runtime, "array", devices.clone(), options);
-    match open(OpenOptions::default()).await {
+    let open = async |devices: &[Rc<Disk>], force_dirty_degraded| {
+        Array::open(&world.runtime, "array", devices.to_vec(), OpenOptions { force_dirty_degraded }).await
+    };
+    let mut opened = open(&devices, false).await;
+    // A disk that has lost its place said last that a member had failed, which has come back since, and says the same of that disk. Without
+    // those who saw both this looks like two halves that went on alone, and must be refused; here it is known whom to believe.
+    while world.returned.get()
+        && let Err(OpenError::SplitBrain { first, second }) = &opened
+        && let Some(stale) = [*first, *second].into_iter().find(|device| !world.is_member(&devices[*device]))
+    {
+        world.outcome.borrow_mut().refused += 1;
+        devices.remove(stale);
+        opened = open(&devices, false).await;
+    }
+    match opened {
         Ok(array) => {
             let not_whole = |member: &usize| array.state(*member) != MemberState::Active;
             let missing: Vec<usize> = (0..world.members()).filter(not_whole).collect();
             if world.consistency == Consistency::Ppl && !missing.is_empty() {
-                world.oracle.borrow_mut().logged(&world.geometry, &missing);
+                world.oracle.borrow_mut().logged(&world.geometry(), &missing);
             }
             Ok((array, false))
         }
-        Err(OpenError::DirtyDegraded { missing }) if !world.is_closed() => {
+        // A log does not cover what the array has just grown by.
+        Err(OpenError::DirtyDegraded { missing })
+            if !world.is_closed() || world.grown.get() || world.growing.borrow().is_some() =>
+        {
             world.outcome.borrow_mut().refused += 1;
             // From here on what the missing members held in torn stripes is not promised; everything else is.
-            world.oracle.borrow_mut().forced(&world.geometry, &missing);
-            let by_force = open(OpenOptions { force_dirty_degraded: true }).await;
+            world.oracle.borrow_mut().forced(&world.geometry(), &missing);
+            let by_force = open(&devices, true).await;
             by_force.map(|array| (array, true)).map_err(|error| format!("it does not open by force: {error}"))
         }
         // A journal that failed does not know what happened since. All that it held must be on the members by then, but for writes that
         // were under way.
         Err(OpenError::JournalMissing) if world.journal_failed.get() => {
-            let by_force = open(OpenOptions { force_dirty_degraded: true }).await;
+            let by_force = open(&devices, true).await;
             let array = by_force.map_err(|error| format!("it does not open without its journal: {error}"))?;
             world.without_journal.set(true);
             let not_whole = |member: &usize| array.state(*member) != MemberState::Active;
             let missing: Vec<usize> = (0..world.members()).filter(not_whole).collect();
-            world.oracle.borrow_mut().forced(&world.geometry, &missing);
+            world.oracle.borrow_mut().forced(&world.geometry(), &missing);
             Ok((array, true))
         }
         Err(error) => Err(format!("it does not open: {error}")),
     }
+}
+
+/// Fills a failed member's place: it comes back, or another disk takes it.
+async fn fill(world: &World, array: &Array<Rc<Disk>>, member: usize) -> Result<(), String> {
+    let returned = world.may_return() && world.happens(0.6) && bring_back(world, array, member).await?;
+    if returned { Ok(()) } else { rebuild(world, array, member).await }
 }
 
 /// Puts another disk in a failed member's place: a new one, or the stale one that it had.
@@ -132,6 +160,37 @@ pub async fn rebuild(world: &World, array: &Array<Rc<Disk>>, member: usize) -> R
     whole(array.rebuild(member, fresh, world.data_offset, world.identity()).await)?;
     world.rebuilding.borrow_mut().retain(|other| *other != member);
     Ok(())
+}
+
+/// A member that was away comes back and gets what it missed; says whether it can.
+pub async fn bring_back(world: &World, array: &Array<Rc<Disk>>, member: usize) -> Result<bool, String> {
+    world.returned.set(true);
+    world.rebuilding.borrow_mut().push(member);
+    let given = array.returning().iter().any(|(returning, _)| *returning == member);
+    let returned = match given {
+        true => array.bring_back(member).await,
+        // It left a moment ago.
+        false => {
+            let disk = Rc::clone(&world.disks.borrow()[member]);
+            let read = disk.submit(Request::read(SUPERBLOCK_AT, Buffer::zeroed(SUPERBLOCK_SIZE))).await;
+            let bytes = read.result.ok().and(read.buffer);
+            let superblock = bytes.and_then(|it| Superblock::parse(it.bytes().expect("it is real")).ok());
+            match superblock.filter(|superblock| array.may_return(superblock) == Some(member)) {
+                Some(superblock) => Some(array.readd(disk, &superblock).await),
+                None => None,
+            }
+        }
+    };
+    let Some(returned) = returned else {
+        world.rebuilding.borrow_mut().retain(|other| *other != member);
+        return Ok(false);
+    };
+    world.adopt(array);
+    world.tell(format_args!("member {member} has come back: {returned:?}"));
+    whole(returned)?;
+    world.rebuilding.borrow_mut().retain(|other| *other != member);
+    world.outcome.borrow_mut().returns += 1;
+    Ok(true)
 }
 
 /// A spare takes a failed member's place; says whether there was one.
@@ -162,9 +221,8 @@ pub async fn replace(world: &World, array: &Array<Rc<Disk>>, member: usize, fail
     if fails {
         // With one of its first writes: a copy, or what a client writes to both. Level 1 is copied at once, other levels chunk
         // by chunk.
-        let first = if world.level == Level::Raid1 { 2 } else { world.geometry.rows() };
-        let data = world.data_offset..world.data_offset + world.geometry.used();
-        let rule = Rule::new(Effect::Vanish).on(Operation::Write).within(data);
+        let first = if world.level == Level::Raid1 { 2 } else { world.geometry().rows() };
+        let rule = Rule::new(Effect::Vanish).on(Operation::Write).within(world.data_area());
         twin.suffer(rule.after(world.choose(first)));
     }
     world.outcome.borrow_mut().replacements += 1;
@@ -201,7 +259,7 @@ fn whole(rebuilt: Result<Vec<std::ops::Range<Bytes>>, device::DeviceError>) -> R
 /// Reads everything, holds it against the oracle, and makes what was found durable, or the next cut could choose differently.
 pub async fn look(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     world.tell("everything is read");
-    let reply = array.submit(Request::read(Bytes::ZERO, Buffer::zeroed(world.geometry.size()))).await;
+    let reply = array.submit(Request::read(Bytes::ZERO, Buffer::zeroed(world.geometry().size()))).await;
     reply.result.map_err(|error| format!("reading everything failed: {error}"))?;
     let buffer = reply.buffer.expect("a read gives its buffer back");
     let bytes = buffer.bytes().expect("it is real");

@@ -20,8 +20,9 @@ use units::{Bytes, Duration};
 use crate::bug::Bug;
 use crate::client::client;
 use crate::disk::{Disk, Lie};
+use crate::growth::grow;
 use crate::levels::Choice;
-use crate::recovery::{add_spare, rebuild, rebuild_on_spare, recover, replace};
+use crate::recovery::{add_spare, bring_back, rebuild, rebuild_on_spare, recover, replace};
 use crate::world::World;
 
 /// What happened in a storm, or in many.
@@ -41,6 +42,12 @@ pub struct Outcome {
     pub silent: u64,
     /// Members that were rebuilt, or began to be.
     pub rebuilds: u64,
+    /// Members that were away and came back, which got only what they had missed.
+    pub returns: u64,
+    /// Growths of the members' size that were acknowledged.
+    pub growths: u64,
+    /// Growths that a power cut met.
+    pub growths_cut: u64,
     /// Replacements of members that served which were begun.
     pub replacements: u64,
     /// Of members that served, those in whose place another disk came.
@@ -66,6 +73,9 @@ impl Outcome {
             faults: self.faults + other.faults,
             silent: self.silent + other.silent,
             rebuilds: self.rebuilds + other.rebuilds,
+            returns: self.returns + other.returns,
+            growths: self.growths + other.growths,
+            growths_cut: self.growths_cut + other.growths_cut,
             replacements: self.replacements + other.replacements,
             replaced: self.replaced + other.replaced,
             twins_lost: self.twins_lost + other.twins_lost,
@@ -109,6 +119,8 @@ enum Trouble {
     Lie(usize, Lie),
     /// Another disk takes a failed member's place.
     Rebuild(usize),
+    /// A member that was away comes back.
+    Return(usize),
     /// Another disk takes the place of a member that serves; it may fail on the way.
     Replace { member: usize, fails: bool },
     /// A disk is added that waits for a member to fail.
@@ -131,15 +143,12 @@ pub fn storm(seed: u64, choice: Choice, bug: Option<Bug>) -> Result<Outcome, Bro
             rage(&world, &array).map_err(|what| broken(&world, what))?;
             let lost = also_lost(&world, &array);
             drop(array);
+            let stopped = world.stopped.get();
             world.cut();
-            if let Some(member) = lost {
-                if world.happens(0.7) {
-                    world.gone.borrow_mut().push(member);
-                } else {
-                    world.spoil_superblock(member);
-                }
+            world.lose(lost);
+            if stopped && world.happens(0.5) {
+                grow(&mut world).map_err(|what| broken(&world, what))?;
             }
-            world.spoil_bitmap();
         }
     }
     let outcome = *world.outcome.borrow();
@@ -196,12 +205,13 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     world.runtime.block_on(stopped)?;
     world.outcome.borrow_mut().stops += 1;
     world.stopped.set(true);
+    world.grown.set(world.grown.get() && array.needs_resync());
     world.oracle.borrow_mut().stopped();
     Ok(())
 }
 
 /// A member that is lost with the power, where that is to be survived.
-fn also_lost(world: &World, array: &Array<Rc<Disk>>) -> Option<usize> {
+pub fn also_lost(world: &World, array: &Array<Rc<Disk>>) -> Option<usize> {
     let impaired = world.impaired(array);
     let may = impaired.len() < world.level.losses_survived(world.members()) && world.happens(0.15);
     let member =
@@ -218,7 +228,9 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
     let failed: Vec<usize> =
         (0..world.members()).filter(|member| array.state(*member) == MemberState::Failed).collect();
     if let Some(member) = failed.first().filter(|_| world.happens(0.5)) {
-        troubles.push(Trouble::Rebuild(*member));
+        // By the bitmap, if there is one.
+        let returns = world.may_return() && world.happens(0.5);
+        troubles.push(if returns { Trouble::Return(*member) } else { Trouble::Rebuild(*member) });
     }
     let rebuilt = (0..world.members()).all(|member| array.state(member) == MemberState::Active);
     let mut left = world.level.losses_survived(world.members()).saturating_sub(impaired.len());
@@ -240,6 +252,19 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
             4 => Trouble::Refuse(member, Operation::Flush),
             _ => Trouble::Latent(member),
         });
+    }
+    let gone: Vec<usize> = troubles
+        .iter()
+        .filter_map(|trouble| match trouble {
+            Trouble::Fail(member) | Trouble::Vanish(member) | Trouble::Hang(member) => Some(*member),
+            _ => None,
+        })
+        .collect();
+    for member in gone {
+        // Perhaps before it has left; then nothing happens.
+        if world.may_return() && world.happens(0.5) {
+            troubles.push(Trouble::Return(member));
+        }
     }
     // Drawn from the members, not from the sound ones: a member may fail while it is replaced.
     let replaceable = (0..world.members()).filter(|member| array.state(*member) == MemberState::Active);
@@ -278,6 +303,16 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
                 Err(_) if array.state(member) == MemberState::Failed => Ok(()),
                 rebuilt => rebuilt,
             };
+        }
+        Trouble::Return(member) => {
+            if array.state(member) == MemberState::Failed {
+                disk(member).recover();
+                return match bring_back(world, array, member).await {
+                    // It may have been struck anew.
+                    Err(_) if array.state(member) == MemberState::Failed => Ok(()),
+                    returned => returned.map(drop),
+                };
+            }
         }
         Trouble::Replace { member, fails } => {
             // It may have failed, or be on its way out, since this was thought of.
@@ -322,7 +357,7 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
         }
         Trouble::Latent(member) => {
             fault();
-            let sectors = world.geometry.used() / Bytes::SECTOR;
+            let sectors = world.geometry().used() / Bytes::SECTOR;
             for _ in 0..=world.choose(4) {
                 let from = world.data_offset + Bytes::SECTOR * world.choose(sectors - 3);
                 disk(member).damage(from..from + Bytes::SECTOR * (1 + world.choose(3)), Damage::Unreadable);
@@ -331,7 +366,7 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
         Trouble::Rot(member) => {
             fault();
             world.outcome.borrow_mut().silent += 1;
-            let sectors = world.geometry.used() / Bytes::SECTOR;
+            let sectors = world.geometry().used() / Bytes::SECTOR;
             for _ in 0..=world.choose(4) {
                 let from = world.data_offset + Bytes::SECTOR * world.choose(sectors - 3);
                 let bit = Damage::Flipped(world.choose(4096) as u16);
@@ -341,7 +376,7 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
         Trouble::Lie(member, lie) => {
             fault();
             world.outcome.borrow_mut().silent += 1;
-            disk(member).lie(lie, world.data_offset);
+            disk(member).lie(lie, world.data_area());
         }
     }
     Ok(())

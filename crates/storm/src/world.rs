@@ -1,18 +1,19 @@
 //! The world of one storm: disks, power, chance, and what is known of the data.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::rc::Rc;
 
 use array::geometry::{DoubleRotation, Geometry, Level, Rotation};
-use array::md::{self, Consistency, NewArray, NewMember, SUPERBLOCK_AT, Stamp, Uuid};
+use array::md::{self, Bitmap, Consistency, NewArray, NewMember, SUPERBLOCK_AT, Stamp, Superblock, Uuid};
 use array::{Array, MemberState, add_checksums, checksum_room, format};
-use device::Shape;
 use device::filter::Damage;
+use device::{Device, DeviceError, Request, Shape};
 use rand::RngExt;
 use runtime::{Random, Runtime};
 use units::Bytes;
 
-use crate::bug::Bug;
+use crate::bug::{Bug, data_of};
 use crate::disk::Disk;
 use crate::levels::{Choice, levels};
 use crate::oracle::Oracle;
@@ -20,8 +21,18 @@ use crate::storm::Outcome;
 
 /// Small, so that requests meet in one row.
 pub const CHUNK: Bytes = Bytes::kib(4);
-/// What a member holds of data: a few rows.
-pub const ROOM: Bytes = Bytes::kib(20);
+/// What a member holds of data at first: a few rows.
+const ROOM: Bytes = Bytes::kib(20);
+/// At level 1, now and then: more than one unit of its locks, which are of 64 KiB.
+const LARGE: Bytes = Bytes::kib(136);
+/// Of a bitmap whose marks tell rows apart. The one that such a small array would get has a single mark.
+const FINE: Bytes = Bytes::kib(4);
+
+/// A growth.
+pub struct Growing {
+    pub geometry: Geometry,
+    pub acknowledged: bool,
+}
 
 /// All that a storm has.
 pub struct World {
@@ -31,7 +42,15 @@ pub struct World {
     pub consistency: Consistency,
     /// Members keep checksums, so that they may lie.
     pub checksums: bool,
-    pub geometry: Geometry,
+    geometry: RefCell<Rc<Geometry>>,
+    /// Where a growth leads that has not been seen since, and whether it was acknowledged.
+    pub growing: RefCell<Option<Growing>>,
+    /// It has grown and was not stopped since: redundancy of what it grew by may not fit, whatever a log says.
+    pub grown: Cell<bool>,
+    /// A member has come back, or began to.
+    pub returned: Cell<bool>,
+    /// Disks have more room than the array uses.
+    spacious: bool,
     pub data_offset: Bytes,
     /// By member: the disk that has its place, or had it last. Behind them the journal, if there is one.
     pub disks: RefCell<Vec<Rc<Disk>>>,
@@ -71,25 +90,27 @@ impl World {
             _ => all[random.random_range(0..all.len())],
         };
         let checksums = bug.is_none() && random.random_bool(0.4);
-        World::with(seed, random, (level, members, consistency), checksums, bug)
+        World::with(seed, random, (level, members, consistency), checksums, bug, bug.is_none())
     }
 
     /// A new array like this, for a scenario.
     pub fn of(level: Level, members: usize, consistency: Consistency, checksums: bool) -> World {
-        World::with(0, Random::named(0, "scenario"), (level, members, consistency), checksums, None)
+        World::with(0, Random::named(0, "scenario"), (level, members, consistency), checksums, None, false)
     }
 
     fn with(
         seed: u64,
-        random: Random,
+        mut random: Random,
         (level, members, consistency): (Level, usize, Consistency),
         checksums: bool,
         bug: Option<Bug>,
+        varied: bool,
     ) -> World {
         let (array, name) = (Uuid([9; 16]), "storm".into());
         let new = NewArray { level, chunk: CHUNK, name, array, now: Stamp(0), consistency, clean: true };
         // Metadata take 1 MiB, with a log 2 MiB.
-        let size = Bytes::mib(if consistency == Consistency::Ppl { 2 } else { 1 }) + ROOM;
+        let room = if varied && level == Level::Raid1 && random.random_bool(0.3) { LARGE } else { ROOM };
+        let size = Bytes::mib(if consistency == Consistency::Ppl { 2 } else { 1 }) + room;
         let mut sized: Vec<NewMember> =
             (0..members).map(|member| NewMember { size, member: Uuid([member as u8; 16]) }).collect();
         // One that is full soon.
@@ -105,7 +126,11 @@ impl World {
             level,
             consistency,
             checksums,
-            geometry,
+            geometry: RefCell::new(Rc::new(geometry)),
+            growing: RefCell::default(),
+            grown: Cell::new(false),
+            returned: Cell::new(false),
+            spacious: varied && !checksums,
             data_offset: superblocks[0].data_offset,
             disks: RefCell::default(),
             gone: RefCell::default(),
@@ -128,11 +153,13 @@ impl World {
         if consistency == Consistency::Journal {
             disks.push(Disk::new(&world.runtime, Shape::new("journal", journal), seed, bug));
         }
+        let fine = varied && consistency == Consistency::Bitmap && world.happens(0.7);
         let made = async {
             if checksums {
                 add_checksums(&disks, &superblocks).await?;
             }
-            format(&disks, &superblocks).await
+            format(&disks, &superblocks).await?;
+            if fine { refine(&disks, &superblocks).await } else { Ok(()) }
         };
         world.runtime.block_on(made).expect("sound disks take their superblocks");
         *world.disks.borrow_mut() = disks;
@@ -141,10 +168,47 @@ impl World {
 
     /// A disk that nobody has used.
     pub fn new_disk(&self) -> Rc<Disk> {
-        let room = if self.checksums { checksum_room(ROOM) } else { Bytes::ZERO };
-        let size = self.data_offset + ROOM + room;
+        let used = self.geometry().used();
+        let more = match (self.checksums, self.spacious) {
+            (true, _) => checksum_room(used),
+            // A mirror has no chunks, and grows by any room.
+            (false, true) if used >= LARGE => Bytes::kib(48) * self.choose(8).min(2),
+            (false, true) => CHUNK * self.choose(8).min(3),
+            (false, false) => Bytes::ZERO,
+        };
+        let size = self.data_offset + used + more;
         let number = self.made.replace(self.made.get() + 1);
         Disk::new(&self.runtime, Shape::new(format!("disk {number}"), size), self.seed, self.bug)
+    }
+
+    /// What lies where.
+    pub fn geometry(&self) -> Rc<Geometry> {
+        Rc::clone(&self.geometry.borrow())
+    }
+
+    /// Where the data lie on each member.
+    pub fn data_area(&self) -> Range<Bytes> {
+        self.data_offset..self.data_offset + self.geometry().used()
+    }
+
+    /// Holds the size of an array that was opened against what it may be: as it was, or as it is to become.
+    pub fn measure(&self, array: &Array<Rc<Disk>>) -> Result<(), String> {
+        let (found, before) = (array.geometry(), self.geometry());
+        let same = |geometry: &Geometry| (geometry.size(), geometry.used()) == (found.size(), found.used());
+        let grown = self.growing.borrow().as_ref().map(|growing| (growing.geometry.clone(), growing.acknowledged));
+        match grown {
+            Some((geometry, _)) if same(&geometry) => {
+                self.tell(format_args!("it has grown to {}", geometry.size()));
+                self.oracle.borrow_mut().grow(geometry.size() / Bytes::SECTOR);
+                *self.geometry.borrow_mut() = Rc::new(geometry);
+                *self.growing.borrow_mut() = None;
+                self.grown.set(true);
+            }
+            // The power cut met it, and it has not happened; one who was told may yet be the only one that is left.
+            Some((_, false)) | None if same(&before) => {}
+            _ => return Err(format!("it opens with a size of {}, and had {}", found.size(), before.size())),
+        }
+        Ok(())
     }
 
     /// Whether its disks break promises in the array's name.
@@ -185,9 +249,14 @@ impl World {
         self.story.borrow_mut().push(format!("{}: {what}", self.runtime.now().since(units::Instant::START)));
     }
 
+    /// Whether a disk has the place of a member.
+    pub fn is_member(&self, disk: &Rc<Disk>) -> bool {
+        self.disks.borrow()[..self.members()].iter().any(|other| Rc::ptr_eq(other, disk))
+    }
+
     /// How many members the array has.
     pub fn members(&self) -> usize {
-        self.geometry.members()
+        self.geometry.borrow().members()
     }
 
     /// A number below `limit`.
@@ -208,8 +277,25 @@ impl World {
         self.disks.borrow()[member].damage(SUPERBLOCK_AT..SUPERBLOCK_AT + Bytes::SECTOR, Damage::Flipped(bit));
     }
 
+    /// What is lost with the power: a member, as [`also_lost`](crate::storm::also_lost) chose it, and perhaps a bitmap.
+    pub fn lose(&self, member: Option<usize>) {
+        if let Some(member) = member {
+            if self.happens(0.7) {
+                self.gone.borrow_mut().push(member);
+            } else {
+                self.spoil_superblock(member);
+            }
+        }
+        self.spoil_bitmap();
+    }
+
+    /// Whether members that were away come back by a bitmap.
+    pub fn may_return(&self) -> bool {
+        self.consistency == Consistency::Bitmap && !self.checksums && !self.cheats()
+    }
+
     /// The bitmap of a member may be damaged while the power is off: the others' are enough.
-    pub fn spoil_bitmap(&self) {
+    fn spoil_bitmap(&self) {
         if self.consistency != Consistency::Bitmap || !self.happens(0.1) {
             return;
         }
@@ -270,4 +356,18 @@ impl World {
         (self.runtime, self.disks, self.shelf) = (next, RefCell::new(disks), RefCell::new(shelf));
         self.waiting = RefCell::new(waiting);
     }
+}
+
+/// Gives members bitmaps whose marks tell rows apart.
+async fn refine(disks: &[Rc<Disk>], superblocks: &[Superblock]) -> Result<(), DeviceError> {
+    for (disk, superblock) in disks.iter().zip(superblocks) {
+        let Some(at) = superblock.bitmap_at() else { continue };
+        let coarse = Bitmap::of_new(superblock);
+        let mut fine = Bitmap::full(superblock.array, superblock.events, coarse.covers, FINE);
+        (0..fine.regions()).for_each(|region| _ = fine.set(region, false));
+        let mut bytes = fine.to_bytes();
+        bytes.resize(4096, 0);
+        disk.submit(Request::write(at, data_of(&bytes)).with_fua()).await.result?;
+    }
+    Ok(())
 }

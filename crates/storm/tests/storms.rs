@@ -18,6 +18,7 @@ fn nothing_promised_is_lost_in_any_storm() {
     assert!(all.faults >= seeds / 2 && all.rebuilds >= seeds / 4 && all.recovery_cuts >= seeds / 4, "{all:?}");
     assert!(all.refused >= seeds / 20 && all.stops >= seeds / 4, "{all:?}");
     assert!(all.replacements >= seeds / 8 && all.replaced >= seeds / 16, "{all:?}");
+    assert!(all.returns >= seeds / 20 && all.growths >= seeds / 40 && all.growths_cut >= seeds / 100, "{all:?}");
     assert!(all.spares_used >= seeds / 200 && all.lost_journals >= seeds / 50, "{all:?}");
 }
 
@@ -28,10 +29,6 @@ fn a_disk_fails_while_it_replaces_a_mirrors_member_and_not_after() {
     let report = campaign(0..1000, mirrors, 2, &AtomicBool::new(false), &AtomicU64::new(0));
     println!("{report:?}");
     assert!(report.violations.is_empty() && report.outcome.twins_lost >= 10, "{report:?}");
-    // In these it failed once it was the member: one loss more than the mirror survives, for which the array was blamed.
-    for seed in [36354, 87429, 135779, 158879, 381802, 453386] {
-        storm(seed, Choice::ALL, None).unwrap_or_else(|broken| panic!("{broken}: {:#?}", broken.story));
-    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn told(lie: Lie) -> Result<(), String> {
     for (level, members) in redundant() {
         let stage = Stage::new(level, members, Consistency::Resync, true)?;
         for member in 0..members {
-            stage.disk(member).lie(lie, stage.world.data_offset);
+            stage.disk(member).lie(lie, stage.world.data_area());
             let sectors = stage.world.oracle.borrow().sectors();
             stage.write(0, sectors).map_err(|error| error.to_string())?;
             must(stage.disk(member).damaged() > 0, || format!("{level}: member {member} told the truth"))?;

@@ -40,7 +40,7 @@ pub fn read() -> Result<(), String> {
             Err(_) => failed += 1,
         }
     }
-    let data = (0..2).filter(|member| matches!(stage.world.geometry.role(*member, Bytes::ZERO), Role::Data(_)));
+    let data = (0..2).filter(|member| matches!(stage.world.geometry().role(*member, Bytes::ZERO), Role::Data(_)));
     let data = data.count();
     must(failed == data, || format!("{failed} sectors fail, {data} are lost"))?;
     must((0..4).all(|member| stage.state(member) == MemberState::Active), || "a member is out".into())
@@ -119,7 +119,7 @@ pub fn metadata() -> Result<(), String> {
 
 pub fn latent_in_rebuild() -> Result<(), String> {
     let stage = Stage::new(FIVE, 4, Consistency::Resync, false)?;
-    let data = |sector: u64| match stage.world.geometry.role(2, Bytes::SECTOR * sector) {
+    let data = |sector: u64| match stage.world.geometry().role(2, Bytes::SECTOR * sector) {
         Role::Data(address) => Some((sector, address)),
         _ => None,
     };
@@ -132,7 +132,7 @@ pub fn latent_in_rebuild() -> Result<(), String> {
     let at = address / Bytes::SECTOR;
     must(stage.read(at, 1).is_err(), || "what is lost reads as something".into())?;
     // Two of its row are gone, so neither alone can be given parity: the row is written as one.
-    let row = stage.world.geometry.stripe_size();
+    let row = stage.world.geometry().stripe_size();
     stage.write(row * (address / row) / Bytes::SECTOR, row / Bytes::SECTOR).map_err(|error| error.to_string())?;
     must(stage.array().bad_ranges().is_empty(), || "what was written is still called lost".into())?;
     stage.reads_well()
