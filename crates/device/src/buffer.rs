@@ -6,11 +6,13 @@
 //!
 //! A *phantom* buffer has a length and no memory. Simulations of timing use it: what is not looked at is not moved.
 
-use bytes::{Bytes as Shared, BytesMut};
+use bytes::{Buf, Bytes as Shared, BytesMut};
 use units::Bytes;
 
 /// Direct I/O wants memory aligned to the logical block; a page satisfies every device and needs one translation.
 pub(crate) const ALIGNMENT: Bytes = Bytes::kib(4);
+/// From this size on the C library asks the kernel for memory (glibc's `M_MMAP_THRESHOLD`).
+const LARGE: usize = 128 * 1024;
 
 /// Memory that a read fills. Owned by one place at a time.
 #[derive(Debug)]
@@ -45,9 +47,12 @@ impl<M: AsRef<[u8]>> Memory<M> {
 impl Buffer {
     /// Zeroed memory that starts on a page.
     pub fn zeroed(length: Bytes) -> Buffer {
-        let mut memory = BytesMut::zeroed((length + ALIGNMENT).as_usize());
-        let _ = memory.split_to(memory.as_ptr().align_offset(ALIGNMENT.as_usize()));
-        memory.truncate(length.as_usize());
+        let (length, room) = (length.as_usize(), (length + ALIGNMENT).as_usize());
+        // The kernel's fresh pages are zero already; what is small comes from memory that was used, and only what is given is cleared.
+        let mut memory = if length < LARGE { BytesMut::with_capacity(room) } else { BytesMut::zeroed(room) };
+        let skip = memory.as_ptr().align_offset(ALIGNMENT.as_usize());
+        memory.resize(skip + length, 0);
+        memory.advance(skip);
         assert!(memory.as_ptr().addr().is_multiple_of(ALIGNMENT.as_usize()), "direct I/O needs aligned memory");
         Buffer(Memory::Real(memory))
     }

@@ -11,6 +11,9 @@ use crate::{Device, Extent, Operation, Payload, Reply, Request, Shape, Stamps};
 
 /// Memory comes in pages of this size, made when first written: a large device costs only what is used of it.
 const PAGE: usize = 64 * 1024;
+/// Of a device smaller than [`SMALL`]: simulations of power cuts take a snapshot at each, and copy a page for nearly each write after it.
+const SMALL_PAGE: usize = 4 * 1024;
+const SMALL: Bytes = Bytes::mib(8);
 
 /// A device that keeps its blocks in memory and replies at once (in the next turn of the runtime, so that nobody starves).
 ///
@@ -18,27 +21,35 @@ const PAGE: usize = 64 * 1024;
 pub struct MemoryDevice {
     runtime: Runtime,
     shape: Shape,
+    /// Bytes of a page.
+    page: usize,
     pages: RefCell<HashMap<u64, Rc<[u8]>>>,
 }
 
 impl MemoryDevice {
     /// A device full of zeroes.
     pub fn new(runtime: &Runtime, shape: Shape) -> MemoryDevice {
-        MemoryDevice { runtime: runtime.clone(), shape, pages: RefCell::default() }
+        let page = if shape.size < SMALL { SMALL_PAGE } else { PAGE };
+        MemoryDevice { runtime: runtime.clone(), shape, page, pages: RefCell::default() }
     }
 
     /// A second device with the same contents, under a runtime of its own. Pages are shared until one of the two writes them.
     pub fn snapshot(&self, runtime: &Runtime) -> MemoryDevice {
         let pages = RefCell::new(self.pages.borrow().clone());
-        MemoryDevice { runtime: runtime.clone(), shape: self.shape.clone(), pages }
+        MemoryDevice { runtime: runtime.clone(), shape: self.shape.clone(), page: self.page, pages }
     }
 
     /// Calls `visit` for each page that the range touches: page number, range within the page, range within the request.
-    fn pages(offset: Bytes, length: Bytes, mut visit: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>)) {
+    fn pages(
+        size: usize,
+        offset: Bytes,
+        length: Bytes,
+        mut visit: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>),
+    ) {
         let (mut at, end) = (offset.get(), (offset + length).get());
         while at < end {
-            let (page, within) = (at / PAGE as u64, (at % PAGE as u64) as usize);
-            let count = (PAGE - within).min((end - at) as usize);
+            let (page, within) = (at / size as u64, (at % size as u64) as usize);
+            let count = (size - within).min((end - at) as usize);
             let done = (at - offset.get()) as usize;
             visit(page, within..within + count, done..done + count);
             at += count as u64;
@@ -46,25 +57,25 @@ impl MemoryDevice {
     }
 
     fn carry_out(&self, request: &mut Request) {
-        let pages = &mut *self.pages.borrow_mut();
+        let (size, pages) = (self.page, &mut *self.pages.borrow_mut());
         match (&mut request.payload, request.operation) {
             (Payload::Into(buffer), Operation::Read) => {
                 let Some(into) = buffer.bytes_mut() else { return };
-                Self::pages(request.offset, request.length, |page, within, range| match pages.get(&page) {
+                Self::pages(size, request.offset, request.length, |page, within, range| match pages.get(&page) {
                     Some(page) => into[range].copy_from_slice(&page[within]),
                     None => into[range].fill(0),
                 });
             }
             (Payload::From(data), Operation::Write) => {
                 let Some(from) = data.bytes() else { return };
-                Self::pages(request.offset, request.length, |page, within, range| {
-                    let page = pages.entry(page).or_insert_with(|| Rc::from(vec![0; PAGE]));
+                Self::pages(size, request.offset, request.length, |page, within, range| {
+                    let page = pages.entry(page).or_insert_with(|| Rc::from(vec![0; size]));
                     Rc::make_mut(page)[within].copy_from_slice(&from[range]);
                 });
             }
             (Payload::None, Operation::Discard | Operation::WriteZeroes) => {
-                Self::pages(request.offset, request.length, |page, within, _| {
-                    if within.len() == PAGE {
+                Self::pages(size, request.offset, request.length, |page, within, _| {
+                    if within.len() == size {
                         pages.remove(&page);
                     } else if let Some(page) = pages.get_mut(&page) {
                         Rc::make_mut(page)[within].fill(0);
@@ -95,12 +106,12 @@ impl Device for MemoryDevice {
     /// Pages that were never written are holes.
     fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
         let pages = self.pages.borrow();
-        let page = |at: u64| pages.contains_key(&(at / PAGE as u64));
+        let page = |at: u64| pages.contains_key(&(at / self.page as u64));
         let (start, end) = (offset.get(), (offset + length).get());
         let stored = page(start);
         let mut at = start;
         while at < end && page(at) == stored {
-            at = (at / PAGE as u64 + 1) * PAGE as u64;
+            at = (at / self.page as u64 + 1) * self.page as u64;
         }
         let length = Bytes::new(at.min(end) - start);
         if stored { Extent::data(length) } else { Extent::hole(length) }

@@ -277,7 +277,7 @@ impl World {
         self.disks.borrow()[member].damage(SUPERBLOCK_AT..SUPERBLOCK_AT + Bytes::SECTOR, Damage::Flipped(bit));
     }
 
-    /// What is lost with the power: a member, as [`also_lost`](crate::storm::also_lost) chose it, and perhaps a bitmap.
+    /// What is lost with the power: a member, as `also_lost` chose it, and perhaps a bitmap.
     pub fn lose(&self, member: Option<usize>) {
         if let Some(member) = member {
             if self.happens(0.7) {
