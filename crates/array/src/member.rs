@@ -32,16 +32,15 @@ pub(crate) async fn within<D: Device>(runtime: &Runtime, limit: Duration, device
 }
 
 /// Waits for two requests that have just been made, for both no longer than the limit. The timer may be due earlier, as it was made for
-/// what came before: then it is moved on. A late reply has no buffer.
+/// what came before: then it is moved on. Of what is late there is no reply.
 pub(crate) fn both_within<'a, F: Future<Output = Reply>>(
     runtime: &'a Runtime,
     limit: Duration,
     mut timer: Pin<&'a mut Sleep>,
     mut one: Pin<&'a mut F>,
     mut other: Pin<&'a mut F>,
-) -> impl Future<Output = (Reply, Reply)> + 'a {
-    let submitted = runtime.now();
-    let deadline = submitted + limit;
+) -> impl Future<Output = (Option<Reply>, Option<Reply>)> + 'a {
+    let deadline = runtime.now() + limit;
     let (mut of_one, mut of_other) = (None, None);
     poll_fn(move |context| {
         if of_one.is_none()
@@ -61,8 +60,7 @@ pub(crate) fn both_within<'a, F: Future<Output = Reply>>(
                 ready!(timer.as_mut().poll(context));
             }
         }
-        let late = || late(limit, Stamps { submitted, completed: runtime.now() }, false, Bytes::ZERO, false);
-        Poll::Ready((of_one.take().unwrap_or_else(late), of_other.take().unwrap_or_else(late)))
+        Poll::Ready((of_one.take(), of_other.take()))
     })
 }
 

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use device::{Data, Device, DeviceError, Reply, Request};
-use units::Bytes;
+use units::{Bytes, Duration};
 
 use crate::array::Array;
 use crate::member::both_within;
@@ -48,13 +48,14 @@ impl<D: Device> Array<D> {
             };
             let (old, sum) = (pin!(data_on.submit(read(own))), pin!(parity_on.submit(read(parity))));
             match both_within(&self.runtime, limit, timer.as_mut(), old, sum).await {
-                (Reply { result: Ok(()), buffer: Some(old), .. }, Reply { result: Ok(()), buffer: Some(sum), .. }) => {
-                    (old, sum)
-                }
+                (
+                    Some(Reply { result: Ok(()), buffer: Some(old), .. }),
+                    Some(Reply { result: Ok(()), buffer: Some(sum), .. }),
+                ) => (old, sum),
                 (old, sum) => {
                     for (member, reply) in [(own, old), (parity, sum)] {
                         // What its medium cannot give, the general way asks for again.
-                        reply.result.unwrap_or_else(|error| self.judge(member, &error));
+                        verdict(reply, limit).unwrap_or_else(|error| self.judge(member, &error));
                     }
                     return Err(data);
                 }
@@ -80,11 +81,11 @@ impl<D: Device> Array<D> {
             both_within(&self.runtime, limit, timer, stored, summed).await
         };
         self.pool.take_back(sum);
-        if stored.result.is_ok() && summed.result.is_ok() {
+        if let (Some(Reply { result: Ok(()), .. }), Some(Reply { result: Ok(()), .. })) = (&stored, &summed) {
             return Ok(Ok(()));
         }
         for (member, reply) in [(own, stored), (parity, summed)] {
-            reply.result.unwrap_or_else(|error| self.could_not_store(member, &error));
+            verdict(reply, limit).unwrap_or_else(|error| self.could_not_store(member, &error));
         }
         Ok(self.is_left_enough(&stripe, &range))
     }
@@ -93,4 +94,9 @@ impl<D: Device> Array<D> {
     fn plain(&self, own: usize, parity: usize, range: &Range<Bytes>) -> (Option<Rc<D>>, Option<Rc<D>>) {
         (self.members[own].plain(range), self.members[parity].plain(range))
     }
+}
+
+/// What a member made of a request; without a reply, it took longer than the limit.
+fn verdict(reply: Option<Reply>, limit: Duration) -> Result<(), DeviceError> {
+    reply.map_or(Err(DeviceError::TimedOut(limit)), |reply| reply.result)
 }
