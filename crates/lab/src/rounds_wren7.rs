@@ -27,7 +27,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::rounds::{Finish, Rounds, RoundsError, rounds};
+use analysis::rounds::{Finish, Rounds, rounds};
 use units::Duration;
 
 use crate::bench::{Bench, Outcome, TrialError};
@@ -36,8 +36,10 @@ use crate::reproduce::{Answer, Bar, Beside, Fit, Study};
 
 mod beside;
 mod claims;
+mod printed;
 mod reads;
 
+use printed::{BLOCKS, DISKS, LARGEST, thresholds};
 use reads::Reads;
 
 /// The study, on a bench.
@@ -115,7 +117,7 @@ impl RoundsWren7 {
         let (Some(disks), Some(kib)) = (row.number("disks"), row.number("block_kb")) else { return Ok(None) };
         let (disks, kib) = (disks as usize, kib as u64);
         if row.condition("pattern") == Some("sequential") {
-            let deltas = Deltas::of(&*self.bench.run(&Reads::sequential(disks, kib))?, Duration::MAX, Duration::MAX);
+            let deltas = Deltas::of(&*self.bench.run(&Reads::sequential(disks, kib))?, Duration::MAX, Duration::MAX)?;
             return Ok(match row.quantity.as_str() {
                 "reads_measured" => Some(deltas.reads),
                 "delta_mean" => Some(deltas.small_mean),
@@ -156,12 +158,12 @@ impl RoundsWren7 {
         let least = |values: Vec<f64>| values.into_iter().reduce(f64::min);
         let most = |values: Vec<f64>| values.into_iter().reduce(f64::max);
         Ok(match row.local() {
-            "s4.2/good-fraction-d2/min" => least(over(&[2], &[32, 64, 96], Deltas::good_percent)?),
-            "s4.2/good-fraction-d2/max" => most(over(&[2], &[32, 64, 96], Deltas::good_percent)?),
-            "s4.2/small-128k/min" => least(over(&[2, 4, 7], &[128], |deltas| deltas.small_mean)?),
-            "s4.2/small-128k/max" => most(over(&[2, 4, 7], &[128], |deltas| deltas.small_mean)?),
+            "s4.2/good-fraction-d2/min" => least(over(&[2], &BLOCKS, Deltas::good_percent)?),
+            "s4.2/good-fraction-d2/max" => most(over(&[2], &BLOCKS, Deltas::good_percent)?),
+            "s4.2/small-128k/min" => least(over(&DISKS, &[LARGEST], |deltas| deltas.small_mean)?),
+            "s4.2/small-128k/max" => most(over(&DISKS, &[LARGEST], |deltas| deltas.small_mean)?),
             id if id.starts_with("s4.4/128k-") => {
-                let clusters = clusters(&*self.bench.run(&Reads::sequential(7, 128))?);
+                let clusters = clusters(&*self.bench.run(&Reads::sequential(7, LARGEST))?);
                 let of = |name: &str| id["s4.4/128k-".len()..].starts_with(name);
                 let (mean, count) = clusters[if of("large") {
                     0
@@ -196,16 +198,15 @@ pub(crate) struct Deltas {
 
 impl Deltas {
     /// Of a trial. Deltas above `threshold` are large; small ones above `cutoff` are outliers.
-    pub fn of(outcome: &Outcome, threshold: Duration, cutoff: Duration) -> Deltas {
+    pub fn of(outcome: &Outcome, threshold: Duration, cutoff: Duration) -> Result<Deltas, TrialError> {
         let finishes = whole_milliseconds(&outcome.finishes);
-        let found = rounds(&finishes, &outcome.disks, Some(threshold))
-            .expect("a trial has thousands of completions on several disks");
+        let found = rounds(&finishes, &outcome.disks, Some(threshold)).map_err(TrialError::nothing)?;
         let deltas = finishes.chunk_by(|a, b| a.pass == b.pass).flat_map(|pass| pass.windows(2));
         let outliers =
             deltas.map(|pair| pair[1].at.since(pair[0].at)).filter(|delta| *delta > cutoff && *delta <= threshold);
         let passes = outcome.pass_count() as f64;
         let ms = |time: Option<Duration>| time.map_or(0.0, Duration::as_millis);
-        Deltas {
+        Ok(Deltas {
             reads: outcome.finishes.len() as f64 / passes,
             good: found.good_rounds as f64 / passes,
             out_of: found.out_of as f64 / passes,
@@ -216,7 +217,7 @@ impl Deltas {
             small_count: found.small.count as f64 / passes,
             outliers: outliers.count() as f64 / passes,
             large_count: found.large.count as f64 / passes,
-        }
+        })
     }
 
     /// GoodRounds of OutOf, percent.
@@ -240,28 +241,15 @@ fn whole_milliseconds(finishes: &[Finish]) -> Vec<Finish> {
     cut
 }
 
-/// The delta algorithm on a trial.
-fn delta_statistics(outcome: &Outcome, threshold: Option<Duration>) -> Result<Rounds, RoundsError> {
-    rounds(&outcome.finishes, &outcome.disks, threshold)
+/// The delta algorithm on a trial, with the threshold that it finds itself.
+fn delta_statistics(outcome: &Outcome) -> Result<Rounds, TrialError> {
+    rounds(&outcome.finishes, &outcome.disks, None).map_err(TrialError::nothing)
 }
 
 /// A trial's line, by the thresholds of the study's tables for that many disks and blocks of that size.
 fn table(bench: &Bench, reads: &Reads) -> Result<Deltas, TrialError> {
-    let (threshold, cutoff) = thresholds(reads.disks(), reads.block().get() / 1024);
-    Ok(Deltas::of(&*bench.run(reads)?, threshold, cutoff))
-}
-
-/// The least large delta and the least outlier, as the study set them: rounds-wren7/table-01 to table-04, threshold and cutoff.
-fn thresholds(disks: usize, kib: u64) -> (Duration, Duration) {
-    let (threshold, cutoff) = match (kib, disks) {
-        (..=32, _) => (25, 20),
-        (..=64, 2) => (45, 35),
-        (..=64, _) => (45, 25),
-        (..=96, _) => (50, 35),
-        (_, ..=4) => (75, 20),
-        _ => (100, 20),
-    };
-    (Duration::millis(threshold), Duration::millis(cutoff))
+    let (threshold, cutoff) = thresholds(reads.disks(), reads.block().get() / 1024)?;
+    Deltas::of(&*bench.run(reads)?, threshold, cutoff)
 }
 
 /// Large, medium and small: the mean in milliseconds, and how many there are in a round.

@@ -6,6 +6,7 @@
 use analysis::rounds::model::{Bus, Seek};
 use units::{Bytes, Duration, Rate, Ratio};
 
+use super::printed::{BLOCKS, DISKS, LARGEST, TABLES, transfer};
 use super::reads::Reads;
 use super::{Deltas, clusters, delta_statistics, table};
 use crate::bench::{Bench, Outcome, TrialError};
@@ -56,19 +57,8 @@ const CLAIMS: &[(&str, Test)] = &[
     ("s1/claim/sequential-easy", sequential_easy),
 ];
 
-/// Bus transfer times that the study computes from a single disk: rounds-wren7/params, KB and milliseconds.
-const TRANSFERS: [(u64, f64); 4] = [(32, 9.5), (64, 18.9), (96, 28.4), (128, 37.8)];
-/// Disks of the tables.
-const DISKS: [usize; 3] = [2, 4, 7];
-/// Blocks of Tables 1 to 3, KB.
-const BLOCKS: [u64; 3] = [32, 64, 96];
-
 fn about(a: f64, b: f64) -> bool {
     (a - b).abs() <= 0.15 * b.abs()
-}
-
-fn transfer(kib: u64) -> f64 {
-    TRANSFERS.iter().find(|(size, _)| *size == kib).map_or(0.0, |(_, time)| *time)
 }
 
 fn deltas(bench: &Bench, disks: usize, kib: u64) -> Result<Deltas, TrialError> {
@@ -102,7 +92,7 @@ pub(super) fn formulas(
     let bus = Bus {
         disks: disks as u32,
         block: Bytes::kib(kib),
-        rate: Rate::bytes_per_second(bus_rate(bench, 96)? * 1024.0 * 1000.0),
+        rate: rate(bus_rate(bench, 96)? * 1024.0 * 1000.0, "the bus")?,
         media: media_rate(bench)?,
         revolution: Duration::from_seconds(1.0 / 60.0),
         seek: Seek { least: Duration::micros(2_500), mean: Duration::millis(15), greatest: Duration::millis(34) },
@@ -110,7 +100,7 @@ pub(super) fn formulas(
         buffer: None,
         overhead: Duration::ZERO,
     };
-    Ok(bus.predict().expect("the study's numbers are within the formulas' bounds"))
+    bus.predict().map_err(TrialError::nothing)
 }
 
 /// What passes under a head in the long run: from how much longer a single random read of 96 KB takes than one of 32 KB, transfers taken off.
@@ -118,7 +108,17 @@ fn media_rate(bench: &Bench) -> Result<Rate, TrialError> {
     let read = |kib| -> Result<f64, TrialError> {
         Ok(bench.run(&Reads::random(1, kib))?.mean(|_, phase| phase == "media").as_seconds())
     };
-    Ok(Rate::bytes_per_second(64.0 * 1024.0 / (read(96)? - read(32)?)))
+    rate(64.0 * 1024.0 / (read(96)? - read(32)?), "the medium")
+}
+
+/// Bytes a second, if a changed machine gives any that the formulas can reckon with.
+fn rate(bytes_a_second: f64, of: &str) -> Result<Rate, TrialError> {
+    if bytes_a_second > 0.0 && bytes_a_second.is_finite() {
+        return Ok(Rate::bytes_per_second(bytes_a_second));
+    }
+    Err(TrialError::nothing(format!(
+        "as the machine was changed, its trials of one disk give {of} no rate for the formulas; change less of it"
+    )))
 }
 
 fn invariant(bench: &Bench) -> Verdict {
@@ -147,8 +147,7 @@ fn one_block_per_disk(bench: &Bench) -> Verdict {
 }
 
 fn order(bench: &Bench) -> Verdict {
-    let found =
-        delta_statistics(&*bench.run(&Reads::random(7, 64))?, None).expect("thousands of completions on seven disks");
+    let found = delta_statistics(&*bench.run(&Reads::random(7, 64))?)?;
     let firsts: Vec<f64> = found.devices.iter().map(|device| device.first.get()).collect();
     let (least, most) = (firsts.iter().copied().fold(1.0, f64::min), firsts.iter().copied().fold(0.0, f64::max));
     let kept = found.order_repeats.get() < 0.01 && least > 0.5 / 7.0 && most < 2.0 / 7.0;
@@ -177,8 +176,7 @@ fn idle(bench: &Bench) -> Verdict {
 
 fn host_defers(bench: &Bench) -> Verdict {
     let (with, without) = (bench.run(&Reads::random(7, 64))?, bench.run(&Reads::random(7, 64).without_policy())?);
-    let share = |outcome: &Outcome| delta_statistics(outcome, None).expect("thousands of completions on seven disks");
-    let (rounds, none) = (share(&with), share(&without));
+    let (rounds, none) = (delta_statistics(&with)?, delta_statistics(&without)?);
     let gain = without.bandwidth.get() / with.bandwidth.get();
     Ok((
         rounds.found && !none.found,
@@ -208,7 +206,7 @@ fn fairness(bench: &Bench) -> Verdict {
 
 fn small_blocks(bench: &Bench) -> Verdict {
     let outcome = bench.run(&Reads::of(7, Bytes::SECTOR))?;
-    let found = delta_statistics(&outcome, None).expect("thousands of completions on seven disks");
+    let found = delta_statistics(&outcome)?;
     let busy = outcome.string_utilization(0);
     Ok((
         !found.found && busy < 0.5,
@@ -222,7 +220,7 @@ fn small_blocks(bench: &Bench) -> Verdict {
 
 fn two_clusters(bench: &Bench) -> Verdict {
     let (mut kept, mut worst) = (true, f64::MAX);
-    for (disks, kib) in [4, 7].into_iter().flat_map(|disks| [32, 64, 96, 128].map(|kib| (disks, kib))) {
+    for (disks, kib) in [4, 7].into_iter().flat_map(|disks| TABLES.map(|kib| (disks, kib))) {
         let found = deltas(bench, disks, kib)?;
         let apart = (found.large_mean - found.small_mean) / (found.large_std + found.small_std);
         worst = worst.min(apart);
@@ -244,7 +242,7 @@ fn issue_gap(bench: &Bench) -> Verdict {
 fn small_is_transfer(bench: &Bench) -> Verdict {
     let (mut kept, mut worst) = (true, 0.0f64);
     for (disks, kib) in [4, 7].into_iter().flat_map(|disks| BLOCKS.map(|kib| (disks, kib))) {
-        let off = (deltas(bench, disks, kib)?.small_mean / transfer(kib) - 1.0).abs();
+        let off = (deltas(bench, disks, kib)?.small_mean / transfer(kib)? - 1.0).abs();
         worst = worst.max(off);
         kept &= off <= 0.15;
     }
@@ -307,8 +305,9 @@ fn d2_spread(bench: &Bench) -> Verdict {
 }
 
 fn small_at_128k(bench: &Bench) -> Verdict {
-    let [two, four, seven] = [deltas(bench, 2, 128)?, deltas(bench, 4, 128)?, deltas(bench, 7, 128)?];
-    let far = [two, four, seven].iter().all(|deltas| deltas.small_mean < transfer(128) / 4.0);
+    let [two, four, seven] = [deltas(bench, 2, LARGEST)?, deltas(bench, 4, LARGEST)?, deltas(bench, 7, LARGEST)?];
+    let quarter = transfer(LARGEST)? / 4.0;
+    let far = [two, four, seven].iter().all(|deltas| deltas.small_mean < quarter);
     let kept = far && two.outliers > 0.0 && two.small_std > two.small_mean;
     Ok((
         kept,
@@ -323,11 +322,11 @@ fn large_at_128k(bench: &Bench) -> Verdict {
     let mut kept = true;
     let mut text = Vec::new();
     for disks in DISKS {
-        let formula = formulas(bench, disks, 128)?;
+        let formula = formulas(bench, disks, LARGEST)?;
         let sum = formula.positioning_min.as_millis()
             + (formula.large - formula.positioning_min - formula.transfer).as_millis()
-            + disks as f64 * transfer(128);
-        let large = deltas(bench, disks, 128)?.large_mean;
+            + disks as f64 * transfer(LARGEST)?;
+        let large = deltas(bench, disks, LARGEST)?.large_mean;
         kept &= about(large, sum);
         text.push(format!("{large:.0} ms for {sum:.0}"));
     }
@@ -335,7 +334,7 @@ fn large_at_128k(bench: &Bench) -> Verdict {
 }
 
 fn two_bandwidths(bench: &Bench, disks: usize) -> Result<[f64; 2], TrialError> {
-    Ok([bandwidth(bench, &Reads::random(disks, 96))?, bandwidth(bench, &Reads::random(disks, 128))?])
+    Ok([bandwidth(bench, &Reads::random(disks, 96))?, bandwidth(bench, &Reads::random(disks, LARGEST))?])
 }
 
 fn slower_at_128k(bench: &Bench) -> Verdict {
@@ -357,7 +356,7 @@ fn same_io_events(bench: &Bench) -> Verdict {
         let passages = &outcome.load.passages;
         Ok([passages.disconnects as f64 / passages.commands as f64, free_per_round(&outcome)])
     };
-    let ([often, free], [often_128, free_128]) = (reselections(96)?, reselections(128)?);
+    let ([often, free], [often_128, free_128]) = (reselections(96)?, reselections(LARGEST)?);
     // Reading 32 KB more from the medium takes longer.
     let longer = 32.0 * 1024.0 / media_rate(bench)?.get() * 1e3;
     let kept = about(often, often_128) && about(free + longer, free_128);
@@ -388,7 +387,8 @@ fn rounds_persist(bench: &Bench) -> Verdict {
 
 fn fence_spread(bench: &Bench) -> Verdict {
     let (low, high) = (zero(bench, 7, 64)?, deltas(bench, 7, 64)?);
-    let off = |deltas: &Deltas| (deltas.small_mean / transfer(64) - 1.0).abs();
+    let whole = transfer(64)?;
+    let off = |deltas: &Deltas| (deltas.small_mean / whole - 1.0).abs();
     let kept = low.large_std > high.large_std && low.small_std > high.small_std && off(&low) > off(&high);
     Ok((
         kept,
@@ -439,7 +439,7 @@ fn fence_tradeoff(bench: &Bench) -> Verdict {
     };
     let (low, high) = (read(&Reads::random(1, 64).fence_zero())?, read(&Reads::random(1, 64))?);
     let mut lost = Vec::new();
-    for (disks, kib) in [2, 4, 7].into_iter().flat_map(|disks| [32, 64, 96].map(|kib| (disks, kib))) {
+    for (disks, kib) in DISKS.into_iter().flat_map(|disks| BLOCKS.map(|kib| (disks, kib))) {
         let change = bandwidth(bench, &Reads::random(disks, kib).fence_zero())?
             / bandwidth(bench, &Reads::random(disks, kib))?
             - 1.0;
@@ -464,8 +464,8 @@ fn no_large(bench: &Bench) -> Verdict {
     let mut most: f64 = 0.0;
     for (disks, kib) in [4, 7].into_iter().flat_map(|disks| [16, 32, 64].map(|kib| (disks, kib))) {
         let outcome = bench.run(&Reads::sequential(disks, kib))?;
-        let limit = Deltas::of(&outcome, Duration::MAX, Duration::MAX).small_mean + 10.0;
-        let above = Deltas::of(&outcome, Duration::from_seconds(limit / 1e3), Duration::MAX);
+        let limit = Deltas::of(&outcome, Duration::MAX, Duration::MAX)?.small_mean + 10.0;
+        let above = Deltas::of(&outcome, Duration::from_seconds(limit / 1e3), Duration::MAX)?;
         most = most.max(above.large_count / above.reads);
     }
     Ok((most < 0.01, format!("at most {:.2} percent of deltas are 10 ms longer than the mean", most * 100.0)))
@@ -475,7 +475,7 @@ fn same_as_small(bench: &Bench) -> Verdict {
     let mut worst: f64 = 0.0;
     for (disks, kib) in [4, 7].into_iter().flat_map(|disks| [32, 64].map(|kib| (disks, kib))) {
         let sequential =
-            Deltas::of(&*bench.run(&Reads::sequential(disks, kib))?, Duration::MAX, Duration::MAX).small_mean;
+            Deltas::of(&*bench.run(&Reads::sequential(disks, kib))?, Duration::MAX, Duration::MAX)?.small_mean;
         worst = worst.max((sequential / deltas(bench, disks, kib)?.small_mean - 1.0).abs());
     }
     Ok((
@@ -485,7 +485,7 @@ fn same_as_small(bench: &Bench) -> Verdict {
 }
 
 fn three_clusters(bench: &Bench) -> Verdict {
-    let [large, medium, small] = clusters(&*bench.run(&Reads::sequential(7, 128))?);
+    let [large, medium, small] = clusters(&*bench.run(&Reads::sequential(7, LARGEST))?);
     let near = |count: f64, wanted: f64| (count - wanted).abs() <= 0.5;
     let kept = near(large.1, 1.0) && near(medium.1, 2.0) && near(small.1, 4.0);
     Ok((
@@ -502,7 +502,7 @@ fn general(bench: &Bench) -> Verdict {
     // Another address, a slow board, a fast bus: what the adapters have in common is the policy.
     for (key, value) in [("esp.id", "0"), ("esp.command-setup", "500 us"), ("scsi-1-5mb.byte-time", "100 ns")] {
         let outcome = bench.run(&Reads::random(7, 64).with(key, value))?;
-        shares.push(delta_statistics(&outcome, None).expect("thousands of completions on seven disks"));
+        shares.push(delta_statistics(&outcome)?);
     }
     let text = shares.iter().map(|rounds| format!("{:.0}", rounds.share.as_percent())).collect::<Vec<_>>().join(", ");
     Ok((
@@ -516,7 +516,7 @@ fn general(bench: &Bench) -> Verdict {
 fn upper_bound(bench: &Bench) -> Verdict {
     let bus = bus_rate(bench, 96)? * 1000.0 / 1024.0;
     let mut best: f64 = 0.0;
-    for (disks, kib) in DISKS.into_iter().flat_map(|disks| [32, 64, 96, 128].map(|kib| (disks, kib))) {
+    for (disks, kib) in DISKS.into_iter().flat_map(|disks| TABLES.map(|kib| (disks, kib))) {
         best = best.max(bandwidth(bench, &Reads::random(disks, kib))?);
     }
     Ok((best < bus, format!("random reads come to {best:.2} MB/s at most, the bus to {bus:.2}")))
