@@ -52,8 +52,13 @@ pub(super) struct Counter {
     pub good: u64,
     pub large: Moments,
     pub small: Moments,
+    /// Each of the small deltas, in nanoseconds.
+    smalls: Vec<u64>,
     pub service: Tables,
 }
+
+/// Small deltas are alike if they are no further from their median than this share of it.
+const ALIKE: f64 = 0.125;
 
 impl Counter {
     /// For devices with indices below `indices`, of which `active` ones complete requests.
@@ -70,6 +75,7 @@ impl Counter {
             good: 0,
             large: Moments::default(),
             small: Moments::default(),
+            smalls: Vec::new(),
             service: Tables::new(indices, active),
         }
     }
@@ -99,6 +105,7 @@ impl Counter {
         self.distinct_from = self.distinct_from.max(last + 1);
         if delta <= self.threshold {
             self.small.add(delta.as_nanos() as f64);
+            self.smalls.push(delta.as_nanos());
             self.since_large = self.since_large.map(|count| count + 1);
             return;
         }
@@ -124,12 +131,27 @@ impl Counter {
 
     /// How plainly rounds stand out: their share, times the part of the deltas' variance that lies between large and small ones (Otsu's
     /// measure of separability). Large and small that run into each other are what chance makes.
-    pub fn plainness(&self) -> f64 {
+    ///
+    /// Two devices alternate by chance half of the time, and that says little. Of theirs it is also multiplied by the share of small deltas that are
+    /// alike: in a round each is the transfer of what the other one had ready, by chance they are of all lengths.
+    pub fn plainness(&mut self) -> f64 {
+        let alike = if self.devices == 2 { self.alike().get() } else { 1.0 };
         let (large, small) = (&self.large, &self.small);
         let (above, below) = (large.count as f64, small.count as f64);
         let between = above * below / (above + below).max(1.0) * (large.mean() - small.mean()).powi(2);
         let total = between + large.squares() + small.squares();
-        if total > 0.0 { self.share().get() * between / total } else { 0.0 }
+        if total > 0.0 { self.share().get() * alike * between / total } else { 0.0 }
+    }
+
+    /// The share of small deltas that are about as long as their median.
+    fn alike(&mut self) -> Ratio {
+        if self.smalls.is_empty() {
+            return Ratio::ZERO;
+        }
+        let middle = self.smalls.len() / 2;
+        let median = *self.smalls.select_nth_unstable(middle).1 as f64;
+        let near = self.smalls.iter().filter(|delta| (**delta as f64 - median).abs() <= ALIKE * median).count();
+        Ratio::new(near as f64 / self.smalls.len() as f64)
     }
 
     fn deltas(&self) -> u64 {
