@@ -265,7 +265,10 @@ impl<D: Device> Array<D> {
         *array.away.borrow_mut() = away;
         array.intent = array.read_bitmaps(&superblocks, &own_events).await;
         array.ppl = Ppl::of(runtime, &superblocks);
-        array.state = Some(State::new(runtime, superblocks, &newest, dirty));
+        // Without its journal an array is as one that was not stopped. The next record, which says that there is no journal, must say that too: the power may
+        // go before parity has been made to fit.
+        let journal_missing = newest.features.has(Features::JOURNAL) && journal.is_none();
+        array.state = Some(State::new(runtime, superblocks, &newest, dirty || journal_missing));
         let mut fits = !dirty;
         if let Some(ppl) = &array.ppl {
             if !matches!(level, Level::Raid5(_)) {
@@ -277,11 +280,11 @@ impl<D: Device> Array<D> {
             if level.parities() == 0 {
                 return Err(OpenError::Feature("journal at a level without parity"));
             }
-            if journal.is_none() && !options.force_dirty_degraded {
+            if journal_missing && !options.force_dirty_degraded {
                 return Err(OpenError::JournalMissing);
             }
             // Without it parity may not fit anywhere.
-            fits &= journal.is_some();
+            fits &= !journal_missing;
         }
         if !fits && !not_whole.is_empty() && level.parities() > 0 && !options.force_dirty_degraded {
             return Err(OpenError::DirtyDegraded { missing: not_whole });

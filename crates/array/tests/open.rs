@@ -504,3 +504,32 @@ fn upkeep_is_held_to_its_rate_and_goes_in_parts() {
     }
     assert_eq!((found.mismatches, sum), (0, 8), "each row is looked at once, wherever the parts begin");
 }
+
+/// Found by a storm (seed 1113610): a rebuild's record said that there is no journal any more, and not that parity may not fit.
+#[test]
+fn an_array_opened_without_its_journal_is_dirty_until_the_resync_has_passed() {
+    let runtime = Runtime::simulated();
+    let disks = disks(&runtime, Level::Raid5(Rotation::LeftSymmetric), 3, 7);
+    for disk in &disks {
+        let mut superblock = superblock(&runtime, disk);
+        superblock.features = superblock.features.with(Features::JOURNAL);
+        put_superblock(&runtime, disk, &superblock);
+    }
+    let by_force = |disks: &[Disk]| {
+        let options = OpenOptions { force_dirty_degraded: true };
+        runtime.block_on(Array::open(&runtime, "array", disks.to_vec(), options)).unwrap()
+    };
+    let refused = open(&runtime, &disks).err().expect("nobody knows what the journal held");
+    assert!(refused.starts_with("the array has a journal"), "{refused}");
+    let array = by_force(&disks);
+    assert!(array.is_dirty() && array.needs_resync());
+    array.fail(1);
+    runtime.block_on(array.submit(Request::flush())).result.unwrap();
+    drop(array);
+    // The power went before anything was made to fit.
+    let left = [Rc::clone(&disks[0]), Rc::clone(&disks[2])];
+    let refused = open(&runtime, &left).err().expect("it was not stopped, and lacks a member");
+    assert!(!refused.starts_with("the array has a journal"), "{refused}");
+    let array = by_force(&left);
+    assert!(array.is_dirty() && array.needs_resync());
+}
