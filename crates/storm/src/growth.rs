@@ -27,7 +27,10 @@ pub fn grow(world: &mut World) -> Result<(), String> {
     let lost = also_lost(world, &array);
     world.tell(format_args!("it is to grow from {}", world.geometry().size()));
     let Some(geometry) = becomes else {
-        return match world.runtime.block_on(array.grow()) {
+        let answer = world.runtime.block_on(array.grow());
+        // It was opened, which writes what a journal still held, and not stopped: what is wrong on a medium there has no sum any more.
+        world.cut();
+        return match answer {
             Err(GrowError::Failed(error)) => Err(format!("a growth that cannot be failed with {error}")),
             Err(_) => Ok(()),
             Ok(_) => Err("an array grew that cannot".into()),

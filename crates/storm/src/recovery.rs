@@ -99,11 +99,11 @@ async fn admit(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
         Array::open(&world.runtime, "array", devices.to_vec(), OpenOptions { force_dirty_degraded }).await
     };
     let mut opened = open(&devices, false).await;
-    // A disk that has lost its place said last that a member had failed, which has come back since, and says the same of that disk. Without
+    // A disk that has failed, or lost its place, said last that a member had failed, which has come back since, and says the same of that disk. Without
     // those who saw both this looks like two halves that went on alone, and must be refused; here it is known whom to believe.
     while world.returned.get()
         && let Err(OpenError::SplitBrain { first, second }) = &opened
-        && let Some(stale) = [*first, *second].into_iter().find(|device| !world.is_member(&devices[*device]))
+        && let Some(stale) = [*first, *second].into_iter().find(|device| !world.was_serving(&devices[*device]))
     {
         world.outcome.borrow_mut().refused += 1;
         devices.remove(stale);
