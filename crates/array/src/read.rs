@@ -170,7 +170,9 @@ impl<D: Device> Array<D> {
                 Err(error) => self.judge(place.member, &error),
             }
         }
-        (into, Err(DeviceError::Medium { offset: range.start, length }))
+        // Nobody is there who could have had it; or a medium could not give it.
+        let medium = DeviceError::Medium { offset: range.start, length };
+        (into, Err(if unreadable.is_empty() { DeviceError::Gone } else { medium }))
     }
 
     /// Writes what was read elsewhere to places that could not give it. Gives the bytes back in memory of the caller's.

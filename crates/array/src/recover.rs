@@ -133,7 +133,8 @@ impl<D: Device> Array<D> {
     ) -> (Buffer, Result<(), DeviceError>) {
         let (offset, length) = (range.start, range.end - range.start);
         if !self.members[place.member].is_current(&(place.offset..place.offset + length)) {
-            return (into, Err(DeviceError::Medium { offset, length }));
+            let medium = DeviceError::Medium { offset, length };
+            return (into, Err(if self.is_broken() { DeviceError::Gone } else { medium }));
         }
         let (into, result) = self.members[place.member].read(place.offset, into, id).await;
         (into, result.map_err(|_| DeviceError::Medium { offset, length }))

@@ -213,6 +213,66 @@ fn a_member_that_fails_a_write_is_used_no_more() {
     }
 }
 
+/// What a medium refuses.
+fn refusal() -> Rule {
+    let medium = DeviceError::Medium { offset: DATA_AT, length: Bytes::SECTOR };
+    Rule::new(Effect::Fail(medium)).on(Operation::Write).times(1)
+}
+
+#[test]
+fn the_last_whole_mirror_stays_where_its_medium_refuses_a_write() {
+    let mirrors = [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid10(Copies::near(2)), 4)];
+    for (level, members) in mirrors {
+        let runtime = Runtime::simulated();
+        let (array, mut model, _) = with_contents(&runtime, level, members, 5);
+        // All copies at once, then the one that is left, then it has recovered.
+        let copies = array.geometry().copies();
+        (0..copies).for_each(|member| array.device(member).unwrap().add(refusal()));
+        for _ in 0..2 {
+            let refused = write(&runtime, &array, 0, &[1; 512]);
+            assert!(matches!(refused, Err(DeviceError::Medium { .. })), "{level}: {refused:?}");
+            let left = (0..copies).filter(|member| array.state(*member) == MemberState::Active);
+            assert_eq!(left.collect::<Vec<_>>(), [copies - 1], "{level}");
+            assert!(!array.is_broken(), "{level}");
+            array.device(copies - 1).unwrap().add(refusal());
+        }
+        array.device(copies - 1).unwrap().clear_rules();
+        check(&runtime, &array, &model, "a write that failed");
+        write(&runtime, &array, 0, &[2; 512]).unwrap();
+        model[..512].fill(2);
+        check(&runtime, &array, &model, "a write afterwards");
+    }
+}
+
+#[test]
+fn what_only_a_member_that_is_being_rebuilt_took_is_read_from_it() {
+    let runtime = Runtime::simulated();
+    let (array, mut model, _) = with_contents(&runtime, Level::Raid10(Copies::near(2)), 2, 6);
+    array.fail(1);
+    array.watch(|progress| progress.done < progress.of / 2);
+    runtime.block_on(array.rebuild(1, disk(&runtime), DATA_AT, Uuid([9; 16]))).unwrap();
+    assert!(matches!(array.state(1), MemberState::Rebuilding(_)));
+    array.device(0).unwrap().add(refusal());
+    assert!(write(&runtime, &array, 0, &[3; 512]).is_err());
+    assert_eq!(array.state(0), MemberState::Active);
+    model[..512].fill(3);
+    check(&runtime, &array, &model, "while it is rebuilt");
+    array.watch(|_| true);
+    assert_eq!(runtime.block_on(array.resume_rebuild(1)).unwrap(), []);
+    check(&runtime, &array, &model, "rebuilt");
+    assert_eq!(scrubbed(&runtime, &array, Repair::No).mismatches, 0);
+}
+
+#[test]
+fn what_nobody_is_left_to_give_is_not_blamed_on_a_medium() {
+    for (level, members) in redundant_levels() {
+        let runtime = Runtime::simulated();
+        let (array, ..) = with_contents(&runtime, level, members, 7);
+        (0..members).for_each(|member| array.fail(member));
+        assert_eq!(read(&runtime, &array, 0, 1), Err(DeviceError::Gone), "{level}");
+    }
+}
+
 #[test]
 fn a_member_that_vanishes_while_reading_is_used_no_more() {
     let runtime = Runtime::simulated();

@@ -360,3 +360,19 @@ fn after_a_power_cut_rot_is_healed_where_nothing_was_being_written() {
     assert_eq!((bed.rotten(), array.counts(1).corrupt), (0, 1));
     bed.reads_well(&array);
 }
+
+#[test]
+fn marks_of_what_was_under_way_stay_until_the_resync_has_passed() {
+    let bed = Bed::new(Level::Raid5(Rotation::LeftSymmetric), 4);
+    drop(bed.filled());
+    // Without a member, and so without a resync; but it is tended.
+    let options = OpenOptions { force_dirty_degraded: true };
+    let opened = Array::open(&bed.runtime, "array", bed.disks[1..].to_vec(), options);
+    let array = bed.runtime.block_on(opened).unwrap();
+    assert!(array.needs_resync());
+    let tended = Box::pin(array.tend());
+    let while_idle = Box::pin(bed.runtime.sleep(units::Duration::seconds(12)));
+    bed.runtime.block_on(futures_util::future::select(tended, while_idle));
+    let marks = bed.runtime.block_on(checksums_of(&bed.disks[1], &bed.superblocks[1])).unwrap().unwrap();
+    assert!(marks.open_regions > 0, "{marks:?}");
+}

@@ -40,11 +40,12 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
             let (members, pace) = (&args.array.members, &args.array.pace);
             let course = course(pace);
             let order = Order::Fail { member: args.member.absolute().to_string() };
-            let done = match Server::find(members) {
-                Some(mut server) => server.order(&order, &course),
-                None => raid::fail(members, &permits(members)?, &args.member, &course),
+            let (done, served): (Result<Done, RaidError>, bool) = match Server::find(members) {
+                Some(mut server) => (server.order(&order, &course), true),
+                None => (raid::fail(members, &permits(members)?, &args.member, &course), false),
             };
-            left(&done.map_err(blame)?, pace)
+            let done = done.map_err(blame)?;
+            print(pace.json, || json!(done), &failed(&args.member, &done, served))
         }
         ArrayAction::Stop(args) => {
             if let Some(mut server) = Server::find(&args.members) {
@@ -197,6 +198,23 @@ fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
         (false, true) => ExitCode::from(1),
         (false, false) => ExitCode::SUCCESS,
     })
+}
+
+/// What it means that a member was taken out of use, and what to do next.
+fn failed(member: &Place, done: &Done, served: bool) -> String {
+    let survives = match done.survives {
+        0 => "the array survives no further loss".to_owned(),
+        more => format!("the array survives the loss of {more} more"),
+    };
+    let next = match (done.spares, served) {
+        (0, _) => {
+            "`arraylab array rebuild --onto DEVICE` with the members that are left fills its place on another device; \
+                   `arraylab array add` brings it back, if it is sound after all"
+        }
+        (_, true) => "a spare takes its place now; `arraylab array status` tells how far that is",
+        (_, false) => "`arraylab array rebuild` with the members that are left and the spare fills its place",
+    };
+    format!("{member} is used no more; {survives}\nnext: {next}\n{}", left_as(done))
 }
 
 /// Says how the array was left.

@@ -342,7 +342,10 @@ impl<D: Device> Array<D> {
     pub(crate) async fn close_regions(&self, all: bool) -> Result<(), DeviceError> {
         let due = |member: usize| {
             let checksums = self.members[member].checksums().filter(|_| self.state(member) != MemberState::Failed)?;
-            let regions = checksums.idle_regions(all);
+            let mut regions = checksums.idle_regions(all);
+            // What was under way when the array was last left may not fit its parity until the resync has passed, and only the mark says so.
+            let suspect = |region: &u64| checksums.suspect.borrow().as_ref().is_none_or(|all| all.contains(region));
+            regions.retain(|region| !self.is_resync_due() || !suspect(region));
             (all || !regions.is_empty() || checksums.untold.get()).then_some((member, checksums, regions))
         };
         let due: Vec<_> = (0..self.members.len()).filter_map(due).collect();

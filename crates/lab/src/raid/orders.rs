@@ -36,7 +36,7 @@ fn place(text: &str) -> Result<Place, RaidError> {
 }
 
 fn done(keeper: &Keeper) -> Done {
-    Done { clean: !keeper.array.is_dirty(), not_whole: keeper.not_whole() }
+    Done::of(&keeper.array)
 }
 
 async fn fail(keeper: &Keeper, member: &str) -> Result<Done, RaidError> {

@@ -19,6 +19,10 @@ pub struct Done {
     pub clean: bool,
     /// Members that are missing or not rebuilt, by number.
     pub not_whole: Vec<usize>,
+    /// How many more losses the array survives, whichever member it is.
+    pub survives: usize,
+    /// Devices that wait to take the place of a member that fails.
+    pub spares: usize,
 }
 
 impl Done {
@@ -31,9 +35,15 @@ impl Done {
     /// Stops the array as it is.
     pub(super) fn left(live: &Live, array: &Array<AnyDevice>) -> Result<Done, RaidError> {
         live.runtime().block_on(array.stop()).map_err(RaidError::Failed)?;
-        let members = 0..array.geometry().members();
-        let not_whole = members.filter(|member| array.state(*member) != MemberState::Active).collect();
-        Ok(Done { clean: !array.is_dirty(), not_whole })
+        Ok(Done::of(array))
+    }
+
+    /// How an array is.
+    pub(super) fn of(array: &Array<AnyDevice>) -> Done {
+        let members = array.geometry().members();
+        let not_whole: Vec<usize> = (0..members).filter(|member| array.state(*member) != MemberState::Active).collect();
+        let survives = array.geometry().level().losses_survived(members).saturating_sub(not_whole.len());
+        Done { clean: !array.is_dirty(), not_whole, survives, spares: array.spares().len() }
     }
 }
 
