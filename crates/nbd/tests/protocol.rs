@@ -213,8 +213,8 @@ fn reads_with_structured_replies_come_in_one_piece() {
 fn status_tells_holes_from_data() {
     talk(async |raw, _| {
         raw.go(true).await;
-        // Memory comes in pages of 64 KiB.
-        raw.request(command::WRITE, 0, 128 << 10, 512, &[1; 512]).await;
+        // Whole pages of the memory device, however large they are.
+        raw.request(command::WRITE, 0, 128 << 10, 64 << 10, &[1; 64 << 10]).await;
         raw.simple().await;
         raw.request(command::BLOCK_STATUS, 0, 0, 512 << 10, &[]).await;
         let extents = |list: &[(u32, u32)]| {
