@@ -77,11 +77,11 @@ fn the_same_disks_do_not_convoy_when_commands_go_first() {
 
 /// Two devices alternate by chance half of the time, so that a short run of theirs says least.
 #[test]
-fn sixty_reads_of_two_disks_behind_one_bus_are_told_from_chance_more_often_than_not() {
+fn sixty_reads_of_two_disks_behind_one_bus_are_mostly_told_from_chance() {
     let runs = 40;
     let found = (0..runs).filter(|seed| on_one_bus(2, Arbitration::DataFirst, 60, *seed).found).count();
     println!("found in {found} of {runs} short runs of two disks");
-    assert!(found * 2 >= runs as usize, "{found} of {runs}");
+    assert!(found * 4 >= runs as usize * 3, "{found} of {runs}");
 }
 
 /// A disk that goes on reading into its buffer behind what it was asked for; one request at a time.

@@ -103,7 +103,7 @@ async fn admit(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
     // those who saw both this looks like two halves that went on alone, and must be refused; here it is known whom to believe.
     while world.returned.get()
         && let Err(OpenError::SplitBrain { first, second }) = &opened
-        && let Some(stale) = [*first, *second].into_iter().find(|device| !world.was_serving(&devices[*device]))
+        && let Some(stale) = [*first, *second].into_iter().find(|device| !world.was_whole(&devices[*device]))
     {
         world.outcome.borrow_mut().refused += 1;
         devices.remove(stale);

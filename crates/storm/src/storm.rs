@@ -212,8 +212,8 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
 
 /// A member that is lost with the power, where that is to be survived.
 pub fn also_lost(world: &World, array: &Array<Rc<Disk>>) -> Option<usize> {
-    let failed = |member: &usize| array.state(*member) == MemberState::Failed;
-    *world.failed.borrow_mut() = (0..world.members()).filter(failed).collect();
+    let not_whole = |member: &usize| array.state(*member) != MemberState::Active;
+    *world.not_whole.borrow_mut() = (0..world.members()).filter(not_whole).collect();
     let impaired = world.impaired(array);
     let may = impaired.len() < world.level.losses_survived(world.members()) && world.happens(0.15);
     let member =

@@ -56,8 +56,8 @@ pub struct World {
     pub disks: RefCell<Vec<Rc<Disk>>>,
     /// Members that were lost with the power; they come back with the next.
     pub gone: RefCell<Vec<usize>>,
-    /// Members that had failed when the array was last left.
-    pub failed: RefCell<Vec<usize>>,
+    /// Members that had failed when the array was last left, or were being rebuilt.
+    pub not_whole: RefCell<Vec<usize>>,
     /// Members that are being rebuilt: until that is answered, nothing is promised of them.
     pub rebuilding: RefCell<Vec<usize>>,
     /// Disks that were replaced, with what was on them.
@@ -136,7 +136,7 @@ impl World {
             data_offset: superblocks[0].data_offset,
             disks: RefCell::default(),
             gone: RefCell::default(),
-            failed: RefCell::default(),
+            not_whole: RefCell::default(),
             rebuilding: RefCell::default(),
             shelf: RefCell::default(),
             waiting: RefCell::default(),
@@ -252,10 +252,10 @@ impl World {
         self.story.borrow_mut().push(format!("{}: {what}", self.runtime.now().since(units::Instant::START)));
     }
 
-    /// Whether a disk was a member that served when the array was last left.
-    pub fn was_serving(&self, disk: &Rc<Disk>) -> bool {
+    /// Whether a disk was a member, and whole, when the array was last left.
+    pub fn was_whole(&self, disk: &Rc<Disk>) -> bool {
         let member = self.disks.borrow()[..self.members()].iter().position(|other| Rc::ptr_eq(other, disk));
-        member.is_some_and(|member| !self.failed.borrow().contains(&member))
+        member.is_some_and(|member| !self.not_whole.borrow().contains(&member))
     }
 
     /// How many members the array has.

@@ -16,10 +16,10 @@
 //! virtio disk, a controller that holds interrupts back. A ring that takes them all, lets every task go on and submits what comes of it in one batch falls
 //! into step with it: each of the two works while the other has nothing to do. So once there is a file ([`Ring::in_portions`]) completions are
 //! taken in portions, and what these lead to is submitted before the next are taken. The first portion after a wait is small, an eighth of what is under way, so that the other side
-//! has work again soon. Each further one is twice as large, as the other side has the more to do meanwhile, and each costs a
-//! system call: of 32 under way one call submits 10, where portions that stay at four are 5 to 6 requests a call and cost a tenth more of processor
-//! time on a loop device. A virtio disk gave 72,000 random reads a second so, and 65,000 when all were taken at once, for the same processor time. Who asks for a few completions to be
-//! awaited before each wait ends ([`RingOptions::gather`]) gets cheaper requests, which are seen later; `benchsuite engines` shows both ways beside fio.
+//! has work again soon. Each further one is twice as large, as the other side has the more to do meanwhile, and each portion costs a
+//! system call: small ones throughout were tried, and cost more. Who asks for a few completions to be awaited before each wait ends ([`RingOptions::gather`]) gets
+//! cheaper requests, which are seen later. `benchsuite engines` shows both ways beside fio on a loop device; on a virtio disk, job files of depth 32 and 16, which
+//! fell behind fio's when all completions were taken at once, keep up with it (`benchsuite jobs`, the runs kept before and after).
 //!
 //! # Queues that are full
 //! The backlog is ours and has no limit, so nobody ever sees a full submission queue. When more complete than the completion queue

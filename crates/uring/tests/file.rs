@@ -222,8 +222,8 @@ fn abandoned_requests_are_over_when_the_runtime_is() {
     let device = FileDevice::create(&live, &path, part * 64, &options).unwrap_or_else(|error| panic!("{error}"));
     live.runtime().block_on(async {
         for n in 0..64 {
-            let write = device.submit(Request::write(part * n, filled(part, 7)));
-            assert!(write.now_or_never().is_none(), "a worker is asked first");
+            // Asked once, and dropped: whether a worker was quicker than that is the scheduler's affair.
+            drop(device.submit(Request::write(part * n, filled(part, 7))).now_or_never());
         }
     });
     drop(device);

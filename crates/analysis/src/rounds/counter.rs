@@ -52,12 +52,13 @@ pub(super) struct Counter {
     pub good: u64,
     pub large: Moments,
     pub small: Moments,
-    /// Each of the small deltas, in nanoseconds.
+    /// Each of the small deltas of two devices, in nanoseconds.
     smalls: Vec<u64>,
     pub service: Tables,
 }
 
-/// Small deltas are alike if they are no further from their median than this share of it.
+/// Small deltas are alike if they are no further from their median than this share of it. A choice: what is made of a run is held against what the same
+/// measure makes of chance, so another share would find more or fewer rounds, and no more false ones.
 const ALIKE: f64 = 0.125;
 
 impl Counter {
@@ -105,7 +106,9 @@ impl Counter {
         self.distinct_from = self.distinct_from.max(last + 1);
         if delta <= self.threshold {
             self.small.add(delta.as_nanos() as f64);
-            self.smalls.push(delta.as_nanos());
+            if self.devices == 2 {
+                self.smalls.push(delta.as_nanos());
+            }
             self.since_large = self.since_large.map(|count| count + 1);
             return;
         }

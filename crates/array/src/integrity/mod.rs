@@ -344,8 +344,10 @@ impl<D: Device> Array<D> {
             let checksums = self.members[member].checksums().filter(|_| self.state(member) != MemberState::Failed)?;
             let mut regions = checksums.idle_regions(all);
             // What was under way when the array was last left may not fit its parity until the resync has passed, and only the mark says so.
-            let suspect = |region: &u64| checksums.suspect.borrow().as_ref().is_none_or(|all| all.contains(region));
-            regions.retain(|region| !self.is_resync_due() || !suspect(region));
+            if self.is_resync_due() {
+                let suspect = checksums.suspect.borrow();
+                regions.retain(|region| suspect.as_ref().is_some_and(|all| !all.contains(region)));
+            }
             (all || !regions.is_empty() || checksums.untold.get()).then_some((member, checksums, regions))
         };
         let due: Vec<_> = (0..self.members.len()).filter_map(due).collect();
