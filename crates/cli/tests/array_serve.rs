@@ -264,6 +264,93 @@ fn a_spare_takes_over_by_itself_and_who_was_away_comes_back() {
     assert_eq!(server.stop().0.code, 0);
 }
 
+/// What `nbdinfo` lists behind an address: names, sizes, and whether they are read-only. `None`, and said, where it is absent.
+fn listed(uri: &str) -> Option<Vec<(String, u64, bool)>> {
+    let Ok(output) = Command::new("nbdinfo").args(["--list", "--json", uri]).output() else {
+        skip("there is no nbdinfo; apt-get install libnbd-bin");
+        return None;
+    };
+    let said = of(output);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let list: Value = serde_json::from_str(&said.stdout).unwrap();
+    let about = |export: &Value| {
+        let name = export["export-name"].as_str().unwrap().to_owned();
+        (name, export["export-size"].as_u64().unwrap(), export["is_read_only"].as_bool().unwrap())
+    };
+    Some(list["exports"].as_array().unwrap().iter().map(about).collect())
+}
+
+#[test]
+fn parts_of_an_array_are_exports_of_their_own() {
+    let desk = Desk::new("");
+    let members = "a b c";
+    done(&desk, &format!("array create --level 5 --stripe-unit 64KiB --size 16MiB {members}"));
+    let parts = "--export home=..8MiB --export rest=8MiB..";
+    let Some(server) = Server::start(&desk, &format!("{parts} {members}")) else { return };
+    let size = server.said["size_bytes"].as_u64().unwrap() as usize;
+    let uri = |server: &Server, export: usize| server.said["exports"][export]["uris"][0].as_str().unwrap().to_owned();
+    let (home, rest) = (uri(&server, 0), uri(&server, 1));
+    let Some(list) = listed(&home) else { return };
+    let half = 8 * MIB as u64;
+    assert_eq!(list, [("home".into(), half, false), ("rest".into(), size as u64 - half, false)]);
+    let status = done(&desk, &format!("array status {members}"));
+    assert!(status.contains("export        home, 8 MiB from 0 B on, reads and writes"), "{status}");
+    // Each is written by a program that knows nothing of the other, at once.
+    let contents = pattern(size);
+    let path = |name: &str| desk.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("home.img"), &contents[..8 * MIB]).unwrap();
+    std::fs::write(path("rest.img"), &contents[8 * MIB..]).unwrap();
+    let copying = std::thread::spawn({
+        let (from, to) = (path("home.img"), home.clone());
+        move || peer("nbdcopy", &["--flush", &from, &to])
+    });
+    let copied = peer("qemu-img", &["convert", "-n", "-f", "raw", "-O", "raw", &path("rest.img"), &rest]);
+    if !copying.join().unwrap() || !copied {
+        return;
+    }
+    done(&desk, &format!("array fail --member b {members}"));
+    for (image, uri) in [("home.img", &home), ("rest.img", &rest)] {
+        assert!(peer("qemu-img", &["compare", "-f", "raw", "-F", "raw", &path(image), uri]));
+    }
+    let (said, _) = server.stop();
+    assert!(said.code == 0 && said.stderr.contains(" 0 errors"), "{}", said.stderr);
+    // What is not written may be seen twice.
+    let views = "--export disk,read-only --export head=..1MiB,read-only";
+    let server = Server::start(&desk, &format!("{views} a c")).unwrap();
+    assert_eq!(server.said["read_only"], true);
+    let list = listed(&uri(&server, 0)).unwrap();
+    assert_eq!(list, [("disk".into(), size as u64, true), ("head".into(), MIB as u64, true)]);
+    assert!(peer("nbdcopy", &[&uri(&server, 0), &path("disk.img")]));
+    assert!(std::fs::read(path("disk.img")).unwrap() == contents);
+    assert!(peer("nbdcopy", &[&uri(&server, 1), &path("head.img")]));
+    assert!(std::fs::read(path("head.img")).unwrap() == contents[..MIB]);
+    assert_eq!(server.stop().0.code, 0);
+}
+
+#[test]
+fn exports_that_an_array_cannot_give_are_refused_and_it_stays_as_it_is() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --size 8MiB a b c");
+    if Server::start(&desk, "a b c").map(Server::stop).is_none() {
+        return;
+    }
+    for (exports, next) in [
+        ("--export a=0..2MiB --export b=1MiB..", "exports 'a' and 'b' share the bytes from 1 MiB to 2 MiB"),
+        ("--export all --export a=0..1MiB,read-only", "put ,read-only behind both"),
+        ("--export a=0..1GiB", "export 'a': 0 B to 1 GiB reach beyond the end of array at"),
+        ("--export a=100B..1MiB", "give multiples of 512 B"),
+        ("--export a=1MiB..1MiB", "the end must lie behind the beginning"),
+        ("--export a=1MiB", "write NAME, or NAME=FROM..TO for a part"),
+        ("--export a --export a", "two exports are called 'a'"),
+    ] {
+        let refused = say(&desk, &format!("array serve a b c --nbd unix:s.sock {exports}"));
+        assert!(refused.code == 2 && refused.stderr.contains(next), "{exports}: {}", refused.stderr);
+        assert!(!desk.path().join("s.sock").exists());
+    }
+    let status = done(&desk, "array status a b c");
+    assert!(status.contains("clean"), "{status}");
+}
+
 /// A member's server, that can be ended and begun anew.
 fn member(desk: &Desk, name: &str) -> Option<Child> {
     again(|| begin_member(desk, name))

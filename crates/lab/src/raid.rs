@@ -12,6 +12,7 @@ mod make;
 mod members;
 mod orders;
 mod place;
+mod service;
 mod upkeep;
 
 use std::rc::Rc;
@@ -26,10 +27,11 @@ pub use array::md::Consistency;
 pub use control::{NewPlace, Order, Server};
 pub use describe::{Examined, MemberStatus, Status, examine, layout, status};
 pub use event::Event;
-pub use keeper::{Keeper, Keeping, Served, Service, Upkeep};
+pub use keeper::{Keeper, Keeping};
 pub use make::{Plan, create};
 pub use members::Permits;
 pub use place::Place;
+pub use service::{Offer, Served, Service, Upkeep};
 pub use upkeep::{Added, Done, Rebuild, Scrub, add, belongs, fail, grow, rebuild, replace, scrub, stop};
 
 /// How an upkeep goes.

@@ -29,6 +29,7 @@ mod haggle;
 mod inlet;
 mod outlet;
 mod pipe;
+mod portion;
 #[allow(missing_docs)] // the names are those of the protocol's own document
 pub mod protocol;
 mod reply;
@@ -46,6 +47,7 @@ pub use export::{Export, ExportError, Exports};
 pub use greet::GreetError;
 pub use haggle::{Agreement, Haggle, Next, Tls};
 pub use pipe::Pipe;
+pub use portion::{DivideError, Portion, PortionError, divide};
 pub use server::{ServeOptions, Served, serve};
 pub use steady::{Connect, PATIENCE, Steady, ToUri};
 pub use tls::{ClientTls, ServerTls, TlsError};

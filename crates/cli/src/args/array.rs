@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use lab::raid::{Consistency, Place};
-use nbd::Address;
+use nbd::{Address, Portion};
 use storm::Choice;
 use units::{Bytes, Duration, Rate};
 
@@ -190,6 +190,8 @@ Examples:
   arraylab array serve a b c d --nbd tcp:127.0.0.1:10809 --nbd unix:array.sock
   arraylab array serve /dev/sd[b-e] --nbd tcp:0.0.0.0:10809 --tls /etc/pki/nbd
   arraylab array serve a nbd://host/b c --nbd unix:array.sock      a member on another machine
+  arraylab array serve a b c d --nbd unix:array.sock --export home=0..100GiB --export rest=100GiB..
+  arraylab array serve a b c --nbd unix:a.sock --export all,read-only --export top=..1GiB,read-only
 
 While it serves, in another terminal:
   mkfs.ext4 ... ; nbdfuse array.img 'nbd+unix:///?socket=array.sock'
@@ -206,9 +208,13 @@ pub struct ServeArray {
     #[arg(long, value_name = "ADDRESS", required = true)]
     pub nbd: Vec<Address>,
 
-    /// The export's name; clients that name none get the one without
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
-    pub export: String,
+    /// What clients get under which name: NAME for all of the array, NAME=FROM..TO for a part [default: all of it, without a name]
+    ///
+    /// May be given several times. Each part is a device of its own with its own size; a bound that is left away is the array's. With
+    /// ,read-only behind it an export takes no writes. Exports share bytes only where none of them takes writes. Clients that name no
+    /// export get the one whose NAME is empty.
+    #[arg(long, value_name = "EXPORT")]
+    pub export: Vec<Portion>,
 
     /// Refuse all writes of clients. The array itself is kept up all the same
     #[arg(long)]

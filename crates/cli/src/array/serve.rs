@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use device::Device;
-use lab::raid::{self, Event, Keeper, Keeping};
-use nbd::{Export, Exports, ServeOptions};
+use lab::raid::{self, Event, Keeper, Keeping, Offer};
+use nbd::{Exports, Portion, ServeOptions, divide};
 use serde_json::json;
+use units::Bytes;
 use uring::{Listener, Live, LiveOptions};
 
 use crate::args::ServeArray;
@@ -33,12 +34,13 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
         tell: Rc::new(move |event| tell(event, json)),
     };
     let keeper = Keeper::open(&live, &args.members, permits(&args.members)?, keeping).map_err(blame)?;
+    let exports = divide(live.runtime(), &keeper.device(), &args.export, args.read_only).map_err(Failure::input)?;
+    let offers = offers(&args.export, &exports);
+    keeper.offer(offers.clone());
     let control = keeper.listen().map_err(blame)?;
     let listeners = args.nbd.iter().map(|address| listen(&live, address)).collect::<Result<Vec<_>, _>>()?;
-    let export = Export::new(&args.export, keeper.device(), args.read_only).map_err(Failure::input)?;
-    let exports = Exports::new(vec![export]).map_err(Failure::input)?;
     let alarm = stop::on_signals("ending: what is under way is finished, and the array stopped (again: end at once)");
-    announce(args, &keeper, &listeners, &control)?;
+    announce(args, &keeper, &offers, &listeners, &control)?;
     let options = ServeOptions { tls, ..ServeOptions::default() };
     let serving = nbd::serve(live.runtime(), exports, listeners, options, alarm.raised());
     let served = live.runtime().block_on(keeper.keep(&control, serving));
@@ -53,6 +55,18 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
     Ok(done)
 }
 
+/// What is offered of the array.
+fn offers(portions: &[Portion], exports: &Exports) -> Vec<Offer> {
+    let from = |export: usize| portions.get(export).and_then(|portion| portion.from).unwrap_or(Bytes::ZERO);
+    let offer = |(number, export): (usize, &nbd::Export)| Offer {
+        name: export.name().to_owned(),
+        from: from(number),
+        size: export.device().shape().size,
+        read_only: export.is_read_only(),
+    };
+    exports.all().iter().enumerate().map(offer).collect()
+}
+
 /// An event, as soon as it happens. Whoever reads may have gone away; the array is served all the same.
 fn tell(event: &Event, json: bool) {
     let mut out = std::io::stdout().lock();
@@ -61,37 +75,70 @@ fn tell(event: &Event, json: bool) {
 }
 
 /// Says where it is, and in what state, before anybody comes.
-fn announce(args: &ServeArray, keeper: &Keeper, listeners: &[Listener], control: &Listener) -> Result<(), Failure> {
+fn announce(
+    args: &ServeArray,
+    keeper: &Keeper,
+    offers: &[Offer],
+    listeners: &[Listener],
+    control: &Listener,
+) -> Result<(), Failure> {
     let shape = keeper.device().shape().clone();
-    let uris = uris(args.tls.is_some(), &args.export, listeners);
+    let uris = |offer: &Offer| uris(args.tls.is_some(), &offer.name, listeners);
+    let read_only = offers.iter().all(|offer| offer.read_only);
     let not_whole = keeper.not_whole();
     let orders: Option<PathBuf> = control.path().map(ToOwned::to_owned);
     if args.json {
+        let export = |offer: &Offer| {
+            json!({
+                "name": offer.name,
+                "from_bytes": offer.from.get(),
+                "size_bytes": offer.size.get(),
+                "read_only": offer.read_only,
+                "uris": uris(offer),
+            })
+        };
         out::json(&json!({
             "level": keeper.level().to_string(),
             "size_bytes": shape.size.get(),
             "block_bytes": shape.logical_block.get(),
-            "read_only": args.read_only,
+            "read_only": read_only,
             "not_whole": not_whole,
             "spare": keeper.spare(),
-            "uris": uris,
+            "uris": offers.iter().flat_map(uris).collect::<Vec<_>>(),
+            "exports": offers.iter().map(export).collect::<Vec<_>>(),
             "orders": orders,
         }))?;
-        return Ok(());
+    } else {
+        let access = if read_only { "read-only" } else { "reads and writes" };
+        let mut text = format!("{}, {}", keeper.level(), shape.size);
+        match &args.export[..] {
+            [] => text.push_str(&format!(", {access}\n")),
+            _ => text.push('\n'),
+        }
+        for offer in offers {
+            let indent = if args.export.is_empty() { "  " } else { "    " };
+            if !args.export.is_empty() {
+                text.push_str(&format!("  {}\n", offer.text(shape.size)));
+            }
+            uris(offer).iter().for_each(|uri| text.push_str(&format!("{indent}{uri}\n")));
+        }
+        if !not_whole.is_empty() {
+            let more = match keeper.spare() {
+                0 => "it survives no further loss".to_owned(),
+                more => format!("it survives the loss of {more} more"),
+            };
+            text.push_str(&format!("DEGRADED: members {not_whole:?} are not whole; {more}\n"));
+        }
+        out::text(&text)?;
     }
-    let access = if args.read_only { "read-only" } else { "reads and writes" };
-    let mut text = format!("{}, {}, {access}\n", keeper.level(), shape.size);
-    for uri in uris {
-        text.push_str(&format!("  {uri}\n"));
+    for offer in offers.iter().filter(|offer| !offer.read_only && !offer.from.is_multiple_of(keeper.stripe())) {
+        eprintln!(
+            "{} begins within a stripe of the array, so that whole stripes of its clients are none of the array's and cost reads; \
+             multiples of {:#} avoid that",
+            offer.name,
+            keeper.stripe()
+        );
     }
-    if !not_whole.is_empty() {
-        let more = match keeper.spare() {
-            0 => "it survives no further loss".to_owned(),
-            more => format!("it survives the loss of {more} more"),
-        };
-        text.push_str(&format!("DEGRADED: members {not_whole:?} are not whole; {more}\n"));
-    }
-    out::text(&text)?;
     eprintln!("`arraylab array status`, `fail`, `rebuild` and `scrub` act on it meanwhile; Ctrl-C ends the server");
     Ok(())
 }

@@ -30,6 +30,7 @@ mod limit;
 mod link;
 mod medium;
 mod record;
+mod slice;
 
 pub use backed::Backed;
 pub use crash::{Unflushed, WriteCache};
@@ -39,3 +40,4 @@ pub use limit::Limited;
 pub use link::{Arbitration, Link};
 pub use medium::{Damage, Medium};
 pub use record::{Event, Recorder};
+pub use slice::{Slice, SliceError};

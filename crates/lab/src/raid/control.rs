@@ -24,9 +24,10 @@ use serde_json::Value;
 use units::{Bytes, Rate};
 use uring::{ListenError, Listener, Live, LiveOptions, Parcel, Socket};
 
-use super::keeper::{Keeper, Service, Upkeep};
+use super::keeper::Keeper;
 use super::members::{superblock, to_read};
 use super::orders;
+use super::service::{Service, Upkeep};
 use super::{Course, Place, Progress, RaidError};
 
 /// What a served array is to do.

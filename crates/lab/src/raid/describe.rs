@@ -10,8 +10,8 @@ use serde::Serialize;
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
-use super::keeper::Service;
 use super::members::{superblock, to_read};
+use super::service::Service;
 use super::{Place, RaidError};
 
 /// What one member says, in words.
@@ -283,6 +283,9 @@ impl Status {
         line("state", redundancy);
         if let Some(service) = &self.served {
             line("served", service.text());
+            for export in &service.exports {
+                line("export", export.text(self.size));
+            }
         }
         for member in self.members.iter().chain(&self.others) {
             let place = member.member.map_or("-".to_owned(), |member| member.to_string());

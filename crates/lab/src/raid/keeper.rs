@@ -16,13 +16,13 @@ use array::{Array, MemberState, OpenOptions};
 use device::{AnyDevice, Device};
 use futures_util::future::{Either, join4, select};
 use runtime::Resource;
-use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Rate};
 use uring::{Listener, Live};
 
 use super::control;
 use super::event::Event;
 use super::members::{Permits, to_write};
+use super::service::{Offer, Served, Service, Upkeep};
 use super::upkeep::{self, Done};
 use super::{Place, RaidError};
 
@@ -45,47 +45,6 @@ pub struct Keeping {
     pub tell: Rc<dyn Fn(&Event)>,
 }
 
-/// An upkeep under way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Upkeep {
-    /// `rebuild`, `replacement`, `resync`, `scrub`.
-    pub what: String,
-    /// The member that is filled.
-    pub member: Option<usize>,
-    /// How far it is, of the array (scrub, resync) or of the member (rebuild).
-    pub done: Bytes,
-    /// All of it.
-    pub of: Bytes,
-}
-
-/// An array in service, as its server knows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Service {
-    /// The server's process.
-    pub process: u32,
-    /// More is lost than the level survives.
-    pub broken: bool,
-    /// What is being done to it.
-    pub upkeep: Option<Upkeep>,
-    /// By number.
-    pub members: Vec<Served>,
-    /// Devices that wait for a member to fail.
-    pub spares: Vec<String>,
-}
-
-/// A member in service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Served {
-    /// What it is called.
-    pub device: Option<String>,
-    /// `active`, `rebuilding`, `failed`.
-    pub state: String,
-    /// Reads that failed on the medium since the server was started.
-    pub medium_errors: u64,
-    /// Ranges that were computed from the others and written again.
-    pub rewritten: u64,
-}
-
 /// An array, open, with everything that belongs to it.
 pub struct Keeper {
     pub(super) live: Live,
@@ -102,20 +61,7 @@ pub struct Keeper {
     tell: Rc<dyn Fn(&Event)>,
     /// Members whose failure was told, and whether that was the end.
     known: RefCell<(Vec<bool>, bool, bool)>,
-}
-
-impl Service {
-    /// In one line.
-    pub fn text(&self) -> String {
-        let process = format!("by process {}", self.process);
-        match &self.upkeep {
-            None => process,
-            Some(Upkeep { what, member, done, of }) => {
-                let member = member.map_or(String::new(), |member| format!(" of member {member}"));
-                format!("{process}; {what}{member}: {done} of {of}")
-            }
-        }
-    }
+    offers: RefCell<Vec<Offer>>,
 }
 
 impl Keeper {
@@ -157,6 +103,7 @@ impl Keeper {
             ending,
             tell: keeping.tell,
             known,
+            offers: RefCell::default(),
         }))
     }
 
@@ -165,9 +112,20 @@ impl Keeper {
         self.array.geometry().level()
     }
 
+    /// How much a client has to write, from a multiple of it on, for the array to read nothing.
+    pub fn stripe(&self) -> Bytes {
+        let shape = self.array.shape();
+        if self.level().parities() == 0 { shape.logical_block } else { shape.physical_block }
+    }
+
     /// The array, to be served.
     pub fn device(&self) -> AnyDevice {
         AnyDevice::new(Rc::clone(&self.array))
+    }
+
+    /// What is offered of the array, for those who ask how it is.
+    pub fn offer(&self, offers: Vec<Offer>) {
+        self.offers.replace(offers);
     }
 
     /// Keeps the array while `serving` is under way.
@@ -387,6 +345,7 @@ impl Keeper {
             process: std::process::id(),
             broken: self.array.is_broken(),
             upkeep: self.upkeep(),
+            exports: self.offers.borrow().clone(),
             members: (0..self.array.geometry().members()).map(served).collect(),
             spares: self.array.spares(),
         }

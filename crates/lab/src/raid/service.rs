@@ -1,0 +1,87 @@
+//! What a server says of the array that it serves.
+
+use serde::{Deserialize, Serialize};
+use units::Bytes;
+
+/// An upkeep under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upkeep {
+    /// `rebuild`, `replacement`, `resync`, `scrub`.
+    pub what: String,
+    /// The member that is filled.
+    pub member: Option<usize>,
+    /// How far it is, of the array (scrub, resync) or of the member (rebuild).
+    pub done: Bytes,
+    /// All of it.
+    pub of: Bytes,
+}
+
+/// An array in service, as its server knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// The server's process.
+    pub process: u32,
+    /// More is lost than the level survives.
+    pub broken: bool,
+    /// What is being done to it.
+    pub upkeep: Option<Upkeep>,
+    /// What clients are offered of it.
+    #[serde(default)]
+    pub exports: Vec<Offer>,
+    /// By number.
+    pub members: Vec<Served>,
+    /// Devices that wait for a member to fail.
+    pub spares: Vec<String>,
+}
+
+/// A member in service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Served {
+    /// What it is called.
+    pub device: Option<String>,
+    /// `active`, `rebuilding`, `failed`.
+    pub state: String,
+    /// Reads that failed on the medium since the server was started.
+    pub medium_errors: u64,
+    /// Ranges that were computed from the others and written again.
+    pub rewritten: u64,
+}
+
+/// An export of an array in service: all of it, or a part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Its name; empty for the default one.
+    pub name: String,
+    /// Where in the array it begins.
+    pub from: Bytes,
+    /// How much it is.
+    pub size: Bytes,
+    /// Clients may not write.
+    pub read_only: bool,
+}
+
+impl Service {
+    /// In one line.
+    pub fn text(&self) -> String {
+        let process = format!("by process {}", self.process);
+        match &self.upkeep {
+            None => process,
+            Some(Upkeep { what, member, done, of }) => {
+                let member = member.map_or(String::new(), |member| format!(" of member {member}"));
+                format!("{process}; {what}{member}: {done} of {of}")
+            }
+        }
+    }
+}
+
+impl Offer {
+    /// In one line. `whole` is the size of the array.
+    pub fn text(&self, whole: Bytes) -> String {
+        let name = if self.name.is_empty() { "(default)" } else { &self.name };
+        let access = if self.read_only { "read-only" } else { "reads and writes" };
+        match (self.from, self.size == whole) {
+            (_, true) => format!("{name}, all of it, {access}"),
+            (from, false) => format!("{name}, {:#} from {from:#} on, {access}", self.size),
+        }
+    }
+}
