@@ -2,14 +2,15 @@
 //!
 //! The rows that exist stay where they are; rows are added behind them. So this is for levels whose layout does not depend on the
 //! members' size: not level 10 with far copies, whose second copies would have to move. The new rows' redundancy is made to fit by a resync
-//! that begins where the old ones end, so a grown array is dirty until that has passed, and usable meanwhile.
+//! that begins where the old ones end, so a grown array is dirty until that has passed, and usable meanwhile. Checksums, which lie behind
+//! the data, move first ([`integrity`](crate::integrity)).
 
 use device::{Buffer, Device, DeviceError, Request};
 use units::Bytes;
 
 use crate::array::Array;
 use crate::geometry::{Geometry, Level};
-use crate::md::{Bitmap, Resync};
+use crate::md::{Bitmap, Resync, Superblock};
 use crate::member::MemberState;
 
 /// Why an array does not grow.
@@ -30,9 +31,17 @@ pub enum GrowError {
     /// The journal says how large members are.
     #[error("an array with a journal does not grow here; mdadm --grow does it")]
     Journal,
-    /// Checksums lie behind the data.
-    #[error("an array with checksums does not grow: they lie where the data would go")]
-    Checksums,
+    /// Checksums lie behind the data, and must have another place before data take it.
+    #[error(
+        "the checksums of member {member} have to move behind the data that it is to have, and would meet themselves there; \
+         make the members larger by at least {more:#} more"
+    )]
+    SumsInTheWay { member: usize, more: Bytes },
+    /// What is about to lose its checksums does not fit them.
+    #[error(
+        "member {member} holds something that does not fit its checksums, or cannot be read; let a scrub heal it, then grow"
+    )]
+    Unsound { member: usize },
     /// Nothing is kept of it.
     #[error("the array keeps no state on its members")]
     NoState,
@@ -54,9 +63,6 @@ impl<D: Device> Array<D> {
         if moves {
             return Err(GrowError::Level(level.to_string()));
         }
-        if self.has_checksums() {
-            return Err(GrowError::Checksums);
-        }
         if self.journal.is_some() {
             return Err(GrowError::Journal);
         }
@@ -70,11 +76,9 @@ impl<D: Device> Array<D> {
         let unit = self.geometry.chunk().max(Bytes::SECTOR);
         let before = self.geometry.used();
         let superblocks = state.superblocks.borrow().clone();
-        let room = |(member, superblock): (usize, &Option<crate::md::Superblock>)| {
-            let size = self.members[member].device().map_or(Bytes::ZERO, |device| device.shape().size);
-            let offset = superblock.as_ref().map_or(Bytes::ZERO, |superblock| superblock.data_offset);
-            size.saturating_sub(offset).round_down(unit)
-        };
+        let superblocks: Vec<Superblock> = superblocks.into_iter().flatten().collect();
+        assert_eq!(superblocks.len(), self.members.len(), "a member that is active has a superblock");
+        let room = |(member, superblock): (usize, &Superblock)| self.room_of(member, superblock, unit);
         let rooms: Vec<Bytes> = superblocks.iter().enumerate().map(room).collect();
         let used = rooms.iter().copied().min().unwrap_or(Bytes::ZERO);
         let grown = Geometry::new(level, self.geometry.chunk(), &vec![used; self.members.len()]);
@@ -82,16 +86,26 @@ impl<D: Device> Array<D> {
             return Err(GrowError::NoRoom { used: before });
         }
         let used = grown.map_err(|_| GrowError::NoRoom { used: before })?.used();
+        let become_of = |(member, (superblock, room)): (usize, (Superblock, Bytes))| {
+            // Checksums stay where they are if those of all that will be used are there.
+            let stays = self.members[member].checksums().is_some() && superblock.data_size >= used;
+            let data_size = if stays { superblock.data_size } else { room };
+            Superblock { size: used, data_size, ..superblock }
+        };
         self.flush_members(0).await?;
+        let grown: Vec<Superblock> = superblocks.into_iter().zip(rooms).enumerate().map(become_of).collect();
+        if self.has_checksums() {
+            self.grow_checksums(&grown, used).await?;
+        }
+        if !self.members.iter().all(|member| member.state() == MemberState::Active) {
+            return Err(GrowError::NotWhole);
+        }
         let _one = state.turn().await;
-        {
-            let mut superblocks = state.superblocks.borrow_mut();
-            for (superblock, room) in superblocks.iter_mut().zip(rooms) {
-                let Some(superblock) = superblock else { continue };
-                superblock.size = used;
-                superblock.data_size = room;
-                superblock.resync = Resync::From(before);
-            }
+        for (superblock, grown) in state.superblocks.borrow_mut().iter_mut().zip(grown) {
+            let Some(superblock) = superblock else { continue };
+            superblock.size = grown.size;
+            superblock.data_size = grown.data_size;
+            superblock.resync = Resync::From(before);
         }
         // The bitmap of the new size goes first: until the superblocks follow, it is one that fits nothing, and all counts as marked.
         if let Some(intent) = &intent {

@@ -49,6 +49,7 @@ pub use array::{Array, AssembleError};
 pub use format::format;
 pub use grow::GrowError;
 pub use integrity::area::checksum_room;
+pub use integrity::grow::checksum_area;
 pub use integrity::{ChecksumReport, add_checksums, checksums_of};
 pub use member::{MemberCounts, MemberState};
 pub use open::{OpenError, OpenOptions};

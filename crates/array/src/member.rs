@@ -14,7 +14,9 @@ use units::{Bytes, Duration};
 
 use crate::bad::joined;
 use crate::count::UnderWay;
+use crate::format::written;
 use crate::integrity::Checksums;
+use crate::md::{SUPERBLOCK_AT, Superblock};
 use crate::twin::Twin;
 
 /// How long a member may take for a request before it counts as failed: what Linux gives a SCSI command.
@@ -97,6 +99,7 @@ pub(crate) struct Place<D> {
     device: Option<Rc<D>>,
     data_offset: Bytes,
     bad: Vec<Range<Bytes>>,
+    checksums: Option<Rc<Checksums>>,
 }
 
 pub(crate) struct Member<D> {
@@ -141,6 +144,9 @@ impl<D: Device> Member<D> {
         }
     }
 
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
     pub fn device(&self) -> Option<Rc<D>> {
         self.device.borrow().clone()
     }
@@ -194,12 +200,15 @@ impl<D: Device> Member<D> {
         self.twin.borrow().clone()
     }
     pub fn set_twin(&self, twin: Option<Rc<Twin<D>>>) {
+        twin.iter().for_each(|twin| twin.own().set_limit(self.limit()));
         *self.twin.borrow_mut() = twin;
     }
 
     /// The twin becomes the device. Gives what was there before.
     pub fn take_over(&self, twin: &Twin<D>) -> Place<D> {
-        let place = Place { device: Some(Rc::clone(&twin.device)), data_offset: twin.data_offset, bad: twin.bad() };
+        let own = twin.own();
+        let (device, data_offset) = (own.device(), own.data_offset());
+        let place = Place { device, data_offset, bad: own.bad(), checksums: own.checksums() };
         self.set_twin(None);
         self.restore(place)
     }
@@ -211,6 +220,7 @@ impl<D: Device> Member<D> {
             device: self.device.replace(place.device),
             data_offset: self.data_offset.replace(place.data_offset),
             bad: self.bad.replace(place.bad),
+            checksums: self.checksums.replace(place.checksums),
         }
     }
 
@@ -278,6 +288,7 @@ impl<D: Device> Member<D> {
     }
     pub fn set_limit(&self, limit: Duration) {
         self.limit.set(limit);
+        self.twin().iter().for_each(|twin| twin.own().set_limit(limit));
     }
 
     /// Sends a request to the device, wherever it lies on it; nothing to one that has failed, or everyone would wait for it in turn.
@@ -343,14 +354,7 @@ impl<D: Device> Member<D> {
         let own = self.send(Self::writing(self.data_offset.get() + offset, from.clone(), fua, id));
         let result = match twin {
             None => own.await.result,
-            Some(twin) => {
-                let copy = Self::writing(twin.data_offset + offset, from, fua, id);
-                let (own, copied) = join(own, within(&self.runtime, self.limit.get(), &*twin.device, copy)).await;
-                if copied.result.is_err() {
-                    twin.lose();
-                }
-                own.result
-            }
+            Some(twin) => join(own, twin.write(offset, from, fua, id)).await.0.result,
         };
         if let (Ok(()), Some((writing, data))) = (&result, writing) {
             writing.finish(&data);
@@ -362,12 +366,17 @@ impl<D: Device> Member<D> {
     pub async fn flush(&self, id: u64) -> Result<(), DeviceError> {
         let flush = || Request::flush().with_id(id);
         let Some(twin) = self.twin().filter(|twin| !twin.is_lost()) else { return self.send(flush()).await.result };
-        let copy = within(&self.runtime, self.limit.get(), &*twin.device, flush());
-        let (own, copied) = join(self.send(flush()), copy).await;
-        if copied.result.is_err() {
-            twin.lose();
-        }
-        own.result
+        join(self.send(flush()), twin.flush(id)).await.0.result
+    }
+
+    /// Gives it its superblock. Its checksums know of that before, or they would be taken for those of a member that others have used.
+    pub async fn tell(&self, superblock: &Superblock) -> Result<(), DeviceError> {
+        let device = self.device().ok_or(DeviceError::Gone)?;
+        let bytes = written(superblock, device.shape().logical_block).freeze();
+        self.announce(superblock).await?;
+        self.send(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result?;
+        self.announced(superblock);
+        Ok(())
     }
 
     /// Writes back what its medium could not give.

@@ -12,6 +12,7 @@ use units::Bytes;
 
 use crate::array::{Array, AssembleError};
 use crate::geometry::{Geometry, GeometryError, Level};
+use crate::integrity::area::superblock_sum;
 use crate::journal::Journal;
 use crate::md::{
     Features, MemberRole, Numbers, Resync, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock, SuperblockError, UnknownLevel,
@@ -186,6 +187,9 @@ impl<D: Device> Array<D> {
             }
             *place = Some((index, superblock, device));
         }
+        // As they were read: what is changed below is not on the devices, and their checksums know only what is.
+        let mut sums: Vec<Option<u32>> =
+            by_role.iter().map(|member| member.as_ref().map(|(_, superblock, _)| superblock_sum(superblock))).collect();
         // Who was to replace a member that is gone is the member now. It is whole if it says so and the newest superblock knows no other
         // in that role: then the power cut met the record that put it there. Else it is as far as it is filled; and nothing of it
         // counts if the cut may have met a write that had reached one of the two.
@@ -193,6 +197,7 @@ impl<D: Device> Array<D> {
             && !newest.features.has(Features::JOURNAL);
         for (role, (place, twin)) in by_role.iter_mut().zip(&mut twins).enumerate() {
             let (None, Some((superblock, device))) = (&place, twin.take_if(|_| place.is_none())) else { continue };
+            sums[role] = Some(superblock_sum(&superblock));
             let own = MemberRole::Active(role as u16).number();
             let alone = newest.roles.iter().filter(|other| **other == own).count() == 1;
             let (features, unfinished) =
@@ -250,11 +255,15 @@ impl<D: Device> Array<D> {
                 array.recall_bad(role, superblock).await.map_err(|error| OpenError::Device { device: role, error })?;
             }
         }
-        array.open_checksums(&superblocks).await;
+        array.open_checksums(&superblocks, &sums).await;
         for (role, twin) in twins.into_iter().enumerate() {
             let Some((superblock, device)) = twin else { continue };
             let upto = array.filled_upto(role, &superblock);
-            let twin = Twin::new(Rc::new(device), superblock, upto);
+            let (as_read, sum) = (superblock.clone(), superblock_sum(&superblock));
+            let twin = Twin::new(runtime, device, superblock, upto);
+            if array.has_checksums() && twin.own().recall_checksums(&as_read, sum).await.is_err() {
+                twin.lose();
+            }
             if dirty || newest.features.has(Features::JOURNAL) {
                 // The power cut may have met a write that reached one of the two.
                 twin.begin_anew();

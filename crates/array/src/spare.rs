@@ -13,6 +13,7 @@ use units::Bytes;
 
 use crate::array::Array;
 use crate::format::written;
+use crate::integrity::area_end;
 use crate::md::{Features, MemberRole, SUPERBLOCK_AT, Superblock, Uuid};
 use crate::member::{TIME_LIMIT, within};
 use crate::upkeep::Newcomer;
@@ -56,6 +57,16 @@ impl<D: Device> Array<D> {
             Some(end) if end <= size => Ok(()),
             _ => Err(DeviceError::OutOfRange { offset: data_offset, length: needed, size }),
         }
+    }
+
+    /// Refuses a device on which a member's data do not fit, or their checksums, if the array keeps any.
+    pub(crate) fn check_member_room(&self, member: usize, device: &D, data_offset: Bytes) -> Result<(), DeviceError> {
+        let used = self.geometry.used_of(member);
+        let needed = match self.has_checksums() {
+            true => area_end(device, data_offset, used) - data_offset,
+            false => used,
+        };
+        self.check_room(device, data_offset, needed)
     }
 
     /// Makes a device a spare of the array.
@@ -117,9 +128,9 @@ impl<D: Device> Array<D> {
             // Not while the spares are told something: one that is taken must not be among them afterwards.
             let _one = self.state.as_ref()?.turn().await;
             let mut spares = self.spares.borrow_mut();
-            let needed = self.geometry.used_of(member);
-            let fits =
-                |spare: &Rc<Spare<D>>| self.check_room(&spare.device, spare.superblock.data_offset, needed).is_ok();
+            let fits = |spare: &Rc<Spare<D>>| {
+                self.check_member_room(member, &spare.device, spare.superblock.data_offset).is_ok()
+            };
             let last = spares.iter().rposition(fits)?;
             spares.remove(last)
         };

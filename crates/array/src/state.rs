@@ -15,14 +15,13 @@
 
 use std::cell::{Cell, RefCell};
 
-use device::{Device, DeviceError, Request};
+use device::{Device, DeviceError};
 use futures_util::future::join_all;
 use runtime::{Acquire, Resource, Runtime};
 use units::Bytes;
 
 use crate::array::Array;
-use crate::format::written;
-use crate::md::{Features, MemberRole, Resync, SUPERBLOCK_AT, Superblock, Uuid};
+use crate::md::{Features, MemberRole, Resync, Superblock, Uuid};
 use crate::member::MemberState;
 
 /// The superblocks as they are on the members, by role.
@@ -189,17 +188,15 @@ impl<D: Device> Array<D> {
     /// Writes superblocks to members; those that do not take theirs have failed.
     async fn write_superblocks(&self, superblocks: Vec<(usize, Superblock)>) {
         let write = |(member, superblock): (usize, Superblock)| async move {
-            let Some(device) = self.members[member].device() else { return };
-            let bytes = written(&superblock, device.shape().logical_block).freeze();
-            let this = &self.members[member];
+            if self.members[member].device().is_none() {
+                return;
+            }
             let told = async {
                 self.tell_bad(member, &superblock).await?;
-                this.announce(&superblock).await?;
-                this.send(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result
+                self.members[member].tell(&superblock).await
             };
-            match told.await {
-                Ok(()) => this.announced(&superblock),
-                Err(error) => self.lose(member, &error),
+            if let Err(error) = told.await {
+                self.lose(member, &error);
             }
         };
         join_all(superblocks.into_iter().map(write)).await;

@@ -6,6 +6,12 @@
 //! says how far it is. When it is whole, one record calls the old one failed and the twin the member, between two writes
 //! ([`Gate`](crate::gate)): the logs that lie on a member must not be split between two devices.
 //!
+//! Where members keep checksums, the twin keeps its own from the first byte on: it is written to as the member that it will be, layer of
+//! [`integrity`](crate::integrity) and all. What is copied was held against the old member's sums when it was read, and what does not fit is
+//! computed from the others; the twin's sums of what lies before a mark are on it before the mark is, and all of them before it is called the
+//! member. The old one's sums are used no more from that moment on: reads that began before may still ask for some, and nothing
+//! may reach the place where the old device had them, as there is another device now.
+//!
 //! A twin that fails is dropped, and the members say so before the write that found out is acknowledged. If the member fails while it has a twin,
 //! the twin is dropped too: a rebuild onto the same device begins anew.
 
@@ -14,39 +20,35 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use device::{Buffer, Data, Device, DeviceError, Request};
+use runtime::Runtime;
 use units::Bytes;
 
 use crate::array::Array;
-use crate::bad::joined;
-use crate::format::{format, written};
+use crate::format::format;
 use crate::geometry::Role;
-use crate::md::{Features, MemberRole, Resync, SUPERBLOCK_AT, Superblock, Uuid};
-use crate::member::{MemberState, within};
+use crate::md::{Features, MemberRole, Resync, Superblock, Uuid};
+use crate::member::{Member, MemberState};
 
 /// The device that is to replace a member.
 pub(crate) struct Twin<D> {
-    pub device: Rc<D>,
-    pub data_offset: Bytes,
+    /// The device as the member that it is to become: with what it holds, what of that is bad, and its sums.
+    own: Member<D>,
     /// Up to here it holds what the member holds.
     upto: Cell<Bytes>,
     superblock: RefCell<Superblock>,
-    /// What could be neither read nor computed.
-    bad: RefCell<Vec<Range<Bytes>>>,
     lost: Cell<bool>,
 }
 
 impl<D: Device> Twin<D> {
     /// A device with this superblock, filled up to there.
-    pub fn new(device: Rc<D>, superblock: Superblock, upto: Bytes) -> Twin<D> {
+    pub fn new(runtime: &Runtime, device: D, superblock: Superblock, upto: Bytes) -> Twin<D> {
         // Whole, but not yet in its place: copied once more, as it may lack what was written since.
         let upto = if superblock.features.has(Features::RECOVERY) { upto } else { Bytes::ZERO };
         let superblock = Superblock { features: superblock.features.with(Features::RECOVERY), ..superblock };
         Twin {
-            device,
-            data_offset: superblock.data_offset,
+            own: Member::new(runtime, Some((device, superblock.data_offset))),
             upto: Cell::new(upto),
             superblock: RefCell::new(superblock),
-            bad: RefCell::default(),
             lost: Cell::new(false),
         }
     }
@@ -66,6 +68,25 @@ impl<D: Device> Twin<D> {
         superblock.recovery = 0;
     }
 
+    /// The device as the member that it is to become.
+    pub fn own(&self) -> &Member<D> {
+        &self.own
+    }
+
+    /// Writes to its data area. A twin that fails is lost, which is nobody else's trouble.
+    pub async fn write(&self, at: Bytes, data: Data, fua: bool, id: u64) {
+        if self.own.write(at, data, fua, id).await.is_err() {
+            self.lose();
+        }
+    }
+
+    /// Makes everything on it durable.
+    pub async fn flush(&self, id: u64) {
+        if self.own.send(Request::flush().with_id(id)).await.result.is_err() {
+            self.lose();
+        }
+    }
+
     pub fn lose(&self) {
         self.lost.set(true);
     }
@@ -75,16 +96,12 @@ impl<D: Device> Twin<D> {
     pub fn number(&self) -> usize {
         self.superblock.borrow().number as usize
     }
-    /// What could be neither read nor computed, in order of addresses.
-    pub fn bad(&self) -> Vec<Range<Bytes>> {
-        joined(self.bad.borrow().clone())
-    }
 }
 
 impl<D: Device> Array<D> {
     /// The member that is being replaced, and by what.
     pub fn replacing(&self) -> Option<(usize, String)> {
-        let twin = |member: usize| Some((member, self.members[member].twin()?.device.shape().name.clone()));
+        let twin = |member: usize| Some((member, self.members[member].twin()?.own.device()?.shape().name.clone()));
         (0..self.members.len()).find_map(twin)
     }
 
@@ -99,10 +116,11 @@ impl<D: Device> Array<D> {
         identity: Uuid,
     ) -> Result<Vec<Range<Bytes>>, DeviceError> {
         let state = self.state.as_ref().ok_or(DeviceError::Unsupported)?;
-        self.check_room(&device, data_offset, self.geometry.used_of(member))?;
+        let used = self.geometry.used_of(member);
+        self.check_member_room(member, &device, data_offset)?;
+        let sums = self.has_checksums();
         let whole = self.members[member].state() == MemberState::Active && self.members[member].twin().is_none();
-        // Checksums lie on the member, too, and would have to be kept on both.
-        if self.has_checksums() || !whole || self.geometry.level().losses_survived(self.members.len()) == 0 {
+        if !whole || self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Err(DeviceError::Unsupported);
         }
         {
@@ -116,7 +134,8 @@ impl<D: Device> Array<D> {
                     .with(Features::RECOVERY)
                     .with(Features::REPLACEMENT),
                 data_offset,
-                data_size: device.shape().size - data_offset,
+                // Behind it are its checksums.
+                data_size: if sums { used } else { device.shape().size - data_offset },
                 recovery: 0,
                 number: number as u32,
                 corrected_reads: 0,
@@ -127,7 +146,11 @@ impl<D: Device> Array<D> {
             // A log and a bitmap of its own, lest it become the member before they are copied.
             format(std::slice::from_ref(&device), &[Superblock { resync: Resync::Clean, ..superblock.clone() }])
                 .await?;
-            self.members[member].set_twin(Some(Rc::new(Twin::new(Rc::new(device), superblock, Bytes::ZERO))));
+            let twin = Twin::new(&self.runtime, device, superblock, Bytes::ZERO);
+            if sums {
+                twin.own.make_checksums(sibling.array, identity, used).await?;
+            }
+            self.members[member].set_twin(Some(Rc::new(twin)));
             let role = MemberRole::Active(member as u16).number();
             self.record(|superblock| superblock.roles[number] = role).await?;
         }
@@ -152,7 +175,7 @@ impl<D: Device> Array<D> {
             Ok(())
         };
         let record = async |upto: Bytes| {
-            self.flush_members(0).await?;
+            self.secure_twin(&twin).await?;
             self.record_copied(&twin, upto).await
         };
         match self.along_member(member, twin.upto.get(), fill, pass, record).await {
@@ -177,19 +200,19 @@ impl<D: Device> Array<D> {
     /// Copies a range of one unit, or computes what cannot be read. Gives what of the array is in neither.
     async fn copy_to_twin(&self, member: usize, twin: &Twin<D>, range: Range<Bytes>) -> Vec<Range<Bytes>> {
         if let Some(bytes) = self.bytes_of(member, range.clone()).await {
-            self.write_twin(member, twin, range.start, bytes.freeze()).await;
+            twin.write(range.start, bytes.freeze(), false, 0).await;
             return Vec::new();
         }
         let mut lost = Vec::new();
         for block in self.blocks(range) {
             if let Some(bytes) = self.bytes_of(member, block.clone()).await {
-                self.write_twin(member, twin, block.start, bytes.freeze()).await;
+                twin.write(block.start, bytes.freeze(), false, 0).await;
                 continue;
             }
             if let Role::Data(address) = self.geometry.role(member, block.start) {
                 lost.push(address..address + (block.end - block.start));
             }
-            twin.bad.borrow_mut().push(block);
+            twin.own.mark_bad(block);
         }
         lost
     }
@@ -206,14 +229,6 @@ impl<D: Device> Array<D> {
         self.contents_of(member, range).await
     }
 
-    async fn write_twin(&self, member: usize, twin: &Twin<D>, at: Bytes, data: Data) {
-        let request = Request::write(twin.data_offset + at, data);
-        let limit = self.members[member].limit();
-        if within(&self.runtime, limit, &*twin.device, request).await.result.is_err() {
-            twin.lose();
-        }
-    }
-
     /// Tells the twins what the members are about to be told. The caller holds the state's turn.
     pub(crate) async fn tell_twins(&self, newest: &Superblock) {
         for member in &self.members {
@@ -225,9 +240,7 @@ impl<D: Device> Array<D> {
                 superblock.roles.clone_from(&newest.roles);
                 superblock.clone()
             };
-            let bytes = written(&superblock, twin.device.shape().logical_block).freeze();
-            let request = Request::write(SUPERBLOCK_AT, bytes).with_fua();
-            if within(&self.runtime, member.limit(), &*twin.device, request).await.result.is_err() {
+            if twin.own.tell(&superblock).await.is_err() {
                 twin.lose();
             }
         }
@@ -252,6 +265,18 @@ impl<D: Device> Array<D> {
         (0..self.members.len()).any(|m| self.members[m].twin().is_some_and(|twin| self.has_lost(m, &twin)))
     }
 
+    /// Makes durable what was copied, and then the sums of it.
+    async fn secure_twin(&self, twin: &Twin<D>) -> Result<(), DeviceError> {
+        let closing = twin.own.begin_closing(true, self.is_resync_due()).await;
+        self.flush_members(0).await?;
+        if let Some(closing) = closing
+            && twin.own.finish_closing(closing).await.is_err()
+        {
+            twin.lose();
+        }
+        Ok(())
+    }
+
     /// Records how far the twin is. What lies before the mark must be durable on it.
     async fn record_copied(&self, twin: &Twin<D>, upto: Bytes) -> Result<(), DeviceError> {
         let state = self.state.as_ref().expect("a twin has a superblock");
@@ -264,7 +289,11 @@ impl<D: Device> Array<D> {
     async fn take_over(&self, member: usize, twin: &Rc<Twin<D>>) -> Result<(), DeviceError> {
         let state = self.state.as_ref().expect("a twin has a superblock");
         let _quiet = self.gate.close().await;
-        self.flush_members(0).await?;
+        let this = &self.members[member];
+        if let (Some(old), Some(new)) = (this.checksums(), twin.own.checksums()) {
+            new.inherit(&old, self.is_resync_due());
+        }
+        self.secure_twin(twin).await?;
         if self.has_lost(member, twin) {
             self.settle().await?;
             return Err(DeviceError::Gone);
@@ -280,7 +309,12 @@ impl<D: Device> Array<D> {
         if self.has_lost(member, twin) {
             return Err(DeviceError::Gone);
         }
-        let this = &self.members[member];
+        // Whoever transfers sums of the old device is waited for, and whoever would begin to waits until it is known which device counts.
+        let sums = this.checksums();
+        let retiring = match &sums {
+            Some(sums) => Some(sums.hold().await),
+            None => None,
+        };
         let before = this.take_over(twin);
         let told = match self.copy_bitmap(member).await {
             Ok(()) => self.reset_log(member, !self.is_resync_due()).await,
@@ -311,6 +345,8 @@ impl<D: Device> Array<D> {
             });
             sibling.number as usize
         };
+        sums.iter().for_each(|sums| sums.retire());
+        drop(retiring);
         self.record(|superblock| superblock.roles[old] = MemberRole::Faulty.number()).await
     }
 }

@@ -122,7 +122,7 @@ impl<D: Device> Array<D> {
 
     async fn give_place(&self, member: usize, new: Newcomer<D>) -> Result<(), DeviceError> {
         let Newcomer { device, data_offset, identity, number } = new;
-        self.check_room(&device, data_offset, self.geometry.used_of(member))?;
+        self.check_member_room(member, &device, data_offset)?;
         if self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Err(DeviceError::Unsupported);
         }

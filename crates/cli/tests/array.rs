@@ -69,6 +69,50 @@ fn a_member_that_gives_wrong_bytes_is_named_and_healed_by_its_checksums() {
 }
 
 #[test]
+fn members_with_checksums_are_replaced_while_they_serve_and_grow() {
+    let desk = Desk::new("");
+    let done = |text: &str| {
+        let said = say(&desk, text);
+        assert_eq!(said.code, 0, "{text}: {}{}", said.stdout, said.stderr);
+        said.stdout
+    };
+    let rot = |name: &str, at: usize| {
+        let file = desk.path().join(name);
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes[at] ^= 4;
+        std::fs::write(&file, bytes).unwrap();
+    };
+    let corrupt = |members: &str| say(&desk, &format!("array scrub --json {members}")).json()["corrupt"].clone();
+    done("array create --level 5 --stripe-unit 16KiB --integrity --size 8MiB a b c");
+    assert_eq!(corrupt("a b c"), json!([0, 0, 0]));
+    rot("b", (2 << 20) + 5000);
+    let small = say(&desk, "array replace --member b --onto x --size 6MiB a b c");
+    assert!(small.code == 2 && small.stderr.contains("a member of this array needs"), "{}", small.stderr);
+    assert_eq!(done("array replace --member b --onto d --size 8MiB a b c"), "member 1 is replaced\n");
+    // What was rotten was not copied, and the new one has sums of its own.
+    assert_eq!(corrupt("a c d"), json!([0, 0, 0]));
+    rot("d", (2 << 20) + 9000);
+    assert_eq!(corrupt("a c d"), json!([0, 1, 0]));
+    let longer = |length: u64| {
+        for name in ["a", "c", "d"] {
+            std::fs::OpenOptions::new().write(true).open(desk.path().join(name)).unwrap().set_len(length).unwrap();
+        }
+    };
+    // Their checksums take 56 KiB, and would have to move there.
+    longer((8 << 20) + (16 << 10));
+    let refused = say(&desk, "array grow a c d");
+    let next = "make the members larger by at least";
+    assert!(refused.code == 2 && refused.stderr.contains(next), "{}", refused.stderr);
+    let size = || say(&desk, "array status --json a c d").json()["size"].clone();
+    let before = size();
+    longer(12 << 20);
+    assert_eq!(done("array grow a c d"), "clean\n");
+    rot("a", (2 << 20) + 20_000);
+    assert_eq!(corrupt("a c d"), json!([1, 0, 0]));
+    assert_ne!(size(), before);
+}
+
+#[test]
 fn a_member_fails_is_replaced_and_everything_fits() {
     let desk = Desk::new("");
     let code = |text: &str| {

@@ -97,9 +97,6 @@ pub enum RaidError {
     /// No redundancy.
     #[error("{level} has no redundancy; end the array, copy the member (dd), and use the copy")]
     NoRedundancy { level: String },
-    /// Sums lie on the members.
-    #[error("an array with checksums cannot replace a member that serves; fail it, and rebuild it on another device")]
-    KeepsChecksums,
     /// It cannot be copied.
     #[error("{place} is not whole itself; `arraylab array rebuild` goes on with it")]
     NotWhole { place: Place },

@@ -12,7 +12,7 @@ use device::{Buffer, Device, MemoryDevice, Operation, Payload, Reply, Request, S
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
-use crate::bug::{Bug, changed, data_of};
+use crate::bug::{Bug, changed, data_of, without_marks};
 use crate::oracle::sectors_of;
 
 /// From the array to the medium: faults of requests, damaged sectors, the way there, the cache, what survives a power cut.
@@ -245,6 +245,11 @@ impl Device for Disk {
                 request.payload = Payload::From(data_of(&changed(bytes, |superblock| bug.on_writing(superblock))));
             }
             Operation::Write if bug == Bug::SkipFlush => request.fua = false,
+            Operation::Write if bug == Bug::ForgetSumMarks => {
+                let Payload::From(data) = &request.payload else { panic!("a write carries data") };
+                let bytes = data.bytes().expect("storms have bytes");
+                request.payload = Payload::From(data_of(&without_marks(bytes)));
+            }
             // Behind the superblock and before the data; empty headers pass.
             Operation::Write
                 if bug == Bug::SkipLog

@@ -4,13 +4,14 @@
 //! is written; but once it was made to fit, or read and written, it is promised like all else. Whether a growth has happened that was not
 //! acknowledged is for the array to say, at its next start, once and for all.
 
+use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 
 use array::geometry::{Geometry, Level};
-use array::md::Consistency;
-use array::{Array, GrowError, MemberState};
-use device::Device;
+use array::md::{Consistency, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
+use array::{Array, GrowError, MemberState, checksum_area, checksum_room};
+use device::{Buffer, Device, DeviceError, Request};
 use futures_util::future::{Either, select};
 use units::{Bytes, Duration};
 
@@ -38,7 +39,11 @@ pub fn grow(world: &mut World) -> Result<(), String> {
     };
     for member in 0..world.members() {
         let disk = Rc::clone(&world.disks.borrow()[member]);
-        let room = world.data_area().end..disk.shape().size;
+        let behind = match world.checksums {
+            true => areas(world).map_err(|error| format!("a superblock cannot be read: {error}"))?[member].end,
+            false => world.data_area().end,
+        };
+        let room = behind..disk.shape().size;
         let number = world.choose(1 << 32);
         disk.scribble(room, number << 20);
     }
@@ -58,6 +63,10 @@ pub fn grow(world: &mut World) -> Result<(), String> {
             world.outcome.borrow_mut().growths += 1;
             world.growing.borrow_mut().as_mut().expect("it was set above").acknowledged = true;
         }
+        // What is wrong without saying so, where the old data end, has to be healed before its sums begin anew.
+        Some(Err(GrowError::Unsound { member })) if world.disks.borrow()[member].damaged() > 0 => {
+            *world.growing.borrow_mut() = None;
+        }
         Some(other) => return Err(format!("it should have grown to {used} of each member: {other:?}")),
         None => world.outcome.borrow_mut().growths_cut += 1,
     }
@@ -70,7 +79,7 @@ pub fn grow(world: &mut World) -> Result<(), String> {
 fn becomes(world: &World, array: &Array<Rc<Disk>>) -> Option<Geometry> {
     let moves = matches!(world.level, Level::Raid10(copies) if copies.far > 1);
     let journal = world.consistency == Consistency::Journal && !world.without_journal.get();
-    if moves || journal || world.checksums {
+    if moves || journal {
         return None;
     }
     let whole = (0..world.members()).all(|member| array.state(member) == MemberState::Active);
@@ -79,8 +88,35 @@ fn becomes(world: &World, array: &Array<Rc<Disk>>) -> Option<Geometry> {
     }
     let unit = array.geometry().chunk().max(Bytes::SECTOR);
     let disks = world.disks.borrow();
-    let room = |disk: &Rc<Disk>| (disk.shape().size - world.data_offset).round_down(unit);
-    let room = disks[..world.members()].iter().map(room).min().expect("an array has members");
+    let areas = if world.checksums { areas(world).ok()? } else { Vec::new() };
+    let room = |(member, disk): (usize, &Rc<Disk>)| {
+        let behind = disk.shape().size - world.data_offset;
+        let Some(area) = areas.get(member) else { return behind.round_down(unit) };
+        // Sums for all that there would be are a little more than those of the data.
+        let data = behind - checksum_room(behind).min(behind);
+        data.round_down(unit).max((area.start - world.data_offset).round_down(unit))
+    };
+    let rooms: Vec<Bytes> = disks[..world.members()].iter().enumerate().map(room).collect();
+    let room = rooms.iter().copied().min().expect("an array has members");
     let grown = Geometry::new(world.level, array.geometry().chunk(), &vec![room; world.members()]).ok()?;
-    (grown.used() > world.geometry().used()).then_some(grown)
+    // Who has no sums for so much yet needs another place for them, behind the old one.
+    let in_the_way = areas.iter().zip(&rooms).any(|(area, room)| {
+        let moves = area.start < world.data_offset + grown.used();
+        moves && world.data_offset + *room < area.end
+    });
+    (grown.used() > world.geometry().used() && !in_the_way).then_some(grown)
+}
+
+/// Where the checksums of each member lie, by what the member says itself.
+fn areas(world: &World) -> Result<Vec<Range<Bytes>>, DeviceError> {
+    let of = |disk: &Rc<Disk>| {
+        let read = disk.submit(Request::read(SUPERBLOCK_AT, Buffer::zeroed(SUPERBLOCK_SIZE)));
+        let reply = world.runtime.block_on(read);
+        reply.result?;
+        let buffer = reply.buffer.expect("a read gives its buffer back");
+        let superblock = Superblock::parse(buffer.bytes().expect("it is real"));
+        let superblock = superblock.expect("the array that was opened has it");
+        Ok(checksum_area(&superblock, disk.shape().logical_block))
+    };
+    world.disks.borrow()[..world.members()].iter().map(of).collect()
 }

@@ -13,7 +13,7 @@ use rand::seq::SliceRandom;
 use units::{Bytes, Duration};
 
 use crate::bug::data_of;
-use crate::disk::Disk;
+use crate::disk::{Disk, Lie};
 use crate::oracle::sectors_of;
 use crate::world::World;
 
@@ -215,7 +215,13 @@ pub async fn add_spare(world: &World, array: &Array<Rc<Disk>>) -> Result<(), Str
 }
 
 /// Another disk takes the place of a member that serves.
-pub async fn replace(world: &World, array: &Array<Rc<Disk>>, member: usize, fails: bool) -> Result<(), String> {
+pub async fn replace(
+    world: &World,
+    array: &Array<Rc<Disk>>,
+    member: usize,
+    fails: bool,
+    lie: Option<Lie>,
+) -> Result<(), String> {
     let twin = world.new_disk();
     world.waiting.borrow_mut().push(Rc::clone(&twin));
     if fails {
@@ -224,6 +230,11 @@ pub async fn replace(world: &World, array: &Array<Rc<Disk>>, member: usize, fail
         let first = if world.level == Level::Raid1 { 2 } else { world.geometry().rows() };
         let rule = Rule::new(Effect::Vanish).on(Operation::Write).within(world.data_area());
         twin.suffer(rule.after(world.choose(first)));
+    }
+    if let Some(lie) = lie {
+        world.outcome.borrow_mut().faults += 1;
+        world.outcome.borrow_mut().silent += 1;
+        twin.lie(lie, world.data_area());
     }
     world.outcome.borrow_mut().replacements += 1;
     let replaced = array.replace(member, Rc::clone(&twin), world.data_offset, world.identity()).await;

@@ -121,8 +121,8 @@ enum Trouble {
     Rebuild(usize),
     /// A member that was away comes back.
     Return(usize),
-    /// Another disk takes the place of a member that serves; it may fail on the way.
-    Replace { member: usize, fails: bool },
+    /// Another disk takes the place of a member that serves; it may fail on the way, or lie about something that is copied.
+    Replace { member: usize, fails: bool, lie: Option<Lie> },
     /// A disk is added that waits for a member to fail.
     Spare,
     /// The journal is gone in the middle of everything.
@@ -272,11 +272,16 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
     let replaceable = (0..world.members()).filter(|member| array.state(*member) == MemberState::Active);
     let replaceable: Vec<usize> = replaceable.filter(|member| !impaired.contains(member)).collect();
     let survives = world.level.losses_survived(world.members()) > 0 && !world.cheats();
-    if survives && array.replacing().is_none() && !replaceable.is_empty() && !world.checksums && world.happens(0.15) {
+    if survives && array.replacing().is_none() && !replaceable.is_empty() && world.happens(0.15) {
         let member = replaceable[world.choose(replaceable.len() as u64) as usize];
-        troubles.push(Trouble::Replace { member, fails: world.happens(0.2) });
+        let fails = world.happens(0.2);
+        // What it lies about it lacks, once it is the member.
+        let lies = world.checksums && left > 0 && !fails && world.happens(0.3);
+        let lie =
+            lies.then(|| [Lie::Lost, Lie::Misdirected(1 + world.choose(16)), Lie::Torn][world.choose(3) as usize]);
+        troubles.push(Trouble::Replace { member, fails, lie });
     }
-    if survives && !world.checksums && array.spares().len() < 2 && world.happens(0.1) {
+    if survives && array.spares().len() < 2 && world.happens(0.1) {
         troubles.push(Trouble::Spare);
     }
     if world.has_journal() && !array.has_lost_journal() && !world.cheats() && world.happens(0.1) {
@@ -316,10 +321,10 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
                 };
             }
         }
-        Trouble::Replace { member, fails } => {
+        Trouble::Replace { member, fails, lie } => {
             // It may have failed, or be on its way out, since this was thought of.
             if array.state(member) == MemberState::Active && array.replacing().is_none() {
-                return replace(world, array, member, fails).await;
+                return replace(world, array, member, fails, lie).await;
             }
         }
         Trouble::Spare => return add_spare(world, array).await,

@@ -91,7 +91,7 @@ impl World {
             Some(Bug::SkipLog) => (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl),
             _ => all[random.random_range(0..all.len())],
         };
-        let checksums = bug.is_none() && random.random_bool(0.4);
+        let checksums = bug == Some(Bug::ForgetSumMarks) || bug.is_none() && random.random_bool(0.4);
         World::with(seed, random, (level, members, consistency), checksums, bug, bug.is_none())
     }
 
@@ -132,7 +132,7 @@ impl World {
             growing: RefCell::default(),
             grown: Cell::new(false),
             returned: Cell::new(false),
-            spacious: varied && !checksums,
+            spacious: varied,
             data_offset: superblocks[0].data_offset,
             disks: RefCell::default(),
             gone: RefCell::default(),
@@ -172,14 +172,16 @@ impl World {
     /// A disk that nobody has used.
     pub fn new_disk(&self) -> Rc<Disk> {
         let used = self.geometry().used();
+        let sums = if self.checksums { checksum_room(used) } else { Bytes::ZERO };
         let more = match (self.checksums, self.spacious) {
-            (true, _) => checksum_room(used),
             // A mirror has no chunks, and grows by any room.
-            (false, true) if used >= LARGE => Bytes::kib(48) * self.choose(8).min(2),
+            (_, true) if used >= LARGE => Bytes::kib(48) * self.choose(8).min(2),
+            // Not always enough for the checksums to move to.
+            (true, true) => CHUNK * self.choose(12).min(6),
             (false, true) => CHUNK * self.choose(8).min(3),
-            (false, false) => Bytes::ZERO,
+            (_, false) => Bytes::ZERO,
         };
-        let size = self.data_offset + used + more;
+        let size = self.data_offset + used + sums + more;
         let number = self.made.replace(self.made.get() + 1);
         Disk::new(&self.runtime, Shape::new(format!("disk {number}"), size), self.seed, self.bug)
     }

@@ -69,6 +69,11 @@ fn a_trusted_stale_member_is_caught() {
 }
 
 #[test]
+fn a_forgotten_mark_of_checksums_is_caught() {
+    caught(Bug::ForgetSumMarks);
+}
+
+#[test]
 fn a_wrong_rotation_is_caught() {
     caught(Bug::WrongRotation);
 }

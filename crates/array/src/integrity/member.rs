@@ -89,7 +89,11 @@ impl<D: Device> Member<D> {
         id: u64,
     ) -> (Buffer, Result<(), DeviceError>) {
         let blocks = checksums.layout.blocks_of(offset, buffer.len());
-        match self.compare(checksums, &blocks, &buffer).await {
+        let compared = self.compare(checksums, &blocks, &buffer).await;
+        if checksums.retired.get() {
+            return Box::pin(self.read_anew(offset, buffer, id)).await;
+        }
+        match compared {
             Ok(wrong) if wrong.is_empty() => return (buffer, Ok(())),
             Ok(_) => {}
             Err(error) => return (buffer, Err(error)),
@@ -102,7 +106,11 @@ impl<D: Device> Member<D> {
         if let Err(error) = reply.result {
             return (buffer, Err(error));
         }
-        match self.compare(checksums, &blocks, &buffer).await {
+        let compared = self.compare(checksums, &blocks, &buffer).await;
+        if checksums.retired.get() {
+            return Box::pin(self.read_anew(offset, buffer, id)).await;
+        }
+        match compared {
             Ok(wrong) if wrong.is_empty() => (buffer, Ok(())),
             Ok(wrong) => {
                 let at = self.data_offset() + checksums.layout.block * wrong[0];
@@ -114,6 +122,15 @@ impl<D: Device> Member<D> {
             }
             Err(error) => (buffer, Err(error)),
         }
+    }
+
+    /// Another device has taken the place of the one that was asked, and has sums of its own: it is asked, if what it holds counts.
+    async fn read_anew(&self, offset: Bytes, buffer: Buffer, id: u64) -> (Buffer, Result<(), DeviceError>) {
+        if self.is_current(&(offset..offset + buffer.len())) {
+            return self.read(offset, buffer, id).await;
+        }
+        let (at, length) = (self.data_offset() + offset, buffer.len());
+        (buffer, Err(DeviceError::Medium { offset: at, length }))
     }
 
     async fn compare(
@@ -153,6 +170,14 @@ impl<D: Device> Member<D> {
         Ok(writing)
     }
 
+    /// Sends what concerns sums to the device that has them. Once another has its place there is nobody to send it to.
+    pub(super) async fn send_sums(&self, checksums: &Checksums, request: Request) -> Reply {
+        match checksums.retired.get() {
+            false => self.send(request).await,
+            true => request.refuse(DeviceError::Gone, self.runtime().now()),
+        }
+    }
+
     /// Brings a page into memory.
     async fn load(&self, checksums: &Checksums, page: u64) -> Result<(), DeviceError> {
         if checksums.pages.borrow().contains_key(&page) {
@@ -162,8 +187,22 @@ impl<D: Device> Member<D> {
         if checksums.pages.borrow().contains_key(&page) {
             return Ok(());
         }
+        match self.fetch(checksums, page).await {
+            // Nothing is asked of a device that is a member no more; whoever wanted to know reads anew.
+            Err(_) if checksums.retired.get() => {
+                let unknown = Page { sums: vec![0; SUMS as usize], changed: false };
+                checksums.pages.borrow_mut().insert(page, unknown);
+                Ok(())
+            }
+            fetched => fetched,
+        }
+    }
+
+    /// As [`load`](Member::load). The caller has the turn.
+    async fn fetch(&self, checksums: &Checksums, page: u64) -> Result<(), DeviceError> {
         self.make_room(checksums).await?;
-        let reply = self.send(Request::read(checksums.layout.page_at(page), Buffer::zeroed(PAGE))).await;
+        let reply =
+            self.send_sums(checksums, Request::read(checksums.layout.page_at(page), Buffer::zeroed(PAGE))).await;
         let sums = match reply.result {
             Ok(()) => {
                 let buffer = reply.buffer.expect("a read gives its buffer back");
@@ -216,7 +255,7 @@ impl<D: Device> Member<D> {
             _ => return Ok(()),
         };
         let at = checksums.layout.page_at(number);
-        self.send(Request::write(at, data(&page_bytes(&sums, number))).with_fua()).await.result?;
+        self.send_sums(checksums, Request::write(at, data(&page_bytes(&sums, number))).with_fua()).await.result?;
         // What changed meanwhile is not there yet.
         if let Some(page) = checksums.pages.borrow_mut().get_mut(&number) {
             page.changed = page.sums != sums;

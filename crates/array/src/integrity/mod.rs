@@ -29,6 +29,7 @@
 //! sums of sums (a tree, as in ZFS), which find a disk that lost data and sum together; a mirror or parity finds that in a scrub.
 
 pub(crate) mod area;
+pub(crate) mod grow;
 mod member;
 mod region;
 
@@ -38,12 +39,12 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use device::{Buffer, Data, Device, DeviceError, Request};
-use runtime::{Resource, Runtime, Signal};
+use runtime::{Grant, Resource, Runtime, Signal};
 use units::Bytes;
 
 use crate::array::Array;
 use crate::md::{MemberRole, Superblock, Uuid};
-use crate::member::MemberState;
+use crate::member::{Member, MemberState};
 use area::{Header, Layout, PAGE, SUMS};
 
 /// Memory for sums of a member, unless said otherwise: those of 8 GiB of data.
@@ -80,6 +81,10 @@ pub(crate) struct Checksums {
     turn: Resource,
     /// One transfer of pages at a time.
     transfer: Resource,
+    /// One closing of regions at a time: what was written while one of them flushes must not be taken for flushed by the other.
+    closing: Resource,
+    /// The device is no member's any more: no sum of it is asked for or written.
+    retired: Cell<bool>,
 }
 
 /// Sums in memory.
@@ -141,7 +146,43 @@ impl Checksums {
             touched: RefCell::default(),
             turn: Resource::new(runtime, 1),
             transfer: Resource::new(runtime, 1),
+            closing: Resource::new(runtime, 1),
+            retired: Cell::new(false),
         }
+    }
+
+    /// Waits for who transfers sums or headers, and keeps others from it.
+    pub async fn hold(&self) -> (Grant, Grant) {
+        let turn = self.turn.acquire(0).await;
+        (turn, self.transfer.acquire(0).await)
+    }
+
+    /// Another device has the member's place.
+    pub fn retire(&self) {
+        self.retired.set(true);
+    }
+
+    /// Takes over from the device that had the place before what has to outlive it: where parity may not fit.
+    pub fn inherit(&self, before: &Checksums, resync_due: bool) {
+        self.memory.set(before.memory.get());
+        let suspect = if resync_due { before.suspects_in(&self.layout) } else { Some(BTreeSet::new()) };
+        let marked = suspect.clone().unwrap_or_else(|| (0..self.regions()).collect());
+        // The mark is what says so after the next cut.
+        marked.iter().for_each(|region| self.header.borrow_mut().mark(*region, true));
+        self.untold.set(self.untold.get() || !marked.is_empty());
+        *self.suspect.borrow_mut() = suspect;
+    }
+
+    /// The regions of another layout that hold something of those that were marked when the array was opened.
+    fn suspects_in(&self, layout: &Layout) -> Option<BTreeSet<u64>> {
+        let there = |region: &u64| {
+            let blocks = self.layout.region_blocks(*region);
+            let (start, end) = (self.layout.block * blocks.start, self.layout.block * blocks.end);
+            let regions = layout.regions_of(&layout.blocks_of(start, end - start));
+            // What one layout has of data behind the other's end, nobody uses.
+            regions.start..regions.end.min(layout.blocks.div_ceil(layout.region))
+        };
+        self.suspect.borrow().as_ref().map(|all| all.iter().flat_map(there).collect())
     }
 
     /// Changes a sum in memory.
@@ -250,6 +291,71 @@ async fn newest_header<D: Device>(
     Ok(newest)
 }
 
+impl<D: Device> Member<D> {
+    /// Opens its checksums with the newest header there is, if that knows the superblock, which was read with this sum. Otherwise there is an area
+    /// in which none is known, if there is room for one.
+    async fn open_checksums(
+        &self,
+        superblock: &Superblock,
+        sum: u32,
+        layout: Layout,
+        header: Option<(Header, u64)>,
+    ) -> Result<(), DeviceError> {
+        let Some(device) = self.device() else { return Ok(()) };
+        let checksums = match header {
+            Some((header, slot)) if header.superblocks.contains(&sum) => {
+                let checksums = Checksums::new(self.runtime(), layout, header, 1 - slot);
+                checksums.superblock.set(sum);
+                self.forget_marked(&checksums).await?;
+                Some(checksums)
+            }
+            _ if layout.end() > device.shape().size => None,
+            old => {
+                let mut header = Header::new(&layout, superblock.array, superblock.member, sum);
+                if let Some((old, _)) = old {
+                    (header.generation, header.found, header.renewed) =
+                        (old.generation + 1, old.found, old.renewed + 1);
+                }
+                clear_area(&member::Patient { member: self, device }, &layout, &header).await?;
+                Some(Checksums::new(self.runtime(), layout, header, 1))
+            }
+        };
+        self.set_checksums(checksums.map(Rc::new));
+        Ok(())
+    }
+
+    /// As [`open_checksums`](Member::open_checksums), of a device that is to replace a member which has some.
+    pub(crate) async fn recall_checksums(&self, superblock: &Superblock, sum: u32) -> Result<(), DeviceError> {
+        let Some(device) = self.device() else { return Ok(()) };
+        let layout = Layout::new(superblock.data_offset, superblock.data_size, device.shape().logical_block);
+        let header = self.newest_header(&layout, superblock).await?;
+        self.open_checksums(superblock, sum, layout, header).await
+    }
+
+    /// Gives a device of which nothing is current an area behind its data, in which no sum is known. Nothing was being written on it when
+    /// the array was last left.
+    pub(crate) async fn make_checksums(
+        &self,
+        array: Uuid,
+        identity: Uuid,
+        used: Bytes,
+    ) -> Result<Option<Rc<Checksums>>, DeviceError> {
+        let Some(device) = self.device() else { return Ok(None) };
+        let layout = Layout::new(self.data_offset(), used, device.shape().logical_block);
+        let header = Header::new(&layout, array, identity, 0);
+        clear_area(&member::Patient { member: self, device }, &layout, &header).await?;
+        let checksums = Rc::new(Checksums::new(self.runtime(), layout, header, 1));
+        *checksums.suspect.borrow_mut() = Some(BTreeSet::new());
+        self.set_checksums(Some(Rc::clone(&checksums)));
+        Ok(Some(checksums))
+    }
+}
+
+/// Where the checksums of a device end whose data lie there.
+pub(crate) fn area_end(device: &impl Device, data_offset: Bytes, used: Bytes) -> Bytes {
+    Layout::new(data_offset, used, device.shape().logical_block).end()
+}
+
 impl<D: Device> Array<D> {
     /// Whether members keep checksums.
     pub fn has_checksums(&self) -> bool {
@@ -274,43 +380,28 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// Finds the checksums of the members with these superblocks. If any has some, all get them that have the room.
-    pub(crate) async fn open_checksums(&self, superblocks: &[Option<Superblock>]) {
+    /// Finds the checksums of the members with these superblocks, which were read with these sums. If any has some, all get them that have
+    /// the room.
+    pub(crate) async fn open_checksums(&self, superblocks: &[Option<Superblock>], sums: &[Option<u32>]) {
         let mut found = Vec::new();
         for (number, superblock) in superblocks.iter().enumerate() {
             let (Some(superblock), Some(device)) = (superblock, self.members[number].device()) else { continue };
             let layout = Layout::new(superblock.data_offset, superblock.data_size, device.shape().logical_block);
             let header = self.members[number].newest_header(&layout, superblock).await;
-            found.push((number, superblock, device, layout, header));
+            let sum = sums[number].expect("who has a superblock has its sum");
+            found.push((number, superblock, sum, layout, header));
         }
         if !found.iter().any(|(.., header)| matches!(header, Ok(Some(_)))) {
             return;
         }
-        for (number, superblock, device, layout, header) in found {
-            let sum = area::superblock_sum(superblock);
-            let prepared = match header {
-                Ok(Some((header, slot))) if header.superblocks.contains(&sum) => {
-                    let checksums = Checksums::new(&self.runtime, layout, header, 1 - slot);
-                    checksums.superblock.set(sum);
-                    self.members[number].forget_marked(&checksums).await.map(|()| Some(checksums))
-                }
-                Ok(_) if layout.end() > device.shape().size => Ok(None),
-                Ok(old) => {
-                    let mut header = Header::new(&layout, superblock.array, superblock.member, sum);
-                    if let Some((old, _)) = old {
-                        (header.generation, header.found, header.renewed) =
-                            (old.generation + 1, old.found, old.renewed + 1);
-                    }
-                    let patient = member::Patient { member: &self.members[number], device };
-                    let cleared = clear_area(&patient, &layout, &header).await;
-                    cleared.map(|()| Some(Checksums::new(&self.runtime, layout, header, 1)))
-                }
+        for (number, superblock, sum, layout, header) in found {
+            let opened = match header {
+                Ok(header) => self.members[number].open_checksums(superblock, sum, layout, header).await,
                 Err(error) => Err(error),
             };
-            match prepared {
-                Ok(checksums) => self.members[number].set_checksums(checksums.map(Rc::new)),
-                // What cannot take its checksums cannot be relied on for anything else.
-                Err(error) => self.could_not_store(number, &error),
+            // What cannot take its checksums cannot be relied on for anything else.
+            if let Err(error) = opened {
+                self.could_not_store(number, &error);
             }
         }
     }
@@ -325,39 +416,44 @@ impl<D: Device> Array<D> {
         let this = &self.members[member];
         // Nothing was being written on a member that was not there when the array was last left; of one that was, what is known stays. Each
         // write that was cut off is known to those of its stripe's members that are left, or did not reach them.
-        let suspect = this.checksums().map_or(Some(BTreeSet::new()), |before| before.suspect.borrow().clone());
+        let before = this.checksums();
+        before.iter().for_each(|before| before.retire());
         this.set_checksums(None);
         let Some(array) = self.identity().filter(|_| self.has_checksums()) else { return Ok(()) };
-        let Some(device) = this.device() else { return Ok(()) };
-        let layout = Layout::new(data_offset, self.geometry.used_of(member), device.shape().logical_block);
-        let header = Header::new(&layout, array, identity, 0);
-        clear_area(&member::Patient { member: this, device }, &layout, &header).await?;
-        let checksums = Checksums::new(&self.runtime, layout, header, 1);
-        *checksums.suspect.borrow_mut() = suspect;
-        this.set_checksums(Some(Rc::new(checksums)));
+        assert!(this.data_offset() == data_offset, "the device is in its place");
+        let checksums = this.make_checksums(array, identity, self.geometry.used_of(member)).await?;
+        if let (Some(before), Some(now)) = (before, checksums) {
+            *now.suspect.borrow_mut() = before.suspects_in(&now.layout);
+        }
         Ok(())
     }
 
     /// Writes the sums of regions that have not been written since the last call, or of `all`, and takes their marks away.
     pub(crate) async fn close_regions(&self, all: bool) -> Result<(), DeviceError> {
-        let due = |member: usize| {
-            let checksums = self.members[member].checksums().filter(|_| self.state(member) != MemberState::Failed)?;
-            let mut regions = checksums.idle_regions(all);
-            // What was under way when the array was last left may not fit its parity until the resync has passed, and only the mark says so.
-            if self.is_resync_due() {
-                let suspect = checksums.suspect.borrow();
-                regions.retain(|region| suspect.as_ref().is_some_and(|all| !all.contains(region)));
+        let (mut due, mut of_twins) = (Vec::new(), Vec::new());
+        for (number, member) in self.members.iter().enumerate() {
+            if member.state() == MemberState::Failed {
+                continue;
             }
-            (all || !regions.is_empty() || checksums.untold.get()).then_some((member, checksums, regions))
-        };
-        let due: Vec<_> = (0..self.members.len()).filter_map(due).collect();
-        if due.is_empty() {
+            due.extend(member.begin_closing(all, self.is_resync_due()).await.map(|closing| (number, closing)));
+        }
+        for twin in self.members.iter().filter_map(Member::twin).filter(|twin| !twin.is_lost()) {
+            let closing = twin.own().begin_closing(all, self.is_resync_due()).await;
+            of_twins.extend(closing.map(|closing| (twin, closing)));
+        }
+        if due.is_empty() && of_twins.is_empty() {
             return Ok(());
         }
         self.flush_members(0).await?;
-        for (member, checksums, regions) in due {
-            if let Err(error) = self.members[member].close_regions(&checksums, regions, all).await {
+        for (member, closing) in due {
+            if let Err(error) = self.members[member].finish_closing(closing).await {
                 self.could_not_store(member, &error);
+            }
+        }
+        for (twin, closing) in of_twins {
+            // One whose flush failed has lost what its sums would speak of, and is dropped.
+            if twin.is_lost() || twin.own().finish_closing(closing).await.is_err() {
+                twin.lose();
             }
         }
         self.settle().await

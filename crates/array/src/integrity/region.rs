@@ -9,6 +9,8 @@ use super::member::Patient;
 use super::{Checksums, data, newest_header};
 use crate::md::Superblock;
 use crate::member::Member;
+use runtime::Grant;
+use std::rc::Rc;
 
 impl Checksums {
     /// Marked regions in which nothing is being written, nor was since the last call unless `all` are wanted.
@@ -20,6 +22,14 @@ impl Checksums {
         };
         header.marked(self.regions()).filter(idle).collect()
     }
+}
+
+/// Regions that are to be closed once what was written to them is durable.
+pub(crate) struct Closing {
+    checksums: Rc<Checksums>,
+    regions: Vec<u64>,
+    all: bool,
+    _one: Grant,
 }
 
 impl<D: Device> Member<D> {
@@ -40,7 +50,7 @@ impl<D: Device> Member<D> {
             return Ok(());
         }
         let _turn = checksums.turn.acquire(0).await;
-        if marked() {
+        if marked() || checksums.retired.get() {
             return Ok(());
         }
         let writing = checksums.writing.ranges.borrow().clone();
@@ -59,7 +69,7 @@ impl<D: Device> Member<D> {
             header.clone()
         };
         let at = checksums.layout.header_at(checksums.slot.get());
-        self.send(Request::write(at, data(&header.to_bytes())).with_fua()).await.result?;
+        self.send_sums(checksums, Request::write(at, data(&header.to_bytes())).with_fua()).await.result?;
         // Only one that is surely there lets the other slot be overwritten.
         checksums.slot.set(1 - checksums.slot.get());
         *checksums.durable.borrow_mut() = header;
@@ -106,18 +116,41 @@ impl<D: Device> Member<D> {
         Ok(())
     }
 
-    /// Writes the sums of regions in which nothing was written meanwhile, and takes their marks away. Data must have been flushed.
-    pub(super) async fn close_regions(
-        &self,
-        checksums: &Checksums,
-        mut regions: Vec<u64>,
-        all: bool,
-    ) -> Result<(), DeviceError> {
+    /// Chooses regions to be closed: those that were not written since this was last done, or `all` in which nothing is being written. `None` if
+    /// there is nothing to do. What was under way when the array was last left may not fit its parity while a resync is due, and only the
+    /// mark says so: it stays.
+    pub(crate) async fn begin_closing(&self, all: bool, resync_due: bool) -> Option<Closing> {
+        let checksums = self.checksums()?;
+        let one = checksums.closing.acquire(0).await;
+        let mut regions = checksums.idle_regions(all);
+        if resync_due {
+            let suspect = checksums.suspect.borrow();
+            regions.retain(|region| suspect.as_ref().is_some_and(|all| !all.contains(region)));
+        }
+        let due = all || !regions.is_empty() || checksums.untold.get();
+        due.then_some(Closing { checksums, regions, all, _one: one })
+    }
+
+    /// Writes the sums of regions in which nothing was written since they were chosen, and takes their marks away. Data must have been flushed
+    /// meanwhile.
+    pub(crate) async fn finish_closing(&self, closing: Closing) -> Result<(), DeviceError> {
+        let Closing { checksums, regions, all, _one } = closing;
+        match self.close_regions(&checksums, regions, all).await {
+            // Whatever the device had to say, it is a member no more.
+            Err(_) if checksums.retired.get() => Ok(()),
+            closed => closed,
+        }
+    }
+
+    async fn close_regions(&self, checksums: &Checksums, mut regions: Vec<u64>, all: bool) -> Result<(), DeviceError> {
         let idle = |region: &u64| {
             !checksums.touched.borrow().contains(region)
                 && !checksums.writing.touch(&checksums.layout.region_blocks(*region))
         };
         let _turn = checksums.turn.acquire(0).await;
+        if checksums.retired.get() {
+            return Ok(());
+        }
         regions.retain(idle);
         {
             let _one = checksums.transfer.acquire(0).await;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use array::md::{Superblock, Uuid};
-use array::{Array, MemberState, Repair, Scrubbed};
+use array::{Array, MemberState, Repair, Scrubbed, checksum_room, checksums_of};
 use device::{AnyDevice, Device, DeviceError};
 use serde::{Deserialize, Serialize};
 use units::Bytes;
@@ -212,9 +212,6 @@ pub(super) fn replaceable(array: &Array<AnyDevice>, old: &Place) -> Result<usize
     if level.losses_survived(array.geometry().members()) == 0 {
         return Err(RaidError::NoRedundancy { level: level.to_string() });
     }
-    if array.has_checksums() {
-        return Err(RaidError::KeepsChecksums);
-    }
     match array.state(member) {
         MemberState::Active => Ok(member),
         _ => Err(RaidError::NotWhole { place: old.clone() }),
@@ -305,7 +302,9 @@ async fn fits(
     let first = &members[0];
     let sibling = superblock(first, &to_read(live, first).await?).await?;
     let device = to_write(live, place, permits).await?;
-    let (size, needed) = (device.shape().size, sibling.data_offset + sibling.size);
+    let sums = checksums_of(&to_read(live, first).await?, &sibling).await.ok().flatten();
+    let room = if sums.is_some() { checksum_room(sibling.size) } else { Bytes::ZERO };
+    let (size, needed) = (device.shape().size, sibling.data_offset + sibling.size + room);
     if size < needed {
         return Err(RaidError::TooSmall { place: place.clone(), size, needed });
     }
