@@ -1,0 +1,119 @@
+//! The report as people read it: a line a row, the formulas beside both, what was fitted, the sum.
+
+use std::fmt::Write as _;
+
+use crate::bench::megabytes;
+
+use super::{Beside, Judged, Report};
+
+/// Rows as text, a line each.
+pub fn lines(rows: &[Judged]) -> String {
+    let mut text = String::new();
+    let number = |value: Option<f64>| value.map_or(String::new(), short);
+    let percent = |value: Option<f64>| match value {
+        // Of a published zero no share can be given.
+        Some(value) if !value.is_finite() => "-".to_owned(),
+        value => value.map_or(String::new(), |value| format!("{:.1} %", value * 100.0)),
+    };
+    let _ = writeln!(
+        text,
+        "{:<56} {:>10} {:>10} {:>10} {:<8} {:>8} {:>9}  status",
+        "row", "published", "modelled", "+-95 %", "unit", "error", "relative"
+    );
+    for row in rows {
+        let remark = if row.remark.is_empty() { String::new() } else { format!("  {}", row.remark) };
+        let _ = writeln!(
+            text,
+            "{:<56} {:>10} {:>10} {:>10} {:<8} {:>8} {:>9}  {}{remark}",
+            row.id,
+            number(row.published),
+            number(row.modelled),
+            number(row.confidence_95),
+            row.unit,
+            percent(row.error),
+            percent(row.relative_error),
+            row.status.name(),
+        );
+    }
+    text
+}
+
+impl Report {
+    /// The whole report as text: every row, then the sum.
+    pub fn text(&self) -> String {
+        let mut text = lines(&self.rows);
+        text.push_str(&beside(&self.formulas));
+        let _ = writeln!(text, "\nfitted:");
+        for fit in &self.fits {
+            let _ = writeln!(text, "  {} = {} on {}", fit.parameter, fit.value, fit.rows.join(", "));
+        }
+        text.push_str(&self.summary());
+        text
+    }
+
+    /// The sum alone.
+    pub fn summary(&self) -> String {
+        let score = &self.score;
+        let share = |count: usize| 100.0 * count as f64 / score.scored.max(1) as f64;
+        format!(
+            "\n{}: {} rows scored, {:.1} % within 5 %, {:.1} % within 10 %, {:.1} % within 25 %, median error {:.1} %\n\
+             {} claims kept, {} broken, {} not tested; {} outputs not reproduced, {} disputed; {} parameters fitted on {} rows\n",
+            self.study,
+            score.scored,
+            share(score.within_5),
+            share(score.within_10),
+            share(score.within_25),
+            score.median_error * 100.0,
+            score.claims_kept,
+            score.claims_broken,
+            score.claims_not_tested,
+            score.not_reproduced,
+            score.disputed,
+            score.fitted_parameters,
+            score.fitted_rows,
+        )
+    }
+}
+
+/// A table of trials, rounds in milliseconds and rates in MB/s of 2^20 bytes, as the studies have them.
+fn beside(lines: &[Beside]) -> String {
+    let mut text = String::new();
+    if lines.is_empty() {
+        return text;
+    }
+    let _ = writeln!(
+        text,
+        "\n{:<30} {:>10} {:>10} {:>10}   {:>9} {:>9} {:>9} {:>14} {:>10}",
+        "ms a round, then MB/s",
+        "published",
+        "modelled",
+        "formulas",
+        "published",
+        "modelled",
+        "formulas",
+        "without rounds",
+        "pipelined"
+    );
+    for line in lines {
+        let [published, modelled, formulas] = line.round_ms;
+        let [a, b, c] = line.bandwidth.map(megabytes);
+        let _ = writeln!(
+            text,
+            "{:<30} {published:>10.1} {modelled:>10.1} {formulas:>10.1}   {a:>9.2} {b:>9.2} {c:>9.2} {:>14.2} {:>10.2}",
+            line.of,
+            megabytes(line.independent),
+            megabytes(line.pipelined)
+        );
+    }
+    text
+}
+
+/// Four digits.
+fn short(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
