@@ -391,3 +391,24 @@ fn a_growth_that_the_power_cut_meets_has_happened_or_not_and_sums_are_there() {
         assert_eq!(happened, [true; 2], "{case:?}");
     }
 }
+
+#[test]
+fn what_an_array_has_grown_by_is_not_computed_from_parity_that_does_not_fit_yet() {
+    // Four blocks of data, so that a small write changes parity by the difference.
+    let bed = Bed::with_room((Level::Raid4, 5, Consistency::Resync), Bytes::mib(1));
+    for disk in &bed.disks {
+        let area = checksum_area(&bed.superblock(disk), Bytes::SECTOR);
+        let mut buffer = Buffer::zeroed(disk.shape().size - area.end);
+        buffer.bytes_mut().unwrap().fill(0xa5);
+        bed.runtime.block_on(disk.submit(Request::write(area.end, buffer.freeze()))).result.unwrap();
+    }
+    grown(&bed).unwrap();
+    let array = bed.open();
+    let last = array.geometry().size() - BLOCK;
+    write(&bed, &array, last / BLOCK, 4711);
+    let place = array.geometry().place(last);
+    let at = bed.data_offset + place.offset;
+    bed.disks[place.member].inner().damage(at..at + Bytes::SECTOR, Damage::Unreadable);
+    assert!(!bed.runtime.block_on(array.resync()).unwrap(), "what was written there was invented");
+    assert_eq!(bed.rotten(&bed.disks[place.member]), 1);
+}
