@@ -12,6 +12,9 @@ pub trait Park {
     /// `clock` is the runtime's own: a park that stamps what it saw stamps it in the time that tasks read.
     fn park(&mut self, limit: Option<Duration>, clock: LiveClock);
 
+    /// True if a `park` that does not wait would find nothing: nobody has called, and nothing is under way outside that it could collect.
+    fn is_quiet(&self) -> bool;
+
     /// Ends a `park` from another thread; before one begins, makes it return at once.
     fn unparker(&self) -> Arc<dyn Unpark>;
 }
@@ -66,6 +69,10 @@ impl Park for ThreadPark {
             };
         }
         *rung = false;
+    }
+
+    fn is_quiet(&self) -> bool {
+        !*self.bell.rung.lock().expect("no panic under this lock")
     }
 
     fn unparker(&self) -> Arc<dyn Unpark> {

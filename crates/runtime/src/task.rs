@@ -10,6 +10,9 @@ use crate::waker::{MAX_TASKS, TaskId};
 
 pub(crate) type Body = Pin<Box<dyn Future<Output = ()>>>;
 
+/// No turn in particular: a task may be polled in it as often as it was woken.
+pub(crate) const ANY_TURN: u64 = 0;
+
 /// The tasks of one runtime, in reused slots.
 #[derive(Default)]
 pub(crate) struct Tasks {
@@ -22,6 +25,8 @@ struct Slot {
     /// Absent while the task is being polled, and when the slot is free.
     body: Option<Body>,
     live: bool,
+    /// The turn in which it was polled last.
+    turn: u64,
 }
 
 impl Slot {
@@ -39,7 +44,7 @@ impl Tasks {
             Some(slot) => slot,
             None => {
                 assert!(self.slots.len() < MAX_TASKS, "at most {MAX_TASKS} tasks live at once");
-                self.slots.push(Slot { generation: 0, body: None, live: false });
+                self.slots.push(Slot { generation: 0, body: None, live: false, turn: ANY_TURN });
                 (self.slots.len() - 1) as u32
             }
         };
@@ -49,11 +54,20 @@ impl Tasks {
         TaskId { runtime, generation: entry.generation, slot }
     }
 
-    /// The task's body, to be polled; `None` if the task has ended (a late waker) or is being polled further up the stack.
+    /// The task's body, to be polled; `None` if the task has ended (a late waker) or is being polled further up the stack, or has been polled in this turn.
+    ///
+    /// Whoever is polled in a turn was woken before it, be it once or several times. Polled each time, a task that yields would be woken
+    /// each time again: a timer that fires beside a yield would leave it with one poll more in every turn from then on, and turns would become longer and
+    /// longer. Simulations are polled each time all the same: the order of their events is kept as it was.
     #[inline]
-    pub fn take(&mut self, id: TaskId) -> Option<Body> {
+    pub fn take(&mut self, id: TaskId, turn: u64) -> Option<Body> {
         let slot = self.slots.get_mut(id.slot as usize)?;
-        if slot.generation == id.generation { slot.body.take() } else { None }
+        if slot.generation != id.generation || (turn != ANY_TURN && slot.turn == turn) {
+            return None;
+        }
+        let body = slot.body.take()?;
+        slot.turn = turn;
+        Some(body)
     }
 
     /// Puts a body back that is not done. It is returned, to be dropped, if all tasks were drained while it was polled.

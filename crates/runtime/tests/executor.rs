@@ -405,3 +405,90 @@ fn a_crew_borrows_and_ends_with_the_call() {
         assert_eq!(ended.get(), 2);
     }
 }
+
+/// How often in a row somebody may go on instead of yielding, counted up to a hundred.
+fn goes_on(runtime: &Runtime) -> u32 {
+    (0..100).take_while(|_| runtime.may_go_on(runtime.now())).count() as u32
+}
+
+#[test]
+fn who_is_alone_may_go_on_for_a_while() {
+    both_clocks(|runtime| {
+        runtime.block_on(async {
+            let first = goes_on(&runtime);
+            assert!((2..100).contains(&first), "{first} times");
+            assert_eq!(goes_on(&runtime), 0, "now it is time to yield");
+            runtime.yield_now().await;
+            assert_eq!(goes_on(&runtime), first, "a new turn");
+        });
+    });
+}
+
+#[test]
+fn who_has_company_may_not_go_on() {
+    both_clocks(|runtime| {
+        runtime.block_on(async {
+            let due = runtime.sleep(Duration::seconds(3600));
+            pin_mut!(due);
+            assert!(futures_util::poll!(&mut due).is_pending());
+            assert!(runtime.may_go_on(runtime.now()), "the timer has time");
+            assert!(!runtime.may_go_on(runtime.now() + Duration::seconds(3600)), "the timer is due");
+
+            let both = |_| {
+                let runtime = runtime.clone();
+                async move {
+                    runtime.yield_now().await;
+                    runtime.may_go_on(runtime.now())
+                }
+            };
+            let mut tasks = [1, 2].map(|number| runtime.spawn(both(number)));
+            assert!(!runtime.may_go_on(runtime.now()), "two tasks are ready");
+            assert!(!(&mut tasks[0]).await, "the other is polled in the same turn");
+        });
+    });
+}
+
+#[test]
+fn who_is_called_from_outside_may_not_go_on() {
+    let runtime = Runtime::live_timers();
+    runtime.block_on(async {
+        let waker = std::future::poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        assert!(runtime.may_go_on(runtime.now()));
+        std::thread::spawn(move || waker.wake()).join().unwrap();
+        assert!(!runtime.may_go_on(runtime.now()), "another thread has called");
+        // The call is a wake-up of its own, and counts as company until it has been heard.
+        for _ in 0..3 {
+            runtime.yield_now().await;
+        }
+        assert!(runtime.may_go_on(runtime.now()), "it was heard");
+    });
+}
+
+/// Otherwise it would have more and more polls in each turn, as each poll of one that yields leads to another.
+#[test]
+fn who_was_woken_twice_has_one_poll_in_a_turn() {
+    let runtime = Runtime::live_timers();
+    let over = Rc::new(Cell::new(false));
+    let twice = runtime.spawn({
+        let (runtime, over) = (runtime.clone(), Rc::clone(&over));
+        async move {
+            for _ in 0..100 {
+                join!(runtime.yield_now(), runtime.yield_now());
+            }
+            over.set(true);
+        }
+    });
+    let turns = runtime.spawn({
+        let runtime = runtime.clone();
+        async move {
+            let mut turns = 0;
+            while !over.get() {
+                runtime.yield_now().await;
+                turns += 1;
+            }
+            turns
+        }
+    });
+    let ((), turns) = runtime.block_on(futures_util::future::join(twice, turns));
+    assert_eq!(turns, 100);
+}

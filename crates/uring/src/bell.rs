@@ -30,6 +30,18 @@ impl Bell {
         self.event.as_raw_fd()
     }
 
+    /// True if somebody has rung who was not heard yet.
+    pub fn has_rung(&self) -> bool {
+        self.rung.load(SeqCst)
+    }
+
+    /// To be called when there was no need to wait, before looking at what the others left: a thread that is always busy hears them, too.
+    pub fn hear(&self) {
+        if self.has_rung() {
+            self.wake_up();
+        }
+    }
+
     /// To be called before waiting; false if there is no need to wait, as somebody has rung.
     pub fn fall_asleep(&self) -> bool {
         self.asleep.store(true, SeqCst);

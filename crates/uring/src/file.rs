@@ -253,7 +253,13 @@ impl Device for FileDevice {
             }
             Hands::IoUring { file, .. } => file.carry_out(request).await,
             Hands::Threads(threads) => threads.carry_out(&self.file, request).await,
+            Hands::Sync(turns) if turns.may_go_on(&self.runtime) => {
+                turns.carry_out_now(request, |request| sync::serve_one(&self.file, request, &self.runtime))
+            }
             Hands::Sync(turns) => self.in_turn(turns, request).await,
+            Hands::Mapped(mapping, turns) if turns.may_go_on(&self.runtime) => {
+                turns.carry_out_now(request, |request| mapping.serve_one(&self.file, request, &self.runtime))
+            }
             Hands::Mapped(mapping, turns) => {
                 let serve = |slots: &mut Slots, batch: &[u32]| mapping.serve(&self.file, slots, batch, &self.runtime);
                 turns.carry_out(request, &self.runtime, serve).await

@@ -99,6 +99,18 @@ impl Mapping {
         }
     }
 
+    /// Carries out one request; says when it was submitted and completed.
+    pub fn serve_one(
+        &self,
+        file: &File,
+        request: &mut Request,
+        runtime: &Runtime,
+    ) -> (Result<(), DeviceError>, Stamps) {
+        let submitted = runtime.now();
+        let result = self.carry_out(file, request);
+        (result, Stamps { submitted, completed: runtime.now() })
+    }
+
     /// Begins to fetch what lies at an offset.
     fn prefetch(&self, offset: Bytes) {
         let address = self.start.cast::<i8>().wrapping_byte_add(offset.as_usize());

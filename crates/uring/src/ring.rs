@@ -248,6 +248,12 @@ impl Ring {
 impl Park for Ring {
     fn park(&mut self, limit: Option<Duration>, clock: LiveClock) {
         self.shared.state.borrow_mut().turn(limit, clock);
+        self.shared.bell.hear();
+    }
+
+    fn is_quiet(&self) -> bool {
+        let state = self.shared.state.borrow();
+        state.in_kernel == 0 && state.backlog.is_empty() && !self.shared.bell.has_rung()
     }
 
     fn unparker(&self) -> Arc<dyn Unpark> {

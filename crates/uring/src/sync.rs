@@ -27,6 +27,13 @@ pub(crate) fn serve<'a>(file: impl Fn(Operation) -> &'a File, slots: &mut Slots,
     }
 }
 
+/// Carries out one request; says when it was submitted and completed.
+pub(crate) fn serve_one(file: &File, request: &mut Request, runtime: &Runtime) -> (Result<(), DeviceError>, Stamps) {
+    let submitted = runtime.now();
+    let result = rounds(file, request);
+    (result, Stamps { submitted, completed: runtime.now() })
+}
+
 /// One system call after the other, until the request is done or has failed.
 pub(crate) fn rounds(file: &File, request: &mut Request) -> Result<(), DeviceError> {
     let (mut moved, mut attempt) = (0, 0);

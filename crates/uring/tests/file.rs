@@ -1,9 +1,13 @@
 //! Files, by every engine: what is opened, refused and explained, and files that change meanwhile.
 
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::task::Poll;
 
 use device::{Buffer, Data, Device, DeviceError, Request};
-use futures_util::future::{FutureExt, join_all};
+use futures_util::future::{FutureExt, join, join_all};
 use units::Bytes;
 use uring::{Engine, FileDevice, FileOptions, Live, LiveOptions};
 
@@ -229,4 +233,64 @@ fn abandoned_requests_are_over_when_the_runtime_is() {
     drop(device);
     drop(live);
     assert!(std::fs::read(&path).unwrap() == vec![7; (part * 64).as_usize()]);
+}
+
+/// Makes so many reads, one after the other.
+async fn one_by_one(device: &FileDevice, count: u64, mut done: impl FnMut()) {
+    for number in 0..count {
+        let reply = device.submit(Request::read(Bytes::kib(4) * (number % 8), Buffer::zeroed(Bytes::kib(4)))).await;
+        reply.result.expect("the file is whole");
+        done();
+    }
+}
+
+/// A file of eight blocks, opened twice by each engine that carries requests out in the task's own thread.
+fn in_own_thread(live: &Live, test: impl Fn(Engine, [FileDevice; 2])) {
+    let folder = folder();
+    let path = folder.path().join("a");
+    std::fs::write(&path, vec![7; 1 << 15]).unwrap();
+    for engine in [Engine::Sync, Engine::Mapped] {
+        test(engine, [(); 2].map(|()| open(live, &path, &FileOptions::buffered().by(engine))));
+    }
+}
+
+const READS: u64 = 400;
+
+/// It does not wait for a turn each time, and does not keep the turns of its own task's other futures for long either.
+#[test]
+fn one_that_reads_alone_goes_on() {
+    let live = Live::start(&LiveOptions::default());
+    in_own_thread(&live, |engine, [device, _]| {
+        let (turns, over) = (Cell::new(0), Cell::new(false));
+        let bystander = poll_fn(|_| {
+            turns.set(turns.get() + 1);
+            if over.get() { Poll::Ready(()) } else { Poll::Pending }
+        });
+        let reader = async {
+            one_by_one(&device, READS, || {}).await;
+            over.set(true);
+        };
+        live.runtime().block_on(join(reader, bystander));
+        assert!((READS / 20..READS / 2).contains(&turns.get()), "{engine}: {READS} reads in {} turns", turns.get());
+    });
+}
+
+#[test]
+fn two_that_read_at_the_same_time_take_turns() {
+    let live = Live::start(&LiveOptions::default());
+    let order = Rc::new(RefCell::new(String::new()));
+    let reader = |device: FileDevice, name| {
+        let order = Rc::clone(&order);
+        async move { one_by_one(&device, READS, || order.borrow_mut().push(name)).await }
+    };
+    let in_turns = "ab".repeat(READS as usize);
+    in_own_thread(&live, |engine, [a, b]| {
+        live.runtime().block_on(join(reader(a, 'a'), reader(b, 'b')));
+        assert_eq!(order.take(), in_turns, "{engine}: in one task");
+    });
+    in_own_thread(&live, |engine, [a, b]| {
+        let tasks = [(a, 'a'), (b, 'b')].map(|(device, name)| live.runtime().spawn(reader(device, name)));
+        live.runtime().block_on(join_all(tasks));
+        assert_eq!(order.take(), in_turns, "{engine}: in a task each");
+    });
 }
