@@ -293,9 +293,8 @@ impl<D: Device> Array<D> {
         let marked = self.mark(start..start + data.len()).await?;
         {
             let _pass = self.gate.pass().await;
-            match self.write_small(start, data, fua, id).await {
-                Ok(written) => written?,
-                Err(data) => self.write_members(start, data, fua, id).await?,
+            if !self.write_small(start, &data, fua, id).await.map_err(|error| *error)? {
+                self.write_members(start, data, fua, id).await?;
             }
         }
         drop(marked);

@@ -16,24 +16,25 @@ use crate::array::Array;
 use crate::member::both_within;
 
 impl<D: Device> Array<D> {
-    /// Writes so, if it can be done; if not, nothing was changed, and the data come back.
+    /// Writes so, if it can be done; if not, says so, and nothing was changed. What comes back is small, data borrowed and error boxed, as it
+    /// is moved once for each future that it passes.
     pub(crate) async fn write_small(
         &self,
         at: Bytes,
-        data: Data,
+        data: &Data,
         fua: bool,
         id: u64,
-    ) -> Result<Result<(), DeviceError>, Data> {
+    ) -> Result<bool, Box<DeviceError>> {
         let length = data.len();
         // Of two data chunks one can be read alone, instead of the one that is written and the parity.
         let one_of_many = self.geometry.level().parities() == 1 && self.geometry.members() > 3;
         let unlogged = self.ppl.is_none() && self.journal.is_none() && !self.is_charged();
         if !(one_of_many && unlogged && data.bytes().is_some()) {
-            return Err(data);
+            return Ok(false);
         }
         let (row, stripe, place) = self.geometry.in_row(at);
         if length > place.run {
-            return Err(data);
+            return Ok(false);
         }
         let _lock = self.locks.lock(row).await;
         let (own, parity) = (place.member, stripe.p());
@@ -42,7 +43,7 @@ impl<D: Device> Array<D> {
         let mut timer = pin!(self.runtime.sleep_until(self.runtime.now() + limit));
 
         let (old, mut sum) = {
-            let (Some(data_on), Some(parity_on)) = self.plain(own, parity, &range) else { return Err(data) };
+            let (Some(data_on), Some(parity_on)) = self.plain(own, parity, &range) else { return Ok(false) };
             let read = |member: usize| {
                 Request::read(self.members[member].data_offset() + range.start, self.pool.take(length)).with_id(id)
             };
@@ -57,37 +58,37 @@ impl<D: Device> Array<D> {
                         // What its medium cannot give, the general way asks for again.
                         verdict(reply, limit).unwrap_or_else(|error| self.judge(member, &error));
                     }
-                    return Err(data);
+                    return Ok(false);
                 }
             }
         };
         match (old.bytes(), data.bytes(), sum.bytes_mut()) {
             (Some(old), Some(new), Some(sum)) => self.kernel.add(&[old, new], sum),
-            _ => return Err(data),
+            _ => return Ok(false),
         }
         self.pool.give(old);
 
         let sum = sum.freeze();
         let (stored, summed) = {
             // One of them may have failed meanwhile.
-            let (Some(data_on), Some(parity_on)) = self.plain(own, parity, &range) else { return Err(data) };
+            let (Some(data_on), Some(parity_on)) = self.plain(own, parity, &range) else { return Ok(false) };
             let write = |member: usize, data: Data| {
                 let mut request = Request::write(self.members[member].data_offset() + range.start, data).with_id(id);
                 request.fua = fua;
                 request
             };
-            let stored = pin!(data_on.submit(write(own, data)));
+            let stored = pin!(data_on.submit(write(own, data.clone())));
             let summed = pin!(parity_on.submit(write(parity, sum.clone())));
             both_within(&self.runtime, limit, timer, stored, summed).await
         };
         self.pool.take_back(sum);
         if let (Some(Reply { result: Ok(()), .. }), Some(Reply { result: Ok(()), .. })) = (&stored, &summed) {
-            return Ok(Ok(()));
+            return Ok(true);
         }
         for (member, reply) in [(own, stored), (parity, summed)] {
             verdict(reply, limit).unwrap_or_else(|error| self.could_not_store(member, &error));
         }
-        Ok(self.is_left_enough(&stripe, &range))
+        self.is_left_enough(&stripe, &range).map(|()| true).map_err(Box::new)
     }
 
     /// The devices of two members, where nothing but these has to know of a write to the range.
