@@ -79,9 +79,7 @@ pub fn permits(args: &Run, on: &[Target], writes: bool) -> Result<HashMap<PathBu
 
 /// Runs all points, on this host or with other ranks, and prints what they came to. Gives the exit code.
 pub fn all(args: &Run, points: Vec<Point>, conductor: Option<&Conductor>) -> Result<u8, Failure> {
-    if args.find_limit.is_some() {
-        search::check(&points)?;
-    }
+    let mut found = args.find_limit.map(|bound| search::hunt(&points, bound)).transpose()?;
     crate::watch::check(&args.seen, points.iter().any(|point| in_virtual_time(&point.experiment, &args.on)))?;
     let rank = conductor.map_or_else(Rank::alone, |conductor| conductor.rank.clone());
     let on: Vec<Target> = args.on.iter().map(|target| rank.fill_target(target)).collect();
@@ -109,14 +107,14 @@ pub fn all(args: &Run, points: Vec<Point>, conductor: Option<&Conductor>) -> Res
     let count = if args.find_limit.is_some() { usize::MAX } else { points.len() };
     let mut done: Vec<Done> = Vec::new();
     let mut broken = None;
-    let mut found = None;
-    if let (Some(bound), [point]) = (args.find_limit, &*points) {
-        let over = || interrupted.load(Relaxed);
-        match search::search(point, bound, &mut done, &attempt, over) {
-            Ok(answer) => found = Some(answer),
-            Err(failure) if done.is_empty() => return Err(failure),
-            Err(failure) => broken = Some(failure),
+    if let Some(hunt) = &mut found
+        && let Err(failure) = search::search(hunt, &mut done, &attempt, || interrupted.load(Relaxed))
+    {
+        if done.is_empty() {
+            return Err(failure);
         }
+        broken = Some(failure);
+        found = None;
     }
     for point in if args.find_limit.is_some() { Vec::new() } else { points } {
         let name = name_of(&point, done.len(), count);

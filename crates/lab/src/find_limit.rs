@@ -9,82 +9,143 @@
 //! The search takes the bound to be kept below some rate and broken above; by chance a run near that rate may tell either way. Every run
 //! is shown, so that this can be seen; longer runs and more passes make it rarer. Closed loops of the experiment go on unchanged as its background.
 
-use std::fmt;
-use std::str::FromStr;
-
-use analysis::Latency;
+use serde_json::{Value, json};
 use units::{Duration, Frequency};
 use workload::Load;
 
-use crate::experiment::{Experiment, StreamPlan};
+use crate::experiment::Experiment;
 use crate::runner::Outcome;
 
-/// What response times must keep to, such as `p99 <= 5 ms`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bound {
-    figure: usize,
-    /// At most this.
-    pub most: Duration,
+mod bound;
+mod search;
+
+pub use bound::Bound;
+pub use search::Search;
+
+/// An experiment, run at one rate after the other.
+#[derive(Debug, Clone)]
+pub struct Hunt {
+    experiment: Experiment,
+    bound: Bound,
+    search: Search,
+    /// What the experiment offers by itself, known from its first run.
+    offered: Frequency,
+    /// At a lower rate too few requests would be counted.
+    counted_out: bool,
 }
 
-/// Takes a figure from a distribution.
-type Figure = fn(&Latency) -> Duration;
+/// Why no limit can be found.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum HuntError {
+    #[error(
+        "--find-limit varies the rates of open loops, and '{experiment}' has none; give a stream `arrivals`, such as {{ poisson = \"1000/s\" }}"
+    )]
+    Closed { experiment: String },
+    #[error("at {offered} fewer than {fewest} requests were counted, too few to judge {bound}; lengthen run.measure")]
+    TooFew { offered: Frequency, fewest: u64, bound: Bound },
+}
 
-/// The figures of a distribution that can be bounded, and of how many requests at least: as many as leave one beyond the percentile, and never fewer
-/// than ten, which is a choice.
-const FIGURES: [(&str, u64, Figure); 6] = [
-    ("mean", 10, |times| times.mean),
-    ("p50", 10, |times| times.p50),
-    ("p90", 10, |times| times.p90),
-    ("p99", 100, |times| times.p99),
-    ("p99.9", 1000, |times| times.p999),
-    ("max", 10, |times| times.max),
-];
+/// What a run came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tried {
+    /// What its open loops offered.
+    pub offered: Frequency,
+    /// Whether the bound was kept, and the worst figure; `None` if too little was counted.
+    pub judged: Option<(bool, Duration)>,
+}
 
-impl FromStr for Bound {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Bound, String> {
-        let wanted = || {
-            format!("'{text}' is not of the form \"p99 <= 5 ms\"; bounded can be mean, p50, p90, p99, p99.9 and max")
+impl Tried {
+    /// In a word.
+    pub fn verdict(&self) -> &'static str {
+        match self.judged {
+            Some((true, _)) => "kept",
+            Some((false, _)) => "broken",
+            None => "-",
+        }
+    }
+}
+
+impl Hunt {
+    /// For an experiment with open loops.
+    pub fn new(experiment: &Experiment, bound: Bound) -> Result<Hunt, HuntError> {
+        if experiment.offered(1).is_none() {
+            return Err(HuntError::Closed { experiment: experiment.name.clone() });
+        }
+        let (search, offered) = (Search::default(), Frequency::default());
+        Ok(Hunt { experiment: experiment.clone(), bound, search, offered, counted_out: false })
+    }
+
+    /// What to run next; `None` if the limit is known.
+    pub fn next(&self) -> Option<Experiment> {
+        if self.counted_out { None } else { Some(self.experiment.faster(self.search.next()?)) }
+    }
+
+    /// Takes note of what came of the run of [`next`](Hunt::next). One that was cut short is judged, and says nothing about the limit.
+    pub fn take(&mut self, outcome: &Outcome) -> (Tried, Result<(), HuntError>) {
+        let factor = self.search.next().expect("a run was asked for");
+        let offered = outcome.offered.expect("an experiment with open loops offers something");
+        self.offered = Frequency::per_second(offered.get() / factor);
+        let tried = Tried { offered: self.at(factor), judged: self.bound.judge(&self.experiment, outcome) };
+        let told = match tried.judged {
+            _ if outcome.conclusion.interrupted => Ok(()),
+            Some((kept, _)) => {
+                self.search.tell(factor, kept);
+                Ok(())
+            }
+            None if self.search.broken.is_some() => {
+                self.counted_out = true;
+                Ok(())
+            }
+            None => {
+                Err(HuntError::TooFew { offered: tried.offered, fewest: self.bound.fewest(), bound: self.bound })
+            }
         };
-        let (name, most) = text.split_once("<=").ok_or_else(wanted)?;
-        let figure = FIGURES.iter().position(|(known, ..)| *known == name.trim()).ok_or_else(wanted)?;
-        let most: Duration = most.trim().parse().map_err(|error| format!("{}: {error}", wanted()))?;
-        if most.is_zero() {
-            return Err(wanted());
+        (tried, told)
+    }
+
+    fn at(&self, factor: f64) -> Frequency {
+        Frequency::per_second(self.offered.get() * factor)
+    }
+
+    /// What it looks for.
+    pub fn bound(&self) -> Bound {
+        self.bound
+    }
+
+    /// True if there is a rate at which the bound is kept.
+    pub fn any(&self) -> bool {
+        self.search.kept.is_some()
+    }
+
+    /// The answer, in a sentence.
+    pub fn text(&self) -> String {
+        let Hunt { bound, search, .. } = self;
+        match (search.kept, search.broken) {
+            (Some(kept), Some(broken)) if search.next().is_none() => {
+                format!("limit: {bound} was kept at {} offered, and broken at {}", self.at(kept), self.at(broken))
+            }
+            (Some(kept), None) if search.next().is_none() => {
+                format!("limit: none found; {bound} was kept at every rate up to {}", self.at(kept))
+            }
+            (None, Some(broken)) if search.next().is_none() || self.counted_out => {
+                let lower =
+                    if self.counted_out { "; of a lower one too few requests are counted in run.measure" } else { "" };
+                format!("limit: none; {bound} was broken at every rate down to {}{lower}", self.at(broken))
+            }
+            _ => format!("limit: the search for {bound} was ended early"),
         }
-        Ok(Bound { figure, most })
-    }
-}
-
-impl fmt::Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{} <= {}", FIGURES[self.figure].0, self.most)
-    }
-}
-
-impl Bound {
-    /// How many requests of each open loop must have been counted, if the bound is to be judged.
-    pub fn fewest(&self) -> u64 {
-        FIGURES[self.figure].1
     }
 
-    /// Whether a run kept it, and the worst figure of its open loops; `None` if too little was counted, and all of it was served.
-    pub fn judge(&self, experiment: &Experiment, outcome: &Outcome) -> Option<(bool, Duration)> {
-        let groups = || experiment.streams.iter().zip(&outcome.summary.streams).filter(|(plan, _)| is_open(plan));
-        let worst =
-            groups().filter_map(|(_, group)| group.figures.latency.as_ref()).map(FIGURES[self.figure].2).max()?;
-        let conclusion = &outcome.conclusion;
-        let served = conclusion.unserved + conclusion.abandoned + outcome.summary.total.figures.errors == 0;
-        if served && groups().any(|(_, group)| group.figures.requests < self.fewest()) {
-            return None;
-        }
-        Some((served && worst <= self.most, worst))
+    /// The answer, for scripts.
+    pub fn document(&self) -> Value {
+        json!({
+            "bound": self.bound.to_string(),
+            "kept_at_per_s": self.search.kept.map(|factor| self.at(factor).get()),
+            "broken_at_per_s": self.search.broken.map(|factor| self.at(factor).get()),
+            "complete": self.search.next().is_none() || self.counted_out,
+        })
     }
-}
-
-fn is_open(plan: &StreamPlan) -> bool {
-    matches!(plan.stream.load, Load::Open { .. })
 }
 
 impl Experiment {
@@ -109,74 +170,5 @@ impl Experiment {
             }
         }
         experiment
-    }
-}
-
-/// Where a search is: multiples of the experiment's rates.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Search {
-    /// The highest at which the bound was kept.
-    pub kept: Option<f64>,
-    /// The lowest at which it was broken.
-    pub broken: Option<f64>,
-}
-
-impl Search {
-    /// The two rates are told apart no further.
-    const CLOSE: f64 = 1.02;
-    /// No search goes further from the rate that it began with.
-    const FURTHEST: f64 = 1e6;
-
-    /// What to try next; `None` if the search is over.
-    pub fn next(&self) -> Option<f64> {
-        match (self.kept, self.broken) {
-            (None, None) => Some(1.0),
-            (Some(kept), None) => Some(kept * 2.0).filter(|next| *next <= Self::FURTHEST),
-            (None, Some(broken)) => Some(broken / 2.0).filter(|next| *next >= 1.0 / Self::FURTHEST),
-            (Some(kept), Some(broken)) => (broken / kept > Self::CLOSE).then(|| (kept * broken).sqrt()),
-        }
-    }
-
-    /// Takes note of what came of it.
-    pub fn tell(&mut self, factor: f64, kept: bool) {
-        let side = if kept { &mut self.kept } else { &mut self.broken };
-        *side = Some(factor);
-        assert!(
-            self.kept.is_none_or(|kept| self.broken.is_none_or(|broken| kept < broken)),
-            "a search tries rates between the two that it knows"
-        );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_search_closes_in_on_the_limit_from_either_side() {
-        for limit in [0.003, 0.9, 1.0, 77.0] {
-            let (mut search, mut tries) = (Search::default(), 0);
-            while let Some(factor) = search.next() {
-                search.tell(factor, factor <= limit);
-                tries += 1;
-            }
-            let (kept, broken) = (search.kept.unwrap(), search.broken.unwrap());
-            assert!(kept <= limit && limit < broken && broken <= kept * 1.02, "{limit}: {kept} to {broken}");
-            assert!(tries <= 18, "{tries} tries");
-        }
-        let mut search = Search::default();
-        while let Some(factor) = search.next() {
-            search.tell(factor, true);
-        }
-        assert_eq!(search.broken, None, "what never breaks ends, too");
-    }
-
-    #[test]
-    fn bounds_are_read_as_they_are_written() {
-        let bound: Bound = "p99.9<=250us".parse().unwrap();
-        assert_eq!(bound.to_string(), "p99.9 <= 250 us");
-        for wrong in ["p98 <= 5 ms", "p99 < 5 ms", "p99 <= 5", "p99 <= 0 s"] {
-            assert!(wrong.parse::<Bound>().unwrap_err().contains("p99 <= 5 ms"), "{wrong}");
-        }
     }
 }
