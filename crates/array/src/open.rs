@@ -177,7 +177,9 @@ impl<D: Device> Array<D> {
             let superblock = match superblock.role() {
                 MemberRole::Spare => {
                     let features = superblock.features.with(Features::RECOVERY);
-                    Superblock { features, recovery: 0, ..superblock }
+                    // As the record would have had it: a spare calls all of itself data, and checksums lie behind the data.
+                    let data_size = if newest.size.is_zero() { superblock.data_size } else { newest.size };
+                    Superblock { features, data_size, recovery: 0, ..superblock }
                 }
                 _ => superblock,
             };

@@ -27,8 +27,7 @@ pub fn search(
         let figure = tried.judged.map_or(String::new(), |(_, worst)| format!(", {worst}"));
         eprintln!("offered {}: {} {}{figure}", tried.offered, hunt.bound(), tried.verdict());
         let set = |key: &str, value: String| Setting { key: key.to_owned(), value };
-        one.point.settings =
-            vec![set("offered", tried.offered.to_string()), set("bound", tried.verdict().to_owned())];
+        one.point.settings = vec![set("offered", tried.offered.to_string()), set("bound", tried.verdict().to_owned())];
         let cut_short = one.outcome.conclusion.interrupted;
         done.push(one);
         told.map_err(Failure::input)?;

@@ -97,9 +97,7 @@ impl Hunt {
                 self.counted_out = true;
                 Ok(())
             }
-            None => {
-                Err(HuntError::TooFew { offered: tried.offered, fewest: self.bound.fewest(), bound: self.bound })
-            }
+            None => Err(HuntError::TooFew { offered: tried.offered, fewest: self.bound.fewest(), bound: self.bound }),
         };
         (tried, told)
     }
