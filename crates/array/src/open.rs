@@ -189,7 +189,8 @@ impl<D: Device> Array<D> {
             }
             *place = Some((index, superblock, device));
         }
-        // As they were read: what is changed below is not on the devices, and their checksums know only what is.
+        // As they were read: what is changed below is not on the devices, and their checksums know only what is. (A spare that has become a member
+        // has none yet that count, and is changed in the same way at each start until a record follows.)
         let mut sums: Vec<Option<u32>> =
             by_role.iter().map(|member| member.as_ref().map(|(_, superblock, _)| superblock_sum(superblock))).collect();
         // Who was to replace a member that is gone is the member now. It is whole if it says so and the newest superblock knows no other
@@ -261,9 +262,9 @@ impl<D: Device> Array<D> {
         for (role, twin) in twins.into_iter().enumerate() {
             let Some((superblock, device)) = twin else { continue };
             let upto = array.filled_upto(role, &superblock);
-            let (as_read, sum) = (superblock.clone(), superblock_sum(&superblock));
+            let as_read = superblock.clone();
             let twin = Twin::new(runtime, device, superblock, upto);
-            if array.has_checksums() && twin.own().recall_checksums(&as_read, sum).await.is_err() {
+            if array.has_checksums() && twin.own().recall_checksums(&as_read).await.is_err() {
                 twin.lose();
             }
             if dirty || newest.features.has(Features::JOURNAL) {

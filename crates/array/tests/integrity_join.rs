@@ -1,13 +1,16 @@
 //! Members that keep checksums are replaced while they serve, and the array grows: sums go where the data go, and nothing is believed that
 //! was not held against them.
 
+mod common;
+
 use std::cell::Cell;
 use std::rc::Rc;
 
 use array::geometry::{Copies, DoubleRotation, Level, Rotation};
-use array::md::{self, Consistency, NewArray, NewMember, Stamp, Superblock, Uuid};
+use array::md::{self, Consistency, Superblock, Uuid};
 use array::{Array, GrowError, MemberState, OpenOptions, Repair};
 use array::{add_checksums, checksum_area, checksum_room, checksums_of, format};
+use common::superblocks;
 use device::filter::{Damage, Delay, Faulty, Latency, Medium};
 use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Request, Shape};
 use runtime::Runtime;
@@ -49,22 +52,10 @@ impl Bed {
 
     /// On disks that have so much room that the array does not use.
     fn with_room(case: (Level, usize, Consistency), more: Bytes) -> Bed {
-        let (level, members, consistency) = case;
         let runtime = Runtime::simulated();
-        let new = NewArray {
-            level,
-            chunk: CHUNK,
-            name: "t".into(),
-            array: Uuid([1; 16]),
-            now: Stamp(0),
-            consistency,
-            clean: true,
-        };
         let size = Bytes::mib(2) + ROOM;
-        let sized: Vec<NewMember> =
-            (0..members).map(|member| NewMember { size, member: Uuid([member as u8 + 1; 16]) }).collect();
-        let (superblocks, _) = md::create(&new, &sized).unwrap();
-        let disks: Vec<Disk> = (0..members).map(|_| disk(&runtime, size + checksum_room(size) + more)).collect();
+        let superblocks = superblocks(case, CHUNK, size, 1);
+        let disks: Vec<Disk> = superblocks.iter().map(|_| disk(&runtime, size + checksum_room(size) + more)).collect();
         runtime.block_on(async {
             add_checksums(&disks, &superblocks).await.unwrap();
             format(&disks, &superblocks).await.unwrap();

@@ -1,11 +1,14 @@
 //! What joins an array while it serves: replacements, spares, members that were away, room that has grown.
 
+mod common;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use array::geometry::{Copies, DoubleRotation, Level, Rotation};
-use array::md::{self, Consistency, NewArray, NewMember, SUPERBLOCK_AT, Stamp, Superblock, Uuid};
+use array::md::{Consistency, SUPERBLOCK_AT, Superblock, Uuid};
 use array::{Array, GrowError, MemberState, OpenOptions, Repair, format};
+use common::superblocks;
 use device::filter::{Delay, Effect, Faulty, Latency, Rule};
 use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
 use runtime::Runtime;
@@ -31,20 +34,9 @@ const LEVELS: [(Level, usize, Consistency); 5] = [
     (Level::Raid10(Copies::near(2)), 3, Consistency::Bitmap),
 ];
 
-fn disks(runtime: &Runtime, (level, members, consistency): (Level, usize, Consistency)) -> Vec<Disk> {
-    let new = NewArray {
-        level,
-        chunk: CHUNK,
-        name: "t".into(),
-        array: Uuid([1; 16]),
-        now: Stamp(0),
-        consistency,
-        clean: true,
-    };
-    let sized: Vec<NewMember> =
-        (0..members).map(|member| NewMember { size: SIZE, member: Uuid([member as u8 + 1; 16]) }).collect();
-    let (superblocks, _) = md::create(&new, &sized).unwrap();
-    let disks: Vec<Disk> = (0..members).map(|_| disk(runtime, SIZE)).collect();
+fn disks(runtime: &Runtime, case: (Level, usize, Consistency)) -> Vec<Disk> {
+    let superblocks = superblocks(case, CHUNK, SIZE, 1);
+    let disks: Vec<Disk> = superblocks.iter().map(|_| disk(runtime, SIZE)).collect();
     runtime.block_on(format(&disks, &superblocks)).unwrap();
     disks
 }

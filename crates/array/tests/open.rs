@@ -1,10 +1,13 @@
 //! Opening: whom to believe, and whom not.
 
+mod common;
+
 use std::rc::Rc;
 
 use array::geometry::{Level, Rotation};
-use array::md::{self, Consistency, Features, NewArray, NewMember, Resync, SUPERBLOCK_AT, Stamp, Superblock, Uuid};
+use array::md::{self, Consistency, Features, Resync, SUPERBLOCK_AT, Superblock, Uuid};
 use array::{Array, MemberState, OpenOptions, Repair, format};
+use common::superblocks;
 use device::filter::{Effect, Faulty, Rule};
 use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
 use runtime::Runtime;
@@ -26,18 +29,7 @@ fn disks(runtime: &Runtime, level: Level, members: usize, array: u8) -> Vec<Disk
 }
 
 fn disks_with(runtime: &Runtime, level: Level, members: usize, array: u8, consistency: Consistency) -> Vec<Disk> {
-    let new = NewArray {
-        level,
-        chunk: CHUNK,
-        name: "t".into(),
-        array: Uuid([array; 16]),
-        now: Stamp(0),
-        consistency,
-        clean: true,
-    };
-    let sized: Vec<NewMember> =
-        (0..members).map(|member| NewMember { size: SIZE, member: Uuid([member as u8 + 1; 16]) }).collect();
-    let (superblocks, _) = md::create(&new, &sized).unwrap();
+    let superblocks = superblocks((level, members, consistency), CHUNK, SIZE, array);
     let disks: Vec<Disk> = (0..members).map(|_| disk(runtime)).collect();
     runtime.block_on(format(&disks, &superblocks)).unwrap();
     disks

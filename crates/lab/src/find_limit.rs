@@ -20,7 +20,7 @@ mod bound;
 mod search;
 
 pub use bound::Bound;
-pub use search::Search;
+use search::Search;
 
 /// An experiment, run at one rate after the other.
 #[derive(Debug, Clone)]

@@ -8,7 +8,6 @@
 //! are therefore refused, unless none of the two can be written: what does not change cannot be seen differently. That one of them is
 //! read-only is not enough, as its clients may keep what they have read for as long as they like.
 
-use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -66,18 +65,6 @@ impl FromStr for Portion {
             text => text.parse().map(Some).map_err(|wrong: units::ParseError| error(wrong.to_string())),
         };
         Ok(Portion { name: name.to_owned(), from: bound(from)?, to: bound(to)?, read_only })
-    }
-}
-
-/// As it is written on a command line.
-impl fmt::Display for Portion {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(&self.name)?;
-        if self.from.is_some() || self.to.is_some() {
-            let bound = |bound: Option<Bytes>| bound.map_or(String::new(), |bound| format!("{bound:#}"));
-            write!(f, "={}..{}", bound(self.from), bound(self.to))?;
-        }
-        f.write_str(if self.read_only { READ_ONLY } else { "" })
     }
 }
 

@@ -324,12 +324,12 @@ impl<D: Device> Member<D> {
         Ok(())
     }
 
-    /// As [`open_checksums`](Member::open_checksums), of a device that is to replace a member which has some.
-    pub(crate) async fn recall_checksums(&self, superblock: &Superblock, sum: u32) -> Result<(), DeviceError> {
+    /// As [`open_checksums`](Member::open_checksums), of a device that is to replace a member which has some; with its superblock as it was read.
+    pub(crate) async fn recall_checksums(&self, superblock: &Superblock) -> Result<(), DeviceError> {
         let Some(device) = self.device() else { return Ok(()) };
         let layout = Layout::new(superblock.data_offset, superblock.data_size, device.shape().logical_block);
         let header = self.newest_header(&layout, superblock).await?;
-        self.open_checksums(superblock, sum, layout, header).await
+        self.open_checksums(superblock, area::superblock_sum(superblock), layout, header).await
     }
 
     /// Gives a device of which nothing is current an area behind its data, in which no sum is known. Nothing was being written on it when

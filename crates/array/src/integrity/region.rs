@@ -1,16 +1,16 @@
 //! Marks on regions: whose sums on the member may not fit, because something is being written there.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use device::{Buffer, Device, DeviceError, Request};
+use runtime::Grant;
 
 use super::area::{Header, Layout, PAGE, SUMS, page_bytes, parse_page};
 use super::member::Patient;
 use super::{Checksums, data, newest_header};
 use crate::md::Superblock;
 use crate::member::Member;
-use runtime::Grant;
-use std::rc::Rc;
 
 impl Checksums {
     /// Marked regions in which nothing is being written, nor was since the last call unless `all` are wanted.

@@ -1,8 +1,26 @@
-//! Linux md as a peer, in a virtual machine, for the tests that need it.
+//! What several test programs need: superblocks of new arrays, and Linux md as a peer, in a virtual machine.
 #![allow(dead_code)] // each test program uses its part
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use array::geometry::Level;
+use array::md::{self, Consistency, NewArray, NewMember, Stamp, Superblock, Uuid};
+use units::Bytes;
+
+/// Superblocks of a new array that was stopped, of members with so much room each. Its identity is made of `array`, its members' of 1, 2, 3...
+pub fn superblocks(
+    (level, members, consistency): (Level, usize, Consistency),
+    chunk: Bytes,
+    size: Bytes,
+    array: u8,
+) -> Vec<Superblock> {
+    let (name, array, now) = ("t".to_owned(), Uuid([array; 16]), Stamp(0));
+    let new = NewArray { level, chunk, name, array, now, consistency, clean: true };
+    let sized: Vec<NewMember> =
+        (0..members).map(|member| NewMember { size, member: Uuid([member as u8 + 1; 16]) }).collect();
+    md::create(&new, &sized).expect("there is such an array").0
+}
 
 /// The scripts that run md, if this machine has them.
 pub struct Peer {

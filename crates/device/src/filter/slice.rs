@@ -11,8 +11,7 @@
 //!
 //! Blocks are those of the device behind. A slice that does not begin on a multiple of the physical block has none of its own in the sense of
 //! [`Shape::physical_block`]: whatever the size of a write, its ends fall into blocks of which the rest has to be read. Partition tables had
-//! that trouble when disks went from sectors of 512 bytes to 4 KiB. It is not refused, as it costs time and no data;
-//! [`Slice::is_aligned`] says whether it is so.
+//! that trouble when disks went from sectors of 512 bytes to 4 KiB. It is not refused, as it costs time and no data; who offers slices says so.
 
 use std::ops::Range;
 
@@ -58,16 +57,6 @@ impl<D: Device> Slice<D> {
         let name = format!("{device}, {start:#} to {end:#}");
         let shape = Shape { name, size: end - start, ..inner.shape().clone() };
         Ok(Slice { runtime: runtime.clone(), inner, start, shape })
-    }
-
-    /// The device behind.
-    pub fn inner(&self) -> &D {
-        &self.inner
-    }
-
-    /// Whether its physical blocks are those of the device behind.
-    pub fn is_aligned(&self) -> bool {
-        self.start.is_multiple_of(self.shape.physical_block)
     }
 
     /// What the device behind says of a request at `offset`, in the slice's addresses.

@@ -2,7 +2,7 @@
 
 /// Where a search is: multiples of the experiment's rates.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Search {
+pub(super) struct Search {
     /// The highest at which the bound was kept.
     pub kept: Option<f64>,
     /// The lowest at which it was broken.

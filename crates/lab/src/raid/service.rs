@@ -79,9 +79,10 @@ impl Offer {
     pub fn text(&self, whole: Bytes) -> String {
         let name = if self.name.is_empty() { "(default)" } else { &self.name };
         let access = if self.read_only { "read-only" } else { "reads and writes" };
-        match (self.from, self.size == whole) {
-            (_, true) => format!("{name}, all of it, {access}"),
-            (from, false) => format!("{name}, {:#} from {from:#} on, {access}", self.size),
+        if self.size == whole {
+            format!("{name}, all of it, {access}")
+        } else {
+            format!("{name}, {:#} from {:#} on, {access}", self.size, self.from)
         }
     }
 }
