@@ -2,7 +2,10 @@
 //!
 //! While members are missing no bit of the bitmap is cleared, so whatever was written since one left is marked, if it left after the last
 //! clearing: its own number of events must not be lower than the newest at which bits were cleared (md has the same rule, `super_1_validate`).
-//! What is marked is rebuilt from the others, everything else is as it was. Without a bitmap, or too far behind, it is rebuilt whole.
+//! What is marked is rebuilt from the others, everything else is as it was. Without a bitmap, or too far behind, it is rebuilt whole;
+//! as is one with bad blocks, which were not there to be read before it left, and perhaps can be computed now.
+//!
+//! Members that keep checksums keep them on the way, if they count ([`kept`](crate::integrity::kept)); else the device is filled whole.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -33,15 +36,14 @@ impl<D: Device> Array<D> {
         let known = superblock.events >= intent.events_cleared();
         // Another device may have its number by now, and its place on the table of roles with it.
         let own = self.is_own_number(superblock.number as usize, member);
-        // Checksums would have to be brought up to date as well.
-        (missing && !unfinished && known && own && !self.has_checksums() && Some(superblock.array) == self.identity())
-            .then_some(member)
+        let whole = !unfinished && !superblock.features.has(Features::BAD_BLOCKS);
+        (missing && whole && known && own && Some(superblock.array) == self.identity()).then_some(member)
     }
 
     /// As which member a device can come back that was given at the start. It may have become too small: the array has grown without it.
     fn may_bring_back(&self, away: &Away<D>) -> Option<usize> {
         let member = self.may_return(&away.superblock)?;
-        let room = self.check_room(&away.device, away.superblock.data_offset, self.geometry.used_of(member));
+        let room = self.check_member_room(member, &away.device, away.superblock.data_offset);
         room.is_ok().then_some(member)
     }
 
@@ -71,9 +73,14 @@ impl<D: Device> Array<D> {
         device: Rc<D>,
         superblock: &Superblock,
     ) -> Result<Vec<Range<Bytes>>, DeviceError> {
-        self.check_room(&device, superblock.data_offset, self.geometry.used_of(member))?;
-        self.put_in_place(member, Newcomer::known(device, superblock)).await?;
+        let known = Newcomer::known(device, superblock);
+        let kept = self.put_in_place(member, Newcomer { returns: Some(superblock.clone()), ..known }).await?;
+        let sums = self.has_checksums();
         let wanted = |at: Bytes, end: Bytes| {
+            // Without sums that count nothing on it does; and what has lost its sum gets it from the others.
+            if sums && kept.as_ref().is_none_or(|kept| kept.lacks(&(at..end))) {
+                return true;
+            }
             let range = match (self.geometry.level(), self.geometry.role(member, at)) {
                 (Level::Raid10(_), Role::Data(address)) => address..address + (end - at),
                 (Level::Raid10(_), _) => return false,

@@ -14,6 +14,7 @@
 //! nothing that was acknowledged. One that is further behind, or that the newest record calls failed, is stale and never read.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 
 use device::{Device, DeviceError};
 use futures_util::future::join_all;
@@ -269,12 +270,12 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// Records that a device takes a failed member's place; nothing of it is current. It has the number of a spare or former member, or gets
-    /// one; an error if none is left for it.
+    /// Records that a device takes a failed member's place, whose data area this is; nothing of it is current. It has the number of a spare or
+    /// former member, or gets one; an error if none is left for it.
     pub(crate) async fn record_replacement(
         &self,
         member: usize,
-        data_offset: Bytes,
+        data: Range<Bytes>,
         identity: Uuid,
         number: Option<usize>,
     ) -> Result<(), DeviceError> {
@@ -286,9 +287,10 @@ impl<D: Device> Array<D> {
             let sibling = superblocks.iter().flatten().next().cloned().ok_or(DeviceError::Gone)?;
             let number = number.or_else(|| self.free_number(&sibling.roles)).ok_or(DeviceError::NoSpace)?;
             superblocks[member] = Some(Superblock {
-                features: sibling.features.with(Features::RECOVERY),
-                data_offset,
-                data_size: self.geometry.used_of(member),
+                // The others' bad blocks are not its own.
+                features: sibling.features.without(Features::BAD_BLOCKS).with(Features::RECOVERY),
+                data_offset: data.start,
+                data_size: data.end - data.start,
                 recovery: 0,
                 number: number as u32,
                 corrected_reads: 0,

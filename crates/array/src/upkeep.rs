@@ -14,6 +14,7 @@ use units::Bytes;
 use crate::array::Array;
 use crate::few::side_by_side;
 use crate::geometry::{Level, Place, Role};
+use crate::integrity::kept::Kept;
 use crate::md::{Superblock, Uuid};
 use crate::member::MemberState;
 
@@ -49,13 +50,15 @@ pub(crate) struct Newcomer<D> {
     pub identity: Uuid,
     /// The number that it has in the array already, as a spare or a member that was away.
     pub number: Option<usize>,
+    /// Its superblock as it was read, if it was the member that it is to be, and keeps what the bitmap does not mark.
+    pub returns: Option<Superblock>,
 }
 
 impl<D> Newcomer<D> {
     /// One that the array knows, as its superblock says.
     pub fn known(device: Rc<D>, superblock: &Superblock) -> Newcomer<D> {
         let (data_offset, identity) = (superblock.data_offset, superblock.member);
-        Newcomer { device, data_offset, identity, number: Some(superblock.number as usize) }
+        Newcomer { device, data_offset, identity, number: Some(superblock.number as usize), returns: None }
     }
 }
 
@@ -105,7 +108,8 @@ impl<D: Device> Array<D> {
         data_offset: Bytes,
         identity: Uuid,
     ) -> Result<Vec<Range<Bytes>>, DeviceError> {
-        self.fill(member, Newcomer { device: Rc::new(device), data_offset, identity, number: None }).await
+        let new = Newcomer { device: Rc::new(device), data_offset, identity, number: None, returns: None };
+        self.fill(member, new).await
     }
 
     /// As [`Array::rebuild`], of a device that may have a number in the array already.
@@ -114,14 +118,14 @@ impl<D: Device> Array<D> {
         self.resume_rebuild(member).await
     }
 
-    /// Puts a device in the place of a failed member; nothing of it is current.
-    pub(crate) async fn put_in_place(&self, member: usize, new: Newcomer<D>) -> Result<(), DeviceError> {
+    /// Puts a device in the place of a failed member; nothing of it counts as current. Gives the sums that it keeps, if it returns with some.
+    pub(crate) async fn put_in_place(&self, member: usize, new: Newcomer<D>) -> Result<Option<Kept>, DeviceError> {
         let _promise = new.number.map(|number| Promise::new(&self.promised, number));
         self.give_place(member, new).await
     }
 
-    async fn give_place(&self, member: usize, new: Newcomer<D>) -> Result<(), DeviceError> {
-        let Newcomer { device, data_offset, identity, number } = new;
+    async fn give_place(&self, member: usize, new: Newcomer<D>) -> Result<Option<Kept>, DeviceError> {
+        let Newcomer { device, data_offset, identity, number, returns } = new;
         self.check_member_room(member, &device, data_offset)?;
         if self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Err(DeviceError::Unsupported);
@@ -129,13 +133,21 @@ impl<D: Device> Array<D> {
         // The old member's failure is recorded first, or its superblock would stand beside the new one's.
         self.settle().await?;
         self.members[member].replace(device, data_offset);
-        self.copy_bitmap(member).await.inspect_err(|error| self.lose(member, error))?;
-        let checksums = self.new_checksums(member, data_offset, identity).await;
-        checksums.inspect_err(|error| self.lose(member, error))?;
-        self.reset_log(member, !self.is_resync_due()).await.inspect_err(|error| self.lose(member, error))?;
-        self.record_replacement(member, data_offset, identity, number)
-            .await
-            .inspect_err(|error| self.lose(member, error))
+        let placed = async {
+            let kept = match &returns {
+                Some(superblock) => self.keep_checksums(member, superblock).await?,
+                None => None,
+            };
+            if kept.is_none() {
+                self.new_checksums(member, data_offset, identity).await?;
+            }
+            self.copy_bitmap(member).await?;
+            self.reset_log(member, !self.is_resync_due()).await?;
+            let data_size = kept.as_ref().map_or(self.geometry.used_of(member), |kept| kept.data_size);
+            self.record_replacement(member, data_offset..data_offset + data_size, identity, number).await?;
+            Ok(kept)
+        };
+        placed.await.inspect_err(|error| self.lose(member, error))
     }
 
     /// Goes on with a rebuild where its mark is. Nothing happens to a member that is not being rebuilt. If whoever

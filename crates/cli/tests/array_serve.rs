@@ -236,8 +236,14 @@ fn orders_that_cannot_be_carried_out_are_refused_with_the_next_step() {
 
 #[test]
 fn a_spare_takes_over_by_itself_and_who_was_away_comes_back() {
+    for sums in ["", " --integrity"] {
+        takes_over_and_comes_back(sums);
+    }
+}
+
+fn takes_over_and_comes_back(sums: &str) {
     let desk = Desk::new("");
-    done(&desk, "array create --level 1 --spare s --size 16MiB a b");
+    done(&desk, &format!("array create --level 1{sums} --spare s --size 16MiB a b"));
     let Some(server) = Server::start(&desk, "a b s") else { return };
     done(&desk, "array fail --member b a b s");
     // Nothing more is said, and it is whole again.

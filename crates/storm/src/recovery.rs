@@ -165,6 +165,8 @@ pub async fn rebuild(world: &World, array: &Array<Rc<Disk>>, member: usize) -> R
 /// A member that was away comes back and gets what it missed; says whether it can.
 pub async fn bring_back(world: &World, array: &Array<Rc<Disk>>, member: usize) -> Result<bool, String> {
     world.returned.set(true);
+    // What it learnt by reading before it left it may have forgotten.
+    world.summed.set(false);
     world.rebuilding.borrow_mut().push(member);
     let given = array.returning().iter().any(|(returning, _)| *returning == member);
     let returned = match given {

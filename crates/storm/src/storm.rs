@@ -235,6 +235,7 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
         troubles.push(if returns { Trouble::Return(*member) } else { Trouble::Rebuild(*member) });
     }
     let rebuilt = (0..world.members()).all(|member| array.state(member) == MemberState::Active);
+    world.summed.set(rebuilt);
     let mut left = world.level.losses_survived(world.members()).saturating_sub(impaired.len());
     let mut sound: Vec<usize> = (0..world.members()).filter(|member| !impaired.contains(member)).collect();
     while left > 0 && world.happens(0.4) {
@@ -314,6 +315,9 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
         Trouble::Return(member) => {
             if array.state(member) == MemberState::Failed {
                 disk(member).recover();
+                if world.sums_stored.get() && world.happens(0.5) {
+                    rot(world, member);
+                }
                 return match bring_back(world, array, member).await {
                     // It may have been struck anew.
                     Err(_) if array.state(member) == MemberState::Failed => Ok(()),
@@ -372,13 +376,7 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
         }
         Trouble::Rot(member) => {
             fault();
-            world.outcome.borrow_mut().silent += 1;
-            let sectors = world.geometry().used() / Bytes::SECTOR;
-            for _ in 0..=world.choose(4) {
-                let from = world.data_offset + Bytes::SECTOR * world.choose(sectors - 3);
-                let bit = Damage::Flipped(world.choose(4096) as u16);
-                disk(member).damage(from..from + Bytes::SECTOR * (1 + world.choose(3)), bit);
-            }
+            rot(world, member);
         }
         Trouble::Lie(member, lie) => {
             fault();
@@ -387,4 +385,15 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
         }
     }
     Ok(())
+}
+
+/// Bits of a member's data turn over.
+fn rot(world: &World, member: usize) {
+    world.outcome.borrow_mut().silent += 1;
+    let sectors = world.geometry().used() / Bytes::SECTOR;
+    for _ in 0..=world.choose(4) {
+        let from = world.data_offset + Bytes::SECTOR * world.choose(sectors - 3);
+        let bit = Damage::Flipped(world.choose(4096) as u16);
+        world.disks.borrow()[member].damage(from..from + Bytes::SECTOR * (1 + world.choose(3)), bit);
+    }
 }

@@ -74,6 +74,10 @@ pub struct World {
     pub without_journal: Cell<bool>,
     /// The array was stopped, and nothing was done since: its members' checksums are all there.
     pub stopped: Cell<bool>,
+    /// Everything was read while all members were there, and none has come back since: every block's sum is known, if not yet stored.
+    pub summed: Cell<bool>,
+    /// The same when the array was last stopped, and the power went but once since: a member that leaves now has all sums with it.
+    pub sums_stored: Cell<bool>,
     bug: Option<Bug>,
     made: Cell<u8>,
     cuts: Cell<u64>,
@@ -147,6 +151,8 @@ impl World {
             journal_failed: Cell::new(false),
             without_journal: Cell::new(false),
             stopped: Cell::new(false),
+            summed: Cell::new(false),
+            sums_stored: Cell::new(false),
             bug,
             made: Cell::new(0),
             cuts: Cell::new(0),
@@ -297,7 +303,7 @@ impl World {
 
     /// Whether members that were away come back by a bitmap.
     pub fn may_return(&self) -> bool {
-        self.consistency == Consistency::Bitmap && !self.checksums && !self.cheats()
+        self.consistency == Consistency::Bitmap && !self.cheats()
     }
 
     /// The bitmap of a member may be damaged while the power is off: the others' are enough.
@@ -345,6 +351,7 @@ impl World {
         self.outcome.borrow_mut().power_cuts += 1;
         let seed = self.seed.wrapping_add(self.cuts.get() << 32);
         let sums = self.stopped.take() && self.checksums;
+        self.sums_stored.set(self.summed.take() && sums);
         let after = |disk: &Rc<Disk>| {
             let share = self.random.borrow_mut().random_range(0.0..=1.0);
             let stays = |sector, damage| match damage {

@@ -30,6 +30,7 @@
 
 pub(crate) mod area;
 pub(crate) mod grow;
+pub(crate) mod kept;
 mod member;
 mod region;
 

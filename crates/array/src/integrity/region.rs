@@ -10,7 +10,7 @@ use super::area::{Header, Layout, PAGE, SUMS, page_bytes, parse_page};
 use super::member::Patient;
 use super::{Checksums, data, newest_header};
 use crate::md::Superblock;
-use crate::member::Member;
+use crate::member::{Member, MemberState};
 
 impl Checksums {
     /// Marked regions in which nothing is being written, nor was since the last call unless `all` are wanted.
@@ -126,6 +126,11 @@ impl<D: Device> Member<D> {
         if resync_due {
             let suspect = checksums.suspect.borrow();
             regions.retain(|region| suspect.as_ref().is_some_and(|all| !all.contains(region)));
+        }
+        if let MemberState::Rebuilding(upto) = self.state() {
+            // Behind the mark nothing is known yet of what is there, and what was forgotten must stay so until it is filled.
+            let end = |region: u64| checksums.layout.block * checksums.layout.region_blocks(region).end;
+            regions.retain(|region| end(*region) <= upto);
         }
         let due = all || !regions.is_empty() || checksums.untold.get();
         due.then_some(Closing { checksums, regions, all, _one: one })

@@ -8,6 +8,8 @@ use array::geometry::Level;
 use array::md::{self, Consistency, NewArray, NewMember, Stamp, Superblock, Uuid};
 use units::Bytes;
 
+pub mod bed;
+
 /// Superblocks of a new array that was stopped, of members with so much room each. Its identity is made of `array`, its members' of 1, 2, 3...
 pub fn superblocks(
     (level, members, consistency): (Level, usize, Consistency),
