@@ -18,6 +18,7 @@ fn two_reads(settings: &[(&str, &str)]) -> ([Passage; 2], Duration) {
     let plain = [
         ("wren-7.pause.block-least", "0 us"),
         ("wren-7.pause.block-most", "0 us"),
+        ("wren-7.pause.block-filling", "0 us"),
         ("wren-7.pause.first-data-most", "185 us"),
         ("wren-7.pause.thinks-off-bus", "false"),
     ];
@@ -79,6 +80,19 @@ fn pauses_after_blocks_are_drawn_within_their_range() {
     let (a, b) = (pace(&first, &plain[0]), pace(&second, &plain[1]));
     assert!([a, b].iter().all(|pace| (10_000..=60_000).contains(pace)), "{a} and {b} ns");
     assert_ne!(a, b, "drawn once for each command");
+}
+
+#[test]
+fn a_drive_sends_more_slowly_while_its_medium_fills_the_buffer() {
+    let longer = |until| {
+        let until = ("wren-7.read-ahead.until", until);
+        let (plain, filling) = (two_reads(&[until]).0, two_reads(&[until, ("wren-7.pause.block-filling", "100 us")]).0);
+        filling[0].target_pauses - plain[0].target_pauses
+    };
+    // The first read waits for its last block, and the medium goes on behind it: past the end of the transfer, but for switches of heads.
+    let all = Duration::micros(100) * 128;
+    assert!((all / 2..=all).contains(&longer("segment full")), "{} of {all}", longer("segment full"));
+    assert_eq!(longer("none"), Duration::ZERO, "a medium that rests takes nothing from the bus");
 }
 
 #[test]

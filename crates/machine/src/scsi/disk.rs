@@ -19,6 +19,8 @@
 //! When to let go of it: when nothing is left to send; unless the next block of a read comes within the drive's *hold*, so that what follows
 //! crosses the bus at the rate of the medium (Barve et al. 1999, Section 4.3).
 //!
+//! While the medium fills the buffer, both sides use its memory by turns, and a drive may send more slowly for it.
+//!
 //! # Sources
 //! UCB/CSD 90/574 Sections 2.1 to 2.3, 4.2 (ratios, read-ahead, disconnection), 4.6 (pauses). That a stopped medium loses revolutions is
 //! not stated there; it follows from its turning.
@@ -83,6 +85,7 @@ impl DiskParameters {
                 None => (Duration::ZERO, Duration::ZERO),
                 Some(_) => range("block-least", "block-most")?,
             },
+            block_filling: pause.find("block-filling")?.unwrap_or(Duration::ZERO),
             status: pause.get("status")?,
             status_per_block: pause.get("status-per-block")?,
             thinks_off_bus: pause.find("thinks-off-bus")?.unwrap_or(false),
@@ -187,6 +190,10 @@ impl Target for ScsiDisk {
 
     fn transferable(&self, now: Instant) -> u64 {
         self.state.borrow_mut().drive.transferable(now)
+    }
+
+    fn fills(&self, now: Instant) -> bool {
+        self.state.borrow_mut().drive.fills(now)
     }
 
     fn transferred(&self, now: Instant, blocks: u64) {

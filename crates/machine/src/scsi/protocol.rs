@@ -122,7 +122,6 @@ pub async fn execute<P: Port>(
 
     // Drawn only where there is a range: a target without one makes the same choices as before.
     let pace = if pauses.block.1.is_zero() { Duration::ZERO } else { target.draw(pauses.block.0, pauses.block.1) };
-    port.pace(pace);
     let turn = port.in_turn().then(|| target.id());
     let claim = Claim { id: port.id(), gives_way: port.gives_way(), turn, delay: bus.arbitration };
     let mut tenure = string.acquire(claim, talk.ledger).await;
@@ -137,7 +136,7 @@ pub async fn execute<P: Port>(
             talk.target(&mut tenure, Phase::DataTransfer, target.draw(pauses.first_data.0, pauses.first_data.1));
             talk.initiator(&mut tenure, Phase::DataTransfer, answers.fifo);
             tenure.catch_up().await;
-            let before = moved;
+            let (before, mut paced) = (moved, Duration::ZERO);
             loop {
                 let blocks = target.transferable(runtime.now()).min(port.room());
                 if blocks == 0 {
@@ -145,12 +144,16 @@ pub async fn execute<P: Port>(
                     runtime.sleep_until(next_block).await;
                     continue;
                 }
+                // Looked at once for each buffer of the port.
+                let filling = !pauses.block_filling.is_zero() && target.fills(runtime.now());
+                let pace = if filling { pace + pauses.block_filling } else { pace };
+                port.pace(pace);
                 port.pass(blocks, command.write).await;
+                paced += pace * blocks;
                 target.transferred(runtime.now(), blocks);
                 moved += blocks;
             }
             let wire = bus.byte_time * (super::target::BLOCK * (moved - before)).get();
-            let paced = pace * (moved - before);
             let phase = runtime.now().since(tenure.cursor());
             talk.passage.target_pauses += paced;
             talk.passage.initiator_pauses += phase.saturating_sub(wire + paced);

@@ -53,6 +53,8 @@ pub struct Pauses {
     pub release_writing: Duration,
     /// After each block of data, least and most; drawn once for each command.
     pub block: (Duration, Duration),
+    /// And so much more while its medium fills the buffer ([`Target::fills`]).
+    pub block_filling: Duration,
     /// Before the status phase, and more for each block of the request.
     pub status: Duration,
     /// See [`Pauses::status`].
@@ -75,6 +77,10 @@ pub trait Target {
     fn accept(&self, now: Instant, command: Command) -> (Duration, Next);
     /// How many blocks it can move at this instant.
     fn transferable(&self, now: Instant) -> u64;
+    /// At this instant its medium fills the buffer that it sends from.
+    fn fills(&self, _now: Instant) -> bool {
+        false
+    }
     /// So many blocks have moved.
     fn transferred(&self, now: Instant, blocks: u64);
     /// It can move nothing at this instant, but keeps the bus until it can, at the instant given; nothing if it lets go.

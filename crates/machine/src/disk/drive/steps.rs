@@ -97,6 +97,12 @@ impl Drive {
         there.min(open.left())
     }
 
+    /// Whether sectors pass under the head and into the buffer at `now`: not while the arm moves or the first of them has yet to come round.
+    pub fn fills(&mut self, now: Instant) -> bool {
+        self.advance(now);
+        matches!(&self.background, Background::Reading(ahead) if ahead.run.begins <= now)
+    }
+
     /// So many blocks of the open command have moved over the bus up to `now`.
     pub fn transferred(&mut self, now: Instant, blocks: u64) {
         let mut open = self.opened();
