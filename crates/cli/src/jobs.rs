@@ -5,15 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use analysis::by_job::JobTally;
 use fio::Surroundings;
 use fio::option::Fate;
-use lab::jobs::{Part, Phase, plan};
+use lab::jobs::{Phase, plan};
 use lab::layout::read_paths;
 use lab::{Point, Source, Target, verification};
 use report::FioJob;
 use serde_json::{Value, json};
-use units::Duration;
 
 use crate::args::{Format, ImportJob, Run};
 use crate::fail::Failure;
@@ -192,84 +190,20 @@ impl Account {
 
     fn fio_json(&self, error: Option<&str>) -> Value {
         let jobs = self.file.as_ref().map_or(&[][..], |file| &file.jobs[..]);
-        let mut entries: Vec<Entry> = Vec::new();
-        for (phase, done) in &self.done {
-            let copies: HashSet<(usize, u32)> = phase.parts.iter().map(|part| (part.job, part.copy)).collect();
-            let processor = shared(done.own_time(), copies.len());
-            let mut last: Option<Part> = None;
-            for (part, tally) in phase.parts.iter().zip(done.by_stream()) {
-                let job = &jobs[part.job];
-                // Of a trace each device is a stream.
-                let more = last.replace(*part) == Some(*part);
-                match entries.last_mut() {
-                    Some(same) if more => same.tally.merge(&tally),
-                    Some(first) if job.group_reporting && first.group == part.group => {
-                        first.tally.merge(&tally);
-                        first.jobs += 1;
-                        first.processor = std::array::from_fn(|n| first.processor[n] + processor[n]);
-                    }
-                    _ => entries.push(Entry {
-                        name: job.name.clone(),
-                        group: part.group,
-                        options: job.options[0].clone(),
-                        tally,
-                        jobs: 1,
-                        processor,
-                        depth: job.depth,
-                    }),
-                }
-            }
-        }
+        let account = |(phase, done): &(Phase, Done)| phase.account(jobs, done.by_stream(), done.own_time());
         let global = jobs.first().map_or_else(BTreeMap::new, |job| job.options[1].clone());
-        document(&global, &entries, error)
+        document(&global, &self.done.iter().flat_map(account).collect::<Vec<_>>(), error)
     }
 }
 
 /// The streams of an experiment as jobs of fio: each point of a sweep is a group.
 pub fn streams(done: &[Done], error: Option<&str>) -> Value {
-    let mut entries = Vec::new();
-    for (group, done) in (0..).zip(done) {
-        let experiment = &done.point.experiment;
-        let processor = shared(done.own_time(), experiment.streams.len());
-        for (plan, tally) in experiment.streams.iter().zip(done.by_stream()) {
-            let options = done.point.settings.iter().map(|set| (set.key.clone(), set.value.clone())).collect();
-            let (name, depth) = (plan.stream.name.clone(), plan.stream.lanes());
-            entries.push(Entry { name, group, options, tally, jobs: 1, processor, depth });
-        }
-    }
-    document(&BTreeMap::new(), &entries, error)
+    let account = |(group, done): (u32, &Done)| done.point.account(group, done.by_stream(), done.own_time());
+    document(&BTreeMap::new(), &(0..).zip(done).flat_map(account).collect::<Vec<_>>(), error)
 }
 
-/// One entry of fio's document.
-struct Entry {
-    name: String,
-    group: u32,
-    options: BTreeMap<String, String>,
-    tally: JobTally,
-    jobs: u32,
-    processor: [Duration; 2],
-    depth: u32,
-}
-
-fn document(global: &BTreeMap<String, String>, entries: &[Entry], error: Option<&str>) -> Value {
-    let jobs: Vec<FioJob> = entries
-        .iter()
-        .map(|entry| FioJob {
-            name: &entry.name,
-            group: entry.group,
-            options: &entry.options,
-            tally: &entry.tally,
-            jobs: entry.jobs,
-            processor: entry.processor,
-            depth: entry.depth,
-        })
-        .collect();
-    report::fio_json(env!("CARGO_PKG_VERSION"), std::time::SystemTime::now(), global, &jobs, error)
-}
-
-/// A job's share of the process's time.
-fn shared(time: [Duration; 2], jobs: usize) -> [Duration; 2] {
-    time.map(|time| time / jobs.max(1) as u64)
+fn document(global: &BTreeMap<String, String>, jobs: &[FioJob], error: Option<&str>) -> Value {
+    report::fio_json(env!("CARGO_PKG_VERSION"), std::time::SystemTime::now(), global, jobs, error)
 }
 
 /// The first names of a list, and how many more there are.

@@ -12,6 +12,7 @@
 //! - `verify` reads again what a job wrote, whatever the checksum that it names: blocks say what they are in a way of our own;
 //! - the flush of `fsync` delays the place in the queue behind its write, and is not in the record; that of `end_fsync` is.
 
+mod account;
 mod extent;
 
 use std::path::PathBuf;

@@ -14,15 +14,16 @@ use serde_json::{Map, Value, json};
 use units::{Duration, Ratio};
 
 /// A job, or a group of jobs that is reported as one.
-pub struct FioJob<'a> {
+#[derive(Debug, Clone)]
+pub struct FioJob {
     /// Of the first of the group.
-    pub name: &'a str,
+    pub name: String,
     /// The group.
     pub group: u32,
     /// Its options as they were given.
-    pub options: &'a BTreeMap<String, String>,
+    pub options: BTreeMap<String, String>,
     /// What it came to.
-    pub tally: &'a JobTally,
+    pub tally: JobTally,
     /// How many jobs it stands for.
     pub jobs: u32,
     /// User and system time in the process, for each job, while it ran.
@@ -56,9 +57,17 @@ pub fn fio_json(
     document
 }
 
-impl FioJob<'_> {
+impl FioJob {
+    /// Counts another job of its group in.
+    pub fn add(&mut self, other: &FioJob) {
+        assert_eq!(self.group, other.group, "a group is reported as one");
+        self.tally.merge(&other.tally);
+        self.jobs += other.jobs;
+        self.processor = std::array::from_fn(|n| self.processor[n] + other.processor[n]);
+    }
+
     fn json(&self) -> Value {
-        let tally = self.tally;
+        let tally = &self.tally;
         let runtime = tally.runtime();
         let requests: u64 = tally.sides.iter().map(|side| side.requests).sum();
         let share = |count: u64| if requests == 0 { 0.0 } else { count as f64 * 100.0 / requests as f64 };
