@@ -371,6 +371,7 @@ Examples:
   arraylab reproduce raid-i
   arraylab reproduce raid-i --check                  exit code 1 if the model is not as good as promised
   arraylab reproduce raid-i --set vme.rate=20MB/s    the same tables from a machine with another backplane
+  arraylab reproduce rounds-wren7 --seed 2           and from another draw
   arraylab reproduce --json | jq '.[].score'")]
 pub struct Reproduce {
     /// The studies; all if none is named
@@ -384,6 +385,10 @@ pub struct Reproduce {
     /// Change a value of a part or of the system, such as wren-iv.read-ahead.until=none; may be given several times
     #[arg(long, value_name = "PART.VALUE=TEXT")]
     pub set: Vec<Setting>,
+
+    /// Draw addresses, and what else is left to chance, from another seed than the experiments' own
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
 
     /// Print the result as one JSON document
     #[arg(long)]

@@ -18,6 +18,9 @@ pub fn reproduce(args: &Reproduce) -> Result<ExitCode, Failure> {
     };
     for name in named {
         let study = lab::study(name, settings.clone()).map_err(|error| Failure::input(ReproduceError::from(error)))?;
+        if let Some(seed) = args.seed {
+            study.bench().draw_from(seed);
+        }
         reports.push(judge(&*study).map_err(Failure::input)?);
     }
     if args.json {

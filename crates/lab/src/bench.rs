@@ -53,6 +53,8 @@ pub struct Bench {
     system: &'static str,
     outcomes: RefCell<HashMap<String, Known>>,
     settings: Vec<(String, String)>,
+    /// In place of that of each trial.
+    seed: Cell<Option<u64>>,
     /// The system, once it was asked for: every trial's name is compared with what it says.
     kit: OnceCell<Kit>,
     /// The pass that is looked at, if not all of them together.
@@ -196,7 +198,17 @@ fn time_of_phases(modelled: &Modelled, passes: &mut [Outcome]) {
 impl Bench {
     /// A bench with a system that comes with the program, and changes to it that hold for all trials.
     pub fn new(system: &'static str, settings: Vec<(String, String)>) -> Bench {
-        Bench { system, outcomes: RefCell::default(), settings, kit: OnceCell::new(), pass: Cell::new(None) }
+        let (outcomes, seed, pass) = (RefCell::default(), Cell::new(None), Cell::new(None));
+        Bench { system, outcomes, settings, seed, kit: OnceCell::new(), pass }
+    }
+
+    /// Has all trials draw from another seed than their own: addresses, and what the machines draw.
+    ///
+    /// # Panics
+    /// If a trial was run already.
+    pub fn draw_from(&self, seed: u64) {
+        assert!(self.outcomes.borrow().is_empty(), "all trials draw from one seed");
+        self.seed.set(Some(seed));
     }
 
     /// The system that is on the bench.
@@ -254,7 +266,8 @@ impl Bench {
 
     /// What comes of all passes of a trial.
     fn whole(&self, trial: &impl Trial) -> Known {
-        let experiment = trial.experiment();
+        let mut experiment = trial.experiment();
+        experiment.seed = self.seed.get().unwrap_or(experiment.seed);
         let key = self.key(&experiment);
         if let Some(known) = self.outcomes.borrow().get(&key) {
             return known.clone();
@@ -309,4 +322,43 @@ pub fn board(outcome: &Outcome) -> Duration {
 /// Parts whose time is the host's.
 pub fn on_host(part: &str) -> bool {
     matches!(part, "os" | "cpu" | "raid")
+}
+
+#[cfg(test)]
+mod tests {
+    use machine::entry::{Spot, Way};
+    use workload::{Limits, Mix, Pattern, Stream};
+
+    use super::*;
+    use crate::system::System;
+
+    /// Random reads of one disk, for a second.
+    struct Second;
+
+    impl Trial for Second {
+        fn experiment(&self) -> Experiment {
+            let second = Duration::seconds(1);
+            let mut stream = Stream::closed("reader", Mix::READS, Pattern::Random, Bytes::kib(16), 1);
+            stream.limits = Limits { time: Some(second), ..Limits::NONE };
+            let mut experiment = Experiment::new("trial", second, vec![stream]);
+            let disks = vec![Spot { string: 0, disk: 0 }];
+            let name = "sparc20-wren7".to_owned();
+            experiment.system = Some(System { name, way: Way::Raw, disks, parts: Vec::new(), spans: false });
+            experiment
+        }
+    }
+
+    #[test]
+    fn a_seed_decides_what_is_drawn() {
+        let finishes = |seed: Option<u64>| {
+            let bench = Bench::new("sparc20-wren7", Vec::new());
+            seed.iter().for_each(|seed| bench.draw_from(*seed));
+            let outcome = bench.run(&Second).unwrap();
+            outcome.finishes.iter().map(|finish| finish.at).collect::<Vec<_>>()
+        };
+        let own = Second.experiment().seed;
+        assert!(finishes(None).len() > 10);
+        assert_eq!(finishes(None), finishes(Some(own)), "a trial has a seed of its own");
+        assert_ne!(finishes(Some(own)), finishes(Some(own + 1)));
+    }
 }
