@@ -205,6 +205,9 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     world.runtime.block_on(stopped)?;
     world.outcome.borrow_mut().stops += 1;
     world.stopped.set(true);
+    // A member that failed until then, or while the array stopped, did not get the sums that were learnt by reading.
+    let complete = (0..world.members()).all(|member| array.state(member) == MemberState::Active);
+    world.summed.set(world.summed.get() && complete);
     world.grown.set(world.grown.get() && array.needs_resync());
     world.oracle.borrow_mut().stopped();
     Ok(())
