@@ -212,6 +212,10 @@ impl<D: Device> Array<D> {
         self.is_resync_due()
     }
 
+    /// Whether every member is active: none failed, is away or is being rebuilt.
+    pub fn is_complete(&self) -> bool {
+        self.members.iter().all(|member| member.state() == MemberState::Active)
+    }
     /// Whether so many members are gone that a write could not be stored.
     pub fn is_broken(&self) -> bool {
         let gone = |member: &Member<D>| member.state() != MemberState::Active;

@@ -11,7 +11,6 @@ use units::Bytes;
 use crate::array::Array;
 use crate::geometry::{Geometry, Level};
 use crate::md::{Bitmap, Resync, Superblock};
-use crate::member::MemberState;
 
 /// Why an array does not grow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -69,8 +68,7 @@ impl<D: Device> Array<D> {
         // Its pages are written here as a whole.
         let intent = self.intent.take();
         let state = self.state.as_ref().ok_or(GrowError::NoState)?;
-        let whole = self.members.iter().all(|member| member.state() == MemberState::Active);
-        if !whole || self.is_dirty() || self.is_resync_due() || self.replacing().is_some() {
+        if !self.is_complete() || self.is_dirty() || self.is_resync_due() || self.replacing().is_some() {
             return Err(GrowError::NotWhole);
         }
         let unit = self.geometry.chunk().max(Bytes::SECTOR);
@@ -97,7 +95,7 @@ impl<D: Device> Array<D> {
         if self.has_checksums() {
             self.grow_checksums(&grown, used).await?;
         }
-        if !self.members.iter().all(|member| member.state() == MemberState::Active) {
+        if !self.is_complete() {
             return Err(GrowError::NotWhole);
         }
         let _one = state.turn().await;

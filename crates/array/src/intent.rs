@@ -220,16 +220,15 @@ impl<D: Device> Array<D> {
     pub(crate) async fn clear_bits(&self) -> Result<(), DeviceError> {
         let Some(intent) = &self.intent else { return Ok(()) };
         let touched = std::mem::take(&mut *intent.touched.borrow_mut());
-        let complete = || self.members.iter().all(|member| member.state() == MemberState::Active);
         let idle = |region: &u64| !touched.contains(region) && !intent.writing.borrow().contains_key(region);
         let candidates: Vec<u64> = intent.bitmap.borrow().marked().filter(idle).collect();
-        if candidates.is_empty() || !complete() || self.is_resync_due() {
+        if candidates.is_empty() || !self.is_complete() || self.is_resync_due() {
             return Ok(());
         }
         let _turn = intent.turn.acquire(0).await;
         self.flush_members(0).await?;
         // A member that fails the flush may lack what was written; its bits stay.
-        if !complete() {
+        if !self.is_complete() {
             return Ok(());
         }
         let mut pages: BTreeSet<u64> = [0].into();

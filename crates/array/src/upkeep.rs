@@ -264,8 +264,7 @@ impl<D: Device> Array<D> {
 
     /// Whether there is enough of the array to compare: copies with one another, but parity only with all data.
     pub(crate) fn can_be_scrubbed(&self) -> bool {
-        let complete = self.members.iter().all(|member| member.state() == MemberState::Active);
-        complete || self.geometry.level().parities() == 0
+        self.is_complete() || self.geometry.level().parities() == 0
     }
 
     /// Reads everything and compares data with their redundancy: what there is of copies; with parity only in a complete array, so

@@ -6,7 +6,7 @@ use lab::{Point, Setting};
 use crate::fail::Failure;
 use crate::run::Done;
 
-/// Refuses what cannot be searched.
+/// The search for a bound; refuses what cannot be searched.
 pub fn hunt(points: &[Point], bound: Bound) -> Result<Hunt, Failure> {
     let [point] = points else {
         return Err(Failure::input(anyhow::anyhow!("--find-limit varies the rates itself; leave out [sweep]")));

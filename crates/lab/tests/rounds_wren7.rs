@@ -16,9 +16,7 @@ fn the_scoreboard_is_complete_and_holds_what_it_has_reached() {
     let claims = report.rows.iter().filter(|row| is_claim(row.status)).count();
     assert_eq!((report.rows.len() - claims, claims), (139, 30), "no output and no claim is left out");
     let score = &report.score;
-    // The bar is 85 percent within 10 percent, which `--check` holds it to; other seeds of its machines are a little below (LIMITS.md).
-    assert!(score.within_10 * 100 >= score.scored * 82, "{}", report.text());
-    assert!(score.median_error <= 0.04 && score.claims_kept >= 27, "{}", report.text());
+    assert!(report.passes, "{}", report.text());
     assert!(
         score.fitted_parameters <= 8 && score.claims_not_tested == 0 && score.not_reproduced == 0,
         "{}",

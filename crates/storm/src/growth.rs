@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use array::geometry::{Geometry, Level};
 use array::md::{Consistency, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
-use array::{Array, GrowError, MemberState, checksum_area, checksum_room};
+use array::{Array, GrowError, checksum_area, checksum_room};
 use device::{Buffer, Device, DeviceError, Request};
 use futures_util::future::{Either, select};
 use units::{Bytes, Duration};
@@ -82,7 +82,7 @@ fn becomes(world: &World, array: &Array<Rc<Disk>>) -> Option<Geometry> {
     if moves || journal {
         return None;
     }
-    let whole = (0..world.members()).all(|member| array.state(member) == MemberState::Active);
+    let whole = array.is_complete();
     if !whole || array.is_dirty() || array.needs_resync() || array.replacing().is_some() {
         return None;
     }

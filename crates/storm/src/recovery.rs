@@ -64,7 +64,7 @@ async fn recovery(world: &World) -> Result<Array<Rc<Disk>>, String> {
     }
     world.tell("the resync begins");
     let fits = array.resync().await.map_err(|error| format!("the resync failed: {error}"))?;
-    let complete = (0..world.members()).all(|member| array.state(member) == MemberState::Active);
+    let complete = array.is_complete();
     if complete || world.level.parities() == 0 {
         if !fits {
             return Err("redundancy does not fit after the resync".into());

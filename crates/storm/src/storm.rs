@@ -206,7 +206,7 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     world.outcome.borrow_mut().stops += 1;
     world.stopped.set(true);
     // A member that failed until then, or while the array stopped, did not get the sums that were learnt by reading.
-    let complete = (0..world.members()).all(|member| array.state(member) == MemberState::Active);
+    let complete = array.is_complete();
     world.summed.set(world.summed.get() && complete);
     world.grown.set(world.grown.get() && array.needs_resync());
     world.oracle.borrow_mut().stopped();
@@ -237,7 +237,7 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
         let returns = world.may_return() && world.happens(0.5);
         troubles.push(if returns { Trouble::Return(*member) } else { Trouble::Rebuild(*member) });
     }
-    let rebuilt = (0..world.members()).all(|member| array.state(member) == MemberState::Active);
+    let rebuilt = array.is_complete();
     world.summed.set(rebuilt);
     let mut left = world.level.losses_survived(world.members()).saturating_sub(impaired.len());
     let mut sound: Vec<usize> = (0..world.members()).filter(|member| !impaired.contains(member)).collect();

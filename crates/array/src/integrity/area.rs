@@ -50,6 +50,11 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// On a device with this superblock and blocks of this size.
+    pub fn of(superblock: &Superblock, block: Bytes) -> Layout {
+        Layout::new(superblock.data_offset, superblock.data_size, block)
+    }
+
     /// Behind data of this size that begin at `data_offset`.
     pub fn new(data_offset: Bytes, data_size: Bytes, block: Bytes) -> Layout {
         let blocks = data_size / block;

@@ -34,7 +34,7 @@ const STEP: Bytes = Bytes::mib(1);
 
 /// Where the checksums of a member of an array lie, if it keeps any: behind its data.
 pub fn checksum_area(superblock: &Superblock, block: Bytes) -> Range<Bytes> {
-    let layout = Layout::new(superblock.data_offset, superblock.data_size, block);
+    let layout = Layout::of(superblock, block);
     layout.header_at(0)..layout.end()
 }
 
@@ -62,7 +62,7 @@ impl<D: Device> Array<D> {
         for (number, (member, superblock)) in self.members.iter().zip(superblocks).enumerate() {
             let (Some(checksums), Some(device)) = (member.checksums(), member.device()) else { continue };
             let old = &checksums.layout;
-            let new = Layout::new(superblock.data_offset, superblock.data_size, device.shape().logical_block);
+            let new = Layout::of(superblock, device.shape().logical_block);
             let grown = new.regions_of(&new.blocks_of(before, used - before));
             if !member.fits_sums(new.block * new.region * grown.start..before).await? {
                 return Err(GrowError::Unsound { member: number });

@@ -19,6 +19,9 @@
 //! is read, and all of it is filled when the rebuild goes on. A cut before that superblock finds it away as it was: no sum was
 //! written but those that were forgotten, whose marks stay until what lies there is filled.
 //!
+//! A block whose sum was never learnt, as nothing has read or written it since the area began, is taken as it is, as in an array that was
+//! never left: there is nothing to hold it against.
+//!
 //! Rejected: reading what is kept and holding it against its sums on the way, which a scrub does when it is wanted; the time of a
 //! return is what the bitmap is for.
 
@@ -29,7 +32,6 @@ use std::rc::Rc;
 use device::{Device, DeviceError};
 use units::Bytes;
 
-use super::Checksums;
 use super::area::{Layout, superblock_sum};
 use crate::array::Array;
 use crate::md::Superblock;
@@ -69,14 +71,12 @@ impl<D: Device> Array<D> {
             Some(before) => Some(before.hold().await),
             None => None,
         };
-        let layout = Layout::new(superblock.data_offset, superblock.data_size, device.shape().logical_block);
+        let layout = Layout::of(superblock, device.shape().logical_block);
         let (header, sum) = (this.newest_header(&layout, superblock).await?, superblock_sum(superblock));
         let Some((header, slot)) = header.filter(|(header, _)| header.superblocks.contains(&sum)) else {
             return Ok(None);
         };
-        let checksums = Checksums::new(this.runtime(), layout, header, 1 - slot);
-        checksums.superblock.set(sum);
-        this.forget_marked(&checksums).await?;
+        let checksums = this.known_checksums(layout, (header, slot), sum).await?;
         // What was under way when the array was last left is known to those that were there; of what it left itself everything is filled.
         let suspect = before.as_ref().map_or_else(|| Some(BTreeSet::new()), |before| before.suspects_in(&layout));
         let forgotten = checksums.suspect.replace(suspect).expect("what was forgotten is known");

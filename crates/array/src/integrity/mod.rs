@@ -217,7 +217,7 @@ pub async fn checksums_of<D: Device>(
     device: &D,
     superblock: &Superblock,
 ) -> Result<Option<ChecksumReport>, DeviceError> {
-    let layout = Layout::new(superblock.data_offset, superblock.data_size, device.shape().logical_block);
+    let layout = Layout::of(superblock, device.shape().logical_block);
     let Some((header, _)) = newest_header(device, &layout, superblock).await? else { return Ok(None) };
     Ok(Some(ChecksumReport {
         block: header.block,
@@ -232,7 +232,7 @@ pub async fn checksums_of<D: Device>(
 pub async fn add_checksums<D: Device>(devices: &[D], superblocks: &[Superblock]) -> Result<(), DeviceError> {
     for (device, superblock) in devices.iter().zip(superblocks) {
         if matches!(superblock.role(), MemberRole::Active(_)) {
-            let layout = Layout::new(superblock.data_offset, superblock.data_size, device.shape().logical_block);
+            let layout = Layout::of(superblock, device.shape().logical_block);
             let sum = area::superblock_sum(superblock);
             clear_area(device, &layout, &Header::new(&layout, superblock.array, superblock.member, sum)).await?;
         }
@@ -305,10 +305,7 @@ impl<D: Device> Member<D> {
         let Some(device) = self.device() else { return Ok(()) };
         let checksums = match header {
             Some((header, slot)) if header.superblocks.contains(&sum) => {
-                let checksums = Checksums::new(self.runtime(), layout, header, 1 - slot);
-                checksums.superblock.set(sum);
-                self.forget_marked(&checksums).await?;
-                Some(checksums)
+                Some(self.known_checksums(layout, (header, slot), sum).await?)
             }
             _ if layout.end() > device.shape().size => None,
             old => {
@@ -325,10 +322,24 @@ impl<D: Device> Member<D> {
         Ok(())
     }
 
+    /// The checksums of an area whose newest header, in this slot, knows the superblock, which was read with this sum: without those of
+    /// the regions that are marked there.
+    async fn known_checksums(
+        &self,
+        layout: Layout,
+        (header, slot): (Header, u64),
+        sum: u32,
+    ) -> Result<Checksums, DeviceError> {
+        let checksums = Checksums::new(self.runtime(), layout, header, 1 - slot);
+        checksums.superblock.set(sum);
+        self.forget_marked(&checksums).await?;
+        Ok(checksums)
+    }
+
     /// As [`open_checksums`](Member::open_checksums), of a device that is to replace a member which has some; with its superblock as it was read.
     pub(crate) async fn recall_checksums(&self, superblock: &Superblock) -> Result<(), DeviceError> {
         let Some(device) = self.device() else { return Ok(()) };
-        let layout = Layout::new(superblock.data_offset, superblock.data_size, device.shape().logical_block);
+        let layout = Layout::of(superblock, device.shape().logical_block);
         let header = self.newest_header(&layout, superblock).await?;
         self.open_checksums(superblock, area::superblock_sum(superblock), layout, header).await
     }
@@ -387,7 +398,7 @@ impl<D: Device> Array<D> {
         let mut found = Vec::new();
         for (number, superblock) in superblocks.iter().enumerate() {
             let (Some(superblock), Some(device)) = (superblock, self.members[number].device()) else { continue };
-            let layout = Layout::new(superblock.data_offset, superblock.data_size, device.shape().logical_block);
+            let layout = Layout::of(superblock, device.shape().logical_block);
             let header = self.members[number].newest_header(&layout, superblock).await;
             let sum = sums[number].expect("who has a superblock has its sum");
             found.push((number, superblock, sum, layout, header));

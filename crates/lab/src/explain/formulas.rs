@@ -102,7 +102,7 @@ fn times(machine: &Machine, spot: Spot, block: Bytes, pauses: &Pauses) -> (Durat
         + (middle(pauses.first_data) + answers.fifo)
         + (pauses.status + answers.status + answers.complete)
         + bus.release;
-    // The first disks of a round send while their media still read ahead, the last no longer.
+    // The first disks of a round send while their media still read ahead, the last no longer: half of them, as in the middle of all.
     let pause = middle(pauses.block) + pauses.block_filling / 2 + pauses.status_per_block;
     let data = bus.byte_time * block.get() + pause * blocks + once * pieces;
     let command = bus.arbitration

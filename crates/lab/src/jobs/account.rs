@@ -9,6 +9,7 @@ use report::FioJob;
 use units::Duration;
 
 use crate::document::Point;
+use crate::experiment::StreamPlan;
 use crate::jobs::{Part, Phase};
 
 impl Phase {
@@ -51,7 +52,7 @@ impl Point {
     pub fn account(&self, group: u32, tallies: Vec<JobTally>, own_time: [Duration; 2]) -> Vec<FioJob> {
         let streams = &self.experiment.streams;
         assert_eq!(tallies.len(), streams.len(), "each stream has its tally");
-        let entry = |(plan, tally): (&crate::experiment::StreamPlan, JobTally)| FioJob {
+        let entry = |(plan, tally): (&StreamPlan, JobTally)| FioJob {
             name: plan.stream.name.clone(),
             group,
             options: self.settings.iter().map(|set| (set.key.clone(), set.value.clone())).collect(),
