@@ -27,6 +27,8 @@ impl<D: Device> Array<D> {
         let mut buffer = Buffer::zeroed(room);
         buffer.bytes_mut().expect("it is real").copy_from_slice(&bytes);
         this.bad_is_told();
+        // What is bad no more has been written since, and must be durable before the log says so.
+        this.send(Request::flush()).await.result?;
         this.send(Request::write(at, buffer.freeze()).with_fua()).await.result
     }
 

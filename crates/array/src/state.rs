@@ -242,10 +242,11 @@ impl<D: Device> Array<D> {
                     change(superblock);
                 }
                 for (member, superblock) in superblocks.iter_mut().enumerate() {
-                    let bad = !self.members[member].bad().is_empty();
-                    if let Some(superblock) = superblock.as_mut().filter(|_| bad) {
-                        superblock.features = superblock.features.with(Features::BAD_BLOCKS);
-                    }
+                    let Some(superblock) = superblock else { continue };
+                    superblock.features = match self.members[member].bad().is_empty() {
+                        true => superblock.features.without(Features::BAD_BLOCKS),
+                        false => superblock.features.with(Features::BAD_BLOCKS),
+                    };
                 }
                 superblocks.iter().enumerate().filter_map(|(m, s)| Some((m, s.clone()?))).collect()
             };

@@ -5,7 +5,7 @@ mod common;
 use std::rc::Rc;
 
 use array::geometry::{Level, Rotation};
-use array::md::{self, Consistency, Features, Resync, SUPERBLOCK_AT, Superblock, Uuid};
+use array::md::{self, BadBlock, BadBlocks, Consistency, Features, Resync, SUPERBLOCK_AT, Superblock, Uuid};
 use array::{Array, MemberState, OpenOptions, Repair, format};
 use common::superblocks;
 use device::filter::{Effect, Faulty, Rule};
@@ -467,8 +467,51 @@ fn a_rebuild_goes_on_around_much_that_cannot_be_read() {
     let of_array = array.bad_ranges();
     runtime.block_on(array.stop()).unwrap();
     disks[0].clear_rules();
+    assert!(superblock(&runtime, &disks[1]).features.has(Features::BAD_BLOCKS));
     let array = open(&runtime, &disks).unwrap();
     assert_eq!(array.bad_ranges(), of_array);
+
+    // What has been written since is bad no more, and the member says so: it may come back by the bitmap, should it be lost again.
+    write(&runtime, &array, 6).unwrap();
+    runtime.block_on(array.stop()).unwrap();
+    assert!(!superblock(&runtime, &disks[1]).features.has(Features::BAD_BLOCKS));
+    let array = open(&runtime, &disks).unwrap();
+    assert!(array.bad_ranges().is_empty() && reads(&runtime, &array, 6));
+}
+
+/// What the bad-block log of a disk says.
+fn bad_of(runtime: &Runtime, disk: &Disk) -> Vec<BadBlock> {
+    let superblock = superblock(runtime, disk);
+    let (at, room) = (superblock.bad_blocks_at().unwrap(), Bytes::SECTOR * u64::from(superblock.bad_block_sectors));
+    let reply = runtime.block_on(disk.submit(Request::read(at, Buffer::zeroed(room))));
+    BadBlocks::parse(reply.buffer.unwrap().bytes().unwrap(), superblock.bad_block_shift).unwrap().ranges
+}
+
+#[test]
+fn what_was_bad_is_durable_before_the_log_says_that_it_is_bad_no_more() {
+    let runtime = Runtime::simulated();
+    let mut disks = disks(&runtime, Level::Raid1, 3, 1);
+    let array = open(&runtime, &disks).unwrap();
+    write(&runtime, &array, 5).unwrap();
+    array.fail(1);
+    let lost = DATA_AT + CHUNK * 10..DATA_AT + CHUNK * 12;
+    let unreadable = DeviceError::Medium { offset: lost.start, length: Bytes::SECTOR };
+    for source in [0, 2] {
+        disks[source].add(Rule::new(Effect::Fail(unreadable.clone())).on(Operation::Read).within(lost.clone()));
+    }
+    disks[1] = disk(&runtime);
+    runtime.block_on(array.rebuild(1, disks[1].clone(), DATA_AT, Uuid([77; 16]))).unwrap();
+    [0, 2].into_iter().for_each(|source| disks[source].clear_rules());
+    let marked = bad_of(&runtime, &disks[1]);
+    assert!(!marked.is_empty());
+
+    disks[1].add(Rule::new(Effect::Fail(DeviceError::Gone)).on(Operation::Flush));
+    write(&runtime, &array, 6).unwrap();
+    array.fail(2);
+    write(&runtime, &array, 7).unwrap();
+    disks[1].clear_rules();
+    assert_eq!(bad_of(&runtime, &disks[1]), marked, "it could lose all that it was given");
+    assert_eq!((array.state(1), reads(&runtime, &array, 7)), (MemberState::Failed, true));
 }
 
 #[test]
