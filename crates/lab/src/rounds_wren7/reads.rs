@@ -7,14 +7,17 @@ use machine::entry::{Spot, Way};
 use units::{Bytes, Duration};
 use workload::{Limits, Load, Mix, Pattern, Stream};
 
+use super::printed::LARGEST;
 use crate::bench::Trial;
 use crate::experiment::Experiment;
 use crate::system::System;
 
 /// Passes of a trial of random reads, each on a machine of its own; counts are those of one.
 const PASSES: u16 = 3;
-/// Passes of a trial of sequential reads, which are short. With 128 KB each keeps the pattern that it falls into.
+/// Passes of a trial of sequential reads, which are short.
 const SEQUENTIAL_PASSES: u16 = 9;
+/// Passes of a trial of sequential reads of 128 KB. Each keeps the pattern that it falls into, two in three the same, and what most of them do is wanted.
+const PATTERN_PASSES: u16 = 45;
 /// The processes are started one after the other, so far apart. Only with 128 KB, in sequence, does it matter.
 pub const APART: Duration = Duration::millis(250);
 /// Load is on, nothing counts; and again while counted requests complete.
@@ -100,7 +103,11 @@ impl Trial for Reads {
         stream.apart = APART;
         stream.limits = Limits { time: Some(measure), ..Limits::NONE };
         let mut experiment = Experiment::new("trial", measure, vec![stream]);
-        experiment.run.passes = if self.sequential { SEQUENTIAL_PASSES } else { PASSES };
+        experiment.run.passes = match self.sequential {
+            true if self.block == Bytes::kib(LARGEST) => PATTERN_PASSES,
+            true => SEQUENTIAL_PASSES,
+            false => PASSES,
+        };
         (experiment.run.start_up, experiment.run.cool_down) = (AROUND, AROUND);
         experiment.system = Some(System {
             name: "sparc20-wren7".to_owned(),
