@@ -77,18 +77,22 @@ pub(crate) struct Sending {
 /// The kernel takes no more parts at once (`UIO_MAXIOV`).
 const MOST_PARTS: usize = 1024;
 
+/// What is left of the parcels behind their first `sent` bytes, in as many parts as the kernel takes at once.
+pub(crate) fn unsent(parcels: &[Parcel], sent: usize) -> impl Iterator<Item = &[u8]> {
+    let parts = parcels.iter().flat_map(Parcel::parts);
+    let rests = parts.scan(sent, |skip, part| {
+        let skipped = part.len().min(*skip);
+        *skip -= skipped;
+        Some(&part[skipped..])
+    });
+    rests.filter(|rest| !rest.is_empty()).take(MOST_PARTS)
+}
+
 impl Sending {
     /// The parcels without their first `sent` bytes.
     pub fn new(parcels: Vec<Parcel>, sent: usize) -> Sending {
-        let (mut skip, mut parts) = (sent, Vec::with_capacity(2 * parcels.len().min(MOST_PARTS / 2)));
-        for part in parcels.iter().flat_map(Parcel::parts) {
-            let skipped = skip.min(part.len());
-            skip -= skipped;
-            let rest = &part[skipped..];
-            if !rest.is_empty() && parts.len() < MOST_PARTS {
-                parts.push(libc::iovec { iov_base: rest.as_ptr().cast_mut().cast(), iov_len: rest.len() });
-            }
-        }
+        let part = |part: &[u8]| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
+        let mut parts: Vec<libc::iovec> = unsent(&parcels, sent).map(part).collect();
         // SAFETY: a message header is plain numbers and pointers, for which zero is valid: no address, no parts, no control data.
         #[allow(unsafe_code)]
         let mut message: Box<libc::msghdr> = Box::new(unsafe { std::mem::zeroed() });

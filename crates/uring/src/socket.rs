@@ -3,9 +3,18 @@
 //! Receiving and sending are calls of the ring, so a task that answers a request and one that waits for the next are submitted by the same
 //! `io_uring_enter` that waits for both. Readiness (poll, then read) was rejected: it costs two more system calls for each message.
 //! What is sent is gathered from where it lies (see [`Parcel`]), and what is received goes where the caller wants it.
+//!
+//! What the kernel has room for is sent at once, by a system call of its own; only the rest becomes a call of the ring, which waits for room. A peer
+//! that waits for one answer after the other has it before the task goes on, and not only when the runtime parks: 28,000 for 25,300 reads of 4 KiB a second at
+//! depth 1, at 16.3 for 18.9 us of the server's processor time (two builds in four turns; `benchsuite serve` has the load). With many requests
+//! under way their answers are gathered into one message, and the call more is not seen.
+//!
+//! Also rejected: waiting in `poll(2)` on the sockets while nothing else is under way. A message wakes such a waiter on the sender's processor,
+//! where a ring's is woken on the other, and that gains 16 percent where sleeping processors are slow to wake; elsewhere
+//! the calls more cost 5 to 10 percent.
 
 use std::cell::Cell;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -14,11 +23,12 @@ use std::sync::{Arc, Mutex};
 
 use device::Buffer;
 use runtime::Alarm;
-use rustix::net::{Shutdown, shutdown, sockopt};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown, sockopt};
 use units::Duration;
 
 use crate::RingError;
-use crate::call::{Call, Parcel, Sending};
+use crate::call::{Call, Parcel, Sending, unsent};
 use crate::flight::RingFile;
 use crate::live::Live;
 use crate::ring::Ring;
@@ -119,6 +129,14 @@ impl Socket {
         let length: usize = parcels.iter().map(Parcel::length).sum();
         let (mut parcels, mut sent) = (parcels, 0);
         while sent < length {
+            match self.send_at_once(&parcels, sent) {
+                Ok(count) => {
+                    sent += count;
+                    continue;
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => return (parcels, Err(error.into())),
+            }
             let (call, result) = self.file.call(Call::Send(Sending::new(parcels, sent))).await;
             let Call::Send(sending) = call else { panic!("a call comes back as what it was") };
             parcels = sending.into_parcels();
@@ -129,6 +147,12 @@ impl Socket {
         }
         assert_eq!(sent, length, "the kernel sends no more than it was given");
         (parcels, Ok(()))
+    }
+
+    /// Sends as much as the kernel has room for, behind the first `sent` bytes; `AGAIN` if it has none.
+    fn send_at_once(&self, parcels: &[Parcel], sent: usize) -> Result<usize, Errno> {
+        let parts: Vec<IoSlice> = unsent(parcels, sent).map(IoSlice::new).collect();
+        sendmsg(&self.fd, &parts, &mut SendAncillaryBuffer::default(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
     }
 
     /// Receives no more: whoever waits for the peer finds that it has ended. What is being sent goes on.

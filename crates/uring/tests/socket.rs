@@ -1,0 +1,209 @@
+//! Sockets under the ring: what ends the wait for a silent peer, and messages that are larger than the kernel's room for them.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
+use std::thread;
+
+use device::{Buffer, Device, Request};
+use futures_util::future::{Either, join, select};
+use runtime::Alarm;
+use units::{Bytes, Duration};
+use uring::{Engine, FileDevice, FileOptions, Listener, Live, LiveOptions, Parcel, Socket};
+
+/// How long the other side lets the runtime sleep before it does something.
+const MEANWHILE: std::time::Duration = std::time::Duration::from_millis(20);
+
+fn live() -> Option<Live> {
+    let live = Live::start(&LiveOptions::default());
+    match live.ring() {
+        Ok(_) => Some(live),
+        Err(error) => {
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// A connection within the machine: ours, and one that a plain thread uses.
+fn connection(live: &Live) -> (Socket, UnixStream) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = Listener::unix(live, &path).unwrap();
+    let theirs = thread::spawn(move || UnixStream::connect(path).unwrap());
+    let ours = live.runtime().block_on(listener.accept()).unwrap();
+    (ours, theirs.join().unwrap())
+}
+
+async fn word(socket: &Socket) -> Vec<u8> {
+    let (buffer, result) = socket.receive(Buffer::zeroed(Bytes::new(64))).await;
+    buffer.bytes().unwrap()[..result.unwrap()].to_vec()
+}
+
+#[test]
+fn messages_are_answered_until_the_peer_ends() {
+    let Some(live) = live() else { return };
+    let (ours, mut theirs) = connection(&live);
+    let peer = thread::spawn(move || {
+        for round in 0..100 {
+            if round % 25 == 0 {
+                thread::sleep(MEANWHILE);
+            }
+            theirs.write_all(&[round]).unwrap();
+            let mut answer = [0];
+            theirs.read_exact(&mut answer).unwrap();
+            assert_eq!(answer, [round]);
+        }
+        thread::sleep(MEANWHILE);
+    });
+    let answered = live.runtime().block_on(async {
+        let mut answered = 0;
+        loop {
+            let word = word(&ours).await;
+            if word.is_empty() {
+                return answered;
+            }
+            ours.send(vec![Parcel::head(word)]).await.1.unwrap();
+            answered += 1;
+        }
+    });
+    assert_eq!(answered, 100);
+    peer.join().unwrap();
+}
+
+#[test]
+fn a_message_that_the_kernel_has_no_room_for_arrives_whole() {
+    let Some(live) = live() else { return };
+    let (ours, mut theirs) = connection(&live);
+    const LENGTH: usize = 16 << 20;
+    let byte = |index: usize| (index % 251) as u8;
+    let peer = thread::spawn(move || {
+        // Nothing is read until the sender has to wait.
+        thread::sleep(MEANWHILE);
+        let mut all = vec![0; LENGTH];
+        theirs.read_exact(&mut all).unwrap();
+        assert!(all.iter().enumerate().all(|(index, found)| *found == byte(index)));
+    });
+    let whole: Vec<u8> = (0..LENGTH).map(byte).collect();
+    // Parts of all sizes, and more of them than one call takes.
+    let mut parcels = Vec::new();
+    let mut rest = &whole[..];
+    for part in (1..4000).cycle() {
+        if rest.is_empty() {
+            break;
+        }
+        let (head, behind) = rest.split_at(part.min(rest.len()));
+        parcels.push(Parcel::head(head.to_vec()));
+        rest = behind;
+    }
+    assert!(parcels.len() > 2 * 1024);
+    let (back, sent) = live.runtime().block_on(ours.send(parcels));
+    sent.unwrap();
+    assert_eq!(back.iter().map(Parcel::length).sum::<usize>(), LENGTH);
+    peer.join().unwrap();
+}
+
+#[test]
+fn a_peer_that_is_gone_is_an_error_of_who_sends() {
+    let Some(live) = live() else { return };
+    let (ours, theirs) = connection(&live);
+    drop(theirs);
+    let (_, sent) = live.runtime().block_on(ours.send(vec![Parcel::head(vec![1; 100])]));
+    assert_eq!(sent.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+}
+
+#[test]
+fn time_passes_while_a_peer_is_silent_and_nothing_is_lost_of_what_it_says_later() {
+    let Some(live) = live() else { return };
+    let (ours, mut theirs) = connection(&live);
+    live.runtime().block_on(async {
+        let patience = pin!(live.runtime().sleep(Duration::millis(10)));
+        match select(pin!(word(&ours)), patience).await {
+            Either::Left(_) => panic!("nothing was said"),
+            Either::Right((_, waiting)) => {
+                theirs.write_all(b"late").unwrap();
+                assert_eq!(waiting.await, b"late");
+            }
+        }
+        // A receive that is given up is taken back from the kernel, and what arrives then is the next one's.
+        let patience = pin!(live.runtime().sleep(Duration::millis(10)));
+        drop(select(Box::pin(word(&ours)), patience).await);
+        live.runtime().sleep(Duration::millis(10)).await;
+        theirs.write_all(b"later").unwrap();
+        assert_eq!(word(&ours).await, b"later");
+    });
+}
+
+#[test]
+fn another_thread_is_heard_while_a_peer_is_silent() {
+    let Some(live) = live() else { return };
+    let (ours, mut theirs) = connection(&live);
+    let alarm = Alarm::default();
+    let rings = thread::spawn({
+        let alarm = alarm.clone();
+        move || {
+            thread::sleep(MEANWHILE);
+            alarm.raise();
+        }
+    });
+    live.runtime().block_on(async {
+        let (said, ()) = join(word(&ours), async {
+            alarm.raised().await;
+            theirs.write_all(b"heard").unwrap();
+        })
+        .await;
+        assert_eq!(said, b"heard");
+    });
+    rings.join().unwrap();
+}
+
+#[test]
+fn a_connection_is_accepted_while_others_are_silent_and_one_that_is_dropped_is_no_longer_waited_for() {
+    let Some(live) = live() else { return };
+    let listener = Listener::tcp(&live, "127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.tcp_address().unwrap();
+    let (silent, silence) = connection(&live);
+    let comes = thread::spawn(move || {
+        thread::sleep(MEANWHILE);
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"hello").unwrap();
+        stream
+    });
+    live.runtime().block_on(async {
+        let mut waits = Box::pin(word(&silent));
+        let accepts = pin!(listener.accept());
+        let Either::Right((accepted, _)) = select(&mut waits, accepts).await else { panic!("nothing was said") };
+        assert_eq!(word(&accepted.unwrap()).await, b"hello");
+        drop(waits);
+    });
+    drop((silent, silence, comes.join().unwrap()));
+    let (ours, mut theirs) = connection(&live);
+    let says = thread::spawn(move || {
+        thread::sleep(MEANWHILE);
+        theirs.write_all(b"next").unwrap();
+    });
+    assert_eq!(live.runtime().block_on(word(&ours)), b"next");
+    says.join().unwrap();
+}
+
+#[test]
+fn requests_of_files_are_not_kept_waiting_by_a_silent_peer() {
+    let Some(live) = live() else { return };
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let options = FileOptions::buffered().by(Engine::IoUring);
+    let file = FileDevice::create(&live, &folder.path().join("a"), Bytes::mib(1), &options).unwrap();
+    let (ours, mut theirs) = connection(&live);
+    live.runtime().block_on(async {
+        let (said, ()) = join(word(&ours), async {
+            for block in 0..64 {
+                let at = Bytes::kib(4) * block;
+                file.submit(Request::write(at, Buffer::zeroed(Bytes::kib(4)).freeze())).await.result.unwrap();
+                file.submit(Request::flush()).await.result.unwrap();
+            }
+            theirs.write_all(b"done").unwrap();
+        })
+        .await;
+        assert_eq!(said, b"done");
+    });
+}
