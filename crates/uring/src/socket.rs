@@ -1,17 +1,16 @@
 //! Stream sockets under the live runtime: connections by TCP and within the machine.
 //!
-//! Receiving and sending are calls of the ring, so a task that answers a request and one that waits for the next are submitted by the same
-//! `io_uring_enter` that waits for both. Readiness (poll, then read) was rejected: it costs two more system calls for each message.
-//! What is sent is gathered from where it lies (see [`Parcel`]), and what is received goes where the caller wants it.
+//! Receiving is a call of the ring, so that requests of files and the next message are waited for by the same `io_uring_enter`. What is received
+//! goes where the caller wants it, and what is sent is gathered from where it lies (see [`Parcel`]).
 //!
 //! What the kernel has room for is sent at once, by a system call of its own; only the rest becomes a call of the ring, which waits for room. A peer
 //! that waits for one answer after the other has it before the task goes on, and not only when the runtime parks: 28,000 for 25,300 reads of 4 KiB a second at
 //! depth 1, at 16.3 for 18.9 us of the server's processor time (two builds in four turns; `benchsuite serve` has the load). With many requests
 //! under way their answers are gathered into one message, and the call more is not seen.
 //!
-//! Also rejected: waiting in `poll(2)` on the sockets while nothing else is under way. A message wakes such a waiter on the sender's processor,
-//! where a ring's is woken on the other, and that gains 16 percent where sleeping processors are slow to wake; elsewhere
-//! the calls more cost 5 to 10 percent.
+//! Rejected: waiting for readiness. By the ring (poll, then read) it costs two more system calls for each message. By `poll(2)`, while nothing but
+//! sockets is waited for, a message wakes the waiter on the sender's processor, where a ring's is woken on the other: on a machine whose sleeping
+//! processor was slow to wake 16 percent more reads a second, on another the calls more cost 5 to 10 percent (the same load).
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
