@@ -27,6 +27,8 @@ fn case(mdadm: &'static str, level: Level, members: usize) -> Case {
 }
 
 const CHUNK: Bytes = Bytes::kib(32);
+/// What lies in one place on all levels, as chunks and members are multiples of it.
+const BLOCK: Bytes = Bytes::kib(4);
 
 fn batches() -> Vec<Vec<Case>> {
     use DoubleRotation::{DdfNContinue, DdfNRestart, DdfZeroRestart, LastQ, Together};
@@ -148,36 +150,39 @@ fn geometry_of(members: &[(Superblock, Vec<u8>)]) -> Geometry {
     Geometry::new(level, first.chunk, &sizes).unwrap()
 }
 
-/// Every sector of every member is what the geometry says of the pattern: data, copies, P and Q.
+/// Every block of every member is what the geometry says of the pattern: data, copies, P and Q.
 fn assert_contents(geometry: &Geometry, members: &[(Superblock, Vec<u8>)], pattern: &[u8]) {
-    let sector = |member: usize, offset: Bytes| {
+    let block = |member: usize, offset: Bytes| {
         let (superblock, bytes) = &members[member];
-        &bytes[(superblock.data_offset + offset).as_usize()..][..512]
+        &bytes[(superblock.data_offset + offset).as_usize()..][..BLOCK.as_usize()]
     };
     let mut checked = 0;
     for (member, (superblock, _)) in members.iter().enumerate() {
-        for number in 0..superblock.data_size / Bytes::SECTOR {
-            let offset = Bytes::SECTOR * number;
+        assert!(superblock.data_size.get().is_multiple_of(BLOCK.get()), "{}", superblock.data_size);
+        for number in 0..superblock.data_size / BLOCK {
+            let offset = BLOCK * number;
             let parities = |row: u64| {
                 let stripe = geometry.stripe(row);
-                let mut blocks = vec![&[0u8; 512][..]; stripe.powers()];
+                let mut blocks = vec![&[0u8; BLOCK.as_usize()][..]; stripe.powers()];
                 for index in 0..stripe.data() {
                     let holder = stripe.data_member(index);
                     let power = if stripe.q().is_some() { stripe.power(holder) } else { index };
-                    blocks[power] = sector(holder, offset);
+                    blocks[power] = block(holder, offset);
                 }
                 golden::p_and_q(&blocks)
             };
             match geometry.role(member, offset) {
-                Role::Data(address) => assert_eq!(sector(member, offset), &pattern[address.as_usize()..][..512]),
-                Role::P(row) => assert_eq!(sector(member, offset), parities(row).0, "P of row {row}"),
-                Role::Q(row) => assert_eq!(sector(member, offset), parities(row).1, "Q of row {row}"),
+                Role::Data(address) => {
+                    assert!(block(member, offset) == &pattern[address.as_usize()..][..BLOCK.as_usize()], "{address}")
+                }
+                Role::P(row) => assert!(block(member, offset) == parities(row).0, "P of row {row}"),
+                Role::Q(row) => assert!(block(member, offset) == parities(row).1, "Q of row {row}"),
                 Role::Unused => continue,
             }
             checked += 1;
         }
     }
-    assert!(checked > 1000, "{checked} sectors checked");
+    assert!(checked > 1000, "{checked} blocks checked");
 }
 
 fn read_what_md_wrote(batch: usize) {
@@ -251,7 +256,11 @@ fn let_md_read_what_was_written_here(batch: usize) {
             .push(format!("mdadm --assemble /dev/md{index} {names} > /tmp/log 2>&1 || {{ cat /tmp/log; exit 3; }}"));
         commands.push(format!("echo sectors $(cat /sys/block/md{index}/size)"));
         commands.push(format!("a=$(dd if=/dev/md{index} bs=64k 2>/dev/null | md5sum)"));
-        commands.push(format!("b=$(dd if={} bs=512 count={sectors} 2>/dev/null | md5sum)", disks.pattern_name()));
+        commands.push(format!(
+            "b=$(dd if={} bs=4096 count={} 2>/dev/null | md5sum)",
+            disks.pattern_name(),
+            geometry.size() / BLOCK
+        ));
         commands.push(format!(
             "[ \"$a\" = \"$b\" ] && echo same || echo DIFFERENT; {check}; mdadm --stop /dev/md{index} 2>/dev/null"
         ));
@@ -275,12 +284,14 @@ fn write_members(paths: &[PathBuf], superblocks: &[Superblock], geometry: &Geome
         let log = BadBlocks { shift: 0, ranges: Vec::new() }.to_bytes(Bytes::kib(4)).unwrap();
         members[member][superblock.bad_blocks_at().unwrap().as_usize()..][..4096].copy_from_slice(&log);
     }
-    for number in 0..geometry.size() / Bytes::SECTOR {
-        let address = Bytes::SECTOR * number;
+    assert!(geometry.size().get().is_multiple_of(BLOCK.get()), "{}", geometry.size());
+    let length = BLOCK.as_usize();
+    for number in 0..geometry.size() / BLOCK {
+        let address = BLOCK * number;
         for copy in 0..geometry.copies() {
             let place = geometry.copy(address, copy);
             let at = (superblocks[place.member].data_offset + place.offset).as_usize();
-            members[place.member][at..at + 512].copy_from_slice(&pattern[address.as_usize()..][..512]);
+            members[place.member][at..at + length].copy_from_slice(&pattern[address.as_usize()..][..length]);
         }
     }
     if geometry.level().parities() > 0 {

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use array::geometry::Level;
 use array::md::{self, Consistency, NewArray, NewMember, Stamp, Superblock, Uuid};
@@ -24,32 +25,65 @@ pub fn superblocks(
     md::create(&new, &sized).expect("there is such an array").0
 }
 
-/// The scripts that run md, if this machine has them.
+/// The scripts that run md, if this machine has them and one of their virtual machines runs here.
+///
+/// user-mode-linux is the faster by far (2 s a run for 7), but its kernel of Debian 12 ends at the first program it starts where the
+/// processor has AMX, whose registers do not fit what it keeps of a program. There the same kernel runs in qemu, which the scripts install.
 pub struct Peer {
     run: PathBuf,
+    machine: &'static str,
 }
 
 impl Peer {
-    /// Looks in `$ARRAYLAB_SHARED/md-peer` and beside the repository; prints that the test is skipped if there is none.
+    /// Looks in `$ARRAYLAB_SHARED/md-peer` and beside the repository; prints that the test is skipped, and why, if there is none that runs.
     pub fn find() -> Option<Peer> {
+        static FOUND: OnceLock<Result<(PathBuf, &str), String>> = OnceLock::new();
+        match FOUND.get_or_init(Peer::look) {
+            Ok((run, machine)) => Some(Peer { run: run.clone(), machine }),
+            Err(why) => {
+                eprintln!("skipped: {why}");
+                None
+            }
+        }
+    }
+
+    fn look() -> Result<(PathBuf, &'static str), String> {
         let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
         let shared = std::env::var_os("ARRAYLAB_SHARED").map_or(beside, PathBuf::from);
         let run = shared.join("md-peer/run.sh");
-        if run.exists() {
-            return Some(Peer { run });
+        if !run.exists() {
+            let missing = run.display();
+            return Err(format!("there is no {missing}; set ARRAYLAB_SHARED to the folder that holds md-peer"));
         }
-        eprintln!("skipped: there is no {}; set ARRAYLAB_SHARED to the folder that holds md-peer", run.display());
-        None
+        let linux = Peer { run: run.clone(), machine: "uml" };
+        let started = linux.command(&[]).arg("true").output().expect("the peer's script starts");
+        if started.status.success() {
+            return Ok((run, "uml"));
+        }
+        // This one is only asked for: to start it takes several seconds.
+        let installed = Command::new(shared.join("md-peer/setup.sh")).env("MDVM_LANES", "tcg").output();
+        let installed = installed.expect("the peer's script starts");
+        if installed.status.success() {
+            return Ok((run, "tcg"));
+        }
+        let [linux, qemu] = [&started, &installed].map(|output| String::from_utf8_lossy(&output.stderr));
+        Err(format!("no virtual machine of {} runs here: uml: {linux}\ntcg: {qemu}", run.display()))
+    }
+
+    /// The script with its disks; what it shall run is to follow.
+    fn command(&self, disks: &[PathBuf]) -> Command {
+        let mut command = Command::new(&self.run);
+        command.args(["-b", self.machine, "-t", "200"]);
+        for disk in disks {
+            command.arg("-d").arg(disk);
+        }
+        command.arg("--");
+        command
     }
 
     /// Runs commands in the machine with these disks, `$D0` and so on; gives what they printed. Panics if one fails.
     pub fn run(&self, disks: &[PathBuf], commands: &[String]) -> String {
-        let mut command = Command::new(&self.run);
-        command.args(["-t", "200"]);
-        for disk in disks {
-            command.arg("-d").arg(disk);
-        }
-        let output = command.arg("--").args(commands).output().expect("the peer's script starts");
+        let output = self.command(disks).args(commands).output().expect("the peer's script starts");
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
         out.into_owned()
