@@ -129,7 +129,7 @@ fn text(report: &Report, story: bool) -> String {
     let it = &report.outcome;
     let mut text = format!(
         "{} storms: {} requests answered, {} power cuts ({} of them inside recovery), {} orderly stops,\n\
-         {} faults of members ({} of them silent), {} rebuilds, {} members back from being away,\n\
+         {} faults of members ({} of them silent), {} rebuilds, {} members back from being away ({} with rot to be found),\n\
          {} growths ({} of them cut), {} times rightly refused to open\n",
         report.seeds,
         it.operations,
@@ -140,6 +140,7 @@ fn text(report: &Report, story: bool) -> String {
         it.silent,
         it.rebuilds,
         it.returns,
+        it.kept_rot,
         it.growths + it.growths_cut,
         it.growths_cut,
         it.refused

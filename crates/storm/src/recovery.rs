@@ -192,6 +192,7 @@ pub async fn bring_back(world: &World, array: &Array<Rc<Disk>>, member: usize) -
     whole(returned)?;
     world.rebuilding.borrow_mut().retain(|other| *other != member);
     world.outcome.borrow_mut().returns += 1;
+    world.outcome.borrow_mut().kept_rot += u64::from(world.disks.borrow()[member].damaged() > 0);
     Ok(true)
 }
 

@@ -44,6 +44,8 @@ pub struct Outcome {
     pub rebuilds: u64,
     /// Members that were away and came back, which got only what they had missed.
     pub returns: u64,
+    /// Of these, those that kept something that had rotted while they were away, as it was not what they had missed.
+    pub kept_rot: u64,
     /// Growths of the members' size that were acknowledged.
     pub growths: u64,
     /// Growths that a power cut met.
@@ -74,6 +76,7 @@ impl Outcome {
             silent: self.silent + other.silent,
             rebuilds: self.rebuilds + other.rebuilds,
             returns: self.returns + other.returns,
+            kept_rot: self.kept_rot + other.kept_rot,
             growths: self.growths + other.growths,
             growths_cut: self.growths_cut + other.growths_cut,
             replacements: self.replacements + other.replacements,
@@ -121,6 +124,8 @@ enum Trouble {
     Rebuild(usize),
     /// A member that was away comes back.
     Return(usize),
+    /// It is gone, and comes back after this time.
+    Away(usize, Duration),
     /// Another disk takes the place of a member that serves; it may fail on the way, or lie about something that is copied.
     Replace { member: usize, fails: bool, lie: Option<Lie> },
     /// A disk is added that waits for a member to fail.
@@ -158,15 +163,27 @@ pub fn storm(seed: u64, choice: Choice, bug: Option<Bug>) -> Result<Outcome, Bro
 /// Four clients and the troubles of a round; then the array is stopped, or not.
 fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     let over = Cell::new(false);
-    let quarter = world.oracle.borrow().sectors() / 4;
+    let sectors = world.oracle.borrow().sectors();
+    // In some rounds of large arrays clients are near each other, so that the rest stays as it is.
+    let near = world.is_large() && world.happens(0.7);
+    let part = if near { sectors / 6 } else { sectors };
+    let first = if near { world.choose(sectors - part) } else { 0 };
+    let quarter = part / 4;
     let round = world.choose(u64::MAX);
     // Some rounds are slow, so that the array finds the time to say that it is clean.
     let pauses = world.happens(0.2);
     let clients = (0..4).map(|number| {
         let random = Random::named(round, &format!("client {number}"));
-        client(world, array, random, number as usize, number * quarter..(number + 1) * quarter, pauses, &over)
+        let own = first + number * quarter..first + (number + 1) * quarter;
+        client(world, array, random, number as usize, own, pauses, &over)
     });
-    let lasts = Duration::micros(world.choose(if pauses { 10_000_000 } else { 3000 }));
+    // The mark of a write is taken away after ten seconds.
+    let longest = match (pauses, world.is_large()) {
+        (false, _) => 3000,
+        (true, false) => 10_000_000,
+        (true, true) => 20_000_000,
+    };
+    let lasts = Duration::micros(world.choose(longest));
     let troubles = troubles(world, array).into_iter().map(|trouble| {
         let when = lasts.scale(world.choose(1000) as f64 / 1000.0);
         strike(world, array, trouble, when)
@@ -179,7 +196,7 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
             Either::Right(_) => unreachable!("an array tends itself for ever"),
         }
     };
-    if world.happens(0.7) {
+    if world.happens(if world.is_large() { 0.3 } else { 0.7 }) {
         let cut = async {
             world.runtime.sleep(lasts).await;
             Ok(())
@@ -241,6 +258,14 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
     world.summed.set(rebuilt);
     let mut left = world.level.losses_survived(world.members()).saturating_sub(impaired.len());
     let mut sound: Vec<usize> = (0..world.members()).filter(|member| !impaired.contains(member)).collect();
+    // With all sums on it, which it keeps for what it did not miss.
+    if left > 0 && world.is_large() && world.may_return() && world.sums_stored.get() && world.happens(0.8) {
+        let member = sound.swap_remove(world.choose(sound.len() as u64) as usize);
+        left -= 1;
+        // Soon, or when the mark of a write has been taken away.
+        let longest = if world.happens(0.7) { 2000 } else { 15_000_000 };
+        troubles.push(Trouble::Away(member, Duration::micros(world.choose(longest))));
+    }
     while left > 0 && world.happens(0.4) {
         let member = sound.swap_remove(world.choose(sound.len() as u64) as usize);
         left -= 1;
@@ -315,18 +340,13 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
                 rebuilt => rebuilt,
             };
         }
-        Trouble::Return(member) => {
-            if array.state(member) == MemberState::Failed {
-                disk(member).recover();
-                if world.sums_stored.get() && world.happens(0.5) {
-                    rot(world, member);
-                }
-                return match bring_back(world, array, member).await {
-                    // It may have been struck anew.
-                    Err(_) if array.state(member) == MemberState::Failed => Ok(()),
-                    returned => returned.map(drop),
-                };
-            }
+        Trouble::Return(member) => return come_back(world, array, member).await,
+        Trouble::Away(member, lasts) => {
+            fault();
+            disk(member).suffer(Rule::new(Effect::Vanish));
+            array.fail(member);
+            world.runtime.sleep(lasts).await;
+            return come_back(world, array, member).await;
         }
         Trouble::Replace { member, fails, lie } => {
             // It may have failed, or be on its way out, since this was thought of.
@@ -388,6 +408,23 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
         }
     }
     Ok(())
+}
+
+/// A member that was away comes back, if its place is still empty; perhaps it rotted meanwhile.
+async fn come_back(world: &World, array: &Array<Rc<Disk>>, member: usize) -> Result<(), String> {
+    if array.state(member) != MemberState::Failed {
+        return Ok(());
+    }
+    let disk = Rc::clone(&world.disks.borrow()[member]);
+    disk.recover();
+    if world.sums_stored.get() && world.happens(if world.is_large() { 0.8 } else { 0.5 }) {
+        rot(world, member);
+    }
+    match bring_back(world, array, member).await {
+        // It may have been struck anew.
+        Err(_) if array.state(member) == MemberState::Failed => Ok(()),
+        returned => returned.map(drop),
+    }
 }
 
 /// Bits of a member's data turn over.

@@ -23,7 +23,8 @@ use crate::storm::Outcome;
 pub const CHUNK: Bytes = Bytes::kib(4);
 /// What a member holds of data at first: a few rows.
 const ROOM: Bytes = Bytes::kib(20);
-/// At level 1, now and then: more than one unit of its locks, which are of 64 KiB.
+/// Now and then, at level 1 and where members that were away come back with the checksums that they had: more than two units of a mirror's locks,
+/// and regions of checksums, which are of 64 KiB.
 const LARGE: Bytes = Bytes::kib(136);
 /// Of a bitmap whose marks tell rows apart. The one that such a small array would get has a single mark.
 const FINE: Bytes = Bytes::kib(4);
@@ -115,7 +116,12 @@ impl World {
         let (array, name) = (Uuid([9; 16]), "storm".into());
         let new = NewArray { level, chunk: CHUNK, name, array, now: Stamp(0), consistency, clean: true };
         // Metadata take 1 MiB, with a log 2 MiB.
-        let room = if varied && level == Level::Raid1 && random.random_bool(0.3) { LARGE } else { ROOM };
+        let keeps = checksums && consistency == Consistency::Bitmap;
+        let large = match level {
+            Level::Raid1 => varied && random.random_bool(0.3),
+            _ => varied && keeps && random.random_bool(0.1),
+        };
+        let room = if large { LARGE } else { ROOM };
         let size = Bytes::mib(if consistency == Consistency::Ppl { 2 } else { 1 }) + room;
         let mut sized: Vec<NewMember> =
             (0..members).map(|member| NewMember { size, member: Uuid([member as u8; 16]) }).collect();
@@ -181,7 +187,7 @@ impl World {
         let sums = if self.checksums { checksum_room(used) } else { Bytes::ZERO };
         let more = match (self.checksums, self.spacious) {
             // A mirror has no chunks, and grows by any room.
-            (_, true) if used >= LARGE => Bytes::kib(48) * self.choose(8).min(2),
+            (_, true) if self.level == Level::Raid1 && used >= LARGE => Bytes::kib(48) * self.choose(8).min(2),
             // Not always enough for the checksums to move to.
             (true, true) => CHUNK * self.choose(12).min(6),
             (false, true) => CHUNK * self.choose(8).min(3),
@@ -200,6 +206,11 @@ impl World {
     /// Where the data lie on each member.
     pub fn data_area(&self) -> Range<Bytes> {
         self.data_offset..self.data_offset + self.geometry().used()
+    }
+
+    /// Whether members are so large that most of them is left alone by requests that are near each other.
+    pub fn is_large(&self) -> bool {
+        self.geometry().used() >= LARGE
     }
 
     /// Holds the size of an array that was opened against what it may be: as it was, or as it is to become.
