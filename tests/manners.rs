@@ -52,6 +52,51 @@ fn nothing_is_left_for_later() {
     );
 }
 
+/// Where documentation opens a block of Rust, which rustdoc would run.
+fn examples(text: &str) -> Vec<usize> {
+    let fence = |(index, line): (usize, &str)| {
+        let line = line.trim_start();
+        let said = line.strip_prefix("///").or(line.strip_prefix("//!"))?;
+        Some((index + 1, said.trim().strip_prefix("```")?.to_owned()))
+    };
+    let fences: Vec<_> = text.lines().enumerate().filter_map(fence).collect();
+    let rust = |language: &str| ["", "rust", "no_run", "should_panic", "compile_fail"].contains(&language);
+    // They open and close by turns.
+    let opening = fences.iter().step_by(2);
+    opening.filter(|(_, said)| rust(said.split(',').next().unwrap_or(""))).map(|(line, _)| *line).collect()
+}
+
+#[test]
+fn tests_stand_where_cargo_looks_for_them() {
+    let (files, mut breaches, mut silent) = (sources(), Vec::new(), 0);
+    let metadata = metadata();
+    for target in metadata.packages.iter().flat_map(|package| &package.targets) {
+        let folder = target.src_path.parent().expect("a source is in a folder").as_std_path();
+        let folder = folder.strip_prefix(root()).expect("a crate is in the repository").to_str().unwrap();
+        let product = |file: &&TextFile| folder.ends_with("/src") && file.path.starts_with(&format!("{folder}/"));
+        silent += usize::from(!target.test);
+        for file in files.iter().filter(product) {
+            let mut look = |lines: Vec<usize>, what: &str| {
+                breaches.extend(lines.into_iter().map(|line| Breach::new(&file.path, line, what)));
+            };
+            if !target.test {
+                look(file.code().tests(), "a test that cargo does not build, as the manifest says `test = false`");
+            }
+            if !target.doctest && target.is_lib() {
+                look(examples(&file.text), "an example that nobody runs, as the manifest says `doctest = false`");
+            }
+        }
+    }
+    assert!(silent > 0, "some crates have no tests inside");
+    hold(breaches, "take that line out of the crate's manifest, or put the test into its folder `tests`");
+}
+
+#[test]
+fn examples_are_told_from_drawings() {
+    let text = "//! ```text\n//! a | b\n//! ```\n/// ```no_run,ignore\n/// f();\n/// ```\n    /// ```\n    /// g();\n    /// ```\n// ```";
+    assert_eq!(examples(text), [4, 7]);
+}
+
 /// The targets of links in Markdown that are paths: `[text](path)`, without what follows a `#`.
 fn linked_paths(text: &str) -> Vec<(usize, &str)> {
     let lines = text.lines().enumerate();

@@ -90,20 +90,30 @@ impl Code {
         found
     }
 
+    /// Tests: `#[test]`, and the macro of property tests.
+    pub fn tests(&self) -> Vec<usize> {
+        let properties = self.macros(&["proptest"]).into_iter().map(|(line, _)| line);
+        self.attributes(|text| text == "test").into_iter().chain(properties).collect()
+    }
+
     /// Tests that are switched off: `#[ignore]`, also as `#[cfg_attr(…, ignore)]`.
     pub fn ignored_tests(&self) -> Vec<usize> {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let conditional =
+            |text: &str| text.starts_with("cfg_attr") && text.split(|c| !is_word(c)).any(|word| word == "ignore");
+        self.attributes(|text| text == "ignore" || text.starts_with("ignore =") || conditional(text))
+    }
+
+    /// The lines of attributes with such a text.
+    fn attributes(&self, wanted: impl Fn(&str) -> bool) -> Vec<usize> {
         let mut found = Vec::new();
         walk(&self.tokens, &mut |siblings, at| {
             if let [TokenTree::Punct(hash), TokenTree::Group(attribute), ..] = &siblings[at..]
                 && hash.as_char() == '#'
                 && attribute.delimiter() == Delimiter::Bracket
+                && wanted(&attribute.stream().to_string())
             {
-                let text = attribute.stream().to_string();
-                let conditional = text.starts_with("cfg_attr")
-                    && text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "ignore");
-                if text == "ignore" || text.starts_with("ignore =") || conditional {
-                    found.push(hash.span().start().line);
-                }
+                found.push(hash.span().start().line);
             }
         });
         found
@@ -240,6 +250,14 @@ struct Fs { fs: u8 }
         assert_eq!((code(stated).unsafes(), code(stated).unexplained_unsafes()), (vec![3, 4], vec![]));
         assert_eq!(code("unsafe impl Send for X {}").unexplained_unsafes(), [1]);
         assert!(code("#![deny(unsafe_code)]\n// unsafe\nconst A: &str = \"unsafe\";").unsafes().is_empty());
+    }
+
+    #[test]
+    fn tests_are_seen() {
+        assert_eq!(
+            code("#[test]\nfn a() {}\nproptest! { fn b() {} }\n// #[test]\n#[cfg(test)]\nmod c {}").tests(),
+            [1, 3]
+        );
     }
 
     #[test]

@@ -202,6 +202,7 @@ pub(crate) fn block_sum(block: &[u8]) -> u32 {
 }
 
 /// The sums of a page; `None` if it is damaged, or another page.
+#[inline]
 pub(crate) fn parse_page(bytes: &[u8], number: u64) -> Option<Vec<u32>> {
     // An area that was never written is zeroes.
     if bytes.iter().all(|byte| *byte == 0) {
@@ -211,6 +212,7 @@ pub(crate) fn parse_page(bytes: &[u8], number: u64) -> Option<Vec<u32>> {
         .then(|| bytes[4..].chunks(4).map(|sum| u32_at(sum, 0)).collect())
 }
 
+#[inline]
 pub(crate) fn page_bytes(sums: &[u32], number: u64) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     bytes.extend(sums.iter().flat_map(|sum| sum.to_le_bytes()));
@@ -219,6 +221,7 @@ pub(crate) fn page_bytes(sums: &[u32], number: u64) -> Vec<u8> {
     bytes
 }
 
+#[inline]
 fn page_sum(sums: &[u8], number: u64) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&number.to_le_bytes()), sums)
 }

@@ -214,6 +214,7 @@ pub enum SuperblockError {
 }
 
 /// The checksum of a superblock, its own field taken as zero.
+#[inline]
 fn checksum(bytes: &[u8], length: usize) -> u32 {
     let words = bytes[..length].chunks(4).enumerate().filter(|(index, _)| *index != 216 / 4);
     let sum: u64 = words
@@ -228,6 +229,7 @@ fn checksum(bytes: &[u8], length: usize) -> u32 {
 
 impl Superblock {
     /// Reads a superblock from the bytes at [`SUPERBLOCK_AT`]. Any bytes will do.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Superblock, SuperblockError> {
         let short = |needed| SuperblockError::Short { needed, found: bytes.len() };
         if bytes.len() < FIXED {
@@ -316,6 +318,7 @@ impl Superblock {
     }
 
     /// The bytes of a superblock, 4 KiB, with its checksum. Panics if there are more roles than fit: whoever adds members checks.
+    #[inline]
     pub fn to_bytes(&self) -> Vec<u8> {
         assert!(self.roles.len() <= MOST_ROLES, "{} roles of at most {MOST_ROLES}", self.roles.len());
         let mut bytes = vec![0; SUPERBLOCK_SIZE.as_usize()];
