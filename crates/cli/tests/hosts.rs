@@ -32,7 +32,7 @@ fn desk(load: &str, ranks: u32) -> Desk {
 
 const WORDS: [&str; 5] = ["run", "load.toml", "--on", "{rank}.bin", "--json"];
 
-/// Counts add up, extremes are those of the parts, and percentiles lie among theirs.
+/// Counts add up, extremes are those of the parts, and percentiles lie among theirs, as far as histograms tell: to 0.1 percent.
 fn adds_up(total: &Value, parts: &[&Value]) {
     let sum = |field: &str| parts.iter().map(|part| part[field].as_u64().unwrap()).sum::<u64>();
     for field in ["requests", "bytes"] {
@@ -43,7 +43,8 @@ fn adds_up(total: &Value, parts: &[&Value]) {
     assert_eq!(of_all("max"), times("max").max().unwrap());
     assert_eq!(of_all("min"), times("min").min().unwrap());
     for field in ["p50", "p90", "p99"] {
-        let among = times(field).min().unwrap()..=times(field).max().unwrap();
+        let most = times(field).max().unwrap();
+        let among = times(field).min().unwrap()..=most + most / 1000;
         assert!(among.contains(&of_all(field)), "{field}: {} in {among:?}", of_all(field));
     }
 }
