@@ -10,6 +10,7 @@ mod explain;
 mod import;
 mod predict;
 mod replay;
+mod report;
 mod studies;
 mod verify;
 
@@ -30,6 +31,7 @@ pub use explain::Explain;
 pub use import::{Format, Import as ImportJob};
 pub use predict::{Predict, PredictRounds, Predicted};
 pub use replay::Replay;
+pub use report::Report;
 pub use studies::{Bsd, XddWords};
 pub use verify::Verify;
 
@@ -78,6 +80,7 @@ pub enum Command {
     Serve(Serve),
     Experiments(Experiments),
     Explain(Explain),
+    Report(Report),
     Predict(Predict),
     Reproduce(Reproduce),
     Parts(Parts),

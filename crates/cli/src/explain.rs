@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use lab::against::{Against, AgainstError};
-use lab::explain::{ExplainError, Subject, explain as find};
+use lab::explain::{ExplainError, Explained, Subject, explain as find};
 use record::FolderError;
 use report::Lanes;
 use serde_json::json;
@@ -27,14 +27,7 @@ pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
     };
     let explained = find(&subject, args.threshold, args.window).map_err(failure)?;
     if let Some(path) = &args.lanes {
-        let picture = report::lanes(&Lanes {
-            title: &explained.title,
-            names: &explained.names,
-            rows: &explained.rows,
-            window: explained.window,
-            threshold: explained.explanation.rounds.as_ref().map(|rounds| rounds.threshold),
-        });
-        out::write(path, &picture, "name another file with --lanes")?;
+        out::write(path, &report::lanes(&bars(&explained)), "name another file with --lanes")?;
     }
     if args.json {
         out::json(&serde_json::to_value(&explained.explanation).expect("plain data becomes JSON"))?;
@@ -42,6 +35,17 @@ pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
         out::text(&report::explanation(&explained.explanation))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Some of its requests as bars.
+pub fn bars(explained: &Explained) -> Lanes<'_> {
+    Lanes {
+        title: &explained.title,
+        names: &explained.names,
+        rows: &explained.rows,
+        window: explained.window,
+        threshold: explained.explanation.rounds.as_ref().map(|rounds| rounds.threshold),
+    }
 }
 
 /// Shows a run beside an earlier one.
@@ -62,7 +66,7 @@ fn compare(against: &Against, as_json: bool) -> Result<ExitCode, Failure> {
 }
 
 /// A path that is not there, or no run, is the user's to change; what the disk refuses is not.
-fn failure(error: ExplainError) -> Failure {
+pub fn failure(error: ExplainError) -> Failure {
     let missing = |source: &std::io::Error| {
         matches!(
             source.kind(),

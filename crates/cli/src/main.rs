@@ -14,6 +14,7 @@ mod hosts;
 mod jobs;
 mod model;
 mod out;
+mod page;
 mod permit;
 mod predict;
 mod prepare;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         args::Command::Serve(serve) => serve::serve(&serve),
         args::Command::Experiments(experiments) => experiments::experiments(&experiments),
         args::Command::Explain(explain) => explain::explain(&explain),
+        args::Command::Report(report) => page::report(&report),
         args::Command::Predict(predict) => predict::predict(&predict),
         args::Command::Reproduce(reproduce) => reproduce::reproduce(&reproduce),
         args::Command::Array(array) => array::array(&array),

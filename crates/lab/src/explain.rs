@@ -1,11 +1,12 @@
 //! Explaining a run that was kept, or a trace of another program: the files are read here, and what they say is found in `analysis`.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use analysis::explain::{Explanation, Findings, PartTime, Worsts, explain as conclude, parts};
 use analysis::rounds::model::Prediction;
 use analysis::rounds::{Finish, rounds};
-use analysis::{Advice, Occupancies, Summarizer};
+use analysis::{Advice, Course, Extents, Occupancies, Summarizer, Summary};
 use record::{
     Clock, FolderError, ImportError, Labels, Meta, Phase, Records, Row, RowReader, RunFile, RunFolder, RunState,
     SpanLog, TableError, TraceFormat, TraceText, import,
@@ -47,6 +48,16 @@ pub struct Explained {
     pub window: (Instant, Instant),
     /// What the run is called.
     pub title: String,
+    /// When it began, if that is known.
+    pub started: Option<SystemTime>,
+    /// On what it was, and how it ended.
+    pub about: &'static str,
+    /// What it came to.
+    pub summary: Summary,
+    /// How it went.
+    pub course: Course,
+    /// What its folder says of how it was run: names of files, and their text.
+    pub files: Vec<(&'static str, String)>,
 }
 
 /// Why there is no explanation.
@@ -99,6 +110,9 @@ impl Rows {
 /// What was read, before anything was made of it.
 struct Case {
     title: String,
+    started: Option<SystemTime>,
+    about: &'static str,
+    files: Vec<(&'static str, String)>,
     rows: Rows,
     meta: Meta,
     kept: Kept,
@@ -119,11 +133,12 @@ pub fn explain(
         Subject::Trace(paths, format) => trace(paths, *format)?,
     };
     let labels = case.meta.labels.clone();
-    let (mut summarizer, mut worsts) = (Summarizer::new(&labels), Worsts::default());
+    let (mut summarizer, mut worsts, mut extents) = (Summarizer::new(&labels), Worsts::default(), Extents::default());
     let (mut finishes, mut finished) = (Vec::new(), 0u64);
     case.rows.visit(|rows| {
         summarizer.add(rows);
         worsts.add(rows);
+        extents.add(rows);
         let counted = rows.iter().filter(|row| row.phase == Phase::Measure);
         let finish = |row: &Row| Finish { at: row.completed, device: row.device, pass: row.pass };
         let before = finishes.len();
@@ -136,14 +151,19 @@ pub fn explain(
     // Threads hand their rows over in the order in which they saw completions, which differs from that of the stamps by microseconds.
     finishes.sort_by_key(|finish| (finish.pass, finish.at));
     let mut occupancies = Occupancies::new(&summarizer);
-    case.rows.visit(|rows| occupancies.add(rows))?;
+    let mut course = extents.course(labels.devices.len());
+    case.rows.visit(|rows| {
+        occupancies.add(rows);
+        course.add(rows);
+    })?;
     if finished > finishes.len() as u64 {
         case.remarks.push(format!("rounds were looked for in the first {} of {finished} completions", finishes.len()));
     }
     let found = rounds(&finishes, &labels.devices, threshold).map_err(|error| error.to_string());
     let (window, rows) = picture(&mut case.rows, &finishes, labels.devices.len(), window)?;
+    let summary = summarizer.summary();
     let explanation = conclude(Findings {
-        summary: &summarizer.summary(),
+        summary: &summary,
         occupancies: &occupancies.finish(),
         rounds: found,
         predicted: case.predicted,
@@ -154,7 +174,8 @@ pub fn explain(
         advice: case.kept.advice,
         remarks: case.remarks,
     });
-    Ok(Explained { explanation, names: labels.devices, rows, window, title: case.title })
+    let Case { title, started, about, files, .. } = case;
+    Ok(Explained { explanation, names: labels.devices, rows, window, title, started, about, summary, course, files })
 }
 
 /// The window of the picture and the requests in it, and one completion before, from which the first gap is counted.
@@ -196,6 +217,9 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         let rows = Rows::Kept(Box::new(Records::Table(reader)));
         return Ok(Case {
             title,
+            started: None,
+            about: "the records of a run",
+            files: vec![],
             rows,
             meta,
             kept: Kept::default(),
@@ -223,7 +247,20 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         .read(RunFile::Experiment)?
         .and_then(|text| formulas::predict(RunFile::Experiment.name(), &text))
         .and_then(|predicted| predicted.map_err(|why| remarks.push(format!("no formulas for its rounds: {why}"))).ok());
-    Ok(Case { title: info.name, rows: Rows::Kept(Box::new(records)), meta, kept, shared, parts, predicted, remarks })
+    let about = match (meta.clock, info.state) {
+        (Clock::Live, RunState::Complete) => "on real devices",
+        (Clock::Live, RunState::Interrupted) => "on real devices, ended early",
+        (Clock::Live, RunState::Running) => "on real devices, not at its end, or killed",
+        (Clock::Simulated, RunState::Complete) => "in virtual time",
+        (Clock::Simulated, _) => "in virtual time, ended early",
+    };
+    let mut files = Vec::new();
+    for file in [RunFile::Experiment, RunFile::Environment, RunFile::Topology] {
+        let text = folder.read(file)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        files.extend(text.map(|text| (file.name(), text)));
+    }
+    let (title, started, rows) = (info.name, info.started, Rows::Kept(Box::new(records)));
+    Ok(Case { title, started, about, files, rows, meta, kept, shared, parts, predicted, remarks })
 }
 
 /// Traces of another program.
@@ -245,5 +282,18 @@ fn trace(paths: &[PathBuf], format: Option<TraceFormat>) -> Result<Case, Explain
     let labels: Labels = imported.labels;
     let meta = Meta { run: title.clone(), clock: Clock::Live, origin: None, labels };
     let rows = Rows::Imported(imported.rows);
-    Ok(Case { title, rows, meta, kept: Kept::default(), shared: vec![], parts: vec![], predicted: None, remarks })
+    let (about, kept) = ("traced by another program", Kept::default());
+    Ok(Case {
+        title,
+        started: None,
+        about,
+        files: vec![],
+        rows,
+        meta,
+        kept,
+        shared: vec![],
+        parts: vec![],
+        predicted: None,
+        remarks,
+    })
 }

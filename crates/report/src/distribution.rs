@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 
 use units::Duration;
 
+use crate::text::escaped;
+
 /// A sample of response times.
 #[derive(Debug, Clone, Copy)]
 pub struct Curve<'a> {
@@ -136,10 +138,6 @@ fn quantile(sorted: &[Duration], share: f64) -> f64 {
     let (below, part) = (rank.floor() as usize, rank.fract());
     let above = (below + 1).min(sorted.len() - 1);
     sorted[below].as_millis() + (sorted[above].as_millis() - sorted[below].as_millis()) * part
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

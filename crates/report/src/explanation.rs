@@ -5,7 +5,7 @@ use analysis::rounds::{Deltas, Rounds};
 use units::{Duration, Ratio};
 
 use crate::Table;
-use crate::text::wrapped;
+use crate::text::{sentence, wrapped};
 
 /// Phases of a modelled machine's parts, at most so many; the rest is less than the least of them.
 const PHASES: usize = 20;
@@ -17,19 +17,19 @@ pub fn explanation(explanation: &Explanation) -> String {
         wrapped(&format!("What limits: {} ({} used). {}", limit.part, limit.utilization, sentence(&limit.evidence)));
     if !explanation.devices.is_empty() {
         text.push_str(&format!("\nWhere the time of requests went\n\n{}", devices(explanation)));
+        text.push_str(&generator(explanation).map_or(String::new(), |said| format!("\n{said}\n")));
     }
     if !explanation.shared.is_empty() {
         text.push_str("\nWhat they share\n\n");
-        for shared in &explanation.shared {
-            let all = shared.devices.len() == explanation.devices.len();
-            let who = if all { "all devices".to_owned() } else { shared.devices.join(", ") };
-            text.push_str(&wrapped(&format!("{who}: {}", shared.part)));
-        }
+        shared(explanation).for_each(|line| text.push_str(&wrapped(&line)));
     }
     match (&explanation.rounds, &explanation.no_rounds) {
         (Some(rounds), _) => {
             text.push_str(&self::rounds(rounds));
-            text.push_str(&explanation.formulas.as_ref().map(formulas).unwrap_or_default());
+            if let Some(beside) = &explanation.formulas {
+                let about = wrapped(ABOUT_FORMULAS);
+                text.push_str(&format!("\nRounds by formulas\n\n{}{about}", formulas(beside)));
+            }
         }
         (None, Some(why)) => text.push_str(&wrapped(&format!("\nRounds: {why}"))),
         (None, None) => {}
@@ -38,18 +38,11 @@ pub fn explanation(explanation: &Explanation) -> String {
         text.push_str(&format!("\nParts\n\n{}", phases(&explanation.parts)));
     }
     if !explanation.ladder.is_empty() {
-        let mut table = Table::new(["", "busy", "bandwidth", "requests/s"]);
-        for rung in &explanation.ladder {
-            let requests = format!("{:.0}", rung.iops.get());
-            table.row([rung.part.clone(), rung.utilization.to_string(), rung.bandwidth.to_string(), requests]);
-        }
-        text.push_str(&format!("\nWhat each part allows if it alone limits\n\n{table}"));
+        text.push_str(&format!("\nWhat each part allows if it alone limits\n\n{}", ladder(explanation)));
     }
     if !explanation.what_if.is_empty() {
         text.push_str("\nWhat a change would bring\n\n");
-        for change in &explanation.what_if {
-            text.push_str(&wrapped(&format!("* {}: {:.2} times as much at most", change.change, change.high.get())));
-        }
+        changes(explanation).for_each(|line| text.push_str(&wrapped(&format!("* {line}"))));
     }
     if !explanation.worst.is_empty() {
         text.push_str(&format!("\nThe longest requests\n\n{}", worst(explanation)));
@@ -57,21 +50,51 @@ pub fn explanation(explanation: &Explanation) -> String {
     for remark in &explanation.remarks {
         text.push_str(&format!("\n{}", wrapped(remark)));
     }
-    for advice in &explanation.advice {
-        let option = advice.option.as_ref().map_or(String::new(), |option| format!(" (change {option})"));
-        text.push_str(&format!("\n{}", wrapped(&format!("advice: {}{option}", advice.message))));
-    }
+    advice(explanation).for_each(|line| text.push_str(&format!("\n{}", wrapped(&format!("advice: {line}")))));
     text
 }
 
-/// With a capital and a full stop.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
+/// What the generator used, if that is known.
+pub(crate) fn generator(explanation: &Explanation) -> Option<String> {
+    let busy = explanation.generator_busy.map(Ratio::new);
+    busy.map(|busy| format!("The generator used {busy} of its processor."))
 }
 
-fn devices(explanation: &Explanation) -> String {
+/// Who shares what.
+pub(crate) fn shared(explanation: &Explanation) -> impl Iterator<Item = String> {
+    explanation.shared.iter().map(|shared| {
+        let all = shared.devices.len() == explanation.devices.len();
+        let who = if all { "all devices".to_owned() } else { shared.devices.join(", ") };
+        format!("{who}: {}", shared.part)
+    })
+}
+
+/// What a change would bring.
+pub(crate) fn changes(explanation: &Explanation) -> impl Iterator<Item = String> {
+    let changes = explanation.what_if.iter();
+    changes.map(|change| format!("{}: {:.2} times as much at most", change.change, change.high.get()))
+}
+
+/// What should be measured otherwise.
+pub(crate) fn advice(explanation: &Explanation) -> impl Iterator<Item = String> {
+    explanation.advice.iter().map(|advice| {
+        let option = advice.option.as_ref().map_or(String::new(), |option| format!(" (change {option})"));
+        format!("{}{option}", advice.message)
+    })
+}
+
+/// What each part of a modelled machine allows.
+pub(crate) fn ladder(explanation: &Explanation) -> Table {
+    let mut table = Table::new(["", "busy", "bandwidth", "requests/s"]);
+    for rung in &explanation.ladder {
+        let requests = format!("{:.0}", rung.iops.get());
+        table.row([rung.part.clone(), rung.utilization.to_string(), rung.bandwidth.to_string(), requests]);
+    }
+    table
+}
+
+/// Where the time of each device's requests went.
+pub(crate) fn devices(explanation: &Explanation) -> Table {
     let headings = ["device", "requests", "busy", "under way", "waiting", "at the device", "Little's law"];
     let mut table = Table::new(headings);
     for device in &explanation.devices {
@@ -85,24 +108,38 @@ fn devices(explanation: &Explanation) -> String {
             if device.imbalance.get() <= 0.05 { "holds".to_owned() } else { format!("off by {}", device.imbalance) },
         ]);
     }
-    let generator = match explanation.generator_busy {
-        Some(busy) => format!("\nThe generator used {} of its processor.\n", Ratio::new(busy)),
-        None => String::new(),
-    };
-    format!("{table}{generator}")
+    table
 }
 
 fn rounds(rounds: &Rounds) -> String {
+    let how = threshold(rounds);
+    let order = wrapped(&order(rounds));
+    format!("\n{}\n{}{how}\n\n{}{order}", wrapped(&verdict(rounds)), deltas(rounds), service(rounds))
+}
+
+/// Whether there are rounds, and the evidence.
+pub(crate) fn verdict(rounds: &Rounds) -> String {
     let verdict = if rounds.found { "Rounds: yes" } else { "Rounds: no" };
-    let mut text =
-        format!("\n{}\n", wrapped(&format!("{verdict}. {}.", sentence(&rounds.evidence).trim_end_matches('.'))));
+    format!("{verdict}. {}", sentence(&rounds.evidence))
+}
+
+/// Large and small deltas.
+pub(crate) fn deltas(rounds: &Rounds) -> Table {
     let mut table = Table::new(["delta", "count", "mean", "deviation", "least", "greatest"]);
     for (name, deltas) in [("large", &rounds.large), ("small", &rounds.small)] {
         table.row(cells(name, deltas));
     }
+    table
+}
+
+/// What tells them apart.
+pub(crate) fn threshold(rounds: &Rounds) -> String {
     let how = if rounds.threshold_given { "as given" } else { "found in the deltas" };
-    text.push_str(&table.to_string());
-    text.push_str(&format!("threshold {}, {how}\n\n", rounds.threshold));
+    format!("threshold {}, {how}", rounds.threshold)
+}
+
+/// In which order devices are served.
+pub(crate) fn service(rounds: &Rounds) -> Table {
     let mut table = Table::new(["device", "served", "share", "first in a round", "mean place"]);
     for device in &rounds.devices {
         let place = device.mean_place.map_or("-".to_owned(), |place| format!("{place:.2}"));
@@ -114,17 +151,24 @@ fn rounds(rounds: &Rounds) -> String {
             place,
         ]);
     }
-    text.push_str(&table.to_string());
-    text.push_str(&wrapped(&format!(
+    table
+}
+
+/// How evenly, and how much alike from round to round.
+pub(crate) fn order(rounds: &Rounds) -> String {
+    format!(
         "fairness {:.3} (1: all are served equally often); {} of rounds repeat the order of the one before",
         rounds.fairness.get(),
         rounds.order_repeats
-    )));
-    text
+    )
 }
 
+/// What the formulas are.
+pub(crate) const ABOUT_FORMULAS: &str =
+    "The formulas are those of `arraylab predict rounds`, with the constants of the modelled machine";
+
 /// What the formulas give beside what was measured.
-fn formulas(beside: &Formulas) -> String {
+pub(crate) fn formulas(beside: &Formulas) -> Table {
     let predicted = &beside.predicted;
     let mut table = Table::new(["", "measured", "formulas"]);
     let time = |time: Option<Duration>| time.map_or("-".to_owned(), |time| time.to_string());
@@ -140,8 +184,7 @@ fn formulas(beside: &Formulas) -> String {
     ] {
         table.row([name.to_owned(), measured, formula]);
     }
-    let about = "The formulas are those of `arraylab predict rounds`, with the constants of the modelled machine";
-    format!("\nRounds by formulas\n\n{table}{}", wrapped(about))
+    table
 }
 
 fn cells(name: &str, deltas: &Deltas) -> [String; 6] {
@@ -156,7 +199,8 @@ fn cells(name: &str, deltas: &Deltas) -> [String; 6] {
     ]
 }
 
-fn phases(parts: &[PartTime]) -> String {
+/// Where the time went in the parts of a modelled machine.
+pub(crate) fn phases(parts: &[PartTime]) -> Table {
     let mut table = Table::new(["part", "phase", "busy", "count", "mean", "share of all time"]).left(1);
     let mut all: Vec<_> = parts.iter().flat_map(|part| part.phases.iter().map(move |phase| (part, phase))).collect();
     all.sort_by(|a, b| b.1.share.get().total_cmp(&a.1.share.get()));
@@ -170,10 +214,11 @@ fn phases(parts: &[PartTime]) -> String {
             phase.share.to_string(),
         ]);
     }
-    table.to_string()
+    table
 }
 
-fn worst(explanation: &Explanation) -> String {
+/// The requests that took longest.
+pub(crate) fn worst(explanation: &Explanation) -> Table {
     let mut table =
         Table::new(["due at", "device", "operation", "offset", "size", "waited", "at the device"]).left(1).left(2);
     for worst in &explanation.worst {
@@ -187,5 +232,5 @@ fn worst(explanation: &Explanation) -> String {
             worst.service.to_string(),
         ]);
     }
-    table.to_string()
+    table
 }

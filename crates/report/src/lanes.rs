@@ -9,6 +9,8 @@ use std::fmt::Write;
 use record::{Operation, Row};
 use units::{Duration, Instant};
 
+use crate::text::escaped;
+
 /// The picture's width, its margins and the height of a bar, in CSS pixels.
 const WIDTH: f64 = 1200.0;
 const LEFT: f64 = 150.0;
@@ -208,8 +210,4 @@ fn tail(name: &str) -> String {
     } else {
         format!("…{}", name.chars().skip(count - NAME + 1).collect::<String>())
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -4,10 +4,12 @@
 //! knows HTML; nothing is measured or decided here.
 
 mod against;
+mod chart;
 pub mod distribution;
 mod explanation;
 mod fio_json;
 mod lanes;
+mod page;
 mod prediction;
 mod run;
 mod survey;
@@ -18,6 +20,7 @@ pub use against::against;
 pub use explanation::explanation;
 pub use fio_json::{FioJob, fio_json};
 pub use lanes::{Lanes, lanes};
+pub use page::{Page, page};
 pub use prediction::predictions;
 pub use run::{Sweep, run, sides, sweep, utilizations};
 pub use survey::{ladder, modelled_survey, survey};

@@ -31,6 +31,17 @@ const HEADINGS: [&str; 10] =
 
 /// Streams, devices and total of a run, and how its passes differ.
 pub fn run(summary: &Summary) -> String {
+    let spread = spread(summary).map_or(String::new(), |said| format!("\n{said}"));
+    format!("{}{spread}", figures(summary))
+}
+
+/// How passes differ, if there were several.
+pub(crate) fn spread(summary: &Summary) -> Option<String> {
+    summary.total.spread.as_ref().map(|spread| passes(spread, summary.total.passes.len()))
+}
+
+/// Streams, devices and total.
+pub(crate) fn figures(summary: &Summary) -> Table {
     let mut table = Table::new(HEADINGS);
     let total = &summary.total;
     // With one stream or one device the line would say the same as the total.
@@ -48,11 +59,7 @@ pub fn run(summary: &Summary) -> String {
         }
     }
     table.row(cells("total".into(), &total.figures));
-    let mut text = table.to_string();
-    if let Some(spread) = &total.spread {
-        text.push_str(&passes(spread, total.passes.len()));
-    }
-    text
+    table
 }
 
 /// The two sides of a copy.
@@ -105,7 +112,7 @@ fn passes(spread: &Spread, passes: usize) -> String {
     let iops = &spread.iops;
     let rate = |rate: units::Frequency| format!("{:.0}", rate.get());
     format!(
-        "\n{passes} passes: {} on average, {} low, {} high, +-{} with 95 % confidence\n{:width$}{} requests/s on average, {} low, {} high, +-{}\n",
+        "{passes} passes: {} on average, {} low, {} high, +-{} with 95 % confidence\n{:width$}{} requests/s on average, {} low, {} high, +-{}\n",
         bandwidth.mean,
         bandwidth.low,
         bandwidth.high,

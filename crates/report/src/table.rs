@@ -2,11 +2,16 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
 
+use crate::text::escaped;
+
 /// A table of text; the first column is aligned left, the others right, as numbers are compared by their last digit.
 #[derive(Debug)]
 pub struct Table {
     inner: comfy_table::Table,
-    columns: usize,
+    headings: Vec<String>,
+    rows: Vec<Vec<String>>,
+    /// Columns of words, which are aligned left.
+    words: Vec<usize>,
 }
 
 impl Table {
@@ -15,31 +20,45 @@ impl Table {
         let headings: Vec<String> = headings.into_iter().map(Into::into).collect();
         let mut inner = comfy_table::Table::new();
         inner.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        let columns = headings.len();
-        inner.set_header(headings);
+        inner.set_header(headings.clone());
         for (index, column) in inner.column_iter_mut().enumerate() {
             column.set_padding((0, 2));
             column.set_cell_alignment(if index == 0 { CellAlignment::Left } else { CellAlignment::Right });
         }
-        Table { inner, columns }
+        Table { inner, headings, rows: Vec::new(), words: vec![0] }
     }
 
     /// Aligns a column of words left.
     pub fn left(mut self, column: usize) -> Table {
         self.inner.column_mut(column).expect("a column of this table").set_cell_alignment(CellAlignment::Left);
+        self.words.push(column);
         self
     }
 
     /// Adds a row. Panics if it has not one cell for each heading.
     pub fn row<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) {
         let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
-        assert_eq!(cells.len(), self.columns, "a row has a cell for each heading");
-        self.inner.add_row(Row::from(cells));
+        assert_eq!(cells.len(), self.headings.len(), "a row has a cell for each heading");
+        self.inner.add_row(Row::from(cells.clone()));
+        self.rows.push(cells);
     }
 
     /// True if it has no rows.
     pub fn is_empty(&self) -> bool {
-        self.inner.is_empty()
+        self.rows.is_empty()
+    }
+
+    /// The same as HTML.
+    pub fn html(&self) -> String {
+        let row = |cells: &[String], tag: &str| {
+            let cells = cells.iter().enumerate().map(|(column, cell)| {
+                let class = if self.words.contains(&column) { " class=\"words\"" } else { "" };
+                format!("<{tag}{class}>{}</{tag}>", escaped(cell))
+            });
+            format!("<tr>{}</tr>\n", cells.collect::<String>())
+        };
+        let body: String = self.rows.iter().map(|cells| row(cells, "td")).collect();
+        format!("<table>\n<thead>{}</thead>\n<tbody>\n{body}</tbody>\n</table>\n", row(&self.headings, "th"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Sentences on a page.
+//! Sentences on a page, and what stands in one of HTML or SVG.
 
 /// The width of a page, in characters.
 const WIDTH: usize = 110;
@@ -18,4 +18,16 @@ pub fn wrapped(text: &str) -> String {
         }
     }
     lines.join("\n") + "\n"
+}
+
+/// With a capital and a full stop.
+pub fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
+}
+
+/// As HTML and SVG want it.
+pub fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

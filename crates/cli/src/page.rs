@@ -1,0 +1,41 @@
+//! `arraylab report`.
+
+use std::process::ExitCode;
+
+use lab::explain::{Subject, explain};
+use report::{Page, page};
+use serde_json::json;
+
+use crate::args::Report;
+use crate::explain::{bars, failure};
+use crate::fail::Failure;
+use crate::out;
+
+/// Makes a page of a run or a trace.
+pub fn report(args: &Report) -> Result<ExitCode, Failure> {
+    let subject = match &args.run {
+        Some(run) => Subject::Run(run.clone()),
+        None => Subject::Trace(args.trace.clone(), args.format),
+    };
+    let explained = explain(&subject, args.threshold, args.window).map_err(failure)?;
+    let html = page(&Page {
+        title: &explained.title,
+        started: explained.started,
+        about: explained.about,
+        explanation: &explained.explanation,
+        summary: &explained.summary,
+        course: &explained.course,
+        lanes: bars(&explained),
+        files: &explained.files,
+    });
+    match &args.output {
+        None => out::text(&html)?,
+        Some(path) => {
+            out::write(path, &html, "name another file with -o")?;
+            if args.json {
+                out::json(&json!({ "page": path, "bytes": html.len() }))?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
