@@ -12,6 +12,7 @@ mod predict;
 mod replay;
 mod report;
 mod studies;
+mod subject;
 mod verify;
 
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use lab::against::{Against, AgainstError};
-use lab::explain::{ExplainError, Explained, Subject, explain as find};
+use lab::explain::{ExplainError, Explained, explain as find};
 use record::FolderError;
 use report::Lanes;
 use serde_json::json;
@@ -14,18 +14,14 @@ use crate::out;
 
 /// Explains a run or a trace.
 pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
-    if let (Some(run), Some(earlier)) = (&args.run, &args.against) {
+    if let (Some(run), Some(earlier)) = (&args.of.run, &args.against) {
         let against = lab::against::against(earlier, run).map_err(|error| match error {
             AgainstError::Folder(error) => failure(error.into()),
             AgainstError::Nothing(_) => Failure::input(error),
         })?;
         return compare(&against, args.json);
     }
-    let subject = match &args.run {
-        Some(run) => Subject::Run(run.clone()),
-        None => Subject::Trace(args.trace.clone(), args.format),
-    };
-    let explained = find(&subject, args.threshold, args.window).map_err(failure)?;
+    let explained = find(&args.of.subject(), args.of.threshold, args.window).map_err(failure)?;
     if let Some(path) = &args.lanes {
         out::write(path, &report::lanes(&bars(&explained)), "name another file with --lanes")?;
     }

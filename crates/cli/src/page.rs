@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use lab::explain::{Subject, explain};
+use lab::explain::explain;
 use report::{Page, page};
 use serde_json::json;
 
@@ -13,11 +13,7 @@ use crate::out;
 
 /// Makes a page of a run or a trace.
 pub fn report(args: &Report) -> Result<ExitCode, Failure> {
-    let subject = match &args.run {
-        Some(run) => Subject::Run(run.clone()),
-        None => Subject::Trace(args.trace.clone(), args.format),
-    };
-    let explained = explain(&subject, args.threshold, args.window).map_err(failure)?;
+    let explained = explain(&args.of.subject(), args.of.threshold, args.window).map_err(failure)?;
     let html = page(&Page {
         title: &explained.title,
         started: explained.started,

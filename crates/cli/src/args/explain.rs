@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use record::TraceFormat;
 use units::Duration;
+
+use super::subject::Subjects;
 
 /// Say what limited a run, and on what evidence
 ///
@@ -35,25 +36,12 @@ Rounds:
   runs in which the devices are moved against each other in time: devices that do not wait for each
   other are taken for a convoy in fewer than one run in a hundred.")]
 pub struct Explain {
-    /// A run folder, or a records.parquet
-    #[arg(required_unless_present = "trace", conflicts_with = "trace")]
-    pub run: Option<PathBuf>,
+    #[command(flatten)]
+    pub of: Subjects,
 
     /// Hold the run against this earlier one instead: what differs between them, and whether the passes bear that out
     #[arg(long, value_name = "RUN", requires = "run", conflicts_with_all = ["trace", "threshold", "lanes"])]
     pub against: Option<PathBuf>,
-
-    /// Explain a trace of another program; may be given several times
-    #[arg(long, value_name = "FILE")]
-    pub trace: Vec<PathBuf>,
-
-    /// What the trace is: blkparse or fio-log [default: told from its text]
-    #[arg(long, value_name = "FORMAT", requires = "trace")]
-    pub format: Option<TraceFormat>,
-
-    /// Deltas above this are large [default: found in the deltas]
-    #[arg(long, value_name = "TIME")]
-    pub threshold: Option<Duration>,
 
     /// Draw requests as bars, one lane for each device
     #[arg(long, value_name = "FILE.svg")]

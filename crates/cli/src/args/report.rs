@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use record::TraceFormat;
 use units::Duration;
+
+use super::subject::Subjects;
 
 /// Make a page of a run, for a browser
 ///
@@ -18,25 +19,12 @@ Examples:
   arraylab report runs/2026-02-14-load-1 > load.html
   arraylab report --trace trace.txt -o trace.html          what blkparse printed, or a latency log of fio")]
 pub struct Report {
-    /// A run folder, or a records.parquet
-    #[arg(required_unless_present = "trace", conflicts_with = "trace")]
-    pub run: Option<PathBuf>,
+    #[command(flatten)]
+    pub of: Subjects,
 
     /// Where the page goes [default: standard output]
     #[arg(short, long, value_name = "FILE.html")]
     pub output: Option<PathBuf>,
-
-    /// Of a trace of another program; may be given several times
-    #[arg(long, value_name = "FILE")]
-    pub trace: Vec<PathBuf>,
-
-    /// What the trace is: blkparse or fio-log [default: told from its text]
-    #[arg(long, value_name = "FORMAT", requires = "trace")]
-    pub format: Option<TraceFormat>,
-
-    /// Deltas above this are large [default: found in the deltas]
-    #[arg(long, value_name = "TIME")]
-    pub threshold: Option<Duration>,
 
     /// How much time the bars show, from the middle of the run on [default: about 8 requests of each device]
     #[arg(long, value_name = "TIME")]
