@@ -22,18 +22,18 @@ use parity::Kernel;
 use runtime::Runtime;
 use units::{Bytes, Duration, Instant, Rate};
 
-use crate::measure::processor_seconds;
+use crate::measure::{amount, processor_seconds};
 use crate::runs::Table;
 
 const MEMBERS: usize = 8;
 const CHUNK: Bytes = Bytes::kib(64);
 const ROWS: u64 = 64;
 /// Members of 32 MiB, and of 128 KiB.
-const FROM_MEMORY: u64 = 512;
+const FROM_MEMORY: u64 = amount(512, 16) as u64;
 const IN_CACHE: u64 = 2;
 const BLOCK: Bytes = Bytes::kib(4);
-const ROUNDS: u32 = 7;
-const REQUESTS: u64 = 20_000;
+const ROUNDS: u32 = amount(7, 1);
+const REQUESTS: u64 = amount(20_000, 1_000) as u64;
 
 struct Bed {
     runtime: Runtime,

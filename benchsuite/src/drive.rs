@@ -17,10 +17,10 @@ use machine::flash::{Flash, FlashParameters};
 use machine::library::Shelf;
 use units::{Bytes, Instant};
 
-use crate::measure::{best, line};
+use crate::measure::{amount, best, line};
 
-const ROUNDS: u32 = 2;
-const REQUESTS: u64 = 1_000_000;
+const ROUNDS: u32 = amount(2, 1);
+const REQUESTS: u64 = amount(1_000_000, 5_000) as u64;
 const DEPTH: u64 = 16;
 
 /// Microseconds of processor time for a request that the bars allow: 1,000,000 a second (of an imported drive, and of the Wren IV), 400,000

@@ -11,11 +11,11 @@ use rand_distr::{Distribution, Exp1};
 use runtime::{Random, Resource, Runtime};
 use units::Duration;
 
-use crate::measure::{best, line};
+use crate::measure::{amount, best, line};
 
-const CUSTOMERS: u32 = 5_000_000;
+const CUSTOMERS: u32 = amount(5_000_000, 40_000);
 const EVENTS: u32 = 2 * CUSTOMERS;
-const ROUNDS: u32 = 5;
+const ROUNDS: u32 = amount(5, 1);
 const RHO: f64 = 0.8;
 /// Customers follow each other closely; means of so many batches are as good as independent.
 const BATCHES: u32 = 40;

@@ -15,11 +15,11 @@ use runtime::{Random, Runtime, Signal};
 use units::{Bytes, Duration, Instant};
 use workload::{Context, Control, Drive, Limits, Mix, Pattern, Phantoms, Stream, Tally};
 
-use crate::measure::{best, line};
+use crate::measure::{amount, best, line};
 
-const ROUNDS: u32 = 5;
+const ROUNDS: u32 = amount(5, 1);
 const DISKS: usize = 14;
-const REQUESTS: u64 = 4_000;
+const REQUESTS: u64 = amount(4_000, 100) as u64;
 
 pub fn run() -> bool {
     let (mut requests, mut spans) = (0, 0);

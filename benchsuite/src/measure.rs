@@ -31,6 +31,14 @@ pub fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
+/// Whether this build is one of the tests: of its speed nothing follows.
+pub const IS_FOR_TESTS: bool = cfg!(debug_assertions);
+
+/// How much is done: all of it, or in a build for tests as little as shows that the bench runs to its end.
+pub const fn amount(all: u32, least: u32) -> u32 {
+    if IS_FOR_TESTS { least } else { all }
+}
+
 /// Prints one result; says whether the bar, if there is one, was met.
 pub fn line(what: &str, value: f64, unit: &str, bar: Option<f64>) -> bool {
     let met = bar.is_none_or(|bar| value <= bar);

@@ -13,12 +13,12 @@ use std::hint::black_box;
 use parity::Kernel;
 
 use crate::isal::IsaL;
-use crate::measure::processor_seconds;
+use crate::measure::{amount, processor_seconds};
 
-const FROM_MEMORY: usize = 256 << 20;
+const FROM_MEMORY: usize = amount(256 << 20, 4 << 20) as usize;
 /// Both sides do this many bytes of data a round.
-const ROUND: usize = 1 << 27;
-const ROUNDS: u32 = 101;
+const ROUND: usize = amount(1 << 27, 1 << 22) as usize;
+const ROUNDS: u32 = amount(101, 11);
 
 /// Memory cut into blocks that lie one behind the other, the first on a page.
 struct Stripes {

@@ -13,10 +13,10 @@ use record::{
 };
 use units::{Bytes, Duration, Instant};
 
-use crate::measure::{best, line};
+use crate::measure::{amount, best, line};
 
-const ROWS: u64 = 10_000_000;
-const ROUNDS: u32 = 5;
+const ROWS: u64 = amount(10_000_000, 100_000) as u64;
+const ROUNDS: u32 = amount(5, 1);
 const DEVICES: u16 = 4;
 
 pub fn run() -> bool {
@@ -96,7 +96,7 @@ pub fn run() -> bool {
         recording.visit(|rows| writer.push(rows).map_err(FolderError::from)).expect("the disk has space");
         writer.finish().expect("the disk has space");
     });
-    met &= line("records.parquet of 10 M rows, flushed to disk", write.wall, "s", Some(3.0));
+    met &= line("records.parquet of all rows, flushed to disk", write.wall, "s", Some(3.0));
     line("its processor time", write.cpu, "s", None);
     let bytes = path.metadata().expect("it was just written").len();
     line("its size", bytes as f64 / ROWS as f64, "bytes a row", None);

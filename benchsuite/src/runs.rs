@@ -5,6 +5,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use crate::measure::IS_FOR_TESTS;
+
 /// The results of one run of one bench.
 pub struct Table {
     bench: &'static str,
@@ -24,6 +26,10 @@ impl Table {
 
     /// Writes the table if `BENCHSUITE_KEEP` is set: not every try is worth keeping.
     pub fn keep(&self) {
+        if IS_FOR_TESTS {
+            println!("  (not kept: a build for tests measures nothing)");
+            return;
+        }
         if std::env::var_os("BENCHSUITE_KEEP").is_none() {
             println!("  (to keep these results, set BENCHSUITE_KEEP)");
             return;
