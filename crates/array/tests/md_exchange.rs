@@ -8,12 +8,14 @@ use std::rc::Rc;
 
 use array::md::{SUPERBLOCK_AT, Superblock, Uuid};
 use array::{Array, MemberState, OpenOptions, Repair};
-use common::{Peer, noise};
+use common::{Peer, copy_out, noise, settle};
 use device::{Buffer, Device, MemoryDevice, Request, Shape};
 use runtime::Runtime;
 use units::Bytes;
 
 const MEMBER: u64 = 8 << 20;
+/// How much lies between what is found in two arrays, on the disk with the pattern and behind it.
+const PLACE: usize = 32 << 20;
 const ARRAYS: [(&str, usize); 4] = [
     ("--level=5 --chunk=32", 4),
     ("--level=6 --chunk=32", 5),
@@ -79,22 +81,36 @@ fn an_array_goes_back_and_forth_between_md_and_us() {
     for file in files.iter().flatten() {
         std::fs::File::create(file).unwrap().set_len(MEMBER).unwrap();
     }
-    let (pattern, mut model) = (path("pattern".into()), noise(5, 32 << 20));
-    std::fs::write(&pattern, &model).unwrap();
+    let (pattern, mut model) = (path("pattern".into()), noise(5, PLACE));
+    let lay = |model: &[u8]| {
+        std::fs::write(&pattern, model).unwrap();
+        let file = std::fs::File::options().write(true).open(&pattern).unwrap();
+        file.set_len((PLACE * (1 + ARRAYS.len())) as u64).unwrap();
+    };
+    lay(&model);
     let all: Vec<PathBuf> = files.iter().flatten().cloned().chain([pattern.clone()]).collect();
     let first = |array: usize| files[..array].iter().map(Vec::len).sum::<usize>();
     let names = |array: usize| {
         (first(array)..first(array) + files[array].len()).map(|disk| format!("$D{disk} ")).collect::<String>()
     };
-    let source = format!("$D{}", all.len() - 1);
+    let (last, source) = (all.len() - 1, format!("$D{}", all.len() - 1));
+    let find = |array: usize| copy_out(array, last, (PLACE * (1 + array)) as u64 >> 20);
+    let assert_found = |sizes: &[Bytes], model: &[u8]| {
+        let disk = std::fs::read(&pattern).unwrap();
+        for (array, size) in sizes.iter().enumerate() {
+            let found = &disk[PLACE * (1 + array)..][..size.as_usize()];
+            assert!(found == &model[..size.as_usize()], "{}", ARRAYS[array].0);
+        }
+    };
 
     // md makes the arrays and fills them.
     let mut commands = Vec::new();
     for (array, (options, members)) in ARRAYS.iter().enumerate() {
         commands.push(format!(
             "mdadm --create /dev/md{array} --run --metadata=1.2 --homehost=lab --name=x {options} --raid-devices={members} {} \
-             > /tmp/log 2>&1 || {{ cat /tmp/log; exit 3; }}; mdadm --wait /dev/md{array} > /dev/null 2>&1 || true",
-            names(array)
+             > /tmp/log 2>&1 || {{ cat /tmp/log; exit 3; }}; {}",
+            names(array),
+            settle(array)
         ));
         commands.push(format!(
             "dd if={source} of=/dev/md{array} bs=1M 2>/dev/null || true; sync; mdadm --stop /dev/md{array} 2>&1"
@@ -104,11 +120,13 @@ fn an_array_goes_back_and_forth_between_md_and_us() {
 
     // Ours writes, loses member 1, writes, rebuilds, stops.
     let runtime = Runtime::simulated();
+    let mut sizes = Vec::new();
     let writes: Vec<(u64, u64)> = (0..60).map(|number| (number * 7919 % 13_000, number % 50 + 1)).collect();
     for files in &files {
         let mut disks: Vec<Disk> = files.iter().map(|file| load(&runtime, file)).collect();
         let array = open(&runtime, &disks);
         assert!(!array.is_dirty());
+        sizes.push(array.geometry().size());
         assert_holds(&runtime, &array, &model);
         let mut after = model.clone();
         for (number, (sector, sectors)) in writes.iter().enumerate() {
@@ -130,7 +148,7 @@ fn an_array_goes_back_and_forth_between_md_and_us() {
         let bytes = noise(number as u64 + 100, (*sectors * 512) as usize);
         model[(*sector * 512) as usize..][..bytes.len()].copy_from_slice(&bytes);
     }
-    std::fs::write(&pattern, &model).unwrap();
+    lay(&model);
 
     // md finds the same, complete and fitting; then it loses a member and writes without it.
     let mut commands = Vec::new();
@@ -140,9 +158,10 @@ fn an_array_goes_back_and_forth_between_md_and_us() {
             names(array)
         ));
         commands.push(format!(
-            "n=$(cat /sys/block/md{array}/size); cmp -n $((n*512)) /dev/md{array} {source} && echo same; \
-             echo degraded $(cat /sys/block/md{array}/md/degraded); echo check > /sys/block/md{array}/md/sync_action; \
-             mdadm --wait /dev/md{array} > /dev/null 2>&1 || true; echo mismatches $(cat /sys/block/md{array}/md/mismatch_cnt)"
+            "{}; echo degraded $(cat /sys/block/md{array}/md/degraded); echo check > /sys/block/md{array}/md/sync_action; {}; \
+             echo mismatches $(cat /sys/block/md{array}/md/mismatch_cnt)",
+            find(array),
+            settle(array)
         ));
         commands.push(format!(
             "mdadm /dev/md{array} --fail $D{} > /dev/null 2>&1; dd if=/dev/zero of=/dev/md{array} bs=4k seek=50 count=300 2>/dev/null; \
@@ -152,11 +171,12 @@ fn an_array_goes_back_and_forth_between_md_and_us() {
     }
     let out = peer.run(&all, &commands);
     let lines: Vec<&str> = out.lines().filter(|line| !line.starts_with("mdadm")).collect();
-    assert_eq!(lines, ["same", "degraded 0", "mismatches 0"].repeat(ARRAYS.len()), "{out}");
+    assert_eq!(lines, ["degraded 0", "mismatches 0"].repeat(ARRAYS.len()), "{out}");
+    assert_found(&sizes, &model);
 
     // Ours takes the failed member for stale, and rebuilds it.
     model[50 * 4096..350 * 4096].fill(0);
-    std::fs::write(&pattern, &model).unwrap();
+    lay(&model);
     for files in &files {
         let mut disks: Vec<Disk> = files.iter().map(|file| load(&runtime, file)).collect();
         let array = open(&runtime, &disks);
@@ -175,13 +195,14 @@ fn an_array_goes_back_and_forth_between_md_and_us() {
             names(array)
         ));
         commands.push(format!(
-            "n=$(cat /sys/block/md{array}/size); cmp -n $((n*512)) /dev/md{array} {source} && echo same; \
-             echo degraded $(cat /sys/block/md{array}/md/degraded); echo check > /sys/block/md{array}/md/sync_action; \
-             mdadm --wait /dev/md{array} > /dev/null 2>&1 || true; echo mismatches $(cat /sys/block/md{array}/md/mismatch_cnt); \
-             mdadm --stop /dev/md{array} 2>/dev/null"
+            "{}; echo degraded $(cat /sys/block/md{array}/md/degraded); echo check > /sys/block/md{array}/md/sync_action; {}; \
+             echo mismatches $(cat /sys/block/md{array}/md/mismatch_cnt); mdadm --stop /dev/md{array} 2>/dev/null",
+            find(array),
+            settle(array)
         ));
     }
     let out = peer.run(&all, &commands);
     let lines: Vec<&str> = out.lines().filter(|line| !line.starts_with("mdadm")).collect();
-    assert_eq!(lines, ["same", "degraded 0", "mismatches 0"].repeat(ARRAYS.len()), "{out}");
+    assert_eq!(lines, ["degraded 0", "mismatches 0"].repeat(ARRAYS.len()), "{out}");
+    assert_found(&sizes, &model);
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use array::geometry::{Level, Rotation};
 use array::md::{self, Consistency, NewArray, NewMember, Stamp, Uuid};
 use array::{Array, MemberState, OpenOptions, Repair, format};
-use common::{Peer, noise};
+use common::{Peer, noise, settle};
 use device::filter::{Effect, Faulty, Rule};
 use device::{Buffer, Device, MemoryDevice, Operation, Request, Shape};
 use runtime::Runtime;
@@ -144,11 +144,8 @@ fn both_complete(consistency: Consistency, missing: &[Option<usize>]) {
                     "mdadm --assemble --run /dev/md0 {} > /tmp/log 2>&1 || {{ cat /tmp/log; exit 3; }}",
                     given.join(" ")
                 ),
-                format!(
-                    "mdadm --wait /dev/md0 > /dev/null 2>&1 || true; dd if=/dev/md0 of=$D{all} bs=64k 2>/dev/null; sync"
-                ),
-                "echo check > /sys/block/md0/md/sync_action || true; mdadm --wait /dev/md0 > /dev/null 2>&1 || true"
-                    .into(),
+                format!("{}; dd if=/dev/md0 of=$D{all} bs=64k 2>/dev/null; sync", settle(0)),
+                format!("echo check > /sys/block/md0/md/sync_action || true; {}", settle(0)),
                 "echo mismatches $(cat /sys/block/md0/md/mismatch_cnt); mdadm --stop /dev/md0 2>/dev/null".into(),
             ],
         );
@@ -191,8 +188,8 @@ fn we_complete(options: &str, all: usize, missing: &[Option<usize>]) {
         &[
             format!(
                 "mdadm --create /dev/md0 --run --metadata=1.2 --homehost=lab --name=t --level=5 --chunk=32 {options} \
-                 --raid-devices=4 $D0 $D1 $D2 $D3 > /tmp/log 2>&1 || {{ cat /tmp/log; exit 3; }}; \
-                 mdadm --wait /dev/md0 > /dev/null 2>&1 || true"
+                 --raid-devices=4 $D0 $D1 $D2 $D3 > /tmp/log 2>&1 || {{ cat /tmp/log; exit 3; }}; {}",
+                settle(0)
             ),
             format!("dd if=$D{all} of=/dev/md0 bs=1M 2>/dev/null || true; sync"),
             format!(

@@ -90,6 +90,16 @@ impl Peer {
     }
 }
 
+/// Words that wait until md resyncs, rebuilds and checks an array no more. `mdadm --wait` looks every five seconds.
+pub fn settle(array: usize) -> String {
+    format!("while grep -qv idle /sys/block/md{array}/md/sync_action 2>/dev/null; do sleep 0.1; done")
+}
+
+/// Words that copy what an array holds to a disk, from so many MiB on: to compare it inside takes an emulated processor several times as long.
+pub fn copy_out(array: usize, disk: usize, mib: u64) -> String {
+    format!("dd if=/dev/md{array} of=$D{disk} bs=1M seek={mib} 2>/dev/null")
+}
+
 /// Bytes that look random and are the same every time (an xorshift generator).
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
