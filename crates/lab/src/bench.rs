@@ -2,11 +2,18 @@
 //!
 //! A study asks for the same trial from many of its rows. The bench remembers what came of an experiment, also of one that somebody
 //! else has run, and knows two experiments for the same if they differ in nothing but name and in settings that change nothing.
+//!
+//! # Ahead
+//! A trial runs when it is first asked for, one after the other, while most processors have nothing to do. Which trials a row needs is not
+//! written down anywhere but in its answer. So whoever will ask for many rows [asks them twice](Bench::prepare): at first nothing is run, and what
+//! was asked for is noted, which then runs on all processors; what a row asks for only when it knows that, in the next round. Rejected: a list of
+//! trials beside the answers, which would have to be kept true by hand.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use analysis::Figures;
 use analysis::rounds::Finish;
@@ -46,7 +53,7 @@ pub trait Trial {
 }
 
 /// What came of a trial, or why nothing did.
-type Known = Result<Rc<Outcome>, TrialError>;
+type Known = Result<Arc<Outcome>, TrialError>;
 
 /// Runs trials on one system and remembers what came of them.
 pub struct Bench {
@@ -59,6 +66,8 @@ pub struct Bench {
     kit: OnceCell<Kit>,
     /// The pass that is looked at, if not all of them together.
     pass: Cell<Option<usize>>,
+    /// While nothing is run: what was asked for and is not known, by what it is.
+    wanted: RefCell<Option<BTreeMap<String, Experiment>>>,
 }
 
 /// What came of a trial: the sum of its passes.
@@ -85,7 +94,7 @@ pub struct Outcome {
     /// Names of the disks, by index.
     pub disks: Vec<String>,
     /// What each pass came to, if there were several. Their machines differ by their seeds.
-    pub passes: Vec<Rc<Outcome>>,
+    pub passes: Vec<Arc<Outcome>>,
 }
 
 impl Outcome {
@@ -124,7 +133,7 @@ impl Outcome {
             }
         }
         if passes.len() > 1 {
-            all.passes = passes.into_iter().map(Rc::new).collect();
+            all.passes = passes.into_iter().map(Arc::new).collect();
         }
         Ok(all)
     }
@@ -199,7 +208,7 @@ impl Bench {
     /// A bench with a system that comes with the program, and changes to it that hold for all trials.
     pub fn new(system: &'static str, settings: Vec<(String, String)>) -> Bench {
         let (outcomes, seed, pass) = (RefCell::default(), Cell::new(None), Cell::new(None));
-        Bench { system, outcomes, settings, seed, kit: OnceCell::new(), pass }
+        Bench { system, outcomes, settings, seed, kit: OnceCell::new(), pass, wanted: RefCell::default() }
     }
 
     /// Has all trials draw from another seed than their own: addresses, and what the machines draw.
@@ -225,7 +234,7 @@ impl Bench {
 
     /// Takes over what came of an experiment that was run elsewhere.
     pub fn know(&self, experiment: &Experiment, outcome: Result<Outcome, TrialError>) {
-        self.outcomes.borrow_mut().insert(self.key(experiment), outcome.map(Rc::new));
+        self.outcomes.borrow_mut().insert(self.key(experiment), outcome.map(Arc::new));
     }
 
     /// Whether what came of an experiment is known.
@@ -258,9 +267,9 @@ impl Bench {
     }
 
     /// What comes of a trial: of all its passes, or of the one that is looked at.
-    pub fn run(&self, trial: &impl Trial) -> Result<Rc<Outcome>, TrialError> {
+    pub fn run(&self, trial: &impl Trial) -> Result<Arc<Outcome>, TrialError> {
         let whole = self.whole(trial)?;
-        let alone = self.pass.get().and_then(|pass| whole.passes.get(pass)).map(Rc::clone);
+        let alone = self.pass.get().and_then(|pass| whole.passes.get(pass)).map(Arc::clone);
         Ok(alone.unwrap_or(whole))
     }
 
@@ -272,20 +281,34 @@ impl Bench {
         if let Some(known) = self.outcomes.borrow().get(&key) {
             return known.clone();
         }
-        let known = self.carry_out(experiment).map(Rc::new);
+        if let Some(system) = &mut experiment.system {
+            system.parts.splice(0..0, self.settings.iter().cloned());
+        }
+        if let Some(wanted) = &mut *self.wanted.borrow_mut() {
+            wanted.insert(key, experiment);
+            return Err(TrialError::nothing("it was not run yet"));
+        }
+        let known = outcome_of(&experiment);
         self.outcomes.borrow_mut().insert(key, known.clone());
         known
     }
 
-    fn carry_out(&self, mut experiment: Experiment) -> Result<Outcome, TrialError> {
-        if let Some(system) = &mut experiment.system {
-            system.parts.splice(0..0, self.settings.iter().cloned());
+    /// Runs what questions will ask for, side by side on all processors. Each is asked as often as it finds something that is not known yet; what
+    /// it makes of that is of no account.
+    pub fn prepare(&self, questions: impl IntoIterator<Item: Fn()>) {
+        let mut open: Vec<_> = questions.into_iter().collect();
+        while !open.is_empty() {
+            let mut wanted = BTreeMap::new();
+            open.retain(|question| {
+                self.wanted.replace(Some(BTreeMap::new()));
+                question();
+                let mut found = self.wanted.take().expect("it is noted until it is taken");
+                let finds = !found.is_empty();
+                wanted.append(&mut found);
+                finds
+            });
+            self.outcomes.borrow_mut().extend(side_by_side(wanted));
         }
-        let run = carry_out(&experiment, &AtomicBool::new(false)).map_err(|error| match error {
-            RunError::Part(error) => TrialError::Part(error),
-            error => TrialError::nothing(error),
-        })?;
-        Outcome::of(&run)
     }
 
     /// Its bandwidth in MB/s of the study, 2^20 bytes.
@@ -300,6 +323,36 @@ impl Bench {
     pub fn board(&self, trial: &impl Trial) -> Result<f64, TrialError> {
         Ok(board(&*self.run(trial)?).as_seconds())
     }
+}
+
+/// What comes of an experiment.
+fn outcome_of(experiment: &Experiment) -> Known {
+    let run = carry_out(experiment, &AtomicBool::new(false)).map_err(|error| match error {
+        RunError::Part(error) => TrialError::Part(error),
+        error => TrialError::nothing(error),
+    })?;
+    Outcome::of(&run).map(Arc::new)
+}
+
+/// What comes of experiments, with as many of them at once as there are processors.
+fn side_by_side(experiments: BTreeMap<String, Experiment>) -> Vec<(String, Known)> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(experiments.len());
+    let mut line: Vec<_> = experiments.into_iter().collect();
+    // The longest first, so that none of them is left alone at the end.
+    line.sort_by_key(|(_, experiment)| Reverse(experiment.run.whole()));
+    let (line, done) = (Mutex::new(line.into_iter()), Mutex::new(Vec::new()));
+    let next = || line.lock().expect("no panic under this lock").next();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((key, experiment)) = next() {
+                    let known = outcome_of(&experiment);
+                    done.lock().expect("no panic under this lock").push((key, known));
+                }
+            });
+        }
+    });
+    done.into_inner().expect("no panic under this lock")
 }
 
 /// True if a setting says what the description says already.
@@ -332,13 +385,13 @@ mod tests {
     use super::*;
     use crate::system::System;
 
-    /// Random reads of one disk, for a second.
-    struct Second;
+    /// Random reads of one disk in blocks of so many KiB, for a second.
+    struct Second(u64);
 
     impl Trial for Second {
         fn experiment(&self) -> Experiment {
             let second = Duration::seconds(1);
-            let mut stream = Stream::closed("reader", Mix::READS, Pattern::Random, Bytes::kib(16), 1);
+            let mut stream = Stream::closed("reader", Mix::READS, Pattern::Random, Bytes::kib(self.0), 1);
             stream.limits = Limits { time: Some(second), ..Limits::NONE };
             let mut experiment = Experiment::new("trial", second, vec![stream]);
             let disks = vec![Spot { string: 0, disk: 0 }];
@@ -349,14 +402,38 @@ mod tests {
     }
 
     #[test]
+    fn what_is_run_ahead_is_what_is_run_when_it_is_asked_for() {
+        let at = |bench: &Bench, kib| {
+            let outcome = bench.run(&Second(kib)).unwrap();
+            outcome.finishes.iter().map(|finish| finish.at).collect::<Vec<_>>()
+        };
+        let (ahead, asked) = (Bench::new("sparc20-wren7", Vec::new()), Bench::new("sparc20-wren7", Vec::new()));
+        // The second question asks for another trial only when it knows what came of one.
+        let asks = Cell::new(0);
+        let two = || {
+            asks.set(asks.get() + 1);
+            let _ = ahead.run(&Second(16)).and_then(|_| ahead.run(&Second(64)));
+        };
+        let one = || drop(ahead.run(&Second(32)));
+        let questions: [&dyn Fn(); 2] = [&one, &two];
+        ahead.prepare(questions);
+        assert_eq!(asks.get(), 3, "as often as it finds something, and once more");
+        for kib in [16, 32, 64] {
+            assert!(ahead.knows(&Second(kib).experiment()));
+            assert_eq!(at(&ahead, kib), at(&asked, kib), "{kib} KiB");
+        }
+        assert!(!ahead.knows(&Second(128).experiment()));
+    }
+
+    #[test]
     fn a_seed_decides_what_is_drawn() {
         let finishes = |seed: Option<u64>| {
             let bench = Bench::new("sparc20-wren7", Vec::new());
             seed.iter().for_each(|seed| bench.draw_from(*seed));
-            let outcome = bench.run(&Second).unwrap();
+            let outcome = bench.run(&Second(16)).unwrap();
             outcome.finishes.iter().map(|finish| finish.at).collect::<Vec<_>>()
         };
-        let own = Second.experiment().seed;
+        let own = Second(16).experiment().seed;
         assert!(finishes(None).len() > 10);
         assert_eq!(finishes(None), finishes(Some(own)), "a trial has a seed of its own");
         assert_ne!(finishes(Some(own)), finishes(Some(own + 1)));

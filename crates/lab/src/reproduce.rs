@@ -174,16 +174,17 @@ pub fn judged(study: &dyn Study, names: &[String]) -> Result<Vec<Judged>, Reprod
     let by_id: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
     let fits = all_fits(study)?;
     let fitted = fitted_rows(&fits);
+    let answered = |row: &&Row| matches!(row.role, Role::Output | Role::Claim);
+    let rows = || rows.iter().filter(answered).filter(|row| names.iter().any(|name| row.is_within(name)));
+    study.bench().prepare(rows().map(|row| move || drop(study.answer(row))));
     let mut judged = Vec::new();
-    for row in rows.iter().filter(|row| matches!(row.role, Role::Output | Role::Claim)) {
-        if names.iter().any(|name| row.is_within(name)) {
-            let answer = ask(study, row)?;
-            let mut verdict = judge(row, answer, study.whole(row, &by_id), fitted.contains(row.id.as_str()));
-            if verdict.modelled.is_some() {
-                verdict.confidence_95 = confidence(study, row)?;
-            }
-            judged.push(verdict);
+    for row in rows() {
+        let answer = ask(study, row)?;
+        let mut verdict = judge(row, answer, study.whole(row, &by_id), fitted.contains(row.id.as_str()));
+        if verdict.modelled.is_some() {
+            verdict.confidence_95 = confidence(study, row)?;
         }
+        judged.push(verdict);
     }
     Ok(judged)
 }

@@ -27,7 +27,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::rounds::{Finish, Rounds, rounds};
+use analysis::rounds::{Finish, Rounds, count, rounds};
 use units::Duration;
 
 use crate::bench::{Bench, Outcome, TrialError};
@@ -200,7 +200,7 @@ impl Deltas {
     /// Of a trial. Deltas above `threshold` are large; small ones above `cutoff` are outliers.
     pub fn of(outcome: &Outcome, threshold: Duration, cutoff: Duration) -> Result<Deltas, TrialError> {
         let finishes = whole_milliseconds(&outcome.finishes);
-        let found = rounds(&finishes, &outcome.disks, Some(threshold)).map_err(TrialError::nothing)?;
+        let found = count(&finishes, &outcome.disks, threshold).map_err(TrialError::nothing)?;
         let deltas = finishes.chunk_by(|a, b| a.pass == b.pass).flat_map(|pass| pass.windows(2));
         let outliers =
             deltas.map(|pair| pair[1].at.since(pair[0].at)).filter(|delta| *delta > cutoff && *delta <= threshold);
