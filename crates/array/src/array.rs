@@ -2,12 +2,16 @@
 //!
 //! A request is cut into pieces, each within one *unit* of the layout (a row of parity levels, a chunk of level 10, a region of level
 //! 1), and the pieces go on side by side: reads in `read`, writes of copies in `copies`, of stripes in `stripe`.
+//!
+//! A future that waits for another is compiled around it, so all that a write may have to do would be one piece of code, of which a small write runs an
+//! eighth and the processor's caches hold little more. What is seldom needed is therefore boxed, here and where the state and the bitmap are recorded.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
 use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Pool, Reply, Request, Shape, Stamps};
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use parity::Kernel;
 use runtime::Runtime;
@@ -298,10 +302,28 @@ impl<D: Device> Array<D> {
         {
             let _pass = self.gate.pass().await;
             if !self.write_small(start, &data, fua, id).await.map_err(|error| *error)? {
-                self.write_members(start, data, fua, id).await?;
+                self.write_members(start, data, fua, id).boxed_local().await?;
             }
         }
         drop(marked);
+        self.settle().await
+    }
+
+    async fn write_zeroes(&self, range: Range<Bytes>, fua: bool, id: u64) -> Result<(), DeviceError> {
+        let mut result = Ok(());
+        // In steps, so that memory for zeroes stays small.
+        for step in Self::pieces(range, |at| at + Bytes::mib(1)) {
+            let zeroes = Buffer::zeroed(step.end - step.start).freeze();
+            result = result.and(self.write(step.start, zeroes, fua, id).await);
+        }
+        result
+    }
+
+    async fn flush(&self, id: u64) -> Result<(), DeviceError> {
+        // What was acknowledged is durable in the journal.
+        if !self.journal.as_ref().is_some_and(|journal| !journal.has_failed()) {
+            self.flush_members(id).await?;
+        }
         self.settle().await
     }
 
@@ -369,24 +391,11 @@ impl<D: Device> Device for Array<D> {
                 result
             }
             (Operation::Write, Payload::From(data)) => self.write(offset, data, fua, id).await,
-            // What was acknowledged is durable in the journal.
-            (Operation::Flush, Payload::None) if self.journal.as_ref().is_some_and(|j| !j.has_failed()) => {
-                self.settle().await
-            }
-            (Operation::Flush, Payload::None) => match self.flush_members(id).await {
-                Ok(()) => self.settle().await,
-                error => error,
-            },
+            (Operation::Flush, Payload::None) => self.flush(id).boxed_local().await,
             // Parity covers what is discarded too, so nothing is forgotten: the range may read as anything, even as before.
             (Operation::Discard, Payload::None) => Ok(()),
             (Operation::WriteZeroes, Payload::None) => {
-                let mut result = Ok(());
-                // In steps, so that memory for zeroes stays small.
-                for step in Self::pieces(offset..offset + length, |at| at + Bytes::mib(1)) {
-                    let zeroes = Buffer::zeroed(step.end - step.start).freeze();
-                    result = result.and(self.write(step.start, zeroes, fua, id).await);
-                }
-                result
+                self.write_zeroes(offset..offset + length, fua, id).boxed_local().await
             }
             (operation, payload) => panic!("a {operation:?} with payload {payload:?}"),
         };

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use device::{Buffer, Data, Device, DeviceError, Request};
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use runtime::{Resource, Runtime};
 use units::Bytes;
@@ -123,6 +124,26 @@ impl Intent {
     }
 }
 
+impl Intent {
+    /// Counts a write of a range of the bitmap among those under way.
+    fn begin(&self, range: Range<Bytes>) -> Marked<'_> {
+        let regions = self.bitmap.borrow().regions_of(range.start, range.end - range.start);
+        for region in regions.clone() {
+            *self.writing.borrow_mut().entry(region).or_default() += 1;
+            self.touched.borrow_mut().insert(region);
+        }
+        Marked { intent: self, regions }
+    }
+}
+
+impl Marked<'_> {
+    /// Whether its bits are on the members.
+    fn is_durable(&self) -> bool {
+        let durable = self.intent.durable.borrow();
+        self.regions.clone().all(|region| durable.is_marked(region))
+    }
+}
+
 impl<D: Device> Array<D> {
     /// What the bitmap covers of a range of the array: a range of every member, or at level 10 of the array.
     pub(crate) fn in_bitmap(&self, range: Range<Bytes>) -> Range<Bytes> {
@@ -138,33 +159,30 @@ impl<D: Device> Array<D> {
     /// Marks what is about to be written, on all members.
     pub(crate) async fn mark(&self, range: Range<Bytes>) -> Result<Option<Marked<'_>>, DeviceError> {
         let Some(intent) = &self.intent else { return Ok(None) };
-        let range = self.in_bitmap(range);
-        let regions = intent.bitmap.borrow().regions_of(range.start, range.end - range.start);
-        for region in regions.clone() {
-            *intent.writing.borrow_mut().entry(region).or_default() += 1;
-            intent.touched.borrow_mut().insert(region);
-        }
-        let marked = Marked { intent, regions };
-        let all_marked = || {
-            let durable = intent.durable.borrow();
-            marked.regions.clone().all(|region| durable.is_marked(region))
-        };
-        if !all_marked() {
-            let _turn = intent.turn.acquire(0).await;
-            if !all_marked() {
-                // Everyone who waits for a bit is served at once.
-                let mut wanted: Vec<u64> = intent.writing.borrow().keys().copied().collect();
-                wanted.retain(|region| !intent.durable.borrow().is_marked(*region));
-                for region in &wanted {
-                    intent.bitmap.borrow_mut().set(*region, true);
-                }
-                self.write_bitmap(intent, &wanted.iter().copied().map(page_of).collect()).await?;
-                for region in wanted {
-                    intent.durable.borrow_mut().set(region, true);
-                }
-            }
+        let marked = intent.begin(self.in_bitmap(range));
+        if !marked.is_durable() {
+            self.mark_durably(&marked).boxed_local().await?;
         }
         Ok(Some(marked))
+    }
+
+    async fn mark_durably(&self, marked: &Marked<'_>) -> Result<(), DeviceError> {
+        let intent = marked.intent;
+        let _turn = intent.turn.acquire(0).await;
+        if marked.is_durable() {
+            return Ok(());
+        }
+        // Everyone who waits for a bit is served at once.
+        let mut wanted: Vec<u64> = intent.writing.borrow().keys().copied().collect();
+        wanted.retain(|region| !intent.durable.borrow().is_marked(*region));
+        for region in &wanted {
+            intent.bitmap.borrow_mut().set(*region, true);
+        }
+        self.write_bitmap(intent, &wanted.iter().copied().map(page_of).collect()).await?;
+        for region in wanted {
+            intent.durable.borrow_mut().set(region, true);
+        }
+        Ok(())
     }
 
     /// Writes pages of the bitmap to all members in use, durably. Who cannot take them fails.

@@ -17,6 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 use device::{Device, DeviceError};
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use runtime::{Acquire, Resource, Runtime};
 use units::Bytes;
@@ -131,16 +132,24 @@ impl<D: Device> Array<D> {
     pub(crate) async fn before_write(&self) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
         state.written.set(true);
-        // What a journal holds makes redundancy fit.
-        let marks = self.journal.is_none();
-        let told = || (state.dirty.get() || !marks) && !state.untold.get() && state.resync_from.get().is_zero();
-        if told() || self.geometry.level().losses_survived(self.members.len()) == 0 {
+        if self.is_told(state) || self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Ok(());
         }
+        self.tell(state).boxed_local().await
+    }
+
+    /// Whether the members say what they must before a write.
+    fn is_told(&self, state: &State) -> bool {
+        // What a journal holds makes redundancy fit.
+        let dirty = state.dirty.get() || self.journal.is_some();
+        dirty && !state.untold.get() && state.resync_from.get().is_zero()
+    }
+
+    async fn tell(&self, state: &State) -> Result<(), DeviceError> {
         let _one = state.recording.acquire(0).await;
         // Another write may have recorded it meanwhile.
-        if !told() {
-            let dirty = marks || state.dirty.get();
+        if !self.is_told(state) {
+            let dirty = state.dirty.get() || self.journal.is_none();
             let mark = |superblock: &mut Superblock| {
                 if dirty {
                     superblock.resync = Resync::From(Bytes::ZERO);
@@ -157,19 +166,25 @@ impl<D: Device> Array<D> {
     /// Before an acknowledgement: the members must say who has failed.
     pub(crate) async fn settle(&self) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
-        let unrecorded = || {
-            let superblocks = state.superblocks.borrow();
-            (0..self.members.len()).any(|m| {
-                let failed = self.members[m].state() == MemberState::Failed;
-                superblocks[m].is_some() && (failed || self.members[m].is_bad_untold())
-            }) || self.has_lost_twin()
-        };
         // A record that is under way may be the one that says it, and is not there before it is done.
-        if !unrecorded() && state.recording.in_use() == 0 {
+        if self.is_settled(state) && state.recording.in_use() == 0 {
             return Ok(());
         }
-        let _one = state.recording.acquire(0).await;
-        if unrecorded() { self.record(|_| {}).await } else { Ok(()) }
+        let record = async {
+            let _one = state.recording.acquire(0).await;
+            if self.is_settled(state) { Ok(()) } else { self.record(|_| {}).await }
+        };
+        record.boxed_local().await
+    }
+
+    /// Whether the members say who has failed.
+    fn is_settled(&self, state: &State) -> bool {
+        let superblocks = state.superblocks.borrow();
+        let is_untold = |number: usize| {
+            let member = &self.members[number];
+            superblocks[number].is_some() && (member.state() == MemberState::Failed || member.is_bad_untold())
+        };
+        !(0..self.members.len()).any(is_untold) && !self.has_lost_twin()
     }
 
     /// Gives all members the newest superblock, if the last power cut met a record. It says nothing new. The caller holds `recording`.
