@@ -225,9 +225,12 @@ fn orders_that_cannot_be_carried_out_are_refused_with_the_next_step() {
     refused("array rebuild --onto d --size 1MiB b c", "a member of this array needs");
     let text = done(&desk, "array status b c");
     assert!(text.contains("1 of 3 members not whole") && text.contains("served"), "{text}");
+    // Of those that are not named here, the server knows.
+    let alone = done(&desk, "array status b");
+    assert!(alone.contains("1 of 3 members not whole") && alone.contains("active      c"), "{alone}");
     let (said, _) = server.stop();
     assert_eq!(said.code, 0, "{}", said.stderr);
-    assert!(said.stderr.contains("members [0] not whole"), "{}", said.stderr);
+    assert!(said.stderr.contains("member 0 not whole"), "{}", said.stderr);
     let Some(server) = Server::start(&desk, "b c") else { return };
     assert_eq!((&server.said["not_whole"], &server.said["spare"]), (&json!([0]), &json!(0)));
     assert_eq!(server.stop().0.code, 0);

@@ -13,7 +13,7 @@ use units::Bytes;
 use uring::{Listener, Live, LiveOptions};
 
 use crate::args::ServeArray;
-use crate::array::{blame, permits};
+use crate::array::{blame, numbered, permits};
 use crate::fail::Failure;
 use crate::serve::{conclude, encryption, listen, uris};
 use crate::{out, stop};
@@ -127,7 +127,7 @@ fn announce(
                 0 => "it survives no further loss".to_owned(),
                 more => format!("it survives the loss of {more} more"),
             };
-            text.push_str(&format!("DEGRADED: members {not_whole:?} are not whole; {more}\n"));
+            text.push_str(&format!("DEGRADED: not whole: {}; {more}\n", numbered(&not_whole)));
         }
         out::text(&text)?;
     }

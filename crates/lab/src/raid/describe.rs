@@ -239,12 +239,21 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
         size: geometry.size(),
         consistency: consistency(&newest),
         clean,
-        not_whole: members.iter().filter(|member| member.state != "active").count(),
+        not_whole: not_whole(&members),
         survives: level.losses_survived(all),
         members,
         others,
         served: None,
     })
+}
+
+fn not_whole(members: &[MemberStatus]) -> usize {
+    members.iter().filter(|member| member.state != "active").count()
+}
+
+/// A device as its server calls it.
+fn place_of(device: &str) -> Place {
+    device.parse().unwrap_or_else(|_| Place::Path(device.into()))
 }
 
 /// The drawing of a level's layout, with so many members of so many chunks.
@@ -256,6 +265,34 @@ pub fn layout(level: Level, members: usize, rows: u64) -> Result<String, RaidErr
 }
 
 impl Status {
+    /// Adds what the array's server says of it: also of members that nobody has named here, which the server holds.
+    pub fn serve(&mut self, service: Service) {
+        let unnamed = self.members.iter_mut().filter(|member| member.path.is_none());
+        for member in unnamed {
+            let known = member.member.and_then(|number| service.members.get(number));
+            let Some((known, device)) = known.and_then(|known| Some((known, known.device.as_ref()?))) else { continue };
+            member.state = match known.state.as_str() {
+                "active" => "active",
+                "rebuilding" => "rebuilding",
+                _ => continue,
+            };
+            member.path = Some(place_of(device));
+        }
+        if !self.others.iter().any(|other| other.state == "spare") {
+            let spare = |device: &String| MemberStatus {
+                member: None,
+                path: Some(place_of(device)),
+                state: "spare",
+                events: None,
+                rebuilt: None,
+                corrupt: None,
+            };
+            self.others.extend(service.spares.iter().map(spare));
+        }
+        self.not_whole = not_whole(&self.members);
+        self.served = Some(service);
+    }
+
     /// For people.
     pub fn text(&self) -> String {
         let mut text = format!("{} {:#}, \"{}\"\n", self.level, self.size, self.name);
