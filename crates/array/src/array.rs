@@ -321,7 +321,7 @@ impl<D: Device> Array<D> {
 
     async fn flush(&self, id: u64) -> Result<(), DeviceError> {
         // What was acknowledged is durable in the journal.
-        if !self.journal.as_ref().is_some_and(|journal| !journal.has_failed()) {
+        if self.journal.as_ref().is_none_or(Journal::has_failed) {
             self.flush_members(id).await?;
         }
         self.settle().await
