@@ -91,7 +91,7 @@ fn main() -> std::process::ExitCode {
         return 2.into();
     }
     if measure::IS_FOR_TESTS {
-        println!("built for tests: figures say nothing, and little is done for each (measure with --release)");
+        println!("built for tests: figures say nothing (measure with --release)");
     }
     let mut met = true;
     for bench in BENCHES.iter().filter(|bench| wanted.iter().any(|name| name == bench.name)) {

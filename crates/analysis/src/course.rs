@@ -77,7 +77,7 @@ impl Extents {
             end = whole.end;
             passes.push(Pass { whole, counted });
         }
-        let series = Series::new(round((end / INTERVALS).max(Duration::nanos(1))), devices.max(1));
+        let series = Series::new((end / INTERVALS).round_up(), devices.max(1));
         Course { passes, series, responses: Vec::new(), shifts }
     }
 }
@@ -110,11 +110,4 @@ impl Course {
     pub fn length(&self) -> Duration {
         self.passes.last().map_or(Duration::ZERO, |pass| pass.whole.end)
     }
-}
-
-/// The next time that is 1, 2 or 5 of a power of ten.
-fn round(time: Duration) -> Duration {
-    let power = 10u64.pow(time.as_nanos().ilog10());
-    let steps = [1, 2, 5, 10].into_iter().map(|factor| Duration::nanos(power * factor));
-    steps.into_iter().find(|step| *step >= time).expect("ten times its power of ten is more than a time")
 }

@@ -122,9 +122,7 @@ impl Intent {
         let bitmap = self.bitmap.borrow();
         (bitmap.marked().count() as u64, bitmap.regions())
     }
-}
 
-impl Intent {
     /// Counts a write of a range of the bitmap among those under way.
     fn begin(&self, range: Range<Bytes>) -> Marked<'_> {
         let regions = self.bitmap.borrow().regions_of(range.start, range.end - range.start);

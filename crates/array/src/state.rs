@@ -140,9 +140,9 @@ impl<D: Device> Array<D> {
 
     /// Whether the members say what they must before a write.
     fn is_told(&self, state: &State) -> bool {
-        // What a journal holds makes redundancy fit.
-        let dirty = state.dirty.get() || self.journal.is_some();
-        dirty && !state.untold.get() && state.resync_from.get().is_zero()
+        // What a journal holds makes redundancy fit: then nobody need know.
+        let marked = state.dirty.get() || self.journal.is_some();
+        marked && !state.untold.get() && state.resync_from.get().is_zero()
     }
 
     async fn tell(&self, state: &State) -> Result<(), DeviceError> {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use array::geometry::{DoubleRotation, Level, Rotation};
 use array::md::{self, Consistency, NewArray, NewMember, Stamp, Uuid};
 use array::{Array, MemberState, OpenOptions, Repair, format};
-use common::{Peer, copy_out, noise};
+use common::{Peer, copy_out, noise, settle};
 use device::{Buffer, Device, MemoryDevice, Request, Shape};
 use runtime::Runtime;
 use units::Bytes;
@@ -75,6 +75,7 @@ impl Files {
         }
         let pattern = folder.path().join("pattern");
         std::fs::write(&pattern, contents).unwrap();
+        // The pattern's place, and four behind it.
         std::fs::File::options().write(true).open(&pattern).unwrap().set_len(5 * PLACE as u64).unwrap();
         Files { _folder: folder, disks, pattern }
     }
@@ -104,8 +105,6 @@ fn assemble(number: usize, from: usize, to: usize) -> String {
          -e 's/^[0-9]* [0-9]* [0-9]* //'"
     )
 }
-
-const WAIT: &str = "for n in $(seq 100); do grep -qE 'recovery|resync|reshape' /proc/mdstat || break; sleep 0.1; done";
 
 #[test]
 fn journals_and_spares_and_replacements_made_here_are_md_s() {
@@ -158,11 +157,11 @@ fn journals_and_spares_and_replacements_made_here_are_md_s() {
             assemble(1, 4, 8),
             files.find(1, 1),
             "mdadm /dev/md1 --fail $D5 > /dev/null 2>&1; sleep 1".into(),
-            WAIT.into(),
+            settle(1),
             "mdadm --detail /dev/md1 | grep -c 'active sync'".into(),
             files.find(1, 2),
             assemble(2, 8, 13),
-            WAIT.into(),
+            settle(2),
             "mdadm --detail /dev/md2 | grep -c 'active sync'".into(),
             files.find(2, 3),
             "for n in 0 1 2; do mdadm --stop /dev/md$n > /dev/null 2>&1; done".into(),
@@ -192,7 +191,8 @@ fn md_s_journals_and_spares_and_replacements_are_opened_here() {
     let create = |number: usize, words: &str| {
         format!(
             "mdadm --create /dev/md{number} --run --metadata=1.2 --homehost=lab --name=x --chunk=32 {words} > /tmp/log 2>&1 \
-             || {{ cat /tmp/log; exit 3; }}; {WAIT}; dd if=$D{pattern} of=/dev/md{number} bs=1M count={} 2>/dev/null; sync",
+             || {{ cat /tmp/log; exit 3; }}; {}; dd if=$D{pattern} of=/dev/md{number} bs=1M count={} 2>/dev/null; sync",
+            settle(number),
             COMPARED >> 20
         )
     };
@@ -242,7 +242,8 @@ fn md_s_journals_and_spares_and_replacements_are_opened_here() {
             assemble(2, 8, 13),
             files.find(2, 2),
             "for n in 1 2; do echo check > /sys/block/md$n/md/sync_action; done; sleep 1".into(),
-            WAIT.into(),
+            settle(1),
+            settle(2),
             "for n in 1 2; do echo mismatches $(cat /sys/block/md$n/md/mismatch_cnt); done".into(),
             "for n in 0 1 2; do mdadm --stop /dev/md$n > /dev/null 2>&1; done".into(),
         ],

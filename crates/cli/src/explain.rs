@@ -36,7 +36,7 @@ pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
 /// Some of its requests as bars.
 pub fn bars(explained: &Explained) -> Lanes<'_> {
     Lanes {
-        title: &explained.title,
+        title: &explained.origin.title,
         names: &explained.names,
         rows: &explained.rows,
         window: explained.window,

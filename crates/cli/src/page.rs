@@ -14,15 +14,16 @@ use crate::out;
 /// Makes a page of a run or a trace.
 pub fn report(args: &Report) -> Result<ExitCode, Failure> {
     let explained = explain(&args.of.subject(), args.of.threshold, args.window).map_err(failure)?;
+    let origin = &explained.origin;
     let html = page(&Page {
-        title: &explained.title,
-        started: explained.started,
-        about: explained.about,
+        title: &origin.title,
+        started: origin.started,
+        about: origin.about,
         explanation: &explained.explanation,
         summary: &explained.summary,
         course: &explained.course,
         lanes: bars(&explained),
-        files: &explained.files,
+        files: &origin.files,
     });
     match &args.output {
         None => out::text(&html)?,

@@ -12,14 +12,15 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 
 use analysis::Figures;
 use analysis::rounds::Finish;
 use machine::load::Load;
 use machine::part::PartError;
 use machine::system::Kit;
+use rayon::prelude::*;
 use record::{PartName, Phase, PhaseName};
 use units::{Bytes, Duration, Frequency, Rate};
 
@@ -336,23 +337,11 @@ fn outcome_of(experiment: &Experiment) -> Known {
 
 /// What comes of experiments, with as many of them at once as there are processors.
 fn side_by_side(experiments: BTreeMap<String, Experiment>) -> Vec<(String, Known)> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(experiments.len());
     let mut line: Vec<_> = experiments.into_iter().collect();
     // The longest first, so that none of them is left alone at the end.
     line.sort_by_key(|(_, experiment)| Reverse(experiment.run.whole()));
-    let (line, done) = (Mutex::new(line.into_iter()), Mutex::new(Vec::new()));
-    let next = || line.lock().expect("no panic under this lock").next();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((key, experiment)) = next() {
-                    let known = outcome_of(&experiment);
-                    done.lock().expect("no panic under this lock").push((key, known));
-                }
-            });
-        }
-    });
-    done.into_inner().expect("no panic under this lock")
+    let line = line.into_par_iter().with_max_len(1);
+    line.map(|(key, experiment)| (key, outcome_of(&experiment))).collect()
 }
 
 /// True if a setting says what the description says already.

@@ -46,16 +46,23 @@ pub struct Explained {
     pub rows: Vec<Row>,
     /// The time that it shows.
     pub window: (Instant, Instant),
+    /// What it came to.
+    pub summary: Summary,
+    /// How it went.
+    pub course: Course,
+    /// What it was.
+    pub origin: Origin,
+}
+
+/// Where rows come from.
+#[derive(Debug, Default)]
+pub struct Origin {
     /// What the run is called.
     pub title: String,
     /// When it began, if that is known.
     pub started: Option<SystemTime>,
     /// On what it was, and how it ended.
     pub about: &'static str,
-    /// What it came to.
-    pub summary: Summary,
-    /// How it went.
-    pub course: Course,
     /// What its folder says of how it was run: names of files, and their text.
     pub files: Vec<(&'static str, String)>,
 }
@@ -109,10 +116,7 @@ impl Rows {
 
 /// What was read, before anything was made of it.
 struct Case {
-    title: String,
-    started: Option<SystemTime>,
-    about: &'static str,
-    files: Vec<(&'static str, String)>,
+    origin: Origin,
     rows: Rows,
     meta: Meta,
     kept: Kept,
@@ -146,7 +150,7 @@ pub fn explain(
         finishes.extend(counted.map(finish).take(MOST_FINISHES - before));
     })?;
     if finishes.is_empty() {
-        return Err(ExplainError::Nothing(case.title));
+        return Err(ExplainError::Nothing(case.origin.title));
     }
     // Threads hand their rows over in the order in which they saw completions, which differs from that of the stamps by microseconds.
     finishes.sort_by_key(|finish| (finish.pass, finish.at));
@@ -174,8 +178,7 @@ pub fn explain(
         advice: case.kept.advice,
         remarks: case.remarks,
     });
-    let Case { title, started, about, files, .. } = case;
-    Ok(Explained { explanation, names: labels.devices, rows, window, title, started, about, summary, course, files })
+    Ok(Explained { explanation, names: labels.devices, rows, window, summary, course, origin: case.origin })
 }
 
 /// The window of the picture and the requests in it, and one completion before, from which the first gap is counted.
@@ -213,13 +216,10 @@ fn picture(
 fn run(path: &Path) -> Result<Case, ExplainError> {
     if path.extension().is_some_and(|extension| extension == "parquet") {
         let (reader, meta) = RowReader::open(path).map_err(FolderError::Table)?;
-        let title = path.display().to_string();
+        let (title, about) = (path.display().to_string(), "the records of a run");
         let rows = Rows::Kept(Box::new(Records::Table(reader)));
         return Ok(Case {
-            title,
-            started: None,
-            about: "the records of a run",
-            files: vec![],
+            origin: Origin { title, about, ..Origin::default() },
             rows,
             meta,
             kept: Kept::default(),
@@ -259,8 +259,8 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         let text = folder.read(file)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         files.extend(text.map(|text| (file.name(), text)));
     }
-    let (title, started, rows) = (info.name, info.started, Rows::Kept(Box::new(records)));
-    Ok(Case { title, started, about, files, rows, meta, kept, shared, parts, predicted, remarks })
+    let origin = Origin { title: info.name, started: info.started, about, files };
+    Ok(Case { origin, rows: Rows::Kept(Box::new(records)), meta, kept, shared, parts, predicted, remarks })
 }
 
 /// Traces of another program.
@@ -282,18 +282,6 @@ fn trace(paths: &[PathBuf], format: Option<TraceFormat>) -> Result<Case, Explain
     let labels: Labels = imported.labels;
     let meta = Meta { run: title.clone(), clock: Clock::Live, origin: None, labels };
     let rows = Rows::Imported(imported.rows);
-    let (about, kept) = ("traced by another program", Kept::default());
-    Ok(Case {
-        title,
-        started: None,
-        about,
-        files: vec![],
-        rows,
-        meta,
-        kept,
-        shared: vec![],
-        parts: vec![],
-        predicted: None,
-        remarks,
-    })
+    let origin = Origin { title, about: "traced by another program", ..Origin::default() };
+    Ok(Case { origin, rows, meta, kept: Kept::default(), shared: vec![], parts: vec![], predicted: None, remarks })
 }

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use crate::text::escaped;
+use crate::ticks::step;
 
 /// The picture's width, the field's margins and its height, in CSS pixels.
 const WIDTH: f64 = 1100.0;
@@ -190,12 +191,6 @@ impl Heights {
     }
 }
 
-/// The nearest distance of ticks that is not less: 1, 2 or 5 times a power of ten.
-pub(crate) fn step(least: f64) -> f64 {
-    let power = 10f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0].into_iter().map(|factor| factor * power).find(|step| *step >= least * 0.999).unwrap_or(10.0 * power)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,12 +231,5 @@ mod tests {
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
             }
         }
-    }
-
-    #[test]
-    fn ticks_are_round() {
-        let steps = [0.03, 1.0, 1.1, 2.2, 7.0, 2e8].map(step);
-        let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
-        assert!(steps.into_iter().zip([0.05, 1.0, 2.0, 5.0, 10.0, 2e8]).all(|(a, b)| near(a, b)), "{steps:?}");
     }
 }

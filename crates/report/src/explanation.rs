@@ -12,9 +12,7 @@ const PHASES: usize = 20;
 
 /// The whole explanation as text.
 pub fn explanation(explanation: &Explanation) -> String {
-    let limit = &explanation.limit;
-    let mut text =
-        wrapped(&format!("What limits: {} ({} used). {}", limit.part, limit.utilization, sentence(&limit.evidence)));
+    let mut text = wrapped(&limit(explanation));
     if !explanation.devices.is_empty() {
         text.push_str(&format!("\nWhere the time of requests went\n\n{}", devices(explanation)));
         text.push_str(&generator(explanation).map_or(String::new(), |said| format!("\n{said}\n")));
@@ -52,6 +50,12 @@ pub fn explanation(explanation: &Explanation) -> String {
     }
     advice(explanation).for_each(|line| text.push_str(&format!("\n{}", wrapped(&format!("advice: {line}")))));
     text
+}
+
+/// What limits, and on what evidence.
+pub(crate) fn limit(explanation: &Explanation) -> String {
+    let limit = &explanation.limit;
+    format!("What limits: {} ({} used). {}", limit.part, limit.utilization, sentence(&limit.evidence))
 }
 
 /// What the generator used, if that is known.

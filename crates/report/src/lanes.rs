@@ -153,19 +153,17 @@ fn shade(svg: &mut String, lanes: &Lanes, x: &impl Fn(Instant) -> f64, bottom: f
 
 /// Ticks at round times, counted from the window's begin.
 fn axis(svg: &mut String, (begin, end): (Instant, Instant), x: &impl Fn(Instant) -> f64, bottom: f64) {
-    let span = end.saturating_since(begin).as_nanos().max(1);
-    let rough = (span / 8).max(1);
-    let power = 10u64.pow(rough.ilog10());
-    let step = [1, 2, 5, 10].into_iter().map(|factor| factor * power).find(|step| *step >= rough).unwrap_or(10 * power);
-    for tick in 0..=span / step {
-        let at = x(begin + Duration::nanos(tick * step));
+    let span = end.saturating_since(begin);
+    let step = (span / 8).round_up();
+    for tick in 0..=span.as_nanos() / step.as_nanos() {
+        let at = x(begin + step * tick);
         let _ = writeln!(
             svg,
             "<line class=\"grid\" x1=\"{at:.2}\" y1=\"{:.1}\" x2=\"{at:.2}\" y2=\"{bottom:.1}\"/>\
              <text x=\"{at:.2}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             TOP - 6.0,
             bottom + 16.0,
-            Duration::nanos(tick * step)
+            step * tick
         );
     }
     let from = begin.since(Instant::START);

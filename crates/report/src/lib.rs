@@ -15,6 +15,7 @@ mod run;
 mod survey;
 mod table;
 mod text;
+mod ticks;
 
 pub use against::against;
 pub use explanation::explanation;

@@ -12,12 +12,13 @@ use analysis::{Course, Interval, Pass, Summary};
 use chrono::{DateTime, Utc};
 use units::{Bytes, Duration, Rate, Ratio};
 
-use crate::chart::{Chart, Line, MOST_LINES, Scale, step};
+use crate::chart::{Chart, Line, MOST_LINES, Scale};
 use crate::explanation as said;
 use crate::lanes::{Lanes, lanes};
 use crate::run;
 use crate::table::Table;
 use crate::text::{escaped, sentence};
+use crate::ticks::step;
 
 /// What is on the page.
 pub struct Page<'a> {
@@ -65,9 +66,7 @@ pub fn page(page: &Page) -> String {
         escaped(&about)
     );
     let explanation = page.explanation;
-    let limit = &explanation.limit;
-    let limits = format!("What limits: {} ({} used). {}", limit.part, limit.utilization, sentence(&limit.evidence));
-    paragraph(&mut html, "limit", &limits);
+    paragraph(&mut html, "limit", &said::limit(explanation));
     said::advice(explanation).for_each(|line| paragraph(&mut html, "advice", &sentence(&line)));
     section(&mut html, "What it came to", &run::figures(page.summary));
     if let Some(spread) = run::spread(page.summary) {

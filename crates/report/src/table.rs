@@ -7,7 +7,6 @@ use crate::text::escaped;
 /// A table of text; the first column is aligned left, the others right, as numbers are compared by their last digit.
 #[derive(Debug)]
 pub struct Table {
-    inner: comfy_table::Table,
     headings: Vec<String>,
     rows: Vec<Vec<String>>,
     /// Columns of words, which are aligned left.
@@ -15,22 +14,14 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with these headings.
+    /// An empty table under these headings.
     pub fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>) -> Table {
-        let headings: Vec<String> = headings.into_iter().map(Into::into).collect();
-        let mut inner = comfy_table::Table::new();
-        inner.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        inner.set_header(headings.clone());
-        for (index, column) in inner.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
-            column.set_cell_alignment(if index == 0 { CellAlignment::Left } else { CellAlignment::Right });
-        }
-        Table { inner, headings, rows: Vec::new(), words: vec![0] }
+        Table { headings: headings.into_iter().map(Into::into).collect(), rows: Vec::new(), words: vec![0] }
     }
 
     /// Aligns a column of words left.
     pub fn left(mut self, column: usize) -> Table {
-        self.inner.column_mut(column).expect("a column of this table").set_cell_alignment(CellAlignment::Left);
+        assert!(column < self.headings.len(), "a column of this table");
         self.words.push(column);
         self
     }
@@ -39,7 +30,6 @@ impl Table {
     pub fn row<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) {
         let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
         assert_eq!(cells.len(), self.headings.len(), "a row has a cell for each heading");
-        self.inner.add_row(Row::from(cells.clone()));
         self.rows.push(cells);
     }
 
@@ -64,7 +54,18 @@ impl Table {
 
 impl std::fmt::Display for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        let text = self.inner.to_string();
+        let mut table = comfy_table::Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(&self.headings).add_rows(self.rows.iter().map(Row::from));
+        for (index, column) in table.column_iter_mut().enumerate() {
+            let words = self.words.contains(&index);
+            column.set_padding((0, 2)).set_cell_alignment(if words {
+                CellAlignment::Left
+            } else {
+                CellAlignment::Right
+            });
+        }
+        let text = table.to_string();
         let width = text.lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0);
         for (index, line) in text.lines().enumerate() {
             writeln!(f, "{}", line.trim_end())?;

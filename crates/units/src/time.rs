@@ -79,6 +79,12 @@ impl Duration {
         assert!(factor >= 0.0 && factor.is_finite(), "a duration scaled by {factor}");
         Duration(nearest(self.0 as f64 * factor))
     }
+    /// The least time that is 1, 2 or 5 of a power of ten and not less: what people read on an axis. No time is 1 ns.
+    pub fn round_up(self) -> Duration {
+        let power = 10u64.pow(self.0.max(1).ilog10());
+        let steps = [1, 2, 5, 10].into_iter().map(|factor| Duration(power.saturating_mul(factor)));
+        steps.into_iter().find(|step| *step >= self).expect("ten times its power of ten is more than a time")
+    }
 }
 
 /// As `f64::round`, for numbers that are not negative: x86-64 without SSE4.1 makes that one a library call, which was a twentieth of

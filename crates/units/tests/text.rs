@@ -99,3 +99,11 @@ proptest! {
         prop_assert_eq!(scaled.as_nanos(), (1_000_003.0 * factor).round() as u64);
     }
 }
+
+#[test]
+fn a_time_is_rounded_up_to_what_people_read() {
+    let rounded = |nanos: u64| Duration::nanos(nanos).round_up().as_nanos();
+    let pairs = [(0, 1), (1, 1), (2, 2), (3, 5), (6, 10), (11, 20), (12_500_000, 20_000_000), (50_000, 50_000)];
+    assert!(pairs.iter().all(|(nanos, up)| rounded(*nanos) == *up), "{:?}", pairs.map(|(nanos, _)| rounded(nanos)));
+    assert_eq!(Duration::MAX.round_up(), Duration::MAX);
+}

@@ -45,9 +45,7 @@ pub(super) fn chance(passes: &[&[Finish]], active: &[u16], indices: usize, thres
     let count = |passes: &[Vec<Finish>]| {
         let deltas = passes.iter().flat_map(|pass| pass.windows(2)).map(|pair| pair[1].at.since(pair[0].at));
         let limit = threshold.unwrap_or_else(|| Threshold::of(deltas).split());
-        let mut counter = Counter::new(indices, active.len(), limit);
-        passes.iter().for_each(|pass| counter.pass(pass));
-        counter
+        Counter::of(passes.iter().map(Vec::as_slice), indices, active.len(), limit)
     };
     let mut moved: Vec<Vec<Finish>> = sample.iter().map(|pass| pass.to_vec()).collect();
     let observed = count(&moved).plainness();

@@ -63,7 +63,7 @@ const ALIKE: f64 = 0.125;
 
 impl Counter {
     /// For devices with indices below `indices`, of which `active` ones complete requests.
-    pub fn new(indices: usize, active: usize, threshold: Duration) -> Counter {
+    fn new(indices: usize, active: usize, threshold: Duration) -> Counter {
         assert!(active >= 2, "rounds are of two devices or more");
         Counter {
             devices: active,
@@ -81,8 +81,20 @@ impl Counter {
         }
     }
 
+    /// What all passes come to.
+    pub fn of<'f>(
+        passes: impl IntoIterator<Item = &'f [Finish]>,
+        indices: usize,
+        active: usize,
+        threshold: Duration,
+    ) -> Counter {
+        let mut counter = Counter::new(indices, active, threshold);
+        passes.into_iter().for_each(|pass| counter.pass(pass));
+        counter
+    }
+
     /// Takes the completions of a pass.
-    pub fn pass(&mut self, finishes: &[Finish]) {
+    fn pass(&mut self, finishes: &[Finish]) {
         self.recent.clear();
         self.last.fill(0);
         (self.begun, self.distinct_from, self.since_large) = (0, 1, None);

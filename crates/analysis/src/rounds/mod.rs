@@ -112,12 +112,11 @@ pub struct Counts {
     pub small: Deltas,
 }
 
-/// Counts good rounds and deltas of both kinds, without a look at what chance would do, which takes a hundred times as long. Otherwise as [`rounds`].
+/// Counts good rounds and deltas of both kinds, as [`rounds`] does, which counts them in up to 199 runs of chance, too.
 pub fn count(finishes: &[Finish], names: &[String], threshold: Duration) -> Result<Counts, RoundsError> {
     let passes = passes(finishes, names)?;
     let active = check(&passes, names)?;
-    let mut counter = Counter::new(names.len(), active.len(), threshold);
-    passes.iter().for_each(|pass| counter.pass(pass));
+    let counter = Counter::of(passes, names.len(), active.len(), threshold);
     let (large, small) = (Deltas::of(&counter.large), Deltas::of(&counter.small));
     Ok(Counts { good_rounds: counter.good, out_of: counter.out_of(), large, small })
 }
@@ -130,8 +129,7 @@ pub fn rounds(finishes: &[Finish], names: &[String], threshold: Option<Duration>
     let active = check(&passes, names)?;
     let deltas = || passes.iter().flat_map(|pass| pass.windows(2)).map(|pair| pair[1].at.since(pair[0].at));
     let limit = threshold.unwrap_or_else(|| Threshold::of(deltas()).split());
-    let mut counter = Counter::new(names.len(), active.len(), limit);
-    passes.iter().for_each(|pass| counter.pass(pass));
+    let counter = Counter::of(passes.iter().copied(), names.len(), active.len(), limit);
     let chance = chance(&passes, &active, names.len(), threshold);
     let share = counter.share();
     let counts: Vec<u64> = active.iter().map(|device| counter.service.completions(*device)).collect();

@@ -70,6 +70,13 @@ pub struct MemberStatus {
     pub corrupt: Option<u64>,
 }
 
+impl MemberStatus {
+    /// One whose superblock is not at hand.
+    fn unread(member: Option<usize>, path: Option<Place>, state: &'static str) -> MemberStatus {
+        MemberStatus { member, path, state, events: None, rebuilt: None, corrupt: None }
+    }
+}
+
 fn consistency(superblock: &Superblock) -> &'static str {
     let has = |feature| superblock.features.has(feature);
     match () {
@@ -189,14 +196,7 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
         return Err(array::OpenError::Mixed { device, found, wanted }.into());
     }
     let all = newest.members as usize;
-    let missing = |member: usize| MemberStatus {
-        member: Some(member),
-        path: None,
-        state: "missing",
-        events: None,
-        rebuilt: None,
-        corrupt: None,
-    };
+    let missing = |member: usize| MemberStatus::unread(Some(member), None, "missing");
     let mut members: Vec<MemberStatus> = (0..all).map(missing).collect();
     let mut others = Vec::new();
     let mut sizes = vec![newest.size; all];
@@ -279,14 +279,7 @@ impl Status {
             member.path = Some(place_of(device));
         }
         if !self.others.iter().any(|other| other.state == "spare") {
-            let spare = |device: &String| MemberStatus {
-                member: None,
-                path: Some(place_of(device)),
-                state: "spare",
-                events: None,
-                rebuilt: None,
-                corrupt: None,
-            };
+            let spare = |device: &String| MemberStatus::unread(None, Some(place_of(device)), "spare");
             self.others.extend(service.spares.iter().map(spare));
         }
         self.not_whole = not_whole(&self.members);
