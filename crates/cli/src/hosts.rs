@@ -84,7 +84,7 @@ pub fn gather<'c>(
 /// The devices that are used of those given.
 fn loaded(experiment: &Experiment, targets: &[Target]) -> Vec<String> {
     let most = experiment.run.devices.unwrap_or(usize::MAX);
-    targets.iter().take(most).map(Target::to_string).collect()
+    lab::names(&targets[..most.min(targets.len())])
 }
 
 /// What is ready to run.

@@ -197,7 +197,7 @@ pub fn one(
     let targets = own.as_deref().unwrap_or(targets);
     let folder = keep::begin(kept.runs, &experiment.name, &experiment.to_toml(), targets, build());
     let folder = folder.map_err(no_folder)?;
-    let mut names: Vec<String> = targets.iter().map(Target::to_string).collect();
+    let mut names = lab::names(targets);
     let party = kept.conductor.map(|conductor| hosts::gather(conductor, &folder, experiment, targets, &mut names));
     let party = party.transpose()?;
     let id = folder.id();

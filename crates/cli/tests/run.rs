@@ -110,6 +110,21 @@ fn the_run_folder_is_enough_to_run_again() {
 }
 
 #[test]
+fn devices_that_are_called_alike_are_told_apart() {
+    let desk = Desk::new(READS);
+    let on = ["--on", "memory:16MiB:100us,memory:16MiB:200us,memory:16MiB:100us", "--json"];
+    let run = desk.arraylab(&[&["run", "load.toml"], &on[..]].concat()).json();
+    let explained = desk.arraylab(&["explain", run["run"].as_str().unwrap(), "--json"]).json();
+    let names = |document: &Value, key: &str| -> Vec<String> {
+        let devices = document["devices"].as_array().unwrap();
+        devices.iter().map(|device| device[key].as_str().unwrap().to_owned()).collect()
+    };
+    let expected = ["memory:16MiB:100us#1", "memory:16MiB:200us", "memory:16MiB:100us#2"];
+    assert_eq!(names(&run, "name"), expected);
+    assert_eq!(names(&explained, "device"), expected);
+}
+
+#[test]
 fn a_sweep_is_one_document_with_its_points() {
     let desk = Desk::new(&format!("{READS}\n[sweep]\n\"stream.readers.depth\" = [1, 2]\n"));
     let document = desk.arraylab(&["run", "load.toml", "--on", "memory:16MiB", "--json"]).json();

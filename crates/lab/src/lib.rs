@@ -73,6 +73,6 @@ pub use source::{Source, SourceError};
 pub use status::Status;
 pub use studies::study;
 pub use system::System;
-pub use target::{Target, TargetError};
+pub use target::{Target, TargetError, names};
 pub use uring::OpenError;
 pub use uring::{Engine, Mode};

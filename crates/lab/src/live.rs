@@ -300,7 +300,7 @@ impl Site<'_> {
                     say(Report::Remark(format!("{}: {error}", self.targets[*index])));
                 }
             }
-            say(Report::Verified(*index, Verified::new(&self.targets[*index], ledger)));
+            say(Report::Verified(*index, Verified::new(&self.targets[*index].to_string(), ledger)));
         }
     }
 

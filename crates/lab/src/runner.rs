@@ -23,7 +23,7 @@ use crate::modelled::Modelled;
 use crate::pass::Failure;
 use crate::pulse::Beat;
 use crate::steady::Rounds;
-use crate::target::Target;
+use crate::target::{self, Target};
 use crate::verification::Verified;
 use crate::{advice, live, modelled, simulated};
 
@@ -251,7 +251,7 @@ pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways
     let before = precondition(name, experiment, targets, ways)?;
     let labels = Labels {
         streams: experiment.streams.iter().map(|plan| plan.stream.name.clone()).collect(),
-        devices: targets.iter().map(Target::to_string).collect(),
+        devices: target::names(targets),
     };
     let clock = if simulated { Clock::Simulated } else { Clock::Live };
     let meta = Meta { run: name.to_owned(), clock, origin: (!simulated).then(SystemTime::now), labels: labels.clone() };

@@ -17,7 +17,7 @@ use crate::experiment::Experiment;
 use crate::pass::{self, Pass, Station};
 use crate::runner::{Conclusion, RunError, Ways};
 use crate::steady::{Done, Rounds};
-use crate::target::Target;
+use crate::target::{Target, names};
 use crate::verification::{self, Verified};
 
 /// How often an interrupt is looked for, in virtual time: now and then in real time, however fast the devices are.
@@ -58,14 +58,14 @@ pub(crate) fn run(
     ways: &Ways,
     mut log: Log,
 ) -> Result<Conclusion, RunError> {
-    let runtime = Runtime::simulated();
+    let (runtime, names) = (Runtime::simulated(), names(targets));
     let mut stations = Vec::new();
     for (index, target) in targets.iter().enumerate() {
         let seed =
             |purpose: &str| rand::Rng::next_u64(&mut Random::named(experiment.seed, &format!("{purpose}/{index}")));
         let device = match target {
             Target::Memory { size, delay } => {
-                let memory = MemoryDevice::new(&runtime, Shape::new(target.to_string(), *size));
+                let memory = MemoryDevice::new(&runtime, Shape::new(&names[index], *size));
                 Simulated::Memory(Delay::new(&runtime, memory, Latency::Fixed(*delay), seed("delay")))
             }
             Target::Part { name } => Simulated::Part(Standalone::open(&runtime, name, seed("part"))?),
@@ -128,9 +128,9 @@ pub(crate) fn run(
         if verification::at_end(experiment, *index) && !conclusion.interrupted {
             let stop = || ways.interrupted.load(Relaxed);
             let failed = runtime.block_on(sweep(device, ledger, memory, (SWEEP_DEPTH, experiment.run.passes), stop));
-            conclusion.remarks.extend(failed.map(|error| format!("{}: {error}", targets[*index])));
+            conclusion.remarks.extend(failed.map(|error| format!("{}: {error}", names[*index])));
         }
-        conclusion.verified.push(Verified::new(&targets[*index], ledger));
+        conclusion.verified.push(Verified::new(&names[*index], ledger));
     }
     Ok(conclusion)
 }

@@ -1,5 +1,6 @@
 //! What the load goes to, as the user names it.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -111,6 +112,22 @@ impl std::fmt::Display for Target {
             Target::Null { size } => write!(f, "null:{}", tight(size)),
         }
     }
+}
+
+/// As results call several: those that would be called alike, which are devices of their own, are counted (`null:1GiB#2`), as whoever looks at results
+/// tells devices apart by their names.
+pub fn names(targets: &[Target]) -> Vec<String> {
+    let mut seen: HashMap<String, (usize, usize)> = HashMap::new();
+    let names: Vec<String> = targets.iter().map(Target::to_string).collect();
+    names.iter().for_each(|name| seen.entry(name.clone()).or_default().0 += 1);
+    let told_apart = |name: String| match seen.get_mut(&name).expect("all of them were seen") {
+        (1, _) => name,
+        (_, number) => {
+            *number += 1;
+            format!("{name}#{number}")
+        }
+    };
+    names.into_iter().map(told_apart).collect()
 }
 
 /// Exact and without blanks, so that it can stand in a list on a command line.

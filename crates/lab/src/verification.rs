@@ -20,7 +20,6 @@ use workload::{Findings, Ledger, Mismatch, Stream, Verify, Version, Written};
 
 use crate::experiment::Experiment;
 use crate::journal;
-use crate::target::Target;
 
 /// What verification came to on one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,8 +89,8 @@ fn gcd(a: Bytes, b: Bytes) -> Bytes {
 }
 
 impl Verified {
-    pub(crate) fn new(target: &Target, ledger: &Ledger) -> Verified {
-        Verified { device: target.to_string(), findings: ledger.findings(), written: ledger.written() }
+    pub(crate) fn new(device: &str, ledger: &Ledger) -> Verified {
+        Verified { device: device.to_owned(), findings: ledger.findings(), written: ledger.written() }
     }
 }
 

@@ -92,7 +92,7 @@ fn one(
     });
     match error.into_inner() {
         Some(error) => Err(VerifyError::Read { device: target.to_string(), error }),
-        None => Ok(Verified::new(target, &ledger)),
+        None => Ok(Verified::new(&target.to_string(), &ledger)),
     }
 }
 
