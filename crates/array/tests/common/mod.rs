@@ -27,27 +27,25 @@ pub fn superblocks(
 
 /// The scripts that run md, if this machine has them and one of their virtual machines runs here.
 ///
-/// user-mode-linux is the faster by far (2 s a run for 7), but its kernel of Debian 12 ends at the first program it starts where the
-/// processor has AMX, whose registers do not fit what it keeps of a program. There the same kernel runs in qemu, which the scripts install.
+/// user-mode-linux is the faster by far (2 s a run for 7). Its kernel of Debian 12 starts no program where the processor has AMX, unless
+/// `xstate.c` is loaded with it. Where it does not run, the same kernel runs in qemu, which the scripts install.
+#[derive(Clone)]
 pub struct Peer {
     run: PathBuf,
     machine: &'static str,
+    /// What is loaded with user-mode-linux.
+    preload: Option<PathBuf>,
 }
 
 impl Peer {
     /// Looks in `$ARRAYLAB_SHARED/md-peer` and beside the repository; prints that the test is skipped, and why, if there is none that runs.
     pub fn find() -> Option<Peer> {
-        static FOUND: OnceLock<Result<(PathBuf, &str), String>> = OnceLock::new();
-        match FOUND.get_or_init(Peer::look) {
-            Ok((run, machine)) => Some(Peer { run: run.clone(), machine }),
-            Err(why) => {
-                eprintln!("skipped: {why}");
-                None
-            }
-        }
+        static FOUND: OnceLock<Result<Peer, String>> = OnceLock::new();
+        let found = FOUND.get_or_init(Peer::look);
+        found.as_ref().inspect_err(|why| eprintln!("skipped: {why}")).ok().cloned()
     }
 
-    fn look() -> Result<(PathBuf, &'static str), String> {
+    fn look() -> Result<Peer, String> {
         let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
         let shared = std::env::var_os("ARRAYLAB_SHARED").map_or(beside, PathBuf::from);
         let run = shared.join("md-peer/run.sh");
@@ -55,16 +53,16 @@ impl Peer {
             let missing = run.display();
             return Err(format!("there is no {missing}; set ARRAYLAB_SHARED to the folder that holds md-peer"));
         }
-        let linux = Peer { run: run.clone(), machine: "uml" };
+        let linux = Peer { run: run.clone(), machine: "uml", preload: xstate() };
         let started = linux.command(&[]).arg("true").output().expect("the peer's script starts");
         if started.status.success() {
-            return Ok((run, "uml"));
+            return Ok(linux);
         }
         // This one is only asked for: to start it takes several seconds.
         let installed = Command::new(shared.join("md-peer/setup.sh")).env("MDVM_LANES", "tcg").output();
         let installed = installed.expect("the peer's script starts");
         if installed.status.success() {
-            return Ok((run, "tcg"));
+            return Ok(Peer { run, machine: "tcg", preload: None });
         }
         let [linux, qemu] = [&started, &installed].map(|output| String::from_utf8_lossy(&output.stderr));
         Err(format!("no virtual machine of {} runs here: uml: {linux}\ntcg: {qemu}", run.display()))
@@ -74,6 +72,7 @@ impl Peer {
     fn command(&self, disks: &[PathBuf]) -> Command {
         let mut command = Command::new(&self.run);
         command.args(["-b", self.machine, "-t", "200"]);
+        command.envs(self.preload.iter().map(|library| ("LD_PRELOAD", library)));
         for disk in disks {
             command.arg("-d").arg(disk);
         }
@@ -88,6 +87,18 @@ impl Peer {
         assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
         out.into_owned()
     }
+}
+
+/// What is to be loaded with user-mode-linux, if there is a compiler that makes it.
+fn xstate() -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common/xstate.c");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    // Under a name of its own first: other test programs may load it meanwhile.
+    let (own, library) = (folder.join(format!("xstate-{}.so", std::process::id())), folder.join("xstate.so"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&own).arg(source).arg("-ldl");
+    let made = compiler.output().is_ok_and(|output| output.status.success());
+    (made && std::fs::rename(own, &library).is_ok()).then_some(library)
 }
 
 /// Words that wait until md resyncs, rebuilds and checks an array no more. `mdadm --wait` looks every five seconds.
