@@ -276,12 +276,13 @@ pub fn build() -> Build {
     Build { version: env!("CARGO_PKG_VERSION").to_owned(), commit: option_env!("ARRAYLAB_COMMIT").map(str::to_owned) }
 }
 
-/// A device that is named twice is meant twice only where it is to be written.
+/// A device that is named twice is one device, and whoever named it is told; two memory devices of one size are two.
 pub fn once_each(targets: &[Target]) -> Vec<Target> {
     let mut unique: Vec<Target> = Vec::new();
     for target in targets {
-        // Two memory devices of one size are two devices.
-        if !matches!(target, Target::Path(_) | Target::Nbd(_)) || !unique.contains(target) {
+        if matches!(target, Target::Path(_) | Target::Nbd(_)) && unique.contains(target) {
+            eprintln!("{target}: named more than once, and loaded once; for more load raise a stream's `depth`");
+        } else {
             unique.push(target.clone());
         }
     }
