@@ -276,13 +276,12 @@ pub fn build() -> Build {
     Build { version: env!("CARGO_PKG_VERSION").to_owned(), commit: option_env!("ARRAYLAB_COMMIT").map(str::to_owned) }
 }
 
-/// A device that is named twice is one device, and whoever named it is told; two memory devices of one size are two.
+/// A device that is named twice is one device: the second name says that it may be written (see `host::guard`).
 pub fn once_each(targets: &[Target]) -> Vec<Target> {
     let mut unique: Vec<Target> = Vec::new();
     for target in targets {
-        if matches!(target, Target::Path(_) | Target::Nbd(_)) && unique.contains(target) {
-            eprintln!("{target}: named more than once, and loaded once; for more load raise a stream's `depth`");
-        } else {
+        // Two memory devices of one size are two devices.
+        if !matches!(target, Target::Path(_) | Target::Nbd(_)) || !unique.contains(target) {
             unique.push(target.clone());
         }
     }

@@ -1,6 +1,5 @@
 //! What the load goes to, as the user names it.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -117,17 +116,13 @@ impl std::fmt::Display for Target {
 /// As results call several: those that would be called alike, which are devices of their own, are counted (`null:1GiB#2`), as whoever looks at results
 /// tells devices apart by their names.
 pub fn names(targets: &[Target]) -> Vec<String> {
-    let mut seen: HashMap<String, (usize, usize)> = HashMap::new();
     let names: Vec<String> = targets.iter().map(Target::to_string).collect();
-    names.iter().for_each(|name| seen.entry(name.clone()).or_default().0 += 1);
-    let told_apart = |name: String| match seen.get_mut(&name).expect("all of them were seen") {
-        (1, _) => name,
-        (_, number) => {
-            *number += 1;
-            format!("{name}#{number}")
-        }
+    let alike = |name: &String, upto: usize| names[..upto].iter().filter(|other| *other == name).count();
+    let told_apart = |(index, name): (usize, &String)| match alike(name, names.len()) {
+        1 => name.clone(),
+        _ => format!("{name}#{}", alike(name, index + 1)),
     };
-    names.into_iter().map(told_apart).collect()
+    names.iter().enumerate().map(told_apart).collect()
 }
 
 /// Exact and without blanks, so that it can stand in a list on a command line.
