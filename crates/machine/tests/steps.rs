@@ -89,7 +89,8 @@ fn reads_are_the_same_to_the_nanosecond() {
     for seed in 0..60 {
         let mut parameters = drive();
         parameters.read_ahead.until =
-            [Until::Nothing, Until::Track, Until::Cylinder, Until::Segment][seed as usize % 4];
+            [Until::Nothing, Until::Track, Until::Cylinder, Until::Segment, Until::CylinderAtFirst][seed as usize % 5];
+        parameters.read_ahead.recalibrates = seed % 2 == 0;
         parameters.read_ahead.on_hit = seed % 3 == 0;
         parameters.read_ahead.any_free_blocks = seed % 7 == 0;
         parameters.read_ahead.least = [0, 20][seed as usize % 2];

@@ -138,6 +138,10 @@ pub struct Drive {
     looked: Instant,
     /// A command whose data move in steps.
     open: Option<Open>,
+    /// One past what the request before asked to read.
+    asked: Option<u64>,
+    /// The last request read on where the one before it had ended.
+    streams: bool,
     /// The request before.
     last: Access,
     /// When the bus is free of what was transferred before.
@@ -178,6 +182,8 @@ impl Drive {
             dirty: Vec::new(),
             looked: Instant::START,
             open: None,
+            asked: None,
+            streams: false,
             last,
             bus_free,
         }
@@ -203,6 +209,7 @@ impl Drive {
         let overhead = self.parameters.overhead.request;
         let command = Command { arrived: command.arrived + overhead, taken: command.processed(overhead), ..command };
         self.catch_up(command.taken);
+        self.follow(&request);
         let service = match request.access {
             Access::Read => self.read(command),
             Access::Write if self.destages(&request) => self.write_to_buffer(command),
@@ -211,6 +218,13 @@ impl Drive {
         self.last = request.access;
         self.bus_free = service.completes;
         service
+    }
+
+    /// Notes whether a request reads on.
+    fn follow(&mut self, request: &Request) {
+        let reads = request.access == Access::Read;
+        self.streams = reads && self.asked == Some(request.block);
+        self.asked = reads.then_some(request.after());
     }
 
     fn check(&self, request: &Request) {

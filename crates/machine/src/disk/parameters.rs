@@ -111,6 +111,8 @@ pub enum Until {
     Track,
     /// To the end of the request's last cylinder.
     Cylinder,
+    /// The same after a request for other blocks than those behind the one before; after one that went on, until the segment is full.
+    CylinderAtFirst,
     /// Until the segment is full.
     Segment,
     /// To the end of the track; to the end of the next one if the segment shows that the track before was read.
@@ -147,6 +149,8 @@ pub struct ReadAhead {
     pub zero_latency: bool,
     /// It stops within a sector; otherwise at the next sector's start.
     pub stops_in_sector: bool,
+    /// The arm goes to cylinder 0 and from there to the blocks of a read that goes on beyond the cylinder where the read-ahead stopped.
+    pub recalibrates: bool,
 }
 
 /// When a write is complete.

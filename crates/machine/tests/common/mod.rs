@@ -46,7 +46,9 @@ pub fn altered(switches: u32, segments: u32, segment_blocks: u64, until: usize, 
     buffer.marks_by_request = on(6);
     buffer.write_segments = 1 + u32::from(on(7));
     let ahead = &mut parameters.read_ahead;
-    ahead.until = [Until::Nothing, Until::Track, Until::Cylinder, Until::Segment, Until::NextTrack][until];
+    ahead.until =
+        [Until::Nothing, Until::Track, Until::Cylinder, Until::Segment, Until::NextTrack, Until::CylinderAtFirst]
+            [until];
     (ahead.least, ahead.any_free_blocks, ahead.zero_latency, ahead.stops_in_sector) = (least, on(8), on(9), on(10));
     ahead.requested =
         [Requested::Kept, Requested::Overwritten, Requested::Dropped][(switches >> 11 & 3).min(2) as usize];

@@ -99,6 +99,7 @@ impl Drive {
         match self.parameters.read_ahead.until {
             Until::Nothing => false,
             Until::Cylinder => from.cylinder == to.cylinder,
+            Until::CylinderAtFirst => self.streams || from.cylinder == to.cylinder,
             Until::Track | Until::Segment | Until::NextTrack => true,
         }
     }
@@ -129,6 +130,19 @@ impl Drive {
             self.segments.extend(ahead.segment, (run.first + run.count_at(free)).min(ahead.limit));
         }
         free
+    }
+
+    /// From when on the arm can set out for the first missing block of a read, and from where: a drive that recalibrates sends it to cylinder 0
+    /// before, if the read goes on beyond the cylinder where the read-ahead stopped.
+    pub(super) fn set_out(&mut self, free: Instant, missing: u64) -> Instant {
+        let beyond = || self.arm.cylinder != self.mechanism().geometry.locate(missing).cylinder;
+        if !(self.parameters.read_ahead.recalibrates && self.streams && beyond()) {
+            return free;
+        }
+        let home = Arm { cylinder: 0, head: 0 };
+        let there = free + self.mechanism().positioning(self.arm, home, Access::Read);
+        self.arm = home;
+        there
     }
 
     /// When a read-ahead that should stop at `now` lets the arm go, and on which run.

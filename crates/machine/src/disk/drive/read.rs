@@ -98,6 +98,7 @@ impl Drive {
             Background::Reading(ahead) if ahead.segment == segment && ahead.limit > missing => ahead.run,
             _ => {
                 let free = self.stop(command.taken).max(command.processed(miss));
+                let free = self.set_out(free, missing);
                 self.mechanism().run(self.arm, free, missing, Access::Read)
             }
         };
@@ -123,6 +124,7 @@ impl Drive {
         let miss = miss + self.stopping();
         let processed = command.processed(miss);
         let free = self.stop(command.taken).max(processed);
+        let free = self.set_out(free, request.block);
         let from = self.arm;
         let segment = self.segment_for_read();
         self.segments.restart(segment, request.block, false);
@@ -242,14 +244,16 @@ impl Drive {
         self.arm = run.arm;
         let limit = self.read_limit(request, segment);
         let end = self.segments.get(segment).end;
+        let least = (end + self.parameters.read_ahead.least).min(limit);
         let next = if end >= limit {
             None
         } else if end < run.after() {
             Some(run)
+        } else if end < least {
+            Some(self.next_run(&run))
         } else {
             self.next_ahead(&run)
         };
-        let least = (end + self.parameters.read_ahead.least).min(limit);
         self.background = match (next, whole) {
             (Some(run), whole) => Background::Reading(Ahead { segment, run, limit, least, whole }),
             (None, Some(_)) => Background::Reading(Ahead { segment, run, limit: end, least: end, whole }),

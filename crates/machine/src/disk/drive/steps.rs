@@ -68,6 +68,7 @@ impl Drive {
         let received = self.parameters.overhead.request;
         let taken = now + received;
         self.catch_up(taken);
+        self.follow(&request);
         let (_, miss) = self.read_overheads();
         let (thinking, work) = match request.access {
             Access::Read => self.open_read(taken, &request),
@@ -201,6 +202,7 @@ impl Drive {
         let Some(segment) = self.find(request).or_else(|| self.being_read(request)) else {
             let thinking = miss + self.stopping();
             let free = self.stop(now).max(now + thinking);
+            let free = self.set_out(free, request.block);
             let segment = self.segment_for_read();
             self.segments.restart(segment, request.block, false);
             self.segments.touch(segment);
@@ -268,6 +270,7 @@ impl Drive {
             }
             _ if end < limit => {
                 let free = self.stop(now).max(now + processing);
+                let free = if missing { self.set_out(free, end) } else { free };
                 let run = self.mechanism().run(self.arm, free, end, Access::Read);
                 if missing || self.may_read_on(self.arm, run.arm) {
                     self.background = Background::Reading(Ahead { segment, run, limit, least, whole: None });

@@ -261,6 +261,7 @@ fn read_read_ahead(table: &Reader) -> Result<ReadAhead, PartError> {
                 ("none", Until::Nothing),
                 ("end of track", Until::Track),
                 ("end of cylinder", Until::Cylinder),
+                ("end of cylinder, unless sequential", Until::CylinderAtFirst),
                 ("segment full", Until::Segment),
                 ("next track", Until::NextTrack),
             ],
@@ -275,6 +276,7 @@ fn read_read_ahead(table: &Reader) -> Result<ReadAhead, PartError> {
         any_free_blocks: on(table, "any-free-blocks")?,
         zero_latency: on(table, "zero-latency")?,
         stops_in_sector: on(table, "stops-in-sector")?,
+        recalibrates: on(table, "recalibrates")?,
     })
 }
 
