@@ -288,7 +288,7 @@ impl<D: Device> Array<D> {
     }
 
     /// Writes, with what has to be recorded before and after.
-    async fn write(&self, start: Bytes, data: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
+    async fn write(&self, start: Bytes, mut data: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
         if self.is_broken() {
             return Err(DeviceError::Gone);
         }
@@ -301,7 +301,7 @@ impl<D: Device> Array<D> {
         let marked = self.mark(start..start + data.len()).await?;
         {
             let _pass = self.gate.pass().await;
-            if !self.write_small(start, &data, fua, id).await.map_err(|error| *error)? {
+            if !self.write_small(start, &mut data, fua, id).await.map_err(|error| *error)? {
                 self.write_members(start, data, fua, id).boxed_local().await?;
             }
         }

@@ -34,26 +34,28 @@ pub(crate) async fn within<D: Device>(runtime: &Runtime, limit: Duration, device
 }
 
 /// Waits for two requests that have just been made, for both no longer than the limit. The timer may be due earlier, as it was made for
-/// what came before: then it is moved on. Of what is late there is no reply.
+/// what came before: then it is moved on. Of what is late there is no reply. Replies are put where the caller looks at them: each further move would
+/// have to wait until the processor has stored what the request read.
 pub(crate) fn both_within<'a, F: Future<Output = Reply>>(
     runtime: &'a Runtime,
     limit: Duration,
     mut timer: Pin<&'a mut Sleep>,
     mut one: Pin<&'a mut F>,
     mut other: Pin<&'a mut F>,
-) -> impl Future<Output = (Option<Reply>, Option<Reply>)> + 'a {
+    (of_one, of_other): (&'a mut Option<Reply>, &'a mut Option<Reply>),
+) -> impl Future<Output = ()> + 'a {
+    assert!(of_one.is_none() && of_other.is_none(), "nothing was replied to requests that were not sent");
     let deadline = runtime.now() + limit;
-    let (mut of_one, mut of_other) = (None, None);
     poll_fn(move |context| {
         if of_one.is_none()
             && let Poll::Ready(reply) = one.as_mut().poll(context)
         {
-            of_one = Some(reply);
+            *of_one = Some(reply);
         }
         if of_other.is_none()
             && let Poll::Ready(reply) = other.as_mut().poll(context)
         {
-            of_other = Some(reply);
+            *of_other = Some(reply);
         }
         if of_one.is_none() || of_other.is_none() {
             ready!(timer.as_mut().poll(context));
@@ -62,7 +64,7 @@ pub(crate) fn both_within<'a, F: Future<Output = Reply>>(
                 ready!(timer.as_mut().poll(context));
             }
         }
-        Poll::Ready((of_one.take(), of_other.take()))
+        Poll::Ready(())
     })
 }
 

@@ -16,12 +16,12 @@ use crate::array::Array;
 use crate::member::both_within;
 
 impl<D: Device> Array<D> {
-    /// Writes so, if it can be done; if not, says so, and nothing was changed. What comes back is small, data borrowed and error boxed, as it
-    /// is moved once for each future that it passes.
+    /// Writes so, if it can be done, and takes the data; if not, says so, and nothing was changed. What comes back is small, data borrowed and
+    /// error boxed, as it is moved once for each future that it passes.
     pub(crate) async fn write_small(
         &self,
         at: Bytes,
-        data: &Data,
+        data: &mut Data,
         fua: bool,
         id: u64,
     ) -> Result<bool, Box<DeviceError>> {
@@ -48,7 +48,9 @@ impl<D: Device> Array<D> {
                 Request::read(self.members[member].data_offset() + range.start, self.pool.take(length)).with_id(id)
             };
             let (old, sum) = (pin!(data_on.submit(read(own))), pin!(parity_on.submit(read(parity))));
-            match both_within(&self.runtime, limit, timer.as_mut(), old, sum).await {
+            let (mut of_data, mut of_parity) = (None, None);
+            both_within(&self.runtime, limit, timer.as_mut(), old, sum, (&mut of_data, &mut of_parity)).await;
+            match (of_data, of_parity) {
                 (
                     Some(Reply { result: Ok(()), buffer: Some(old), .. }),
                     Some(Reply { result: Ok(()), buffer: Some(sum), .. }),
@@ -69,7 +71,8 @@ impl<D: Device> Array<D> {
         self.pool.give(old);
 
         let sum = sum.freeze();
-        let (stored, summed) = {
+        let (mut stored, mut summed) = (None, None);
+        {
             // One of them may have failed meanwhile.
             let (Some(data_on), Some(parity_on)) = self.plain(own, parity, &range) else { return Ok(false) };
             let write = |member: usize, data: Data| {
@@ -77,10 +80,10 @@ impl<D: Device> Array<D> {
                 request.fua = fua;
                 request
             };
-            let stored = pin!(data_on.submit(write(own, data.clone())));
-            let summed = pin!(parity_on.submit(write(parity, sum.clone())));
-            both_within(&self.runtime, limit, timer, stored, summed).await
-        };
+            let one = pin!(data_on.submit(write(own, data.take())));
+            let other = pin!(parity_on.submit(write(parity, sum.clone())));
+            both_within(&self.runtime, limit, timer, one, other, (&mut stored, &mut summed)).await;
+        }
         self.pool.take_back(sum);
         if let (Some(Reply { result: Ok(()), .. }), Some(Reply { result: Ok(()), .. })) = (&stored, &summed) {
             return Ok(true);

@@ -115,6 +115,11 @@ impl Buffer {
 }
 
 impl Data {
+    /// The data, of which nothing is left here.
+    pub fn take(&mut self) -> Data {
+        std::mem::replace(self, Data::phantom(Bytes::ZERO))
+    }
+
     /// A length without bytes.
     pub fn phantom(length: Bytes) -> Data {
         Data(Memory::Phantom(length))
