@@ -298,10 +298,12 @@ impl<D: Device> Array<D> {
         self.writes_begun.set(self.writes_begun.get() + 1);
         let _under_way = UnderWay::new(&self.writes_under_way);
         self.before_write().await?;
-        let marked = self.mark(start..start + data.len()).await?;
+        let length = data.len();
+        let marked = self.mark(start..start + length).await?;
         {
             let _pass = self.gate.pass().await;
             if !self.write_small(start, &mut data, fua, id).await.map_err(|error| *error)? {
+                assert!(data.len() == length, "what was not written is still here");
                 self.write_members(start, data, fua, id).boxed_local().await?;
             }
         }

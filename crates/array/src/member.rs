@@ -34,8 +34,8 @@ pub(crate) async fn within<D: Device>(runtime: &Runtime, limit: Duration, device
 }
 
 /// Waits for two requests that have just been made, for both no longer than the limit. The timer may be due earlier, as it was made for
-/// what came before: then it is moved on. Of what is late there is no reply. Replies are put where the caller looks at them: each further move would
-/// have to wait until the processor has stored what the request read.
+/// what came before: then it is moved on. Of what is late there is no reply. Replies are put where the caller looks at them, as words
+/// of 16 bytes that were just written in smaller parts are slow to move behind a copy (`benchsuite array`).
 pub(crate) fn both_within<'a, F: Future<Output = Reply>>(
     runtime: &'a Runtime,
     limit: Duration,

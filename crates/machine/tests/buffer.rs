@@ -2,7 +2,7 @@
 
 use machine::disk::drive::{Drive, Outcome, Request};
 use machine::disk::mechanism::Access;
-use machine::disk::parameters::Until;
+use machine::disk::parameters::{Parameters, Until};
 use units::{Duration, Instant};
 
 mod common;
@@ -33,19 +33,25 @@ fn a_hit_calls_the_arm_back_only_if_the_drive_says_so() {
     assert_eq!((arm_after_a_hit(true), arm_after_a_hit(false)), (on(NEAR), on(FAR)));
 }
 
+/// Reads a stream in pieces of 8 blocks, each with time to read ahead: only the first is not in the buffer.
+fn stream(parameters: Parameters, from: u64, pieces: u64) {
+    let mut drive = Drive::new(parameters);
+    let mut now = Instant::START;
+    for nth in 0..pieces {
+        let service = drive.serve(now, Request::new(Access::Read, from + nth * 8, 8));
+        let wanted = if nth == 0 { Outcome::Miss } else { Outcome::Hit };
+        assert_eq!(service.outcome, wanted, "{nth}: {service:?}");
+        now = service.completes + Duration::millis(20);
+    }
+}
+
 #[test]
 fn a_read_ahead_that_paused_goes_on_when_a_hit_makes_room() {
     for on_hit in [false, true] {
         let mut parameters = common::example();
         parameters.read_ahead.on_hit = on_hit;
-        let mut drive = Drive::new(parameters);
-        let mut now = Instant::START;
-        // Far more blocks than the read-ahead or the segment holds at once: all but the first are hits.
-        for nth in 0..100 {
-            let service = drive.serve(now, Request::new(Access::Read, NEAR + nth * 8, 8));
-            assert_eq!(service.outcome == Outcome::Miss, nth == 0, "{nth}: {service:?}");
-            now = service.completes + Duration::millis(20);
-        }
+        // Far more blocks than the read-ahead or the segment holds at once.
+        stream(parameters, NEAR, 100);
     }
 }
 
@@ -85,14 +91,8 @@ fn a_read_beyond_the_end_of_the_read_ahead_may_cost_the_arm_its_way_to_the_first
 #[test]
 fn a_stream_is_read_ahead_over_the_end_of_a_cylinder() {
     let mut parameters = common::example();
-    parameters.read_ahead.until = Until::CylinderAtFirst;
-    let mut drive = Drive::new(parameters);
-    let mut now = Instant::START;
-    for nth in 0..200 {
-        let service = drive.serve(now, Request::new(Access::Read, FAR + nth * 8, 8));
-        assert_eq!(service.outcome == Outcome::Miss, nth == 0, "{nth}: {service:?}");
-        now = service.completes + Duration::millis(20);
-    }
-    let geometry = &drive.parameters().mechanism.geometry;
-    assert!(geometry.locate(FAR).cylinder < geometry.locate(FAR + 1600).cylinder, "it has gone over one");
+    (parameters.read_ahead.until, parameters.read_ahead.least) = (Until::CylinderAtFirst, 0);
+    let geometry = &parameters.mechanism.geometry;
+    assert!(geometry.locate(FAR).cylinder < geometry.locate(FAR + 1600).cylinder, "it goes over one");
+    stream(parameters, FAR, 200);
 }

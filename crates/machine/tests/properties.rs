@@ -159,7 +159,7 @@ proptest! {
     #[test]
     fn any_drive_serves_any_requests(
         requests in prop::collection::vec((any::<bool>(), any::<u64>(), 1u64..1000, 0u64..30_000_000, any::<bool>()), 1..60),
-        switches in any::<u32>(), segments in 1u32..5, segment_blocks in 1u64..300, until in 0usize..5, least in 0u64..50,
+        switches in any::<u32>(), segments in 1u32..5, segment_blocks in 1u64..300, until in 0usize..6, least in 0u64..50,
     ) {
         let parameters = common::altered(switches, segments, segment_blocks, until, least);
         let last = parameters.mechanism.geometry.blocks();

@@ -50,6 +50,7 @@ pub fn altered(switches: u32, segments: u32, segment_blocks: u64, until: usize, 
         [Until::Nothing, Until::Track, Until::Cylinder, Until::Segment, Until::NextTrack, Until::CylinderAtFirst]
             [until];
     (ahead.least, ahead.any_free_blocks, ahead.zero_latency, ahead.stops_in_sector) = (least, on(8), on(9), on(10));
+    ahead.recalibrates = on(18);
     ahead.requested =
         [Requested::Kept, Requested::Overwritten, Requested::Dropped][(switches >> 11 & 3).min(2) as usize];
     let write = &mut parameters.write;
