@@ -13,7 +13,7 @@ use std::hint::black_box;
 use parity::Kernel;
 
 use crate::isal::IsaL;
-use crate::measure::{amount, processor_seconds};
+use crate::measure::{amount, best, processor_seconds};
 
 const FROM_MEMORY: usize = amount(256 << 20, 4 << 20) as usize;
 /// Both sides do this many bytes of data a round.
@@ -91,6 +91,31 @@ impl std::fmt::Display for Ratios {
     }
 }
 
+/// What a small write computes: old and new data, of 4 KiB, added to a parity, all in cache and each on a page. Nanoseconds, with each kernel.
+fn small_write() {
+    let mut memory = Stripes::new(3, 4096, 0);
+    memory.each(|blocks| {
+        let [old, new, parity] = blocks else { panic!("a stripe of three blocks") };
+        each_kernel(old, new, parity);
+    });
+}
+
+fn each_kernel(old: &[u8], new: &[u8], parity: &mut [u8]) {
+    const TIMES: u32 = amount(10_000, 100);
+    let mut nanos = |kernel: &Kernel| {
+        let cost = best(amount(50, 2), || {
+            for _ in 0..TIMES {
+                kernel.add(&[old, new], parity);
+                black_box(&mut *parity);
+            }
+        });
+        cost.cpu * 1e9 / f64::from(TIMES)
+    };
+    let each: Vec<String> =
+        Kernel::available().map(|kernel| format!("{} {:.0}", kernel.name(), nanos(kernel))).collect();
+    println!("  ns to add two blocks of 4 KiB to a third, in cache: {}", each.join(", "));
+}
+
 pub fn run() -> bool {
     let isal = IsaL::load();
     if let Err(error) = &isal {
@@ -145,5 +170,6 @@ pub fn run() -> bool {
             }
         }
     }
+    small_write();
     met
 }

@@ -287,36 +287,49 @@ impl<D: Device> Array<D> {
         if phantom { Buffer::phantom(length) } else { self.pool.take(length) }
     }
 
-    /// Writes, with what has to be recorded before and after.
-    async fn write(&self, start: Bytes, mut data: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
+    /// Writes, with what has to be recorded before and after, and takes the data.
+    ///
+    /// What rarely takes time is awaited only if it does, and an error is boxed: what is awaited comes back through memory, written in small words and moved in
+    /// large ones, and a processor lets all earlier writes settle first, those of the data among them (`benchsuite array`).
+    async fn write(&self, start: Bytes, data: &mut Data, fua: bool, id: u64) -> Result<(), Box<DeviceError>> {
         if self.is_broken() {
-            return Err(DeviceError::Gone);
+            return Err(DeviceError::Gone.into());
         }
         if self.journal.as_ref().is_some_and(Journal::has_failed) {
-            return Err(DeviceError::ReadOnly);
+            return Err(DeviceError::ReadOnly.into());
         }
         self.writes_begun.set(self.writes_begun.get() + 1);
         let _under_way = UnderWay::new(&self.writes_under_way);
-        self.before_write().await?;
+        if let Some(state) = &self.state
+            && !self.may_write(state)
+        {
+            self.tell(state).boxed_local().await?;
+        }
         let length = data.len();
-        let marked = self.mark(start..start + length).await?;
+        let marked = match &self.intent {
+            Some(intent) => Some(self.mark(intent, start..start + length).await?),
+            None => None,
+        };
         {
             let _pass = self.gate.pass().await;
-            if !self.write_small(start, &mut data, fua, id).await.map_err(|error| *error)? {
+            if !self.write_small(start, data, fua, id).await? {
                 assert!(data.len() == length, "what was not written is still here");
-                self.write_members(start, data, fua, id).boxed_local().await?;
+                self.write_members(start, data.take(), fua, id).boxed_local().await?;
             }
         }
         drop(marked);
-        self.settle().await
+        if !self.may_answer() {
+            self.settle().boxed_local().await?;
+        }
+        Ok(())
     }
 
-    async fn write_zeroes(&self, range: Range<Bytes>, fua: bool, id: u64) -> Result<(), DeviceError> {
+    async fn write_zeroes(&self, range: Range<Bytes>, fua: bool, id: u64) -> Result<(), Box<DeviceError>> {
         let mut result = Ok(());
         // In steps, so that memory for zeroes stays small.
         for step in Self::pieces(range, |at| at + Bytes::mib(1)) {
-            let zeroes = Buffer::zeroed(step.end - step.start).freeze();
-            result = result.and(self.write(step.start, zeroes, fua, id).await);
+            let mut zeroes = Buffer::zeroed(step.end - step.start).freeze();
+            result = result.and(self.write(step.start, &mut zeroes, fua, id).await);
         }
         result
     }
@@ -392,12 +405,14 @@ impl<D: Device> Device for Array<D> {
                 read = Some(buffer);
                 result
             }
-            (Operation::Write, Payload::From(data)) => self.write(offset, data, fua, id).await,
+            (Operation::Write, Payload::From(mut data)) => {
+                self.write(offset, &mut data, fua, id).await.map_err(|error| *error)
+            }
             (Operation::Flush, Payload::None) => self.flush(id).boxed_local().await,
             // Parity covers what is discarded too, so nothing is forgotten: the range may read as anything, even as before.
             (Operation::Discard, Payload::None) => Ok(()),
             (Operation::WriteZeroes, Payload::None) => {
-                self.write_zeroes(offset..offset + length, fua, id).boxed_local().await
+                self.write_zeroes(offset..offset + length, fua, id).boxed_local().await.map_err(|error| *error)
             }
             (operation, payload) => panic!("a {operation:?} with payload {payload:?}"),
         };

@@ -155,13 +155,12 @@ impl<D: Device> Array<D> {
     }
 
     /// Marks what is about to be written, on all members.
-    pub(crate) async fn mark(&self, range: Range<Bytes>) -> Result<Option<Marked<'_>>, DeviceError> {
-        let Some(intent) = &self.intent else { return Ok(None) };
+    pub(crate) async fn mark<'a>(&self, intent: &'a Intent, range: Range<Bytes>) -> Result<Marked<'a>, DeviceError> {
         let marked = intent.begin(self.in_bitmap(range));
         if !marked.is_durable() {
             self.mark_durably(&marked).boxed_local().await?;
         }
-        Ok(Some(marked))
+        Ok(marked)
     }
 
     async fn mark_durably(&self, marked: &Marked<'_>) -> Result<(), DeviceError> {

@@ -40,26 +40,32 @@ impl Locks {
         Locks { runtime: runtime.clone(), held: RefCell::default() }
     }
 
-    /// Waits for a unit.
+    /// The lock of a unit that nobody has.
     #[inline]
+    pub fn try_lock(&self, unit: u64) -> Option<UnitLock<'_>> {
+        match self.held.borrow_mut().entry(unit) {
+            Entry::Vacant(free) => free.insert(None),
+            Entry::Occupied(_) => return None,
+        };
+        Some(UnitLock { locks: self, unit, grant: None, held: true })
+    }
+
+    /// Waits for a unit.
     pub async fn lock(&self, unit: u64) -> UnitLock<'_> {
-        let line = match self.held.borrow_mut().entry(unit) {
-            Entry::Vacant(free) => {
-                free.insert(None);
-                None
-            }
-            Entry::Occupied(held) => {
-                let line = held.into_mut().get_or_insert_with(|| Line::behind_one(&self.runtime));
-                line.users += 1;
-                Some(line.resource.clone())
-            }
+        if let Some(lock) = self.try_lock(unit) {
+            return lock;
+        }
+        let line = {
+            let mut table = self.held.borrow_mut();
+            let held = table.get_mut(&unit).expect("a lock in use has its entry");
+            let line = held.get_or_insert_with(|| Line::behind_one(&self.runtime));
+            line.users += 1;
+            line.resource.clone()
         };
         // Made before waiting: whoever gives up while waiting is counted out as well.
-        let mut lock = UnitLock { locks: self, unit, grant: None, held: line.is_none() };
-        if let Some(line) = line {
-            lock.grant = Some(line.acquire(0).await);
-            lock.held = true;
-        }
+        let mut lock = UnitLock { locks: self, unit, grant: None, held: false };
+        lock.grant = Some(line.acquire(0).await);
+        lock.held = true;
         lock
     }
 }

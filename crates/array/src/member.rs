@@ -33,29 +33,31 @@ pub(crate) async fn within<D: Device>(runtime: &Runtime, limit: Duration, device
     }
 }
 
+/// Whether a request was carried out, and a read's buffer.
+pub(crate) type Outcome = (Result<(), DeviceError>, Option<Buffer>);
+
 /// Waits for two requests that have just been made, for both no longer than the limit. The timer may be due earlier, as it was made for
-/// what came before: then it is moved on. Of what is late there is no reply. Replies are put where the caller looks at them, as words
-/// of 16 bytes that were just written in smaller parts are slow to move behind a copy (`benchsuite array`).
+/// what came before: then it is moved on. Of what is late there is no reply. Replies are put where the caller looks at them, and without their
+/// stamps: words of 16 bytes that were just written in smaller parts are slow to move behind a copy (`benchsuite array`).
 pub(crate) fn both_within<'a, F: Future<Output = Reply>>(
     runtime: &'a Runtime,
     limit: Duration,
     mut timer: Pin<&'a mut Sleep>,
     mut one: Pin<&'a mut F>,
     mut other: Pin<&'a mut F>,
-    (of_one, of_other): (&'a mut Option<Reply>, &'a mut Option<Reply>),
+    (of_one, of_other): (&'a mut Option<Outcome>, &'a mut Option<Outcome>),
 ) -> impl Future<Output = ()> + 'a {
     assert!(of_one.is_none() && of_other.is_none(), "nothing was replied to requests that were not sent");
     let deadline = runtime.now() + limit;
     poll_fn(move |context| {
-        if of_one.is_none()
-            && let Poll::Ready(reply) = one.as_mut().poll(context)
-        {
-            *of_one = Some(reply);
+        // Both go on before either reply is moved.
+        let reply = if of_one.is_none() { one.as_mut().poll(context) } else { Poll::Pending };
+        let other_reply = if of_other.is_none() { other.as_mut().poll(context) } else { Poll::Pending };
+        if let Poll::Ready(reply) = reply {
+            *of_one = Some((reply.result, reply.buffer));
         }
-        if of_other.is_none()
-            && let Poll::Ready(reply) = other.as_mut().poll(context)
-        {
-            *of_other = Some(reply);
+        if let Poll::Ready(reply) = other_reply {
+            *of_other = Some((reply.result, reply.buffer));
         }
         if of_one.is_none() || of_other.is_none() {
             ready!(timer.as_mut().poll(context));
@@ -229,12 +231,7 @@ impl<D: Device> Member<D> {
     /// Whether what lies in the range can be read.
     #[inline]
     pub fn is_current(&self, range: &Range<Bytes>) -> bool {
-        let current = match self.state.get() {
-            MemberState::Active => true,
-            MemberState::Rebuilding(upto) => range.end <= upto,
-            MemberState::Failed => false,
-        };
-        current && !self.is_bad(range)
+        self.takes_writes(range) && !self.is_bad(range)
     }
 
     /// Its device, if what lies in the range is current, and nothing but the device has to know what is written there.
@@ -246,7 +243,7 @@ impl<D: Device> Member<D> {
 
     /// Whether any of it could not be rebuilt.
     #[inline]
-    fn is_bad(&self, range: &Range<Bytes>) -> bool {
+    pub fn is_bad(&self, range: &Range<Bytes>) -> bool {
         let bad = self.bad.borrow();
         !bad.is_empty() && bad.iter().any(|bad| bad.start < range.end && range.start < bad.end)
     }

@@ -9,11 +9,11 @@ use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 
-use device::{Data, Device, DeviceError, Reply, Request};
+use device::{Data, Device, DeviceError, Request};
 use units::{Bytes, Duration};
 
 use crate::array::Array;
-use crate::member::both_within;
+use crate::member::{Outcome, both_within};
 
 impl<D: Device> Array<D> {
     /// Writes so, if it can be done, and takes the data; if not, says so, and nothing was changed. What comes back is small, data borrowed and
@@ -32,13 +32,18 @@ impl<D: Device> Array<D> {
         if !(one_of_many && unlogged && data.bytes().is_some()) {
             return Ok(false);
         }
-        let (row, stripe, place) = self.geometry.in_row(at);
-        if length > place.run {
-            return Ok(false);
-        }
-        let _lock = self.locks.lock(row).await;
-        let (own, parity) = (place.member, stripe.p());
-        let range = place.offset..place.offset + length;
+        let (row, own, stripe, range) = {
+            let (row, stripe, place) = self.geometry.in_row(at);
+            if length > place.run {
+                return Ok(false);
+            }
+            (row, place.member, stripe, place.offset..place.offset + length)
+        };
+        let parity = stripe.p();
+        let _lock = match self.locks.try_lock(row) {
+            Some(lock) => lock,
+            None => self.locks.lock(row).await,
+        };
         let limit = self.members[own].limit();
         let mut timer = pin!(self.runtime.sleep_until(self.runtime.now() + limit));
 
@@ -51,10 +56,7 @@ impl<D: Device> Array<D> {
             let (mut of_data, mut of_parity) = (None, None);
             both_within(&self.runtime, limit, timer.as_mut(), old, sum, (&mut of_data, &mut of_parity)).await;
             match (of_data, of_parity) {
-                (
-                    Some(Reply { result: Ok(()), buffer: Some(old), .. }),
-                    Some(Reply { result: Ok(()), buffer: Some(sum), .. }),
-                ) => (old, sum),
+                (Some((Ok(()), Some(old))), Some((Ok(()), Some(sum)))) => (old, sum),
                 (old, sum) => {
                     for (member, reply) in [(own, old), (parity, sum)] {
                         // What its medium cannot give, the general way asks for again.
@@ -85,7 +87,7 @@ impl<D: Device> Array<D> {
             both_within(&self.runtime, limit, timer, one, other, (&mut stored, &mut summed)).await;
         }
         self.pool.take_back(sum);
-        if let (Some(Reply { result: Ok(()), .. }), Some(Reply { result: Ok(()), .. })) = (&stored, &summed) {
+        if let (Some((Ok(()), _)), Some((Ok(()), _))) = (&stored, &summed) {
             return Ok(true);
         }
         for (member, reply) in [(own, stored), (parity, summed)] {
@@ -101,6 +103,6 @@ impl<D: Device> Array<D> {
 }
 
 /// What a member made of a request; without a reply, it took longer than the limit.
-fn verdict(reply: Option<Reply>, limit: Duration) -> Result<(), DeviceError> {
-    reply.map_or(Err(DeviceError::TimedOut(limit)), |reply| reply.result)
+fn verdict(outcome: Option<Outcome>, limit: Duration) -> Result<(), DeviceError> {
+    outcome.map_or(Err(DeviceError::TimedOut(limit)), |(result, _)| result)
 }

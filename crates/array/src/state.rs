@@ -128,14 +128,10 @@ impl<D: Device> Array<D> {
         roles.any(|role| matches!(role, MemberRole::Active(column) if missing(column)))
     }
 
-    /// Before a write: the members must say that redundancy may not fit, and who is missing.
-    pub(crate) async fn before_write(&self) -> Result<(), DeviceError> {
-        let Some(state) = &self.state else { return Ok(()) };
+    /// Takes note of a write. Before it the members must say that redundancy may not fit, and who is missing; false if they have to be [told](Array::tell).
+    pub(crate) fn may_write(&self, state: &State) -> bool {
         state.written.set(true);
-        if self.is_told(state) || self.geometry.level().losses_survived(self.members.len()) == 0 {
-            return Ok(());
-        }
-        self.tell(state).boxed_local().await
+        self.is_told(state) || self.geometry.level().losses_survived(self.members.len()) == 0
     }
 
     /// Whether the members say what they must before a write.
@@ -145,7 +141,8 @@ impl<D: Device> Array<D> {
         marked && !state.untold.get() && state.resync_from.get().is_zero()
     }
 
-    async fn tell(&self, state: &State) -> Result<(), DeviceError> {
+    /// Tells the members what they must say before a write.
+    pub(crate) async fn tell(&self, state: &State) -> Result<(), DeviceError> {
         let _one = state.recording.acquire(0).await;
         // Another write may have recorded it meanwhile.
         if !self.is_told(state) {
@@ -163,11 +160,16 @@ impl<D: Device> Array<D> {
         Ok(())
     }
 
-    /// Before an acknowledgement: the members must say who has failed.
+    /// Before an acknowledgement: the members must say who has failed. False if that is to be [waited for](Array::settle).
+    pub(crate) fn may_answer(&self) -> bool {
+        // A record that is under way may be the one that says it, and is not there before it is done.
+        self.state.as_ref().is_none_or(|state| self.is_settled(state) && state.recording.in_use() == 0)
+    }
+
+    /// Waits until the members say who has failed.
     pub(crate) async fn settle(&self) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
-        // A record that is under way may be the one that says it, and is not there before it is done.
-        if self.is_settled(state) && state.recording.in_use() == 0 {
+        if self.may_answer() {
             return Ok(());
         }
         let record = async {

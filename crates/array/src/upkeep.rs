@@ -324,7 +324,7 @@ impl<D: Device> Array<D> {
         Ok(found)
     }
 
-    /// Computes what cannot be read of a unit and writes it again, block by block; says whether there was something to mend. While
+    /// Computes what cannot be read of a unit, or could not be rebuilt, and writes it again, block by block; says whether there was something to mend. While
     /// parity is not known to fit, data are not computed from it: after a power cut that would invent some. (Members with checksums know
     /// where nothing was being written.)
     async fn mend_unit(&self, range: Range<Bytes>) -> bool {
@@ -336,9 +336,12 @@ impl<D: Device> Array<D> {
                 if holds_data && parities > 0 && self.is_resync_due() && !self.was_quiet(&block) {
                     continue;
                 }
-                let length = block.end - block.start;
-                let (_, result) = self.members[place.member].read(block.start, Buffer::zeroed(length), 0).await;
-                if !matches!(result, Err(DeviceError::Medium { .. })) {
+                let (this, length) = (&self.members[place.member], block.end - block.start);
+                let lost = this.is_bad(&block) || {
+                    let (_, result) = this.read(block.start, Buffer::zeroed(length), 0).await;
+                    matches!(result, Err(DeviceError::Medium { .. }))
+                };
+                if !lost {
                     continue;
                 }
                 if let Some(bytes) = self.contents_of(place.member, block.clone()).await {
@@ -351,7 +354,7 @@ impl<D: Device> Array<D> {
         mended
     }
 
-    /// Where the parts of a unit lie that belong together: a stripe by member, or the copies that are current.
+    /// Where the parts of a unit lie that belong together: a stripe by member, or the copies on members that have come so far.
     fn places_of(&self, range: Range<Bytes>) -> Vec<Place> {
         let length = range.end - range.start;
         if self.geometry.level().parities() > 0 {
@@ -359,15 +362,17 @@ impl<D: Device> Array<D> {
             (0..self.members.len()).map(|member| Place { member, offset, run }).collect()
         } else {
             let copy = |copy| Place { run: length, ..self.geometry.copy(range.start, copy) };
-            let there = |place: &Place| self.members[place.member].is_current(&(place.offset..place.offset + length));
+            let there = |place: &Place| self.members[place.member].takes_writes(&(place.offset..place.offset + length));
             (0..self.geometry.copies()).map(copy).filter(there).collect()
         }
     }
 
-    /// All blocks that belong together in a unit, with their places.
+    /// All blocks that belong together in a unit, with their places. `None` if one cannot be read, or could not be rebuilt: what lies there is
+    /// no part of the array, and must not be compared with the rest, let alone believed.
     async fn redundant_blocks(&self, range: Range<Bytes>) -> Option<Vec<(Place, Buffer)>> {
         let places = self.places_of(range);
-        if places.is_empty() {
+        let is_bad = |place: &Place| self.members[place.member].is_bad(&(place.offset..place.offset + place.run));
+        if places.is_empty() || places.iter().any(is_bad) {
             return None;
         }
         let read = |place: Place| {

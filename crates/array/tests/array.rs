@@ -1,8 +1,11 @@
 //! The array against an array of bytes: every level, healthy, degraded, damaged, rebuilt, under concurrent writes.
 
+mod common;
+
 use array::geometry::{Copies, DoubleRotation, Geometry, Level, Rotation, Zones};
 use array::md::Uuid;
 use array::{Array, MemberState, Repair};
+use common::image::data;
 use device::filter::{Damage, Effect, Faulty, Medium, Rule};
 use device::{Buffer, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
 use futures_util::future::join_all;
@@ -48,12 +51,6 @@ fn redundant_levels() -> Vec<(Level, usize)> {
         (Level::Raid10(Copies::far(3)), 4),
         (Level::Raid10(Copies::offset(2)), 3),
     ]
-}
-
-fn data(bytes: &[u8]) -> device::Data {
-    let mut buffer = Buffer::zeroed(Bytes::new(bytes.len() as u64));
-    buffer.bytes_mut().unwrap().copy_from_slice(bytes);
-    buffer.freeze()
 }
 
 fn write(runtime: &Runtime, array: &Array<Disk>, sector: u64, bytes: &[u8]) -> Result<(), DeviceError> {

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use array::md::{SUPERBLOCK_AT, Superblock, Uuid};
 use array::{Array, MemberState, OpenOptions, Repair};
+use common::image::{self, data};
 use common::{Peer, copy_out, noise, settle};
 use device::{Buffer, Device, MemoryDevice, Request, Shape};
 use runtime::Runtime;
@@ -25,22 +26,10 @@ const ARRAYS: [(&str, usize); 4] = [
 
 type Disk = Rc<MemoryDevice>;
 
-fn data(bytes: &[u8]) -> device::Data {
-    let mut buffer = Buffer::zeroed(Bytes::new(bytes.len() as u64));
-    buffer.bytes_mut().unwrap().copy_from_slice(bytes);
-    buffer.freeze()
-}
-
 fn load(runtime: &Runtime, path: &Path) -> Disk {
     let disk = MemoryDevice::new(runtime, Shape::new(path.display().to_string(), Bytes::new(MEMBER)));
-    let bytes = std::fs::read(path).unwrap();
-    runtime.block_on(disk.submit(Request::write(Bytes::ZERO, data(&bytes)))).result.unwrap();
+    image::load(runtime, &disk, path);
     Rc::new(disk)
-}
-
-fn store(runtime: &Runtime, disk: &Disk, path: &Path) {
-    let whole = Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::new(MEMBER)));
-    std::fs::write(path, runtime.block_on(disk.submit(whole)).buffer.unwrap().bytes().unwrap()).unwrap();
 }
 
 fn open(runtime: &Runtime, disks: &[Disk]) -> Array<Disk> {
@@ -142,7 +131,7 @@ fn an_array_goes_back_and_forth_between_md_and_us() {
         rebuild(&runtime, &array, &mut disks, 1, file);
         assert_holds(&runtime, &array, &after);
         runtime.block_on(array.stop()).unwrap();
-        disks.iter().zip(files).for_each(|(disk, file)| store(&runtime, disk, file));
+        disks.iter().zip(files).for_each(|(disk, file)| image::store(&runtime, disk, file));
     }
     for (number, (sector, sectors)) in writes.iter().enumerate() {
         let bytes = noise(number as u64 + 100, (*sectors * 512) as usize);
@@ -186,7 +175,7 @@ fn an_array_goes_back_and_forth_between_md_and_us() {
         assert_holds(&runtime, &array, &model);
         rebuild(&runtime, &array, &mut disks, failed[0], 0);
         runtime.block_on(array.stop()).unwrap();
-        disks.iter().zip(files).for_each(|(disk, file)| store(&runtime, disk, file));
+        disks.iter().zip(files).for_each(|(disk, file)| image::store(&runtime, disk, file));
     }
     let mut commands = Vec::new();
     for (array, _) in ARRAYS.iter().enumerate() {

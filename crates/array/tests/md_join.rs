@@ -8,6 +8,7 @@ use std::rc::Rc;
 use array::geometry::{DoubleRotation, Level, Rotation};
 use array::md::{self, Consistency, NewArray, NewMember, Stamp, Uuid};
 use array::{Array, MemberState, OpenOptions, Repair, format};
+use common::image::{self, data};
 use common::{Peer, copy_out, noise, settle};
 use device::{Buffer, Device, MemoryDevice, Request, Shape};
 use runtime::Runtime;
@@ -21,26 +22,14 @@ const PLACE: usize = 64 << 20;
 
 type Disk = Rc<MemoryDevice>;
 
-fn data(bytes: &[u8]) -> device::Data {
-    let mut buffer = Buffer::zeroed(Bytes::new(bytes.len() as u64));
-    buffer.bytes_mut().unwrap().copy_from_slice(bytes);
-    buffer.freeze()
-}
-
 fn fresh(runtime: &Runtime, name: &str) -> Disk {
     Rc::new(MemoryDevice::new(runtime, Shape::new(name, Bytes::new(MEMBER))))
 }
 
 fn load(runtime: &Runtime, path: &Path) -> Disk {
     let disk = fresh(runtime, &path.display().to_string());
-    let bytes = std::fs::read(path).unwrap();
-    runtime.block_on(disk.submit(Request::write(Bytes::ZERO, data(&bytes)))).result.unwrap();
+    image::load(runtime, &disk, path);
     disk
-}
-
-fn store(runtime: &Runtime, disk: &Disk, path: &Path) {
-    let whole = Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::new(MEMBER)));
-    std::fs::write(path, runtime.block_on(disk.submit(whole)).buffer.unwrap().bytes().unwrap()).unwrap();
 }
 
 fn open(runtime: &Runtime, disks: &[Disk]) -> Array<Disk> {
@@ -148,7 +137,7 @@ fn journals_and_spares_and_replacements_made_here_are_md_s() {
     runtime.block_on(array.replace(1, Rc::clone(&disks[12]), offset, Uuid([99; 16]))).unwrap();
     assert!(array.replacing().is_some());
     runtime.block_on(array.stop()).unwrap();
-    disks.iter().zip(&files.disks).for_each(|(disk, file)| store(&runtime, disk, file));
+    disks.iter().zip(&files.disks).for_each(|(disk, file)| image::store(&runtime, disk, file));
     let out = peer.run(
         &files.all(),
         &[
@@ -156,7 +145,8 @@ fn journals_and_spares_and_replacements_made_here_are_md_s() {
             files.find(0, 0),
             assemble(1, 4, 8),
             files.find(1, 1),
-            "mdadm /dev/md1 --fail $D5 > /dev/null 2>&1; sleep 1".into(),
+            "mdadm /dev/md1 --fail $D5 > /dev/null 2>&1".into(),
+            "while grep -qv 0 /sys/block/md1/md/degraded; do sleep 0.1; done".into(),
             settle(1),
             "mdadm --detail /dev/md1 | grep -c 'active sync'".into(),
             files.find(1, 2),
@@ -230,7 +220,7 @@ fn md_s_journals_and_spares_and_replacements_are_opened_here() {
     }
     assert!(holds(&runtime, &replaced, &contents), "with a replacement");
     runtime.block_on(replaced.stop()).unwrap();
-    disks.iter().zip(&files.disks).for_each(|(disk, file)| store(&runtime, disk, file));
+    disks.iter().zip(&files.disks).for_each(|(disk, file)| image::store(&runtime, disk, file));
     // And back again: md finds what was done here.
     let out = peer.run(
         &files.all(),
@@ -241,7 +231,7 @@ fn md_s_journals_and_spares_and_replacements_are_opened_here() {
             files.find(1, 1),
             assemble(2, 8, 13),
             files.find(2, 2),
-            "for n in 1 2; do echo check > /sys/block/md$n/md/sync_action; done; sleep 1".into(),
+            "for n in 1 2; do echo check > /sys/block/md$n/md/sync_action; done".into(),
             settle(1),
             settle(2),
             "for n in 1 2; do echo mismatches $(cat /sys/block/md$n/md/mismatch_cnt); done".into(),

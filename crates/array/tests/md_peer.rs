@@ -355,8 +355,8 @@ fn bitmap_and_partial_parity_log_of_md_are_read() {
     let commands = vec![
         create(0, "--bitmap=internal --bitmap-chunk=64"),
         create(1, "--consistency-policy=ppl"),
-        // A write, and the power goes before md tidies up: the bit is set, the log holds the write.
-        "sleep 12".into(),
+        // When all is tidy a write, and the power goes before md tidies up: the bit is set, the log holds the write.
+        "until mdadm -X $D0 | grep -q ' 0 dirty'; do sleep 0.5; done".into(),
         write(0, 100),
         write(1, 100),
         "powercut".into(),

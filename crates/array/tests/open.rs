@@ -4,7 +4,7 @@ mod common;
 
 use std::rc::Rc;
 
-use array::geometry::{Level, Rotation};
+use array::geometry::{DoubleRotation, Level, Rotation};
 use array::md::{self, BadBlock, BadBlocks, Consistency, Features, Resync, SUPERBLOCK_AT, Superblock, Uuid};
 use array::{Array, MemberState, OpenOptions, Repair, format};
 use common::superblocks;
@@ -446,6 +446,38 @@ fn what_a_rebuild_could_not_compute_is_known_after_the_next_start() {
     runtime.block_on(array.stop()).unwrap();
     let array = open(&runtime, &disks).unwrap();
     assert_eq!(array.bad_ranges(), []);
+}
+
+/// What lies where a rebuild could not compute anything is zeroes, and a scrub that believed them would compute the parity from them.
+#[test]
+fn a_scrub_mends_what_could_not_be_rebuilt_and_does_not_believe_it() {
+    let six = Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric));
+    for (level, members) in [(FIVE, 3), (six, 5), (Level::Raid1, 2)] {
+        for repair in [Repair::No, Repair::WhatIsWrong, Repair::BelieveData] {
+            let runtime = Runtime::simulated();
+            let mut disks = disks(&runtime, level, members, 1);
+            let array = open(&runtime, &disks).unwrap();
+            write(&runtime, &array, 5).unwrap();
+            array.fail(1);
+            // Every row of a few, so that member 1 has data in some and parity in others, and as many members as make it impossible.
+            let lost = DATA_AT + CHUNK * 4..DATA_AT + CHUNK * 12;
+            let unreadable = DeviceError::Medium { offset: lost.start, length: Bytes::SECTOR };
+            let others = [0, 2].into_iter().take(level.losses_survived(members));
+            for other in others.clone() {
+                disks[other].add(Rule::new(Effect::Fail(unreadable.clone())).on(Operation::Read).within(lost.clone()));
+            }
+            let new = disk(&runtime);
+            let bad = runtime.block_on(array.rebuild(1, new.clone(), DATA_AT, Uuid([77; 16]))).unwrap();
+            disks[1] = new;
+            assert!(!bad.is_empty() && array.bad_ranges() == bad, "{level:?}");
+            for other in others {
+                disks[other].clear_rules();
+            }
+            let scrubbed = runtime.block_on(array.scrub(repair)).unwrap();
+            assert_eq!((scrubbed.mismatches, scrubbed.unreadable), (0, 0), "{level:?} {repair:?}");
+            assert!(array.bad_ranges().is_empty() && reads(&runtime, &array, 5), "{level:?} {repair:?}");
+        }
+    }
 }
 
 #[test]

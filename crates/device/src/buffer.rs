@@ -57,6 +57,15 @@ impl Buffer {
         Buffer(Memory::Real(memory))
     }
 
+    /// As [`zeroed`](Buffer::zeroed), for memory that is written and [reclaimed](Data::reclaim) again and again: who shares it is counted from the
+    /// start, in one place, where it would be made with each [`freeze`](Buffer::freeze) and freed with each `reclaim`.
+    pub(crate) fn reusable(length: Bytes) -> Buffer {
+        let mut buffer = Buffer::zeroed(length);
+        // Memory that was split once is counted from then on.
+        drop(buffer.split_to(Bytes::ZERO));
+        buffer
+    }
+
     /// A length without memory.
     pub fn phantom(length: Bytes) -> Buffer {
         Buffer(Memory::Phantom(length))

@@ -30,7 +30,7 @@ impl Pool {
             Some(last) => last,
             None => match free.iter().rposition(|buffer| buffer.len() == length) {
                 Some(place) => free.remove(place),
-                None => return Buffer::zeroed(length),
+                None => return Buffer::reusable(length),
             },
         };
         self.kept.set(self.kept.get() - cost(&found));

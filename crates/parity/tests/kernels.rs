@@ -163,6 +163,23 @@ fn every_product_is_right_in_every_kernel() {
 }
 
 #[test]
+fn any_number_of_sources_is_added() {
+    for kernel in Kernel::available() {
+        for sources in 1..=5 {
+            for length in [1, 64, 257, 4096] {
+                let blocks = stripe(sources, length, 23);
+                let mut into = noise(7, length);
+                let expected: Vec<u8> = (0..length)
+                    .map(|at| blocks[..sources].iter().fold(into[at], |sum, block| sum ^ block[at]))
+                    .collect();
+                kernel.add(&slices(&blocks[..sources]), &mut into);
+                assert_eq!(into, expected, "{} of {sources}", kernel.name());
+            }
+        }
+    }
+}
+
+#[test]
 fn an_update_gives_the_parities_of_the_new_data() {
     for kernel in Kernel::available() {
         for data in 2..=16 {

@@ -10,6 +10,7 @@ use array::md::{self, Consistency, NewArray, NewMember, Stamp, Superblock, Uuid}
 use units::Bytes;
 
 pub mod bed;
+pub mod image;
 
 /// Superblocks of a new array that was stopped, of members with so much room each. Its identity is made of `array`, its members' of 1, 2, 3...
 pub fn superblocks(
