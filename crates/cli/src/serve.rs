@@ -98,7 +98,7 @@ impl Item {
 }
 
 fn open_file(live: &Live, path: &Path, permit: Option<&WritePermit>, direct: bool) -> Result<FileDevice, Failure> {
-    let options = if direct { FileOptions::direct() } else { FileOptions::buffered().copying_writes() };
+    let options = if direct { FileOptions::direct() } else { FileOptions::buffered().copying() };
     let opened = match permit {
         Some(permit) => FileDevice::open_writable(live, permit, &options),
         None => FileDevice::open_read_only(live, path, &options),

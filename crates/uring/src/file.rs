@@ -33,16 +33,19 @@ pub struct FileOptions {
     /// Whether what the page cache holds of the file is dropped first, after writing back what is dirty; the engine is then chosen for a
     /// file that must be waited for.
     pub cold: bool,
-    /// Whether writes into the page cache are made in the task's own thread, where the engine is a ring. Most file systems cannot promise the
-    /// ring not to wait for a page, and it then hands each write to a kernel worker; the copy itself is the cheaper by far. While the
-    /// kernel holds writers back (too much is dirty), the whole thread waits. Durable writes go through the ring all the same.
-    pub copies_writes: bool,
+    /// Whether the task's own thread copies from and into the page cache, where the engine is a ring.
+    ///
+    /// A read is tried without waiting; if a page is missing, the ring waits for it. A task whose reads are all there waits for none of them, so that it has to let
+    /// others go on by itself. Most file systems cannot promise not to wait for a page that is written, and the ring then hands each write to a kernel worker;
+    /// the copy itself is the cheaper by far. While the kernel holds writers back (too much is dirty), the whole thread waits. Durable writes go
+    /// through the ring all the same.
+    pub copies: bool,
 }
 
 impl FileOptions {
     /// Past the page cache.
     pub fn direct() -> FileOptions {
-        FileOptions { mode: Mode::Direct, engine: None, readahead: true, cold: false, copies_writes: false }
+        FileOptions { mode: Mode::Direct, engine: None, readahead: true, cold: false, copies: false }
     }
     /// Through the page cache.
     pub fn buffered() -> FileOptions {
@@ -52,9 +55,9 @@ impl FileOptions {
     pub fn by(self, engine: Engine) -> FileOptions {
         FileOptions { engine: Some(engine), ..self }
     }
-    /// With writes copied into the page cache by the task's own thread.
-    pub fn copying_writes(self) -> FileOptions {
-        FileOptions { copies_writes: true, ..self }
+    /// With copies from and into the page cache made by the task's own thread.
+    pub fn copying(self) -> FileOptions {
+        FileOptions { copies: true, ..self }
     }
     /// Without reading ahead.
     pub fn without_readahead(self) -> FileOptions {
@@ -80,7 +83,7 @@ pub struct FileDevice {
 
 /// What carries requests out.
 enum Hands {
-    IoUring { file: RingFile, ranges: RingFile, writes: Option<Turns> },
+    IoUring { file: RingFile, ranges: RingFile, copies: Option<Turns> },
     Sync(Turns),
     Mapped(Mapping, Turns),
     Threads(Threads),
@@ -127,8 +130,8 @@ impl FileDevice {
                     registered.map_err(|source| OpenError::Ring { path: target.path.clone(), source })
                 };
                 ring.in_portions();
-                let writes = (options.copies_writes && target.mode == Mode::Buffered).then(Turns::default);
-                Hands::IoUring { file: register(&target.file)?, ranges: register(&ranges)?, writes }
+                let copies = (options.copies && target.mode == Mode::Buffered).then(Turns::default);
+                Hands::IoUring { file: register(&target.file)?, ranges: register(&ranges)?, copies }
             }
             Engine::Sync => Hands::Sync(Turns::default()),
             Engine::Mapped => {
@@ -238,7 +241,7 @@ impl Device for FileDevice {
         &self.shape
     }
 
-    async fn submit(&self, request: Request) -> Reply {
+    async fn submit(&self, mut request: Request) -> Reply {
         let verdict = self.check(&request);
         if verdict.is_err() || (request.length.is_zero() && request.operation != Operation::Flush) {
             let now = self.runtime.now();
@@ -248,8 +251,15 @@ impl Device for FileDevice {
             return Box::pin(self.on_range(request)).await;
         }
         match &self.hands {
-            Hands::IoUring { writes: Some(turns), .. } if request.operation == Operation::Write && !request.fua => {
+            Hands::IoUring { copies: Some(turns), .. } if request.operation == Operation::Write && !request.fua => {
                 self.in_turn(turns, request).await
+            }
+            Hands::IoUring { copies: Some(_), file, .. } if request.operation == Operation::Read => {
+                let submitted = self.runtime.now();
+                match sync::read_cached(&self.file, &mut request) {
+                    true => request.answer(Ok(()), Stamps { submitted, completed: self.runtime.now() }),
+                    false => file.carry_out(request).await,
+                }
             }
             Hands::IoUring { file, .. } => file.carry_out(request).await,
             Hands::Threads(threads) => threads.carry_out(&self.file, request).await,

@@ -5,6 +5,9 @@
 //! found afterwards wake their tasks. While tasks are ready the ring looks at the completion queue, which is memory, and
 //! enters the kernel only if there is something to submit or the kernel says that it has work to finish on our behalf.
 //!
+//! Receives wait with it: while tasks are ready and nothing else is submitted, they stay here for [`PATIENCE`] turns. A server that has received one request and
+//! awaits the next one has that request to carry out first; its client is answered before the kernel is told what is awaited (see `socket` for what that is worth).
+//!
 //! # Stamps
 //! The clock is read once for each batch, not for each request: *submitted* is the moment at which the batch that holds the request
 //! was about to be handed over, *completed* the moment at which its completion was first seen in the queue, taken or not. Everything first seen by
@@ -66,6 +69,10 @@ struct State {
     calls: Calls,
     /// What waits for a place in the submission queue.
     backlog: VecDeque<Work>,
+    /// Receives that no batch has taken along yet.
+    receives: Vec<u32>,
+    /// Turns that went by without them.
+    passed_by: u32,
     /// Completions to wait for.
     gather: u32,
     /// Completions are taken in portions.
@@ -105,6 +112,9 @@ const CALL: u64 = 1 << 32;
 const FIRST_PORTION: usize = 8;
 /// How much larger each portion is than the one before, until there is a wait.
 const GROWTH: usize = 2;
+/// Turns that may go by without the receives while tasks are ready: from a request's arrival to its answer
+/// a server makes two (a read) or three (a write), and may make one more.
+const PATIENCE: u32 = 4;
 /// Registered files for each ring, unless the process may open fewer.
 const FILES: u32 = 1024;
 
@@ -138,6 +148,8 @@ impl Ring {
             slots: Slots::default(),
             calls: Calls::default(),
             backlog: VecDeque::new(),
+            receives: Vec::new(),
+            passed_by: 0,
             gather,
             in_portions: false,
             portion: usize::MAX,
@@ -218,9 +230,13 @@ impl Ring {
     /// Puts a call into the backlog of the next batch; returns its place.
     pub(crate) fn start_call(&self, call: Call, file: u32) -> u32 {
         let mut state = self.shared.state.borrow_mut();
+        let receives = matches!(call, Call::Receive(_));
         let place = state.calls.insert(call, file);
         state.files.enter(file);
-        state.backlog.push_back(Work::Call(place));
+        match receives {
+            true => state.receives.push(place),
+            false => state.backlog.push_back(Work::Call(place)),
+        }
         place
     }
 
@@ -253,7 +269,7 @@ impl Park for Ring {
 
     fn is_quiet(&self) -> bool {
         let state = self.shared.state.borrow();
-        state.in_kernel == 0 && state.backlog.is_empty() && !self.shared.bell.has_rung()
+        state.in_kernel == 0 && state.backlog.is_empty() && state.receives.is_empty() && !self.shared.bell.has_rung()
     }
 
     fn unparker(&self) -> Arc<dyn Unpark> {
@@ -268,6 +284,7 @@ impl State {
         if may_wait && !self.bell_armed {
             self.arm_bell();
         }
+        self.take_receives_along(may_wait);
         let mut collected = 0;
         loop {
             let submitted = self.fill(clock);
@@ -295,6 +312,16 @@ impl State {
                 return;
             }
         }
+    }
+
+    /// Puts the receives behind what is submitted anyway or waited for, and at the latest after [`PATIENCE`] turns.
+    fn take_receives_along(&mut self, may_wait: bool) {
+        if !may_wait && self.backlog.is_empty() && self.passed_by < PATIENCE {
+            self.passed_by += u32::from(!self.receives.is_empty());
+            return;
+        }
+        self.passed_by = 0;
+        self.backlog.extend(self.receives.drain(..).map(Work::Call));
     }
 
     /// Moves requests from the backlog into the submission queue; returns how many.

@@ -3,9 +3,13 @@
 //! Where the data is in memory anyway (a cached file, zram), handing the request to the kernel's queue and back costs more than
 //! carrying it out. One request is carried out at a time, whatever the depth of the load: for a device that must wait for
 //! something, this is the wrong engine, and `engine` does not choose it.
+//!
+//! Reads that need not wait may be made here although a ring waits for the others ([`read_cached`]): over a socket at depth 1 32,200 for 30,400 reads of
+//! 4 KiB a second at 14.5 for 15.3 us of processor time (two builds in twelve turns, the load of `benchsuite serve`). At depth 32, where a ring
+//! takes many at once, no difference was seen.
 
 use std::fs::File;
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::AsFd;
 
 use device::{DeviceError, Operation, Payload, Request, Stamps};
@@ -46,6 +50,15 @@ pub(crate) fn rounds(file: &File, request: &mut Request) -> Result<(), DeviceErr
             return verdict;
         }
     }
+}
+
+/// Reads what lies in the page cache; false if not all of it does, and then it is to be read by who can wait.
+pub(crate) fn read_cached(file: &File, request: &mut Request) -> bool {
+    let Payload::Into(buffer) = &mut request.payload else { panic!("a read has a place to read into") };
+    let memory = buffer.bytes_mut().expect("a real device moves real memory");
+    let read = rustix::io::preadv2(file, &mut [IoSliceMut::new(memory)], request.offset.get(), ReadWriteFlags::NOWAIT);
+    // Errors, too, are for who carries requests out to their end.
+    read == Ok(memory.len())
 }
 
 fn round(file: &File, request: &mut Request, moved: usize, attempt: u8) -> Result<usize, Errno> {

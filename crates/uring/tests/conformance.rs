@@ -35,7 +35,7 @@ fn live(options: LiveOptions) -> Option<Live> {
 }
 
 fn modes() -> [FileOptions; 3] {
-    [FileOptions::direct(), FileOptions::buffered(), FileOptions::buffered().copying_writes()]
+    [FileOptions::direct(), FileOptions::buffered(), FileOptions::buffered().copying()]
 }
 
 #[test]

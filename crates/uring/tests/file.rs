@@ -142,6 +142,29 @@ fn a_file_in_the_page_cache_is_copied_from_there() {
     assert!(error.to_string().ends_with("the engine mmap cannot be used: it only reads; open it read-only"), "{error}");
 }
 
+/// A read that is tried without waiting ends early where a page is missing, and at the end of a file that has become shorter.
+#[test]
+fn a_copied_read_is_whole_though_the_page_cache_holds_a_part() {
+    let live = Live::start(&LiveOptions::default());
+    if let Err(error) = live.ring() {
+        return println!("skipped: {error}");
+    }
+    let folder = folder();
+    let path = folder.path().join("a");
+    let contents: Vec<u8> = (0..1u32 << 20).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect();
+    std::fs::write(&path, &contents).unwrap();
+    let device = open(&live, &path, &FileOptions::buffered().by(Engine::IoUring).copying().without_readahead());
+    device.drop_cache().unwrap();
+    for (from, length) in [(16, 4), (0, 64), (0, 1024), (512, 512)] {
+        let found = read(&live, &device, Bytes::kib(from), Bytes::kib(length)).unwrap();
+        let at = Bytes::kib(from).as_usize();
+        assert!(found == contents[at..at + Bytes::kib(length).as_usize()], "{length} KiB from {from} KiB on");
+    }
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(8192).unwrap();
+    let beyond = read(&live, &device, Bytes::kib(4), Bytes::kib(8));
+    assert!(matches!(beyond, Err(DeviceError::OutOfRange { .. })), "{beyond:?}");
+}
+
 #[test]
 fn what_is_open_for_reading_takes_no_writes() {
     let live = Live::start(&LiveOptions::default());

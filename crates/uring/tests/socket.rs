@@ -135,6 +135,23 @@ fn time_passes_while_a_peer_is_silent_and_nothing_is_lost_of_what_it_says_later(
     });
 }
 
+/// While a task is always ready the ring never waits, and need not enter the kernel for anything else.
+#[test]
+fn a_message_is_received_although_tasks_are_never_idle() {
+    let Some(live) = live() else { return };
+    let (ours, mut theirs) = connection(&live);
+    theirs.write_all(b"now").unwrap();
+    let busy = async {
+        for _ in 0..1000 {
+            live.runtime().yield_now().await;
+        }
+    };
+    match live.runtime().block_on(select(pin!(word(&ours)), pin!(busy))) {
+        Either::Left((said, _)) => assert_eq!(said, b"now"),
+        Either::Right(_) => panic!("a thousand turns went by, and what lay there was not received"),
+    }
+}
+
 #[test]
 fn another_thread_is_heard_while_a_peer_is_silent() {
     let Some(live) = live() else { return };
