@@ -16,6 +16,11 @@
 //!
 //! The study sets thresholds by hand; without one, `Threshold` finds the gap between the two kinds. Whether as many good rounds
 //! could have come about by chance is for `chance` to say: the algorithm itself gives a number for any load.
+//!
+//! # The verdict
+//! Whatever holds back the machine that measures (another program, the hypervisor) holds back all its devices: they complete together, are asked together, and
+//! so do convoy, on the processor. On a link, one has to wait until another has transferred; those that completed together waited for something else.
+//! So rounds count for a convoy only where their completions were seen one by one.
 
 mod chance;
 mod counter;
@@ -61,6 +66,9 @@ pub struct Rounds {
     pub out_of: u64,
     /// The share of requests that belong to good rounds.
     pub share: Ratio,
+    /// Good rounds in which some completions were seen together, less than a sixteenth of the mean small delta apart: the machine that measures was late, or
+    /// something else held back all devices at once, and not a link.
+    pub together: u64,
     /// Deltas above the threshold.
     pub large: Deltas,
     /// The others.
@@ -133,13 +141,16 @@ pub fn rounds(finishes: &[Finish], names: &[String], threshold: Option<Duration>
     let chance = chance(&passes, &active, names.len(), threshold);
     let share = counter.share();
     let counts: Vec<u64> = active.iter().map(|device| counter.service.completions(*device)).collect();
-    let found = share.get() >= PATTERN && counter.good > 0 && chance.get() <= 1.0 / (SHUFFLES as f64 + 1.0);
+    let together = counter.together();
+    let apart = counter.share_of(counter.good - together);
+    let found = apart.get() >= PATTERN && counter.good > 0 && chance.get() <= 1.0 / (SHUFFLES as f64 + 1.0);
     let mut rounds = Rounds {
         threshold: limit,
         threshold_given: threshold.is_some(),
         good_rounds: counter.good,
         out_of: counter.out_of(),
         share,
+        together,
         large: Deltas::of(&counter.large),
         small: Deltas::of(&counter.small),
         chance,
@@ -149,7 +160,7 @@ pub fn rounds(finishes: &[Finish], names: &[String], threshold: Option<Duration>
         found,
         evidence: String::new(),
     };
-    rounds.evidence = rounds.sentence(active.len());
+    rounds.evidence = rounds.sentence(active.len(), apart);
     Ok(rounds)
 }
 
@@ -197,7 +208,7 @@ impl Rounds {
         Some(self.large.mean?.saturating_sub(self.small.mean?))
     }
 
-    fn sentence(&self, devices: usize) -> String {
+    fn sentence(&self, devices: usize, apart: Ratio) -> String {
         let counted = format!("{} of I/O in rounds ({} of {})", percent(self.share), self.good_rounds, self.out_of);
         let (Some(length), Some(idle)) = (self.length(), self.idle()) else {
             return format!(
@@ -214,6 +225,13 @@ impl Rounds {
         }
         if self.share.get() < PATTERN {
             return format!("{counted}: the devices do not convoy");
+        }
+        if apart.get() < PATTERN {
+            return format!(
+                "{counted}, but in {} of these rounds completions were seen together, as when the machine that measures, or what else holds back all devices at once, is late: \
+                 no convoy on a link is shown; measure while the machine does nothing else, or import the stamps of blktrace",
+                self.together
+            );
         }
         format!(
             "{counted}, but devices that do not wait for each other would look the same by chance: no convoy is shown"
@@ -235,6 +253,7 @@ impl Serialize for Rounds {
         map.serialize_entry("good_rounds", &self.good_rounds)?;
         map.serialize_entry("out_of", &self.out_of)?;
         map.serialize_entry("share", &self.share.get())?;
+        map.serialize_entry("together", &self.together)?;
         map.serialize_entry("chance", &self.chance.get())?;
         map.serialize_entry("threshold_ns", &self.threshold.as_nanos())?;
         map.serialize_entry("threshold_given", &self.threshold_given)?;
