@@ -376,6 +376,7 @@ Examples:
   arraylab reproduce raid-i --check                  exit code 1 if the model is not as good as promised
   arraylab reproduce raid-i --set vme.rate=20MB/s    the same tables from a machine with another backplane
   arraylab reproduce rounds-wren7 --seed 2           and from another draw
+  arraylab reproduce rounds-wren7 --repeat 8         and with less left to the draw
   arraylab reproduce --json | jq '.[].score'")]
 pub struct Reproduce {
     /// The studies; all if none is named
@@ -393,6 +394,10 @@ pub struct Reproduce {
     /// Draw addresses, and what else is left to chance, from another seed than the experiments' own
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
+
+    /// Make so many times as many passes of each trial, so that less is left to chance; it takes as much longer
+    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub repeat: u16,
 
     /// Print the result as one JSON document
     #[arg(long)]

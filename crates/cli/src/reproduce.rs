@@ -21,6 +21,7 @@ pub fn reproduce(args: &Reproduce) -> Result<ExitCode, Failure> {
         if let Some(seed) = args.seed {
             study.bench().draw_from(seed);
         }
+        study.bench().repeat(args.repeat);
         reports.push(judge(&*study).map_err(Failure::input)?);
     }
     if args.json {

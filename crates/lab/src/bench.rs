@@ -63,6 +63,8 @@ pub struct Bench {
     settings: Vec<(String, String)>,
     /// In place of that of each trial.
     seed: Cell<Option<u64>>,
+    /// How many times its passes each trial has.
+    repeat: Cell<u16>,
     /// The system, once it was asked for: every trial's name is compared with what it says.
     kit: OnceCell<Kit>,
     /// The pass that is looked at, if not all of them together.
@@ -209,7 +211,8 @@ impl Bench {
     /// A bench with a system that comes with the program, and changes to it that hold for all trials.
     pub fn new(system: &'static str, settings: Vec<(String, String)>) -> Bench {
         let (outcomes, seed, pass) = (RefCell::default(), Cell::new(None), Cell::new(None));
-        Bench { system, outcomes, settings, seed, kit: OnceCell::new(), pass, wanted: RefCell::default() }
+        let repeat = Cell::new(1);
+        Bench { system, outcomes, settings, seed, repeat, kit: OnceCell::new(), pass, wanted: RefCell::default() }
     }
 
     /// Has all trials draw from another seed than their own: addresses, and what the machines draw.
@@ -219,6 +222,16 @@ impl Bench {
     pub fn draw_from(&self, seed: u64) {
         assert!(self.outcomes.borrow().is_empty(), "all trials draw from one seed");
         self.seed.set(Some(seed));
+    }
+
+    /// Gives all trials so many times their own passes: what they come to varies less from seed to seed, by the root of that.
+    ///
+    /// # Panics
+    /// If a trial was run already, or with no passes at all.
+    pub fn repeat(&self, times: u16) {
+        assert!(self.outcomes.borrow().is_empty(), "all trials are repeated as often");
+        assert!(times > 0, "a trial has passes");
+        self.repeat.set(times);
     }
 
     /// The system that is on the bench.
@@ -278,6 +291,7 @@ impl Bench {
     fn whole(&self, trial: &impl Trial) -> Known {
         let mut experiment = trial.experiment();
         experiment.seed = self.seed.get().unwrap_or(experiment.seed);
+        experiment.run.passes = experiment.run.passes.saturating_mul(self.repeat.get());
         let key = self.key(&experiment);
         if let Some(known) = self.outcomes.borrow().get(&key) {
             return known.clone();
@@ -426,5 +440,19 @@ mod tests {
         assert!(finishes(None).len() > 10);
         assert_eq!(finishes(None), finishes(Some(own)), "a trial has a seed of its own");
         assert_ne!(finishes(Some(own)), finishes(Some(own + 1)));
+    }
+
+    #[test]
+    fn a_trial_that_is_repeated_goes_on_from_its_own_passes() {
+        let finishes = |times: u16| {
+            let bench = Bench::new("sparc20-wren7", Vec::new());
+            bench.repeat(times);
+            let outcome = bench.run(&Second(16)).unwrap();
+            assert_eq!(outcome.pass_count(), usize::from(times * Second(16).experiment().run.passes));
+            outcome.finishes.clone()
+        };
+        let (once, thrice) = (finishes(1), finishes(3));
+        assert!(thrice.len() > 2 * once.len(), "{} and {}", once.len(), thrice.len());
+        assert_eq!(thrice[..once.len()], once[..], "the first passes are the same");
     }
 }
