@@ -44,7 +44,7 @@ fn a_throttled_device_is_not_taken_for_a_slow_one() {
     let Some(device) = Loop::over(&desk.file("backing", 32 << 20)) else { return };
     let Some(throttle) = Throttle::of(&device.node, 8 << 20, 400) else { return };
     let mut command = Command::new("sh");
-    let words = "echo $$ > \"$1/cgroup.procs\" && exec \"$0\" survey \"$2\" --time 12s --json";
+    let words = "echo $$ > \"$1/cgroup.procs\" && exec \"$0\" survey \"$2\" --time 20s --json";
     command.args(["-c", words, env!("CARGO_BIN_EXE_arraylab")]).arg(&throttle.0).arg(&device.node);
     command.current_dir(desk.path());
     let said = said(command);

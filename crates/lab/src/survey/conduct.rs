@@ -67,7 +67,7 @@ pub fn conduct<B: Bench>(
                 tried.push((request, measure(Probe { request, ..first.clone() })?));
             }
         }
-        request = choose(&tried).unwrap_or(request);
+        request = choose(&tried, time).unwrap_or(request);
         for _ in 0..conduct.repeats {
             for devices in &subsets {
                 for &kind in &kinds {
@@ -91,10 +91,13 @@ pub fn conduct<B: Bench>(
     (Findings { request, tried, curves }, broken)
 }
 
-/// The smallest request that gives nearly the best rate; each size counts with its best try.
-fn choose(tried: &[(Bytes, Sample)]) -> Option<Bytes> {
-    let best = tried.iter().map(|(_, sample)| sample.bandwidth.get()).fold(0.0, f64::max);
-    tried.iter().filter(|(_, sample)| sample.bandwidth.get() >= GOOD_ENOUGH * best).map(|(size, _)| *size).min()
+/// The smallest request that gives nearly the best rate; each size counts with its best try. Of a size of which so few were done in `time` that one
+/// more or less is more than what is good enough, the rate is not known, and it is not taken while there is another.
+fn choose(tried: &[(Bytes, Sample)], time: Duration) -> Option<Bytes> {
+    let known = |sample: &Sample| sample.requests.get() * time.as_seconds() * (1.0 - GOOD_ENOUGH) >= 1.0;
+    let tried = || tried.iter().filter(|(_, sample)| known(sample));
+    let best = tried().map(|(_, sample)| sample.bandwidth.get()).fold(0.0, f64::max);
+    tried().filter(|(_, sample)| sample.bandwidth.get() >= GOOD_ENOUGH * best).map(|(size, _)| *size).min()
 }
 
 /// The points of a part's curve: its devices added one at a time, in order of activation.
@@ -173,6 +176,22 @@ mod tests {
         let host = findings.curves.last().unwrap();
         assert_eq!((host.path.len(), host.points.len()), (0, 4));
         assert!(host.points.iter().all(|point| point.samples.values().all(|samples| samples.len() == 3)));
+    }
+
+    #[test]
+    fn a_size_is_not_chosen_for_one_request_more() {
+        let sample = |rate: f64, size: Bytes| Sample {
+            bandwidth: Rate::bytes_per_second(rate),
+            requests: Frequency::per_second(rate / size.get() as f64),
+            processors: None,
+            generator: Ratio::ZERO,
+        };
+        // Throttled to 8 MiB/s, of which 600 ms hold one or two of the largest requests.
+        let tried = [(64, 8.4e6), (256, 8.4e6), (1024, 8.7e6), (4096, 14e6)];
+        let tried = tried.map(|(kib, rate)| (Bytes::kib(kib), sample(rate, Bytes::kib(kib))));
+        assert_eq!(choose(&tried, Duration::millis(600)), Some(Bytes::kib(64)));
+        assert_eq!(choose(&tried, Duration::seconds(60)), Some(Bytes::mib(4)), "a hundred of them");
+        assert_eq!(choose(&tried, Duration::millis(20)), None, "the first of the sizes is taken then");
     }
 
     #[test]

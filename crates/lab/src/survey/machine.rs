@@ -31,6 +31,9 @@ const RANDOM_DEPTH: u32 = 32;
 const SEQUENTIAL_DEPTH: u32 = 4;
 /// Load is on before counting starts.
 const START_UP: Duration = Duration::millis(50);
+/// The same where a control group throttles: it pays out what was not asked for before, up to two of the kernel's slices of 100 ms
+/// (`throtl_start_new_slice_with_credit` in Linux' `block/blk-throttle.c`).
+const PAID_OUT: Duration = Duration::millis(200);
 /// A device must hold some of the largest requests.
 const LEAST: Bytes = Bytes::mib(16);
 /// Memory for records of one measurement.
@@ -41,6 +44,8 @@ pub struct Machine<'a> {
     paths: Vec<PathBuf>,
     topology: Vec<Topology>,
     tree: Part,
+    /// A control group bounds some of the devices.
+    throttled: bool,
     permits: &'a HashMap<PathBuf, WritePermit>,
     interrupted: &'a AtomicBool,
     begun: std::time::Instant,
@@ -83,11 +88,23 @@ impl<'a> Machine<'a> {
             return Err(MachineError::TooSmall { path: path.clone(), size });
         }
         let throttles = host::throttle::throttles(&kernel);
+        let throttled = throttles.iter().any(|throttle| topology.iter().any(|target| throttle.holds_for(target)));
         let tree = part(&host::level::group(&topology), &topology, &throttles);
         let (paths, begun) = (paths.to_vec(), std::time::Instant::now());
         let engines = vec![None; topology.len()];
         let overall = Overall::new(paths.len(), progress);
-        Ok(Machine { paths, topology, tree, permits, interrupted, begun, rows: Rows::new(log), overall, engines })
+        Ok(Machine {
+            paths,
+            topology,
+            tree,
+            throttled,
+            permits,
+            interrupted,
+            begun,
+            rows: Rows::new(log),
+            overall,
+            engines,
+        })
     }
 
     /// What shares what.
@@ -139,7 +156,7 @@ impl<'a> Machine<'a> {
         let mut experiment = Experiment::new("survey", probe.time, vec![stream]);
         experiment.io = Io { mode, engine, ..Io::default() };
         match probe.kind.access {
-            Access::Raw => experiment.run.start_up = START_UP,
+            Access::Raw => experiment.run.start_up = if self.throttled { PAID_OUT } else { START_UP },
             // Nothing is read twice: the second time it would come from the page cache.
             Access::Os => experiment.streams[0].stream.limits.bytes = self.smallest(&probe.devices),
         }
