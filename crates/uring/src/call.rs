@@ -5,18 +5,21 @@
 //! is one round: how much was moved is for the caller, who knows what it is a part of.
 
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use device::{Buffer, Data};
 use io_uring::types::Fixed;
 use io_uring::{opcode, squeue};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 
 /// One call, with the memory that it moves.
 pub(crate) enum Call {
     /// The next connection of a listening socket.
     Accept,
-    /// At least one byte into the front of the buffer, unless the peer has ended.
-    Receive(Buffer),
+    /// At least one byte into the front of the buffer, unless the peer has ended; from this socket.
+    Receive(Buffer, Rc<OwnedFd>),
     /// Bytes from several places, in order.
     Send(Sending),
 }
@@ -182,6 +185,11 @@ impl Calls {
         self.places[index as usize].abandoned
     }
 
+    /// True if it waits for the next connection.
+    pub fn is_accept(&self, index: u32) -> bool {
+        matches!(self.places[index as usize].call, Some(Call::Accept))
+    }
+
     /// The file of a call.
     pub fn file(&self, index: u32) -> u32 {
         self.places[index as usize].file
@@ -211,7 +219,7 @@ impl Calls {
             Call::Accept => {
                 opcode::Accept::new(file, std::ptr::null_mut(), std::ptr::null_mut()).flags(libc::SOCK_CLOEXEC).build()
             }
-            Call::Receive(buffer) => {
+            Call::Receive(buffer, _) => {
                 let memory = buffer.bytes_mut().expect("what is received needs memory");
                 opcode::Recv::new(file, memory.as_mut_ptr(), memory.len().min(1 << 30) as u32).build()
             }
@@ -226,6 +234,22 @@ impl Calls {
                 }
             }
         }
+    }
+
+    /// Carries out a queued receive by a system call of its own, which waits no longer than the socket is set to; false if nothing came.
+    pub fn receive_here(&mut self, index: u32) -> bool {
+        let place = &mut self.places[index as usize];
+        assert_eq!(place.state, State::Queued, "what the kernel has is not received twice");
+        let Some(Call::Receive(buffer, socket)) = &mut place.call else { panic!("only a receive is carried out here") };
+        let memory = buffer.bytes_mut().expect("what is received needs memory");
+        let result = match recv(&**socket, memory, RecvFlags::empty()) {
+            Ok((count, _)) => count as i32,
+            Err(Errno::AGAIN | Errno::INTR) => return false,
+            Err(error) => -error.raw_os_error(),
+        };
+        place.state = State::InKernel;
+        self.complete(index, result);
+        true
     }
 
     /// Takes note of a completion.

@@ -8,6 +8,10 @@
 //! Receives wait with it: while tasks are ready and nothing else is submitted, they stay here for [`PATIENCE`] turns. A server that has received one request and
 //! awaits the next one has that request to carry out first; its client is answered before the kernel is told what is awaited (see `socket` for what that is worth).
 //!
+//! Where one receive is all there is to wait for, but for new connections, and its peer said the last thing within [`STAY`], the ring waits in a receive of its own. Another thread or a
+//! connection that comes meanwhile waits for that call, which ends with what the peer says, or after that time; then the ring waits for all of them as ever, until the
+//! peer is prompt again.
+//!
 //! # Stamps
 //! The clock is read once for each batch, not for each request: *submitted* is the moment at which the batch that holds the request
 //! was about to be handed over, *completed* the moment at which its completion was first seen in the queue, taken or not. Everything first seen by
@@ -73,6 +77,10 @@ struct State {
     receives: Vec<u32>,
     /// Turns that went by without them.
     passed_by: u32,
+    /// The only peer that was waited for said something within [`STAY`].
+    prompt: bool,
+    /// Entries of `in_kernel` that wait for a connection.
+    accepts: usize,
     /// Completions to wait for.
     gather: u32,
     /// Completions are taken in portions.
@@ -115,6 +123,8 @@ const GROWTH: usize = 2;
 /// Turns that may go by without the receives while tasks are ready: from a request's arrival to its answer
 /// a server makes two (a read) or three (a write), and may make one more.
 const PATIENCE: u32 = 4;
+/// How long a call may wait for a lone prompt peer, and another thread or a new connection for that call.
+pub(crate) const STAY: std::time::Duration = std::time::Duration::from_millis(4);
 /// Registered files for each ring, unless the process may open fewer.
 const FILES: u32 = 1024;
 
@@ -150,6 +160,8 @@ impl Ring {
             backlog: VecDeque::new(),
             receives: Vec::new(),
             passed_by: 0,
+            prompt: false,
+            accepts: 0,
             gather,
             in_portions: false,
             portion: usize::MAX,
@@ -230,7 +242,7 @@ impl Ring {
     /// Puts a call into the backlog of the next batch; returns its place.
     pub(crate) fn start_call(&self, call: Call, file: u32) -> u32 {
         let mut state = self.shared.state.borrow_mut();
-        let receives = matches!(call, Call::Receive(_));
+        let receives = matches!(call, Call::Receive(..));
         let place = state.calls.insert(call, file);
         state.files.enter(file);
         match receives {
@@ -280,6 +292,41 @@ impl Park for Ring {
 impl State {
     /// Submits what there is, waits if that is wanted and nothing has completed yet, and collects.
     fn turn(&mut self, limit: Option<Duration>, clock: LiveClock) {
+        let Some(place) = self.lone_receive(limit) else { return self.exchange(limit, clock) };
+        self.prompt = self.prompt && self.receive_here(place);
+        if !self.prompt {
+            let before = clock.now();
+            self.exchange(limit, clock);
+            self.prompt = clock.now().since(before).as_nanos() < STAY.as_nanos() as u64;
+        }
+    }
+
+    /// The receive that is all there is to wait for, but for new connections, unless a timer is due soon.
+    fn lone_receive(&mut self, limit: Option<Duration>) -> Option<u32> {
+        let [place] = self.receives[..] else { return None };
+        let long = limit.is_none_or(|limit| limit.as_nanos() > STAY.as_nanos() as u64);
+        let alone = self.in_kernel == self.accepts && self.backlog.is_empty() && !self.calls.is_abandoned(place);
+        if !(long && alone && self.uring.completion().is_empty() && !self.bell.has_rung()) {
+            return None;
+        }
+        let queue = self.uring.submission();
+        (queue.is_empty() && !queue.taskrun() && !queue.cq_overflow()).then_some(place)
+    }
+
+    /// Waits for a lone receive by a system call of its own; false if nothing came.
+    fn receive_here(&mut self, place: u32) -> bool {
+        if !self.calls.receive_here(place) {
+            return false;
+        }
+        self.receives.clear();
+        self.passed_by = 0;
+        let unused = self.files.leave(self.calls.file(place));
+        self.forget(unused.into_iter().collect());
+        true
+    }
+
+    /// By one system call: submits what there is, waits if that is wanted and nothing has completed yet, and collects.
+    fn exchange(&mut self, limit: Option<Duration>, clock: LiveClock) {
         let may_wait = limit != Some(Duration::ZERO);
         if may_wait && !self.bell_armed {
             self.arm_bell();
@@ -347,7 +394,10 @@ impl State {
                     continue;
                 }
                 Some(Work::Request(index)) => self.slots.entry(index, &self.regions, now),
-                Some(Work::Call(index)) => self.calls.entry(index).user_data(CALL | u64::from(index)),
+                Some(Work::Call(index)) => {
+                    self.accepts += usize::from(self.calls.is_accept(index));
+                    self.calls.entry(index).user_data(CALL | u64::from(index))
+                }
                 Some(Work::Cancel(index)) => cancellation(index),
             };
             // SAFETY: the entry points into memory owned by its slot or call, which keeps it in place until the completion is collected;
@@ -429,6 +479,7 @@ impl State {
                 continue;
             }
             if completion.user_data() & CALL != 0 {
+                self.accepts -= usize::from(self.calls.is_accept(index));
                 self.calls.complete(index, completion.result());
                 unused.extend(self.files.leave(self.calls.file(index)));
                 if self.calls.is_abandoned(index) {

@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use device::{Buffer, Device, Request};
@@ -173,6 +175,64 @@ fn another_thread_is_heard_while_a_peer_is_silent() {
         assert_eq!(said, b"heard");
     });
     rings.join().unwrap();
+}
+
+/// Says a byte for each that it hears, at once, until it is told to stop or hears no more.
+fn prompt(mut theirs: UnixStream, stop: Arc<AtomicBool>) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        let mut byte = [0];
+        while !stop.load(Relaxed) && theirs.write_all(&[1]).is_ok() && theirs.read_exact(&mut byte).is_ok() {}
+        // Silent, and still there.
+        while !stop.load(Relaxed) {
+            thread::sleep(MEANWHILE);
+        }
+    })
+}
+
+/// The ring waits for a lone peer that is prompt by a call of its own, which neither another thread nor a new connection ends.
+#[test]
+fn a_prompt_peer_keeps_nobody_else_waiting() {
+    let Some(live) = live() else { return };
+    for answers in [usize::MAX, 100] {
+        let listener = Listener::tcp(&live, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.tcp_address().unwrap();
+        let (ours, theirs) = connection(&live);
+        let stop = Arc::new(AtomicBool::new(false));
+        let peer = prompt(theirs, Arc::clone(&stop));
+        let alarm = Alarm::default();
+        let others = thread::spawn({
+            let alarm = alarm.clone();
+            move || {
+                thread::sleep(MEANWHILE);
+                alarm.raise();
+                let mut other = TcpStream::connect(address).unwrap();
+                other.write_all(b"new").unwrap();
+                other
+            }
+        });
+        let talk = async {
+            for _ in 0..answers {
+                word(&ours).await;
+                ours.send(vec![Parcel::head(vec![1])]).await.1.unwrap();
+            }
+            // It says one thing more, and from then on there is nothing to hear.
+            word(&ours).await;
+            word(&ours).await;
+            panic!("a silent peer has said something");
+        };
+        let others_are_heard = async {
+            alarm.raised().await;
+            word(&listener.accept().await.unwrap()).await
+        };
+        match live.runtime().block_on(select(pin!(others_are_heard), pin!(talk))) {
+            Either::Left((said, _)) => assert_eq!(said, b"new"),
+            Either::Right(_) => unreachable!("it talks without end"),
+        }
+        stop.store(true, Relaxed);
+        ours.stop_sending();
+        peer.join().unwrap();
+        drop(others.join().unwrap());
+    }
 }
 
 #[test]
