@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
@@ -54,7 +55,10 @@ fn device(
     }
     let busy = |error: &io::Error| error.raw_os_error() == Some(Errno::BUSY.raw_os_error());
     // Closing a device that was open for writing makes udev look at it again, so that is done only for those who mean it.
-    let file = match exclusively().write(consent.destroy_data).open(real) {
+    let open = || exclusively().write(consent.destroy_data).open(real);
+    // A use that is known does not end by itself.
+    let opened = if facts.uses.is_empty() { patiently(open, busy) } else { open() };
+    let file = match opened {
         Ok(file) => file,
         // Who may not write may still be able to ask; and what is mounted and so on is held, even if this user cannot ask.
         Err(error) => {
@@ -105,6 +109,22 @@ fn exclusively() -> OpenOptions {
     options
 }
 
+/// Who was killed with requests under way lets go of its files when the kernel has ended these, some tens of milliseconds later: a server that is started
+/// again at once finds them free within this time.
+const LETTING_GO: Duration = Duration::from_millis(500);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Tries until it succeeds or fails for another reason, or for as long as letting go may take.
+fn patiently<T, E>(attempt: impl Fn() -> Result<T, E>, is_held: impl Fn(&E) -> bool) -> Result<T, E> {
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Err(error) if is_held(&error) && begun.elapsed() < LETTING_GO => std::thread::sleep(LOOK_AGAIN),
+            outcome => return outcome,
+        }
+    }
+}
+
 fn look(path: &Path, size: Bytes, file: &File) -> Result<Vec<Signature>, Refusal> {
     recognise(size, |at, buffer| file.read_exact_at(buffer, at.get()))
         .map_err(|source| Refusal::Unreadable { path: path.to_owned(), source })
@@ -114,7 +134,9 @@ fn look(path: &Path, size: Bytes, file: &File) -> Result<Vec<Signature>, Refusal
 /// of bytes). File systems without locks have none; what matters more has been checked.
 pub(crate) fn lock(path: &Path, file: &File) -> Result<(), Refusal> {
     let locked = || Err(Refusal::Locked { path: path.to_owned() });
-    if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+    let attempt = || rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
+    let is_held = |error: &Errno| *error == Errno::WOULDBLOCK;
+    if patiently(attempt, is_held) == Err(Errno::WOULDBLOCK) {
         return locked();
     }
     match rustix::fs::fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {

@@ -149,6 +149,21 @@ fn a_file_behind_a_mounted_loop_device_is_used() {
     assert_eq!(texts, ["/images/a belongs to loop0", "loop0 is mounted at /mnt"]);
 }
 
+/// The kernel ends what a killed program had under way in its own time, and then lets go of its files.
+#[test]
+fn who_lets_go_within_a_moment_is_waited_for() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("data");
+    let held = create(&path).expect("a file that did not exist");
+    held.file().write_all_at(&[7; 4096], 0).expect("a write");
+    let lets_go = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(held);
+    });
+    permit(&Kernel::running(), &path, ONCE).expect("it is free a moment later");
+    lets_go.join().expect("no panic");
+}
+
 #[test]
 fn files_are_made_freely_and_overwritten_with_consent() {
     let directory = tempfile::tempdir().expect("a directory");
