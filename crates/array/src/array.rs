@@ -311,7 +311,10 @@ impl<D: Device> Array<D> {
             None => None,
         };
         {
-            let _pass = self.gate.pass().await;
+            let _pass = match self.gate.try_pass() {
+                Some(pass) => pass,
+                None => self.gate.pass().await,
+            };
             if !self.write_small(start, data, fua, id).await? {
                 assert!(data.len() == length, "what was not written is still here");
                 self.write_members(start, data.take(), fua, id).boxed_local().await?;

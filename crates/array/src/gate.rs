@@ -24,9 +24,22 @@ pub(crate) struct Closed<'g>(&'g Gate);
 impl Gate {
     /// Waits until it is open, and passes.
     pub async fn pass(&self) -> Pass<'_> {
+        if let Some(pass) = self.try_pass() {
+            return pass;
+        }
         self.changed.wait_until(|| !self.closed.get()).await;
         self.passing.set(self.passing.get() + 1);
         Pass(self)
+    }
+
+    /// Passes, if it is open.
+    #[inline]
+    pub fn try_pass(&self) -> Option<Pass<'_>> {
+        if self.closed.get() {
+            return None;
+        }
+        self.passing.set(self.passing.get() + 1);
+        Some(Pass(self))
     }
 
     /// Closes it, and waits for those who have passed. One at a time.
@@ -44,7 +57,10 @@ impl Drop for Pass<'_> {
     fn drop(&mut self) {
         assert!(self.0.passing.get() > 0, "who passed was counted");
         self.0.passing.set(self.0.passing.get() - 1);
-        self.0.changed.notify();
+        // Only who closes it waits for those who pass.
+        if self.0.closed.get() {
+            self.0.changed.notify();
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Timers: instants in order, each owned by a [`Sleep`] future.
 //!
-//! An entry is `(deadline, sequence, slot)`; the sequence number breaks ties and tells a live entry from one whose future was dropped.
-//! Entries that come in order of their deadlines stand in a line, the others in a binary heap; the next timer is the earlier one
-//! of the two fronts. Time-outs all last equally long and so come in order: most are abandoned at the front of the line, where one
-//! costs a push and a pop. Elsewhere dropped entries stay until they surface or outnumber the live ones, so a `select!` that abandons
-//! a time-out for each request stays linear in the number of requests. A timing wheel was rejected: it rounds.
+//! Each timer has a number, in order of creation, which breaks ties. Timers that are made in order of their deadlines stand in a line, the
+//! others in a binary heap; the next timer is the earlier one of the two fronts. Time-outs all last equally long and so come in order: most are
+//! abandoned at the front of the line, where one costs a push and a pop of one entry, which holds all there is of it. That is as much as a small
+//! request can bear (`benchsuite array`). An entry of the heap moves, so what belongs to its timer is in a slot. Elsewhere dropped entries stay
+//! until they surface or outnumber the live ones, so a `select!` that abandons a time-out for each request stays linear in the number of requests.
+//! A timing wheel was rejected: it rounds.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -17,138 +18,188 @@ use units::Instant;
 
 use crate::executor::Core;
 
-type Entry = (Instant, u64, u32);
-
 #[derive(Default)]
 pub(crate) struct Timers {
-    /// Those that came later than all in it when they were made, and are not due before them.
-    line: VecDeque<Entry>,
-    heap: BinaryHeap<Reverse<Entry>>,
+    /// In order of deadlines and of numbers: those that were not due before any in it when they were made.
+    line: VecDeque<InLine>,
+    heap: BinaryHeap<Reverse<InHeap>>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// Entries whose future is gone.
     abandoned: usize,
-    sequence: u64,
+    next_number: u64,
 }
 
-/// Who is woken by a timer, from its creation until it fires or its future is dropped.
-struct Slot {
-    /// Of the timer that has the slot; [`NOBODY`] if it is free.
-    sequence: u64,
+/// A timer in the line; one without a waker is abandoned.
+struct InLine {
+    deadline: Instant,
+    number: u64,
     waker: Option<Waker>,
 }
 
-/// The sequence number that no timer gets.
+/// A timer in the heap: deadline, number, slot. It is abandoned if the slot is no longer its own.
+type InHeap = (Instant, u64, u32);
+
+/// Who is woken by a timer of the heap, from its creation until it fires or its future is dropped.
+struct Slot {
+    /// Of the timer that has the slot; [`NOBODY`] if it is free.
+    number: u64,
+    waker: Option<Waker>,
+}
+
+/// The number that no timer gets.
 const NOBODY: u64 = u64::MAX;
 
 /// Where a sleeping future's timer is.
 #[derive(Clone, Copy)]
 struct Key {
-    slot: u32,
-    sequence: u64,
+    number: u64,
+    /// Of the heap's.
+    slot: Option<u32>,
 }
 
 /// Fewer abandoned entries are not worth sweeping.
 const SWEEP_FROM: usize = 64;
 
 impl Timers {
-    fn is_live(&self, (_, sequence, slot): Entry) -> bool {
-        self.slots[slot as usize].sequence == sequence
+    fn has_slot(slots: &[Slot], (_, number, slot): InHeap) -> bool {
+        slots[slot as usize].number == number
     }
 
     /// When the next timer is due. Drops abandoned entries from the fronts.
+    #[inline]
     pub fn next(&mut self) -> Option<Instant> {
         self.clear_line();
-        while self.heap.peek().is_some_and(|Reverse(first)| !self.is_live(*first)) {
+        while self.heap.peek().is_some_and(|Reverse(first)| !Self::has_slot(&self.slots, *first)) {
             self.heap.pop();
             self.abandoned -= 1;
         }
-        self.first().map(|(deadline, ..)| deadline)
+        let (line, heap) = (self.line.front(), self.heap.peek());
+        line.map(|first| first.deadline).into_iter().chain(heap.map(|Reverse((deadline, ..))| *deadline)).min()
     }
 
     /// Drops abandoned entries from the front of the line.
+    #[inline]
     fn clear_line(&mut self) {
-        while self.line.front().is_some_and(|first| !self.is_live(*first)) {
-            self.line.pop_front();
+        while self.line.pop_front_if(|first| first.waker.is_none()).is_some() {
             self.abandoned -= 1;
         }
-    }
-
-    /// The entry that comes first, live or not.
-    fn first(&self) -> Option<Entry> {
-        let (line, heap) = (self.line.front().copied(), self.heap.peek().map(|Reverse(first)| *first));
-        line.into_iter().chain(heap).min()
     }
 
     /// Fires every timer that is due at `now`, in order of deadline, then of creation.
     pub fn fire(&mut self, now: Instant) {
-        while let Some(first) = self.first().filter(|(deadline, ..)| *deadline <= now) {
-            if self.line.front() == Some(&first) {
-                self.line.pop_front();
+        loop {
+            let of_line = self.line.front().map(|first| (first.deadline, first.number));
+            let of_heap = self.heap.peek().map(|Reverse((deadline, number, _))| (*deadline, *number));
+            let Some(first) = of_line.into_iter().chain(of_heap).min().filter(|(deadline, _)| *deadline <= now) else {
+                return;
+            };
+            let waker = if of_line == Some(first) {
+                self.line.pop_front().and_then(|first| first.waker)
             } else {
-                self.heap.pop();
-            }
-            let (_, sequence, slot) = first;
-            match self.release(Key { slot, sequence }) {
+                self.heap.pop().and_then(|Reverse((_, number, slot))| self.release(number, slot))
+            };
+            match waker {
                 Some(waker) => waker.wake(),
                 None => self.abandoned -= 1,
             }
         }
     }
 
+    #[inline]
     fn insert(&mut self, deadline: Instant, waker: Waker) -> Key {
-        let sequence = self.sequence;
-        self.sequence += 1;
+        let number = self.next_number;
+        self.next_number += 1;
+        let slot = match self.line.back() {
+            Some(last) if last.deadline > deadline => Some(self.insert_in_heap(deadline, number, waker)),
+            _ => {
+                self.line.push_back(InLine { deadline, number, waker: Some(waker) });
+                None
+            }
+        };
+        Key { number, slot }
+    }
+
+    fn insert_in_heap(&mut self, deadline: Instant, number: u64, waker: Waker) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { sequence: NOBODY, waker: None });
+            self.slots.push(Slot { number: NOBODY, waker: None });
             u32::try_from(self.slots.len() - 1).expect("at most 2^32 timers wait at once")
         });
         let slot = &mut self.slots[index as usize];
-        assert_eq!(slot.sequence, NOBODY, "a slot is one timer's until it is free");
-        *slot = Slot { sequence, waker: Some(waker) };
-        let entry = (deadline, sequence, index);
-        match self.line.back() {
-            Some(last) if *last > entry => self.heap.push(Reverse(entry)),
-            _ => self.line.push_back(entry),
+        assert_eq!(slot.number, NOBODY, "a slot is one timer's until it is free");
+        *slot = Slot { number, waker: Some(waker) };
+        self.heap.push(Reverse((deadline, number, index)));
+        index
+    }
+
+    /// The waker of a timer, unless it has fired.
+    #[inline]
+    fn waker(&mut self, Key { number, slot }: Key) -> Option<&mut Waker> {
+        match slot {
+            Some(slot) => {
+                let slot = &mut self.slots[slot as usize];
+                if slot.number == number { slot.waker.as_mut() } else { None }
+            }
+            None => self.place(number).and_then(|place| self.line[place].waker.as_mut()),
         }
-        Key { slot: index, sequence }
+    }
+
+    /// Where in the line a timer stands, if it still does.
+    #[inline]
+    fn place(&self, number: u64) -> Option<usize> {
+        // Whoever is asked for was most often made last.
+        match self.line.back() {
+            Some(last) if last.number == number => Some(self.line.len() - 1),
+            _ => self.line.binary_search_by_key(&number, |entry| entry.number).ok(),
+        }
     }
 
     /// True once the timer has fired; otherwise `waker` is the one to be woken from now on.
+    #[inline]
     fn poll(&mut self, key: Key, waker: &Waker) -> bool {
-        let slot = &mut self.slots[key.slot as usize];
-        if slot.sequence != key.sequence {
-            return true;
+        match self.waker(key) {
+            Some(old) => {
+                old.clone_from(waker);
+                false
+            }
+            None => true,
         }
-        slot.waker.as_mut().expect("a timer that waits has a waker").clone_from(waker);
-        false
     }
 
-    /// Frees a timer's slot and returns its waker, unless that has been done.
-    fn release(&mut self, key: Key) -> Option<Waker> {
-        let slot = &mut self.slots[key.slot as usize];
-        if slot.sequence != key.sequence {
+    /// Frees the slot of a timer of the heap and returns its waker, unless that has been done.
+    fn release(&mut self, number: u64, slot: u32) -> Option<Waker> {
+        let freed = &mut self.slots[slot as usize];
+        if freed.number != number {
             return None;
         }
-        slot.sequence = NOBODY;
-        self.free.push(key.slot);
-        slot.waker.take()
+        freed.number = NOBODY;
+        self.free.push(slot);
+        freed.waker.take()
     }
 
     /// Takes back a timer whose future is dropped. If it has not fired, its entry stays where it is for a while.
-    fn cancel(&mut self, key: Key) {
-        if self.release(key).is_none() {
+    #[inline]
+    fn cancel(&mut self, Key { number, slot }: Key) {
+        let waker = match slot {
+            Some(slot) => self.release(number, slot),
+            None => self.place(number).and_then(|place| self.line[place].waker.take()),
+        };
+        if waker.is_none() {
             return;
         }
         self.abandoned += 1;
         self.clear_line();
         if self.abandoned > SWEEP_FROM && self.abandoned > (self.heap.len() + self.line.len()) / 2 {
-            let slots = &self.slots;
-            let is_live = |(_, sequence, slot): &Entry| slots[*slot as usize].sequence == *sequence;
-            self.heap.retain(|Reverse(entry)| is_live(entry));
-            self.line.retain(is_live);
-            self.abandoned = 0;
+            self.sweep();
         }
+    }
+
+    #[cold]
+    fn sweep(&mut self) {
+        let slots = &self.slots;
+        self.heap.retain(|Reverse(entry)| Self::has_slot(slots, *entry));
+        self.line.retain(|entry| entry.waker.is_some());
+        self.abandoned = 0;
     }
 }
 
