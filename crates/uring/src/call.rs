@@ -236,13 +236,13 @@ impl Calls {
         }
     }
 
-    /// Carries out a queued receive by a system call of its own, which waits no longer than the socket is set to; false if nothing came.
-    pub fn receive_here(&mut self, index: u32) -> bool {
+    /// Carries out a queued receive by a system call of its own, which waits no longer than the socket is set to, or not at all; false if nothing came.
+    pub fn receive_here(&mut self, index: u32, flags: RecvFlags) -> bool {
         let place = &mut self.places[index as usize];
         assert_eq!(place.state, State::Queued, "what the kernel has is not received twice");
         let Some(Call::Receive(buffer, socket)) = &mut place.call else { panic!("only a receive is carried out here") };
         let memory = buffer.bytes_mut().expect("what is received needs memory");
-        let result = match recv(&**socket, memory, RecvFlags::empty()) {
+        let result = match recv(&**socket, memory, flags) {
             Ok((count, _)) => count as i32,
             Err(Errno::AGAIN | Errno::INTR) => return false,
             Err(error) => -error.raw_os_error(),

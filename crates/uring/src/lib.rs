@@ -29,6 +29,7 @@ mod file;
 mod flight;
 mod listener;
 mod live;
+mod look;
 mod map;
 mod region;
 mod ring;

@@ -8,7 +8,7 @@
 //! Receives wait with it: while tasks are ready and nothing else is submitted, they stay here for [`PATIENCE`] turns. A server that has received one request and
 //! awaits the next one has that request to carry out first; its client is answered before the kernel is told what is awaited (see `socket` for what that is worth).
 //!
-//! Where one receive is all there is to wait for, but for new connections, and its peer said the last thing within [`STAY`], the ring waits in a receive of its own. Another thread or a
+//! Where one receive is all there is to wait for, but for new connections, and its peer said the last thing within [`STAY`], the ring looks for its next message (see `look`), and then waits in a receive of its own. Another thread or a
 //! connection that comes meanwhile waits for that call, which ends with what the peer says, or after that time; then the ring waits for all of them as ever, until the
 //! peer is prompt again.
 //!
@@ -44,11 +44,13 @@ use device::{Buffer, Reply, Request};
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 use runtime::{LiveClock, Park, Unpark};
+use rustix::net::RecvFlags;
 use units::{Bytes, Duration, Instant};
 
 use crate::bell::Bell;
 use crate::call::{Call, Calls};
 use crate::flight::RingFile;
+use crate::look::{LOOK, Looks};
 use crate::region::{Regions, TABLE};
 use crate::setup::{RingError, RingOptions, build};
 use crate::slot::{Next, Slots};
@@ -79,6 +81,7 @@ struct State {
     passed_by: u32,
     /// The only peer that was waited for said something within [`STAY`].
     prompt: bool,
+    looks: Looks,
     /// Entries of `in_kernel` that wait for a connection.
     accepts: usize,
     /// Completions to wait for.
@@ -161,6 +164,7 @@ impl Ring {
             receives: Vec::new(),
             passed_by: 0,
             prompt: false,
+            looks: Looks::default(),
             accepts: 0,
             gather,
             in_portions: false,
@@ -293,7 +297,7 @@ impl State {
     /// Submits what there is, waits if that is wanted and nothing has completed yet, and collects.
     fn turn(&mut self, limit: Option<Duration>, clock: LiveClock) {
         let Some(place) = self.lone_receive(limit) else { return self.exchange(limit, clock) };
-        self.prompt = self.prompt && self.receive_here(place);
+        self.prompt = self.prompt && self.receive_here(place, clock);
         if !self.prompt {
             let before = clock.now();
             self.exchange(limit, clock);
@@ -313,9 +317,10 @@ impl State {
         (queue.is_empty() && !queue.taskrun() && !queue.cq_overflow()).then_some(place)
     }
 
-    /// Waits for a lone receive by a system call of its own; false if nothing came.
-    fn receive_here(&mut self, place: u32) -> bool {
-        if !self.calls.receive_here(place) {
+    /// Waits for a lone receive by system calls of its own; false if nothing came.
+    fn receive_here(&mut self, place: u32, clock: LiveClock) -> bool {
+        let found = self.looks.is_due() && self.look(place, clock);
+        if !found && !self.calls.receive_here(place, RecvFlags::empty()) {
             return false;
         }
         self.receives.clear();
@@ -323,6 +328,22 @@ impl State {
         let unused = self.files.leave(self.calls.file(place));
         self.forget(unused.into_iter().collect());
         true
+    }
+
+    /// Receives again and again without waiting, for as long as that is worth it; false if nothing came.
+    fn look(&mut self, place: u32, clock: LiveClock) -> bool {
+        let began = clock.now();
+        let found = loop {
+            if self.calls.receive_here(place, RecvFlags::DONTWAIT) {
+                break true;
+            }
+            if clock.now().since(began) >= LOOK {
+                break false;
+            }
+            std::thread::yield_now();
+        };
+        self.looks.ended(found);
+        found
     }
 
     /// By one system call: submits what there is, waits if that is wanted and nothing has completed yet, and collects.
