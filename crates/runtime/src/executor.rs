@@ -97,7 +97,7 @@ impl Runtime {
     fn new(clock: Clock, unpark: Arc<dyn crate::park::Unpark>) -> Runtime {
         let inbox = Arc::new(Inbox { woken: Mutex::new(Vec::new()), unpark });
         let runtime = waker::register(Arc::clone(&inbox));
-        let main = TaskId { runtime, generation: 0, slot: (crate::waker::MAX_TASKS - 1) as u32 };
+        let main = TaskId::new(runtime, 0, (crate::waker::MAX_TASKS - 1) as u32);
         let ready = Ready { runtime, woken: RefCell::new(Vec::new()) };
         Runtime {
             core: Rc::new(Core {

@@ -51,7 +51,7 @@ impl Tasks {
         let entry = &mut self.slots[slot as usize];
         entry.body = Some(body);
         entry.live = true;
-        TaskId { runtime, generation: entry.generation, slot }
+        TaskId::new(runtime, entry.generation, slot)
     }
 
     /// The task's body, to be polled; `None` if the task has ended (a late waker) or is being polled further up the stack, or has been polled in this turn.
@@ -61,8 +61,8 @@ impl Tasks {
     /// longer. Simulations are polled each time all the same: the order of their events is kept as it was.
     #[inline]
     pub fn take(&mut self, id: TaskId, turn: u64) -> Option<Body> {
-        let slot = self.slots.get_mut(id.slot as usize)?;
-        if slot.generation != id.generation || (turn != ANY_TURN && slot.turn == turn) {
+        let slot = self.slots.get_mut(id.slot() as usize)?;
+        if slot.generation != id.generation() || (turn != ANY_TURN && slot.turn == turn) {
             return None;
         }
         let body = slot.body.take()?;
@@ -73,8 +73,8 @@ impl Tasks {
     /// Puts a body back that is not done. It is returned, to be dropped, if all tasks were drained while it was polled.
     #[inline]
     pub fn put_back(&mut self, id: TaskId, body: Body) -> Option<Body> {
-        let slot = &mut self.slots[id.slot as usize];
-        if slot.generation != id.generation {
+        let slot = &mut self.slots[id.slot() as usize];
+        if slot.generation != id.generation() {
             return Some(body);
         }
         assert!(slot.live && slot.body.is_none(), "a task keeps its slot while it is polled");
@@ -85,14 +85,14 @@ impl Tasks {
     /// Frees the slot of a task that is done; wakers that still name it find nobody.
     #[inline]
     pub fn remove(&mut self, id: TaskId) {
-        let slot = &mut self.slots[id.slot as usize];
+        let slot = &mut self.slots[id.slot() as usize];
         // Drained while it was polled.
-        if slot.generation != id.generation {
+        if slot.generation != id.generation() {
             return;
         }
         assert!(slot.live, "a task ends once");
         slot.vacate();
-        self.free.push(id.slot);
+        self.free.push(id.slot());
     }
 
     /// How many tasks have not ended.

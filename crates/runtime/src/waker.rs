@@ -26,33 +26,37 @@ const _: () = assert!(TASK_BITS + GENERATION_BITS + RUNTIME_BITS == usize::BITS,
 /// How many tasks one runtime can hold.
 pub(crate) const MAX_TASKS: usize = 1 << TASK_BITS;
 
-/// Which task of which runtime.
+/// Which task of which runtime, as the number that a waker is. It stays that number in the queues, too: taken apart and put together again in memory, each wake would wait for the
+/// processor's store buffer, which hands on nothing that was written in smaller parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TaskId {
-    pub runtime: u16,
-    pub generation: u32,
-    pub slot: u32,
-}
+pub(crate) struct TaskId(usize);
 
 impl TaskId {
+    pub fn new(runtime: u16, generation: u32, slot: u32) -> TaskId {
+        debug_assert!(usize::from(runtime) < 1 << RUNTIME_BITS);
+        debug_assert!(generation < 1 << GENERATION_BITS);
+        debug_assert!(slot < 1 << TASK_BITS);
+        let runtime = usize::from(runtime) << (TASK_BITS + GENERATION_BITS);
+        TaskId(runtime | (generation as usize) << TASK_BITS | slot as usize)
+    }
+
     pub fn next_generation(generation: u32) -> u32 {
         (generation + 1) & ((1 << GENERATION_BITS) - 1)
     }
 
-    fn pack(self) -> usize {
-        debug_assert!(usize::from(self.runtime) < 1 << RUNTIME_BITS);
-        debug_assert!(self.generation < 1 << GENERATION_BITS);
-        (usize::from(self.runtime) << (TASK_BITS + GENERATION_BITS))
-            | ((self.generation as usize) << TASK_BITS)
-            | self.slot as usize
+    #[inline]
+    pub fn runtime(self) -> u16 {
+        (self.0 >> (TASK_BITS + GENERATION_BITS)) as u16
     }
 
-    fn unpack(packed: usize) -> TaskId {
-        TaskId {
-            runtime: (packed >> (TASK_BITS + GENERATION_BITS)) as u16,
-            generation: (packed >> TASK_BITS) as u32 & ((1 << GENERATION_BITS) - 1),
-            slot: packed as u32 & ((1 << TASK_BITS) - 1),
-        }
+    #[inline]
+    pub fn generation(self) -> u32 {
+        (self.0 >> TASK_BITS) as u32 & ((1 << GENERATION_BITS) - 1)
+    }
+
+    #[inline]
+    pub fn slot(self) -> u32 {
+        self.0 as u32 & ((1 << TASK_BITS) - 1)
     }
 
     pub fn waker(self) -> Waker {
@@ -60,15 +64,15 @@ impl TaskId {
         // does nothing, and waking is sound from any thread, as `wake` takes either this thread's own queue or a lock.
         #[allow(unsafe_code)]
         unsafe {
-            Waker::from_raw(RawWaker::new(std::ptr::without_provenance(self.pack()), &VTABLE))
+            Waker::from_raw(RawWaker::new(std::ptr::without_provenance(self.0), &VTABLE))
         }
     }
 }
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(
     |data| RawWaker::new(data, &VTABLE),
-    |data| wake(TaskId::unpack(data.addr())),
-    |data| wake(TaskId::unpack(data.addr())),
+    |data| wake(TaskId(data.addr())),
+    |data| wake(TaskId(data.addr())),
     |_| (),
 );
 
@@ -116,14 +120,14 @@ fn wake(id: TaskId) {
     #[allow(unsafe_code)]
     let ready = unsafe { POLLING.get().as_ref() };
     match ready {
-        Some(ready) if ready.runtime == id.runtime => ready.woken.borrow_mut().push(id),
+        Some(ready) if ready.runtime == id.runtime() => ready.woken.borrow_mut().push(id),
         _ => wake_from_outside(id),
     }
 }
 
 #[cold]
 fn wake_from_outside(id: TaskId) {
-    let inbox = RUNTIMES.lock().expect("no panic under this lock").get(usize::from(id.runtime)).cloned().flatten();
+    let inbox = RUNTIMES.lock().expect("no panic under this lock").get(usize::from(id.runtime())).cloned().flatten();
     // A runtime that has ended needs no waking.
     if let Some(inbox) = inbox {
         inbox.woken.lock().expect("no panic under this lock").push(id);
