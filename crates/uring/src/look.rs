@@ -53,7 +53,7 @@ impl Looks {
 mod tests {
     use super::*;
 
-    /// Of so many waits, how many begin with a look, if every `n`th look is in vain.
+    /// Of so many waits, how many begin with a look, if every `in_vain`th of these finds nothing.
     fn looks_in(looks: &mut Looks, waits: usize, in_vain: usize) -> usize {
         let mut made = 0;
         for _ in 0..waits {

@@ -8,9 +8,9 @@
 //! Receives wait with it: while tasks are ready and nothing else is submitted, they stay here for [`PATIENCE`] turns. A server that has received one request and
 //! awaits the next one has that request to carry out first; its client is answered before the kernel is told what is awaited (see `socket` for what that is worth).
 //!
-//! Where one receive is all there is to wait for, but for new connections, and its peer said the last thing within [`STAY`], the ring looks for its next message (see `look`), and then waits in a receive of its own. Another thread or a
-//! connection that comes meanwhile waits for that call, which ends with what the peer says, or after that time; then the ring waits for all of them as ever, until the
-//! peer is prompt again.
+//! Where one receive is all there is to wait for, but for new connections, and its peer said the last thing within [`STAY`], the ring looks for its next message
+//! (see `look`), and then waits in a receive of its own. Another thread or a connection that comes meanwhile waits for that call, which ends with what the
+//! peer says, or after that time; then the ring waits for all of them as ever, until the peer is prompt again.
 //!
 //! # Stamps
 //! The clock is read once for each batch, not for each request: *submitted* is the moment at which the batch that holds the request
