@@ -11,7 +11,6 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Pool, Reply, Request, Shape, Stamps};
-use futures_util::FutureExt;
 use futures_util::future::join_all;
 use parity::Kernel;
 use runtime::Runtime;
@@ -27,6 +26,7 @@ use crate::lock::Locks;
 use crate::member::{Member, MemberCounts, MemberState};
 use crate::pace::Watcher;
 use crate::ppl::Ppl;
+use crate::rarely::rarely;
 use crate::readd::Away;
 use crate::spare::Spare;
 use crate::state::State;
@@ -303,7 +303,7 @@ impl<D: Device> Array<D> {
         if let Some(state) = &self.state
             && !self.may_write(state)
         {
-            self.tell(state).boxed_local().await?;
+            rarely(|| self.tell(state)).await?;
         }
         let length = data.len();
         let marked = match &self.intent {
@@ -317,12 +317,12 @@ impl<D: Device> Array<D> {
             };
             if !self.write_small(start, data, fua, id).await? {
                 assert!(data.len() == length, "what was not written is still here");
-                self.write_members(start, data.take(), fua, id).boxed_local().await?;
+                rarely(|| self.write_members(start, data.take(), fua, id)).await?;
             }
         }
         drop(marked);
         if !self.may_answer() {
-            self.settle().boxed_local().await?;
+            rarely(|| self.settle()).await?;
         }
         Ok(())
     }
@@ -411,11 +411,11 @@ impl<D: Device> Device for Array<D> {
             (Operation::Write, Payload::From(mut data)) => {
                 self.write(offset, &mut data, fua, id).await.map_err(|error| *error)
             }
-            (Operation::Flush, Payload::None) => self.flush(id).boxed_local().await,
+            (Operation::Flush, Payload::None) => rarely(|| self.flush(id)).await,
             // Parity covers what is discarded too, so nothing is forgotten: the range may read as anything, even as before.
             (Operation::Discard, Payload::None) => Ok(()),
             (Operation::WriteZeroes, Payload::None) => {
-                self.write_zeroes(offset..offset + length, fua, id).boxed_local().await.map_err(|error| *error)
+                rarely(|| self.write_zeroes(offset..offset + length, fua, id)).await.map_err(|error| *error)
             }
             (operation, payload) => panic!("a {operation:?} with payload {payload:?}"),
         };

@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use device::{Buffer, Data, Device, DeviceError, Request};
-use futures_util::FutureExt;
 use futures_util::future::join_all;
 use runtime::{Resource, Runtime};
 use units::Bytes;
@@ -24,6 +23,7 @@ use crate::array::Array;
 use crate::geometry::Level;
 use crate::md::{Bitmap, Superblock};
 use crate::member::MemberState;
+use crate::rarely::rarely;
 
 const PAGE: Bytes = Bytes::kib(4);
 
@@ -158,7 +158,7 @@ impl<D: Device> Array<D> {
     pub(crate) async fn mark<'a>(&self, intent: &'a Intent, range: Range<Bytes>) -> Result<Marked<'a>, DeviceError> {
         let marked = intent.begin(self.in_bitmap(range));
         if !marked.is_durable() {
-            self.mark_durably(&marked).boxed_local().await?;
+            rarely(|| self.mark_durably(&marked)).await?;
         }
         Ok(marked)
     }

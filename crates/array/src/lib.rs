@@ -30,6 +30,7 @@ mod open;
 mod pace;
 mod place;
 mod ppl;
+mod rarely;
 mod read;
 mod readd;
 mod recover;

@@ -17,6 +17,7 @@ use crate::count::UnderWay;
 use crate::format::written;
 use crate::integrity::Checksums;
 use crate::md::{SUPERBLOCK_AT, Superblock};
+use crate::rarely::rarely;
 use crate::twin::Twin;
 
 /// How long a member may take for a request before it counts as failed: what Linux gives a SCSI command.
@@ -312,7 +313,7 @@ impl<D: Device> Member<D> {
         let buffer = reply.buffer.expect("a read gives its buffer back");
         match self.checksums() {
             // The futures of what is rare have a place of their own, so that those of what is not are small.
-            Some(checksums) if reply.result.is_ok() => Box::pin(self.verify(&checksums, offset, buffer, id)).await,
+            Some(checksums) if reply.result.is_ok() => rarely(|| self.verify(&checksums, offset, buffer, id)).await,
             _ => (buffer, reply.result),
         }
     }
@@ -322,7 +323,7 @@ impl<D: Device> Member<D> {
         let range = offset..offset + from.len();
         let result = match (self.checksums(), self.twin().filter(|twin| twin.takes_writes(&range))) {
             (None, None) => self.send(Self::writing(self.data_offset.get() + offset, from, fua, id)).await.result,
-            (checksums, twin) => Box::pin(self.write_with(checksums, twin, offset, from, fua, id)).await,
+            (checksums, twin) => rarely(|| self.write_with(checksums, twin, offset, from, fua, id)).await,
         };
         if result.is_ok() {
             self.mend(range);

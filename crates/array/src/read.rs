@@ -11,6 +11,7 @@ use units::Bytes;
 
 use crate::array::Array;
 use crate::geometry::Place;
+use crate::rarely::rarely;
 
 impl<D: Device> Array<D> {
     pub(crate) async fn read(&self, start: Bytes, into: Buffer, id: u64) -> (Buffer, Result<(), DeviceError>) {
@@ -45,7 +46,7 @@ impl<D: Device> Array<D> {
         let mut into = into;
         // The member with the fewest reads under way; the first of several.
         let Some(place) = current.min_by_key(|place| self.members[place.member].reading()) else {
-            return self.read_again(run, into, None, id).await;
+            return rarely(|| self.read_again(run, into, None, id)).await;
         };
         let result;
         (into, result) = self.members[place.member].read(place.offset, into, id).await;
@@ -56,7 +57,7 @@ impl<D: Device> Array<D> {
                 if self.geometry.level().losses_survived(self.members.len()) == 0 {
                     return (into, Err(error));
                 }
-                self.read_again(run, into, Some(place.member), id).await
+                rarely(|| self.read_again(run, into, Some(place.member), id)).await
             }
         }
     }

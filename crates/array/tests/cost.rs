@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use array::geometry::{Level, Rotation};
+use array::geometry::{Geometry, Level, Rotation};
 use array::md::{Consistency, NewArray, NewMember, Stamp, Uuid, create};
 use array::{Array, OpenOptions, format};
 use device::filter::{Event, Recorder};
@@ -156,4 +156,14 @@ fn a_partial_parity_log_costs_one_write_more_and_less_with_many_at_once() {
     // The first of them is logged, the others are covered by its entry.
     assert_eq!((same.writes, same.flushes), (2 * 200 + 1, 0));
     assert_eq!((full.reads, full.writes, full.flushes), (0, 400 * 5, 0));
+}
+
+#[test]
+fn a_request_under_way_takes_two_kibibytes_at_most() {
+    let runtime = Runtime::simulated();
+    let geometry = Geometry::new(Level::Raid5(Rotation::LeftSymmetric), CHUNK, &[CHUNK; 4]).unwrap();
+    let memory = || (MemoryDevice::new(&runtime, Shape::new("memory", CHUNK)), Bytes::ZERO);
+    let array = Array::assemble(&runtime, "array", geometry, (0..4).map(|_| memory()).collect()).unwrap();
+    let write = array.submit(Request::write(Bytes::ZERO, data(Bytes::kib(4))));
+    assert!(size_of_val(&write) <= 2048, "{} bytes", size_of_val(&write));
 }
