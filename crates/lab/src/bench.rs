@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use analysis::Figures;
-use analysis::rounds::Finish;
+use analysis::rounds::{Finish, Merged};
 use machine::load::Load;
 use machine::part::PartError;
 use machine::system::Kit;
@@ -118,15 +118,16 @@ impl Outcome {
             .map(|(figures, counted)| Outcome::new(figures, counted.load.clone(), &run.meta.labels.devices))
             .collect();
         time_of_phases(modelled, &mut passes);
+        let mut merged = Merged::at_most(usize::MAX);
         let visited = run.recording.visit(|rows| {
+            merged.add(rows);
             for row in rows.iter().filter(|row| row.phase == Phase::Measure) {
-                let pass = &mut passes[usize::from(row.pass)];
-                pass.completions[usize::from(row.device)] += 1;
-                pass.finishes.push(Finish { at: row.completed, device: row.device, pass: row.pass });
+                passes[usize::from(row.pass)].completions[usize::from(row.device)] += 1;
             }
             Ok::<(), record::RawError>(())
         });
         visited.expect("the rows of a trial are in memory");
+        merged.finish().into_iter().for_each(|finish| passes[usize::from(finish.pass)].finishes.push(finish));
         for pass in &passes {
             all.traced += pass.traced;
             all.finishes.extend(&pass.finishes);

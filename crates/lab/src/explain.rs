@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use analysis::explain::{Explanation, Findings, PartTime, Worsts, explain as conclude, parts};
 use analysis::rounds::model::Prediction;
-use analysis::rounds::{Finish, rounds};
+use analysis::rounds::{Finish, Merged, rounds};
 use analysis::{Advice, Course, Extents, Occupancies, Summarizer, Summary};
 use record::{
     Clock, FolderError, ImportError, Labels, Meta, Phase, Records, Row, RowReader, RunFile, RunFolder, RunState,
@@ -138,30 +138,28 @@ pub fn explain(
     };
     let labels = case.meta.labels.clone();
     let (mut summarizer, mut worsts, mut extents) = (Summarizer::new(&labels), Worsts::default(), Extents::default());
-    let (mut finishes, mut finished) = (Vec::new(), 0u64);
+    let (mut merged, mut counted) = (Merged::at_most(MOST_FINISHES), false);
     case.rows.visit(|rows| {
         summarizer.add(rows);
         worsts.add(rows);
         extents.add(rows);
-        let counted = rows.iter().filter(|row| row.phase == Phase::Measure);
-        let finish = |row: &Row| Finish { at: row.completed, device: row.device, pass: row.pass };
-        let before = finishes.len();
-        finished += counted.clone().count() as u64;
-        finishes.extend(counted.map(finish).take(MOST_FINISHES - before));
+        merged.add(rows);
+        counted |= rows.iter().any(|row| row.phase == Phase::Measure);
     })?;
-    if finishes.is_empty() {
+    let left_out = merged.left_out();
+    let finishes = merged.finish();
+    if !counted || finishes.is_empty() {
         return Err(ExplainError::Nothing(case.origin.title));
     }
-    // Threads hand their rows over in the order in which they saw completions, which differs from that of the stamps by microseconds.
-    finishes.sort_by_key(|finish| (finish.pass, finish.at));
     let mut occupancies = Occupancies::new(&summarizer);
     let mut course = extents.course(labels.devices.len());
     case.rows.visit(|rows| {
         occupancies.add(rows);
         course.add(rows);
     })?;
-    if finished > finishes.len() as u64 {
-        case.remarks.push(format!("rounds were looked for in the first {} of {finished} completions", finishes.len()));
+    if left_out > 0 {
+        let of = MOST_FINISHES as u64 + left_out;
+        case.remarks.push(format!("rounds were looked for in the first {MOST_FINISHES} of {of} completions"));
     }
     let found = rounds(&finishes, &labels.devices, threshold).map_err(|error| error.to_string());
     let (window, rows) = picture(&mut case.rows, &finishes, labels.devices.len(), window)?;

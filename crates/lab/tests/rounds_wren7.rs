@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
-use analysis::rounds::{Finish, Rounds, rounds};
+use analysis::rounds::{Merged, Rounds, rounds};
 use lab::reproduce::{Status, reproduce};
 use lab::{Experiment, Outcome, Silent, Source, Ways, find, read, run, study};
-use record::Phase;
 use units::Bytes;
 
 #[test]
@@ -59,14 +58,13 @@ fn outcome(experiment: &Experiment) -> Outcome {
 }
 
 fn found(outcome: &Outcome) -> Rounds {
-    let mut finishes = Vec::new();
+    let mut merged = Merged::at_most(usize::MAX);
     let visited = outcome.recording.visit(|rows| {
-        let counted = rows.iter().filter(|row| row.phase == Phase::Measure);
-        finishes.extend(counted.map(|row| Finish { at: row.completed, device: row.device, pass: row.pass }));
+        merged.add(rows);
         Ok::<(), record::RawError>(())
     });
     visited.unwrap();
-    rounds(&finishes, &outcome.meta.labels.devices, None).unwrap()
+    rounds(&merged.finish(), &outcome.meta.labels.devices, None).unwrap()
 }
 
 fn bandwidth(outcome: &Outcome) -> f64 {
@@ -90,7 +88,7 @@ fn rounds_vanish_with_the_policy_and_every_block_gains() {
     }
 }
 
-/// The study's sequel finds 10 to 20 percent on other drives; no more than a third is there to be had (`arraylab reproduce rounds-wren7`, "pipelined").
+/// The bar, which is what the study's sequel finds on other drives: 10 to 20 percent.
 #[test]
 fn pipelined_reads_of_one_program_gain_with_every_large_block() {
     let experiments = named("rounds/pipelining");
@@ -104,9 +102,9 @@ fn pipelined_reads_of_one_program_gain_with_every_large_block() {
             experiment.run.passes = 1;
             bandwidth(&outcome(&experiment))
         };
-        let (plain, slow, pipelined) = (rate(false, 7), rate(false, 1), rate(true, 1));
+        let (plain, slow, pipelined) = (rate(false, 7), rate(false, 1), rate(true, 3));
         println!("{kib} KiB: gain {:.3}; one at a time without pipelining {:.3}", pipelined / plain, slow / plain);
-        assert!((1.1..1.34).contains(&(pipelined / plain)), "{kib} KiB: {}", pipelined / plain);
+        assert!((1.1..1.2).contains(&(pipelined / plain)), "{kib} KiB: {}", pipelined / plain);
         assert!(slow < plain, "one disk after the other hides nothing by itself");
     }
 }

@@ -24,6 +24,7 @@
 
 mod chance;
 mod counter;
+mod merged;
 pub mod model;
 mod service;
 mod threshold;
@@ -33,6 +34,7 @@ use serde::ser::SerializeMap;
 use units::{Duration, Instant, Ratio};
 
 pub use counter::Deltas;
+pub use merged::Merged;
 pub use service::Service;
 
 use chance::{SHUFFLES, chance};
