@@ -17,16 +17,24 @@ fn row(device: u16, from: u64, to: u64) -> Row {
     row
 }
 
-/// Two disks on one bus: both position for 40 to 68 ms, then transfer for 20 ms each, now one first, now the other.
-fn convoy() -> Vec<Row> {
-    let (mut start, mut rows) = (0, Vec::new());
+/// Two disks on one bus: both position for 40 to 68 ms, then transfer for 20 ms each, now one first, now the other. Each is asked again as soon as it is done, or, in a
+/// lock step, as soon as both are.
+fn served_in_turns(lock_step: bool) -> Vec<Row> {
+    let (mut start, mut done, mut rows) = (0, [0; 2], Vec::new());
     for number in 0..200u64 {
         let positioned = start + 40 + (number * number * 31 + number * 17) % 29;
         let first = u16::from((number * number * 7 + number * 3) % 11 < 5);
-        rows.extend([row(first, start, positioned + 20), row(1 - first, start, positioned + 40)]);
         start = positioned + 40;
+        for (device, end) in [(first, positioned + 20), (1 - first, start)] {
+            rows.push(row(device, done[usize::from(device)], end));
+            done[usize::from(device)] = if lock_step { start } else { end };
+        }
     }
     rows
+}
+
+fn convoy() -> Vec<Row> {
+    served_in_turns(false)
 }
 
 fn explained(rows: &[Row], change: impl FnOnce(&mut Findings)) -> Explanation {
@@ -71,6 +79,40 @@ fn a_convoy_is_laid_to_what_all_devices_share_and_its_cure_is_bounded() {
     assert!((idle - 54.0 / 94.0).abs() < 0.02, "{idle}");
     let [cure] = &explanation.what_if[..] else { panic!("one change: {explanation:?}") };
     assert!((cure.high.get() - 1.0 / (1.0 - idle)).abs() < 1e-6 && cure.low == Ratio::ONE, "{cure:?}");
+}
+
+#[test]
+fn devices_that_are_asked_together_convoy_on_the_load() {
+    let explanation = explained(&served_in_turns(true), |_| {});
+    let rounds = explanation.rounds.as_ref().unwrap();
+    assert!(!rounds.found && rounds.share.get() > 0.9, "{rounds:?}");
+    assert!(rounds.evidence.contains("the load asks them all at once"), "{}", rounds.evidence);
+    assert_ne!(explanation.limit.part, "what the devices share");
+    assert!(explanation.what_if.is_empty(), "{explanation:?}");
+}
+
+#[test]
+fn of_completions_in_bursts_nothing_is_said_that_they_do_not_show() {
+    // As with 128 KB: both transfers, then both completions, 2 ms apart.
+    let rows: Vec<Row> = convoy()
+        .chunks(2)
+        .flat_map(|round| {
+            let before = Instant::from_nanos(round[1].completed.as_nanos() - 2_000_000);
+            let late = |row: &Row| Row { completed: before, ..*row };
+            [late(&round[0]), round[1]]
+        })
+        .collect();
+    let explanation = explained(&rows, |_| {});
+    let rounds = explanation.rounds.as_ref().unwrap();
+    assert!(rounds.found && rounds.evidence.contains("completions do not say"), "{}", rounds.evidence);
+    assert!(explanation.what_if.is_empty(), "{explanation:?}");
+    // Whose work is known bounds what a cure brings.
+    let spans = Spans::on(Bytes::mib(1));
+    let (bus, transfer) = (spans.part("bus"), spans.phase("transfer"));
+    (0..100).for_each(|request| spans.keep(request, bus, transfer, at(request * 100), at(request * 100 + 80)));
+    let explanation = explained(&rows, |findings| findings.parts = parts(&spans.take().unwrap()));
+    assert!((explanation.limit.utilization.get() - 0.8).abs() < 0.01, "{explanation:?}");
+    assert!((explanation.what_if[0].high.get() - 1.25).abs() < 0.01, "{explanation:?}");
 }
 
 #[test]

@@ -172,7 +172,10 @@ pub struct Findings<'a> {
 }
 
 /// Puts together what is known.
-pub fn explain(findings: Findings) -> Explanation {
+pub fn explain(mut findings: Findings) -> Explanation {
+    if let Ok(rounds) = &mut findings.rounds {
+        rounds.unless_asked_together(without_requests(findings.occupancies));
+    }
     let total = &findings.summary.total.figures;
     let ladder = ladder(&findings.parts, total);
     let limit = limit(&findings);
@@ -203,6 +206,22 @@ pub fn explain(findings: Findings) -> Explanation {
     }
 }
 
+/// For how long a device has no request between two, on average.
+fn without_requests(occupancies: &[Occupancy]) -> Duration {
+    let gap = |device: &Occupancy| (1.0 - device.busy.get()).max(0.0) / device.arrivals.get();
+    Duration::from_seconds(occupancies.iter().map(gap).sum::<f64>() / occupancies.len().max(1) as f64)
+}
+
+/// The share of a round in which what the devices share has nothing to do. Where its work is known, as in a modelled machine, that says it; else the deltas, if they can.
+fn idle(findings: &Findings, rounds: &Rounds) -> Option<Ratio> {
+    let of_device = |part: &&PartTime| findings.occupancies.iter().any(|device| device.device == part.part);
+    if let Some(busiest) = findings.parts.iter().find(|part| !of_device(part)) {
+        return Some(Ratio::new((1.0 - busiest.busy.get()).max(0.0)));
+    }
+    let (idle, length) = rounds.idle().zip(rounds.length()).filter(|_| !rounds.in_bursts())?;
+    Some(Ratio::new((idle.as_seconds() / length.as_seconds().max(1e-12)).clamp(0.0, 1.0)))
+}
+
 fn device(occupancy: &Occupancy, summary: &Summary) -> Option<DeviceTime> {
     let figures = &summary.devices.iter().find(|group| group.name == occupancy.device)?.figures;
     Some(DeviceTime {
@@ -227,9 +246,7 @@ fn limit(findings: &Findings) -> Limit {
         let everyone = |shared: &&Shared| shared.devices.len() == rounds.devices.len();
         let part =
             findings.shared.iter().find(everyone).map_or("what the devices share".to_owned(), |s| s.part.clone());
-        let idle = rounds.idle().zip(rounds.length());
-        let idle = idle.map_or(0.0, |(idle, length)| idle.as_seconds() / length.as_seconds().max(1e-12));
-        let utilization = Ratio::new((1.0 - idle).clamp(0.0, 1.0));
+        let utilization = Ratio::new(1.0 - idle(findings, rounds).map_or(0.0, Ratio::get));
         return Limit { part, utilization, evidence: rounds.evidence.clone() };
     }
     if let Some(part) = findings.parts.first().filter(|part| part.busy.get() >= IDLE) {
@@ -293,12 +310,10 @@ fn changes(findings: &Findings, ladder: &[Rung]) -> Vec<Change> {
     };
     if let Ok(rounds) = &findings.rounds
         && rounds.found
-        && let (Some(length), Some(idle)) = (rounds.length(), rounds.idle())
-        && idle < length
+        && let Some(idle) = idle(findings, rounds).filter(|idle| idle.get() < 1.0)
     {
         let change = "devices position while others transfer: pipelined reads (pipeline = true), or more requests under way (depth above 1)";
-        let ratio = length.as_seconds() / (length.as_seconds() - idle.as_seconds());
-        changes.push(at_most(change.to_owned(), ratio));
+        changes.push(at_most(change.to_owned(), 1.0 / (1.0 - idle.get())));
     }
     if let [first, rest @ ..] = ladder {
         let next = rest.first().map_or(0.0, |next| next.utilization.get());

@@ -55,6 +55,13 @@ pub struct Finish {
 /// Rounds count as the pattern of service from this share of all requests on; the study's weakest case has 81 percent.
 const PATTERN: f64 = 0.5;
 
+/// Small deltas below this share of the large ones are no transfers; the study's are 1 to 3 percent with blocks of 128 KB, and 21 to 35 with smaller ones.
+const BURST: f64 = 1.0 / 16.0;
+
+/// Devices that are without requests for this share of the time that they would be if all were asked at the round's end are in rounds because of the load. In a closed
+/// loop it is next to nothing.
+const ASKED_TOGETHER: f64 = 0.5;
+
 /// What the completions say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rounds {
@@ -210,6 +217,32 @@ impl Rounds {
         Some(self.large.mean?.saturating_sub(self.small.mean?))
     }
 
+    /// Whether completions come in bursts: then a small delta is not the time of a transfer, as with the study's blocks of 128 KB (section 4.2), and how much of the large
+    /// one is idle they do not say.
+    pub fn in_bursts(&self) -> bool {
+        let times = self.small.mean.zip(self.large.mean);
+        times.is_some_and(|(small, large)| small.as_seconds() < BURST * large.as_seconds())
+    }
+
+    /// For how long a device whose requests are asked for at the round's end has none, on average: it has been served, and others have not.
+    fn until_round_ends(&self) -> f64 {
+        self.small.mean.map_or(0.0, Duration::as_seconds) * (self.devices.len() as f64 - 1.0) / 2.0
+    }
+
+    /// Takes the verdict back if devices were without requests for `gap` on average, from one request to the next, and that is why they went in rounds: an open loop or a lock step
+    /// asks all of them at once, and what they share may idle as there is nothing to do.
+    pub fn unless_asked_together(&mut self, gap: Duration) {
+        if self.found && gap.as_seconds() > ASKED_TOGETHER * self.until_round_ends() {
+            self.found = false;
+            self.evidence = format!(
+                "{} of I/O in rounds ({} of {}), but the devices were without requests for {gap} between two of them: the load asks them all at once, and no convoy is shown",
+                percent(self.share),
+                self.good_rounds,
+                self.out_of
+            );
+        }
+    }
+
     fn sentence(&self, devices: usize, apart: Ratio) -> String {
         let counted = format!("{} of I/O in rounds ({} of {})", percent(self.share), self.good_rounds, self.out_of);
         let (Some(length), Some(idle)) = (self.length(), self.idle()) else {
@@ -218,6 +251,12 @@ impl Rounds {
                 self.small.mean.or(self.large.mean).unwrap_or(Duration::ZERO)
             );
         };
+        if self.found && self.in_bursts() {
+            let burst = self.small.mean.unwrap_or(Duration::ZERO) * (devices as u64 - 1);
+            return format!(
+                "{counted}: each of the {devices} devices is served once, and all complete within {burst} of every {length}; how much of the rest nothing is transferred, completions do not say"
+            );
+        }
         if self.found {
             let share = Ratio::new(idle.as_seconds() / length.as_seconds().max(1e-12));
             return format!(
