@@ -140,6 +140,23 @@ fn a_trace_of_disks_in_rounds_is_explained_and_drawn() {
     assert_eq!((&document["rounds"]["found"], &document["rounds"]["good_rounds"]), (&true.into(), &198.into()));
 }
 
+/// However long: what comes after the last request is not shown.
+#[test]
+fn a_picture_ends_with_the_run() {
+    let desk = desk();
+    let picture = |window: &str| {
+        let said = desk.arraylab(&["explain", "--trace", "trace.txt", "--window", window, "--lanes", "lanes.svg"]);
+        assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{window}");
+        std::fs::read_to_string(desk.path().join("lanes.svg")).unwrap()
+    };
+    let rest = picture("1min");
+    assert!(rest.matches("<rect class=\"read\" x").count() > 290, "{rest}");
+    assert_ne!(picture("1s"), rest);
+    for longer in ["3h", "18446744073s"] {
+        assert_eq!(picture(longer), rest, "{longer}");
+    }
+}
+
 #[test]
 fn what_is_no_run_and_no_trace_is_refused() {
     let desk = desk();

@@ -191,18 +191,22 @@ fn picture(
     let same_pass = |finish: &&Finish| finish.pass == begin.pass;
     let last =
         finishes[middle..].iter().take_while(same_pass).take(BARS_EACH * devices.max(1) + 1).last().expect("itself");
-    let end = length.map_or(last.at, |length| begin.at + length).max(begin.at + Duration::nanos(1));
+    let soonest = begin.at.saturating_add(Duration::nanos(1));
+    let end = length.map_or(last.at, |length| begin.at.saturating_add(length)).max(soonest);
     let mut shown: Vec<Row> = Vec::new();
-    let mut count = 0;
+    let (mut count, mut over) = (0, begin.at);
     rows.visit(|some| {
         let inside = |row: &&Row| row.pass == begin.pass && row.completed >= begin.at && row.intended < end;
         for row in some.iter().filter(inside) {
             count += 1;
+            over = over.max(row.completed);
             if count <= MOST_BARS {
                 shown.push(*row);
             }
         }
     })?;
+    // A longer window than the rest of the pass ends with it.
+    let end = end.min(over.max(soonest));
     if count > MOST_BARS {
         return Err(ExplainError::TooManyBars { shown: count, window: end.since(begin.at) });
     }

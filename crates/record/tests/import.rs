@@ -37,6 +37,27 @@ fn a_damaged_event_of_blkparse_is_refused() {
     }
 }
 
+/// Sums of such stamps would not fit, and one among sound ones is of no clock that the others are of.
+#[test]
+fn a_stamp_beyond_all_clocks_is_refused_with_its_line() {
+    let event = BLKPARSE.lines().next().unwrap();
+    let late = event.replace("0.024600123", "18446744073.709551615").replace(" Q ", " C ");
+    let logged = "37, 13000000, 0, 65536, 4096, 0x0000, 24000000";
+    for text in [
+        format!("{event}\n{late}\n"),
+        format!("{logged}\n99999999, 18446744073709551615, 0, 65536, 0, 0, 0\n"),
+        format!("{logged}\n99999999, 1, 0, 65536, 0, 0, 18446744073709551615\n"),
+        format!("{logged}\n18446744073709551615, 1, 0, 65536, 0, 0, 9\n"),
+    ] {
+        let error = read(&[("t", &text)]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "t:2: a stamp of 18446744073709551615 ns is damaged; up to 3000000000 s, which are 95 years, would do"
+        );
+        assert!(asked(&[TraceText { name: "t", text: &text }], None).is_err());
+    }
+}
+
 #[test]
 fn a_text_of_blkparse_is_read_event_by_event() {
     let imported = read(&[("trace.txt", BLKPARSE)]).unwrap();

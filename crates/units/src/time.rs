@@ -112,6 +112,10 @@ impl Instant {
     pub fn since(self, earlier: Instant) -> Duration {
         Duration(self.0.checked_sub(earlier.0).expect("an instant is not before the one it is measured from"))
     }
+    /// So much later, or never if that is beyond what can be expressed.
+    pub const fn saturating_add(self, later: Duration) -> Instant {
+        Instant(self.0.saturating_add(later.0))
+    }
     /// Time since another instant, or zero if that is later.
     pub const fn saturating_since(self, earlier: Instant) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))

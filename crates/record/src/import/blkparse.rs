@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use units::{Bytes, Duration, Instant};
 
 use super::decimal::decimal;
-use super::{ImportError, Imported, TraceText, line_error, row};
+use super::{ImportError, Imported, TraceText, line_error, row, stamp};
 use crate::Operation;
 
 /// An event of which something can be made: of action Q, D or C, and of a request that moves something or flushes.
@@ -105,6 +105,7 @@ fn event<'t>(text: &TraceText, number: usize, line: &'t str) -> Result<Option<Ev
     };
     let at = words.get(3).and_then(|word| time(word));
     let at = at.ok_or_else(|| wrong("the fourth word is no time in seconds with nine decimals"))?;
+    let at = stamp(at.as_nanos()).map_err(|what| line_error(text, number, what))?;
     let (Some(action), Some(kind)) = (words.get(5), words.get(6)) else {
         return Err(wrong("the line ends before the action and kind of the event"));
     };

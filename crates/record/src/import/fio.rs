@@ -10,9 +10,9 @@
 //!
 //! Each job counts from its own start. Jobs of one run start within some tens of microseconds of each other.
 
-use units::{Bytes, Duration, Instant};
+use units::Bytes;
 
-use super::{ImportError, Imported, TraceText, line_error, row};
+use super::{ImportError, Imported, TraceText, line_error, row, stamp};
 use crate::Operation;
 
 /// True if the line is one of fio's logs, with or without stamps of issue.
@@ -47,6 +47,7 @@ pub(super) fn read(text: &TraceText, imported: &mut Imported) -> Result<(), Impo
         };
         let (seen, latency, issued) =
             (cell(0, "time in ms")?, cell(1, "latency in ns")?, cell(6, "time of issue in ns")?);
+        stamp(seen.saturating_mul(1_000_000)).map_err(|what| line_error(text, number, what))?;
         if seen < last {
             let (file, at, before) = (text.name.to_owned(), seen * 1_000_000, last * 1_000_000);
             return Err(ImportError::BackInTime { file, line: number, at, before });
@@ -60,13 +61,12 @@ pub(super) fn read(text: &TraceText, imported: &mut Imported) -> Result<(), Impo
                 return Err(line_error(text, number, format!("'{other}' is no direction: 0 read, 1 write, 2 trim")));
             }
         };
-        let Some(completed) = issued.checked_add(latency) else {
-            return Err(line_error(text, number, "the issue and its latency end beyond all time"));
-        };
+        let at = |nanos| stamp(nanos).map_err(|what| line_error(text, number, what));
+        let (submitted, completed) = (at(issued)?, at(issued.saturating_add(latency))?);
         let mut row = row(operation);
-        row.submitted = Instant::START + Duration::nanos(issued);
-        row.intended = row.submitted;
-        row.completed = Instant::from_nanos(completed);
+        row.submitted = submitted;
+        row.intended = submitted;
+        row.completed = completed;
         let too_long = |_| line_error(text, number, "a request of more than 4 GiB");
         row.length = u32::try_from(cell(3, "size in bytes")?).map_err(too_long)?;
         row.offset = Bytes::new(cell(4, "offset in bytes")?);

@@ -19,7 +19,13 @@ use std::str::FromStr;
 
 pub use wanted::{Asked, Asking, Wanted, asked};
 
+use units::{Duration, Instant};
+
 use crate::{Labels, Phase, Row};
+
+/// Near a hundred years. A trace of more is of several clocks, and a stamp beyond it is damaged: clocks of traces begin with the trace, the
+/// boot or 1970, and sums of a few such times are no danger.
+const LATEST: Duration = Duration::seconds(3_000_000_000);
 
 /// A kind of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,6 +182,13 @@ impl Imported {
 /// A counted row that the caller fills in.
 fn row(operation: crate::Operation) -> Row {
     Row::new(operation, Phase::Measure)
+}
+
+/// A stamp that some clock may have shown; or what is wrong with it.
+fn stamp(nanos: u64) -> Result<Instant, String> {
+    let seconds = LATEST.as_seconds();
+    let wrong = || format!("a stamp of {nanos} ns is damaged; up to {seconds} s, which are 95 years, would do");
+    if nanos <= LATEST.as_nanos() { Ok(Instant::from_nanos(nanos)) } else { Err(wrong()) }
 }
 
 /// An error of one line, counted from 1.

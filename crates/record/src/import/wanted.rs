@@ -16,7 +16,7 @@ use units::{Bytes, Duration, Instant};
 
 use super::blkparse::{Action, Event, events};
 use super::decimal::decimal;
-use super::{ImportError, TraceFormat, TraceText, line_error};
+use super::{ImportError, LATEST, TraceFormat, TraceText, line_error};
 use crate::{Operation, Row};
 
 /// One request of a trace.
@@ -47,8 +47,6 @@ pub struct Asked {
 const LONGEST: u64 = 1 << 30;
 /// No device has an address above this, and sums of addresses below it are no danger.
 const MOST: u64 = 1 << 62;
-/// A trace of more than this, near a hundred years, is of several clocks.
-const LATEST: Duration = Duration::seconds(3_000_000_000);
 
 /// Reads what texts asked for. Without a format, each is recognised by its content.
 pub fn asked(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Asked, ImportError> {
