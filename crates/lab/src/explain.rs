@@ -275,7 +275,7 @@ fn trace(paths: &[PathBuf], format: Option<TraceFormat>) -> Result<Case, Explain
     }
     let given: Vec<TraceText> = texts.iter().map(|(name, text)| TraceText { name, text }).collect();
     let imported = import(&given, format)?;
-    let mut remarks = Vec::new();
+    let mut remarks = imported.remarks;
     if imported.unmatched > 0 {
         remarks
             .push(format!("{} completions are left out, as their beginning is not in the trace", imported.unmatched));

@@ -86,6 +86,87 @@ fn logs_of_fio_are_a_device_each() {
     assert_eq!(imported.rows[1].service().as_nanos(), 13_000_000);
 }
 
+/// One job's logs, as a glob gives them, are one disk under several names.
+#[test]
+fn of_the_logs_of_a_job_one_is_taken() {
+    let clat = "13, 13000000, 0, 65536, 0, 0, 6000\n23, 10000000, 0, 65536, 65536, 0, 13160872\n";
+    let lat = clat.replace("13000000", "13006000");
+    let said = |texts: &[(&str, &str)]| read(texts).unwrap_err().to_string();
+    assert_eq!(
+        said(&[("d/job_bw.1.log", clat), ("d/job_clat.1.log", clat)]),
+        "d/job_bw.1.log is one of fio's logs of bandwidth, and does not say how long requests took; give d/job_clat.1.log"
+    );
+    assert!(said(&[("job_slat.2.log", &lat)]).contains("logs of submission"));
+    assert!(said(&[("iops.1.log", &lat)]).ends_with("give clat.1.log"));
+    let once = "holds the requests of";
+    for texts in [
+        [("job_clat.1.log", clat), ("job_lat.1.log", lat.as_str())],
+        [("job_lat.1.log", lat.as_str()), ("job_clat.1.log", clat)],
+        [("a.log", clat), ("b.log", lat.as_str())],
+    ] {
+        assert!(said(&texts).contains(once), "{}", said(&texts));
+    }
+    // Alone it is what there is; and other jobs' requests are others.
+    assert_eq!(read(&[("job_lat.1.log", &lat)]).unwrap().rows.len(), 2);
+    let other = clat.replace("13160872", "13160873");
+    assert_eq!(read(&[("a.log", clat), ("b.log", &other)]).unwrap().labels.devices, ["a", "b"]);
+}
+
+/// Requests of a volume and of the disk below it, with events that say so or without them.
+fn stacked(mapped: bool) -> String {
+    let mut text = String::new();
+    for request in 0..40 {
+        let mut event = |micros: u64, device: &str, what: &str| {
+            let at = format!("{}.{:09}", request / 10, request % 10 * 100_000_000 + micros * 1000);
+            text.push_str(&format!("  {device} 0 1 {at} 77 {what}\n"));
+        };
+        let sector = request * 128;
+        event(0, "253,0", &format!("Q R {sector} + 128 [x]"));
+        if mapped {
+            event(1, "8,16", &format!("A R {} + 128 <- (253,0) {sector}", sector + 2048));
+        }
+        event(2, "8,16", &format!("Q R {} + 128 [x]", sector + 2048));
+        event(4, "8,16", &format!("D R {} + 128 [x]", sector + 2048));
+        // The third disk is of its own time.
+        event(5, "8,32", &format!("D R {sector} + 128 [x]"));
+        event(9000 + request * 10, "8,16", &format!("C R {} + 128 [0]", sector + 2048));
+        event(9004 + request * 10, "253,0", &format!("C R {sector} + 128 [0]"));
+        event(11000, "8,32", &format!("C R {sector} + 128 [0]"));
+    }
+    text
+}
+
+#[test]
+fn a_volume_is_left_out_where_its_disk_is_traced() {
+    let imported = read(&[("t", &stacked(true))]).unwrap();
+    assert_eq!(imported.labels.devices, ["8,16", "8,32"]);
+    assert_eq!(imported.rows.iter().filter(|row| row.device == 0).count(), 40);
+    assert_eq!(imported.rows.len(), 80);
+    assert_eq!(
+        imported.remarks,
+        ["253,0 is left out: its requests are those of 8,16, to which events A map them"],
+        "the disks that are left are two"
+    );
+    // In files of their own, and where nothing of the disk itself is traced.
+    let of = |device: &str| {
+        let text = stacked(true);
+        text.lines().filter(|line| line.trim_start().starts_with(device)).map(|line| format!("{line}\n")).collect()
+    };
+    let [volume, disk]: [String; 2] = ["253,0", "8,16"].map(of);
+    let imported = read(&[("dm", &volume), ("sd", &disk)]).unwrap();
+    assert_eq!((imported.labels.devices.len(), imported.rows.len()), (1, 40));
+    let only = format!("{volume}  8,16 0 1 9.000000000 77 A R 1 + 8 <- (253,0) 2\n");
+    assert_eq!(read(&[("dm", &only)]).unwrap().labels.devices, ["253,0"]);
+}
+
+#[test]
+fn devices_whose_requests_are_one_anothers_are_remarked() {
+    let imported = read(&[("t", &stacked(false))]).unwrap();
+    assert_eq!((imported.labels.devices.len(), imported.rows.len()), (3, 120));
+    let [remark] = &imported.remarks[..] else { panic!("one remark: {:?}", imported.remarks) };
+    assert!(remark.starts_with("nearly every request of 253,0 begins and ends within microseconds of one of 8,16"));
+}
+
 #[test]
 fn what_is_no_trace_is_refused_with_its_line() {
     let said = |texts: &[(&str, &str)]| read(texts).unwrap_err().to_string();

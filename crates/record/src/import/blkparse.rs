@@ -9,13 +9,15 @@
 //! device, processor, number, seconds, process, action, kind, first sector, `+`, sectors, and in brackets the program or, of a
 //! completion, the error. Q is when a request was made, D when the driver got it, C when it was done. A C belongs to the D of the same
 //! device, kind and first sector; devices that remap (dm, md) have no D, and the Q serves. Requests that the scheduler merges have one D for several Qs:
-//! its first sector's Q is taken. Other actions, and the statistics after the last event, say nothing that is needed here.
+//! its first sector's Q is taken. An A says that a request of this device came from another, `8,16 ... A R 34 + 8 <- (253,0) 2`: of the two, the one
+//! below is kept (see [`twice`](super::twice)). Other actions, and the statistics after the last event, say nothing that is needed here.
 
 use std::collections::HashMap;
 
 use units::{Bytes, Duration, Instant};
 
 use super::decimal::decimal;
+use super::twice::Mapped;
 use super::{ImportError, Imported, TraceText, line_error, row, stamp};
 use crate::Operation;
 
@@ -139,8 +141,24 @@ pub(super) fn events<'t>(
     })
 }
 
-/// Adds the requests of a text. Flushes move nothing and are left out.
-pub(super) fn read(text: &TraceText, imported: &mut Imported) -> Result<(), ImportError> {
+/// The devices of an event that says that a request was mapped: to which, and from which.
+fn mapping(line: &str) -> Option<(&str, &str)> {
+    let mut words = line.split_whitespace();
+    let device = words.next().filter(|word| is_device(word))?;
+    words.nth(4).filter(|action| *action == "A")?;
+    let from = words.skip_while(|word| *word != "<-").nth(1)?;
+    Some((device, from.strip_prefix('(')?.strip_suffix(')').filter(|from| is_device(from))?))
+}
+
+/// Adds the requests of a text, and which devices stand on which. Flushes move nothing and are left out.
+pub(super) fn read(text: &TraceText, imported: &mut Imported, mapped: &mut Mapped) -> Result<(), ImportError> {
+    let mut latest = None;
+    for pair in text.text.lines().filter_map(mapping) {
+        // There is one for each request, and few are of other devices than the one before.
+        if latest.replace(pair) != Some(pair) {
+            mapped.insert((pair.0.to_owned(), pair.1.to_owned()));
+        }
+    }
     let mut pending: HashMap<(u16, Bytes, Operation), Pending> = HashMap::new();
     let mut under_way: HashMap<u16, u16> = HashMap::new();
     let (mut last, mut completions) = (Instant::START, 0u64);

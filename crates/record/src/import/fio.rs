@@ -13,7 +13,7 @@
 use units::Bytes;
 
 use super::{ImportError, Imported, TraceText, line_error, row, stamp};
-use crate::Operation;
+use crate::{Operation, Row};
 
 /// True if the line is one of fio's logs, with or without stamps of issue.
 pub(super) fn recognises(line: &str) -> bool {
@@ -25,8 +25,44 @@ pub(super) fn recognises(line: &str) -> bool {
     (4..=8).contains(&cells.len()) && cells.into_iter().all(number)
 }
 
-/// Adds the requests of a text.
-pub(super) fn read(text: &TraceText, imported: &mut Imported) -> Result<(), ImportError> {
+/// Of what the log is by its name, `NAME_KIND.1.log`.
+fn kind(name: &str) -> &str {
+    let file = name.rsplit_once('/').map_or(name, |(_, file)| file);
+    let stem = file.strip_suffix(".log").unwrap_or(file).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    stem.rsplit_once('_').map_or(stem, |(_, kind)| kind)
+}
+
+/// Refuses logs beside or instead of that of completion latency, which a job writes under names that differ in one word. `_lat` is refused if `_clat` is
+/// given, too: both are of the same requests.
+fn is_of_completions(text: &TraceText, given: &[TraceText]) -> Result<(), ImportError> {
+    let kind = kind(text.name);
+    let what = match kind {
+        "bw" => "bandwidth",
+        "iops" => "rates of requests",
+        "slat" => "submission",
+        "lat" => "total latency",
+        _ => return Ok(()),
+    };
+    let begins = text.name.rfind(kind).expect("the kind is part of the name");
+    let instead = format!("{}clat{}", &text.name[..begins], &text.name[begins + kind.len()..]);
+    if kind == "lat" {
+        return match given.iter().find(|other| other.name == instead) {
+            Some(_) => Err(ImportError::SameRequests { file: text.name.to_owned(), other_file: instead }),
+            None => Ok(()),
+        };
+    }
+    Err(ImportError::NotLatency { file: text.name.to_owned(), what, instead })
+}
+
+/// True if two logs are of the same requests: jobs do not issue theirs at the same nanoseconds, one after the other.
+fn are_same(some: &[Row], others: &[Row]) -> bool {
+    let issue = |row: &Row| (row.submitted, row.operation, row.offset, row.length);
+    some.len().min(others.len()) > 1 && some.iter().map(issue).zip(others.iter().map(issue)).all(|(a, b)| a == b)
+}
+
+/// Adds the requests of one of the texts that are given.
+pub(super) fn read(text: &TraceText, given: &[TraceText], imported: &mut Imported) -> Result<(), ImportError> {
+    is_of_completions(text, given)?;
     let name = std::path::Path::new(text.name).file_stem().map_or(text.name.into(), |stem| stem.to_string_lossy());
     let device = imported.device(&name)?;
     let (mut last, before) = (0, imported.rows.len());
@@ -74,8 +110,13 @@ pub(super) fn read(text: &TraceText, imported: &mut Imported) -> Result<(), Impo
         row.depth = 1;
         imported.rows.push(row);
     }
-    if imported.rows.len() == before {
+    let (earlier, rows) = imported.rows.split_at(before);
+    if rows.is_empty() {
         return Err(ImportError::Empty { file: text.name.to_owned(), next: "" });
+    }
+    if let Some(same) = earlier.chunk_by(|a, b| a.device == b.device).position(|earlier| are_same(earlier, rows)) {
+        let (file, other_file) = (text.name.to_owned(), given[same].name.to_owned());
+        return Err(ImportError::SameRequests { file, other_file });
     }
     Ok(())
 }

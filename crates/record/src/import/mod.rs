@@ -12,6 +12,7 @@
 mod blkparse;
 mod decimal;
 mod fio;
+mod twice;
 mod wanted;
 
 use std::fmt;
@@ -62,6 +63,8 @@ pub struct Imported {
     pub labels: Labels,
     /// Completions whose beginning is not in the trace; they have no row.
     pub unmatched: u64,
+    /// What a reader of the results should know of the traces.
+    pub remarks: Vec<String>,
 }
 
 /// Why a trace cannot be read.
@@ -96,6 +99,12 @@ pub enum ImportError {
         "{file} has no stamps of issue: its stamps are milliseconds, which say nothing of the order within one; let fio (3.37 or later) write them with log_issue_time=1 and log_offset=1"
     )]
     NoIssueTimes { file: String },
+    #[error("{file} is one of fio's logs of {what}, and does not say how long requests took; give {instead}")]
+    NotLatency { file: String, what: &'static str, instead: String },
+    #[error(
+        "{file} holds the requests of {other_file} once more; give one log of each job, that of completion latency"
+    )]
+    SameRequests { file: String, other_file: String },
     #[error("{file} holds no completed requests{next}")]
     Empty { file: String, next: &'static str },
     #[error("{0} devices are more than a record can name")]
@@ -143,10 +152,10 @@ impl fmt::Display for TraceFormat {
 
 /// Reads texts that belong together. Without a format, each is recognised by its content, and all must be of one.
 ///
-/// Devices are what a blkparse text names, and one for each file of fio's.
+/// Devices are what a blkparse text names, without volumes whose disks it names, too, and one for each file of fio's.
 pub fn import(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Imported, ImportError> {
     let mut known: Option<(&str, TraceFormat)> = None;
-    let mut imported = Imported::default();
+    let (mut imported, mut mapped) = (Imported::default(), twice::Mapped::new());
     imported.labels.streams.push("trace".to_owned());
     for text in texts {
         let unrecognised = || ImportError::Unrecognised { file: text.name.to_owned() };
@@ -157,13 +166,17 @@ pub fn import(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Import
         }
         known = Some((text.name, found));
         match found {
-            TraceFormat::Blkparse => blkparse::read(text, &mut imported)?,
-            TraceFormat::FioLog => fio::read(text, &mut imported)?,
+            TraceFormat::Blkparse => blkparse::read(text, &mut imported, &mut mapped)?,
+            TraceFormat::FioLog => fio::read(text, texts, &mut imported)?,
             format => return Err(ImportError::NoCompletions { file: text.name.to_owned(), format }),
         }
     }
     // Stable: of completions at one instant, the file's order is the best that is known.
     imported.rows.sort_by_key(|row| row.completed);
+    if known.is_some_and(|(_, format)| format == TraceFormat::Blkparse) {
+        twice::leave_out_volumes(&mut imported, &mapped);
+        twice::remark_on_twins(&mut imported);
+    }
     Ok(imported)
 }
 
