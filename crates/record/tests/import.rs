@@ -86,6 +86,40 @@ fn logs_of_fio_are_a_device_each() {
     assert_eq!(imported.rows[1].service().as_nanos(), 13_000_000);
 }
 
+/// The stamps of a line are held against each other, so that a damaged one is not computed with.
+#[test]
+fn a_line_of_fio_whose_columns_disagree_is_refused() {
+    let log = |seen: u64, wrong: &str| {
+        let line = |n: u64| format!("{}, 9000000, 0, 4096, {n}, 0x4001, {}\n", seen + 10 * n + 9, n * 10_000_000);
+        let mut lines: Vec<String> = (1..40).map(line).collect();
+        if !wrong.is_empty() {
+            lines[20] = format!("{}, {wrong}\n", seen + 219);
+        }
+        lines.concat()
+    };
+    let said = |text: &str| read(&[("t", text)]).unwrap_err().to_string();
+    let disagree = said(&log(0, "9000000, 0, 4096, 0, 0, 5"));
+    assert_eq!(
+        disagree,
+        "t:21: issued at 5 ns, and 9000000 ns until it was done, do not end at 219 ms, as the first column says; of a sound line they do within 100 ms"
+    );
+    assert!(said(&log(0, "9000000, 0, 4096, 0, zz, 210000000")).starts_with("t:21: 'zz' is no priority"));
+    assert!(said(&log(0, "5, 0, 4096, 0, 0, 9999999999999")).starts_with("t:21: issued at 9999999999999 ns"));
+    assert!(said(&log(0, "9000000, 0, 4096, 0, 0, 0")).starts_with("t:21: the request has no time of issue, 0 ns"));
+    // Means of a tenth of a second, and total latencies, have none.
+    assert!(
+        said("100, 99000000, 0, 0, 0, 0, 0\n200, 98000000, 0, 0, 0, 0, 0\n").starts_with("t:1: the request has no")
+    );
+    // What began before the job's clock did is as unknown as what began before a trace.
+    let ramped = read(&[("t", &format!("3, 9000000, 0, 4096, 0, 0, 0\n{}", log(0, "")))]).unwrap();
+    assert_eq!((ramped.rows.len(), ramped.unmatched), (39, 1));
+    // The first column may count from 1970, and a line may be written late.
+    let epoch = 1_790_000_000_000;
+    assert_eq!(read(&[("t", &log(epoch, ""))]).unwrap().rows.len(), 39);
+    assert!(said(&log(epoch, "9000000, 0, 4096, 0, 0, 5")).starts_with("t:21: issued at 5 ns"));
+    assert_eq!(read(&[("t", &log(0, "9000000, 0, 4096, 0, 0, 160000000"))]).unwrap().rows.len(), 39);
+}
+
 /// One job's logs, as a glob gives them, are one disk under several names.
 #[test]
 fn of_the_logs_of_a_job_one_is_taken() {

@@ -5,8 +5,11 @@
 //! ```
 //!
 //! milliseconds since the job's start, latency in ns, direction (0 read, 1 write, 2 trim), size, offset, priority, and when the
-//! request was issued, in ns since the job's start. The first column is too coarse for anything but a check; a request
-//! completed when it was issued plus its latency. So the logs to be given are those of completion latency (`NAME_clat.1.log`): total latency begins earlier than the issue.
+//! request was issued, in ns since the job's start. The first column is too coarse for anything but a check, and may count from another
+//! start than the last one (`log_unix_epoch`); a request completed when it was issued plus its latency. So the logs to be given are those of completion latency (`NAME_clat.1.log`): total latency begins earlier than the issue.
+//!
+//! Zero is written as the issue of what was issued before the job's start (in its ramp time), of several requests in one line
+//! (`log_avg_msec`), and in logs of total latency.
 //!
 //! Each job counts from its own start. Jobs of one run start within some tens of microseconds of each other.
 
@@ -24,6 +27,9 @@ pub(super) fn recognises(line: &str) -> bool {
     };
     (4..=8).contains(&cells.len()) && cells.into_iter().all(number)
 }
+
+/// A thread that has to wait before it writes its line down is late by less.
+const LATE_MS: i64 = 100;
 
 /// Of what the log is by its name, `NAME_KIND.1.log`.
 fn kind(name: &str) -> &str {
@@ -60,12 +66,52 @@ fn are_same(some: &[Row], others: &[Row]) -> bool {
     some.len().min(others.len()) > 1 && some.iter().map(issue).zip(others.iter().map(issue)).all(|(a, b)| a == b)
 }
 
+/// Holds the stamps of the rows from `first` on against the first column of their lines. Takes out the requests of which it says that they began before
+/// the job's start, and returns how many.
+fn agree(text: &TraceText, lines: &[(usize, u64)], rows: &mut Vec<Row>, first: usize) -> Result<u64, ImportError> {
+    let issued = |row: &Row| row.submitted.as_nanos();
+    let took = |row: &Row| row.completed.as_nanos() - row.submitted.as_nanos();
+    // Both are below a hundred years.
+    let late = |row: &Row, seen: u64| seen as i64 - (row.completed.as_nanos() / 1_000_000) as i64;
+    let mut all: Vec<i64> = rows[first..].iter().zip(lines).map(|(row, line)| late(row, line.1)).collect();
+    let middle = all.len() / 2;
+    // All lines but the damaged ones are late by the distance of the two starts.
+    let usual = if all.is_empty() { 0 } else { *all.select_nth_unstable(middle).1 };
+    let usual = if usual.abs() <= LATE_MS { 0 } else { usual };
+    let unstamped = lines.len() > 1 && rows[first..].iter().all(|row| issued(row) == 0);
+    let mut begun_before = vec![false; lines.len()];
+    for ((row, (line, seen)), before) in rows[first..].iter().zip(lines).zip(&mut begun_before) {
+        let late = late(row, *seen) - usual;
+        if issued(row) == 0 && (unstamped || late > LATE_MS) {
+            let what = "the request has no time of issue, 0 ns; fio writes it into logs of completion latency \
+                        (NAME_clat.1.log) of single requests (log_avg_msec=0)";
+            return Err(line_error(text, *line, what));
+        }
+        *before = issued(row) == 0 && late < -1;
+        if !*before && late.abs() > LATE_MS {
+            let (issued, took, whose) = (issued(row), took(row), if usual == 0 { "" } else { " of its own clock" });
+            let what = format!(
+                "issued at {issued} ns, and {took} ns until it was done, do not end at {seen} ms{whose}, as the first column says; \
+                 of a sound line they do within {LATE_MS} ms"
+            );
+            return Err(line_error(text, *line, what));
+        }
+    }
+    let (given, mut index) = (rows.len(), 0);
+    rows.retain(|_| {
+        index += 1;
+        index <= first || !begun_before[index - 1 - first]
+    });
+    Ok((given - rows.len()) as u64)
+}
+
 /// Adds the requests of one of the texts that are given.
 pub(super) fn read(text: &TraceText, given: &[TraceText], imported: &mut Imported) -> Result<(), ImportError> {
     is_of_completions(text, given)?;
     let name = std::path::Path::new(text.name).file_stem().map_or(text.name.into(), |stem| stem.to_string_lossy());
     let device = imported.device(&name)?;
     let (mut last, before) = (0, imported.rows.len());
+    let mut lines: Vec<(usize, u64)> = Vec::new();
     for (number, line) in (1..).zip(text.text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
         match cells.len() {
@@ -99,6 +145,12 @@ pub(super) fn read(text: &TraceText, given: &[TraceText], imported: &mut Importe
         };
         let at = |nanos| stamp(nanos).map_err(|what| line_error(text, number, what));
         let (submitted, completed) = (at(issued)?, at(issued.saturating_add(latency))?);
+        let priority = cells[5];
+        let digits = priority.strip_prefix("0x").map_or((priority, 10), |digits| (digits, 16));
+        if u32::from_str_radix(digits.0, digits.1).is_err() {
+            return Err(line_error(text, number, format!("'{priority}' is no priority, as 0 or 0x4001")));
+        }
+        lines.push((number, seen));
         let mut row = row(operation);
         row.submitted = submitted;
         row.intended = submitted;
@@ -110,6 +162,7 @@ pub(super) fn read(text: &TraceText, given: &[TraceText], imported: &mut Importe
         row.depth = 1;
         imported.rows.push(row);
     }
+    imported.unmatched += agree(text, &lines, &mut imported.rows, before)?;
     let (earlier, rows) = imported.rows.split_at(before);
     if rows.is_empty() {
         return Err(ImportError::Empty { file: text.name.to_owned(), next: "" });
