@@ -120,6 +120,41 @@ fn a_line_of_fio_whose_columns_disagree_is_refused() {
     assert_eq!(read(&[("t", &log(0, "9000000, 0, 4096, 0, 0, 160000000"))]).unwrap().rows.len(), 39);
 }
 
+/// As files of one name in two folders are: what tells them apart is in the name.
+#[test]
+fn logs_of_one_name_are_devices_of_their_own() {
+    let log = |issued: u64| format!("10, 9000000, 0, 4096, 0, 0, {issued}\n");
+    let texts = [1, 2, 3].map(log);
+    let names = ["x/d1/f_clat.1.log", "x/d2/f_clat.1.log", "g_clat.1.log"];
+    let given: Vec<(&str, &str)> = names.into_iter().zip(texts.iter().map(String::as_str)).collect();
+    let called = ["d1/f_clat.1", "d2/f_clat.1", "g_clat.1"];
+    let imported = read(&given).unwrap();
+    assert_eq!(imported.labels.devices, called);
+    assert_eq!(imported.rows.iter().map(|row| row.device).collect::<Vec<_>>(), [0, 1, 2]);
+    let given: Vec<TraceText> = given.iter().map(|(name, text)| TraceText { name, text }).collect();
+    assert_eq!(asked(&given, None).unwrap().devices, called);
+    // Apart in their beginning or their ending only.
+    for (names, called) in [
+        (["f.log", "d/f.log"], ["f.log", "d/f"]),
+        (["f.1", "f.2"], ["f.1", "f.2"]),
+        (["/a/f.log", "/b/f.log"], ["a/f", "b/f"]),
+        (["a/.log", "b/.log"], ["a/.log", "b/.log"]),
+    ] {
+        let imported = read(&[(names[0], &texts[0]), (names[1], &texts[1])]).unwrap();
+        assert_eq!(imported.labels.devices, called);
+    }
+}
+
+#[test]
+fn a_trace_that_is_given_twice_is_refused() {
+    let log = "10, 9000000, 0, 4096, 0, 0, 1\n";
+    for (first, second, text) in [("f.log", "./f.log", log), ("f.log", "f.log", log), ("t", "u", BLKPARSE)] {
+        let error = read(&[(first, text), (second, text)]).unwrap_err().to_string();
+        let said = "holds what {} holds, byte for byte, or is the same file; give each trace once";
+        assert_eq!(error, format!("{second} {}", said.replace("{}", first)));
+    }
+}
+
 /// One job's logs, as a glob gives them, are one disk under several names.
 #[test]
 fn of_the_logs_of_a_job_one_is_taken() {
@@ -127,7 +162,7 @@ fn of_the_logs_of_a_job_one_is_taken() {
     let lat = clat.replace("13000000", "13006000");
     let said = |texts: &[(&str, &str)]| read(texts).unwrap_err().to_string();
     assert_eq!(
-        said(&[("d/job_bw.1.log", clat), ("d/job_clat.1.log", clat)]),
+        said(&[("d/job_bw.1.log", &lat), ("d/job_clat.1.log", clat)]),
         "d/job_bw.1.log is one of fio's logs of bandwidth, and does not say how long requests took; give d/job_clat.1.log"
     );
     assert!(said(&[("job_slat.2.log", &lat)]).contains("logs of submission"));

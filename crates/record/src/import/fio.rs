@@ -31,6 +31,25 @@ pub(super) fn recognises(line: &str) -> bool {
 /// A thread that has to wait before it writes its line down is late by less.
 const LATE_MS: i64 = 100;
 
+/// What the device of each log is called: the name of its file without the ending, and as many folders before it as it takes to tell it from the others.
+pub(super) fn devices(given: &[TraceText]) -> Vec<String> {
+    fn last(name: &str, folders: usize) -> &str {
+        let mut slashes = name.rmatch_indices('/');
+        let name = slashes.nth(folders).map_or(name, |(slash, _)| &name[slash + 1..]);
+        let file = name.rfind('/').map_or(0, |slash| slash + 1);
+        // What begins with a point has no ending.
+        name.rfind('.').filter(|point| *point > file).map_or(name, |point| &name[..point])
+    }
+    let alone =
+        |name: &str, folders| given.iter().filter(|other| last(other.name, folders) == last(name, folders)).count() < 2;
+    let called = given.iter().map(|text| {
+        let most = text.name.matches('/').count();
+        let folders = (0..=most).find(|folders| alone(text.name, *folders));
+        folders.map_or(text.name, |folders| last(text.name, folders)).to_owned()
+    });
+    called.collect()
+}
+
 /// Of what the log is by its name, `NAME_KIND.1.log`.
 fn kind(name: &str) -> &str {
     let file = name.rsplit_once('/').map_or(name, |(_, file)| file);
@@ -105,11 +124,15 @@ fn agree(text: &TraceText, lines: &[(usize, u64)], rows: &mut Vec<Row>, first: u
     Ok((given - rows.len()) as u64)
 }
 
-/// Adds the requests of one of the texts that are given.
-pub(super) fn read(text: &TraceText, given: &[TraceText], imported: &mut Imported) -> Result<(), ImportError> {
+/// Adds the requests of a text, one of those given, on a device of that name.
+pub(super) fn read(
+    text: &TraceText,
+    name: &str,
+    given: &[TraceText],
+    imported: &mut Imported,
+) -> Result<(), ImportError> {
     is_of_completions(text, given)?;
-    let name = std::path::Path::new(text.name).file_stem().map_or(text.name.into(), |stem| stem.to_string_lossy());
-    let device = imported.device(&name)?;
+    let device = imported.device(name)?;
     let (mut last, before) = (0, imported.rows.len());
     let mut lines: Vec<(usize, u64)> = Vec::new();
     for (number, line) in (1..).zip(text.text.lines()).filter(|(_, line)| !line.trim().is_empty()) {

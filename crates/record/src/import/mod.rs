@@ -99,6 +99,8 @@ pub enum ImportError {
         "{file} has no stamps of issue: its stamps are milliseconds, which say nothing of the order within one; let fio (3.37 or later) write them with log_issue_time=1 and log_offset=1"
     )]
     NoIssueTimes { file: String },
+    #[error("{file} holds what {other_file} holds, byte for byte, or is the same file; give each trace once")]
+    GivenTwice { file: String, other_file: String },
     #[error("{file} is one of fio's logs of {what}, and does not say how long requests took; give {instead}")]
     NotLatency { file: String, what: &'static str, instead: String },
     #[error(
@@ -157,7 +159,9 @@ pub fn import(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Import
     let mut known: Option<(&str, TraceFormat)> = None;
     let (mut imported, mut mapped) = (Imported::default(), twice::Mapped::new());
     imported.labels.streams.push("trace".to_owned());
-    for text in texts {
+    given_once(texts)?;
+    let logs = fio::devices(texts);
+    for (index, text) in texts.iter().enumerate() {
         let unrecognised = || ImportError::Unrecognised { file: text.name.to_owned() };
         let found = format.or_else(|| TraceFormat::recognise(text.text)).ok_or_else(unrecognised)?;
         if let Some((other_file, other)) = known.filter(|(_, other)| *other != found) {
@@ -167,7 +171,7 @@ pub fn import(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Import
         known = Some((text.name, found));
         match found {
             TraceFormat::Blkparse => blkparse::read(text, &mut imported, &mut mapped)?,
-            TraceFormat::FioLog => fio::read(text, texts, &mut imported)?,
+            TraceFormat::FioLog => fio::read(text, &logs[index], texts, &mut imported)?,
             format => return Err(ImportError::NoCompletions { file: text.name.to_owned(), format }),
         }
     }
@@ -178,6 +182,17 @@ pub fn import(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Import
         twice::remark_on_twins(&mut imported);
     }
     Ok(imported)
+}
+
+/// Refuses a text that is given twice, under one name or two: its requests would be counted twice.
+fn given_once(texts: &[TraceText]) -> Result<(), ImportError> {
+    for (index, text) in texts.iter().enumerate() {
+        if let Some(other) = texts[..index].iter().find(|other| other.name == text.name || other.text == text.text) {
+            let (file, other_file) = (text.name.to_owned(), other.name.to_owned());
+            return Err(ImportError::GivenTwice { file, other_file });
+        }
+    }
+    Ok(())
 }
 
 impl Imported {

@@ -51,7 +51,8 @@ const MOST: u64 = 1 << 62;
 /// Reads what texts asked for. Without a format, each is recognised by its content.
 pub fn asked(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Asked, ImportError> {
     let mut asking = Asking::default();
-    for text in texts {
+    let logs = super::fio::devices(texts);
+    for (index, text) in texts.iter().enumerate() {
         let unrecognised = || ImportError::Unrecognised { file: text.name.to_owned() };
         let found = format.or_else(|| TraceFormat::recognise(text.text)).ok_or_else(unrecognised)?;
         let before = asking.0.requests.len();
@@ -59,7 +60,7 @@ pub fn asked(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Asked, 
             TraceFormat::Blkparse => asking.blkparse(text)?,
             TraceFormat::FioLog => {
                 let imported = super::import(&[*text], Some(found))?;
-                asking.rows(&imported.rows, &imported.labels.devices)?;
+                asking.rows(&imported.rows, &logs[index..=index])?;
             }
             TraceFormat::FioIolog => asking.iolog(text)?,
             TraceFormat::Msr => {
