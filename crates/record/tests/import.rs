@@ -58,6 +58,48 @@ fn a_stamp_beyond_all_clocks_is_refused_with_its_line() {
     }
 }
 
+/// Cut anywhere, an event of a request is no other event, and no event of nothing.
+#[test]
+fn an_event_of_blkparse_that_is_cut_off_is_refused() {
+    for event in [
+        "  8,16 1 112 0.024602001 4122 D R 7864320 + 128 [reader]",
+        "  8,16 1 112 0.024602001 4122 Q WS 7864320 + 128 [my reader]",
+        "  8,16 0 93 1.037718845 0 C DS 7864320 + 128 [0]",
+    ] {
+        let text = format!("{BLKPARSE}{event}\n");
+        let first = BLKPARSE.lines().count();
+        for end in event.find("7864320").unwrap()..event.find('[').unwrap() {
+            let text = format!("{BLKPARSE}{}", &event[..end]);
+            let error = read(&[("t", &text)]).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("t:{}: ", first + 1)) && error.contains("reads '8,0 1 110 "), "{error}");
+        }
+        assert!(asked(&[TraceText { name: "t", text: &text }], None).is_ok());
+    }
+}
+
+/// What stands between the requests of a sound text.
+#[test]
+fn events_of_blkparse_that_move_nothing_are_passed_over() {
+    let events = "  8,16   1      200     2.000000000  4122  P   N [reader]
+  8,16   1      201     2.000000001  4122  U   N [reader] 1
+  8,16   1      202     2.000000002     0  m   N cfq4122S / complete rqnoidle 1
+  8,16   1      203     2.000000003  4122  Q  FWS [jbd2/sdb1-8]
+  8,16   1      204     2.000000004     0  C  WS 0 [0]
+  8,16   1      205     2.000000005     0  C FWFS 1234 [0]
+  8,16   1      206     2.000000006  4122  D   R 36 (12 00 00 00 24 00 ..) [smartctl]
+  8,16   1      207     2.000000007     0  C   R (12 00 00 00 24 00 ..) [0]
+  8,16   1      208     2.000000008  4122  I   R 36 (12 00 00 00 24 00 ..) [smartctl]
+  8,16   1      209     2.000000009  4122  A   R 8 + 8 <- (8,17) 0
+  8,16   1      210     2.000000010     0  D   N 0 [kworker/1:1H]
+  8,16   1      211     2.000000011     0  C   N [0]
+  8,16   1      212     2.000000012  4122  X   R 8 / 16 [reader]
+  8,16   1      213     2.000000013  4122  Q   R 8 + 8 ( 1234) [reader]
+";
+    let text = BLKPARSE.replace("\nCPU0", &format!("{events}\nCPU0"));
+    let (with, without) = (read(&[("t", &text)]).unwrap(), read(&[("t", BLKPARSE)]).unwrap());
+    assert_eq!((with.rows, with.remarks), (without.rows, without.remarks));
+}
+
 #[test]
 fn a_text_of_blkparse_is_read_event_by_event() {
     let imported = read(&[("trace.txt", BLKPARSE)]).unwrap();

@@ -97,6 +97,17 @@ fn operation(kind: &str, has_sector: bool) -> Option<Operation> {
     }
 }
 
+/// True if an event's words after its kind are all there: the name or error in brackets is the last, and is there however little stands before
+/// it. A flush that was done has a sector only, a command of a program its bytes in parentheses, and `-t` adds a time in such.
+fn is_whole(words: &[&str]) -> bool {
+    let last = |word: Option<&&str>| word.is_some_and(|word| word.starts_with(['[', '(']));
+    match words {
+        [_, "+", rest @ ..] => last(rest.get(1)),
+        [number, rest @ ..] if number.parse::<u64>().is_ok() => last(rest.first()),
+        rest => last(rest.first()),
+    }
+}
+
 /// The event of a line; nothing if it says nothing that is needed.
 fn event<'t>(text: &TraceText, number: usize, line: &'t str) -> Result<Option<Event<'t>>, ImportError> {
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -118,6 +129,11 @@ fn event<'t>(text: &TraceText, number: usize, line: &'t str) -> Result<Option<Ev
         _ => return Ok(None),
     };
     let has_sector = words.get(8) == Some(&"+");
+    if operation(kind, true).is_some() && !is_whole(&words[7..]) {
+        return Err(wrong(
+            "the line ends before the event does, without its sectors, or the name or error in brackets",
+        ));
+    }
     let Some(operation) = operation(kind, has_sector) else { return Ok(None) };
     let (offset, length) = if has_sector {
         let offset = words[7].parse::<u64>().ok().and_then(|sector| sector.checked_mul(512));
