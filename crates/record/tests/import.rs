@@ -188,6 +188,15 @@ fn logs_of_one_name_are_devices_of_their_own() {
 }
 
 #[test]
+fn completions_alone_are_no_requests() {
+    let done: String = BLKPARSE.lines().filter(|line| line.contains("  C ")).map(|line| format!("{line}\n")).collect();
+    assert_eq!(
+        read(&[("t", &done)]).unwrap_err().to_string(),
+        "the trace says when 3 requests were done, and when none of them was made or issued: let blktrace trace Q or D (-a queue, -a issue), too"
+    );
+}
+
+#[test]
 fn a_trace_that_is_given_twice_is_refused() {
     let log = "10, 9000000, 0, 4096, 0, 0, 1\n";
     for (first, second, text) in [("f.log", "./f.log", log), ("f.log", "f.log", log), ("t", "u", BLKPARSE)] {

@@ -109,6 +109,10 @@ pub enum ImportError {
     SameRequests { file: String, other_file: String },
     #[error("{file} holds no completed requests{next}")]
     Empty { file: String, next: &'static str },
+    #[error(
+        "the trace says when {completions} requests were done, and when none of them was made or issued: let blktrace trace Q or D (-a queue, -a issue), too"
+    )]
+    NoBeginnings { completions: u64 },
     #[error("{0} devices are more than a record can name")]
     TooManyDevices(usize),
 }
@@ -174,6 +178,9 @@ pub fn import(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Import
             TraceFormat::FioLog => fio::read(text, &logs[index], texts, &mut imported)?,
             format => return Err(ImportError::NoCompletions { file: text.name.to_owned(), format }),
         }
+    }
+    if imported.rows.is_empty() && imported.unmatched > 0 {
+        return Err(ImportError::NoBeginnings { completions: imported.unmatched });
     }
     // Stable: of completions at one instant, the file's order is the best that is known.
     imported.rows.sort_by_key(|row| row.completed);
