@@ -21,9 +21,11 @@ pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
         })?;
         return compare(&against, args.json);
     }
-    let explained = find(&args.of.subject(), args.of.threshold, args.window).map_err(failure)?;
+    let (subject, next) = (args.of.subject(), "name another file with --lanes");
+    args.lanes.as_deref().map_or(Ok(()), |path| out::spares(&subject.files(), path, next))?;
+    let explained = find(&subject, args.of.threshold, args.window).map_err(failure)?;
     if let Some(path) = &args.lanes {
-        out::write(path, &report::lanes(&bars(&explained)), "name another file with --lanes")?;
+        out::write(path, &report::lanes(&bars(&explained)), next)?;
     }
     if args.json {
         out::json(&serde_json::to_value(&explained.explanation).expect("plain data becomes JSON"))?;

@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -63,4 +63,17 @@ fn blame(path: &Path, error: std::io::Error, next: &str) -> Failure {
 /// Writes a result into the file that the user named.
 pub fn write(path: &Path, text: &str, next: &'static str) -> Result<(), Failure> {
     Sink::open(path, next)?.write(text)
+}
+
+/// Refuses a file for a result that is one of those the result is made from, by whatever name.
+pub fn spares(measured: &[PathBuf], path: &Path, next: &str) -> Result<(), Failure> {
+    let which = |path: &Path| path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
+    let Some(there) = which(path) else { return Ok(()) };
+    match measured.iter().find(|file| which(file) == Some(there)) {
+        Some(_) => Err(Failure::input(anyhow::anyhow!(
+            "{} is what the result would be made from, and it would be written over; {next}",
+            path.display()
+        ))),
+        None => Ok(()),
+    }
 }

@@ -13,7 +13,9 @@ use crate::out;
 
 /// Makes a page of a run or a trace.
 pub fn report(args: &Report) -> Result<ExitCode, Failure> {
-    let explained = explain(&args.of.subject(), args.of.threshold, args.window).map_err(failure)?;
+    let (subject, next) = (args.of.subject(), "name another file with -o");
+    args.output.as_deref().map_or(Ok(()), |path| out::spares(&subject.files(), path, next))?;
+    let explained = explain(&subject, args.of.threshold, args.window).map_err(failure)?;
     let origin = &explained.origin;
     let html = page(&Page {
         title: &origin.title,
@@ -28,7 +30,7 @@ pub fn report(args: &Report) -> Result<ExitCode, Failure> {
     match &args.output {
         None => out::text(&html)?,
         Some(path) => {
-            out::write(path, &html, "name another file with -o")?;
+            out::write(path, &html, next)?;
             if args.json {
                 out::json(&json!({ "page": path, "bytes": html.len() }))?;
             }

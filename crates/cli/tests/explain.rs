@@ -140,6 +140,33 @@ fn a_trace_of_disks_in_rounds_is_explained_and_drawn() {
     assert_eq!((&document["rounds"]["found"], &document["rounds"]["good_rounds"]), (&true.into(), &198.into()));
 }
 
+/// What was measured is not written over by what is said of it, under any name; results of before are.
+#[test]
+fn a_result_does_not_take_the_place_of_what_it_is_made_from() {
+    let desk = desk();
+    let run = desk.arraylab(&["run", "load.toml", "--on", "memory:16MiB,memory:16MiB:300us", "--json"]).json();
+    let folder = run["run"].as_str().unwrap();
+    let [records, kept, picture] = ["records.parquet", "run.json", "lanes.svg"].map(|file| format!("{folder}/{file}"));
+    std::os::unix::fs::symlink(desk.path().join("trace.txt"), desk.path().join("other.txt")).unwrap();
+    let lanes = "name another file with --lanes";
+    for (words, taken, next) in [
+        (vec!["explain", folder, "--lanes", &records], &records[..], lanes),
+        (vec!["explain", folder, "--lanes", &kept], &kept, lanes),
+        (vec!["explain", &records, "--lanes", &records], &records, lanes),
+        (vec!["report", folder, "-o", &records], &records, "name another file with -o"),
+        (vec!["explain", "--trace", "trace.txt", "--lanes", "trace.txt"], "trace.txt", lanes),
+        (vec!["explain", "--trace", "trace.txt", "--lanes", "other.txt"], "other.txt", lanes),
+    ] {
+        let said = "is what the result would be made from, and it would be written over";
+        let before = std::fs::read(desk.path().join(taken)).unwrap();
+        refused(&desk.arraylab(&words), 2, &[&format!("error: {taken} {said}; {next}")]);
+        assert_eq!(std::fs::read(desk.path().join(taken)).unwrap(), before, "{words:?}");
+    }
+    for _ in 0..2 {
+        assert_eq!(desk.arraylab(&["explain", folder, "--lanes", &picture]).code, 0);
+    }
+}
+
 /// However long: what comes after the last request is not shown.
 #[test]
 fn a_picture_ends_with_the_run() {

@@ -35,6 +35,22 @@ pub enum Subject {
     Trace(Vec<PathBuf>, Option<TraceFormat>),
 }
 
+impl Subject {
+    /// The files that it is read from, and what else its run keeps: no result may take their place.
+    pub fn files(&self) -> Vec<PathBuf> {
+        match self {
+            Subject::Trace(paths, _) => paths.clone(),
+            Subject::Run(path) => {
+                let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
+                let kept = folder.and_then(|folder| RunFolder::open(folder).ok());
+                let mut files = kept.map_or(vec![], |(folder, _)| folder.files());
+                files.push(path.clone());
+                files
+            }
+        }
+    }
+}
+
 /// An explanation, and what is needed to draw it.
 #[derive(Debug)]
 pub struct Explained {

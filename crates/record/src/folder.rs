@@ -228,6 +228,14 @@ impl RunFolder {
         self.path.join("trace.json")
     }
 
+    /// All that a run writes here, there or not: what others write beside it is theirs.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files = vec![self.path.join("run.json"), self.raw_path(), self.records_path(), self.spans_path()];
+        files.extend([self.trace_path(), self.ledger_log_path()]);
+        files.extend(RunFile::ALL.map(|file| self.path.join(file.name())));
+        files
+    }
+
     /// Writes one of the files, in place of an older one if there is one.
     pub fn write(&self, file: RunFile, contents: &[u8]) -> Result<(), FolderError> {
         self.write_to(file.name(), contents)
