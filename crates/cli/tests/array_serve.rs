@@ -4,7 +4,7 @@
 mod common;
 
 use std::cell::{Cell, RefCell};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::rc::Rc;
@@ -271,6 +271,50 @@ fn takes_over_and_comes_back(sums: &str) {
     assert!(peer("nbdcopy", &[&server.uri(), there.to_str().unwrap()]));
     assert!(std::fs::read(&there).unwrap()[..MIB] == pattern(MIB));
     assert_eq!(server.stop().0.code, 0);
+}
+
+/// Sends a request that moves no data to the default export, and gives the error that comes back; `None` if the connection ends instead.
+fn ask_for_nothing(socket: &Path, command: u16, offset: u64) -> Option<u32> {
+    let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+    let mut welcome = [0; 18];
+    stream.read_exact(&mut welcome).unwrap();
+    // Fixed newstyle without zeroes; the export without a name; then its size and flags.
+    let option = [&3u32.to_be_bytes()[..], b"IHAVEOPT", &1u32.to_be_bytes(), &0u32.to_be_bytes()].concat();
+    stream.write_all(&option).unwrap();
+    let mut export = [0; 10];
+    stream.read_exact(&mut export).unwrap();
+    let request = [
+        &0x2560_9513u32.to_be_bytes()[..],
+        &0u16.to_be_bytes(),
+        &command.to_be_bytes(),
+        &7u64.to_be_bytes(),
+        &offset.to_be_bytes(),
+        &0u32.to_be_bytes(),
+    ]
+    .concat();
+    stream.write_all(&request).unwrap();
+    let mut reply = [0; 16];
+    stream.read_exact(&mut reply).ok()?;
+    Some(u32::from_be_bytes([reply[4], reply[5], reply[6], reply[7]]))
+}
+
+#[test]
+fn a_request_for_nothing_is_done_and_the_server_goes_on() {
+    for level in ["5 --consistency ppl", "6", "10", "0"] {
+        let desk = Desk::new("");
+        done(&desk, &format!("array create --level {level} --stripe-unit 64KiB --size 8MiB a b c d"));
+        let Some(server) = Server::start(&desk, "a b c d") else { return };
+        let size = server.said["size_bytes"].as_u64().unwrap();
+        // Reads, writes, discards and zeroes.
+        for command in [0, 1, 4, 6] {
+            for offset in [0, 64 << 10, 128 << 10, 192 << 10, size] {
+                let answer = ask_for_nothing(&desk.path().join("s.sock"), command, offset);
+                assert_eq!(answer, Some(0), "level {level}, command {command} at {offset}");
+            }
+        }
+        let (said, events) = server.stop();
+        assert!(said.code == 0 && events.is_empty(), "{}{events:?}", said.stderr);
+    }
 }
 
 /// What `nbdinfo` lists behind an address: names, sizes, and whether they are read-only. `None`, and said, where it is absent.

@@ -165,9 +165,17 @@ fn requests_beyond_the_end_are_refused<D: Device>(runtime: &Runtime, device: &D)
 
 fn an_empty_request_succeeds<D: Device>(runtime: &Runtime, device: &D) {
     runtime.block_on(async {
-        for offset in [Bytes::ZERO, device.shape().size] {
+        let (block, size) = (block(device), device.shape().size);
+        // Where chunks and stripes begin, too, and at the end, where nothing lies.
+        for offset in (0..=64).map(|part| (size / 64 * part).round_down(block)).chain([block, size - block, size]) {
             assert!(read(device, offset, Bytes::ZERO).await.is_empty());
-            write(device, offset, Buffer::zeroed(Bytes::ZERO).freeze()).await;
+            let nothing = || Buffer::zeroed(Bytes::ZERO).freeze();
+            write(device, offset, nothing()).await;
+            device.submit(Request::write(offset, nothing()).with_fua()).await.result.expect("a write succeeds");
+            for request in [Request::write_zeroes(offset, Bytes::ZERO), Request::discard(offset, Bytes::ZERO)] {
+                let result = device.submit(request).await.result;
+                assert!(matches!(result, Ok(()) | Err(DeviceError::Unsupported)), "{result:?}");
+            }
         }
     });
 }
