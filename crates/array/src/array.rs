@@ -220,16 +220,20 @@ impl<D: Device> Array<D> {
     pub fn is_complete(&self) -> bool {
         self.members.iter().all(|member| member.state() == MemberState::Active)
     }
-    /// Whether so many members are gone that a write could not be stored.
+    /// How many members more may be lost, whichever they are; `None` if the array is [broken](Array::is_broken).
+    pub fn losses_left(&self) -> Option<usize> {
+        self.geometry.losses_left(|member| self.is_gone(member))
+    }
+    /// Whether such members are gone that some write could not be stored.
     pub fn is_broken(&self) -> bool {
-        let gone = |member: &Member<D>| member.state() != MemberState::Active;
-        match self.geometry.level() {
-            // Which copies are gone decides; a chunk all of whose members are gone is found when it is written.
-            Level::Raid10(_) | Level::Raid1 => self.members.iter().all(gone),
-            level => {
-                self.members.iter().filter(|member| gone(member)).count() > level.losses_survived(self.members.len())
-            }
-        }
+        !self.geometry.survives(|member| self.is_gone(member))
+    }
+    /// Whether the array would be broken without these members, too.
+    pub fn needs_any_of(&self, members: &[usize]) -> bool {
+        !self.geometry.survives(|member| members.contains(&member) || self.is_gone(member))
+    }
+    fn is_gone(&self, member: usize) -> bool {
+        self.members[member].state() != MemberState::Active
     }
 
     /// Members that have failed a request in a way that says they will fail others are used no more.

@@ -47,10 +47,8 @@ pub enum OpenError {
     )]
     SplitBrain { first: usize, second: usize },
     /// Too few.
-    #[error(
-        "{missing} of {members} members are missing or stale, {level} survives the loss of {survives}; give more of them"
-    )]
-    TooFew { missing: usize, members: usize, level: &'static str, survives: usize },
+    #[error("{missing} of {members} members are missing or stale, {level} survives {endurance}; give more of them")]
+    TooFew { missing: usize, members: usize, level: &'static str, endurance: String },
     /// The write hole.
     #[error(
         "the array was not stopped and members {missing:?} are missing or not rebuilt: parity may not fit where a write was under way, and what is missing would be computed wrongly there; open it by force to accept that"
@@ -223,12 +221,13 @@ impl<D: Device> Array<D> {
             .collect();
         let geometry = Geometry::new(level, newest.chunk, &sizes)?;
         let missing: Vec<usize> = (0..members).filter(|role| by_role[*role].is_none()).collect();
-        let survives = level.losses_survived(members);
-        if missing.len() > survives {
-            return Err(OpenError::TooFew { missing: missing.len(), members, level: level.name(), survives });
+        if !geometry.survives(|member| missing.contains(&member)) {
+            let (missing, endurance) = (missing.len(), level.endurance(members));
+            return Err(OpenError::TooFew { missing, members, level: level.name(), endurance });
         }
         let current = || by_role.iter().flatten().map(|(_, superblock, _)| superblock);
-        let dirty = survives > 0 && current().any(|superblock| superblock.resync != Resync::Clean);
+        let dirty =
+            level.losses_survived(members) > 0 && current().any(|superblock| superblock.resync != Resync::Clean);
         // A resync that was under way says how far; only what writes left behind is what a log can mend.
         let resyncing = current().any(|s| !matches!(s.resync, Resync::Clean | Resync::From(Bytes::ZERO)));
         let own_events: Vec<u64> =

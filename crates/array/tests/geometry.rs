@@ -82,6 +82,37 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    /// Against every address: of each a copy must be left; with parity and without it the number of losses decides.
+    #[test]
+    fn what_survives_is_what_leaves_every_byte(
+        level in any_level(), members in 2..13usize, rows in 1..9u64, gone in prop::collection::vec(any::<bool>(), 12)
+    ) {
+        let made = Geometry::new(level, Bytes::SECTOR, &vec![Bytes::SECTOR * rows; members]);
+        prop_assume!(made.as_ref().is_ok_and(|geometry| !geometry.size().is_zero()));
+        let geometry = made.unwrap();
+        let lost = |member: usize| gone[member];
+        let number = (0..members).filter(|member| lost(*member)).count();
+        let copies_left = |sector: u64| {
+            let places = (0..geometry.copies()).map(|copy| geometry.copy(Bytes::SECTOR * sector, copy));
+            places.filter(|place| !lost(place.member)).count()
+        };
+        let fewest = (0..geometry.size() / Bytes::SECTOR).map(copies_left).min().unwrap();
+        let left = match level.parities() {
+            0 if geometry.copies() > 1 => fewest.checked_sub(1),
+            parities => parities.checked_sub(number),
+        };
+        prop_assert_eq!(geometry.losses_left(lost), left);
+        prop_assert_eq!(geometry.survives(lost), left.is_some());
+        // And whatever is lost besides, so many of them are survived.
+        if let Some(more) = left {
+            let others: Vec<usize> = (0..members).filter(|member| !lost(*member)).take(more).collect();
+            prop_assert!(geometry.survives(|member| lost(member) || others.contains(&member)));
+        }
+    }
+}
+
 /// `raid5_compute_sector` and `raid6_idx_to_slot` of Linux 6.1: P, Q, and member and power of each data chunk.
 #[allow(clippy::type_complexity)]
 fn linux_stripe(level: i32, layout: i32, disks: usize, row: u64) -> (usize, Option<usize>, Vec<(usize, usize)>) {

@@ -4,7 +4,7 @@ mod common;
 
 use std::rc::Rc;
 
-use array::geometry::{DoubleRotation, Level, Rotation};
+use array::geometry::{Copies, DoubleRotation, Level, Rotation};
 use array::md::{self, BadBlock, BadBlocks, Consistency, Features, Resync, SUPERBLOCK_AT, Superblock, Uuid};
 use array::{Array, MemberState, OpenOptions, Repair, format};
 use common::superblocks;
@@ -446,6 +446,66 @@ fn what_a_rebuild_could_not_compute_is_known_after_the_next_start() {
     runtime.block_on(array.stop()).unwrap();
     let array = open(&runtime, &disks).unwrap();
     assert_eq!(array.bad_ranges(), []);
+}
+
+/// Of two copies side by side on four members, 0 and 1 hold the same, and 2 and 3.
+#[test]
+fn level_10_survives_the_loss_of_members_that_hold_no_chunk_together() {
+    let level = Level::Raid10(Copies::near(2));
+    for consistency in [Consistency::Resync, Consistency::Bitmap] {
+        for (lost, stopped) in [([0, 2], true), ([0, 2], false), ([3, 1], true), ([3, 1], false)] {
+            let runtime = Runtime::simulated();
+            let mut disks = disks_with(&runtime, level, 4, 1, consistency);
+            let array = open(&runtime, &disks).unwrap();
+            write(&runtime, &array, 5).unwrap();
+            lost.iter().for_each(|member| array.fail(*member));
+            assert!(!array.is_broken() && array.losses_left() == Some(0));
+            write(&runtime, &array, 6).unwrap();
+            assert!(reads(&runtime, &array, 6));
+            runtime.block_on(array.submit(Request::flush())).result.unwrap();
+            if stopped {
+                runtime.block_on(array.stop()).unwrap();
+            }
+            drop(array);
+            // The stale ones are there again, and are not believed.
+            let array = open(&runtime, &disks).unwrap();
+            assert_eq!(lost.map(|member| array.state(member)), [MemberState::Failed; 2]);
+            assert!(reads(&runtime, &array, 6));
+            write(&runtime, &array, 7).unwrap();
+            for (member, identity) in lost.into_iter().zip([77, 78]) {
+                disks[member] = disk(&runtime);
+                let rebuilt = array.rebuild(member, disks[member].clone(), DATA_AT, Uuid([identity; 16]));
+                assert_eq!(runtime.block_on(rebuilt).unwrap(), []);
+            }
+            assert!(array.is_complete() && reads(&runtime, &array, 7));
+            runtime.block_on(array.stop()).unwrap();
+            // Only those that were rebuilt, and then all.
+            let rebuilt = lost.map(|member| disks[member].clone());
+            assert!(reads(&runtime, &open(&runtime, &rebuilt).unwrap(), 7));
+        }
+    }
+}
+
+#[test]
+fn level_10_without_all_copies_of_a_chunk_is_broken() {
+    let runtime = Runtime::simulated();
+    let disks = disks(&runtime, Level::Raid10(Copies::near(2)), 4, 1);
+    let array = open(&runtime, &disks).unwrap();
+    write(&runtime, &array, 5).unwrap();
+    array.fail(2);
+    assert!(array.needs_any_of(&[3]) && !array.needs_any_of(&[0]) && array.needs_any_of(&[0, 1]));
+    array.fail(3);
+    assert!(array.is_broken() && array.losses_left().is_none());
+    // Not even where both copies could be stored: nobody could record who is lost.
+    let refused = runtime.block_on(array.submit(Request::write(Bytes::ZERO, data(6, CHUNK)))).result;
+    assert_eq!(refused, Err(DeviceError::Gone));
+    drop(array);
+    let refused = open(&runtime, &disks[..2]).err().unwrap();
+    assert_eq!(
+        refused,
+        "2 of 4 members are missing or stale, level 10 survives the loss of any 1, and of more that leave a copy of every \
+         chunk; give more of them"
+    );
 }
 
 /// What lies where a rebuild could not compute anything is zeroes, and a scrub that believed them would compute the parity from them.

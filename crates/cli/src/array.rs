@@ -202,10 +202,6 @@ fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
 
 /// What it means that a member was taken out of use, and what to do next.
 fn failed(member: &Place, done: &Done, served: bool) -> String {
-    let survives = match done.survives {
-        0 => "the array survives no further loss".to_owned(),
-        more => format!("the array survives the loss of {more} more"),
-    };
     let next = match (done.spares, served) {
         (0, _) => {
             "`arraylab array rebuild --onto DEVICE` with the members that are left fills its place on another device; \
@@ -214,7 +210,7 @@ fn failed(member: &Place, done: &Done, served: bool) -> String {
         (_, true) => "a spare takes its place now; `arraylab array status` tells how far that is",
         (_, false) => "`arraylab array rebuild` with the members that are left and the spare fills its place",
     };
-    format!("{member} is used no more; {survives}\nnext: {next}\n{}", left_as(done))
+    format!("{member} is used no more; {}\nnext: {next}\n{}", done.outlook(), left_as(done))
 }
 
 /// Says how the array was left.

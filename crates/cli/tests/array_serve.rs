@@ -237,6 +237,43 @@ fn orders_that_cannot_be_carried_out_are_refused_with_the_next_step() {
     refused("array serve b --nbd unix:t.sock", "2 of 3 members are missing or stale");
 }
 
+/// Of two copies side by side on a, b, c and d, the first two hold the same, and the last two.
+#[test]
+fn level_10_is_served_and_opens_without_members_that_hold_no_chunk_together() {
+    let desk = Desk::new("");
+    let from = desk.path().join("from.img");
+    std::fs::write(&from, pattern(MIB)).unwrap();
+    done(&desk, "array create --level 10 --layout n2 --size 8MiB a b c d");
+    let Some(server) = Server::start(&desk, "a b c d") else { return };
+    let failed = done(&desk, "array fail --member a a b c d");
+    assert!(failed.contains("the array survives the loss of 1 more, but not of member 1\n"), "{failed}");
+    let refused = say(&desk, "array fail --member b a b c d");
+    assert_eq!(refused.code, 2, "{}", refused.stdout);
+    let failed = done(&desk, "array fail --member c a b c d");
+    assert!(failed.contains("the array survives no further loss"), "{failed}");
+    if !peer("nbdcopy", &["--flush", from.to_str().unwrap(), &server.uri()]) {
+        return;
+    }
+    let (said, events) = server.stop();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(names(&events), ["member-failed", "member-failed"], "{events:?}");
+    assert_eq!(events[0]["needed"], json!([1]));
+    let status = say(&desk, "array status --json a b c d").json();
+    assert_eq!((&status["not_whole"], &status["broken"]), (&json!(2), &json!(false)), "{status}");
+    let server = Server::start(&desk, "a b c d").unwrap();
+    let there = desk.path().join("there.img");
+    assert!(peer("nbdcopy", &[&server.uri(), there.to_str().unwrap()]));
+    assert!(std::fs::read(&there).unwrap()[..MIB] == pattern(MIB));
+    assert_eq!(server.stop().0.code, 0);
+    done(&desk, "array rebuild --onto e --size 8MiB b d");
+    done(&desk, "array rebuild --onto f --size 8MiB b d e");
+    let whole = say(&desk, "array status --json b d e f").json();
+    assert_eq!(whole["not_whole"], 0, "{whole}");
+    done(&desk, "array scrub b d e f");
+    let broken = say(&desk, "array status --json e b").json();
+    assert_eq!((&broken["not_whole"], &broken["broken"]), (&json!(2), &json!(true)), "{broken}");
+}
+
 #[test]
 fn a_spare_takes_over_by_itself_and_who_was_away_comes_back() {
     for sums in ["", " --integrity"] {

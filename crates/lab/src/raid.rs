@@ -82,9 +82,9 @@ pub enum RaidError {
     NoMember { place: Place, members: Vec<String> },
     /// One more cannot be spared.
     #[error(
-        "without {place} too the array would be broken: {level} survives the loss of {survives}, and {missing} are lost already"
+        "without {place} too the array would be broken: {level} survives {endurance}, and {missing} are lost already"
     )]
-    NotSpared { place: Place, level: String, survives: usize, missing: usize },
+    NotSpared { place: Place, level: String, endurance: String, missing: usize },
     /// Nothing to rebuild.
     #[error("no member is missing; `arraylab array replace` replaces one that still serves")]
     Complete,

@@ -82,6 +82,12 @@ impl Copies {
         (shifted as usize, row)
     }
 
+    /// The members that hold a chunk: as many neighbours as there are copies, the first member after the last.
+    pub(super) fn holders(self, members: usize, chunk: u64) -> impl Iterator<Item = usize> {
+        let first = chunk * u64::from(self.near);
+        (0..u64::from(self.count())).map(move |copy| ((first + copy) % members as u64) as usize)
+    }
+
     /// The chunk of which a copy lies at a member's row, if one does.
     pub(super) fn chunk_at(self, members: usize, rows: u64, member: usize, row: u64) -> Option<u64> {
         let part = self.part(rows);

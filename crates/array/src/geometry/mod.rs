@@ -138,6 +138,17 @@ impl Level {
         }
     }
 
+    /// What an array of so many members survives, in words.
+    pub fn endurance(self, members: usize) -> String {
+        let any = self.losses_survived(members);
+        match self {
+            Level::Raid10(_) if any > 0 && any + 1 < members => {
+                format!("the loss of any {any}, and of more that leave a copy of every chunk")
+            }
+            _ => format!("the loss of {any}"),
+        }
+    }
+
     /// How many chunks of a row are parity.
     pub fn parities(self) -> usize {
         match self {
@@ -241,6 +252,25 @@ impl Geometry {
     /// How many rows there are. At linear and level 0 with unequal members, those that all members share.
     pub fn rows(&self) -> u64 {
         self.used / self.chunk
+    }
+
+    /// How many members more may be lost, whichever they are, when these are; `None` if data are lost with them.
+    pub fn losses_left(&self, lost: impl Fn(usize) -> bool) -> Option<usize> {
+        let number = (0..self.members).filter(|member| lost(*member)).count();
+        match self.level {
+            // Which of them are lost decides. After as many chunks as there are members the first one's members hold a chunk again.
+            Level::Raid10(copies) if number > 0 => {
+                let chunks = (self.size / self.chunk).min(self.members as u64);
+                let left = |chunk| copies.holders(self.members, chunk).filter(|member| !lost(*member)).count();
+                (0..chunks).map(left).min()?.checked_sub(1)
+            }
+            level => level.losses_survived(self.members).checked_sub(number),
+        }
+    }
+
+    /// Whether all data can still be had when these members are lost.
+    pub fn survives(&self, lost: impl Fn(usize) -> bool) -> bool {
+        self.losses_left(lost).is_some()
     }
 
     /// Where the byte at `address` lies, its first copy where there are several. Panics beyond the end.

@@ -123,11 +123,7 @@ fn announce(
             uris(offer).iter().for_each(|uri| text.push_str(&format!("{indent}{uri}\n")));
         }
         if !not_whole.is_empty() {
-            let more = match keeper.spare() {
-                0 => "it survives no further loss".to_owned(),
-                more => format!("it survives the loss of {more} more"),
-            };
-            text.push_str(&format!("DEGRADED: not whole: {}; {more}\n", numbered(&not_whole)));
+            text.push_str(&format!("DEGRADED: not whole: {}; {}\n", numbered(&not_whole), keeper.outlook()));
         }
         out::text(&text)?;
     }

@@ -42,8 +42,10 @@ pub struct Status {
     pub clean: bool,
     /// Members that are missing or not rebuilt.
     pub not_whole: usize,
-    /// Of these, how many may be lost at all.
+    /// Of these, how many may be lost at all, whichever they are.
     pub survives: usize,
+    /// Data are lost with those that are not whole.
+    pub broken: bool,
     /// Each place of the array.
     pub members: Vec<MemberStatus>,
     /// What belongs to the array and has no place in it: stale and spare devices.
@@ -241,6 +243,7 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
         clean,
         not_whole: not_whole(&members),
         survives: level.losses_survived(all),
+        broken: !geometry.survives(|member| members[member].state != "active"),
         members,
         others,
         served: None,
@@ -283,6 +286,7 @@ impl Status {
             self.others.extend(service.spares.iter().map(spare));
         }
         self.not_whole = not_whole(&self.members);
+        self.broken = service.broken;
         self.served = Some(service);
     }
 
@@ -296,9 +300,7 @@ impl Status {
         }
         line("consistency", self.consistency.into());
         let redundancy = match (self.clean, self.not_whole) {
-            (_, lost) if lost > self.survives => {
-                format!("broken: {lost} members are not whole, {} may be", self.survives)
-            }
+            (_, lost) if self.broken => format!("broken: {lost} members are not whole, more than can be spared"),
             (true, 0) => "clean".into(),
             (false, 0) if self.served.is_some() => "being written".into(),
             (false, 0) => "dirty: redundancy may not fit; `arraylab array stop` makes it fit".into(),

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::upkeep::outlook;
+
 /// Something that whoever keeps the array wants to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
@@ -18,6 +20,9 @@ pub enum Event {
         cause: Option<String>,
         /// How many more may be lost.
         spare: usize,
+        /// Members that may not be lost, where others may.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        needed: Vec<usize>,
     },
     /// More is lost than the level survives.
     Broken,
@@ -92,14 +97,9 @@ pub enum Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Event::MemberFailed { member, device, cause, spare } => {
+            Event::MemberFailed { member, device, cause, spare, needed } => {
                 let cause = cause.as_ref().map_or("it was told to".to_owned(), String::clone);
-                write!(f, "member {member} ({device}) failed: {cause}; ")?;
-                match spare {
-                    0 => f.write_str("the array survives no further loss"),
-                    1 => f.write_str("the array survives the loss of 1 more"),
-                    more => write!(f, "the array survives the loss of {more} more"),
-                }
+                write!(f, "member {member} ({device}) failed: {cause}; {}", outlook(*spare, needed))
             }
             Event::Broken => f.write_str(
                 "broken: more members are lost than the level survives; no write is accepted. End the server, and start it with members that can be read",

@@ -166,7 +166,8 @@ impl Keeper {
             if failed && !*known {
                 let device = self.array.device(member).map_or("-".into(), |device| device.shape().name.clone());
                 let cause = self.array.failure(member).map(|error| error.to_string());
-                (self.tell)(&Event::MemberFailed { member, device, cause, spare: self.spare() });
+                let needed = upkeep::needed(&self.array);
+                (self.tell)(&Event::MemberFailed { member, device, cause, spare: self.spare(), needed });
             }
             *known = failed;
         }
@@ -180,11 +181,14 @@ impl Keeper {
         }
     }
 
-    /// How many members more may be lost.
+    /// How many members more may be lost, whichever they are.
     pub fn spare(&self) -> usize {
-        let all = self.array.geometry().members();
-        let lost = (0..all).filter(|member| self.array.state(*member) != MemberState::Active).count();
-        self.array.geometry().level().losses_survived(all).saturating_sub(lost)
+        self.array.losses_left().unwrap_or(0)
+    }
+
+    /// What the members' states mean for losses to come.
+    pub fn outlook(&self) -> String {
+        upkeep::outlook(self.spare(), &upkeep::needed(&self.array))
     }
 
     /// Members that are not whole, by number.

@@ -21,6 +21,9 @@ pub struct Done {
     pub not_whole: Vec<usize>,
     /// How many more losses the array survives, whichever member it is.
     pub survives: usize,
+    /// Members whose loss it does not survive, where it survives that of others.
+    #[serde(default)]
+    pub needed: Vec<usize>,
     /// Devices that wait to take the place of a member that fails.
     pub spares: usize,
 }
@@ -42,8 +45,38 @@ impl Done {
     pub(super) fn of(array: &Array<AnyDevice>) -> Done {
         let members = array.geometry().members();
         let not_whole: Vec<usize> = (0..members).filter(|member| array.state(*member) != MemberState::Active).collect();
-        let survives = array.geometry().level().losses_survived(members).saturating_sub(not_whole.len());
-        Done { clean: !array.is_dirty(), not_whole, survives, spares: array.spares().len() }
+        let survives = array.losses_left().unwrap_or(0);
+        Done { clean: !array.is_dirty(), not_whole, survives, needed: needed(array), spares: array.spares().len() }
+    }
+
+    /// What it means for losses to come.
+    pub fn outlook(&self) -> String {
+        outlook(self.survives, &self.needed)
+    }
+}
+
+/// Members whose loss an array does not survive, where it survives that of others.
+pub(super) fn needed(array: &Array<AnyDevice>) -> Vec<usize> {
+    let active = (0..array.geometry().members()).filter(|member| array.state(*member) == MemberState::Active);
+    let (needed, others): (Vec<usize>, Vec<usize>) = active.partition(|member| array.needs_any_of(&[*member]));
+    if others.is_empty() { Vec::new() } else { needed }
+}
+
+/// How many members more an array survives the loss of, and which of them it needs.
+pub fn outlook(survives: usize, needed: &[usize]) -> String {
+    match (survives, needed) {
+        (0, []) => "the array survives no further loss".into(),
+        (0, needed) => format!("the array survives the loss of 1 more, but not of {}", numbered(needed, "or")),
+        (more, _) => format!("the array survives the loss of {more} more"),
+    }
+}
+
+/// `member 1`, `members 1, 3 or 5`.
+fn numbered(members: &[usize], last: &str) -> String {
+    let numbers: Vec<String> = members.iter().map(usize::to_string).collect();
+    match numbers.split_last() {
+        Some((end, before)) if !before.is_empty() => format!("members {} {last} {end}", before.join(", ")),
+        _ => format!("member {}", numbers.join("")),
     }
 }
 
@@ -111,11 +144,11 @@ pub fn fail(members: &[Place], permits: &Permits, place: &Place, course: &Course
 /// Fails a member, if the array can do without it.
 pub(super) fn spare(array: &Array<AnyDevice>, place: &Place) -> Result<usize, RaidError> {
     let member = member_of(array, place)?;
-    let all = array.geometry().members();
-    let missing = (0..all).filter(|other| *other != member && array.state(*other) != MemberState::Active).count();
-    let (level, survives) = (array.geometry().level(), array.geometry().level().losses_survived(all));
-    if missing >= survives {
-        return Err(RaidError::NotSpared { place: place.clone(), level: level.to_string(), survives, missing });
+    if array.needs_any_of(&[member]) {
+        let (all, level) = (array.geometry().members(), array.geometry().level());
+        let missing = (0..all).filter(|other| *other != member && array.state(*other) != MemberState::Active).count();
+        let (level, endurance) = (level.to_string(), level.endurance(all));
+        return Err(RaidError::NotSpared { place: place.clone(), level, endurance, missing });
     }
     array.fail(member);
     Ok(member)
