@@ -353,6 +353,12 @@ impl<D: Device> Array<D> {
 
     /// At the end of service, or of a step of a rebuild: a journal with nothing in it. One that fails now is no error: the members have
     /// all that it held, and only the writes to come need it.
+    /// What the journal's device is called, if there is one that takes writes.
+    pub fn journal_device(&self) -> Option<String> {
+        let journal = self.journal.as_ref().filter(|journal| !journal.has_failed())?;
+        Some(journal.device.shape().name.clone())
+    }
+
     pub(crate) async fn close_journal(&self) -> Result<(), DeviceError> {
         let Some(journal) = self.journal.as_ref().filter(|journal| !journal.has_failed()) else { return Ok(()) };
         let _turn = journal.turn.acquire(0).await;

@@ -510,6 +510,52 @@ fn an_array_spans_machines_and_a_member_s_server_may_be_begun_anew() {
     }
 }
 
+/// What is in use, and what carries data, is as much an export's as a path's; and nobody who replaces a member destroys another by it.
+#[test]
+fn a_served_array_takes_no_export_that_is_in_use_or_carries_data() {
+    let desk = Desk::new("");
+    for name in ["a", "b", "full", "empty"] {
+        desk.file(name, 8 * MIB);
+    }
+    let written = desk.path().join("full");
+    if !peer("mkfs.ext4", &["-q", "-F", written.to_str().unwrap()]) {
+        return;
+    }
+    let names = ["a", "b", "full", "empty"];
+    let Some(servers) = names.map(|name| member(&desk, name)).into_iter().collect::<Option<Vec<_>>>() else { return };
+    let uri = |name: &str| format!("nbd+unix:///?socket={}", desk.path().join(format!("{name}.sock")).display());
+    let [a, b, full, empty] = names.map(uri);
+    // The same export by another address.
+    std::os::unix::fs::symlink(desk.path().join("b.sock"), desk.path().join("alias.sock")).unwrap();
+    let alias = uri("alias");
+    done(&desk, &format!("array create --level 1 --destroy-data --spare s --size 8MiB {a} {b}"));
+    let server = Server::start(&desk, &format!("{a} {b} s")).unwrap();
+    let before = std::fs::read(&written).unwrap();
+    for (onto, next) in [
+        (&b, "is in use by the array itself"),
+        (&a, "is in use by the array itself"),
+        (&alias, "carries Linux md 1.2"),
+        (&"s".to_owned(), "is in use by the array itself"),
+        (&full, "carries ext2/ext3/ext4"),
+    ] {
+        for order in ["replace --member A --destroy-data --onto", "add --destroy-data --device"] {
+            let refused = say(&desk, &format!("array {} {onto} {a}", order.replace('A', &a)));
+            assert!(refused.code == 2 && refused.stderr.contains(next), "{order} {onto}: {}", refused.stderr);
+        }
+    }
+    let refused = say(&desk, &format!("array replace --member {a} --onto {empty} {a}"));
+    assert!(refused.code == 2 && refused.stderr.contains("add --destroy-data"), "{}", refused.stderr);
+    done(&desk, &format!("array scrub {a} {b}"));
+    assert!(std::fs::read(&written).unwrap() == before);
+    done(&desk, &format!("array replace --member {a} --destroy-data --onto {empty} {a}"));
+    done(&desk, &format!("array scrub {empty} {b}"));
+    assert_eq!(server.stop().0.code, 0);
+    for mut server in servers {
+        _ = server.kill();
+        _ = server.wait();
+    }
+}
+
 /// Blocks of 4 KiB, each written with rising numbers by one writer.
 const BLOCKS: usize = 512;
 const WRITERS: usize = 16;

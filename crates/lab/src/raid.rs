@@ -112,6 +112,18 @@ pub enum RaidError {
     /// A path may not be written.
     #[error("{0}")]
     NotPermitted(host::Refusal),
+    /// It is part of the array already.
+    #[error("{place} is in use by the array itself; name another")]
+    InUse { place: Place },
+    /// An export is written only by leave.
+    #[error("{place}: writing would destroy what is there; add --destroy-data if that is meant")]
+    NotAsked { place: Place },
+    /// An export carries data.
+    #[error("{place} carries {found}, and is not written; wipe it first (wipefs) if that may be lost")]
+    Carries { place: Place, found: String },
+    /// An export cannot be looked at.
+    #[error(transparent)]
+    Look(#[from] crate::remote::LookError),
     /// A file cannot be made.
     #[error("{place}: {source}")]
     NoFile { place: Place, source: std::io::Error },
@@ -150,6 +162,7 @@ impl RaidError {
         use host::Refusal::{Failed, NoPermission, Unreadable};
         match self {
             RaidError::Device { .. } | RaidError::Failed(_) | RaidError::Identity(_) | RaidError::Export(_) => false,
+            RaidError::Look(_) => false,
             RaidError::NoFile { .. } | RaidError::Control { .. } | RaidError::Server { .. } | RaidError::Unwatched => {
                 false
             }

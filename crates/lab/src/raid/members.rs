@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 use array::md::{SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
-use array::{Array, OpenOptions};
+use array::{Array, MemberState, OpenOptions};
 use device::{AnyDevice, Buffer, Device, Request};
 use host::guard::WritePermit;
 use nbd::Steady;
@@ -82,6 +82,14 @@ pub(super) fn watch(array: &Array<AnyDevice>, course: &Course) {
         !interrupted.load(Relaxed)
     });
     array.limit(course.rate);
+}
+
+/// What everything is called that an array uses: members, what is to replace one, spares, the journal.
+pub(super) fn in_use(array: &Array<AnyDevice>) -> Vec<String> {
+    let names = names(array).into_iter().enumerate();
+    let members = names.filter(|(member, _)| array.state(*member) != MemberState::Failed).filter_map(|(_, name)| name);
+    let replacement = array.replacing().map(|(_, device)| device);
+    members.chain(replacement).chain(array.spares()).chain(array.journal_device()).collect()
 }
 
 /// What the members in use are called, by role.

@@ -7,15 +7,17 @@ use array::{MemberState, Repair};
 use device::{AnyDevice, Device, Request};
 use host::Kernel;
 use host::guard::{Consent, create, permit};
+use host::signature::Signature;
 use serde_json::{Value, json};
 use units::{Bytes, Rate};
 
 use super::control::{Caller, NewPlace, Order};
 use super::event::Event;
 use super::keeper::{Keeper, LOOK};
-use super::members::{Permits, to_write};
+use super::members::{Permits, in_use, to_write};
 use super::upkeep::{Added, Done, Rebuild, Scrub, fill_from_within, former, identity, replaceable, spare};
 use super::{Place, RaidError};
+use crate::remote::{self, LookError};
 
 /// Carries out an order; what comes back is what the command prints.
 pub(super) async fn carry_out(keeper: &Rc<Keeper>, order: Order, caller: &Caller<'_>) -> Result<Value, RaidError> {
@@ -58,8 +60,20 @@ fn free(keeper: &Keeper) -> Result<(), RaidError> {
 /// Leave to write to a new place, the place opened, and where data are to begin on it.
 async fn admit(keeper: &Keeper, new: &NewPlace) -> Result<(AnyDevice, Bytes), RaidError> {
     let place = place(&new.place)?;
+    if in_use(&keeper.array).iter().any(|name| name.parse::<Place>().is_ok_and(|other| other.is_same(&place))) {
+        return Err(RaidError::InUse { place });
+    }
     let permits: Permits = match (&place, new.size) {
-        (Place::Nbd(_), _) => HashMap::new(),
+        (Place::Nbd(uri), _) => {
+            if !new.destroy_data {
+                return Err(RaidError::NotAsked { place });
+            }
+            // A member by another address carries a superblock.
+            if let Some(found) = contents(keeper, uri).await?.first() {
+                return Err(RaidError::Carries { found: found.to_string(), place });
+            }
+            HashMap::new()
+        }
         (Place::Path(path), Some(size)) if !path.exists() => {
             let permit = create(path)?;
             let made = permit.file().set_len(size.get());
@@ -83,6 +97,16 @@ async fn admit(keeper: &Keeper, new: &NewPlace) -> Result<(AnyDevice, Bytes), Ra
     })?;
     keeper.permits.borrow_mut().extend(permits);
     Ok(fits)
+}
+
+/// What is recognised on an export. A thread of its own looks, as whoever looks waits, and clients are served meanwhile.
+async fn contents(keeper: &Keeper, uri: &nbd::Uri) -> Result<Vec<Signature>, LookError> {
+    let uri = uri.clone();
+    let looking = std::thread::spawn(move || remote::contents(&uri));
+    while !looking.is_finished() {
+        keeper.live.runtime().sleep(LOOK).await;
+    }
+    looking.join().expect("whoever looks at an export comes to an end")
 }
 
 /// Where data begin on a new member, if they fit: where they begin on the others.

@@ -1,5 +1,6 @@
 //! Where a member is: a path of this machine, or the export of an NBD server, so that an array can span machines.
 
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -58,10 +59,22 @@ impl Place {
     pub fn absolute(&self) -> Place {
         match self {
             Place::Path(path) => {
-                let absolute = || std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                Place::Path(path.canonicalize().unwrap_or_else(|_| absolute()))
+                let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                // What does not exist has a folder that may.
+                let to_be = || Some(absolute.parent()?.canonicalize().ok()?.join(absolute.file_name()?));
+                Place::Path(path.canonicalize().ok().or_else(to_be).unwrap_or(absolute))
             }
             Place::Nbd(uri) => Place::Nbd(uri.clone()),
         }
+    }
+
+    /// Whether two names are of one thing: of one path, by links or otherwise, of one block device, or of one export by the same address.
+    pub fn is_same(&self, other: &Place) -> bool {
+        let file = |place: &Place| {
+            let about = place.path()?.metadata().ok()?;
+            let device = about.file_type().is_block_device();
+            Some(if device { (device, about.rdev(), 0) } else { (device, about.dev(), about.ino()) })
+        };
+        self.absolute() == other.absolute() || file(self).is_some_and(|it| file(other) == Some(it))
     }
 }
