@@ -263,8 +263,10 @@ impl<D: Device> Array<D> {
             let upto = array.filled_upto(role, &superblock);
             let as_read = superblock.clone();
             let twin = Twin::new(runtime, device, superblock, upto);
-            if array.has_checksums() && twin.own().recall_checksums(&as_read).await.is_err() {
-                twin.lose();
+            if array.has_checksums()
+                && let Err(error) = twin.own().recall_checksums(&as_read).await
+            {
+                twin.lose(&error);
             }
             if dirty || newest.features.has(Features::JOURNAL) {
                 // The power cut may have met a write that reached one of the two.

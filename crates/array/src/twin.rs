@@ -36,7 +36,8 @@ pub(crate) struct Twin<D> {
     /// Up to here it holds what the member holds.
     upto: Cell<Bytes>,
     superblock: RefCell<Superblock>,
-    lost: Cell<bool>,
+    /// Why it is used no more, if it is not.
+    lost: RefCell<Option<DeviceError>>,
 }
 
 impl<D: Device> Twin<D> {
@@ -49,13 +50,13 @@ impl<D: Device> Twin<D> {
             own: Member::new(runtime, Some((device, superblock.data_offset))),
             upto: Cell::new(upto),
             superblock: RefCell::new(superblock),
-            lost: Cell::new(false),
+            lost: RefCell::default(),
         }
     }
 
     /// Whether what is written there must reach it. A range lies before the mark or behind it, as both are of whole units.
     pub fn takes_writes(&self, range: &Range<Bytes>) -> bool {
-        let takes = !self.lost.get() && range.start < self.upto.get();
+        let takes = !self.is_lost() && range.start < self.upto.get();
         assert!(!takes || range.end <= self.upto.get(), "a write lies within one unit");
         takes
     }
@@ -75,23 +76,28 @@ impl<D: Device> Twin<D> {
 
     /// Writes to its data area. A twin that fails is lost, which is nobody else's trouble.
     pub async fn write(&self, at: Bytes, data: Data, fua: bool, id: u64) {
-        if self.own.write(at, data, fua, id).await.is_err() {
-            self.lose();
+        if let Err(error) = self.own.write(at, data, fua, id).await {
+            self.lose(&error);
         }
     }
 
     /// Makes everything on it durable.
     pub async fn flush(&self, id: u64) {
-        if self.own.send(Request::flush().with_id(id)).await.result.is_err() {
-            self.lose();
+        if let Err(error) = self.own.send(Request::flush().with_id(id)).await.result {
+            self.lose(&error);
         }
     }
 
-    pub fn lose(&self) {
-        self.lost.set(true);
+    /// It is used no more, because of an error; the first one is kept.
+    pub fn lose(&self, error: &DeviceError) {
+        self.lost.borrow_mut().get_or_insert_with(|| error.clone());
     }
     pub fn is_lost(&self) -> bool {
-        self.lost.get()
+        self.lost.borrow().is_some()
+    }
+    /// The error that ended its use.
+    fn cause(&self) -> DeviceError {
+        self.lost.borrow().clone().unwrap_or(DeviceError::Gone)
     }
     pub fn number(&self) -> usize {
         self.superblock.borrow().number as usize
@@ -123,7 +129,7 @@ impl<D: Device> Array<D> {
         if !whole || self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Err(DeviceError::Unsupported);
         }
-        {
+        let twin = {
             let _one = state.turn().await;
             let sibling = state.sibling().ok_or(DeviceError::Gone)?;
             let number = self.free_number(&sibling.roles).ok_or(DeviceError::NoSpace)?;
@@ -146,16 +152,17 @@ impl<D: Device> Array<D> {
             // A log and a bitmap of its own, lest it become the member before they are copied.
             format(std::slice::from_ref(&device), &[Superblock { resync: Resync::Clean, ..superblock.clone() }])
                 .await?;
-            let twin = Twin::new(&self.runtime, device, superblock, Bytes::ZERO);
+            let twin = Rc::new(Twin::new(&self.runtime, device, superblock, Bytes::ZERO));
             if sums {
                 twin.own.make_checksums(sibling.array, identity, used).await?;
             }
-            self.members[member].set_twin(Some(Rc::new(twin)));
+            self.members[member].set_twin(Some(Rc::clone(&twin)));
             let role = MemberRole::Active(member as u16).number();
             self.record(|superblock| superblock.roles[number] = role).await?;
-        }
+            twin
+        };
         if self.members[member].twin().is_none() {
-            return Err(DeviceError::Gone);
+            return Err(twin.cause());
         }
         self.resume_replace(member).await
     }
@@ -168,7 +175,7 @@ impl<D: Device> Array<D> {
         let fill = async |unit: Range<Bytes>| Ok(self.copy_to_twin(member, &twin, unit).await);
         let pass = |upto: Bytes, without: Vec<Range<Bytes>>| {
             if self.has_lost(member, &twin) {
-                return Err(DeviceError::Gone);
+                return Err(twin.cause());
             }
             lost.extend(without);
             twin.upto.set(upto);
@@ -191,8 +198,9 @@ impl<D: Device> Array<D> {
     }
 
     fn has_lost(&self, member: usize, twin: &Rc<Twin<D>>) -> bool {
-        if self.members[member].state() == MemberState::Failed {
-            twin.lose();
+        let this = &self.members[member];
+        if this.state() == MemberState::Failed {
+            twin.lose(&this.cause().unwrap_or(DeviceError::Gone));
         }
         twin.is_lost()
     }
@@ -240,8 +248,8 @@ impl<D: Device> Array<D> {
                 superblock.roles.clone_from(&newest.roles);
                 superblock.clone()
             };
-            if twin.own.tell(&superblock).await.is_err() {
-                twin.lose();
+            if let Err(error) = twin.own.tell(&superblock).await {
+                twin.lose(&error);
             }
         }
     }
@@ -270,9 +278,9 @@ impl<D: Device> Array<D> {
         let closing = twin.own.begin_closing(true, self.is_resync_due()).await;
         self.flush_members(0).await?;
         if let Some(closing) = closing
-            && twin.own.finish_closing(closing).await.is_err()
+            && let Err(error) = twin.own.finish_closing(closing).await
         {
-            twin.lose();
+            twin.lose(&error);
         }
         Ok(())
     }
@@ -296,7 +304,7 @@ impl<D: Device> Array<D> {
         self.secure_twin(twin).await?;
         if self.has_lost(member, twin) {
             self.settle().await?;
-            return Err(DeviceError::Gone);
+            return Err(twin.cause());
         }
         let _one = state.turn().await;
         // Whole: if the next record is met by a power cut, it is the member all the same.
@@ -307,7 +315,7 @@ impl<D: Device> Array<D> {
         }
         self.record(|_| {}).await?;
         if self.has_lost(member, twin) {
-            return Err(DeviceError::Gone);
+            return Err(twin.cause());
         }
         // Whoever transfers sums of the old device is waited for, and whoever would begin to waits until it is known which device counts.
         let sums = this.checksums();
@@ -323,7 +331,7 @@ impl<D: Device> Array<D> {
         if let Err(error) = told {
             // The old member is as good as before.
             this.restore(before);
-            twin.lose();
+            twin.lose(&error);
             this.set_twin(Some(Rc::clone(twin)));
             self.record(|_| {}).await?;
             return Err(error);

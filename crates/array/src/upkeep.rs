@@ -184,7 +184,7 @@ impl<D: Device> Array<D> {
             lost.extend(without);
             match this.state() {
                 MemberState::Rebuilding(_) => this.set_state(MemberState::Rebuilding(upto)),
-                _ => return Err(DeviceError::Gone),
+                _ => return Err(this.cause().unwrap_or(DeviceError::Gone)),
             }
             Ok(())
         };
@@ -227,7 +227,8 @@ impl<D: Device> Array<D> {
     async fn flush_rebuilt(&self, member: usize) -> Result<(), DeviceError> {
         self.flush_members(0).await?;
         self.close_journal().await?;
-        if self.members[member].state() == MemberState::Failed { Err(DeviceError::Gone) } else { Ok(()) }
+        let this = &self.members[member];
+        if this.state() == MemberState::Failed { Err(this.cause().unwrap_or(DeviceError::Gone)) } else { Ok(()) }
     }
 
     /// What a member should hold in a range of one unit, from the others; `None` if they cannot tell. The caller holds the lock.

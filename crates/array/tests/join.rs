@@ -211,7 +211,7 @@ fn a_replacement_that_fails_costs_nothing() {
         let broken = offset + array.geometry().used() / 2..SIZE;
         new.add(Rule::new(Effect::Fail(DeviceError::Kernel { errno: 5 })).on(Operation::Write).within(broken));
         let copied = runtime.block_on(array.replace(1, Rc::clone(&new), offset, Uuid([9; 16])));
-        assert_eq!(copied, Err(DeviceError::Gone), "{case:?}");
+        assert_eq!(copied, Err(DeviceError::Kernel { errno: 5 }), "{case:?}");
         ending.set(true);
         runtime.block_on(writer);
         assert_eq!(array.replacing(), None);

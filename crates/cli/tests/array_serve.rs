@@ -556,6 +556,45 @@ fn a_served_array_takes_no_export_that_is_in_use_or_carries_data() {
     }
 }
 
+/// A small file system in memory, until the test ends.
+struct Small<'p>(&'p Path);
+
+impl Small<'_> {
+    fn mount(folder: &Path) -> Option<Small<'_>> {
+        std::fs::create_dir(folder).unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "small"]).arg(folder).status();
+        mounted.is_ok_and(|status| status.success()).then_some(Small(folder))
+    }
+}
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).status();
+    }
+}
+
+#[test]
+fn what_could_not_be_filled_is_said_with_its_cause() {
+    let desk = Desk::new("");
+    let folder = desk.path().join("small");
+    let Some(_small) = Small::mount(&folder) else { return skip("to mount a file system in memory needs root") };
+    done(&desk, "array create --level 1 --size 16MiB a b");
+    let Some(server) = Server::start(&desk, "a b") else { return };
+    let refused = say(&desk, "array replace --member a --onto small/x --size 16MiB a b");
+    let cause = "member 0 was not filled: no space is left";
+    assert!(refused.code != 0 && refused.stderr.contains(cause), "{}{}", refused.stdout, refused.stderr);
+    assert!(!refused.stdout.contains("is replaced"), "{}", refused.stdout);
+    std::fs::remove_file(folder.join("x")).unwrap();
+    done(&desk, "array fail --member a a b");
+    let refused = say(&desk, "array rebuild --onto small/y --size 16MiB --json b");
+    assert!(refused.code != 0 && refused.stderr.contains(cause), "{}{}", refused.stdout, refused.stderr);
+    done(&desk, "array rebuild --onto c --size 16MiB b");
+    let (said, events) = server.stop();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let names = names(&events);
+    assert!(names.contains(&"replace-failed") && names.contains(&"rebuild-failed"), "{events:?}");
+}
+
 /// Blocks of 4 KiB, each written with rising numbers by one writer.
 const BLOCKS: usize = 512;
 const WRITERS: usize = 16;

@@ -77,6 +77,9 @@ pub enum RaidError {
     /// It stopped working.
     #[error("the array failed: {0}; see `arraylab array status`")]
     Failed(device::DeviceError),
+    /// What should take a member's place did not.
+    #[error("member {member} was not filled: {error}; the array goes on with what it had")]
+    NotFilled { member: usize, error: device::DeviceError },
     /// A path is not one of the members.
     #[error("{place} is not a member in use; the array's are {}", members.join(", "))]
     NoMember { place: Place, members: Vec<String> },
@@ -162,7 +165,7 @@ impl RaidError {
         use host::Refusal::{Failed, NoPermission, Unreadable};
         match self {
             RaidError::Device { .. } | RaidError::Failed(_) | RaidError::Identity(_) | RaidError::Export(_) => false,
-            RaidError::Look(_) => false,
+            RaidError::Look(_) | RaidError::NotFilled { .. } => false,
             RaidError::NoFile { .. } | RaidError::Control { .. } | RaidError::Server { .. } | RaidError::Unwatched => {
                 false
             }

@@ -7,7 +7,7 @@ use array::geometry::Level;
 use array::md::{Consistency, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
 use array::{Array, MemberState, OpenError, OpenOptions, Repair};
 use device::filter::{Effect, Rule};
-use device::{Buffer, Device, DeviceError, Operation, Request};
+use device::{Buffer, Device, Operation, Request};
 use futures_util::future::{Either, select};
 use rand::seq::SliceRandom;
 use units::{Bytes, Duration};
@@ -244,7 +244,7 @@ pub async fn replace(
     world.adopt(array);
     match replaced {
         // The one to come, or the one that serves, was lost meanwhile; the array goes on without it.
-        Err(DeviceError::Gone) if twin.suffered() > 0 || array.state(member) != MemberState::Active => {
+        Err(_) if twin.suffered() > 0 || array.state(member) != MemberState::Active => {
             world.waiting.borrow_mut().retain(|disk| !Rc::ptr_eq(disk, &twin));
             world.outcome.borrow_mut().twins_lost += u64::from(twin.suffered() > 0);
             Ok(())

@@ -464,8 +464,10 @@ impl<D: Device> Array<D> {
         }
         for (twin, closing) in of_twins {
             // One whose flush failed has lost what its sums would speak of, and is dropped.
-            if twin.is_lost() || twin.own().finish_closing(closing).await.is_err() {
-                twin.lose();
+            if !twin.is_lost()
+                && let Err(error) = twin.own().finish_closing(closing).await
+            {
+                twin.lose(&error);
             }
         }
         self.settle().await

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use array::geometry::Level;
 use array::{Array, MemberState, OpenOptions};
-use device::{AnyDevice, Device};
+use device::{AnyDevice, Device, DeviceError};
 use futures_util::future::{Either, join4, select};
 use runtime::Resource;
 use units::{Bytes, Duration, Rate};
@@ -62,6 +62,8 @@ pub struct Keeper {
     /// Members whose failure was told, and whether that was the end.
     known: RefCell<(Vec<bool>, bool, bool)>,
     offers: RefCell<Vec<Offer>>,
+    /// The member that the last upkeep did not fill, and why.
+    unfilled: RefCell<Option<(usize, DeviceError)>>,
 }
 
 impl Keeper {
@@ -104,6 +106,7 @@ impl Keeper {
             tell: keeping.tell,
             known,
             offers: RefCell::default(),
+            unfilled: RefCell::default(),
         }))
     }
 
@@ -206,12 +209,12 @@ impl Keeper {
             if self.turn.in_use() > 0 {
                 // Whoever has the turn is at it.
             } else if let Some(member) = members.clone().find(rebuilding) {
-                self.rebuild(member, self.array.resume_rebuild(member)).await;
+                _ = self.rebuild(member, self.array.resume_rebuild(member)).await;
             } else if let Some((member, _)) = self.array.replacing() {
-                self.replace(member, self.array.resume_replace(member)).await;
+                _ = self.replace(member, self.array.resume_replace(member)).await;
             } else if let (Some(member), true) = (self.missing(), self.has_filler()) {
                 let filling = async { upkeep::fill_from_within(&self.array, member).await.unwrap_or(Ok(Vec::new())) };
-                self.rebuild(member, filling).await;
+                _ = self.rebuild(member, filling).await;
             } else if self.array.needs_resync() && self.not_whole().is_empty() && !refused {
                 refused = !self.resync().await;
             }
@@ -250,12 +253,12 @@ impl Keeper {
         matches!(done, Ok(true))
     }
 
-    /// Has a member filled, when it is its turn.
+    /// Has a member filled, when it is its turn. One that is not filled for want of time is no error: that goes on.
     pub(super) async fn rebuild(
         &self,
         member: usize,
-        filling: impl Future<Output = Result<Vec<std::ops::Range<Bytes>>, device::DeviceError>>,
-    ) {
+        filling: impl Future<Output = Result<Vec<std::ops::Range<Bytes>>, DeviceError>>,
+    ) -> Result<(), RaidError> {
         let _turn = self.begin("rebuild", Some(member)).await;
         let mut filling = pin!(filling);
         // Looked at once before it is spoken of: the device is in its place then, or was refused.
@@ -276,7 +279,21 @@ impl Keeper {
                 let cause = "the rebuild was ended; the next start goes on".to_owned();
                 (self.tell)(&Event::RebuildFailed { member, cause });
             }
-            Err(error) => (self.tell)(&Event::RebuildFailed { member, cause: error.to_string() }),
+            Err(error) => {
+                (self.tell)(&Event::RebuildFailed { member, cause: error.to_string() });
+                self.unfilled.replace(Some((member, error)));
+            }
+        }
+        self.is_filled(member)
+    }
+
+    /// Why a member was not filled, if the last upkeep should have done that and failed.
+    pub(super) fn is_filled(&self, member: usize) -> Result<(), RaidError> {
+        match &*self.unfilled.borrow() {
+            Some((unfilled, error)) if *unfilled == member => {
+                Err(RaidError::NotFilled { member, error: error.clone() })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -284,8 +301,8 @@ impl Keeper {
     pub(super) async fn replace(
         &self,
         member: usize,
-        copying: impl Future<Output = Result<Vec<std::ops::Range<Bytes>>, device::DeviceError>>,
-    ) {
+        copying: impl Future<Output = Result<Vec<std::ops::Range<Bytes>>, DeviceError>>,
+    ) -> Result<(), RaidError> {
         let _turn = self.begin("replacement", Some(member)).await;
         let mut copying = pin!(copying);
         let first = futures_util::poll!(copying.as_mut());
@@ -305,14 +322,19 @@ impl Keeper {
                 let cause = "the copy was ended; the next start goes on".to_owned();
                 (self.tell)(&Event::ReplaceFailed { member, cause });
             }
-            Err(error) => (self.tell)(&Event::ReplaceFailed { member, cause: error.to_string() }),
+            Err(error) => {
+                (self.tell)(&Event::ReplaceFailed { member, cause: error.to_string() });
+                self.unfilled.replace(Some((member, error)));
+            }
         }
+        self.is_filled(member)
     }
 
     /// Waits for the turn of an upkeep.
     pub(super) async fn begin(&self, what: &str, member: Option<usize>) -> runtime::Grant {
         let turn = self.turn.acquire(0).await;
         self.enough.set(false);
+        self.unfilled.take();
         *self.upkeep.borrow_mut() = Some(Upkeep { what: what.into(), member, done: Bytes::ZERO, of: Bytes::ZERO });
         turn
     }

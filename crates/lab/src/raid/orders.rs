@@ -8,6 +8,7 @@ use device::{AnyDevice, Device, Request};
 use host::Kernel;
 use host::guard::{Consent, create, permit};
 use host::signature::Signature;
+use runtime::JoinHandle;
 use serde_json::{Value, json};
 use units::{Bytes, Rate};
 
@@ -130,26 +131,26 @@ async fn rebuild(
     let rebuilding = all.clone().find(|member| matches!(keeper.array.state(*member), MemberState::Rebuilding(_)));
     if let (Some(member), None) = (rebuilding, &onto) {
         // The one under way is followed.
-        return follow(keeper, member, rate, caller).await;
+        return follow(keeper, member, None, rate, caller).await;
     }
     free(keeper)?;
     let member = keeper.missing().ok_or(RaidError::Complete)?;
     let owner = Rc::clone(keeper);
-    if let Some(onto) = &onto {
+    let filling = if let Some(onto) = &onto {
         let (device, data_offset) = admit(keeper, onto).await?;
         let identity = identity()?;
-        keeper.live.runtime().spawn_detached(async move {
-            owner.rebuild(member, owner.array.rebuild(member, device, data_offset, identity)).await;
-        });
+        keeper.live.runtime().spawn(async move {
+            owner.rebuild(member, owner.array.rebuild(member, device, data_offset, identity)).await
+        })
     } else if !keeper.array.returning().is_empty() || !keeper.array.spares().is_empty() {
-        keeper.live.runtime().spawn_detached(async move {
+        keeper.live.runtime().spawn(async move {
             let filling = async { fill_from_within(&owner.array, member).await.unwrap_or(Ok(Vec::new())) };
-            owner.rebuild(member, filling).await;
-        });
+            owner.rebuild(member, filling).await
+        })
     } else {
         return Err(RaidError::NoReplacement { member });
-    }
-    follow(keeper, member, rate, caller).await
+    };
+    follow(keeper, member, Some(filling), rate, caller).await
 }
 
 async fn replace(
@@ -159,21 +160,21 @@ async fn replace(
     rate: Option<Rate>,
     caller: &Caller<'_>,
 ) -> Result<Rebuild, RaidError> {
-    let member = match (keeper.array.replacing(), member, onto) {
-        (Some((member, _)), None, None) => member,
+    let (member, copying) = match (keeper.array.replacing(), member, onto) {
+        (Some((member, _)), None, None) => (member, None),
         (_, Some(old), Some(onto)) => {
             free(keeper)?;
             let member = replaceable(&keeper.array, &place(&old)?)?;
             let (device, data_offset) = admit(keeper, &onto).await?;
             let (owner, identity) = (Rc::clone(keeper), identity()?);
-            keeper.live.runtime().spawn_detached(async move {
-                owner.replace(member, owner.array.replace(member, device, data_offset, identity)).await;
+            let copying = keeper.live.runtime().spawn(async move {
+                owner.replace(member, owner.array.replace(member, device, data_offset, identity)).await
             });
-            member
+            (member, Some(copying))
         }
         _ => return Err(RaidError::NotReplacing),
     };
-    follow(keeper, member, rate, caller).await
+    follow(keeper, member, copying, rate, caller).await
 }
 
 async fn add(keeper: &Rc<Keeper>, new: NewPlace, rate: Option<Rate>, caller: &Caller<'_>) -> Result<Added, RaidError> {
@@ -187,10 +188,11 @@ async fn add(keeper: &Rc<Keeper>, new: NewPlace, rate: Option<Rate>, caller: &Ca
         let device = to_write(&keeper.live, &at, &permits).await?;
         keeper.permits.borrow_mut().extend(permits);
         let owner = Rc::clone(keeper);
-        keeper.live.runtime().spawn_detached(async move {
-            owner.rebuild(member, owner.array.readd(device, &superblock)).await;
-        });
-        let Rebuild { done, lost, interrupted, .. } = follow(keeper, member, rate, caller).await?;
+        let filling = keeper
+            .live
+            .runtime()
+            .spawn(async move { owner.rebuild(member, owner.array.readd(device, &superblock)).await });
+        let Rebuild { done, lost, interrupted, .. } = follow(keeper, member, Some(filling), rate, caller).await?;
         return Ok(Added { done, member: Some(member), returned: true, lost, interrupted });
     }
     let (device, _) = admit(keeper, &new).await?;
@@ -203,14 +205,15 @@ async fn add(keeper: &Rc<Keeper>, new: NewPlace, rate: Option<Rate>, caller: &Ca
     };
     // The keeper has seen it by then, and fills the member's place.
     keeper.live.runtime().sleep(LOOK).await;
-    let Rebuild { done, lost, interrupted, .. } = follow(keeper, member, rate, caller).await?;
+    let Rebuild { done, lost, interrupted, .. } = follow(keeper, member, None, rate, caller).await?;
     Ok(Added { done, member: Some(member), returned: false, lost, interrupted })
 }
 
-/// Waits for the end of what is done to a member, and says how it ended.
+/// Waits for the end of what is done to a member, by a task if that was begun for this, and says how it ended.
 async fn follow(
     keeper: &Rc<Keeper>,
     member: usize,
+    filling: Option<JoinHandle<Result<(), RaidError>>>,
     rate: Option<Rate>,
     caller: &Caller<'_>,
 ) -> Result<Rebuild, RaidError> {
@@ -219,10 +222,24 @@ async fn follow(
     if rate.is_some() {
         keeper.array.limit(rate);
     }
-    while let Some(upkeep) = keeper.upkeep().filter(|upkeep| upkeep.member == Some(member)) {
-        if caller.tell(upkeep).await.is_err() {
-            // It goes on unwatched.
+    loop {
+        if let Some(filled) = filling.as_ref().and_then(JoinHandle::take) {
+            filled?;
             break;
+        }
+        match keeper.upkeep().filter(|upkeep| upkeep.member == Some(member)) {
+            Some(upkeep) => {
+                if caller.tell(upkeep).await.is_err() {
+                    // It goes on unwatched.
+                    break;
+                }
+            }
+            None if filling.is_none() => {
+                keeper.is_filled(member)?;
+                break;
+            }
+            // It waits for its turn.
+            None => {}
         }
         keeper.live.runtime().sleep(LOOK).await;
     }
