@@ -556,6 +556,79 @@ fn a_served_array_takes_no_export_that_is_in_use_or_carries_data() {
     }
 }
 
+/// Whoever is out of use is not told so itself, and calls all members active for ever.
+#[test]
+fn the_status_of_a_served_array_is_what_its_server_knows() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --spare s --size 8MiB a b c");
+    let Some(server) = Server::start(&desk, "a b c s") else { return };
+    done(&desk, "array replace --member a --onto d --size 8MiB a b c");
+    let states = |words: &str| {
+        let status = say(&desk, &format!("array status --json {words}")).json();
+        let of = |one: &Value| {
+            let place = Path::new(one["path"].as_str().unwrap_or("-")).file_name().unwrap().to_str().unwrap();
+            format!("{place} {}", one["state"].as_str().unwrap())
+        };
+        let all = ["members", "others"].map(|kind| status[kind].as_array().unwrap().iter().map(of).collect::<Vec<_>>());
+        (all.concat().join(", "), status)
+    };
+    for named in ["a", "a b c s", "d s", "b d"] {
+        let (all, status) = states(named);
+        let unused = if named.starts_with('a') { ", a not used" } else { "" };
+        assert_eq!(all, format!("d active, b active, c active, s spare{unused}"));
+        assert_eq!((&status["not_whole"], &status["broken"]), (&json!(0), &json!(false)), "{status}");
+    }
+    done(&desk, "array fail --member b a b c");
+    wait_for("the spare takes over", || states("a b").1["not_whole"] == 0);
+    done(&desk, "array fail --member c a b c");
+    let (all, status) = states("a b c");
+    assert_eq!(all, "d active, s active, - missing, c not used, a not used, b not used");
+    assert_eq!(status["not_whole"], 1);
+    let text = done(&desk, "array status a b c");
+    assert!(text.contains("1 of 3 members not whole") && text.contains("member -      not used    a"), "{text}");
+    // From elsewhere, too, a device is the one that the server means.
+    std::fs::create_dir(desk.path().join("deeper")).unwrap();
+    let mut elsewhere = desk.command(&["array", "status", "../d", "../b"]);
+    elsewhere.env("XDG_RUNTIME_DIR", desk.path()).current_dir(desk.path().join("deeper"));
+    let text = common::said(elsewhere).stdout;
+    assert!(text.contains("active      ../d") && text.contains("not used    ../b"), "{text}");
+    assert!(
+        text.contains(&format!("active      {}", desk.path().canonicalize().unwrap().join("s").display())),
+        "{text}"
+    );
+    server.stop();
+}
+
+#[test]
+fn a_broken_array_is_said_to_be_broken() {
+    let desk = Desk::new("");
+    desk.file("c", 8 * MIB);
+    let Some(mut third) = member(&desk, "c") else { return };
+    let c = format!("nbd+unix:///?socket={}", desk.path().join("c.sock").display());
+    done(&desk, &format!("array create --level 5 --destroy-data --size 8MiB a b {c}"));
+    let server = Server::start(&desk, &format!("--time-limit 1s a b {c}")).unwrap();
+    done(&desk, "array fail --member b a b");
+    assert!(!done(&desk, "array status a b").contains("broken"));
+    third.kill().unwrap();
+    third.wait().unwrap();
+    // Whatever becomes of it: it asks for what only the third member has.
+    if Command::new("nbdcopy").args([&server.uri(), desk.path().join("there.img").to_str().unwrap()]).output().is_err()
+    {
+        return skip("there is no nbdcopy; apt-get install libnbd-bin");
+    }
+    let status = say(&desk, "array status --json a b").json();
+    assert_eq!(
+        (&status["not_whole"], &status["broken"], &status["served"]["broken"]),
+        (&json!(2), &json!(true), &json!(true))
+    );
+    let text = done(&desk, "array status a b");
+    assert!(text.contains("broken: 2 members are not whole, more than can be spared"), "{text}");
+    // The server looks at its members several times a second.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let (_, events) = server.stop();
+    assert!(names(&events).contains(&"broken"), "{events:?}");
+}
+
 /// A small file system in memory, until the test ends.
 struct Small<'p>(&'p Path);
 

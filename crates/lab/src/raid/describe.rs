@@ -62,7 +62,8 @@ pub struct MemberStatus {
     pub member: Option<usize>,
     /// The device, if one of those named has it.
     pub path: Option<Place>,
-    /// `active`, `rebuilding`, `missing`; without a place `stale`, `spare`, `journal`; `replacing` the one whose number it has.
+    /// `active`, `rebuilding`, `missing`; without a place `stale`, `spare`, `journal`, and `not used` by the array's server; `replacing`
+    /// the one whose number it has.
     pub state: &'static str,
     /// What it has seen of the array's changes.
     pub events: Option<u64>,
@@ -254,11 +255,6 @@ fn not_whole(members: &[MemberStatus]) -> usize {
     members.iter().filter(|member| member.state != "active").count()
 }
 
-/// A device as its server calls it.
-fn place_of(device: &str) -> Place {
-    device.parse().unwrap_or_else(|_| Place::Path(device.into()))
-}
-
 /// The drawing of a level's layout, with so many members of so many chunks.
 pub fn layout(level: Level, members: usize, rows: u64) -> Result<String, RaidError> {
     // Sizes are of no matter: a chunk is a column of a line.
@@ -268,25 +264,42 @@ pub fn layout(level: Level, members: usize, rows: u64) -> Result<String, RaidErr
 }
 
 impl Status {
-    /// Adds what the array's server says of it: also of members that nobody has named here, which the server holds.
+    /// Has what the array's server says of it count: it holds devices that nobody has named here, and what it does not use says less than it
+    /// knows, as nobody tells those any more.
     pub fn serve(&mut self, service: Service) {
-        let unnamed = self.members.iter_mut().filter(|member| member.path.is_none());
-        for member in unnamed {
-            let known = member.member.and_then(|number| service.members.get(number));
-            let Some((known, device)) = known.and_then(|known| Some((known, known.device.as_ref()?))) else { continue };
-            member.state = match known.state.as_str() {
+        let read = std::mem::take(&mut self.members).into_iter().chain(std::mem::take(&mut self.others));
+        let mut read: Vec<MemberStatus> = read.filter(|status| status.path.is_some()).collect();
+        // Of a device that was named, also what it says itself.
+        let mut known = |member: Option<usize>, device: &str, state: &'static str| {
+            let place = service.place(device);
+            let is_it = |status: &MemberStatus| status.path.as_ref().is_some_and(|path| path.is_same(&place));
+            match read.iter().position(is_it) {
+                Some(index) => MemberStatus { member, state, ..read.remove(index) },
+                None => MemberStatus::unread(member, Some(place), state),
+            }
+        };
+        for (number, served) in service.members.iter().enumerate() {
+            let state = match served.state.as_str() {
                 "active" => "active",
                 "rebuilding" => "rebuilding",
-                _ => continue,
+                _ => "missing",
             };
-            member.path = Some(place_of(device));
+            self.members.push(match (&served.device, state) {
+                (Some(device), "active" | "rebuilding") => known(Some(number), device, state),
+                _ => MemberStatus::unread(Some(number), None, "missing"),
+            });
         }
-        if !self.others.iter().any(|other| other.state == "spare") {
-            let spare = |device: &String| MemberStatus::unread(None, Some(place_of(device)), "spare");
-            self.others.extend(service.spares.iter().map(spare));
-        }
+        self.others.extend(service.replacing.iter().map(|(member, device)| known(Some(*member), device, "replacing")));
+        self.others.extend(service.journal.iter().map(|device| known(None, device, "journal")));
+        self.others.extend(service.spares.iter().map(|device| known(None, device, "spare")));
+        self.others.extend(read.into_iter().map(|status| MemberStatus {
+            member: None,
+            state: "not used",
+            rebuilt: None,
+            ..status
+        }));
         self.not_whole = not_whole(&self.members);
-        self.broken = service.broken;
+        (self.broken, self.clean) = (service.broken, service.clean);
         self.served = Some(service);
     }
 

@@ -370,10 +370,14 @@ impl Keeper {
         Service {
             process: std::process::id(),
             broken: self.array.is_broken(),
+            clean: !self.array.is_dirty(),
+            folder: std::env::current_dir().unwrap_or_default(),
             upkeep: self.upkeep(),
             exports: self.offers.borrow().clone(),
             members: (0..self.array.geometry().members()).map(served).collect(),
             spares: self.array.spares(),
+            replacing: self.array.replacing(),
+            journal: self.array.journal_device(),
         }
     }
 }

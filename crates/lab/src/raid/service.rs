@@ -1,7 +1,11 @@
 //! What a server says of the array that it serves.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use units::Bytes;
+
+use super::Place;
 
 /// An upkeep under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +27,12 @@ pub struct Service {
     pub process: u32,
     /// More is lost than the level survives.
     pub broken: bool,
+    /// The members say that redundancy fits.
+    #[serde(default)]
+    pub clean: bool,
+    /// The folder in which relative names of devices begin.
+    #[serde(default)]
+    pub folder: PathBuf,
     /// What is being done to it.
     pub upkeep: Option<Upkeep>,
     /// What clients are offered of it.
@@ -32,6 +42,12 @@ pub struct Service {
     pub members: Vec<Served>,
     /// Devices that wait for a member to fail.
     pub spares: Vec<String>,
+    /// The number of a member that is being replaced, and what is to replace it.
+    #[serde(default)]
+    pub replacing: Option<(usize, String)>,
+    /// The journal's device.
+    #[serde(default)]
+    pub journal: Option<String>,
 }
 
 /// A member in service.
@@ -61,6 +77,19 @@ pub struct Offer {
 }
 
 impl Service {
+    /// A device as this process may call it.
+    pub fn place(&self, device: &str) -> Place {
+        match device.parse::<Place>() {
+            Ok(Place::Path(path)) if !self.is_here() => Place::Path(self.folder.join(path)),
+            Ok(place) => place,
+            Err(_) => Place::Path(device.into()),
+        }
+    }
+
+    fn is_here(&self) -> bool {
+        std::env::current_dir().is_ok_and(|folder| folder == self.folder)
+    }
+
     /// In one line.
     pub fn text(&self) -> String {
         let process = format!("by process {}", self.process);
