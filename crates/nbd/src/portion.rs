@@ -21,7 +21,7 @@ use crate::export::{Export, ExportError, Exports};
 /// What is said behind a name to refuse writes.
 const READ_ONLY: &str = ",read-only";
 
-/// A name, and what is offered under it: `NAME`, or `NAME=FROM..TO` for a part, where FROM or TO may be left away; with `,read-only`
+/// A name without commas, and what is offered under it: `NAME`, or `NAME=FROM..TO` for a part, where FROM or TO may be left away; with `,read-only`
 /// behind it, no writes are taken.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Portion {
@@ -54,6 +54,10 @@ impl FromStr for Portion {
             Some(rest) => (rest, true),
             None => (text, false),
         };
+        // What was misspelt would be part of a name, and take writes.
+        if let Some((_, word)) = rest.rsplit_once(',') {
+            return Err(error(format!("',{word}' is not known, and a name has no comma in it")));
+        }
         let Some((name, range)) = rest.split_once('=') else {
             return Ok(Portion { name: rest.to_owned(), from: None, to: None, read_only });
         };
