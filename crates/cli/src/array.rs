@@ -70,6 +70,7 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
 fn create(args: &Create) -> Result<ExitCode, Failure> {
     let level = Level::named(&args.level, args.layout.as_deref()).map_err(Failure::input)?;
     let all = || args.members.iter().chain(&args.journal).chain(&args.spare);
+    let (members, spares) = roles(args)?;
     let missing = all().find(|place| !place.exists());
     if let (Some(place), None) = (missing, args.size) {
         let next = "name one that exists, or give --size to have files made";
@@ -77,19 +78,12 @@ fn create(args: &Create) -> Result<ExitCode, Failure> {
     }
     let there = all().filter(|place| place.exists());
     let permits = permit::places(there, args.destroy_data)?;
-    // A place that is named twice means it, and is one member.
-    let mut members: Vec<Place> = Vec::new();
-    args.members.iter().for_each(|place| {
-        if !members.contains(place) {
-            members.push(place.clone());
-        }
-    });
     let plan = Plan {
         level,
         stripe_unit: args.stripe_unit,
         members: &members,
         journal: args.journal.as_ref(),
-        spares: &args.spare,
+        spares: &spares,
         permits: &permits,
         size: args.size.unwrap_or(Bytes::ZERO),
         consistency: args.consistency.map(Into::into),
@@ -99,10 +93,43 @@ fn create(args: &Create) -> Result<ExitCode, Failure> {
     };
     let done = raid::create(&plan, &course(&args.pace)).map_err(blame)?;
     drop(permits);
-    members.extend(args.journal.iter().chain(&args.spare).cloned());
-    let status = raid::status(&members).map_err(blame)?;
+    let made: Vec<Place> = members.iter().chain(&args.journal).chain(&spares).cloned().collect();
+    let status = raid::status(&made).map_err(blame)?;
     print(args.pace.json, || json!(status), &status.text())?;
     Ok(if done.clean { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+/// The members and spares of a new array. What is named twice, spelled the same, so that what it carries may be lost, is one of them; whatever else is
+/// named twice would be two of the array's devices, and is refused.
+fn roles(args: &Create) -> Result<(Vec<Place>, Vec<Place>), Failure> {
+    let refused = |reason: String| Failure::input(anyhow::anyhow!(reason));
+    let once = |places: &[Place], role: &str| {
+        let mut different: Vec<Place> = Vec::new();
+        for place in places {
+            match different.iter().find(|other| other.is_same(place)) {
+                None => different.push(place.clone()),
+                Some(other) if other != place => {
+                    return Err(refused(format!("{other} and {place} are the same, and cannot both be {role}s")));
+                }
+                Some(_) if permit::asks_twice(place, args.destroy_data) => {}
+                Some(_) => return Err(refused(format!("{place} is named twice as a {role}; name each device once"))),
+            }
+        }
+        Ok(different)
+    };
+    let (members, spares) = (once(&args.members, "member")?, once(&args.spare, "spare")?);
+    let journal = args.journal.iter().map(|place| (place, "journal"));
+    let others: Vec<(&Place, &str)> = journal.chain(spares.iter().map(|place| (place, "spare"))).collect();
+    let before = members.iter().map(|place| (place, "member")).chain(others.iter().copied());
+    for (index, (place, role)) in others.iter().enumerate() {
+        let mut before = before.clone().take(members.len() + index);
+        if let Some((other, first)) = before.find(|(other, _)| other.is_same(place)) {
+            let same =
+                if other == *place { format!("{place} is") } else { format!("{other} and {place} are the same,") };
+            return Err(refused(format!("{same} named as a {first} and as a {role}; name each device once")));
+        }
+    }
+    Ok((members, spares))
 }
 
 fn rebuild(args: &Rebuild) -> Result<ExitCode, Failure> {

@@ -44,6 +44,17 @@ pub fn places<'p>(
     ask(paths, destroy_data)
 }
 
+/// Whether a place is written only if it is named twice: it carries something that is recognised.
+pub fn asks_twice(place: &Place, destroy_data: bool) -> bool {
+    match place {
+        Place::Path(path) => {
+            let once = Consent { destroy_data, times_named: 1 };
+            path.exists() && permit(&Kernel::running(), path, once).is_err()
+        }
+        Place::Nbd(uri) => remote::contents(uri).is_ok_and(|found| !found.is_empty()),
+    }
+}
+
 /// Leave to write to exports of servers, by the same words: what is there is lost, and data that are recognised are named twice. Who else
 /// uses an export only its server knows.
 pub fn ask_servers(targets: &[Target], destroy_data: bool) -> Result<(), Failure> {

@@ -193,6 +193,43 @@ fn what_carries_data_is_not_written_without_a_word() {
 }
 
 #[test]
+fn a_device_has_one_place_in_a_new_array() {
+    let desk = Desk::new("");
+    desk.file("there", 8 << 20);
+    std::os::unix::fs::symlink("there", desk.path().join("link")).unwrap();
+    std::fs::hard_link(desk.path().join("there"), desk.path().join("hard")).unwrap();
+    std::fs::create_dir(desk.path().join("folder")).unwrap();
+    for (words, next) in [
+        ("--level 5 m m n", "m is named twice as a member; name each device once"),
+        ("--level 5 m ./m n", "m and ./m are the same, and cannot both be members"),
+        ("--level 5 m folder/../m n", "m and folder/../m are the same"),
+        ("--level 1 --spare m m n", "m is named as a member and as a spare"),
+        ("--level 5 --journal m m n o", "m is named as a member and as a journal"),
+        ("--level 5 --journal j --spare j m n o", "j is named as a journal and as a spare"),
+        ("--level 1 --spare s --spare s m n", "s is named twice as a spare"),
+        ("--level 1 --destroy-data there there n", "there is named twice as a member"),
+        ("--level 1 --destroy-data there link", "there and link are the same"),
+        ("--level 1 --destroy-data there hard", "there and hard are the same"),
+        (
+            "--level 1 --destroy-data --spare link there n",
+            "there and link are the same, named as a member and as a spare",
+        ),
+    ] {
+        let refused = say(&desk, &format!("array create --size 8MiB {words}"));
+        assert!(refused.code == 2 && refused.stderr.contains(next), "{words}: {}", refused.stderr);
+        for made in ["m", "n", "o", "j", "s"] {
+            assert!(!desk.path().join(made).exists(), "{words}: nothing is made");
+        }
+    }
+    assert!(std::fs::read(desk.path().join("there")).unwrap().iter().all(|byte| *byte == 0x5a));
+    // What carries something is named twice, and is one member: here those of an array that was.
+    assert_eq!(say(&desk, "array create --level 1 --size 8MiB m n").code, 0);
+    assert_eq!(say(&desk, "array create --level 1 --destroy-data m n").code, 2);
+    let again = say(&desk, "array create --level 1 --destroy-data m m n n --json");
+    assert_eq!(again.json()["members"].as_array().map(Vec::len), Some(2), "{}", again.stderr);
+}
+
+#[test]
 fn storms_are_counted_and_replayed() {
     let desk = Desk::new("");
     let report = say(&desk, "storm --seeds 0..40 --json");
