@@ -54,7 +54,10 @@ fn applies(experiment: &Experiment) -> Option<(&[Spot], Bytes)> {
     let random = matches!(stream.pattern, Pattern::Random | Pattern::RandomOnce);
     let all = plan.on.is_none() && plan.script.is_none() && plan.rate_limit.is_none();
     let reads = !stream.mix.has_writes() && stream.behind.is_none();
-    (alone && random && all && reads).then_some(())?;
+    let free =
+        !stream.pipeline && !stream.lock_step && stream.turns.is_none_or(|turns| turns as usize >= system.disks.len());
+    let everywhere = stream.region.start.is_zero() && stream.region.length.is_none() && stream.share.is_none();
+    (alone && random && all && reads && free && everywhere).then_some(())?;
     Some((&system.disks, stream.sizes.single()?))
 }
 
@@ -143,5 +146,19 @@ fn seek(drive: &Parameters) -> Seek {
         least: curve.time(1),
         mean: Duration::from_seconds((1..cylinders).map(weighed).sum()),
         greatest: curve.time(cylinders - 1),
+    }
+}
+
+#[test]
+fn formulas_are_of_one_free_random_read_of_each_disk() {
+    let applied = |name: &str, change: &str| -> Vec<bool> {
+        let source = Source { name: name.into(), text: crate::find(name.as_ref()).unwrap().text };
+        let settings: Vec<document::Setting> = change.parse().into_iter().collect();
+        let points = document::read(&source, &settings).unwrap_or_else(|error| panic!("{error}"));
+        points.iter().map(|point| applies(&point.experiment).is_some()).collect()
+    };
+    assert_eq!(applied("rounds/table-2", ""), [true; 3]);
+    for change in ["lock-step=true", "region.length=20 MiB", "depth=2", "turns=1", "pipeline=true"] {
+        assert_eq!(applied("rounds/table-2", &format!("stream.readers.{change}")), [false; 3], "{change}");
     }
 }
