@@ -227,19 +227,16 @@ async fn follow(
             filled?;
             break;
         }
-        match keeper.upkeep().filter(|upkeep| upkeep.member == Some(member)) {
-            Some(upkeep) => {
-                if caller.tell(upkeep).await.is_err() {
-                    // It goes on unwatched.
-                    break;
-                }
-            }
-            None if filling.is_none() => {
-                keeper.is_filled(member)?;
-                break;
-            }
-            // It waits for its turn.
-            None => {}
+        let upkeep = keeper.upkeep().filter(|upkeep| upkeep.member == Some(member));
+        if upkeep.is_none() && filling.is_none() {
+            keeper.is_filled(member)?;
+            break;
+        }
+        // A task that has begun none waits for its turn. Where nobody listens it goes on unwatched.
+        if let Some(upkeep) = upkeep
+            && caller.tell(upkeep).await.is_err()
+        {
+            break;
         }
         keeper.live.runtime().sleep(LOOK).await;
     }
