@@ -7,7 +7,7 @@ use std::fmt::Write;
 use common::{Desk, READS, Said};
 use serde_json::Value;
 
-/// Rounds of three disks as blkparse prints them: commands of all at once, then a transfer of 19 ms after the other.
+/// Rounds of three disks as blkparse prints them: each is asked as soon as it is done, the commands of all go out at once, then comes a transfer of 19 ms after the other.
 fn convoy(rounds: u64) -> String {
     let mut random = 7u64;
     let mut draw = |below: u64| {
@@ -16,16 +16,18 @@ fn convoy(rounds: u64) -> String {
     };
     let mut events = Vec::new();
     let mut start = 1_000_000u64;
+    let mut asked = [0; 3];
     for round in 0..rounds {
         let mut order: Vec<(u64, u64)> = (0..3).map(|disk| (40_000_000 + draw(30_000_000), disk)).collect();
         order.sort_unstable();
         let mut end = start;
         for (positioned, disk) in order {
             let sector = 128 * (1000 * disk + round);
-            events.push((start + disk * 1000, disk, 'Q', sector));
+            events.push((asked[disk as usize], disk, 'Q', sector));
             events.push((start + disk * 1000 + 500, disk, 'D', sector));
             end = end.max(start + positioned) + 19_000_000 + draw(400_000);
             events.push((end, disk, 'C', sector));
+            asked[disk as usize] = end + 20_000;
         }
         start = end + 40_000;
     }

@@ -174,7 +174,7 @@ pub struct Findings<'a> {
 /// Puts together what is known.
 pub fn explain(mut findings: Findings) -> Explanation {
     if let Ok(rounds) = &mut findings.rounds {
-        rounds.unless_asked_together(without_requests(findings.occupancies));
+        rounds.unless_asked_together(without_requests(findings.occupancies, findings.summary));
     }
     let total = &findings.summary.total.figures;
     let ladder = ladder(&findings.parts, total);
@@ -206,10 +206,15 @@ pub fn explain(mut findings: Findings) -> Explanation {
     }
 }
 
-/// For how long a device has no request between two, on average.
-fn without_requests(occupancies: &[Occupancy]) -> Duration {
-    let gap = |device: &Occupancy| (1.0 - device.busy.get()).max(0.0) / device.arrivals.get();
-    Duration::from_seconds(occupancies.iter().map(gap).sum::<f64>() / occupancies.len().max(1) as f64)
+/// For how long nothing is asked of a device between two requests, on average: what is left of the time between two when a request has taken its own, from intention to completion.
+fn without_requests(occupancies: &[Occupancy], summary: &Summary) -> Duration {
+    let gap = |occupancy: &Occupancy| {
+        let device = device(occupancy, summary)?;
+        let taken = (device.wait + device.service).as_seconds();
+        Some((1.0 / occupancy.arrivals.get() - taken).max(0.0))
+    };
+    let gaps: Vec<f64> = occupancies.iter().filter_map(gap).collect();
+    Duration::from_seconds(gaps.iter().sum::<f64>() / gaps.len().max(1) as f64)
 }
 
 /// The share of a round in which what the devices share has nothing to do. Where its work is known, as in a modelled machine, that says it; else the deltas, if they can.
