@@ -2,6 +2,8 @@
 //! server is killed.
 
 mod common;
+#[path = "common/served.rs"]
+mod served;
 
 use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,97 +11,15 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::rc::Rc;
 
-use common::{Desk, Said, is_root, of, signal, skip, wait_for};
+use common::{Desk, is_root, of, skip, wait_for};
 use device::{Buffer, Device, Request};
 use nbd::{Client, Uri};
 use serde_json::{Value, json};
+use served::{Server, again, arraylab, done, say};
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
 const MIB: usize = 1 << 20;
-
-/// Starts a server, again if need be: the kernel takes back the ring of one that was killed, and with it the locks, in its own time. `None`,
-/// and said, where there is no ring.
-fn again<T>(start: impl Fn() -> Result<T, String>) -> Option<T> {
-    for _ in 0..600 {
-        match start() {
-            Ok(server) => return Some(server),
-            Err(error) if error.contains("is locked by another program") => {
-                std::thread::sleep(std::time::Duration::from_millis(100));
-            }
-            Err(error) => {
-                assert!(error.contains("io_uring"), "{error}");
-                skip(&error);
-                return None;
-            }
-        }
-    }
-    panic!("the lock of a server that was killed is still held after a minute");
-}
-
-/// A server of an array, and what it says while it serves.
-struct Server {
-    child: Child,
-    said: Value,
-    events: std::thread::JoinHandle<Vec<Value>>,
-}
-
-/// `arraylab`, with a folder of its own for the sockets by which served arrays are found.
-fn arraylab(desk: &Desk, words: &str) -> Command {
-    let mut command = desk.command(&words.split_whitespace().collect::<Vec<_>>());
-    command.env("XDG_RUNTIME_DIR", desk.path());
-    command
-}
-
-fn say(desk: &Desk, words: &str) -> Said {
-    common::said(arraylab(desk, words))
-}
-
-fn done(desk: &Desk, words: &str) -> String {
-    let said = say(desk, words);
-    assert_eq!(said.code, 0, "{words}: {}{}", said.stdout, said.stderr);
-    said.stdout
-}
-
-impl Server {
-    /// Serves at `s.sock`; `None`, and said, where there is no ring.
-    fn start(desk: &Desk, words: &str) -> Option<Server> {
-        again(|| Server::begin(desk, words))
-    }
-
-    fn begin(desk: &Desk, words: &str) -> Result<Server, String> {
-        let mut command = arraylab(desk, &format!("array serve --json --nbd unix:s.sock {words}"));
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut document = String::new();
-        // The first document ends with a brace of its own.
-        for line in lines.by_ref().map_while(Result::ok) {
-            document.push_str(&line);
-            if line == "}" {
-                break;
-            }
-        }
-        if document.is_empty() {
-            return Err(of(child.wait_with_output().unwrap()).stderr);
-        }
-        let said = serde_json::from_str(&document).unwrap();
-        let events = std::thread::spawn(move || {
-            lines.map_while(Result::ok).map(|line| serde_json::from_str(&line).unwrap()).collect()
-        });
-        Ok(Server { child, said, events })
-    }
-
-    fn uri(&self) -> String {
-        self.said["uris"][0].as_str().unwrap().to_owned()
-    }
-
-    /// Ends it as `kill` does; what it said then, and the events.
-    fn stop(self) -> (Said, Vec<Value>) {
-        signal(&self.child, "TERM");
-        (of(self.child.wait_with_output().unwrap()), self.events.join().unwrap())
-    }
-}
 
 /// Runs a program of others; false, and said, where it is absent.
 fn peer(program: &str, words: &[&str]) -> bool {
