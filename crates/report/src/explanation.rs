@@ -55,7 +55,8 @@ pub fn explanation(explanation: &Explanation) -> String {
 /// What limits, and on what evidence.
 pub(crate) fn limit(explanation: &Explanation) -> String {
     let limit = &explanation.limit;
-    format!("What limits: {} ({} used). {}", limit.part, limit.utilization, sentence(&limit.evidence))
+    let used = limit.utilization.map_or(String::new(), |used| format!(" ({used} used)"));
+    format!("What limits: {}{used}. {}", limit.part, sentence(&limit.evidence))
 }
 
 /// What the generator used, if that is known.

@@ -17,7 +17,7 @@ mod formulas;
 mod phase;
 mod worst;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use units::{Duration, Frequency, Rate, Ratio};
 
 pub use formulas::Formulas;
@@ -76,11 +76,15 @@ pub struct Explanation {
 pub struct Limit {
     /// A part, a device, the generator or the load.
     pub part: String,
-    /// How busy it is.
-    #[serde(with = "number")]
-    pub utilization: Ratio,
+    /// How busy it is; `null` if that is not known.
+    #[serde(serialize_with = "if_known")]
+    pub utilization: Option<Ratio>,
     /// How that is known.
     pub evidence: String,
+}
+
+fn if_known<S: Serializer>(utilization: &Option<Ratio>, serializer: S) -> Result<S::Ok, S::Error> {
+    utilization.map(Ratio::get).serialize(serializer)
 }
 
 /// What one part allows.
@@ -245,20 +249,20 @@ fn limit(findings: &Findings) -> Limit {
         let evidence = format!(
             "its busiest thread used {busy} of its processor: the rate is the generator's, and says little of the devices"
         );
-        return Limit { part: "the generator".to_owned(), utilization: busy, evidence };
+        return Limit { part: "the generator".to_owned(), utilization: Some(busy), evidence };
     }
     if let Some(rounds) = findings.rounds.as_ref().ok().filter(|rounds| rounds.found) {
         let everyone = |shared: &&Shared| shared.devices.len() == rounds.devices.len();
         let part =
             findings.shared.iter().find(everyone).map_or("what the devices share".to_owned(), |s| s.part.clone());
-        let utilization = Ratio::new(1.0 - idle(findings, rounds).map_or(0.0, Ratio::get));
+        let utilization = idle(findings, rounds).map(|idle| Ratio::new(1.0 - idle.get()));
         return Limit { part, utilization, evidence: rounds.evidence.clone() };
     }
     if let Some(part) = findings.parts.first().filter(|part| part.busy.get() >= IDLE) {
         let next =
             findings.parts.get(1).map_or(String::new(), |next| format!("; next is {} with {}", next.part, next.busy));
         let evidence = format!("it works {} of the time, more than any other part{next}", part.busy);
-        return Limit { part: part.part.clone(), utilization: part.busy, evidence };
+        return Limit { part: part.part.clone(), utilization: Some(part.busy), evidence };
     }
     let busiest = findings.occupancies.iter().max_by(|a, b| a.busy.get().total_cmp(&b.busy.get()));
     match busiest {
@@ -274,18 +278,18 @@ fn limit(findings: &Findings) -> Limit {
                 "requests are at {} for {} of the time, {:.1} of them on average, {} each",
                 device.device, device.busy, device.mean_depth, device.service
             );
-            Limit { part, utilization: device.busy, evidence }
+            Limit { part, utilization: Some(device.busy), evidence }
         }
         Some(device) => {
             let evidence = format!(
                 "the busiest device, {}, has requests for {} of the time only: the devices would do more if more were asked",
                 device.device, device.busy
             );
-            Limit { part: "the load".to_owned(), utilization: device.busy, evidence }
+            Limit { part: "the load".to_owned(), utilization: Some(device.busy), evidence }
         }
         None => Limit {
             part: "nothing".to_owned(),
-            utilization: Ratio::ZERO,
+            utilization: Some(Ratio::ZERO),
             evidence: "no request was counted".to_owned(),
         },
     }

@@ -20,7 +20,8 @@
 //! # The verdict
 //! Whatever holds back the machine that measures (another program, the hypervisor) holds back all its devices: they complete together, are asked together, and
 //! so do convoy, on the processor. On a link, one has to wait until another has transferred; those that completed together waited for something else.
-//! So rounds count for a convoy only where their completions were seen one by one.
+//! So rounds count for a convoy only where their completions were seen one by one. Nor do they where the devices were not asked for anything for most of the time that a round's
+//! later ones take: then the load asks them all at once.
 
 mod chance;
 mod counter;
