@@ -249,16 +249,10 @@ fn left(done: &Done, pace: &Pace) -> Result<ExitCode, Failure> {
 fn left_as(done: &Done) -> String {
     let mut text = String::from(if done.clean { "clean" } else { "dirty: redundancy may not fit" });
     if !done.not_whole.is_empty() {
-        text.push_str(&format!(", {} not whole", numbered(&done.not_whole)));
+        text.push_str(&format!(", {} not whole", raid::numbered(&done.not_whole, ", ")));
     }
     text.push('\n');
     text
-}
-
-/// `member 1`, `members 1, 3`.
-fn numbered(members: &[usize]) -> String {
-    let numbers: Vec<String> = members.iter().map(usize::to_string).collect();
-    format!("member{} {}", if members.len() == 1 { "" } else { "s" }, numbers.join(", "))
 }
 
 fn print(json: bool, document: impl FnOnce() -> Value, text: &str) -> Result<ExitCode, Failure> {

@@ -55,23 +55,15 @@ pub fn asks_twice(place: &Place, destroy_data: bool) -> bool {
     }
 }
 
-/// Leave to write to exports of servers, by the same words: what is there is lost, and data that are recognised are named twice. Who else
-/// uses an export only its server knows.
+/// Leave to write to exports of servers, by the same words. Who else uses an export only its server knows.
 pub fn ask_servers(targets: &[Target], destroy_data: bool) -> Result<(), Failure> {
     for target in targets {
         let Target::Nbd(uri) = target else { continue };
-        if !destroy_data {
-            let said = "writing would destroy what is there; add --destroy-data if that is meant";
-            return Err(Failure::input(anyhow::anyhow!("{target}: {said}")));
-        }
         let times_named = targets.iter().filter(|other| *other == target).count();
-        let found = remote::contents(uri).map_err(Failure::world)?;
-        if let (Some(found), true) = (found.first(), times_named < 2) {
-            let next = "name it a second time, spelled the same, if that may be lost";
-            return Err(Failure::input(anyhow::anyhow!(
-                "{target} is not written with --destroy-data alone: it carries {found}; {next}"
-            )));
-        }
+        remote::may_write(uri, destroy_data, times_named).map_err(|no| match no.is_input() {
+            true => Failure::input(no),
+            false => Failure::world(no),
+        })?;
     }
     Ok(())
 }

@@ -8,8 +8,8 @@ use analysis::rounds::model::Prediction;
 use analysis::rounds::{Finish, Merged, rounds};
 use analysis::{Advice, Course, Extents, Occupancies, Summarizer, Summary};
 use record::{
-    Clock, FolderError, ImportError, Labels, Meta, Phase, Records, Row, RowReader, RunFile, RunFolder, RunState,
-    SpanLog, TableError, TraceFormat, TraceText, import,
+    Clock, FolderError, ImportError, Labels, Meta, Records, Row, RowReader, RunFile, RunFolder, RunState, SpanLog,
+    TableError, TraceFormat, TraceText, import,
 };
 use serde::Deserialize;
 use units::{Duration, Instant, Ratio};
@@ -154,17 +154,16 @@ pub fn explain(
     };
     let labels = case.meta.labels.clone();
     let (mut summarizer, mut worsts, mut extents) = (Summarizer::new(&labels), Worsts::default(), Extents::default());
-    let (mut merged, mut counted) = (Merged::at_most(MOST_FINISHES), false);
+    let mut merged = Merged::at_most(MOST_FINISHES);
     case.rows.visit(|rows| {
         summarizer.add(rows);
         worsts.add(rows);
         extents.add(rows);
         merged.add(rows);
-        counted |= rows.iter().any(|row| row.phase == Phase::Measure);
     })?;
     let left_out = merged.left_out();
     let finishes = merged.finish();
-    if !counted || finishes.is_empty() {
+    if finishes.is_empty() {
         return Err(ExplainError::Nothing(case.origin.title));
     }
     let mut occupancies = Occupancies::new(&summarizer);

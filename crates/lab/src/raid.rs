@@ -32,7 +32,7 @@ pub use make::{Plan, create};
 pub use members::Permits;
 pub use place::Place;
 pub use service::{Offer, Served, Service, Upkeep};
-pub use upkeep::{Added, Done, Rebuild, Scrub, add, belongs, fail, grow, rebuild, replace, scrub, stop};
+pub use upkeep::{Added, Done, Rebuild, Scrub, add, belongs, fail, grow, numbered, rebuild, replace, scrub, stop};
 
 /// How an upkeep goes.
 #[derive(Clone)]
@@ -118,15 +118,9 @@ pub enum RaidError {
     /// It is part of the array already.
     #[error("{place} is in use by the array itself; name another")]
     InUse { place: Place },
-    /// An export is written only by leave.
-    #[error("{place}: writing would destroy what is there; add --destroy-data if that is meant")]
-    NotAsked { place: Place },
-    /// An export carries data.
-    #[error("{place} carries {found}, and is not written; wipe it first (wipefs) if that may be lost")]
-    Carries { place: Place, found: String },
-    /// An export cannot be looked at.
+    /// An export may not be written.
     #[error(transparent)]
-    Look(#[from] crate::remote::LookError),
+    NoLeave(#[from] crate::remote::NoLeave),
     /// A file cannot be made.
     #[error("{place}: {source}")]
     NoFile { place: Place, source: std::io::Error },
@@ -165,7 +159,8 @@ impl RaidError {
         use host::Refusal::{Failed, NoPermission, Unreadable};
         match self {
             RaidError::Device { .. } | RaidError::Failed(_) | RaidError::Identity(_) | RaidError::Export(_) => false,
-            RaidError::Look(_) | RaidError::NotFilled { .. } => false,
+            RaidError::NoLeave(no) => no.is_input(),
+            RaidError::NotFilled { .. } => false,
             RaidError::NoFile { .. } | RaidError::Control { .. } | RaidError::Server { .. } | RaidError::Unwatched => {
                 false
             }

@@ -27,6 +27,48 @@ pub enum LookError {
     },
 }
 
+/// Why an export is not written.
+#[derive(Debug, thiserror::Error)]
+pub enum NoLeave {
+    /// Nobody has said that what is there may be lost.
+    #[error("{uri}: writing would destroy what is there; add --destroy-data if that is meant")]
+    NotAsked {
+        /// The export.
+        uri: String,
+    },
+    /// It carries data, and is not named twice.
+    #[error(
+        "{uri} is not written with --destroy-data alone: it carries {found}; name it a second time, spelled the same, if that may be lost, or wipe it first (wipefs)"
+    )]
+    Carries {
+        /// The export.
+        uri: String,
+        /// What is recognised there.
+        found: Signature,
+    },
+    /// It could not be looked at.
+    #[error(transparent)]
+    Look(#[from] LookError),
+}
+
+impl NoLeave {
+    /// True if the user can change it.
+    pub fn is_input(&self) -> bool {
+        !matches!(self, NoLeave::Look(_))
+    }
+}
+
+/// Leave to write to an export, by the same words as to a path: what is there is lost, and data that are recognised are named twice.
+pub fn may_write(uri: &Uri, destroy_data: bool, times_named: usize) -> Result<(), NoLeave> {
+    if !destroy_data {
+        return Err(NoLeave::NotAsked { uri: uri.to_string() });
+    }
+    match contents(uri)?.into_iter().next() {
+        Some(found) if times_named < 2 => Err(NoLeave::Carries { uri: uri.to_string(), found }),
+        _ => Ok(()),
+    }
+}
+
 /// What is recognised on an export.
 pub fn contents(uri: &Uri) -> Result<Vec<Signature>, LookError> {
     let live = Live::start(&LiveOptions::default());

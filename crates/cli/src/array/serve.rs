@@ -13,7 +13,7 @@ use units::Bytes;
 use uring::{Listener, Live, LiveOptions};
 
 use crate::args::ServeArray;
-use crate::array::{blame, numbered, permits};
+use crate::array::{blame, permits};
 use crate::fail::Failure;
 use crate::serve::{conclude, encryption, listen, uris};
 use crate::{out, stop};
@@ -123,7 +123,11 @@ fn announce(
             uris(offer).iter().for_each(|uri| text.push_str(&format!("{indent}{uri}\n")));
         }
         if !not_whole.is_empty() {
-            text.push_str(&format!("DEGRADED: not whole: {}; {}\n", numbered(&not_whole), keeper.outlook()));
+            text.push_str(&format!(
+                "DEGRADED: not whole: {}; {}\n",
+                raid::numbered(&not_whole, ", "),
+                keeper.outlook()
+            ));
         }
         out::text(&text)?;
     }

@@ -7,7 +7,6 @@ use array::{MemberState, Repair};
 use device::{AnyDevice, Device, Request};
 use host::Kernel;
 use host::guard::{Consent, create, permit};
-use host::signature::Signature;
 use runtime::JoinHandle;
 use serde_json::{Value, json};
 use units::{Bytes, Rate};
@@ -18,7 +17,7 @@ use super::keeper::{Keeper, LOOK};
 use super::members::{Permits, in_use, to_write};
 use super::upkeep::{Added, Done, Rebuild, Scrub, fill_from_within, former, identity, replaceable, spare};
 use super::{Place, RaidError};
-use crate::remote::{self, LookError};
+use crate::remote::{self, NoLeave};
 
 /// Carries out an order; what comes back is what the command prints.
 pub(super) async fn carry_out(keeper: &Rc<Keeper>, order: Order, caller: &Caller<'_>) -> Result<Value, RaidError> {
@@ -66,13 +65,8 @@ async fn admit(keeper: &Keeper, new: &NewPlace) -> Result<(AnyDevice, Bytes), Ra
     }
     let permits: Permits = match (&place, new.size) {
         (Place::Nbd(uri), _) => {
-            if !new.destroy_data {
-                return Err(RaidError::NotAsked { place });
-            }
             // A member by another address carries a superblock.
-            if let Some(found) = contents(keeper, uri).await?.first() {
-                return Err(RaidError::Carries { found: found.to_string(), place });
-            }
+            leave(keeper, uri, new.destroy_data).await?;
             HashMap::new()
         }
         (Place::Path(path), Some(size)) if !path.exists() => {
@@ -100,10 +94,10 @@ async fn admit(keeper: &Keeper, new: &NewPlace) -> Result<(AnyDevice, Bytes), Ra
     Ok(fits)
 }
 
-/// What is recognised on an export. A thread of its own looks, as whoever looks waits, and clients are served meanwhile.
-async fn contents(keeper: &Keeper, uri: &nbd::Uri) -> Result<Vec<Signature>, LookError> {
+/// Leave to write to an export. A thread of its own looks what is there, as whoever looks waits, and clients are served meanwhile.
+async fn leave(keeper: &Keeper, uri: &nbd::Uri, destroy_data: bool) -> Result<(), NoLeave> {
     let uri = uri.clone();
-    let looking = std::thread::spawn(move || remote::contents(&uri));
+    let looking = std::thread::spawn(move || remote::may_write(&uri, destroy_data, 1));
     while !looking.is_finished() {
         keeper.live.runtime().sleep(LOOK).await;
     }

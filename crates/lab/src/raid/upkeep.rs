@@ -66,16 +66,16 @@ pub(super) fn needed(array: &Array<AnyDevice>) -> Vec<usize> {
 pub fn outlook(survives: usize, needed: &[usize]) -> String {
     match (survives, needed) {
         (0, []) => "the array survives no further loss".into(),
-        (0, needed) => format!("the array survives the loss of 1 more, but not of {}", numbered(needed, "or")),
+        (0, needed) => format!("the array survives the loss of 1 more, but not of {}", numbered(needed, " or ")),
         (more, _) => format!("the array survives the loss of {more} more"),
     }
 }
 
-/// `member 1`, `members 1, 3 or 5`.
-fn numbered(members: &[usize], last: &str) -> String {
+/// `member 1`, `members 1, 3, 5`, with what stands before the last.
+pub fn numbered(members: &[usize], last: &str) -> String {
     let numbers: Vec<String> = members.iter().map(usize::to_string).collect();
     match numbers.split_last() {
-        Some((end, before)) if !before.is_empty() => format!("members {} {last} {end}", before.join(", ")),
+        Some((end, before)) if !before.is_empty() => format!("members {}{last}{end}", before.join(", ")),
         _ => format!("member {}", numbers.join("")),
     }
 }
