@@ -1,8 +1,8 @@
 //! What the mechanism does when no request needs it: reading on, and writing what the buffer has promised.
 //!
 //! Where a read-ahead ends is the drive's rule (`Until`). What a read costs that goes on behind that end is a seek and the sector's coming round; a drive
-//! may also recalibrate, that is, take its arm to cylinder 0 first. No drive file says so of any drive: it is a hypothesis that the outliers of
-//! the rounds study at 128 KB fit (LIMITS.md), off unless a part switches it on.
+//! may also recalibrate, that is, take its arm to cylinder 0 first. No drive file says so of any drive: it is inferred from the outliers of
+//! the rounds study at 128 KB (`parts/wren-7.toml`), and off unless a part switches it on.
 
 use units::{Duration, Instant};
 
