@@ -228,6 +228,11 @@ impl<D: Device> Array<D> {
     pub fn is_broken(&self) -> bool {
         !self.geometry.survives(|member| self.is_gone(member))
     }
+    /// An error if the array is broken: then nothing is recorded, logged or said to be durable any more. Its members may come back together, as they do
+    /// where it was a cable that failed, and what they and the logs hold must still tell what was under way.
+    pub(crate) fn unbroken(&self) -> Result<(), DeviceError> {
+        if self.is_broken() { Err(DeviceError::Gone) } else { Ok(()) }
+    }
     /// Whether the array would be broken without these members, too.
     pub fn needs_any_of(&self, members: &[usize]) -> bool {
         !self.geometry.survives(|member| members.contains(&member) || self.is_gone(member))
@@ -296,9 +301,7 @@ impl<D: Device> Array<D> {
     /// What rarely takes time is awaited only if it does, and an error is boxed: what is awaited comes back through memory, written in small words and moved in
     /// large ones, and a processor lets all earlier writes settle first, those of the data among them (`benchsuite array`).
     async fn write(&self, start: Bytes, data: &mut Data, fua: bool, id: u64) -> Result<(), Box<DeviceError>> {
-        if self.is_broken() {
-            return Err(DeviceError::Gone.into());
-        }
+        self.unbroken()?;
         if self.journal.as_ref().is_some_and(Journal::has_failed) {
             return Err(DeviceError::ReadOnly.into());
         }
@@ -389,7 +392,7 @@ impl<D: Device> Array<D> {
             Some(error) if self.is_broken() || self.geometry.level().losses_survived(self.members.len()) == 0 => {
                 Err(error)
             }
-            _ => Ok(()),
+            _ => self.unbroken(),
         }
     }
 }

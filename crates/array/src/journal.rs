@@ -300,6 +300,8 @@ impl<D: Device> Array<D> {
         let _turn = turn.expect("who was not taken along has the turn");
         let logged = self.write_log(journal, &line.1, id).await;
         if logged.is_err() {
+            // It is not the journal that has failed then, and what it holds is needed.
+            self.unbroken()?;
             journal.failed.set(true);
             // What was acknowledged was durable in the journal only.
             self.flush_members(id).await?;
@@ -315,6 +317,7 @@ impl<D: Device> Array<D> {
         if journal.failed.get() {
             return Err(DeviceError::ReadOnly);
         }
+        self.unbroken()?;
         // A meta block for each column is more than enough.
         let length = |pending: &Pending| -> Bytes {
             pending.columns.iter().map(|column| PAGE * (column.pages.len() as u64 + 1)).sum()

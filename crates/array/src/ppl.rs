@@ -226,6 +226,7 @@ impl<D: Device> Array<D> {
         match self.log_entry(ppl, *member, entry, partial, id).await {
             Ok(unit) => Ok(Some(Ticket::Logged { _unit: unit })),
             Err(error) => {
+                self.unbroken()?;
                 // Without its log the member's parity cannot be kept. The others must say so before the data make it stale.
                 self.could_not_store(*member, &error);
                 self.settle().await?;
@@ -258,6 +259,8 @@ impl<D: Device> Array<D> {
             return Ok(unit);
         }
         let turn = turn.expect("who was not taken along has the turn");
+        // Whoever had it before may have left a stripe torn, which the newest entries mend.
+        self.unbroken()?;
         if log.newest.borrow().contains(&line.pending.entry) {
             return Ok(Rc::new(turn));
         }
@@ -325,6 +328,7 @@ impl<D: Device> Array<D> {
         }
         for (member, log) in ppl.logs.iter().enumerate() {
             let _turn = log.turn.acquire(0).await;
+            self.unbroken()?;
             if self.members[member].state() == crate::MemberState::Failed {
                 continue;
             }

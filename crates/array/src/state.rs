@@ -238,9 +238,12 @@ impl<D: Device> Array<D> {
     /// the others. The caller holds `recording`.
     pub(crate) async fn record(&self, change: impl Fn(&mut Superblock)) -> Result<(), DeviceError> {
         let state = self.state.as_ref().expect("there is state to record");
+        self.unbroken()?;
         self.make_even().await;
         let lost_journal = self.leave_journal().await;
         loop {
+            // First, so that who has failed stays untold, and nothing is acknowledged: of a broken array its members say what they said before.
+            self.unbroken()?;
             let lost: Vec<usize> = self.drop_lost_twins().into_iter().chain(lost_journal).collect();
             let failed = |member: usize| self.members.get(member).is_none_or(|m| m.state() == MemberState::Failed);
             let writes: Vec<(usize, Superblock)> = {
@@ -267,7 +270,7 @@ impl<D: Device> Array<D> {
                 }
                 superblocks.iter().enumerate().filter_map(|(m, s)| Some((m, s.clone()?))).collect()
             };
-            if writes.is_empty() || self.is_broken() {
+            if writes.is_empty() {
                 return Err(DeviceError::Gone);
             }
             self.raise_bitmap_events(writes[0].1.events).await;

@@ -21,7 +21,7 @@ fn lost(world: &World, array: &Array<Rc<Disk>>) -> Vec<usize> {
 }
 
 /// Works until `over`. Errors are broken promises: a storm never takes more than the level survives. Only where the journal is lost are
-/// writes refused; what the client wrote then may be there or not, and it ends.
+/// writes refused, and in an outage anything; what the client wrote then may be there or not, and it ends.
 pub async fn client(
     world: &World,
     array: &Array<Rc<Disk>>,
@@ -50,7 +50,8 @@ pub async fn client(
                 request.fua = fua;
                 oracle.borrow_mut().begin(number, touched.clone(), lost(world, array));
                 if let Err(error) = array.submit(request).await.result {
-                    return if array.has_lost_journal() { Ok(()) } else { Err(failed("a write", error)) };
+                    let excused = array.has_lost_journal() || world.is_out(array);
+                    return if excused { Ok(()) } else { Err(failed("a write", error)) };
                 }
                 oracle.borrow_mut().end(number);
                 if fua {
@@ -62,7 +63,8 @@ pub async fn client(
                 let request = Request::write_zeroes(Bytes::SECTOR * from, Bytes::SECTOR * count);
                 oracle.borrow_mut().begin(number, touched.clone(), lost(world, array));
                 if let Err(error) = array.submit(request).await.result {
-                    return if array.has_lost_journal() { Ok(()) } else { Err(failed("a write of zeroes", error)) };
+                    let excused = array.has_lost_journal() || world.is_out(array);
+                    return if excused { Ok(()) } else { Err(failed("a write of zeroes", error)) };
                 }
                 oracle.borrow_mut().end(number);
             }
@@ -70,13 +72,17 @@ pub async fn client(
                 // What has been answered by now is promised when the flush is answered. Clients have sectors of their own and one
                 // request at a time, so all that this client wrote has been answered.
                 let now = oracle.borrow().newest(own.clone());
-                array.submit(Request::flush()).await.result.map_err(|error| failed("a flush", error))?;
+                if let Err(error) = array.submit(Request::flush()).await.result {
+                    return if world.is_out(array) { Ok(()) } else { Err(failed("a flush", error)) };
+                }
                 oracle.borrow_mut().must_hold(own.clone(), &now);
             }
             _ => {
                 let into = Buffer::zeroed(Bytes::SECTOR * count);
                 let reply = array.submit(Request::read(Bytes::SECTOR * from, into)).await;
-                reply.result.map_err(|error| failed("a read", error))?;
+                if let Err(error) = reply.result {
+                    return if world.is_out(array) { Ok(()) } else { Err(failed("a read", error)) };
+                }
                 let buffer = reply.buffer.expect("a read gives its buffer back");
                 oracle.borrow().is_newest(from, buffer.bytes().expect("it is real"))?;
             }

@@ -25,6 +25,7 @@ pub mod exhaustive;
 mod growth;
 mod levels;
 mod oracle;
+mod outage;
 mod recovery;
 mod scenario;
 mod storm;

@@ -1,8 +1,8 @@
 //! One storm: rounds of service, each with its troubles, each ended by a power cut or a stop.
 //!
 //! Never more is taken from the array at once than its level survives, so every request must be answered well, and everything that
-//! was promised must be there: an error is as much a broken promise as a wrong byte. One exception is the array's own, and
-//! stated: where a power cut meets a level with parity that lacks a member, what that member held in stripes that were being written
+//! was promised must be there: an error is as much a broken promise as a wrong byte. In an [outage](crate::outage) more is taken, and comes back. One
+//! exception is the array's own, and stated: where a power cut meets a level with parity that lacks a member, what that member held in stripes that were being written
 //! is not known (the write hole); the array must refuse to open, and if it is forced, all *other* sectors are still promised.
 
 use std::cell::Cell;
@@ -22,6 +22,7 @@ use crate::client::client;
 use crate::disk::{Disk, Lie};
 use crate::growth::grow;
 use crate::levels::Choice;
+use crate::outage::Outage;
 use crate::recovery::{add_spare, bring_back, rebuild, rebuild_on_spare, recover, replace};
 use crate::world::World;
 
@@ -60,6 +61,8 @@ pub struct Outcome {
     pub spares_used: u64,
     /// Journals that failed under writes.
     pub lost_journals: u64,
+    /// Outages: more members were gone at once than the level survives, and came back.
+    pub outages: u64,
     /// Times the array refused to open, rightly: after a power cut without a member.
     pub refused: u64,
 }
@@ -84,6 +87,7 @@ impl Outcome {
             twins_lost: self.twins_lost + other.twins_lost,
             spares_used: self.spares_used + other.spares_used,
             lost_journals: self.lost_journals + other.lost_journals,
+            outages: self.outages + other.outages,
             refused: self.refused + other.refused,
         }
     }
@@ -184,13 +188,25 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
         (true, true) => 20_000_000,
     };
     let lasts = Duration::micros(world.choose(longest));
-    let troubles = troubles(world, array).into_iter().map(|trouble| {
+    let mut troubles = troubles(world, array);
+    let outage = Outage::of(world, round, lasts);
+    if outage.is_some() {
+        troubles.clear();
+    }
+    let troubles = troubles.into_iter().map(|trouble| {
         let when = lasts.scale(world.choose(1000) as f64 / 1000.0);
         strike(world, array, trouble, when)
     });
+    let outage = async {
+        match outage {
+            Some(outage) => outage.strike(world, array).await,
+            None => Ok(()),
+        }
+    };
     // The first promise that is broken ends everything.
     let work = async {
-        let (work, tending) = (pin!(try_join(try_join_all(clients), try_join_all(troubles))), pin!(array.tend()));
+        let befalls = try_join(try_join_all(troubles), outage);
+        let (work, tending) = (pin!(try_join(try_join_all(clients), befalls)), pin!(array.tend()));
         match select(work, tending).await {
             Either::Left((worked, _)) => worked.map(drop),
             Either::Right(_) => unreachable!("an array tends itself for ever"),
@@ -217,9 +233,15 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
         let (worked, ended) = futures_util::join!(work, end);
         worked.and(ended)?;
         world.tell("the array is stopped");
-        array.stop().await.map_err(|error| format!("the array does not stop: {error}"))
+        match array.stop().await {
+            Ok(()) if world.is_out(array) => Err("a broken array says that it is left as it should be".into()),
+            Err(_) if world.is_out(array) => Ok(false),
+            stopped => stopped.map(|()| true).map_err(|error| format!("the array does not stop: {error}")),
+        }
     };
-    world.runtime.block_on(stopped)?;
+    if !world.runtime.block_on(stopped)? {
+        return Ok(());
+    }
     world.outcome.borrow_mut().stops += 1;
     world.stopped.set(true);
     // A member that failed until then, or while the array stopped, did not get the sums that were learnt by reading.

@@ -73,6 +73,8 @@ pub struct World {
     /// The journal failed, at some time; and the array was opened without it since, and has none now.
     pub journal_failed: Cell<bool>,
     pub without_journal: Cell<bool>,
+    /// More members are gone than the level survives; all come back.
+    pub outage: Cell<bool>,
     /// The array was stopped, and nothing was done since: its members' checksums are all there.
     pub stopped: Cell<bool>,
     /// Everything was read while all members were there, and none has come back since: every block's sum is known, if not yet stored.
@@ -156,6 +158,7 @@ impl World {
             story: RefCell::default(),
             journal_failed: Cell::new(false),
             without_journal: Cell::new(false),
+            outage: Cell::new(false),
             stopped: Cell::new(false),
             summed: Cell::new(false),
             sums_stored: Cell::new(false),
@@ -329,6 +332,11 @@ impl World {
         self.disks.borrow()[member].damage(at..at + Bytes::SECTOR, Damage::Flipped(self.choose(4096) as u16));
     }
 
+    /// Whether an outage has broken the array, so that requests may fail.
+    pub fn is_out(&self, array: &Array<Rc<Disk>>) -> bool {
+        self.outage.get() && array.is_broken()
+    }
+
     /// Whether the array has a journal.
     pub fn has_journal(&self) -> bool {
         self.consistency == Consistency::Journal && !self.without_journal.get()
@@ -375,6 +383,7 @@ impl World {
         let shelf: Vec<Rc<Disk>> = self.shelf.borrow().iter().map(after).collect();
         let waiting: Vec<Rc<Disk>> = self.waiting.borrow().iter().map(after).collect();
         self.runtime.clear();
+        self.outage.set(false);
         self.gone.borrow_mut().clear();
         self.rebuilding.borrow_mut().clear();
         (self.runtime, self.disks, self.shelf) = (next, RefCell::new(disks), RefCell::new(shelf));
