@@ -10,7 +10,7 @@ use std::task::{Poll, ready};
 use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Request, Stamps};
 use futures_util::future::{Either, join, select};
 use runtime::{Runtime, Sleep};
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Instant};
 
 use crate::bad::joined;
 use crate::count::UnderWay;
@@ -105,6 +105,7 @@ pub(crate) struct Place<D> {
     data_offset: Bytes,
     bad: Vec<Range<Bytes>>,
     checksums: Option<Rc<Checksums>>,
+    placed: Option<Instant>,
 }
 
 pub(crate) struct Member<D> {
@@ -124,6 +125,8 @@ pub(crate) struct Member<D> {
     twin: RefCell<Option<Rc<Twin<D>>>>,
     /// The error that ended its use.
     cause: RefCell<Option<DeviceError>>,
+    /// When its device took another's place, if it did.
+    placed: Cell<Option<Instant>>,
     /// Sums of what it holds, if it keeps any.
     checksums: RefCell<Option<Rc<Checksums>>>,
 }
@@ -145,6 +148,7 @@ impl<D: Device> Member<D> {
             reading: Cell::new(0),
             twin: RefCell::default(),
             cause: RefCell::default(),
+            placed: Cell::new(None),
             checksums: RefCell::default(),
         }
     }
@@ -166,7 +170,15 @@ impl<D: Device> Member<D> {
         self.cause.borrow().clone()
     }
     /// It is used no more, because of an error; the first one is kept.
+    ///
+    /// What hangs is sent requests until the first of them has taken too long. The others take too long after it, perhaps when another device has its place,
+    /// and are none of that one's.
     pub fn lose(&self, error: &DeviceError) {
+        if let (DeviceError::TimedOut(limit), Some(placed)) = (error, self.placed.get())
+            && self.runtime.now() < placed + *limit
+        {
+            return;
+        }
         if self.state.replace(MemberState::Failed) != MemberState::Failed {
             *self.cause.borrow_mut() = Some(error.clone());
         }
@@ -198,6 +210,7 @@ impl<D: Device> Member<D> {
         self.data_offset.set(data_offset);
         self.bad.borrow_mut().clear();
         *self.cause.borrow_mut() = None;
+        self.placed.set(Some(self.runtime.now()));
         self.state.set(MemberState::Rebuilding(Bytes::ZERO));
     }
 
@@ -213,7 +226,8 @@ impl<D: Device> Member<D> {
     pub fn take_over(&self, twin: &Twin<D>) -> Place<D> {
         let own = twin.own();
         let (device, data_offset) = (own.device(), own.data_offset());
-        let place = Place { device, data_offset, bad: own.bad(), checksums: own.checksums() };
+        let placed = Some(self.runtime.now());
+        let place = Place { device, data_offset, bad: own.bad(), checksums: own.checksums(), placed };
         self.set_twin(None);
         self.restore(place)
     }
@@ -226,6 +240,7 @@ impl<D: Device> Member<D> {
             data_offset: self.data_offset.replace(place.data_offset),
             bad: self.bad.replace(place.bad),
             checksums: self.checksums.replace(place.checksums),
+            placed: self.placed.replace(place.placed),
         }
     }
 

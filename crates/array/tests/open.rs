@@ -376,6 +376,38 @@ fn a_write_finds_its_mark_on_every_member_whatever_the_cut_left_of_their_bitmaps
 }
 
 #[test]
+fn what_a_hung_member_was_asked_late_is_not_held_against_what_takes_its_place() {
+    for consistency in [Consistency::Resync, Consistency::Bitmap] {
+        let runtime = Runtime::simulated();
+        let disks = disks_with(&runtime, Level::Raid1, 2, 1, consistency);
+        let array = open(&runtime, &disks).unwrap();
+        write(&runtime, &array, 1).unwrap();
+        let seconds = units::Duration::seconds;
+        array.set_time_limit(seconds(7));
+        disks[1].add(Rule::new(Effect::Hang).on(Operation::Write));
+        let writes = async |after: u64, at: Bytes| {
+            runtime.sleep(seconds(after)).await;
+            array.submit(Request::write(at, data(2, CHUNK))).await.result
+        };
+        let rebuilt = async {
+            while array.state(1) != MemberState::Failed {
+                runtime.sleep(units::Duration::millis(10)).await;
+            }
+            array.rebuild(1, disk(&runtime), DATA_AT, Uuid([9; 16])).await
+        };
+        // The second write is given up three seconds after the other device came.
+        let both = async { futures_util::join!(writes(0, Bytes::ZERO), writes(3, Bytes::kib(512)), rebuilt) };
+        assert_eq!(runtime.block_on(both), (Ok(()), Ok(()), Ok(Vec::new())));
+        assert_eq!(array.state(1), MemberState::Active, "{consistency:?}");
+        assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 0);
+        // What hangs itself is lost all the same.
+        array.device(1).unwrap().add(Rule::new(Effect::Hang).on(Operation::Write));
+        write(&runtime, &array, 3).unwrap();
+        assert_eq!(array.failure(1), Some(DeviceError::TimedOut(seconds(7))));
+    }
+}
+
+#[test]
 fn a_member_that_hangs_fails_and_is_known_as_such() {
     let runtime = Runtime::simulated();
     for (level, members, consistency) in
