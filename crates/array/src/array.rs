@@ -199,6 +199,11 @@ impl<D: Device> Array<D> {
         self.members[member].set_state(MemberState::Failed);
     }
 
+    /// Lets go of the devices of members that have failed: whoever else has them may use them as soon as what was sent to them is answered.
+    pub fn let_go_of_failed(&self) {
+        self.members.iter().filter(|member| member.state() == MemberState::Failed).for_each(Member::let_go);
+    }
+
     /// Takes a member out of use because of an error.
     pub(crate) fn lose(&self, member: usize, error: &DeviceError) {
         self.members[member].lose(error);

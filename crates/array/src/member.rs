@@ -214,6 +214,12 @@ impl<D: Device> Member<D> {
         self.state.set(MemberState::Rebuilding(Bytes::ZERO));
     }
 
+    /// Lets go of the device of a failed member. What was sent to it before holds it until it is answered.
+    pub fn let_go(&self) {
+        assert!(self.state.get() == MemberState::Failed, "what is in use is kept");
+        self.device.take();
+    }
+
     pub fn twin(&self) -> Option<Rc<Twin<D>>> {
         self.twin.borrow().clone()
     }

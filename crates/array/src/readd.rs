@@ -54,6 +54,12 @@ impl<D: Device> Array<D> {
         away.iter().filter_map(one).collect()
     }
 
+    /// Lets go of devices that were given at the start and are stale, by what they are called: they can no longer be
+    /// [brought back](Array::bring_back).
+    pub fn let_go_of_stale(&self, which: impl Fn(&str) -> bool) {
+        self.away.borrow_mut().retain(|away| !which(&away.device.shape().name));
+    }
+
     /// Has a member come back that was given at the start; `None` if it was not, or cannot come back by the bitmap.
     pub async fn bring_back(&self, member: usize) -> Option<Result<Vec<Range<Bytes>>, DeviceError>> {
         let index = self.away.borrow().iter().position(|away| self.may_bring_back(away) == Some(member))?;

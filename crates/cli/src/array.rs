@@ -1,15 +1,17 @@
 //! `arraylab array`.
 
 mod join;
+mod newcomer;
 mod serve;
 
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use lab::raid::{self, Course, Done, Level, NewPlace, Order, Permits, Place, Plan, RaidError, Server};
+use lab::raid::{self, Course, Done, Level, Order, Permits, Place, Plan, RaidError, Server};
 use serde_json::{Value, json};
 use units::Bytes;
 
+use self::newcomer::Newcomer;
 use crate::args::{Array, ArrayAction, Create, Layout, Pace, Rebuild, Scrub};
 use crate::fail::Failure;
 use crate::out;
@@ -21,6 +23,7 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
     match &args.action {
         ArrayAction::Create(args) => create(args),
         ArrayAction::Examine(args) => {
+            different(&args.members)?;
             let all = raid::examine(&args.members).map_err(blame)?;
             let document = |one: &raid::Examined| {
                 let fields = one.fields.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
@@ -30,6 +33,7 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
             print(args.json, || json!(all.iter().map(document).collect::<Vec<_>>()), &text)
         }
         ArrayAction::Status(args) => {
+            different(&args.members)?;
             let mut status = raid::status(&args.members).map_err(blame)?;
             if let Some(mut server) = Server::find(&args.members) {
                 status.serve(server.status(&Course::quiet()).map_err(blame)?);
@@ -102,7 +106,6 @@ fn create(args: &Create) -> Result<ExitCode, Failure> {
 /// The members and spares of a new array. What is named twice, spelled the same, so that what it carries may be lost, is one of them; whatever else is
 /// named twice would be two of the array's devices, and is refused.
 fn roles(args: &Create) -> Result<(Vec<Place>, Vec<Place>), Failure> {
-    let refused = |reason: String| Failure::input(anyhow::anyhow!(reason));
     let once = |places: &[Place], role: &str| {
         let mut different: Vec<Place> = Vec::new();
         for place in places {
@@ -134,37 +137,22 @@ fn roles(args: &Create) -> Result<(Vec<Place>, Vec<Place>), Failure> {
 
 fn rebuild(args: &Rebuild) -> Result<ExitCode, Failure> {
     let (members, pace) = (&args.array.members, &args.array.pace);
+    let onto = Newcomer::named("--onto", &args.onto, args.size, args.destroy_data)?;
     if let Some(mut server) = Server::find(members) {
-        let new = |place: &Place| NewPlace {
-            place: place.absolute().to_string(),
-            size: args.size,
-            destroy_data: args.destroy_data,
-        };
-        let order = Order::Rebuild { onto: args.onto.as_ref().map(new), rate: pace.rate };
+        let order = Order::Rebuild { onto: onto.as_ref().map(Newcomer::for_server), rate: pace.rate };
         return rebuilt(&server.order(&order, &course(pace)).map_err(blame)?, pace);
     }
     let mut permits = permits(members)?;
-    if let Some(onto) = &args.onto {
-        if members.contains(onto) {
+    if let Some(onto) = &onto {
+        if let Some(member) = members.iter().find(|member| member.is_same(onto.place)) {
             let next = "leave --onto away to go on with its rebuild, or leave it away from the members to begin anew";
-            return Err(Failure::input(anyhow::anyhow!("{onto} is named as a member, too; {next}")));
+            return Err(refused(format!("{member} is named as a member, too; {next}")));
         }
-        permits.extend(newcomer(onto, args.size, args.destroy_data)?);
+        permits.extend(onto.permit()?);
     }
-    let done = raid::rebuild(members, &permits, args.onto.as_ref(), args.force, &course(pace)).map_err(blame)?;
-    rebuilt(&done, pace)
-}
-
-/// Leave to write to something that is to become part of an array; a file is made if there is none.
-fn newcomer(place: &Place, size: Option<Bytes>, destroy_data: bool) -> Result<Permits, Failure> {
-    match (place.path().filter(|path| !path.exists()), size) {
-        (None, _) => permit::places([place], destroy_data),
-        (Some(path), Some(size)) => permit::create(path, size),
-        (Some(_), None) => {
-            let next = "name one that exists, or give --size to have a file made";
-            Err(Failure::input(anyhow::anyhow!("{place}: there is no such file or device; {next}")))
-        }
-    }
+    let onto = onto.map(|onto| onto.place);
+    let done = raid::rebuild(members, &permits, onto, args.force, &course(pace));
+    rebuilt(&done.inspect_err(|_| raid::remove_unused(&permits)).map_err(blame)?, pace)
 }
 
 /// Draws a layout.
@@ -264,7 +252,26 @@ fn print(json: bool, document: impl FnOnce() -> Value, text: &str) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
+fn refused(reason: String) -> Failure {
+    Failure::input(anyhow::anyhow!(reason))
+}
+
+/// Refuses members of which one is named twice.
+fn different(members: &[Place]) -> Result<(), Failure> {
+    for (index, place) in members.iter().enumerate() {
+        match members[..index].iter().find(|other| other.is_same(place)) {
+            Some(other) if other == place => {
+                return Err(refused(format!("{place} is named twice; name each member once")));
+            }
+            Some(other) => return Err(refused(format!("{other} and {place} are the same; name each member once"))),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
 fn permits(members: &[Place]) -> Result<Permits, Failure> {
+    different(members)?;
     permit::members(members.iter().filter_map(Place::path))
 }
 

@@ -77,11 +77,7 @@ pub fn members<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<HashMap<
 
 /// Makes a file of `size` that was not there, and gives the permit to write it.
 pub fn create(path: &Path, size: Bytes) -> Result<HashMap<PathBuf, WritePermit>, Failure> {
-    let permit = host::guard::create(path).map_err(blame)?;
-    permit
-        .file()
-        .set_len(size.get())
-        .map_err(|error| Failure::world(anyhow::anyhow!("{}: {error}", path.display())))?;
+    let permit = host::guard::create_sized(path, size).map_err(blame)?;
     Ok(HashMap::from([(path.to_owned(), permit)]))
 }
 

@@ -230,6 +230,87 @@ fn a_device_has_one_place_in_a_new_array() {
 }
 
 #[test]
+fn what_carries_data_joins_an_array_only_if_it_is_named_twice() {
+    let desk = Desk::new("");
+    let done = |text: &str| {
+        let said = say(&desk, text);
+        assert_eq!(said.code, 0, "{text}: {}{}", said.stdout, said.stderr);
+        said.stdout
+    };
+    let refused = |text: &str, why: &str| {
+        let said = say(&desk, text);
+        assert!(said.code == 2 && said.stderr.contains(why), "{text}: {}{}", said.stdout, said.stderr);
+    };
+    for other in ["x", "y", "z"] {
+        done(&format!("array create --level 1 --size 8MiB {other} {other}2"));
+    }
+    done("array create --level 5 --size 8MiB a b c");
+    done("array fail --member b a b c");
+    for (words, option, rest) in [
+        ("array rebuild", "--onto x", "a c"),
+        ("array replace --member a", "--onto y", "a x c"),
+        ("array add", "--device z", "y x c"),
+    ] {
+        refused(&format!("{words} {option} {option} {rest}"), "add --destroy-data");
+        refused(&format!("{words} {option} --destroy-data {rest}"), "name it a second time");
+        let other = option.replace(' ', " ./");
+        refused(&format!("{words} {option} {other} --destroy-data {rest}"), "spelled differently");
+        let another = option.split(' ').next().unwrap();
+        refused(&format!("{words} {option} {another} x2 --destroy-data {rest}"), "which are two: name one");
+        done(&format!("{words} {option} {option} --destroy-data {rest}"));
+    }
+    let status = say(&desk, "array status --json y x c z").json();
+    assert_eq!((&status["not_whole"], &status["clean"]), (&json!(0), &json!(true)), "{status}");
+}
+
+#[test]
+fn what_cannot_be_done_to_an_array_is_refused_with_the_next_step_and_leaves_no_file() {
+    let desk = Desk::new("");
+    let done = |text: &str| assert_eq!(say(&desk, text).code, 0, "{text}");
+    done("array create --level 5 --size 8MiB a b c");
+    done("array create --level 0 --size 8MiB l m");
+    let refused = |text: &str, why: &str| {
+        let said = say(&desk, text);
+        assert!(said.code == 2 && said.stderr.contains(why), "{text}: {}{}", said.stdout, said.stderr);
+        for made in ["n", "o"] {
+            assert!(!desk.path().join(made).exists(), "{text}: {made} is left behind");
+        }
+    };
+    refused("array rebuild --onto n --size 8MiB a b c", "no member is missing");
+    refused("array replace --member x --onto n --size 8MiB a b c", "x is not a member in use");
+    refused("array replace --member a --onto n --size 1MiB a b c", "a member of this array needs");
+    refused("array replace --member a --onto b a b c", "b is named as a member, too");
+    refused("array add --device n --size 1MiB a b c", "a member of this array needs");
+    refused("array add --device n --size 8MiB l m", "level 0, original has no redundancy");
+    refused("array status a a", "a is named twice; name each member once");
+    refused("array stop a ./a b c", "a and ./a are the same");
+    done("array fail --member b a b c");
+    refused("array scrub a c", "member 1 is not whole; `arraylab array rebuild`");
+    refused("array rebuild --onto n --size 1MiB a c", "a member of this array needs");
+}
+
+#[test]
+fn a_member_is_whole_though_another_is_still_being_replaced() {
+    let desk = Desk::new("");
+    assert_eq!(say(&desk, "array create --level 6 --size 32MiB a b c d").code, 0);
+    let replace = desk
+        .start(&"array replace --member a --onto e --size 32MiB --rate 2MB/s a b c d".split(' ').collect::<Vec<_>>());
+    common::wait_for("the copy has begun", || {
+        let status = say(&desk, "array status --json a b c d e");
+        status.code == 0 && status.stdout.contains("replacing")
+    });
+    common::signal(&replace, "INT");
+    assert_eq!(common::of(replace.wait_with_output().unwrap()).code, 3);
+    let twice = say(&desk, "array replace --member b --onto f --size 32MiB a b c d e");
+    assert!(twice.code == 2 && twice.stderr.contains("member 0 is being replaced already, by e"), "{}", twice.stderr);
+    assert!(!desk.path().join("f").exists());
+    assert_eq!(say(&desk, "array fail --member b a b c d e").code, 0);
+    let rebuilt = say(&desk, "array rebuild --onto f --size 32MiB a c d e");
+    assert_eq!((rebuilt.code, rebuilt.stdout.as_str()), (0, "member 1 is whole again\n"), "{}", rebuilt.stderr);
+    assert_eq!(say(&desk, "array replace a f c d e").code, 0);
+}
+
+#[test]
 fn storms_are_counted_and_replayed() {
     let desk = Desk::new("");
     let report = say(&desk, "storm --seeds 0..40 --json");

@@ -158,6 +158,19 @@ pub fn create(path: &Path) -> Result<WritePermit, Refusal> {
     Ok(WritePermit { path: path.to_owned(), file, created: true })
 }
 
+/// As [`create`], of this size; what is not written takes no room. A file that cannot be so long is removed again.
+pub fn create_sized(path: &Path, size: Bytes) -> Result<WritePermit, Refusal> {
+    let permit = create(path)?;
+    match permit.file.set_len(size.get()) {
+        Ok(()) => Ok(permit),
+        Err(source) => {
+            // The error that is returned says more than one of removing it.
+            let _ = std::fs::remove_file(path);
+            Err(Refusal::from_io(path, source))
+        }
+    }
+}
+
 /// The different paths in `paths`, in order, and how many times each was named in that spelling.
 pub fn times_named(paths: &[PathBuf]) -> Vec<(PathBuf, u32)> {
     let mut named: Vec<(PathBuf, u32)> = Vec::new();
@@ -201,6 +214,12 @@ impl WritePermit {
     /// The file or device, open for reading and writing through the page cache.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Ends the permit. Of a file others may have the lock from now on, though the kernel may close it only later, as a ring of requests does.
+    pub fn release(self) {
+        // Where there are no locks, there is none to give up.
+        let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
     }
 
     /// Opens the very file or device that was permitted once more, with other options (such as `O_DIRECT`), even if its

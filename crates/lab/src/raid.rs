@@ -7,11 +7,14 @@
 mod control;
 mod describe;
 mod event;
+mod held;
 mod keeper;
 mod make;
 mod members;
+mod newcomer;
 mod orders;
 mod place;
+mod scrub;
 mod service;
 mod upkeep;
 
@@ -29,10 +32,11 @@ pub use describe::{Examined, MemberStatus, Status, examine, layout, status};
 pub use event::Event;
 pub use keeper::{Keeper, Keeping};
 pub use make::{Plan, create};
-pub use members::Permits;
+pub use members::{Permits, remove_unused};
 pub use place::Place;
+pub use scrub::{Scrub, scrub};
 pub use service::{Offer, Served, Service, Upkeep};
-pub use upkeep::{Added, Done, Rebuild, Scrub, add, belongs, fail, grow, numbered, rebuild, replace, scrub, stop};
+pub use upkeep::{Added, Done, Rebuild, add, belongs, fail, grow, numbered, rebuild, replace, stop};
 
 /// How an upkeep goes.
 #[derive(Clone)]
@@ -77,6 +81,11 @@ pub enum RaidError {
     /// It stopped working.
     #[error("the array failed: {0}; see `arraylab array status`")]
     Failed(device::DeviceError),
+    /// A file of a member can get no longer, or a device that is given room by and by has none.
+    #[error(
+        "no space is left where a member is kept; make room there, and give the same command again (`arraylab array status` shows how the array is)"
+    )]
+    NoSpace,
     /// What should take a member's place did not.
     #[error("member {member} was not filled: {error}; the array goes on with what it had")]
     NotFilled { member: usize, error: device::DeviceError },
@@ -103,6 +112,24 @@ pub enum RaidError {
     /// It cannot be copied.
     #[error("{place} is not whole itself; `arraylab array rebuild` goes on with it")]
     NotWhole { place: Place },
+    /// A member is being rebuilt on something else.
+    #[error(
+        "member {member} is being rebuilt already; leave --onto away to go on with that, or the device away from the members to begin anew"
+    )]
+    Rebuilding { member: usize },
+    /// A member is being replaced by something else.
+    #[error(
+        "member {member} is being replaced already, by {device}; leave --member and --onto away to go on with that"
+    )]
+    Replacing { member: usize, device: String },
+    /// No spares.
+    #[error("{level} has no redundancy from which a spare could be filled, so it takes none")]
+    NoSpares { level: String },
+    /// Parity without all data.
+    #[error(
+        "parity is compared with all members, and {missing} {are} not whole; `arraylab array rebuild` makes it whole, then scrub"
+    )]
+    NotComparable { missing: String, are: &'static str },
     /// It does not grow.
     #[error(transparent)]
     Grow(#[from] array::GrowError),
@@ -118,12 +145,15 @@ pub enum RaidError {
     /// It is part of the array already.
     #[error("{place} is in use by the array itself; name another")]
     InUse { place: Place },
+    /// It could be written to by what it was asked before.
+    #[error(
+        "{place}: requests that were sent to it before it failed are not answered, and could still overwrite what is written now; \
+         wait until the device answers, or end the server and add it then"
+    )]
+    Unanswered { place: Place },
     /// An export may not be written.
     #[error(transparent)]
     NoLeave(#[from] crate::remote::NoLeave),
-    /// A file cannot be made.
-    #[error("{place}: {source}")]
-    NoFile { place: Place, source: std::io::Error },
     /// Orders cannot be taken.
     #[error("no socket for orders to the array can be made: {source}; set XDG_RUNTIME_DIR to a folder of your own")]
     Control { source: std::io::Error },
@@ -154,16 +184,23 @@ impl From<host::Refusal> for RaidError {
 }
 
 impl RaidError {
+    /// Of an array that did not do what it was asked.
+    fn failed(error: device::DeviceError) -> RaidError {
+        match error {
+            device::DeviceError::NoSpace => RaidError::NoSpace,
+            error => RaidError::Failed(error),
+        }
+    }
+
     /// Whether the user can mend it by other words.
     pub fn is_input(&self) -> bool {
         use host::Refusal::{Failed, NoPermission, Unreadable};
         match self {
             RaidError::Device { .. } | RaidError::Failed(_) | RaidError::Identity(_) | RaidError::Export(_) => false,
             RaidError::NoLeave(no) => no.is_input(),
-            RaidError::NotFilled { .. } => false,
-            RaidError::NoFile { .. } | RaidError::Control { .. } | RaidError::Server { .. } | RaidError::Unwatched => {
-                false
-            }
+            RaidError::NotFilled { .. } | RaidError::NoSpace => false,
+            RaidError::Unanswered { .. } => false,
+            RaidError::Control { .. } | RaidError::Server { .. } | RaidError::Unwatched => false,
             RaidError::Refused { input, .. } => *input,
             RaidError::NotPermitted(refusal) => {
                 !matches!(refusal, NoPermission { .. } | Unreadable { .. } | Failed { .. })

@@ -117,6 +117,11 @@ impl<W: Wire + 'static> Client<W> {
     }
 
     /// Sends a request in as many pieces as the server wants.
+    /// Whether the server has answered everything that it was asked, what nobody waits for any more included.
+    pub fn is_idle(&self) -> bool {
+        self.line.waiting.borrow().iter().flatten().all(|waiting| waiting.outcome.is_some())
+    }
+
     async fn carry_out(&self, request: &mut Request) -> Result<(), DeviceError> {
         let can = |flag: u16| self.offer.flags & flag != 0;
         let writes = !matches!(request.operation, Operation::Read | Operation::Flush);

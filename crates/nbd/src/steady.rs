@@ -142,6 +142,11 @@ impl<C: Connect> Steady<C> {
         self.generation.get()
     }
 
+    /// Whether its server has answered everything that it was asked on the connection, what nobody waits for any more included.
+    pub fn is_idle(&self) -> bool {
+        self.line.borrow().as_ref().is_none_or(|client| client.is_idle())
+    }
+
     /// The connection, a new one if need be.
     async fn line(&self) -> Result<(Rc<Client<C::Wire>>, u64), DeviceError> {
         let there = || Some((self.line.borrow().clone()?, self.generation.get()));

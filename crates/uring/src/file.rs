@@ -173,6 +173,17 @@ impl FileDevice {
         &self.choice
     }
 
+    /// Whether no request is under way, those included that nobody waits for any more: they may still be carried out.
+    pub fn is_idle(&self) -> bool {
+        match &self.hands {
+            Hands::IoUring { file, ranges, .. } => file.is_idle() && ranges.is_idle(),
+            // A worker holds the file until it is done.
+            Hands::Threads(_) => Arc::strong_count(&self.file) == 1 && Arc::strong_count(&self.ranges) == 1,
+            // These are carried out while they are asked for.
+            Hands::Sync(_) | Hands::Mapped(..) => true,
+        }
+    }
+
     /// Drops what the page cache holds of this file, after writing back what is dirty: later reads are the device's.
     pub fn drop_cache(&self) -> std::io::Result<()> {
         if let Hands::Mapped(mapping, _) = &self.hands {

@@ -25,6 +25,11 @@ impl RingFile {
         &self.ring
     }
 
+    /// Whether nothing is under way, what was left to the ring included.
+    pub fn is_idle(&self) -> bool {
+        self.ring.is_idle(self.index)
+    }
+
     /// Carries a request out on this file. It must fit the file: the caller has checked it.
     ///
     /// Dropping the future leaves the request to the ring, which keeps its memory until the kernel is done.

@@ -233,6 +233,11 @@ impl Ring {
         slot
     }
 
+    /// Whether the kernel has nothing to do for a file, nor will have of what was asked for.
+    pub(crate) fn is_idle(&self, file: u32) -> bool {
+        self.shared.state.borrow().files.is_unused(file)
+    }
+
     /// The reply in a slot, once; until it is there, `waker` is the one to be woken for it.
     pub(crate) fn poll(&self, slot: u32, waker: &Waker) -> Poll<Reply> {
         self.shared.state.borrow_mut().slots.poll(slot, waker)

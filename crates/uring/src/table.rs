@@ -53,6 +53,11 @@ impl Table {
         place.users += 1;
     }
 
+    /// Whether no request names the place.
+    pub fn is_unused(&self, index: u32) -> bool {
+        self.places[index as usize].users == 0
+    }
+
     /// A request is over. Returns the place as [`close`](Table::close) does.
     #[must_use]
     pub fn leave(&mut self, index: u32) -> Option<u32> {

@@ -264,11 +264,13 @@ pub struct Fail {
 #[command(after_long_help = "\
 Examples:
   arraylab array add --device e --size 1GiB a b c d     a new file as a spare
-  arraylab array add --device b a c d                   b was away")]
+  arraylab array add --device b a c d                   b was away
+  arraylab array add --destroy-data --device /dev/sdf --device /dev/sdf a b c d
+                                                        what /dev/sdf carries is lost")]
 pub struct Add {
-    /// What is added
-    #[arg(long, value_name = "PATH")]
-    pub device: Place,
+    /// What is added; given twice if it carries data that are recognised, and these may be lost
+    #[arg(long, value_name = "PATH", required = true)]
+    pub device: Vec<Place>,
 
     /// How large a file is made for it, if there is none
     #[arg(long, value_name = "SIZE")]
@@ -298,9 +300,9 @@ pub struct Replace {
     #[arg(long, value_name = "PATH", requires = "onto")]
     pub member: Option<Place>,
 
-    /// What takes its place
+    /// What takes its place; given twice if it carries data that are recognised, and these may be lost
     #[arg(long, value_name = "PATH", requires = "member")]
-    pub onto: Option<Place>,
+    pub onto: Vec<Place>,
 
     /// How large a file is made for --onto, if there is none
     #[arg(long, value_name = "SIZE")]
@@ -349,9 +351,10 @@ pub struct Layout {
 /// Without --onto a former member among those named comes back (see `add`), or else a spare takes the place. Ctrl-C ends it; the mark is on the members, and the same command with the new member among the others goes on from there.
 #[derive(Args)]
 pub struct Rebuild {
-    /// What takes the place; not needed to go on, nor where there is a spare
+    /// What takes the place; not needed to go on, nor where there is a spare. Given twice if it carries data that are recognised, and these
+    /// may be lost
     #[arg(long, value_name = "PATH")]
-    pub onto: Option<Place>,
+    pub onto: Vec<Place>,
 
     /// How large a file is made for --onto, if there is none
     #[arg(long, value_name = "SIZE")]

@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use lab::raid::{self, Added, NewPlace, Order, Place, Server};
+use lab::raid::{self, Added, Order, Place, Server};
 use serde_json::json;
 
 use crate::args::{Add, Replace, Upkeep};
-use crate::array::{blame, course, left, left_as, newcomer, permits, print};
+use crate::array::newcomer::Newcomer;
+use crate::array::{blame, course, left, left_as, permits, print, refused};
 use crate::fail::Failure;
 use crate::permit;
 
@@ -14,28 +15,32 @@ use crate::permit;
 pub fn add(args: &Add) -> Result<ExitCode, Failure> {
     let (members, pace) = (&args.array.members, &args.array.pace);
     let course = course(pace);
+    let new = Newcomer::named("--device", &args.device, args.size, args.destroy_data)?;
+    let new = new.expect("it is required");
+    let device = new.place;
     let added: Added = if let Some(mut server) = Server::find(members) {
-        let device =
-            NewPlace { place: args.device.absolute().to_string(), size: args.size, destroy_data: args.destroy_data };
-        server.order(&Order::Add { device, rate: pace.rate }, &course).map_err(blame)?
+        server.order(&Order::Add { device: new.for_server(), rate: pace.rate }, &course).map_err(blame)?
     } else {
-        let others: Vec<Place> =
-            members.iter().filter(|place| place.absolute() != args.device.absolute()).cloned().collect();
+        let others: Vec<Place> = members.iter().filter(|place| !place.is_same(device)).cloned().collect();
+        if others.is_empty() {
+            return Err(refused("name the members of the array that it is added to, too".into()));
+        }
         let mut all = permits(&others)?;
         // What was a member carries the array's data, and comes back as one.
-        all.extend(match raid::belongs(&others, &args.device) && !args.destroy_data {
-            true => permit::members(args.device.path())?,
-            false => newcomer(&args.device, args.size, args.destroy_data)?,
+        all.extend(match raid::belongs(&others, device) && !args.destroy_data {
+            true => permit::members(device.path())?,
+            false => new.permit()?,
         });
-        raid::add(&others, &all, &args.device, &course).map_err(blame)?
+        let added = raid::add(&others, &all, device, &course);
+        added.inspect_err(|_| raid::remove_unused(&all)).map_err(blame)?
     };
     let mut text = match (added.member, added.returned) {
-        (None, _) => format!("{} is a spare\n", args.device),
+        (None, _) => format!("{} is a spare\n", device),
         (Some(member), _) if added.interrupted => {
-            format!("member {member} is not whole yet; name {} among the members, and `rebuild` goes on\n", args.device)
+            format!("member {member} is not whole yet; name {} among the members, and `rebuild` goes on\n", device)
         }
-        (Some(member), true) => format!("{} is member {member} again\n", args.device),
-        (Some(member), false) => format!("{} is member {member}\n", args.device),
+        (Some(member), true) => format!("{} is member {member} again\n", device),
+        (Some(member), false) => format!("{} is member {member}\n", device),
     };
     for (from, to) in &added.lost {
         text.push_str(&format!(
@@ -51,21 +56,22 @@ pub fn add(args: &Add) -> Result<ExitCode, Failure> {
 pub fn replace(args: &Replace) -> Result<ExitCode, Failure> {
     let (members, pace) = (&args.array.members, &args.array.pace);
     let course = course(pace);
+    let onto = Newcomer::named("--onto", &args.onto, args.size, args.destroy_data)?;
     let done: raid::Rebuild = if let Some(mut server) = Server::find(members) {
-        let new = |place: &Place| NewPlace {
-            place: place.absolute().to_string(),
-            size: args.size,
-            destroy_data: args.destroy_data,
-        };
         let member = args.member.as_ref().map(|place| place.absolute().to_string());
-        let order = Order::Replace { member, onto: args.onto.as_ref().map(new), rate: pace.rate };
+        let order = Order::Replace { member, onto: onto.as_ref().map(Newcomer::for_server), rate: pace.rate };
         server.order(&order, &course).map_err(blame)?
     } else {
         let mut all = permits(members)?;
-        if let Some(onto) = &args.onto {
-            all.extend(newcomer(onto, args.size, args.destroy_data)?);
+        if let Some(onto) = &onto {
+            if let Some(member) = members.iter().find(|member| member.is_same(onto.place)) {
+                let next = "leave --member and --onto away to go on, or leave it away from the members";
+                return Err(refused(format!("{member} is named as a member, too; {next}")));
+            }
+            all.extend(onto.permit()?);
         }
-        raid::replace(members, &all, args.member.as_ref(), args.onto.as_ref(), &course).map_err(blame)?
+        let done = raid::replace(members, &all, args.member.as_ref(), onto.map(|onto| onto.place), &course);
+        done.inspect_err(|_| raid::remove_unused(&all)).map_err(blame)?
     };
     let mut text = match done.interrupted {
         true => {

@@ -82,6 +82,13 @@ pub struct NewPlace {
     pub size: Option<Bytes>,
     /// It may carry data.
     pub destroy_data: bool,
+    /// How often it was named; what carries data that are recognised is written only if it was named twice.
+    #[serde(default = "once")]
+    pub times_named: u32,
+}
+
+fn once() -> u32 {
+    1
 }
 
 /// What a server says.

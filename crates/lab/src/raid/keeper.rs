@@ -8,6 +8,7 @@
 //! the members, and the next start goes on from there.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -21,7 +22,8 @@ use uring::{Listener, Live};
 
 use super::control;
 use super::event::Event;
-use super::members::{Permits, to_write};
+use super::held::Held;
+use super::members::Permits;
 use super::service::{Offer, Served, Service, Upkeep};
 use super::upkeep::{self, Done};
 use super::{Place, RaidError};
@@ -49,8 +51,8 @@ pub struct Keeping {
 pub struct Keeper {
     pub(super) live: Live,
     pub(super) array: Rc<Array<AnyDevice>>,
-    /// Held as long as the devices are used.
-    pub(super) permits: RefCell<Permits>,
+    /// The devices, and what keeps others from them.
+    pub(super) held: RefCell<Vec<Held>>,
     pub(super) rate: Option<Rate>,
     /// One upkeep at a time.
     turn: Resource,
@@ -68,12 +70,21 @@ pub struct Keeper {
 
 impl Keeper {
     /// Opens the array that these members are.
-    pub fn open(live: &Live, members: &[Place], permits: Permits, keeping: Keeping) -> Result<Rc<Keeper>, RaidError> {
+    pub fn open(
+        live: &Live,
+        members: &[Place],
+        mut permits: Permits,
+        keeping: Keeping,
+    ) -> Result<Rc<Keeper>, RaidError> {
         let runtime = live.runtime();
+        let mut all = Vec::new();
         let opened = async {
             let mut devices = Vec::new();
             for place in members {
-                devices.push(to_write(live, place, &permits).await?);
+                let permit = place.path().and_then(|path| permits.remove(path));
+                let (held, device) = Held::open(live, place, permit).await?;
+                all.push(held);
+                devices.push(device);
             }
             let options = OpenOptions { force_dirty_degraded: keeping.force };
             Ok::<_, RaidError>(Array::open(runtime, "array", devices, options).await?)
@@ -97,7 +108,7 @@ impl Keeper {
         Ok(Rc::new(Keeper {
             live: live.clone(),
             array: Rc::new(array),
-            permits: RefCell::new(permits),
+            held: RefCell::new(all),
             rate: keeping.rate,
             turn: Resource::new(runtime, 1),
             upkeep,
@@ -156,9 +167,21 @@ impl Keeper {
     /// Looks for members that have failed, again and again.
     async fn notice(&self) {
         loop {
-            self.look();
+            self.let_go();
             self.live.runtime().sleep(LOOK).await;
         }
+    }
+
+    /// Lets go of devices that the array uses no more: members that failed or were replaced, spares that did. Those that still have something to
+    /// carry out are kept until they have.
+    pub(super) fn let_go(&self) {
+        // What failed is spoken of while it has a name.
+        self.look();
+        self.array.let_go_of_failed();
+        let (needed, unused) = self.held.take().into_iter().partition(Held::is_needed);
+        self.held.replace(needed);
+        let unused: Vec<Held> = unused;
+        unused.into_iter().for_each(Held::let_go);
     }
 
     /// Says which members have failed since the last look.
@@ -196,8 +219,7 @@ impl Keeper {
 
     /// Members that are not whole, by number.
     pub fn not_whole(&self) -> Vec<usize> {
-        let all = 0..self.array.geometry().members();
-        all.filter(|member| self.array.state(*member) != MemberState::Active).collect()
+        upkeep::not_whole(&self.array)
     }
 
     /// Does the upkeep that is due, as soon as it is.
@@ -209,12 +231,12 @@ impl Keeper {
             if self.turn.in_use() > 0 {
                 // Whoever has the turn is at it.
             } else if let Some(member) = members.clone().find(rebuilding) {
-                _ = self.rebuild(member, self.array.resume_rebuild(member)).await;
-            } else if let Some((member, _)) = self.array.replacing() {
-                _ = self.replace(member, self.array.resume_replace(member)).await;
+                _ = self.rebuild(member, None, self.array.resume_rebuild(member)).await;
+            } else if let Some((member, device)) = self.array.replacing() {
+                _ = self.replace(member, device, self.array.resume_replace(member)).await;
             } else if let (Some(member), true) = (self.missing(), self.has_filler()) {
                 let filling = async { upkeep::fill_from_within(&self.array, member).await.unwrap_or(Ok(Vec::new())) };
-                _ = self.rebuild(member, filling).await;
+                _ = self.rebuild(member, None, filling).await;
             } else if self.array.needs_resync() && self.not_whole().is_empty() && !refused {
                 refused = !self.resync().await;
             }
@@ -253,22 +275,28 @@ impl Keeper {
         matches!(done, Ok(true))
     }
 
-    /// Has a member filled, when it is its turn. One that is not filled for want of time is no error: that goes on.
+    /// Has a member filled, on a device if it is known which, when it is its turn. One that is not filled for want of time is no error: that goes on.
     pub(super) async fn rebuild(
         &self,
         member: usize,
+        device: Option<String>,
         filling: impl Future<Output = Result<Vec<std::ops::Range<Bytes>>, DeviceError>>,
     ) -> Result<(), RaidError> {
         let _turn = self.begin("rebuild", Some(member)).await;
         let mut filling = pin!(filling);
-        // Looked at once before it is spoken of: the device is in its place then, or was refused.
-        let first = futures_util::poll!(filling.as_mut());
-        let device = self.array.device(member).map_or("-".into(), |device| device.shape().name.clone());
-        (self.tell)(&Event::RebuildBegan { member, device });
-        let filled = match first {
-            std::task::Poll::Ready(filled) => filled,
-            std::task::Poll::Pending => filling.await,
-        };
+        let mut told = false;
+        let filled = poll_fn(|context| {
+            let polled = filling.as_mut().poll(context);
+            let placed = || Some(self.array.device(member)?.shape().name.clone());
+            // Spoken of when it is known what fills the place: a device is put there first.
+            if let Some(device) = device.clone().or_else(placed).or(polled.is_ready().then(|| "-".into()))
+                && !std::mem::replace(&mut told, true)
+            {
+                (self.tell)(&Event::RebuildBegan { member, device });
+            }
+            polled
+        })
+        .await;
         self.end();
         match filled {
             Ok(lost) if self.array.state(member) == MemberState::Active => {
@@ -297,21 +325,16 @@ impl Keeper {
         }
     }
 
-    /// Has a member replaced, when it is its turn.
+    /// Has a member replaced by a device, when it is its turn.
     pub(super) async fn replace(
         &self,
         member: usize,
+        device: String,
         copying: impl Future<Output = Result<Vec<std::ops::Range<Bytes>>, DeviceError>>,
     ) -> Result<(), RaidError> {
         let _turn = self.begin("replacement", Some(member)).await;
-        let mut copying = pin!(copying);
-        let first = futures_util::poll!(copying.as_mut());
-        let device = self.array.replacing().map_or("-".into(), |(_, device)| device);
         (self.tell)(&Event::ReplaceBegan { member, device });
-        let copied = match first {
-            std::task::Poll::Ready(copied) => copied,
-            std::task::Poll::Pending => copying.await,
-        };
+        let copied = copying.await;
         self.end();
         match copied {
             Ok(lost) if self.array.replacing().is_none() => {

@@ -95,13 +95,13 @@ fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> R
     };
     let (superblocks, _) = md::create(&new, &sized)?;
     if plan.integrity {
-        runtime.block_on(add_checksums(&devices, &superblocks)).map_err(RaidError::Failed)?;
+        runtime.block_on(add_checksums(&devices, &superblocks)).map_err(RaidError::failed)?;
     }
-    runtime.block_on(format(&devices, &superblocks)).map_err(RaidError::Failed)?;
+    runtime.block_on(format(&devices, &superblocks)).map_err(RaidError::failed)?;
     let array = runtime.block_on(Array::open(runtime, "array", devices, OpenOptions::default()))?;
     watch(&array, course);
     for spare in spares {
-        runtime.block_on(array.add_spare(spare, identity()?)).map_err(RaidError::Failed)?;
+        runtime.block_on(array.add_spare(spare, identity()?)).map_err(RaidError::failed)?;
     }
     Done::stopped(live, &array)
 }

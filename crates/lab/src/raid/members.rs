@@ -1,14 +1,16 @@
 //! Members as devices: block devices past the page cache, files through it, exports over their connections.
 
 use std::collections::HashMap;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 use array::md::{SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
 use array::{Array, MemberState, OpenOptions};
-use device::{AnyDevice, Buffer, Device, Request};
+use device::{AnyDevice, Buffer, Device, DeviceError, Request};
 use host::guard::WritePermit;
-use nbd::Steady;
+use nbd::{Steady, ToUri, Uri};
+use units::Bytes;
 use uring::{FileDevice, FileOptions, Live};
 
 use super::{Course, Place, RaidError};
@@ -22,15 +24,21 @@ fn options(path: &Path) -> FileOptions {
     if is_file { FileOptions::buffered() } else { FileOptions::direct() }
 }
 
-async fn connect(live: &Live, uri: &nbd::Uri) -> Result<AnyDevice, RaidError> {
-    Ok(AnyDevice::new(Steady::to(live, uri).await?))
+/// A path as a device that may be written.
+pub(super) fn writable(live: &Live, permit: &WritePermit) -> Result<FileDevice, RaidError> {
+    Ok(FileDevice::open_writable(live, permit, &options(permit.path()))?)
+}
+
+/// An export as a device.
+pub(super) async fn connected(live: &Live, uri: &Uri) -> Result<Steady<ToUri>, RaidError> {
+    Ok(Steady::to(live, uri).await?)
 }
 
 /// Opens a place for reading only.
 pub(super) async fn to_read(live: &Live, place: &Place) -> Result<AnyDevice, RaidError> {
     match place {
         Place::Path(path) => Ok(AnyDevice::new(FileDevice::open_read_only(live, path, &options(path))?)),
-        Place::Nbd(uri) => connect(live, uri).await,
+        Place::Nbd(uri) => Ok(AnyDevice::new(connected(live, uri).await?)),
     }
 }
 
@@ -39,9 +47,9 @@ pub(super) async fn to_write(live: &Live, place: &Place, permits: &Permits) -> R
     match place {
         Place::Path(path) => {
             let permit = permits.get(path).expect("what is to be written was permitted");
-            Ok(AnyDevice::new(FileDevice::open_writable(live, permit, &options(path))?))
+            Ok(AnyDevice::new(writable(live, permit)?))
         }
-        Place::Nbd(uri) => connect(live, uri).await,
+        Place::Nbd(uri) => Ok(AnyDevice::new(connected(live, uri).await?)),
     }
 }
 
@@ -84,6 +92,22 @@ pub(super) fn watch(array: &Array<AnyDevice>, course: &Course) {
     array.limit(course.rate);
 }
 
+/// Removes files that were made to become part of an array and did not: they carry no superblock, and are of no use.
+pub fn remove_unused(permits: &Permits) {
+    for permit in permits.values().filter(|permit| permit.created()) {
+        let mut superblock = vec![0; SUPERBLOCK_SIZE.as_usize()];
+        // What cannot be read is left to whoever looks why.
+        let unused = match permit.file().read_at(&mut superblock, SUPERBLOCK_AT.get()) {
+            Ok(length) => superblock[..length].iter().all(|byte| *byte == 0),
+            Err(_) => false,
+        };
+        if unused {
+            // Why it is not part of the array says more than that it is still there.
+            let _ = std::fs::remove_file(permit.path());
+        }
+    }
+}
+
 /// What everything is called that an array uses: members, what is to replace one, spares, the journal.
 pub(super) fn in_use(array: &Array<AnyDevice>) -> Vec<String> {
     let names = names(array).into_iter().enumerate();
@@ -95,4 +119,14 @@ pub(super) fn in_use(array: &Array<AnyDevice>) -> Vec<String> {
 /// What the members in use are called, by role.
 pub(super) fn names(array: &Array<AnyDevice>) -> Vec<Option<String>> {
     (0..array.geometry().members()).map(|member| Some(array.device(member)?.shape().name.clone())).collect()
+}
+
+/// Where data begin on a new member, if they fit: where they begin on the others.
+pub(super) fn data_offset(array: &Array<AnyDevice>, place: &Place, device: &AnyDevice) -> Result<Bytes, RaidError> {
+    let layout = array.member_layout().ok_or(RaidError::Failed(DeviceError::Gone))?;
+    let (size, needed) = (device.shape().size, layout.data_offset + layout.used);
+    if size < needed {
+        return Err(RaidError::TooSmall { place: place.clone(), size, needed });
+    }
+    Ok(layout.data_offset)
 }

@@ -1,12 +1,9 @@
 //! What a served array does when it is told to.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use array::{MemberState, Repair};
-use device::{AnyDevice, Device, Request};
-use host::Kernel;
-use host::guard::{Consent, create, permit};
+use device::{Device, Request};
 use runtime::JoinHandle;
 use serde_json::{Value, json};
 use units::{Bytes, Rate};
@@ -14,10 +11,13 @@ use units::{Bytes, Rate};
 use super::control::{Caller, NewPlace, Order};
 use super::event::Event;
 use super::keeper::{Keeper, LOOK};
-use super::members::{Permits, in_use, to_write};
-use super::upkeep::{Added, Done, Rebuild, Scrub, fill_from_within, former, identity, replaceable, spare};
+use super::members::data_offset;
+use super::newcomer::{belongs, let_go, open_former, open_new};
+use super::scrub::{Scrub, comparable};
+use super::upkeep::{
+    Added, Done, Rebuild, fill_from_within, former, identity, is_unfinished, replaceable, spared, takes_spares,
+};
 use super::{Place, RaidError};
-use crate::remote::{self, NoLeave};
 
 /// Carries out an order; what comes back is what the command prints.
 pub(super) async fn carry_out(keeper: &Rc<Keeper>, order: Order, caller: &Caller<'_>) -> Result<Value, RaidError> {
@@ -42,10 +42,10 @@ fn done(keeper: &Keeper) -> Done {
 }
 
 async fn fail(keeper: &Keeper, member: &str) -> Result<Done, RaidError> {
-    spare(&keeper.array, &place(member)?)?;
+    keeper.array.fail(spared(&keeper.array, &place(member)?)?);
     keeper.look();
     // The others say so before this is answered.
-    keeper.array.submit(Request::flush()).await.result.map_err(RaidError::Failed)?;
+    keeper.array.submit(Request::flush()).await.result.map_err(RaidError::failed)?;
     Ok(done(keeper))
 }
 
@@ -55,64 +55,6 @@ fn free(keeper: &Keeper) -> Result<(), RaidError> {
         None => Ok(()),
         Some(upkeep) => Err(RaidError::Busy { what: upkeep.what, done: upkeep.done, of: upkeep.of }),
     }
-}
-
-/// Leave to write to a new place, the place opened, and where data are to begin on it.
-async fn admit(keeper: &Keeper, new: &NewPlace) -> Result<(AnyDevice, Bytes), RaidError> {
-    let place = place(&new.place)?;
-    if in_use(&keeper.array).iter().any(|name| name.parse::<Place>().is_ok_and(|other| other.is_same(&place))) {
-        return Err(RaidError::InUse { place });
-    }
-    let permits: Permits = match (&place, new.size) {
-        (Place::Nbd(uri), _) => {
-            // A member by another address carries a superblock.
-            leave(keeper, uri, new.destroy_data).await?;
-            HashMap::new()
-        }
-        (Place::Path(path), Some(size)) if !path.exists() => {
-            let permit = create(path)?;
-            let made = permit.file().set_len(size.get());
-            made.map_err(|source| RaidError::NoFile { place: place.clone(), source })?;
-            HashMap::from([(path.clone(), permit)])
-        }
-        (Place::Path(path), _) => {
-            let consent = Consent { destroy_data: new.destroy_data, times_named: 1 };
-            HashMap::from([(path.clone(), permit(&Kernel::running(), path, consent)?)])
-        }
-    };
-    let made = permits.values().find(|permit| permit.created()).map(|permit| permit.path().to_owned());
-    let fits = async {
-        let device = to_write(&keeper.live, &place, &permits).await?;
-        let data_offset = data_offset(keeper, &device)?;
-        Ok::<_, RaidError>((device, data_offset))
-    };
-    let fits = fits.await.inspect_err(|_| {
-        // A file that was made and does not fit is of no use. The error says more than one of removing it.
-        made.iter().for_each(|path| drop(std::fs::remove_file(path)));
-    })?;
-    keeper.permits.borrow_mut().extend(permits);
-    Ok(fits)
-}
-
-/// Leave to write to an export. A thread of its own looks what is there, as whoever looks waits, and clients are served meanwhile.
-async fn leave(keeper: &Keeper, uri: &nbd::Uri, destroy_data: bool) -> Result<(), NoLeave> {
-    let uri = uri.clone();
-    let looking = std::thread::spawn(move || remote::may_write(&uri, destroy_data, 1));
-    while !looking.is_finished() {
-        keeper.live.runtime().sleep(LOOK).await;
-    }
-    looking.join().expect("whoever looks at an export comes to an end")
-}
-
-/// Where data begin on a new member, if they fit: where they begin on the others.
-fn data_offset(keeper: &Keeper, device: &AnyDevice) -> Result<Bytes, RaidError> {
-    let layout = keeper.array.member_layout().ok_or(RaidError::Failed(device::DeviceError::Gone))?;
-    let (size, needed) = (device.shape().size, layout.data_offset + layout.used);
-    if size < needed {
-        let place = place(&device.shape().name)?;
-        return Err(RaidError::TooSmall { place, size, needed });
-    }
-    Ok(layout.data_offset)
 }
 
 async fn rebuild(
@@ -131,15 +73,18 @@ async fn rebuild(
     let member = keeper.missing().ok_or(RaidError::Complete)?;
     let owner = Rc::clone(keeper);
     let filling = if let Some(onto) = &onto {
-        let (device, data_offset) = admit(keeper, onto).await?;
+        let_go(keeper, &place(&onto.place)?).await?;
+        let (device, data_offset) = open_new(keeper, onto).await?;
         let identity = identity()?;
         keeper.live.runtime().spawn(async move {
-            owner.rebuild(member, owner.array.rebuild(member, device, data_offset, identity)).await
+            let name = device.shape().name.clone();
+            let filling = owner.array.rebuild(member, device, data_offset, identity);
+            owner.rebuild(member, Some(name), filling).await
         })
     } else if !keeper.array.returning().is_empty() || !keeper.array.spares().is_empty() {
         keeper.live.runtime().spawn(async move {
             let filling = async { fill_from_within(&owner.array, member).await.unwrap_or(Ok(Vec::new())) };
-            owner.rebuild(member, filling).await
+            owner.rebuild(member, None, filling).await
         })
     } else {
         return Err(RaidError::NoReplacement { member });
@@ -159,10 +104,12 @@ async fn replace(
         (_, Some(old), Some(onto)) => {
             free(keeper)?;
             let member = replaceable(&keeper.array, &place(&old)?)?;
-            let (device, data_offset) = admit(keeper, &onto).await?;
+            let_go(keeper, &place(&onto.place)?).await?;
+            let (device, data_offset) = open_new(keeper, &onto).await?;
             let (owner, identity) = (Rc::clone(keeper), identity()?);
             let copying = keeper.live.runtime().spawn(async move {
-                owner.replace(member, owner.array.replace(member, device, data_offset, identity)).await
+                let name = device.shape().name.clone();
+                owner.replace(member, name, owner.array.replace(member, device, data_offset, identity)).await
             });
             (member, Some(copying))
         }
@@ -173,26 +120,34 @@ async fn replace(
 
 async fn add(keeper: &Rc<Keeper>, new: NewPlace, rate: Option<Rate>, caller: &Caller<'_>) -> Result<Added, RaidError> {
     let at = place(&new.place)?;
+    let_go(keeper, &at).await?;
     if let Some((member, superblock)) = former(&keeper.live, &keeper.array, &at).await {
         free(keeper)?;
-        let permits: Permits = match &at {
-            Place::Path(path) => HashMap::from([(path.clone(), host::guard::member(&Kernel::running(), path)?)]),
-            Place::Nbd(_) => HashMap::new(),
-        };
-        let device = to_write(&keeper.live, &at, &permits).await?;
-        keeper.permits.borrow_mut().extend(permits);
+        let device = open_former(keeper, &at).await?;
         let owner = Rc::clone(keeper);
-        let filling = keeper
-            .live
-            .runtime()
-            .spawn(async move { owner.rebuild(member, owner.array.readd(device, &superblock)).await });
+        let filling = keeper.live.runtime().spawn(async move {
+            let name = device.shape().name.clone();
+            owner.rebuild(member, Some(name), owner.array.readd(device, &superblock)).await
+        });
         let Rebuild { done, lost, interrupted, .. } = follow(keeper, member, Some(filling), rate, caller).await?;
         return Ok(Added { done, member: Some(member), returned: true, lost, interrupted });
     }
-    let (device, _) = admit(keeper, &new).await?;
+    takes_spares(&keeper.array)?;
+    // What cannot come back by the bitmap is filled whole. What it carries is the array's own.
+    let device = match !new.destroy_data && belongs(keeper, &at).await {
+        true => {
+            let device = open_former(keeper, &at).await?;
+            data_offset(&keeper.array, &at, &device)?;
+            device
+        }
+        false => open_new(keeper, &new).await?.0,
+    };
     let name = device.shape().name.clone();
-    keeper.array.add_spare(device, identity()?).await.map_err(RaidError::Failed)?;
+    keeper.array.add_spare(device, identity()?).await.map_err(RaidError::failed)?;
     keeper.tell(&Event::SpareAdded { device: name });
+    if rate.is_some() && free(keeper).is_ok() {
+        keeper.array.limit(rate);
+    }
     let Some(member) = keeper.missing() else {
         let done = done(keeper);
         return Ok(Added { done, member: None, returned: false, lost: Vec::new(), interrupted: false });
@@ -211,11 +166,15 @@ async fn follow(
     rate: Option<Rate>,
     caller: &Caller<'_>,
 ) -> Result<Rebuild, RaidError> {
-    // What was spawned has its turn before this wakes again.
+    let slow_down = || {
+        if rate.is_some() {
+            keeper.array.limit(rate);
+        }
+    };
+    slow_down();
+    // What was spawned has its turn before this wakes again. Something else that ended meanwhile has taken the limit away.
     keeper.live.runtime().sleep(LOOK).await;
-    if rate.is_some() {
-        keeper.array.limit(rate);
-    }
+    slow_down();
     loop {
         if let Some(filled) = filling.as_ref().and_then(JoinHandle::take) {
             filled?;
@@ -239,12 +198,13 @@ async fn follow(
         done: done(keeper),
         member,
         lost: keeper.array.bad_ranges().into_iter().map(ends).collect(),
-        interrupted: keeper.array.state(member) != MemberState::Active || keeper.array.replacing().is_some(),
+        interrupted: is_unfinished(&keeper.array, member),
     })
 }
 
 async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &Caller<'_>) -> Result<Scrub, RaidError> {
     free(keeper)?;
+    comparable(&keeper.array)?;
     let _turn = keeper.begin("scrub", None).await;
     if rate.is_some() {
         keeper.array.limit(rate);
@@ -271,7 +231,7 @@ async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &C
         }
     };
     keeper.end();
-    let found = found.map_err(RaidError::Failed)?;
+    let found = found.map_err(RaidError::failed)?;
     keeper.tell(&Event::ScrubDone { mismatches: found.mismatches });
     Ok(Scrub::of(&keeper.array, found))
 }

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use array::md::{Superblock, Uuid};
-use array::{Array, MemberState, Repair, Scrubbed, checksum_room, checksums_of};
-use device::{AnyDevice, Device, DeviceError};
+use array::{Array, MemberState};
+use device::{AnyDevice, DeviceError};
 use serde::{Deserialize, Serialize};
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
-use super::members::{Permits, names, open, superblock, to_read, to_write};
+use super::members::{Permits, data_offset, names, open, superblock, to_read, to_write};
 use super::{Course, Place, RaidError};
 
 /// How a command left the array.
@@ -31,20 +31,19 @@ pub struct Done {
 impl Done {
     /// Makes redundancy fit if that is due, and stops the array.
     pub(super) fn stopped(live: &Live, array: &Array<AnyDevice>) -> Result<Done, RaidError> {
-        live.runtime().block_on(async { array.resync().await.map(drop) }).map_err(RaidError::Failed)?;
+        live.runtime().block_on(async { array.resync().await.map(drop) }).map_err(RaidError::failed)?;
         Done::left(live, array)
     }
 
     /// Stops the array as it is.
     pub(super) fn left(live: &Live, array: &Array<AnyDevice>) -> Result<Done, RaidError> {
-        live.runtime().block_on(array.stop()).map_err(RaidError::Failed)?;
+        live.runtime().block_on(array.stop()).map_err(RaidError::failed)?;
         Ok(Done::of(array))
     }
 
     /// How an array is.
     pub(super) fn of(array: &Array<AnyDevice>) -> Done {
-        let members = array.geometry().members();
-        let not_whole: Vec<usize> = (0..members).filter(|member| array.state(*member) != MemberState::Active).collect();
+        let not_whole = not_whole(array);
         let survives = array.losses_left().unwrap_or(0);
         Done { clean: !array.is_dirty(), not_whole, survives, needed: needed(array), spares: array.spares().len() }
     }
@@ -53,6 +52,12 @@ impl Done {
     pub fn outlook(&self) -> String {
         outlook(self.survives, &self.needed)
     }
+}
+
+/// Members that are missing or not rebuilt.
+pub(super) fn not_whole(array: &Array<AnyDevice>) -> Vec<usize> {
+    let all = 0..array.geometry().members();
+    all.filter(|member| array.state(*member) != MemberState::Active).collect()
 }
 
 /// Members whose loss an array does not survive, where it survives that of others.
@@ -77,35 +82,6 @@ pub fn numbered(members: &[usize], last: &str) -> String {
     match numbers.split_last() {
         Some((end, before)) if !before.is_empty() => format!("members {}{last}{end}", before.join(", ")),
         _ => format!("member {}", numbers.join("")),
-    }
-}
-
-/// What a scrub found.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Scrub {
-    /// Blocks of 512 bytes (or of the members' blocks, if larger) whose redundancy did not fit.
-    pub mismatches: u64,
-    /// Of these, located and mended, by member.
-    pub mended: Vec<u64>,
-    /// Of these, made to fit by believing the data.
-    pub believed: u64,
-    /// Units that could not be read.
-    pub unreadable: u64,
-    /// Sectors that could not be read and were written anew, by member.
-    pub rewritten: Vec<u64>,
-    /// Blocks that did not fit their checksums, by member.
-    pub corrupt: Vec<u64>,
-    /// It was ended early.
-    pub interrupted: bool,
-}
-
-impl Scrub {
-    /// What was found in an array.
-    pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed) -> Scrub {
-        let rewritten = (0..array.geometry().members()).map(|member| array.counts(member).rewritten).collect();
-        let interrupted = found.upto < array.geometry().size();
-        let Scrubbed { mismatches, mended, believed, corrupt, unreadable, .. } = found;
-        Scrub { mismatches, mended, believed, unreadable, rewritten, corrupt, interrupted }
     }
 }
 
@@ -137,12 +113,12 @@ fn member_of(array: &Array<AnyDevice>, place: &Place) -> Result<usize, RaidError
 pub fn fail(members: &[Place], permits: &Permits, place: &Place, course: &Course) -> Result<Done, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
-    spare(&array, place)?;
+    array.fail(spared(&array, place)?);
     Done::stopped(&live, &array)
 }
 
-/// Fails a member, if the array can do without it.
-pub(super) fn spare(array: &Array<AnyDevice>, place: &Place) -> Result<usize, RaidError> {
+/// The member at a place, if the array can do without it.
+pub(super) fn spared(array: &Array<AnyDevice>, place: &Place) -> Result<usize, RaidError> {
     let member = member_of(array, place)?;
     if array.needs_any_of(&[member]) {
         let (all, level) = (array.geometry().members(), array.geometry().level());
@@ -150,7 +126,6 @@ pub(super) fn spare(array: &Array<AnyDevice>, place: &Place) -> Result<usize, Ra
         let (level, endurance) = (level.to_string(), level.endurance(all));
         return Err(RaidError::NotSpared { place: place.clone(), level, endurance, missing });
     }
-    array.fail(member);
     Ok(member)
 }
 
@@ -168,13 +143,14 @@ pub fn rebuild(
     let all = 0..array.geometry().members();
     let started = all.clone().find(|member| matches!(array.state(*member), MemberState::Rebuilding(_)));
     let (member, lost) = match started {
+        Some(member) if onto.is_some() => return Err(RaidError::Rebuilding { member }),
         Some(member) => (member, runtime.block_on(array.resume_rebuild(member))),
         None => {
             let missing = all.clone().find(|member| array.state(*member) == MemberState::Failed);
             let member = missing.ok_or(RaidError::Complete)?;
             let filled = match onto {
                 Some(onto) => {
-                    let (device, data_offset) = runtime.block_on(fits(&live, members, permits, onto))?;
+                    let (device, data_offset) = runtime.block_on(fits(&live, &array, permits, onto))?;
                     Some(runtime.block_on(array.rebuild(member, device, data_offset, identity()?)))
                 }
                 None => runtime.block_on(fill_from_within(&array, member)),
@@ -182,7 +158,7 @@ pub fn rebuild(
             (member, filled.ok_or(RaidError::NoReplacement { member })?)
         }
     };
-    conclude(&live, &array, member, lost.map_err(RaidError::Failed)?)
+    conclude(&live, &array, member, lost)
 }
 
 /// Fills a member's place with what the array has: the former member, by the bitmap, or else a spare.
@@ -200,14 +176,20 @@ pub(super) fn identity() -> Result<Uuid, RaidError> {
     Ok(Uuid(host::identity::random().map_err(RaidError::Identity)?))
 }
 
-/// How a rebuild or a replacement left the array.
+/// Whether a member is not whole, or still being replaced. What is done to others is their own affair.
+pub(super) fn is_unfinished(array: &Array<AnyDevice>, member: usize) -> bool {
+    array.state(member) != MemberState::Active || array.replacing().is_some_and(|(other, _)| other == member)
+}
+
+/// How a rebuild or a replacement left the array; the ranges that it lost, or why it could not go on.
 fn conclude(
     live: &Live,
     array: &Array<AnyDevice>,
     member: usize,
-    lost: Vec<Range<Bytes>>,
+    lost: Result<Vec<Range<Bytes>>, DeviceError>,
 ) -> Result<Rebuild, RaidError> {
-    let interrupted = array.state(member) != MemberState::Active || array.replacing().is_some();
+    let lost = lost.map_err(|error| RaidError::NotFilled { member, error })?;
+    let interrupted = is_unfinished(array, member);
     let done = if interrupted { Done::left(live, array)? } else { Done::stopped(live, array)? };
     let ends = |range: Range<Bytes>| (range.start.get(), range.end.get());
     Ok(Rebuild { done, member, lost: lost.into_iter().map(ends).collect(), interrupted })
@@ -225,17 +207,18 @@ pub fn replace(
     let runtime = live.runtime();
     let array = runtime.block_on(open(&live, members, permits, false, course))?;
     // What is copied must be right first.
-    runtime.block_on(array.resync()).map_err(RaidError::Failed)?;
+    runtime.block_on(array.resync()).map_err(RaidError::failed)?;
     let (member, lost) = match (array.replacing(), old, onto) {
+        (Some((member, device)), _, Some(_)) => return Err(RaidError::Replacing { member, device }),
         (Some((member, _)), ..) => (member, runtime.block_on(array.resume_replace(member))),
         (None, Some(old), Some(onto)) => {
             let member = replaceable(&array, old)?;
-            let (device, data_offset) = runtime.block_on(fits(&live, members, permits, onto))?;
+            let (device, data_offset) = runtime.block_on(fits(&live, &array, permits, onto))?;
             (member, runtime.block_on(array.replace(member, device, data_offset, identity()?)))
         }
         (None, ..) => return Err(RaidError::NotReplacing),
     };
-    conclude(&live, &array, member, lost.map_err(RaidError::Failed)?)
+    conclude(&live, &array, member, lost)
 }
 
 /// The member at a place, if it can be replaced while it serves.
@@ -290,14 +273,14 @@ pub fn add(members: &[Place], permits: &Permits, new: &Place, course: &Course) -
             (Some(member), runtime.block_on(array.readd(device, &superblock)))
         }
         None => {
-            let (device, _) = runtime.block_on(fits(&live, members, permits, new))?;
-            runtime.block_on(array.add_spare(device, identity()?)).map_err(RaidError::Failed)?;
+            takes_spares(&array)?;
+            let (device, _) = runtime.block_on(fits(&live, &array, permits, new))?;
+            runtime.block_on(array.add_spare(device, identity()?)).map_err(RaidError::failed)?;
             let missing = (0..array.geometry().members()).find(|m| array.state(*m) == MemberState::Failed);
             let filled = missing.and_then(|member| runtime.block_on(array.rebuild_on_spare(member)));
             (missing, filled.unwrap_or(Ok(Vec::new())))
         }
     };
-    let lost = lost.map_err(RaidError::Failed)?;
     let concluded = conclude(&live, &array, member.unwrap_or(0), lost)?;
     Ok(Added {
         done: concluded.done,
@@ -306,6 +289,15 @@ pub fn add(members: &[Place], permits: &Permits, new: &Place, course: &Course) -
         lost: concluded.lost,
         interrupted: concluded.interrupted && member.is_some(),
     })
+}
+
+/// Refuses spares where no member can be filled.
+pub(super) fn takes_spares(array: &Array<AnyDevice>) -> Result<(), RaidError> {
+    let level = array.geometry().level();
+    match level.losses_survived(array.geometry().members()) {
+        0 => Err(RaidError::NoSpares { level: level.to_string() }),
+        _ => Ok(()),
+    }
 }
 
 /// Which member a place was, if it can come back as that.
@@ -328,34 +320,13 @@ pub fn grow(members: &[Place], permits: &Permits, course: &Course) -> Result<Don
 /// the others.
 async fn fits(
     live: &Live,
-    members: &[Place],
+    array: &Array<AnyDevice>,
     permits: &Permits,
     place: &Place,
 ) -> Result<(AnyDevice, Bytes), RaidError> {
-    let first = &members[0];
-    let sibling = superblock(first, &to_read(live, first).await?).await?;
     let device = to_write(live, place, permits).await?;
-    let sums = checksums_of(&to_read(live, first).await?, &sibling).await.ok().flatten();
-    let room = if sums.is_some() { checksum_room(sibling.size) } else { Bytes::ZERO };
-    let (size, needed) = (device.shape().size, sibling.data_offset + sibling.size + room);
-    if size < needed {
-        return Err(RaidError::TooSmall { place: place.clone(), size, needed });
-    }
-    Ok((device, sibling.data_offset))
-}
-
-/// Compares everything with its redundancy.
-pub fn scrub(members: &[Place], permits: &Permits, repair: bool, course: &Course) -> Result<Scrub, RaidError> {
-    let live = Live::start(&LiveOptions::default());
-    let runtime = live.runtime();
-    let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
-    // After a power cut only the data can be believed, and nothing is wrong with the members.
-    runtime.block_on(async { array.resync().await.map(drop) }).map_err(RaidError::Failed)?;
-    let how = Repair::usual(repair, array.geometry().level());
-    let found = runtime.block_on(array.scrub(how)).map_err(RaidError::Failed)?;
-    let scrubbed = Scrub::of(&array, found);
-    Done::left(&live, &array)?;
-    Ok(scrubbed)
+    let data_offset = data_offset(array, place, &device)?;
+    Ok((device, data_offset))
 }
 
 /// Makes an array clean that was not stopped.

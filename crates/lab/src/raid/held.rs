@@ -1,0 +1,67 @@
+//! What a server holds: devices, and leave to write to them.
+//!
+//! A device is held as long as the array uses it, and, once it does not, until everything is answered that was sent to it: a request that nobody
+//! waits for any more may still be carried out, and would overwrite what somebody else has put there. Then the server lets go of it, so that it
+//! can come back to the array, or become part of something else.
+
+use std::rc::Rc;
+
+use device::AnyDevice;
+use host::guard::WritePermit;
+use nbd::{Steady, ToUri};
+use uring::{FileDevice, Live};
+
+use super::members::{connected, writable};
+use super::{Place, RaidError};
+
+/// A device of the array, and what keeps others from it.
+pub(super) struct Held {
+    place: Place,
+    device: Opened,
+    /// Of paths. It goes last: the device is open in its name.
+    permit: Option<WritePermit>,
+}
+
+enum Opened {
+    File(Rc<FileDevice>),
+    Export(Rc<Steady<ToUri>>),
+}
+
+impl Held {
+    /// Opens a place; paths need a permit.
+    pub async fn open(live: &Live, place: &Place, permit: Option<WritePermit>) -> Result<(Held, AnyDevice), RaidError> {
+        let device = match (place, &permit) {
+            (Place::Nbd(uri), _) => Opened::Export(Rc::new(connected(live, uri).await?)),
+            (Place::Path(_), Some(permit)) => Opened::File(Rc::new(writable(live, permit)?)),
+            (Place::Path(path), None) => panic!("{}: what is written was permitted", path.display()),
+        };
+        let any = match &device {
+            Opened::File(file) => AnyDevice::new(Rc::clone(file)),
+            Opened::Export(export) => AnyDevice::new(Rc::clone(export)),
+        };
+        Ok((Held { place: place.clone(), device, permit }, any))
+    }
+
+    /// Whether it is this place, by whatever name.
+    pub fn is_at(&self, place: &Place) -> bool {
+        self.place.is_same(place)
+    }
+
+    /// Whether the array has it, or something that was sent to it is not answered.
+    pub fn is_needed(&self) -> bool {
+        let (users, idle) = match &self.device {
+            Opened::File(file) => (Rc::strong_count(file), file.is_idle()),
+            Opened::Export(export) => (Rc::strong_count(export), export.is_idle()),
+        };
+        users > 1 || !idle
+    }
+
+    /// Lets go of it.
+    pub fn let_go(self) {
+        let Held { device, permit, .. } = self;
+        drop(device);
+        if let Some(permit) = permit {
+            permit.release();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Comparing everything with its redundancy.
+
+use array::{Array, Repair, Scrubbed};
+use device::AnyDevice;
+use serde::{Deserialize, Serialize};
+use uring::{Live, LiveOptions};
+
+use super::members::{Permits, open};
+use super::upkeep::{Done, not_whole, numbered};
+use super::{Course, Place, RaidError};
+
+/// What a scrub found.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Scrub {
+    /// Blocks of 512 bytes (or of the members' blocks, if larger) whose redundancy did not fit.
+    pub mismatches: u64,
+    /// Of these, located and mended, by member.
+    pub mended: Vec<u64>,
+    /// Of these, made to fit by believing the data.
+    pub believed: u64,
+    /// Units that could not be read.
+    pub unreadable: u64,
+    /// Sectors that could not be read and were written anew, by member.
+    pub rewritten: Vec<u64>,
+    /// Blocks that did not fit their checksums, by member.
+    pub corrupt: Vec<u64>,
+    /// It was ended early.
+    pub interrupted: bool,
+}
+
+impl Scrub {
+    /// What was found in an array.
+    pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed) -> Scrub {
+        let rewritten = (0..array.geometry().members()).map(|member| array.counts(member).rewritten).collect();
+        let interrupted = found.upto < array.geometry().size();
+        let Scrubbed { mismatches, mended, believed, corrupt, unreadable, .. } = found;
+        Scrub { mismatches, mended, believed, unreadable, rewritten, corrupt, interrupted }
+    }
+}
+
+/// Compares everything with its redundancy.
+pub fn scrub(members: &[Place], permits: &Permits, repair: bool, course: &Course) -> Result<Scrub, RaidError> {
+    let live = Live::start(&LiveOptions::default());
+    let runtime = live.runtime();
+    let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
+    comparable(&array)?;
+    // After a power cut only the data can be believed, and nothing is wrong with the members.
+    runtime.block_on(async { array.resync().await.map(drop) }).map_err(RaidError::failed)?;
+    let how = Repair::usual(repair, array.geometry().level());
+    let found = runtime.block_on(array.scrub(how)).map_err(RaidError::failed)?;
+    let scrubbed = Scrub::of(&array, found);
+    Done::left(&live, &array)?;
+    Ok(scrubbed)
+}
+
+/// Refuses an array in which parity has nothing to be compared with, as a member is missing.
+pub(super) fn comparable(array: &Array<AnyDevice>) -> Result<(), RaidError> {
+    let missing = not_whole(array);
+    match array.geometry().level().parities() > 0 && !missing.is_empty() {
+        true => Err(RaidError::NotComparable {
+            missing: numbered(&missing, ", "),
+            are: if missing.len() == 1 { "is" } else { "are" },
+        }),
+        false => Ok(()),
+    }
+}
