@@ -16,7 +16,7 @@ use crate::args::{Array, ArrayAction, Create, Layout, Pace, Rebuild, Scrub};
 use crate::fail::Failure;
 use crate::out;
 use crate::permit;
-use crate::progress::{Bar, interrupt};
+use crate::progress::{Bar, interrupt_upkeep};
 
 /// Does what is to be done with an array.
 pub fn array(args: &Array) -> Result<ExitCode, Failure> {
@@ -49,7 +49,9 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
                 None => (raid::fail(members, &permits(members)?, &args.member, &course), false),
             };
             let done = done.map_err(blame)?;
-            print(pace.json, || json!(done), &failed(&args.member, &done, served))
+            print(pace.json, || json!(done), &failed(&args.member, &done, served))?;
+            // While it is served, it is dirty as often as it is written.
+            Ok(if done.clean || served { ExitCode::SUCCESS } else { ExitCode::from(3) })
         }
         ArrayAction::Stop(args) => {
             if let Some(mut server) = Server::find(&args.members) {
@@ -228,9 +230,14 @@ fn failed(member: &Place, done: &Done, served: bool) -> String {
     format!("{member} is used no more; {}\nnext: {next}\n{}", done.outlook(), left_as(done))
 }
 
-/// Says how the array was left.
+/// Says how the array was left by what was to make it clean.
 fn left(done: &Done, pace: &Pace) -> Result<ExitCode, Failure> {
-    print(pace.json, || json!(done), &left_as(done))
+    let mut text = left_as(done);
+    if !done.clean {
+        text.push_str("not finished; the same command goes on\n");
+    }
+    print(pace.json, || json!(done), &text)?;
+    Ok(if done.clean { ExitCode::SUCCESS } else { ExitCode::from(3) })
 }
 
 /// The same in words.
@@ -282,7 +289,7 @@ fn course(pace: &Pace) -> Course {
         let share = progress.done.get() as f64 / progress.of.get().max(1) as f64;
         bar.show((share * 1000.0) as u64, format!("{} of {}", progress.done, progress.of));
     };
-    Course { interrupted: interrupt(Vec::new()), show: Rc::new(show), rate: pace.rate }
+    Course { interrupted: interrupt_upkeep(), show: Rc::new(show), rate: pace.rate }
 }
 
 fn blame(error: RaidError) -> Failure {

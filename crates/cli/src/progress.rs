@@ -54,6 +54,11 @@ impl Progress for RunBar {
     }
 }
 
+/// As [`interrupt`], for what goes on where it was ended.
+pub fn interrupt_upkeep() -> Arc<AtomicBool> {
+    on_signals(Vec::new(), "ending; the members say how far it is (Ctrl-C again: end at once)\n")
+}
+
 /// A flag that Ctrl-C sets, and so do the signals of a closed terminal and of `kill`. The second ends the program at once, but for the
 /// files that it made itself: they are removed.
 pub fn interrupt(made: Vec<PathBuf>) -> Arc<AtomicBool> {

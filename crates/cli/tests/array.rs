@@ -284,9 +284,66 @@ fn what_cannot_be_done_to_an_array_is_refused_with_the_next_step_and_leaves_no_f
     refused("array add --device n --size 8MiB l m", "level 0, original has no redundancy");
     refused("array status a a", "a is named twice; name each member once");
     refused("array stop a ./a b c", "a and ./a are the same");
+    refused("array serve --nbd unix:s.sock --time-limit 0s a b c", "--time-limit 0 s: every member would");
+    refused("array create --level 1 --size 8MiB n", "level 1 needs 2 members or more");
+    refused(&format!("array create --level 1 --name {} --size 8MiB n o", "x".repeat(33)), "md has room for 32");
+    done(&format!("array create --level 1 --name {} --size 8MiB p q", "x".repeat(32)));
     done("array fail --member b a b c");
     refused("array scrub a c", "member 1 is not whole; `arraylab array rebuild`");
     refused("array rebuild --onto n --size 1MiB a c", "a member of this array needs");
+}
+
+/// An array that has grown, of which `signal` has met the resync. `None` if that came too late.
+fn ended_growth(level: &str, by: &str) -> Desk {
+    let desk = Desk::new("");
+    assert_eq!(say(&desk, &format!("array create {level} --size 8MiB a b c d")).code, 0);
+    for name in ["a", "b", "c", "d"] {
+        std::fs::File::options().write(true).open(desk.path().join(name)).unwrap().set_len(64 << 20).unwrap();
+    }
+    let grow = desk.start(&["array", "grow", "--rate", "2MB/s", "a", "b", "c", "d"]);
+    common::wait_for("the members say that they have grown", || {
+        let status = say(&desk, "array status --json a b c d");
+        status.code == 0 && status.json()["clean"] == json!(false)
+    });
+    common::signal(&grow, by);
+    let output = grow.wait_with_output().unwrap();
+    if by == "INT" {
+        let said = common::of(output);
+        assert_eq!(said.code, 3, "{}", said.stderr);
+        assert!(said.stdout.contains("not finished; the same command goes on"), "{}", said.stdout);
+        assert!(said.stderr.contains("the members say how far it is"), "{}", said.stderr);
+    }
+    desk
+}
+
+#[test]
+fn a_growth_that_was_ended_goes_on() {
+    for (level, by) in [("--level 5", "INT"), ("--level 6 --integrity", "KILL"), ("--level 1", "KILL")] {
+        let desk = ended_growth(level, by);
+        let again = say(&desk, "array grow a b c d");
+        assert_eq!((again.code, again.stdout.as_str()), (0, "clean\n"), "{level}: {}", again.stderr);
+        assert_eq!(say(&desk, "array scrub a b c d").code, 0);
+        let full = say(&desk, "array grow a b c d");
+        assert!(full.code == 2 && full.stderr.contains("replace members by larger ones"), "{}", full.stderr);
+    }
+}
+
+#[test]
+fn what_ctrl_c_has_ended_is_not_said_to_be_done() {
+    let desk = ended_growth("--level 5", "KILL");
+    for words in ["array stop", "array fail --member b"] {
+        let words = format!("{words} --rate 2MB/s a b c d");
+        let words: Vec<&str> = words.split(' ').collect();
+        let command = desk.start(&words);
+        // Nothing tells that it is under way; sooner or later it is, and takes a minute and a half.
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        common::signal(&command, "INT");
+        let said = common::of(command.wait_with_output().unwrap());
+        assert_eq!(said.code, 3, "{words:?}: {}{}", said.stdout, said.stderr);
+    }
+    let status = say(&desk, "array status --json a b c d").json();
+    assert_eq!((&status["not_whole"], &status["clean"]), (&json!(0), &json!(false)), "{status}");
+    assert_eq!(say(&desk, "array stop a b c d").code, 0);
 }
 
 #[test]

@@ -602,8 +602,9 @@ fn a_broken_array_is_said_to_be_broken() {
     assert!(text.contains("broken: 2 members are not whole, more than can be spared"), "{text}");
     // The server looks at its members several times a second.
     std::thread::sleep(std::time::Duration::from_secs(1));
-    let (_, events) = server.stop();
+    let (said, events) = server.stop();
     assert!(names(&events).contains(&"broken"), "{events:?}");
+    assert!(said.code == 3 && said.stderr.contains("the array broke while it was served"), "{}", said.stderr);
 }
 
 /// A small file system in memory, until the test ends.

@@ -20,7 +20,7 @@ mod upkeep;
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use units::Rate;
 
@@ -53,6 +53,10 @@ impl Course {
     /// As fast as it goes, to the end, unseen.
     pub fn quiet() -> Course {
         Course { interrupted: Arc::default(), show: Rc::new(|_| ()), rate: None }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Relaxed)
     }
 }
 
@@ -130,6 +134,11 @@ pub enum RaidError {
         "parity is compared with all members, and {missing} {are} not whole; `arraylab array rebuild` makes it whole, then scrub"
     )]
     NotComparable { missing: String, are: &'static str },
+    /// Ctrl-C before a member was taken out.
+    #[error(
+        "ended before the redundancy fitted, so {place} is still in use; the same command goes on, or `arraylab array stop`"
+    )]
+    NotTakenOut { place: Place },
     /// It does not grow.
     #[error(transparent)]
     Grow(#[from] array::GrowError),
@@ -199,7 +208,7 @@ impl RaidError {
             RaidError::Device { .. } | RaidError::Failed(_) | RaidError::Identity(_) | RaidError::Export(_) => false,
             RaidError::NoLeave(no) => no.is_input(),
             RaidError::NotFilled { .. } | RaidError::NoSpace => false,
-            RaidError::Unanswered { .. } => false,
+            RaidError::NotTakenOut { .. } | RaidError::Unanswered { .. } => false,
             RaidError::Control { .. } | RaidError::Server { .. } | RaidError::Unwatched => false,
             RaidError::Refused { input, .. } => *input,
             RaidError::NotPermitted(refusal) => {

@@ -15,7 +15,7 @@ pub struct NewArray {
     pub level: Level,
     /// The chunk; of no effect at level 1 and linear.
     pub chunk: Bytes,
-    /// At most 32 bytes; longer names are cut.
+    /// At most 32 bytes.
     pub name: String,
     /// Its identity.
     pub array: Uuid,
@@ -67,6 +67,9 @@ pub enum CreateError {
     /// The layout cannot be.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
+    /// md has no room for the name.
+    #[error("the name \"{name}\" takes {length} bytes, and md has room for 32; give a shorter one")]
+    Name { name: String, length: usize },
     /// Smaller than the metadata.
     #[error(
         "device {device} holds {size}; a member needs 1 MiB for metadata (2 MiB with a partial parity log) and a chunk of data or more, a journal 256 KiB for each device"
@@ -109,11 +112,18 @@ fn data_offset(size: Bytes, consistency: Consistency) -> Bytes {
 
 /// The superblocks of a new array, one for each member, in order of their roles, and of the journal, if it has one; and its geometry.
 pub fn create(new: &NewArray, devices: &[NewMember]) -> Result<(Vec<Superblock>, Geometry), CreateError> {
+    if new.name.len() > 32 {
+        return Err(CreateError::Name { name: new.name.clone(), length: new.name.len() });
+    }
     let journaled = new.consistency == Consistency::Journal;
     let (members, journal) = match devices.split_last() {
         Some((journal, members)) if journaled => (members, Some(journal)),
         _ => (devices, None),
     };
+    if (new.level, members.len()) == (Level::Raid1, 1) {
+        // One that was left alone is opened; a new one has no copy to lose a member by.
+        return Err(GeometryError::TooFew { level: new.level.name(), needed: 2, found: 1 }.into());
+    }
     if journaled && new.level.parities() == 0 {
         return Err(CreateError::Consistency {
             what: "a journal",
@@ -170,8 +180,7 @@ pub fn create(new: &NewArray, devices: &[NewMember]) -> Result<(Vec<Superblock>,
     let geometry = Geometry::new(new.level, chunk, &sizes)?;
     let numbers = Numbers::of(new.level);
     let mut name = [0; 32];
-    let length = new.name.len().min(32);
-    name[..length].copy_from_slice(&new.name.as_bytes()[..length]);
+    name[..new.name.len()].copy_from_slice(new.name.as_bytes());
     let mut roles: Vec<u16> = (0..members.len() as u16).collect();
     roles.extend(journal.map(|_| MemberRole::Journal.number()));
     roles.resize(ROLES.max(roles.len()), MemberRole::Spare.number());

@@ -21,6 +21,10 @@ use crate::{out, stop};
 /// Serves an array until the user ends it.
 pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
     let tls = encryption(&args.nbd, args.tls.as_deref())?;
+    if args.time_limit.is_zero() {
+        let next = "every member would count as failed at once; give it longer, such as 30s";
+        return Err(Failure::input(anyhow::anyhow!("--time-limit {}: {next}", args.time_limit)));
+    }
     if raid::Server::find(&args.members).is_some() {
         let next = "end that one first, or see `arraylab array status`";
         return Err(Failure::input(anyhow::anyhow!("the array is being served already; {next}")));
@@ -45,14 +49,29 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
     let serving = nbd::serve(live.runtime(), exports, listeners, options, alarm.raised());
     let served = live.runtime().block_on(keeper.keep(&control, serving));
     drop(control);
-    let done = conclude(&served)?;
+    let done = conclude(&served);
+    // The array's end says more than that of its clients.
+    is_whole_enough(&keeper)?;
+    let done = done?;
     if served.abandoned > 0 {
         let next = "the array is left as it is, and made to fit at its next start";
         return Err(Failure::world(anyhow::anyhow!("requests are still under way; {next}")));
     }
     let left = keeper.stop().map_err(blame)?;
     eprintln!("the array is stopped: {}", crate::array::left_as(&left).trim_end());
+    is_whole_enough(&keeper)?;
     Ok(done)
+}
+
+/// An array that broke was not served to the end.
+fn is_whole_enough(keeper: &Keeper) -> Result<(), Failure> {
+    let next = "start it with members that can be read";
+    match keeper.is_broken() {
+        true => Err(Failure::world(anyhow::anyhow!(
+            "the array broke while it was served: more members were lost than the level survives; {next}"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// What is offered of the array.

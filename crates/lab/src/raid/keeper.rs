@@ -217,6 +217,11 @@ impl Keeper {
         upkeep::outlook(self.spare(), &upkeep::needed(&self.array))
     }
 
+    /// Whether more is lost than the level survives.
+    pub fn is_broken(&self) -> bool {
+        self.array.is_broken()
+    }
+
     /// Members that are not whole, by number.
     pub fn not_whole(&self) -> Vec<usize> {
         upkeep::not_whole(&self.array)

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use array::md::{Superblock, Uuid};
-use array::{Array, MemberState};
+use array::{Array, GrowError, MemberState};
 use device::{AnyDevice, DeviceError};
 use serde::{Deserialize, Serialize};
 use units::Bytes;
@@ -113,7 +113,17 @@ fn member_of(array: &Array<AnyDevice>, place: &Place) -> Result<usize, RaidError
 pub fn fail(members: &[Place], permits: &Permits, place: &Place, course: &Course) -> Result<Done, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
-    array.fail(spared(&array, place)?);
+    let member = spared(&array, place)?;
+    // Without the member parity could no longer be made to fit, and an array with parity that does not fit is not opened without a member. Where it cannot be
+    // made to fit, as a member does not do what it is asked, that one is taken out all the same.
+    let fits = live.runtime().block_on(array.resync());
+    if fits != Ok(true) && course.is_interrupted() {
+        Done::left(&live, &array)?;
+        return Err(RaidError::NotTakenOut { place: place.clone() });
+    }
+    if array.state(member) != MemberState::Failed {
+        array.fail(spared(&array, place)?);
+    }
     Done::stopped(&live, &array)
 }
 
@@ -306,12 +316,23 @@ pub(super) async fn former(live: &Live, array: &Array<AnyDevice>, place: &Place)
     Some((array.may_return(&superblock)?, superblock))
 }
 
-/// Has an array use all of its members' room.
+/// Has an array use all of its members' room. If that was ended before redundancy fitted, it is made to fit first.
 pub fn grow(members: &[Place], permits: &Permits, course: &Course) -> Result<Done, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
     let array = runtime.block_on(open(&live, members, permits, false, course))?;
-    runtime.block_on(array.grow())?;
+    let went_on = array.needs_resync();
+    if went_on || array.is_dirty() {
+        let done = Done::stopped(&live, &array)?;
+        if !done.clean {
+            return Ok(done);
+        }
+    }
+    match runtime.block_on(array.grow()) {
+        // What was ended had told the members already that they are used to their ends.
+        Err(GrowError::NoRoom { .. }) if went_on => {}
+        grown => drop(grown?),
+    }
     let array = runtime.block_on(open(&live, members, permits, false, course))?;
     Done::stopped(&live, &array)
 }
