@@ -39,7 +39,9 @@ pub struct Outcome {
     pub stops: u64,
     /// Faults of members: failed, vanished, hung, refused a write or a flush, lost sectors, and the silent ones.
     pub faults: u64,
-    /// Of these, silent: bits that rotted, writes that were lost, misdirected or torn and called done, superblocks that were spoilt.
+    /// Rounds in which level 10 lacked as many members as there are copies, or more, and survived by which they were.
+    pub mirrors_short: u64,
+    /// Of the faults, silent: bits that rotted, writes that were lost, misdirected or torn and called done, superblocks that were spoilt.
     pub silent: u64,
     /// Members that were rebuilt, or began to be.
     pub rebuilds: u64,
@@ -76,6 +78,7 @@ impl Outcome {
             recovery_cuts: self.recovery_cuts + other.recovery_cuts,
             stops: self.stops + other.stops,
             faults: self.faults + other.faults,
+            mirrors_short: self.mirrors_short + other.mirrors_short,
             silent: self.silent + other.silent,
             rebuilds: self.rebuilds + other.rebuilds,
             returns: self.returns + other.returns,
@@ -257,9 +260,9 @@ pub fn also_lost(world: &World, array: &Array<Rc<Disk>>) -> Option<usize> {
     let not_whole = |member: &usize| array.state(*member) != MemberState::Active;
     *world.not_whole.borrow_mut() = (0..world.members()).filter(not_whole).collect();
     let impaired = world.impaired(array);
-    let may = impaired.len() < world.level.losses_survived(world.members()) && world.happens(0.15);
-    let member =
-        may.then(|| world.choose(world.members() as u64) as usize).filter(|member| !impaired.contains(member))?;
+    let spared = |member: &usize| world.spares(&impaired, *member);
+    let may = (0..world.members()).any(|member| spared(&member)) && world.happens(0.15);
+    let member = may.then(|| world.choose(world.members() as u64) as usize).filter(spared)?;
     world.tell(format_args!("member {member} is lost with the power"));
     world.outcome.borrow_mut().faults += 1;
     Some(member)
@@ -278,19 +281,23 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
     }
     let rebuilt = array.is_complete();
     world.summed.set(rebuilt);
-    let mut left = world.level.losses_survived(world.members()).saturating_sub(impaired.len());
-    let mut sound: Vec<usize> = (0..world.members()).filter(|member| !impaired.contains(member)).collect();
+    let mut struck = impaired.clone();
+    let mut spared: Vec<usize> = (0..world.members()).filter(|member| world.spares(&struck, *member)).collect();
+    let mut strike_one = |spared: &mut Vec<usize>| {
+        let member = spared.swap_remove(world.choose(spared.len() as u64) as usize);
+        struck.push(member);
+        spared.retain(|member| world.spares(&struck, *member));
+        member
+    };
     // With all sums on it, which it keeps for what it did not miss.
-    if left > 0 && world.is_large() && world.may_return() && world.sums_stored.get() && world.happens(0.8) {
-        let member = sound.swap_remove(world.choose(sound.len() as u64) as usize);
-        left -= 1;
+    if !spared.is_empty() && world.is_large() && world.may_return() && world.sums_stored.get() && world.happens(0.8) {
+        let member = strike_one(&mut spared);
         // Soon, or when the mark of a write has been taken away.
         let longest = if world.happens(0.7) { 2000 } else { 15_000_000 };
         troubles.push(Trouble::Away(member, Duration::micros(world.choose(longest))));
     }
-    while left > 0 && world.happens(0.4) {
-        let member = sound.swap_remove(world.choose(sound.len() as u64) as usize);
-        left -= 1;
+    while !spared.is_empty() && world.happens(0.4) {
+        let member = strike_one(&mut spared);
         // Who keeps checksums is told lies, too. All of them are known once everything has been read, which a scrub does.
         let scrubbed = rebuilt || world.level.parities() == 0;
         troubles.push(match world.choose(if world.checksums && scrubbed { 12 } else { 7 }) {
@@ -305,6 +312,9 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
             4 => Trouble::Refuse(member, Operation::Flush),
             _ => Trouble::Latent(member),
         });
+    }
+    if struck.len() > world.level.losses_survived(world.members()).max(impaired.len()) {
+        world.outcome.borrow_mut().mirrors_short += 1;
     }
     let gone: Vec<usize> = troubles
         .iter()
@@ -327,7 +337,11 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
         let member = replaceable[world.choose(replaceable.len() as u64) as usize];
         let fails = world.happens(0.2);
         // What it lies about it lacks, once it is the member.
-        let lies = world.checksums && left > 0 && !fails && world.happens(0.3);
+        let spares_it = match struck.contains(&member) {
+            true => !spared.is_empty(),
+            false => world.spares(&struck, member),
+        };
+        let lies = world.checksums && spares_it && !fails && world.happens(0.3);
         let lie =
             lies.then(|| [Lie::Lost, Lie::Misdirected(1 + world.choose(16)), Lie::Torn][world.choose(3) as usize]);
         troubles.push(Trouble::Replace { member, fails, lie });

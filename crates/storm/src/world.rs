@@ -357,6 +357,11 @@ impl World {
         (0..self.members()).filter(impaired).collect()
     }
 
+    /// Whether the array survives the loss of a member on top of these, of which it is none. At level 10 that depends on which they are.
+    pub fn spares(&self, lost: &[usize], member: usize) -> bool {
+        !lost.contains(&member) && self.geometry().survives(|other| other == member || lost.contains(&other))
+    }
+
     /// The power goes, and comes back: requests under way are dropped, and of what was not flushed any part is kept. What had vanished,
     /// or hung, is there again.
     ///

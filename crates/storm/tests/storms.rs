@@ -37,6 +37,14 @@ fn a_disk_fails_while_it_replaces_a_mirrors_member_and_not_after() {
     assert!(report.violations.is_empty() && report.outcome.twins_lost >= 10, "{report:?}");
 }
 
+#[test]
+fn level_10_loses_all_that_it_survives() {
+    let mirrors: Choice = "10".parse().expect("there are storms of level 10");
+    let report = campaign(0..1000, mirrors, 2, &AtomicBool::new(false), &AtomicU64::new(0));
+    println!("{report:?}");
+    assert!(report.violations.is_empty() && report.outcome.mirrors_short >= 50, "{report:?}");
+}
+
 /// Who was a spare until the power cut met the record that made it a member has its checksums where a member has them. It had none, and
 /// what it spoilt went unnoticed: 880,000 storms found it twice, by these seeds.
 #[test]
