@@ -258,6 +258,32 @@ fn abandoned_requests_are_over_when_the_runtime_is() {
     assert!(std::fs::read(&path).unwrap() == vec![7; (part * 64).as_usize()]);
 }
 
+/// Whoever gives a file to others waits until nothing more is written to it.
+#[test]
+fn a_file_is_idle_when_what_nobody_waits_for_is_over_too() {
+    let folder = folder();
+    let live = Live::start(&LiveOptions::default());
+    for (number, engine) in engines(&live).filter(|engine| *engine != Engine::Mapped).enumerate() {
+        let (path, part) = (folder.path().join(number.to_string()), Bytes::mib(1));
+        let options = FileOptions::buffered().by(engine);
+        let device = FileDevice::create(&live, &path, part * 16, &options).unwrap_or_else(|error| panic!("{error}"));
+        assert!(device.is_idle(), "{engine}");
+        live.runtime().block_on(async {
+            for n in 0..16 {
+                drop(device.submit(Request::write(part * n, filled(part, 7))).now_or_never());
+            }
+            // Nothing has gone to the kernel before the task waits; of the others nobody knows how quick they are.
+            assert!(!device.is_idle() || engine != Engine::IoUring);
+            while !device.is_idle() {
+                live.runtime().sleep(units::Duration::millis(1)).await;
+            }
+        });
+        let before = std::fs::read(&path).unwrap();
+        live.runtime().block_on(live.runtime().sleep(units::Duration::millis(20)));
+        assert!(std::fs::read(&path).unwrap() == before, "{engine}: it was written to afterwards");
+    }
+}
+
 /// Makes so many reads, one after the other.
 async fn one_by_one(device: &FileDevice, count: u64, mut done: impl FnMut()) {
     for number in 0..count {
