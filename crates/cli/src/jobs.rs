@@ -99,7 +99,7 @@ fn one_phase(
         }
         None => HashMap::new(),
     };
-    let point = Point { settings: Vec::new(), experiment: experiment.clone() };
+    let point = Point::alone(experiment.clone());
     let kept = Kept { runs: &args.common.runs, watch: args.seen.watch, metrics, conductor: None };
     let done = one(point, &kept, &once_each(&args.on), &permits, interrupted);
     prepare::leave(&permits, &phase.unlinks);

@@ -38,7 +38,7 @@ pub fn replay(args: &Replay) -> Result<ExitCode, Failure> {
         HashMap::new()
     };
     let interrupted = interrupt(Vec::new());
-    let point = Point { settings: Vec::new(), experiment: planned.experiment.clone() };
+    let point = Point::alone(planned.experiment.clone());
     let kept = Kept { runs: &args.common.runs, watch: false, metrics: None, conductor: None };
     let mut done = one(point, &kept, &targets, &permits, &interrupted)?;
     let mut late = Lateness::default();

@@ -17,7 +17,7 @@ use lab::{
     Cost, Experiment, FindError, OpenError, Outcome, Point, RunError, Setting, Source, Target, Ways, keep, verification,
 };
 use record::{FolderError, Row, RunFile, RunFolder, RunState};
-use report::Sweep;
+use report::{Gained, Sweep};
 use serde_json::{Value, json};
 use units::{Bytes, Duration, Ratio};
 
@@ -306,6 +306,18 @@ pub fn text_of(done: &[Done], count: usize, compared: &[Judged]) -> String {
                 busiest: one.busiest(),
             });
             text.push_str(&report::sweep(&axes, lines));
+            let gains = lab::gains(&points_of(done));
+            let lines = done.iter().zip(&gains).map(|(one, gain)| Gained {
+                values: one.point.settings.iter().map(|set| set.value.clone()).collect(),
+                over: gain.over,
+                bandwidth: gain.bandwidth,
+                iops: gain.iops,
+                rounds: gain.rounds.as_ref(),
+            });
+            let lines: Vec<Gained> = lines.collect();
+            if lines.iter().any(|line| line.over.is_some()) {
+                text.push_str(&format!("\n{}", report::gains(&axes, &lines)));
+            }
         }
     }
     if !compared.is_empty() {
@@ -386,8 +398,24 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
 fn document(done: &[Done], count: usize) -> Value {
     match done {
         [one] if count == 1 => one.document(),
-        _ => json!({ "points": done.iter().map(Done::document).collect::<Vec<_>>() }),
+        _ => {
+            let mut points: Vec<Value> = done.iter().map(Done::document).collect();
+            for (point, gain) in points.iter_mut().zip(lab::gains(&points_of(done))) {
+                point["gain"] = json!({
+                    "over": gain.over,
+                    "bandwidth": gain.bandwidth,
+                    "iops": gain.iops,
+                    "rounds": gain.rounds,
+                });
+            }
+            json!({ "points": points })
+        }
     }
+}
+
+/// What ran, and what it came to.
+fn points_of(done: &[Done]) -> Vec<(&Point, &Outcome)> {
+    done.iter().map(|one| (&one.point, &one.outcome)).collect()
 }
 
 impl Done {

@@ -22,7 +22,7 @@ pub fn search(
     over: impl Fn() -> bool,
 ) -> Result<(), Failure> {
     while let Some(experiment) = hunt.next() {
-        let mut one = run(Point { settings: Vec::new(), experiment })?;
+        let mut one = run(Point::alone(experiment))?;
         let (tried, told) = hunt.take(&one.outcome);
         let figure = tried.judged.map_or(String::new(), |(_, worst)| format!(", {worst}"));
         eprintln!("offered {}: {} {}{figure}", tried.offered, hunt.bound(), tried.verdict());

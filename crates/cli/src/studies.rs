@@ -31,7 +31,7 @@ pub fn xdd(args: &XddWords) -> Result<ExitCode, Failure> {
     let sink = xdd.stamps.as_deref().map(|path| out::Sink::open(path, "name another file with -ts output FILE"));
     let sink = sink.transpose()?;
     let interrupted = interrupt(Vec::new());
-    let point = Point { settings: Vec::new(), experiment: xdd.experiment.clone() };
+    let point = Point::alone(xdd.experiment.clone());
     let kept = Kept { runs: &args.runs, watch: false, metrics: None, conductor: None };
     let mut done = one(point, &kept, &once_each(&xdd.targets), &permits, &interrupted)?;
     if let Some(sink) = sink {

@@ -60,10 +60,25 @@ fn a_sweep_gives_one_table_with_the_busiest_part() {
 }
 
 #[test]
+fn without_the_adapters_policy_rounds_vanish_and_the_gain_is_printed() {
+    let desk = Desk::new(READS);
+    let brief = ["--set", "run.passes=2", "--set", "run.measure=20s", "--set", "stream.readers.size=64 KiB"];
+    let said = done(desk.arraylab(&[&["run", "rounds/policy"], &brief[..]].concat())).stdout;
+    let table = said.split("Gain over gives-way = true, all else alike").nth(1).expect("a table of gains");
+    let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let lines: Vec<Vec<String>> = table.lines().skip(2).take(4).map(cells).collect();
+    let number = |text: &str| text.parse::<f64>().unwrap();
+    assert_eq!(lines[0].join(" "), "gives-way gain 95 % confidence I/O in rounds");
+    assert!(lines[2][..3] == ["true", "-", "-"] && number(&lines[2][3]) > 90.0, "{said}");
+    assert!(lines[3][0] == "false" && number(&lines[3][1]) > 15.0, "{said}");
+    assert!(lines[3].ends_with(&["%,", "no", "convoy", "shown"].map(str::to_owned)), "{said}");
+}
+
+#[test]
 fn experiments_are_listed_and_shown() {
     let desk = Desk::new(READS);
     let said = done(desk.arraylab(&["experiments"]));
-    assert_eq!(said.stdout.lines().count(), 66);
+    assert_eq!(said.stdout.lines().count(), 67);
     assert!(said.stdout.contains("raid-i/figure-03           Figure 3: sequential reads"), "{}", said.stdout);
     let shown = done(desk.arraylab(&["experiments", "raid-i/figure-03"])).stdout;
     assert!(shown.starts_with("# Figure 3") && shown.contains("[sweep]"));

@@ -136,6 +136,37 @@ fn a_sweep_is_one_document_with_its_points() {
     assert!((rate(&points[1]) / rate(&points[0]) - 2.0).abs() < 0.01);
 }
 
+/// Each request takes 100 us whatever the depth, so that eight under way are eight times as many; and in the devices of a memory nothing convoys.
+#[test]
+fn what_each_point_gains_is_said() {
+    let sweep = "\n[sweep]\n\"stream.readers.depth\" = [1, 8]\n\"stream.readers.size\" = [\"4 KiB\", \"8 KiB\"]\n";
+    let desk = Desk::new(&format!("gain = \"stream.readers.depth\"\n{READS}{sweep}"));
+    let words = ["run", "load.toml", "--on", "memory:16MiB"];
+    let said = desk.arraylab(&words).stdout;
+    let shown = "Gain over depth = 1, all else alike\n\n\
+                 depth   size      gain\n\
+                 ----------------------\n\
+                 1      4 KiB         -\n\
+                 1      8 KiB         -\n\
+                 8      4 KiB  +700.0 %\n\
+                 8      8 KiB  +700.0 %";
+    let table =
+        said.split("\n\n").skip_while(|part| !part.starts_with("Gain")).take(2).collect::<Vec<_>>().join("\n\n");
+    assert_eq!(table, shown);
+    let points = desk.arraylab(&[&words[..], &["--json"]].concat()).json()["points"].clone();
+    let over: Vec<Option<u64>> = (0..4).map(|place| points[place]["gain"]["over"].as_u64()).collect();
+    assert_eq!(over, [None, None, Some(0), Some(1)]);
+    let gain = points[3]["gain"]["iops"]["ratio"].as_f64().unwrap();
+    assert!((gain - 8.0).abs() < 0.01, "{gain}");
+    // Where the size is what is compared, requests and bytes tell different things.
+    let sizes = [&words[..], &["--set", "gain=stream.readers.size"]].concat();
+    let said = desk.arraylab(&sizes).stdout;
+    assert!(said.contains("gain in bytes/s  gain in requests/s") && said.contains("+100.0 %  "), "{said}");
+    // A value that is set leaves nothing to compare, and the sweep goes on.
+    let set = desk.arraylab(&[&words[..], &["--set", "stream.readers.depth=8"]].concat());
+    assert!(set.code == 0 && !set.stdout.contains("Gain"), "{}", set.stdout);
+}
+
 #[test]
 fn care_is_taken_or_its_refusal_is_said() {
     let desk = Desk::new(READS);

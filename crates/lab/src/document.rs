@@ -11,6 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::experiment::Experiment;
+use crate::gain::Basis;
 use crate::source::{Source, SourceError};
 
 /// A change to an experiment: a key and the text of its value.
@@ -29,6 +30,15 @@ pub struct Point {
     pub settings: Vec<Setting>,
     /// What runs.
     pub experiment: Experiment,
+    /// The place among all points of the one that its gain is over, which is itself for that one; nothing where the experiment asks for no gain.
+    pub baseline: Option<usize>,
+}
+
+impl Point {
+    /// One that no sweep has made.
+    pub fn alone(experiment: Experiment) -> Point {
+        Point { settings: Vec::new(), experiment, baseline: None }
+    }
 }
 
 /// Points beyond this number are a slip of the hand, not a plan.
@@ -68,12 +78,13 @@ pub fn read(source: &Source, settings: &[Setting]) -> Result<Vec<Point>, SourceE
 fn points(source: &Source, given: &[Given]) -> Result<Vec<Point>, SourceError> {
     let document = DeTable::parse(&source.text).map_err(|error| source.toml_error(&error))?;
     let mut base = document.clone();
+    let mut fixed = Vec::new();
     for given in given {
         // What --set says about a swept key replaces the axis.
         if let Some(sweep) = base.get_mut().get_mut("sweep")
             && let DeValue::Table(axes) = sweep.get_mut()
         {
-            axes.remove(given.setting.key.as_str());
+            fixed.extend(axes.remove(given.setting.key.as_str()).map(|_| given.setting.key.as_str()));
         }
         given.put(source, &mut base)?;
     }
@@ -83,6 +94,8 @@ fn points(source: &Source, given: &[Given]) -> Result<Vec<Point>, SourceError> {
         let place = base.get_ref().get("sweep").map(Spanned::span);
         return Err(source.error(place, format!("the sweep has more than {MOST_POINTS} points")));
     }
+    let lengths: Vec<(&str, usize)> = axes.iter().map(|axis| (axis.key.as_str(), axis.values.len())).collect();
+    let basis = Basis::read(source, base.get_ref(), &lengths, &fixed)?;
     let mut points = Vec::new();
     for index in 0..count.expect("checked above") {
         let mut table = base.clone();
@@ -97,7 +110,7 @@ fn points(source: &Source, given: &[Given]) -> Result<Vec<Point>, SourceError> {
         chosen.reverse();
         let experiment = Experiment::read(source, table);
         let experiment = experiment.map_err(|error| blame(source, &document, given, error))?;
-        points.push(Point { settings: chosen, experiment });
+        points.push(Point { settings: chosen, experiment, baseline: basis.as_ref().map(|basis| basis.of(index)) });
     }
     Ok(points)
 }

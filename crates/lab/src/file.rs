@@ -46,11 +46,14 @@ pub(crate) struct File {
     /// Already applied; here only so that it is a known key.
     #[serde(default, rename = "sweep")]
     _sweep: BTreeMap<String, toml::Value>,
+    /// Likewise.
+    #[serde(rename = "gain")]
+    _gain: Option<toml::Value>,
 }
 
 /// The keys of an experiment.
-pub(crate) const KEYS: [&str; 11] =
-    ["name", "seed", "published", "run", "precondition", "system", "device", "io", "care", "stream", "sweep"];
+pub(crate) const KEYS: [&str; 12] =
+    ["name", "seed", "published", "run", "precondition", "system", "device", "io", "care", "stream", "sweep", "gain"];
 
 fn one() -> u64 {
     1

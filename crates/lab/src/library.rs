@@ -86,6 +86,7 @@ pub const EXPERIMENTS: &[Entry] = entries![
     "raid-i/table-31",
     "raid-i/table-32",
     "raid-i/table-32-bandwidth",
+    "rounds/depth",
     "rounds/fence",
     "rounds/figure-2",
     "rounds/figure-3",

@@ -181,6 +181,16 @@ fn set_changes_a_value_and_takes_the_place_of_an_axis() {
     assert_eq!(points[0].experiment.run.measure, Some(Duration::seconds(5)));
 }
 
+#[test]
+fn a_key_that_is_set_has_no_gain() {
+    let text = format!("gain = \"seed\"\n{MINIMAL}\n[sweep]\n\"seed\" = [1, 2]\n\"stream.readers.depth\" = [1, 8]\n");
+    let baselines = |points: &[lab::Point]| points.iter().map(|point| point.baseline).collect::<Vec<_>>();
+    assert_eq!(baselines(&parse(&text).unwrap()), [Some(0), Some(1), Some(0), Some(1)]);
+    assert_eq!(baselines(&parse_with(&text, &["seed=2"]).unwrap()), [None, None]);
+    let other = parse_with(&text, &["gain=stream.readers.depth"]).unwrap();
+    assert_eq!(baselines(&other), [Some(0), Some(0), Some(2), Some(2)]);
+}
+
 /// Each way to be wrong, and the whole message.
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
@@ -233,6 +243,10 @@ fn what_is_wrong_is_said_with_its_place() {
         ("no lap", with("[run]", "[precondition]\nlaps = 0\n[run]")),
         ("bad value in a sweep", format!("{MINIMAL}\n[sweep]\n\"stream.readers.depth\" = [1, 0]\n")),
         ("unknown stream in a sweep", format!("{MINIMAL}\n[sweep]\n\"stream.writers.depth\" = [1, 2]\n")),
+        ("gain of what is not swept", format!("gain = \"run.passes\"\n{MINIMAL}\n[sweep]\n\"seed\" = [1, 2]\n")),
+        ("gain without a sweep", format!("gain = \"seed\"\n{MINIMAL}")),
+        ("gain of one value", format!("gain = [\"seed\"]\n{MINIMAL}\n[sweep]\n\"seed\" = [1]\n")),
+        ("gain of nothing", format!("gain = true\n{MINIMAL}\n[sweep]\n\"seed\" = [1, 2]\n")),
         ("axis without list", format!("{MINIMAL}\n[sweep]\n\"stream.readers.depth\" = 4\n")),
     ];
     let messages: Vec<String> = cases

@@ -1,9 +1,8 @@
 //! Two runs side by side.
 
-use analysis::{Change, Compared};
-use units::Ratio;
-
 use crate::Table;
+use crate::gain::percent;
+use analysis::{Change, Compared};
 
 /// A line for each figure of each group: the earlier run, the later one, by how much they differ, and whether that is shown.
 pub fn against(compared: &[Compared]) -> String {
@@ -26,10 +25,6 @@ pub fn against(compared: &[Compared]) -> String {
         }
     }
     table.to_string()
-}
-
-fn percent(ratio: Ratio) -> String {
-    format!("{:+.1} %", (ratio.get() - 1.0) * 100.0)
 }
 
 fn ratio(change: Option<Change>) -> String {

@@ -71,13 +71,17 @@ pub fn sides(summary: &Summary) -> String {
     table.to_string()
 }
 
+/// What axes are called: the last word of a key is enough where it tells them apart.
+pub(crate) fn short(axes: &[String]) -> Vec<String> {
+    let last = |key: &String| key.rsplit('.').next().unwrap_or(key).to_owned();
+    let names: Vec<String> = axes.iter().map(last).collect();
+    let distinct = names.iter().enumerate().all(|(index, name)| !names[..index].contains(name));
+    if distinct { names } else { axes.to_vec() }
+}
+
 /// All points of a sweep in one table.
 pub fn sweep<'a>(axes: &[String], points: impl IntoIterator<Item = Sweep<'a>>) -> String {
-    // The last word of a key is enough where it tells the axes apart.
-    let short = |key: &String| key.rsplit('.').next().unwrap_or(key).to_owned();
-    let names: Vec<String> = axes.iter().map(short).collect();
-    let distinct = names.iter().enumerate().all(|(index, name)| !names[..index].contains(name));
-    let names = if distinct { names } else { axes.to_vec() };
+    let names = short(axes);
     let points: Vec<Sweep> = points.into_iter().collect();
     let modelled = points.iter().any(|point| point.busiest.is_some());
     let headings = HEADINGS[1..].iter().copied().chain(modelled.then_some("busiest part"));

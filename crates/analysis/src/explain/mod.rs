@@ -211,7 +211,7 @@ pub fn explain(mut findings: Findings) -> Explanation {
 }
 
 /// For how long nothing is asked of a device between two requests, on average: what is left of the time between two when a request has taken its own, from intention to completion.
-fn without_requests(occupancies: &[Occupancy], summary: &Summary) -> Duration {
+pub fn without_requests(occupancies: &[Occupancy], summary: &Summary) -> Duration {
     let gap = |occupancy: &Occupancy| {
         let device = device(occupancy, summary)?;
         let taken = (device.wait + device.service).as_seconds();
