@@ -236,8 +236,7 @@ pub fn one(
 
 /// What a failure at this point is said to be at; nothing without a sweep.
 fn name_of(point: &Point, before: usize, count: usize) -> Option<String> {
-    let settings: Vec<String> = point.settings.iter().map(|set| format!("{} = {}", set.key, set.value)).collect();
-    (count > 1).then(|| format!("point {} of {count}, {}", before + 1, settings.join(", ")))
+    (count > 1).then(|| format!("point {} of {count}, {}", before + 1, point.label()))
 }
 
 /// What was published beside what came of it. A load of the user's own is not what the study measured.
@@ -338,7 +337,7 @@ pub fn text_of(done: &[Done], count: usize, compared: &[Judged]) -> String {
     text
 }
 
-/// The advice on one point, whole; that on several, each kind once: with the words of the first point that it is about, and the number of the others.
+/// The advice on one point, whole; that on several, each kind once: with the words of the first point that it is about, and the names of the others.
 fn advice(done: &[Done]) -> Vec<String> {
     let all = || done.iter().flat_map(|one| &one.outcome.advice);
     let alike = |a: &Advice, b: &Advice| a == b || done.len() > 1 && (a.kind, &a.option) == (b.kind, &b.option);
@@ -348,9 +347,23 @@ fn advice(done: &[Done]) -> Vec<String> {
             continue;
         }
         let option = advice.option.as_ref().map_or(String::new(), |option| format!(" (change {option})"));
-        let points = done.iter().filter(|one| one.outcome.advice.iter().any(|other| alike(other, advice))).count();
-        let others = if points > 1 { format!("; so at {points} of {} points", done.len()) } else { String::new() };
-        lines.push(format!("advice: {}{others}{option}", advice.message));
+        let of: Vec<&Done> =
+            done.iter().filter(|one| one.outcome.advice.iter().any(|other| alike(other, advice))).collect();
+        let (at, others) = match &of[..] {
+            [one] if done.len() > 1 => (format!(" at {}", one.point.label()), String::new()),
+            [] | [_] => (String::new(), String::new()),
+            all if all.len() == done.len() => (String::new(), format!("; so at all {} points", done.len())),
+            [first, rest @ ..] => {
+                const NAMED: usize = 3;
+                let named: Vec<String> = rest.iter().take(NAMED).map(|one| one.point.label()).collect();
+                let more = match rest.len().saturating_sub(NAMED) {
+                    0 => String::new(),
+                    more => format!("; and {more} more"),
+                };
+                (format!(" at {}", first.point.label()), format!("; so also at {}{more}", named.join("; ")))
+            }
+        };
+        lines.push(format!("advice{at}: {}{others}{option}", advice.message));
     }
     lines
 }

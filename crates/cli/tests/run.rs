@@ -136,6 +136,20 @@ fn a_sweep_is_one_document_with_its_points() {
     assert!((rate(&points[1]) / rate(&points[0]) - 2.0).abs() < 0.01);
 }
 
+#[test]
+fn advice_on_some_points_of_a_sweep_names_them() {
+    let limits = "\n[sweep]\n\"run.measure\" = [\"10 ms\", \"1 s\", \"2 s\"]\n";
+    let desk = Desk::new(&format!("{READS}{limits}"));
+    let said = desk.arraylab(&["run", "load.toml", "--on", "memory:16MiB"]).stdout;
+    let advice: Vec<&str> = said.lines().filter(|line| line.starts_with("advice")).collect();
+    assert!(
+        advice
+            .iter()
+            .any(|line| line.starts_with("advice: ") && line.contains("; so at all 3 points (change run.passes)"))
+    );
+    assert!(advice.iter().any(|line| line.starts_with("advice at run.measure = 10 ms: ")), "{advice:#?}");
+}
+
 /// Each request takes 100 us whatever the depth, so that eight under way are eight times as many; and in the devices of a memory nothing convoys.
 #[test]
 fn what_each_point_gains_is_said() {

@@ -35,6 +35,12 @@ pub struct Point {
 }
 
 impl Point {
+    /// What tells it from the others of its sweep.
+    pub fn label(&self) -> String {
+        let settings: Vec<String> = self.settings.iter().map(|set| format!("{} = {}", set.key, set.value)).collect();
+        settings.join(", ")
+    }
+
     /// One that no sweep has made.
     pub fn alone(experiment: Experiment) -> Point {
         Point { settings: Vec::new(), experiment, baseline: None }
