@@ -115,8 +115,8 @@ pub enum FolderError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     /// Some other folder, or a file.
-    #[error("{} is not a run folder: it has no run.json; give a folder that 'arraylab run' or 'arraylab survey' has made under runs/", path.display())]
-    NotARun { path: PathBuf },
+    #[error("{} is not a run folder: it has no run.json; {}", path.display(), next(inside))]
+    NotARun { path: PathBuf, inside: Vec<PathBuf> },
     /// Made by a later version.
     #[error("{} is a run folder of schema {schema}; this program reads up to {SCHEMA}: use the arraylab that made it, or a newer one", path.display())]
     Newer { path: PathBuf, schema: u64 },
@@ -132,6 +132,25 @@ pub enum FolderError {
     /// The raw file.
     #[error(transparent)]
     Raw(#[from] RawError),
+}
+
+/// The run folders in a folder, by name.
+fn runs_in(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut runs: Vec<PathBuf> = entries.filter(|entry| entry.join("run.json").is_file()).collect();
+    runs.sort();
+    runs
+}
+
+/// What to give instead of a folder that holds these runs.
+fn next(inside: &[PathBuf]) -> String {
+    const NAMED: usize = 10;
+    let named: Vec<String> = inside.iter().take(NAMED).map(|path| path.display().to_string()).collect();
+    match inside.len() {
+        0 => "give a folder that 'arraylab run' or 'arraylab survey' has made under runs/".to_owned(),
+        count if count > NAMED => format!("it holds {count} of them, give one: {} and others", named.join(", ")),
+        _ => format!("it holds some, give one: {}", named.join(", ")),
+    }
 }
 
 /// A folder that holds one run.
@@ -181,8 +200,9 @@ impl RunFolder {
         let folder = RunFolder { path: path.to_owned() };
         // A path that does not exist at all is the kernel's to name.
         std::fs::metadata(path).map_err(|source| FolderError::Io { path: path.to_owned(), source })?;
-        let info: serde_json::Value =
-            folder.read_json_from("run.json")?.ok_or_else(|| FolderError::NotARun { path: path.to_owned() })?;
+        let info: serde_json::Value = folder
+            .read_json_from("run.json")?
+            .ok_or_else(|| FolderError::NotARun { path: path.to_owned(), inside: runs_in(path) })?;
         match info["schema"].as_u64() {
             Some(schema) if schema > u64::from(SCHEMA) => Err(FolderError::Newer { path: path.to_owned(), schema }),
             _ => {
@@ -288,8 +308,12 @@ impl RunFolder {
     pub fn records(&self) -> Result<(Records, Meta), FolderError> {
         let (parquet, raw) = (self.records_path(), self.raw_path());
         if parquet.exists() {
-            let (reader, meta) = RowReader::open(&parquet)?;
-            return Ok((Records::Table(reader), meta));
+            match RowReader::open(&parquet) {
+                Ok((reader, meta)) => return Ok((Records::Table(reader), meta)),
+                // Cut off while it was written of the raw file, which goes only when it is whole.
+                Err(TableError::Format { .. }) if raw.exists() => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         if raw.exists() {
             let (recording, meta) = Recording::from_raw(&raw)?;

@@ -275,6 +275,7 @@ fn a_volume_is_left_out_where_its_disk_is_traced() {
     let [volume, disk]: [String; 2] = ["253,0", "8,16"].map(of);
     let imported = read(&[("dm", &volume), ("sd", &disk)]).unwrap();
     assert_eq!((imported.labels.devices.len(), imported.rows.len()), (1, 40));
+    assert!(imported.remarks[0].contains("parts of one output of blkparse"), "{:?}", imported.remarks);
     let only = format!("{volume}  8,16 0 1 9.000000000 77 A R 1 + 8 <- (253,0) 2\n");
     assert_eq!(read(&[("dm", &only)]).unwrap().labels.devices, ["253,0"]);
 }

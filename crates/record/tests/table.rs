@@ -104,7 +104,7 @@ fn files_that_are_no_row_files_are_refused_with_the_reason() {
     let text = message();
     assert!(
         text.starts_with("FILE cannot be read as Parquet: ")
-            && text.ends_with("give the records.raw of the run folder"),
+            && text.ends_with("take it from a copy, or make the run again"),
         "{text}"
     );
     // Cut off.

@@ -55,6 +55,13 @@ struct Pending {
     depth: u16,
 }
 
+/// True if the first event is at zero.
+pub(super) fn begins_at_zero(text: &str) -> bool {
+    let mut events = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let first = events.find(|words| words.first().is_some_and(|word| is_device(word)));
+    first.and_then(|words| time(words.get(3)?)).is_some_and(|at| at == Instant::START)
+}
+
 /// True if the line begins as an event does.
 pub(super) fn recognises(line: &str) -> bool {
     let mut words = line.split_whitespace();
@@ -198,7 +205,8 @@ pub(super) fn read(text: &TraceText, imported: &mut Imported, mapped: &mut Mappe
             Action::C => {
                 if at < last {
                     let (file, at, before) = (text.name.to_owned(), at.as_nanos(), last.as_nanos());
-                    return Err(ImportError::BackInTime { file, line: number, at, before });
+                    let next = "let one blkparse print what was traced together (blkparse -i sdb -i sdc), and explain traces of different times one by one";
+                    return Err(ImportError::BackInTime { file, line: number, at, before, next });
                 }
                 last = at;
                 completions += 1;

@@ -155,7 +155,9 @@ pub(super) fn read(
         stamp(seen.saturating_mul(1_000_000)).map_err(|what| line_error(text, number, what))?;
         if seen < last {
             let (file, at, before) = (text.name.to_owned(), seen * 1_000_000, last * 1_000_000);
-            return Err(ImportError::BackInTime { file, line: number, at, before });
+            let next =
+                "give the log of each job as a file of its own if they ran together, and explain others one by one";
+            return Err(ImportError::BackInTime { file, line: number, at, before, next });
         }
         last = seen;
         let operation = match cells[2] {

@@ -92,9 +92,13 @@ pub enum ImportError {
     )]
     TooLong { years: u64 },
     #[error(
-        "{file}:{line}: the completion at {at} ns lies before the one above it, at {before} ns; stamps of several clocks cannot be put in order: give each clock its own file"
+        "{file}:{line}: the completion at {at} ns lies before the one above it, at {before} ns; stamps of several clocks cannot be put in order; {next}"
     )]
-    BackInTime { file: String, line: usize, at: u64, before: u64 },
+    BackInTime { file: String, line: usize, at: u64, before: u64, next: &'static str },
+    #[error(
+        "{file} and {other_file} both begin at zero, as blkparse counts time from the first event that it reads: they have no clock in common; let one blkparse read the traces of all devices (blkparse -i sdb -i sdc), and explain traces that were not taken together one by one"
+    )]
+    SeveralClocks { file: String, other_file: String },
     #[error(
         "{file} has no stamps of issue: its stamps are milliseconds, which say nothing of the order within one; let fio (3.37 or later) write them with log_issue_time=1 and log_offset=1"
     )]
@@ -164,6 +168,7 @@ pub fn import(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Import
     let (mut imported, mut mapped) = (Imported::default(), twice::Mapped::new());
     imported.labels.streams.push("trace".to_owned());
     given_once(texts)?;
+    one_clock(texts, &mut imported)?;
     let logs = fio::devices(texts);
     for (index, text) in texts.iter().enumerate() {
         let unrecognised = || ImportError::Unrecognised { file: text.name.to_owned() };
@@ -198,6 +203,21 @@ fn given_once(texts: &[TraceText]) -> Result<(), ImportError> {
             let (file, other_file) = (text.name.to_owned(), other.name.to_owned());
             return Err(ImportError::GivenTwice { file, other_file });
         }
+    }
+    Ok(())
+}
+
+/// Refuses several texts of blkparse that begin at zero: it counts from the first event that it reads, so that each such text is of a reading, and a clock, of its own. Parts
+/// of one output begin later, all but the first.
+fn one_clock(texts: &[TraceText], imported: &mut Imported) -> Result<(), ImportError> {
+    let readings: Vec<&str> =
+        texts.iter().filter(|text| blkparse::begins_at_zero(text.text)).map(|text| text.name).collect();
+    if let [first, second, ..] = readings[..] {
+        return Err(ImportError::SeveralClocks { file: first.to_owned(), other_file: second.to_owned() });
+    }
+    if texts.len() > 1 && texts.iter().all(|text| blkparse::recognises(text.text.trim_start())) {
+        let remark = "the traces are taken to be parts of one output of blkparse: what it printed at different times has no clock in common";
+        imported.remarks.push(remark.to_owned());
     }
     Ok(())
 }

@@ -88,7 +88,7 @@ pub enum TableError {
     #[error("{} cannot be written: {source}; if the disk is full, give the run another folder, as rows that were only in memory are lost", path.display())]
     Write { path: PathBuf, source: ParquetError },
     /// The file is not in the format, or cut off.
-    #[error("{} cannot be read as Parquet: {source}; if its run was interrupted, give the records.raw of the run folder", path.display())]
+    #[error("{} cannot be read as Parquet: {source}; it is damaged or cut off: take it from a copy, or make the run again", path.display())]
     Format { path: PathBuf, source: ParquetError },
     /// Parquet, but none of ours.
     #[error("{} is a Parquet file but not arraylab's table of {table}: it lacks the metadata '{key}'", path.display())]
