@@ -1,6 +1,6 @@
 //! What limits a run, rule by rule, on rows and spans made for it.
 
-use analysis::explain::{Explanation, Findings, Shared, Worsts, explain, parts};
+use analysis::explain::{Cures, Explanation, Findings, Shared, Worsts, explain, parts};
 use analysis::rounds::{Finish, rounds};
 use analysis::{Occupancies, Summarizer};
 use record::{Labels, Operation, Phase, Row, Spans};
@@ -38,7 +38,7 @@ fn convoy() -> Vec<Row> {
 }
 
 fn explained(rows: &[Row], change: impl FnOnce(&mut Findings)) -> Explanation {
-    let labels = Labels { streams: vec!["readers".into()], devices: vec!["sda".into(), "sdb".into()] };
+    let labels = Labels { streams: vec!["readers".into()], devices: vec!["sda".into(), "sdb".into(), "sdc".into()] };
     let (mut summarizer, mut worsts) = (Summarizer::new(&labels), Worsts::default());
     summarizer.add(rows);
     worsts.add(rows);
@@ -56,6 +56,7 @@ fn explained(rows: &[Row], change: impl FnOnce(&mut Findings)) -> Explanation {
         shared: vec![],
         generator_busy: None,
         worst: worsts.finish(&labels.devices),
+        cures: Cures { untried: vec!["pipelined reads".to_owned()], in_use: vec![] },
         advice: vec![],
         remarks: vec![],
     };
@@ -79,6 +80,51 @@ fn a_convoy_is_laid_to_what_all_devices_share_and_its_cure_is_bounded() {
     assert!((idle - 54.0 / 94.0).abs() < 0.02, "{idle}");
     let [cure] = &explanation.what_if[..] else { panic!("one change: {explanation:?}") };
     assert!((cure.high.get() - 1.0 / (1.0 - idle)).abs() < 1e-6 && cure.low == Ratio::ONE, "{cure:?}");
+}
+
+/// A third device that is asked now and then is no part of the convoy, and its idling says nothing of the load of the others.
+#[test]
+fn a_stray_request_to_another_device_hides_nothing() {
+    let mut rows = convoy();
+    rows.extend([row(2, 5000, 5010), row(2, 9000, 9010)]);
+    rows.sort_by_key(|row| row.completed);
+    let shared = Shared { part: "SCSI 0:0".to_owned(), devices: vec!["sda".to_owned(), "sdb".to_owned()] };
+    let explanation = explained(&rows, |findings| findings.shared = vec![shared]);
+    assert_eq!(explanation.limit.part, "SCSI 0:0");
+    assert_eq!(explanation.rounds.unwrap().left_out[0].device, "sdc");
+}
+
+#[test]
+fn a_cure_that_is_in_use_is_not_advised() {
+    let cures = |untried: &[&str], in_use: &[&str]| {
+        let [untried, in_use] = [untried, in_use].map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        explained(&convoy(), |findings| findings.cures = Cures { untried, in_use })
+    };
+    let some = cures(&["more requests under way"], &["pipelined reads"]);
+    assert_eq!(some.what_if[0].change, "devices position while others transfer: more requests under way");
+    assert_eq!(some.remarks, ["against rounds, pipelined reads are in use already, and do not end them here"]);
+    assert!(cures(&[], &["pipelined reads"]).what_if.is_empty());
+}
+
+#[test]
+fn requests_that_failed_are_told_device_by_device() {
+    let mut rows = convoy();
+    rows.iter_mut().filter(|row| row.device == 1).step_by(50).for_each(|row| row.errno = 5);
+    let explanation = explained(&rows, |_| {});
+    let [sda, sdb] = [0, 1].map(|device| &explanation.devices[device]);
+    assert_eq!((sda.errors, sda.requests, sdb.errors, sdb.requests), (0, 200, 4, 196));
+    assert_eq!(sdb.errors_by_errno[0].errno, 5);
+}
+
+#[test]
+fn of_requests_that_took_no_time_no_shares_are_told() {
+    let rows: Vec<Row> = (0..10).map(|request| row(request % 2, 5, 5)).collect();
+    let limit = explained(&rows, |_| {}).limit;
+    assert_eq!(
+        limit.evidence,
+        "all 10 requests that were counted begin and end at one instant: there are no shares of time, and no rates"
+    );
+    assert_eq!(limit.utilization, None);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Rounds: the published algorithm on the study's own examples, properties, and how often independent devices are taken for a convoy.
 
-use analysis::rounds::{Finish, Rounds, RoundsError, rounds};
+use analysis::rounds::{Finish, Rounds, RoundsError, count, rounds};
 use proptest::prelude::*;
 use rand_distr::{Distribution, Exp, Normal, Uniform};
 use runtime::Random;
@@ -129,6 +129,37 @@ fn the_verdict_says_what_it_rests_on() {
     // Served in any order: each is in the middle on average, and hardly any round repeats the order of the last (1 in 4!).
     assert!(rounds.devices.iter().all(|device| (device.mean_place.unwrap() - 2.5).abs() < 0.2), "{rounds:?}");
     assert!(rounds.order_repeats.get() < 0.1, "{}", rounds.order_repeats);
+}
+
+/// Completions of a device that is not among those, at these seconds.
+fn with_strays(log: &[Finish], device: u16, seconds: &[f64]) -> Vec<Finish> {
+    let stray = |second: &f64| Finish { at: Instant::START + Duration::from_seconds(*second), device, pass: 0 };
+    let mut all: Vec<Finish> = log.iter().copied().chain(seconds.iter().map(stray)).collect();
+    all.sort_by_key(|finish| finish.at);
+    all
+}
+
+#[test]
+fn a_few_stray_requests_do_not_hide_the_convoy_of_the_other_devices() {
+    let printed = Printed { devices: 4, threshold: 45, good: 754, out_of: 761, large: (70.0, 0.0), small: (19.0, 0.0) };
+    let (log, strays) = (printed.log(), [10.0, 10.5, 42.0]);
+    let rounds = found(&with_strays(&log, 4, &strays), 5, None);
+    let alone = found(&log, 4, None);
+    assert!(rounds.found && rounds.evidence == alone.evidence, "{}", rounds.evidence);
+    assert_eq!(rounds.devices.len(), 4);
+    assert_eq!(
+        rounds.strays().unwrap(),
+        "id4 (3 completions) is left out of this: a round is one request of each device, so that with it no more than 0.5 % of I/O could be in rounds"
+    );
+    // The share is of all, and fairness tells of all.
+    assert!((rounds.devices[0].share.get() - 0.25).abs() < 0.001 && rounds.fairness.get() < 0.81, "{rounds:?}");
+    assert_eq!(alone.strays(), None);
+    // On devices of which each works for itself it finds none.
+    let free = (0..40).filter(|seed| {
+        let log = independent(4, 200, seed % 4, *seed);
+        found(&with_strays(&log, 4, &[1.0, 2.0]), 5, None).found
+    });
+    assert_eq!(free.count(), 0);
 }
 
 #[test]
@@ -279,7 +310,14 @@ proptest! {
 
     #[test]
     fn good_rounds_are_those_of_the_definition((devices, log) in any_log(), threshold in 1u64..15) {
+        let as_published = count(&log, &names(devices), Duration::millis(threshold)).unwrap();
+        prop_assert_eq!(as_published.good_rounds, by_definition(&log, devices, Duration::millis(threshold)));
+        // Without the devices that complete too little.
         let rounds = found(&log, devices, Some(threshold));
+        let names = names(devices);
+        let counted = |finish: &&Finish| rounds.left_out.iter().all(|stray| stray.device != names[usize::from(finish.device)]);
+        let log: Vec<Finish> = log.iter().filter(counted).copied().collect();
+        let devices = rounds.devices.len();
         prop_assert_eq!(rounds.good_rounds, by_definition(&log, devices, Duration::millis(threshold)));
         prop_assert_eq!(rounds.large.count + rounds.small.count, log.len() as u64 - 1);
         prop_assert!(rounds.large.least.is_none_or(|least| least > rounds.threshold));

@@ -142,6 +142,75 @@ fn a_trace_of_disks_in_rounds_is_explained_and_drawn() {
     assert_eq!((&document["rounds"]["found"], &document["rounds"]["good_rounds"]), (&true.into(), &198.into()));
 }
 
+/// A fourth disk that is asked three times, one request in forty that fails, and a disk that discards.
+#[test]
+fn what_is_left_out_of_rounds_and_what_failed_is_said() {
+    let desk = desk();
+    let mut lines: Vec<String> = convoy(200).lines().map(str::to_owned).collect();
+    for (count, line) in lines.iter_mut().filter(|line| line.contains("  C  ") && line.contains("8,16 ")).enumerate() {
+        if count % 40 == 0 {
+            *line = line.replace("[0]", "[65531]");
+        }
+    }
+    let stray = |at: &str, end: &str| {
+        let event = |at: &str, action: &str, last: &str| format!("  8,48  0 1 {at} 400 {action}  DS 8 + 8 [{last}]");
+        [event(at, "Q", "log"), event(at, "D", "log"), event(end, "C", "0")]
+    };
+    lines.extend(
+        ["10.5", "10.6", "10.7"].iter().flat_map(|at| stray(&format!("{at}00000000"), &format!("{at}10000000"))),
+    );
+    let second = |line: &String| line.split_whitespace().nth(3).unwrap().parse::<f64>().unwrap();
+    lines.sort_by(|a, b| second(a).total_cmp(&second(b)));
+    desk.write("mixed.txt", &lines.join("\n"));
+    let said = desk.arraylab(&["explain", "--trace", "mixed.txt", "--lanes", "lanes.svg", "--window", "1s"]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let text = said.stdout.replace("\n  ", " ");
+    for part in [
+        "5 of 200 requests to 8,16 failed: Input/output error (os error 5). They count in no rate and in no round.",
+        "Rounds: yes.",
+        "8,48 (3 completions) is left out of this: a round is one request of each device, so that with it no more than",
+        "* devices position while others transfer: pipelined reads (pipeline = true), or more requests under way (depth above 1): ",
+    ] {
+        assert!(text.contains(part), "'{part}' in {text}");
+    }
+    let picture = std::fs::read_to_string(desk.path().join("lanes.svg")).unwrap();
+    assert!(picture.contains(">discard</text>"), "{picture}");
+}
+
+#[test]
+fn a_run_whose_requests_all_failed_says_so() {
+    let desk = desk();
+    desk.write("failed.txt", &convoy(20).replace("[0]", "[65531]"));
+    let next =
+        "all 60 counted requests of failed.txt failed, so that there is nothing to explain; the kernel's log (dmesg)";
+    refused(&desk.arraylab(&["explain", "--trace", "failed.txt"]), 2, &[next]);
+}
+
+#[test]
+fn what_cannot_be_read_says_what_can() {
+    let desk = desk();
+    let run = desk.arraylab(&["run", "load.toml", "--on", "memory:16MiB,memory:16MiB", "--json"]).json();
+    let folder = run["run"].as_str().unwrap();
+    let (name, parent) = (folder.rsplit_once('/').unwrap().1, folder.rsplit_once('/').unwrap().0);
+    let said = desk.arraylab(&["explain", parent]);
+    refused(&said, 2, &["is not a run folder: it has no run.json; it holds some, give one: ", name]);
+    desk.write(&format!("{folder}/records.parquet"), "no more");
+    let next = "it is damaged or cut off: take it from a copy, or make the run again";
+    refused(&desk.arraylab(&["explain", folder]), 2, &["cannot be read as Parquet", next]);
+}
+
+/// blkparse begins to count at the first event that it reads, so that two of its texts are of two clocks.
+#[test]
+fn texts_of_two_clocks_are_refused_with_what_would_do() {
+    let desk = desk();
+    let begun = |device: &str| format!("  {device} 0 1 0.000000000 400 G R 0 + 8 [reader]\n");
+    desk.write("sooner.txt", &(begun("8,0") + &convoy(100)));
+    desk.write("later.txt", &(begun("8,16") + &convoy(101)));
+    let said = desk.arraylab(&["explain", "--trace", "sooner.txt", "--trace", "later.txt"]);
+    let next = "let one blkparse read the traces of all devices (blkparse -i sdb -i sdc)";
+    refused(&said, 2, &["sooner.txt and later.txt both begin at zero", next]);
+}
+
 /// What was measured is not written over by what is said of it, under any name; results of before are.
 #[test]
 fn a_result_does_not_take_the_place_of_what_it_is_made_from() {
@@ -214,7 +283,11 @@ fn what_is_no_run_and_no_trace_is_refused() {
     let mut lines: Vec<String> = convoy(20).lines().map(str::to_owned).collect();
     lines.reverse();
     desk.write("back.txt", &lines.join("\n"));
-    refused(&desk.arraylab(&["explain", "--trace", "back.txt"]), 2, &["back.txt:", "lies before the one above it"]);
+    refused(
+        &desk.arraylab(&["explain", "--trace", "back.txt"]),
+        2,
+        &["back.txt:", "lies before the one above it", "explain traces of different times one by one"],
+    );
 }
 
 #[test]
@@ -234,6 +307,13 @@ fn predictions_are_the_studys() {
         &["no seek curve rises from 2.5 ms to 34 ms with a mean of 30 ms"],
     );
     refused(&desk.arraylab(&["predict", "rounds", "--rate", "3.3"]), 2, &["'3.3' has no unit"]);
+    let absurd = ["predict", "rounds", "--rate", "1B/s", "--block", "1GiB", "--disks", "1024"];
+    refused(&desk.arraylab(&absurd), 2, &["with these values a round takes 1.273e7 days"]);
+    let text = desk.arraylab(&["predict", "rounds", "--disks", "7", "--block", "64KiB"]).stdout;
+    assert!(
+        text.contains("reckoned with: bus 3.46 MB/s, medium 1.95 MB/s, revolution 16.7 ms, seeks of 2.5 ms"),
+        "{text}"
+    );
 }
 
 const SPARC20: &str = r#"
@@ -251,6 +331,12 @@ operation = "read"
 pattern = "random"
 size = "64 KiB"
 "#;
+
+/// The run that was made last.
+fn document_of(desk: &Desk) -> String {
+    let runs = desk.path().join("runs").read_dir().unwrap().map(|entry| entry.unwrap().path());
+    runs.max_by_key(|path| path.metadata().unwrap().modified().unwrap()).unwrap().display().to_string()
+}
 
 #[test]
 fn the_studys_own_machine_convoys_as_long_as_its_adapter_gives_way_to_data() {
@@ -276,6 +362,21 @@ fn the_studys_own_machine_convoys_as_long_as_its_adapter_gives_way_to_data() {
     near(&formulas["large_ns"], "large_ns");
     near(&formulas["small_ns"], "transfer_ns");
     near(&formulas["bandwidth_bytes_per_s"], "bandwidth_bytes_per_s");
+    // And say which constants they have, and how to reckon with them again.
+    let again = desk.arraylab(&["explain", document_of(&desk).as_str()]).stdout.replace("\n  ", " ");
+    let words = again.split("The same again: arraylab ").nth(1).unwrap().lines().next().unwrap();
+    let words: Vec<String> = words
+        .split('\'')
+        .enumerate()
+        .flat_map(|(nth, part)| match nth % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![part.to_owned()],
+        })
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).chain(["--json"]).collect();
+    let same = desk.arraylab(&words).json()[0]["round_ns"].as_f64().unwrap();
+    let round = formulas["predicted"]["round_ns"].as_f64().unwrap();
+    assert!((same / round - 1.0).abs() < 1e-4, "{same} and {round}: {words:?}");
     let (document, without) = explained(&["--set", "esp.gives-way=false"]);
     assert_eq!(document["rounds"]["found"], false, "{:#}", document["rounds"]);
     assert!(without > 1.2 * with, "{with} B/s with the policy, {without} without");

@@ -14,6 +14,11 @@ use record::{
 use serde::Deserialize;
 use units::{Duration, Instant, Ratio};
 
+use crate::document;
+use crate::experiment::Experiment;
+use crate::source::Source;
+
+mod cures;
 mod formulas;
 mod shared;
 
@@ -98,6 +103,10 @@ pub enum ExplainError {
     #[error("{0} holds no counted requests: nothing can be explained; was the run interrupted in its start-up?")]
     Nothing(String),
     #[error(
+        "all {errors} counted requests of {run} failed, so that there is nothing to explain; the kernel's log (dmesg) says what is wrong with the device"
+    )]
+    AllFailed { run: String, errors: u64 },
+    #[error(
         "{shown} requests lie in {window}, more than the {MOST_BARS} that can be told apart; take a shorter --window"
     )]
     TooManyBars { shown: usize, window: Duration },
@@ -138,6 +147,7 @@ struct Case {
     kept: Kept,
     shared: Vec<analysis::explain::Shared>,
     parts: Vec<PartTime>,
+    experiment: Option<Experiment>,
     predicted: Option<Prediction>,
     remarks: Vec<String>,
 }
@@ -164,7 +174,9 @@ pub fn explain(
     let left_out = merged.left_out();
     let finishes = merged.finish();
     if finishes.is_empty() {
-        return Err(ExplainError::Nothing(case.origin.title));
+        let errors = summarizer.summary().total.figures.errors;
+        let run = case.origin.title;
+        return Err(if errors > 0 { ExplainError::AllFailed { run, errors } } else { ExplainError::Nothing(run) });
     }
     let mut occupancies = Occupancies::new(&summarizer);
     let mut course = extents.course(labels.devices.len());
@@ -179,15 +191,18 @@ pub fn explain(
     let found = rounds(&finishes, &labels.devices, threshold).map_err(|error| error.to_string());
     let (window, rows) = picture(&mut case.rows, &finishes, labels.devices.len(), window)?;
     let summary = summarizer.summary();
+    let occupancies = occupancies.finish();
+    let cures = cures::cures(case.experiment.as_ref(), &summary, &occupancies);
     let explanation = conclude(Findings {
         summary: &summary,
-        occupancies: &occupancies.finish(),
+        occupancies: &occupancies,
         rounds: found,
         predicted: case.predicted,
         parts: case.parts,
         shared: case.shared,
         generator_busy: case.kept.generator_busy.filter(|busy| *busy >= 0.0).map(Ratio::new),
         worst: worsts.finish(&labels.devices),
+        cures,
         advice: case.kept.advice,
         remarks: case.remarks,
     });
@@ -242,6 +257,7 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
             kept: Kept::default(),
             shared: vec![],
             parts: vec![],
+            experiment: None,
             predicted: None,
             remarks: vec![],
         });
@@ -260,9 +276,10 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         Err(TableError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => vec![],
         Err(error) => return Err(FolderError::Table(error).into()),
     };
-    let predicted = folder
-        .read(RunFile::Experiment)?
-        .and_then(|text| formulas::predict(RunFile::Experiment.name(), &text))
+    let experiment = folder.read(RunFile::Experiment)?.and_then(|text| experiment(&text));
+    let predicted = experiment
+        .as_ref()
+        .and_then(formulas::predict)
         .and_then(|predicted| predicted.map_err(|why| remarks.push(format!("no formulas for its rounds: {why}"))).ok());
     let about = match (meta.clock, info.state) {
         (Clock::Live, RunState::Complete) => "on real devices",
@@ -277,7 +294,15 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         files.extend(text.map(|text| (file.name(), text)));
     }
     let origin = Origin { title: info.name, started: info.started, about, files };
-    Ok(Case { origin, rows: Rows::Kept(Box::new(records)), meta, kept, shared, parts, predicted, remarks })
+    Ok(Case { origin, rows: Rows::Kept(Box::new(records)), meta, kept, shared, parts, experiment, predicted, remarks })
+}
+
+/// What a kept run was, if its text is still one.
+fn experiment(text: &[u8]) -> Option<Experiment> {
+    let text = std::str::from_utf8(text).ok()?.to_owned();
+    let points = document::read(&Source { name: RunFile::Experiment.name().to_owned(), text }, &[]).ok()?;
+    let [point] = <[_; 1]>::try_from(points).ok()?;
+    Some(point.experiment)
 }
 
 /// Traces of another program.
@@ -300,5 +325,15 @@ fn trace(paths: &[PathBuf], format: Option<TraceFormat>) -> Result<Case, Explain
     let meta = Meta { run: title.clone(), clock: Clock::Live, origin: None, labels };
     let rows = Rows::Imported(imported.rows);
     let origin = Origin { title, about: "traced by another program", ..Origin::default() };
-    Ok(Case { origin, rows, meta, kept: Kept::default(), shared: vec![], parts: vec![], predicted: None, remarks })
+    Ok(Case {
+        origin,
+        rows,
+        meta,
+        kept: Kept::default(),
+        shared: vec![],
+        parts: vec![],
+        experiment: None,
+        predicted: None,
+        remarks,
+    })
 }

@@ -7,7 +7,7 @@
 //! The gain is that of the rates, with Welch's interval over the passes ([`analysis::against`]). Of several devices it is also said what share of their requests is
 //! in rounds, before and after: what a cure takes away, and whether it did.
 
-use analysis::explain::without_requests;
+use analysis::explain::unless_asked_together;
 use analysis::rounds::{Merged, Rounds, rounds};
 use analysis::{Change, Occupancies, Summarizer};
 use record::Row;
@@ -73,7 +73,7 @@ fn rounds_of(outcome: &Outcome) -> Option<Rounds> {
     let mut occupancies = Occupancies::new(&summarizer);
     visit(&mut |rows| occupancies.add(rows));
     let mut found = rounds(&merged.finish(), &labels.devices, None).ok()?;
-    found.unless_asked_together(without_requests(&occupancies.finish(), &outcome.summary));
+    unless_asked_together(&mut found, &occupancies.finish(), &outcome.summary);
     Some(found)
 }
 

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::half_width;
+use analysis::rounds::model::Bus;
 use machine::part::{PartError, Table, Value};
 use machine::system::Kit;
 use units::Rate;
@@ -75,6 +76,8 @@ pub struct Beside {
     /// What passes.
     #[serde(serialize_with = "rates", rename = "bandwidth_bytes_per_s")]
     pub bandwidth: [Rate; 3],
+    /// The constants of the formulas.
+    pub constants: Bus,
     /// What a model without rounds says of that.
     #[serde(serialize_with = "a_rate", rename = "independent_bytes_per_s")]
     pub independent: Rate,

@@ -1,8 +1,9 @@
 //! An explanation as people read it: the limit first, then what it rests on.
 
+use analysis::ErrorCount;
 use analysis::explain::{Explanation, Formulas, PartTime};
 use analysis::rounds::{Deltas, Rounds};
-use units::{Duration, Ratio};
+use units::{Duration, Rate, Ratio};
 
 use crate::Table;
 use crate::text::{sentence, wrapped};
@@ -15,6 +16,7 @@ pub fn explanation(explanation: &Explanation) -> String {
     let mut text = wrapped(&limit(explanation));
     if !explanation.devices.is_empty() {
         text.push_str(&format!("\nWhere the time of requests went\n\n{}", devices(explanation)));
+        failures(explanation).for_each(|line| text.push_str(&format!("\n{}", wrapped(&line))));
         text.push_str(&generator(explanation).map_or(String::new(), |said| format!("\n{said}\n")));
     }
     if !explanation.shared.is_empty() {
@@ -25,7 +27,7 @@ pub fn explanation(explanation: &Explanation) -> String {
         (Some(rounds), _) => {
             text.push_str(&self::rounds(rounds));
             if let Some(beside) = &explanation.formulas {
-                let about = wrapped(ABOUT_FORMULAS);
+                let about = wrapped(&about_formulas(beside));
                 text.push_str(&format!("\nRounds by formulas\n\n{}{about}", formulas(beside)));
             }
         }
@@ -57,6 +59,24 @@ pub(crate) fn limit(explanation: &Explanation) -> String {
     let limit = &explanation.limit;
     let used = limit.utilization.map_or(String::new(), |used| format!(" ({used} used)"));
     format!("What limits: {}{used}. {}", limit.part, sentence(&limit.evidence))
+}
+
+/// What failed, device by device.
+pub(crate) fn failures(explanation: &Explanation) -> impl Iterator<Item = String> {
+    explanation.devices.iter().filter(|device| device.errors > 0).map(|device| {
+        let named = |error: &ErrorCount| {
+            let name = std::io::Error::from_raw_os_error(i32::from(error.errno));
+            if device.errors_by_errno.len() > 1 { format!("{} by {name}", error.count) } else { name.to_string() }
+        };
+        let each: Vec<String> = device.errors_by_errno.iter().map(named).collect();
+        format!(
+            "{} of {} requests to {} failed: {}. They count in no rate and in no round.",
+            device.errors,
+            device.errors + device.requests,
+            device.device,
+            each.join(", ")
+        )
+    })
 }
 
 /// What the generator used, if that is known.
@@ -119,7 +139,8 @@ pub(crate) fn devices(explanation: &Explanation) -> Table {
 fn rounds(rounds: &Rounds) -> String {
     let how = threshold(rounds);
     let order = wrapped(&order(rounds));
-    format!("\n{}\n{}{how}\n\n{}{order}", wrapped(&verdict(rounds)), deltas(rounds), service(rounds))
+    let strays = rounds.strays().map_or(String::new(), |said| wrapped(&format!("{said}.")));
+    format!("\n{}{strays}\n{}{how}\n\n{}{order}", wrapped(&verdict(rounds)), deltas(rounds), service(rounds))
 }
 
 /// Whether there are rounds, and the evidence.
@@ -156,6 +177,10 @@ pub(crate) fn service(rounds: &Rounds) -> Table {
             place,
         ]);
     }
+    for stray in &rounds.left_out {
+        let none = "-".to_owned();
+        table.row([stray.device.clone(), stray.completions.to_string(), stray.share.to_string(), none.clone(), none]);
+    }
     table
 }
 
@@ -169,8 +194,24 @@ pub(crate) fn order(rounds: &Rounds) -> String {
 }
 
 /// What the formulas are.
-pub(crate) const ABOUT_FORMULAS: &str =
-    "The formulas are those of `arraylab predict rounds`, with the constants of the modelled machine";
+pub(crate) fn about_formulas(beside: &Formulas) -> String {
+    let bus = &beside.predicted.constants;
+    let whole = |rate: Rate| Rate::bytes_per_second(rate.get().round());
+    format!(
+        "The formulas are those of `arraylab predict rounds`, with the constants of the modelled machine, which differ from its defaults, the study's printed ones: {bus}. \
+         The same again: arraylab predict rounds --disks {} --block '{:#}' --rate '{:#}' --media '{:#}' --revolution '{:#}' --seek-least '{:#}' --seek-mean '{:#}' --seek-greatest '{:#}' --fence '{}' --overhead '{:#}'",
+        bus.disks,
+        bus.block,
+        whole(bus.rate),
+        whole(bus.media),
+        bus.revolution,
+        bus.seek.least,
+        bus.seek.mean,
+        bus.seek.greatest,
+        bus.fence.as_percent().to_string() + " %",
+        bus.overhead
+    )
+}
 
 /// What the formulas give beside what was measured.
 pub(crate) fn formulas(beside: &Formulas) -> Table {

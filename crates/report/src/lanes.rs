@@ -173,10 +173,15 @@ fn axis(svg: &mut String, (begin, end): (Instant, Instant), x: &impl Fn(Instant)
 
 fn legend(svg: &mut String, lanes: &Lanes) {
     let has = |class: fn(&Row) -> bool| lanes.rows.iter().any(class);
+    let drawn_grey = |operation: &Operation| !matches!(operation, Operation::Read | Operation::Write);
+    let there = |operation: &Operation| lanes.rows.iter().any(|row| row.operation == *operation && row.errno == 0);
+    let others = Operation::ALL.into_iter().filter(|operation| drawn_grey(operation) && there(operation));
+    let others: Vec<&str> = others.map(Operation::name).collect();
     let mut entries = Vec::new();
     for (class, name, there) in [
         ("read", "read".to_owned(), has(|row| row.operation == Operation::Read && row.errno == 0)),
         ("write", "write".to_owned(), has(|row| row.operation == Operation::Write && row.errno == 0)),
+        ("other", others.join(", "), !others.is_empty()),
         ("failed", "failed".to_owned(), has(|row| row.errno != 0)),
         (
             "idle",

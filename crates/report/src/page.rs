@@ -76,6 +76,7 @@ pub fn page(page: &Page) -> String {
     if !explanation.devices.is_empty() {
         section(&mut html, "Where the time of requests went", &said::devices(explanation));
     }
+    said::failures(explanation).for_each(|line| paragraph(&mut html, "", &line));
     said::generator(explanation).iter().for_each(|line| paragraph(&mut html, "", line));
     said::shared(explanation).for_each(|line| paragraph(&mut html, "", &line));
     rounds(&mut html, explanation);
@@ -132,13 +133,14 @@ fn rounds(html: &mut String, explanation: &Explanation) {
     };
     heading(html, "Rounds");
     paragraph(html, "", &said::verdict(rounds));
+    rounds.strays().iter().for_each(|said| paragraph(html, "", &format!("{said}.")));
     html.push_str(&said::deltas(rounds).html());
     paragraph(html, "", &sentence(&said::threshold(rounds)));
     html.push_str(&said::service(rounds).html());
     paragraph(html, "", &sentence(&said::order(rounds)));
     if let Some(beside) = &explanation.formulas {
         html.push_str(&said::formulas(beside).html());
-        paragraph(html, "", &sentence(said::ABOUT_FORMULAS));
+        paragraph(html, "", &sentence(&said::about_formulas(beside)));
     }
 }
 

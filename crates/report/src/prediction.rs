@@ -3,6 +3,7 @@
 use analysis::rounds::model::Prediction;
 
 use crate::Table;
+use crate::text::wrapped;
 
 /// A line for each case: the times of a round, what passes, and what would pass otherwise.
 pub fn predictions(predictions: &[Prediction]) -> String {
@@ -30,5 +31,7 @@ pub fn predictions(predictions: &[Prediction]) -> String {
             prediction.pipelined.to_string(),
         ]);
     }
-    table.to_string()
+    let constants =
+        predictions.first().map_or(String::new(), |first| wrapped(&format!("reckoned with: {}", first.constants)));
+    format!("{table}\n{constants}")
 }

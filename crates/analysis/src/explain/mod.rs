@@ -29,7 +29,7 @@ use crate::json::number;
 use crate::occupancy::Occupancy;
 use crate::rounds::Rounds;
 use crate::rounds::model::Prediction;
-use crate::summary::{Figures, Summary};
+use crate::summary::{ErrorCount, Figures, Summary};
 
 /// A thread that uses so much of its processor has none left for more requests.
 const SATURATED: f64 = 0.9;
@@ -126,6 +126,10 @@ pub struct DeviceTime {
     pub device: String,
     /// Done without error.
     pub requests: u64,
+    /// Those that failed, which count in no rate and no time.
+    pub errors: u64,
+    /// They by errno, the most frequent first.
+    pub errors_by_errno: Vec<ErrorCount>,
     /// The share of the time with at least one request at the device.
     #[serde(with = "number")]
     pub busy: Ratio,
@@ -169,16 +173,31 @@ pub struct Findings<'a> {
     pub generator_busy: Option<Ratio>,
     /// The requests that took longest.
     pub worst: Vec<Worst>,
+    /// What may end rounds, if there are any.
+    pub cures: Cures,
     /// Advice on the measurement.
     pub advice: Vec<Advice>,
     /// What else is to be said.
     pub remarks: Vec<String>,
 }
 
+/// What may end rounds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cures {
+    /// What has not been tried yet.
+    pub untried: Vec<String>,
+    /// What is in use already.
+    pub in_use: Vec<String>,
+}
+
 /// Puts together what is known.
 pub fn explain(mut findings: Findings) -> Explanation {
     if let Ok(rounds) = &mut findings.rounds {
-        rounds.unless_asked_together(without_requests(findings.occupancies, findings.summary));
+        unless_asked_together(rounds, findings.occupancies, findings.summary);
+    }
+    if findings.rounds.as_ref().is_ok_and(|rounds| rounds.found) && !findings.cures.in_use.is_empty() {
+        let used = findings.cures.in_use.join(" and ");
+        findings.remarks.push(format!("against rounds, {used} are in use already, and do not end them here"));
     }
     let total = &findings.summary.total.figures;
     let ladder = ladder(&findings.parts, total);
@@ -210,14 +229,21 @@ pub fn explain(mut findings: Findings) -> Explanation {
     }
 }
 
+/// Takes the verdict on rounds back where it is the load that asks all devices together; see [`Rounds::unless_asked_together`].
+pub fn unless_asked_together(rounds: &mut Rounds, occupancies: &[Occupancy], summary: &Summary) {
+    let in_rounds = |one: &&Occupancy| rounds.devices.iter().any(|device| device.device == one.device);
+    let gap = without_requests(occupancies.iter().filter(in_rounds), summary);
+    rounds.unless_asked_together(gap);
+}
+
 /// For how long nothing is asked of a device between two requests, on average: what is left of the time between two when a request has taken its own, from intention to completion.
-pub fn without_requests(occupancies: &[Occupancy], summary: &Summary) -> Duration {
+fn without_requests<'a>(occupancies: impl Iterator<Item = &'a Occupancy>, summary: &Summary) -> Duration {
     let gap = |occupancy: &Occupancy| {
         let device = device(occupancy, summary)?;
         let taken = (device.wait + device.service).as_seconds();
         Some((1.0 / occupancy.arrivals.get() - taken).max(0.0))
     };
-    let gaps: Vec<f64> = occupancies.iter().filter_map(gap).collect();
+    let gaps: Vec<f64> = occupancies.filter_map(gap).collect();
     Duration::from_seconds(gaps.iter().sum::<f64>() / gaps.len().max(1) as f64)
 }
 
@@ -236,6 +262,8 @@ fn device(occupancy: &Occupancy, summary: &Summary) -> Option<DeviceTime> {
     Some(DeviceTime {
         device: occupancy.device.clone(),
         requests: figures.requests,
+        errors: figures.errors,
+        errors_by_errno: figures.errors_by_errno.clone(),
         busy: occupancy.busy,
         mean_depth: occupancy.mean_depth,
         wait: figures.wait.map_or(Duration::ZERO, |wait| wait.mean),
@@ -252,7 +280,7 @@ fn limit(findings: &Findings) -> Limit {
         return Limit { part: "the generator".to_owned(), utilization: Some(busy), evidence };
     }
     if let Some(rounds) = findings.rounds.as_ref().ok().filter(|rounds| rounds.found) {
-        let everyone = |shared: &&Shared| shared.devices.len() == rounds.devices.len();
+        let everyone = |shared: &&Shared| rounds.devices.iter().all(|one| shared.devices.contains(&one.device));
         let part =
             findings.shared.iter().find(everyone).map_or("what the devices share".to_owned(), |s| s.part.clone());
         let utilization = idle(findings, rounds).map(|idle| Ratio::new(1.0 - idle.get()));
@@ -287,11 +315,18 @@ fn limit(findings: &Findings) -> Limit {
             );
             Limit { part: "the load".to_owned(), utilization: Some(device.busy), evidence }
         }
-        None => Limit {
-            part: "nothing".to_owned(),
-            utilization: Some(Ratio::ZERO),
-            evidence: "no request was counted".to_owned(),
-        },
+        None => {
+            let figures = &findings.summary.total.figures;
+            let evidence = match figures.requests + figures.errors {
+                0 => "no request was counted".to_owned(),
+                1 => "one request was counted, and no time passed in it: there are no shares of time, and no rates"
+                    .to_owned(),
+                counted => format!(
+                    "all {counted} requests that were counted begin and end at one instant: there are no shares of time, and no rates"
+                ),
+            };
+            Limit { part: "nothing that can be told".to_owned(), utilization: None, evidence }
+        }
     }
 }
 
@@ -320,9 +355,10 @@ fn changes(findings: &Findings, ladder: &[Rung]) -> Vec<Change> {
     if let Ok(rounds) = &findings.rounds
         && rounds.found
         && let Some(idle) = idle(findings, rounds).filter(|idle| idle.get() < 1.0)
+        && !findings.cures.untried.is_empty()
     {
-        let change = "devices position while others transfer: pipelined reads (pipeline = true), or more requests under way (depth above 1)";
-        changes.push(at_most(change.to_owned(), 1.0 / (1.0 - idle.get())));
+        let cures = findings.cures.untried.join(", or ");
+        changes.push(at_most(format!("devices position while others transfer: {cures}"), 1.0 / (1.0 - idle.get())));
     }
     if let [first, rest @ ..] = ladder {
         let next = rest.first().map_or(0.0, |next| next.utilization.get());

@@ -23,11 +23,12 @@ impl Merged {
         Merged { stamps: Vec::new(), most, seen: 0 }
     }
 
-    /// Takes rows, in any order.
+    /// Takes rows, in any order. Those of requests that failed are no completions.
     pub fn add(&mut self, rows: &[Row]) {
-        self.seen += rows.len() as u64;
+        let done = || rows.iter().filter(|row| row.errno == 0);
+        self.seen += done().count() as u64;
         let stamp = |row: &Row| (Finish { at: row.completed, device: row.device, pass: row.pass }, row.phase);
-        self.stamps.extend(rows.iter().map(stamp).take(self.most - self.stamps.len()));
+        self.stamps.extend(done().map(stamp).take(self.most - self.stamps.len()));
     }
 
     /// How many completions were left out.
@@ -75,6 +76,15 @@ mod tests {
         merged.add(&[row(CoolDown, 0, 0, 50), row(Measure, 0, 1, 90), row(Measure, 1, 0, 7), row(StartUp, 1, 0, 5)]);
         assert_eq!(merged.left_out(), 0);
         assert_eq!(instants(&merged.finish()), [(0, 20), (0, 25), (0, 30), (1, 7)]);
+    }
+
+    #[test]
+    fn a_request_that_failed_is_no_completion() {
+        let mut merged = Merged::at_most(2);
+        let failed = Row { errno: 5, ..row(Phase::Measure, 0, 1, 15) };
+        merged.add(&[row(Phase::Measure, 0, 0, 10), failed, row(Phase::Measure, 0, 0, 20)]);
+        assert_eq!(merged.left_out(), 0);
+        assert_eq!(instants(&merged.finish()), [(0, 10), (0, 20)]);
     }
 
     #[test]

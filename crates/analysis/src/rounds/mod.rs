@@ -17,6 +17,10 @@
 //! The study sets thresholds by hand; without one, `Threshold` finds the gap between the two kinds. Whether as many good rounds
 //! could have come about by chance is for `chance` to say: the algorithm itself gives a number for any load.
 //!
+//! # Who is counted
+//! Devices that complete so little that no pattern could be found with them are left out, and named (`stray.rs`). So are requests that failed: no transfer ended with one, and a
+//! device that refuses at once would answer in the midst of the others' transfers.
+//!
 //! # The verdict
 //! Whatever holds back the machine that measures (another program, the hypervisor) holds back all its devices: they complete together, are asked together, and
 //! so do convoy, on the processor. On a link, one has to wait until another has transferred; those that completed together waited for something else.
@@ -28,6 +32,7 @@ mod counter;
 mod merged;
 pub mod model;
 mod service;
+mod stray;
 mod threshold;
 
 use serde::Serialize;
@@ -37,9 +42,11 @@ use units::{Duration, Instant, Ratio};
 pub use counter::Deltas;
 pub use merged::Merged;
 pub use service::Service;
+pub use stray::Stray;
 
 use chance::{SHUFFLES, chance};
 use counter::Counter;
+use stray::Counts as Completed;
 use threshold::Threshold;
 
 /// One completion.
@@ -87,11 +94,15 @@ pub struct Rounds {
     pub chance: Ratio,
     /// The share of good rounds whose devices finish in the same order as in the good round before.
     pub order_repeats: Ratio,
-    /// Jain's index of the devices' counts: 1 if all were served equally often, 1/D if one had everything (R. Jain, D. Chiu and
+    /// Jain's index of the counts of all devices, those left out among them: 1 if all were served equally often, 1/D if one had everything (R. Jain, D. Chiu and
     /// W. Hawe, 1984).
     pub fairness: Ratio,
     /// Each device's part, in the order of the names.
     pub devices: Vec<Service>,
+    /// Devices that were left out; see `stray.rs`.
+    pub left_out: Vec<Stray>,
+    /// The most that could have been in rounds with them.
+    pub with_them: Ratio,
     /// True if the devices convoy.
     pub found: bool,
     /// The verdict in a sentence or two, with its numbers.
@@ -144,13 +155,29 @@ pub fn count(finishes: &[Finish], names: &[String], threshold: Duration) -> Resu
 /// Panics on a device without a name: completions and names are then not of one run.
 pub fn rounds(finishes: &[Finish], names: &[String], threshold: Option<Duration>) -> Result<Rounds, RoundsError> {
     let passes = passes(finishes, names)?;
-    let active = check(&passes, names)?;
+    let all = check(&passes, names)?;
+    let completed = Completed::of(&passes, names.len());
+    let active = completed.regular(&all);
+    let regular: Vec<Vec<Finish>>;
+    let passes = if active.len() == all.len() {
+        passes
+    } else {
+        let of_regular = |pass: &&[Finish]| pass.iter().filter(|one| active.contains(&one.device)).copied().collect();
+        regular = passes.iter().map(of_regular).collect();
+        regular.iter().map(Vec::as_slice).filter(|pass| !pass.is_empty()).collect()
+    };
+    check(&passes, names)?;
+    let counts: Vec<u64> = all.iter().map(|device| completed.get(*device)).collect();
+    let left_out = all.iter().filter(|device| !active.contains(device)).map(|device| Stray {
+        device: names[usize::from(*device)].clone(),
+        completions: completed.get(*device),
+        share: Ratio::new(completed.get(*device) as f64 / counts.iter().sum::<u64>().max(1) as f64),
+    });
     let deltas = || passes.iter().flat_map(|pass| pass.windows(2)).map(|pair| pair[1].at.since(pair[0].at));
     let limit = threshold.unwrap_or_else(|| Threshold::of(deltas()).split());
     let counter = Counter::of(passes.iter().copied(), names.len(), active.len(), limit);
     let chance = chance(&passes, &active, names.len(), threshold);
     let share = counter.share();
-    let counts: Vec<u64> = active.iter().map(|device| counter.service.completions(*device)).collect();
     let together = counter.together();
     let apart = counter.share_of(counter.good - together);
     let found = apart.get() >= PATTERN && counter.good > 0 && chance.get() <= 1.0 / (SHUFFLES as f64 + 1.0);
@@ -166,7 +193,9 @@ pub fn rounds(finishes: &[Finish], names: &[String], threshold: Option<Duration>
         chance,
         order_repeats: counter.service.order_repeats(),
         fairness: service::fairness(&counts),
-        devices: counter.service.finish(names, &active),
+        devices: counter.service.finish(names, &active, counts.iter().sum()),
+        left_out: left_out.collect(),
+        with_them: completed.bound(&all),
         found,
         evidence: String::new(),
     };
@@ -244,6 +273,21 @@ impl Rounds {
         }
     }
 
+    /// Which devices were left out, and why; nothing if none was.
+    pub fn strays(&self) -> Option<String> {
+        let named = |stray: &Stray| format!("{} ({} completions)", stray.device, stray.completions);
+        let (names, are) = match &self.left_out[..] {
+            [] => return None,
+            [one] => (named(one), "is"),
+            several => (several.iter().map(named).collect::<Vec<_>>().join(", "), "are"),
+        };
+        let them = if are == "is" { "it" } else { "them" };
+        Some(format!(
+            "{names} {are} left out of this: a round is one request of each device, so that with {them} no more than {} of I/O could be in rounds",
+            self.with_them
+        ))
+    }
+
     fn sentence(&self, devices: usize, apart: Ratio) -> String {
         let counted = format!("{} of I/O in rounds ({} of {})", percent(self.share), self.good_rounds, self.out_of);
         let (Some(length), Some(idle)) = (self.length(), self.idle()) else {
@@ -315,6 +359,7 @@ impl Serialize for Rounds {
         map.serialize_entry("fairness", &self.fairness.get())?;
         map.serialize_entry("order_repeats", &self.order_repeats.get())?;
         map.serialize_entry("devices", &self.devices)?;
+        map.serialize_entry("left_out", &self.left_out)?;
         map.end()
     }
 }

@@ -31,36 +31,67 @@ use units::{Bytes, Duration, Rate, Ratio};
 use crate::json::number;
 
 /// Disks and their bus.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bus {
     /// How many disks.
+    #[serde(skip)]
     pub disks: u32,
     /// How much each read asks for.
+    #[serde(skip)]
     pub block: Bytes,
     /// What the bus moves, host adapter and disk controller included.
+    #[serde(with = "number", rename = "bus_bytes_per_s")]
     pub rate: Rate,
     /// What passes under a head.
+    #[serde(with = "number", rename = "media_bytes_per_s")]
     pub media: Rate,
     /// A revolution.
+    #[serde(with = "number", rename = "revolution_ns")]
     pub revolution: Duration,
     /// Seek times.
+    #[serde(flatten)]
     pub seek: Seek,
     /// The share of a request that a disk buffers before it asks for the bus.
+    #[serde(with = "number")]
     pub fence: Ratio,
     /// The disk's buffer, if it bounds that share.
+    #[serde(rename = "buffer_bytes", serialize_with = "bytes")]
     pub buffer: Option<Bytes>,
     /// What a round costs besides.
+    #[serde(with = "number", rename = "overhead_ns")]
     pub overhead: Duration,
 }
 
+fn bytes<S: serde::Serializer>(bytes: &Option<Bytes>, serializer: S) -> Result<S::Ok, S::Error> {
+    bytes.map(Bytes::get).serialize(serializer)
+}
+
+/// The constants, without the disks and the block.
+impl std::fmt::Display for Bus {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let Bus { rate, media, revolution, seek: Seek { least, mean, greatest }, fence, overhead, .. } = self;
+        write!(
+            f,
+            "bus {rate}, medium {media}, revolution {revolution}, seeks of {least} at least, {mean} on average and {greatest} at most, fence {fence}"
+        )?;
+        if let Some(buffer) = self.buffer {
+            write!(f, " of the request or {buffer}")?;
+        }
+        if overhead.is_zero() { Ok(()) } else { write!(f, ", {overhead} besides in each round") }
+    }
+}
+
 /// The seek times that data sheets print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Seek {
     /// To the next track.
+    #[serde(with = "number", rename = "seek_least_ns")]
     pub least: Duration,
     /// Between random addresses, on average.
+    #[serde(with = "number", rename = "seek_mean_ns")]
     pub mean: Duration,
     /// Over the whole stroke.
+    #[serde(with = "number", rename = "seek_greatest_ns")]
     pub greatest: Duration,
 }
 
@@ -99,6 +130,8 @@ pub struct Prediction {
     /// Of pipelined reads, at best.
     #[serde(with = "number", rename = "pipelined_at_best_bytes_per_s")]
     pub pipelined: Rate,
+    /// The constants that it was reckoned with.
+    pub constants: Bus,
 }
 
 /// Why a bus cannot be reckoned with.
@@ -115,12 +148,19 @@ pub enum ModelError {
         "no seek curve rises from {least} to {greatest} with a mean of {mean}: between random addresses it takes between {low} and {high}"
     )]
     Mean { least: Duration, greatest: Duration, mean: Duration, low: Duration, high: Duration },
+    #[error(
+        "with these values a round takes {days:.3e} days; the formulas are of disks, with rounds of less than a day: give greater rates, shorter times, or fewer and smaller reads"
+    )]
+    TooLong { days: f64 },
     #[error("the fence is a share of the request, at most 100 %, not {0}")]
     Fence(Ratio),
 }
 
 /// More share no bus; and each has its draw in every round.
 const MOST_DISKS: u32 = 1024;
+
+/// Seconds. No machine is reckoned with here whose round takes a day, and times of centuries cannot be printed.
+const LONGEST: f64 = 86_400.0;
 
 /// Steps of the numerical integrals: their error is below a thousandth of the result.
 const STEPS: usize = 4096;
@@ -144,6 +184,11 @@ impl Bus {
             (seconds(block, self.rate), seconds(block, self.media), seconds(fenced, self.media));
         let (mean, least) = curve.positioning(self.revolution.as_seconds(), self.disks);
         let round = overhead + self.exact(&curve, transfer, media, buffered);
+        let longest =
+            round.max(overhead + least + media + transfer).max(overhead + least + buffered + disks * transfer);
+        if longest > LONGEST {
+            return Err(ModelError::TooLong { days: longest / 86_400.0 });
+        }
         let bandwidth = |round: f64| Rate::bytes_per_second(disks * block / round);
         let time = Duration::from_seconds;
         Ok(Prediction {
@@ -158,6 +203,7 @@ impl Bus {
             bandwidth: bandwidth(round),
             independent: Rate::bytes_per_second(self.rate.get().min(disks * block / (mean + media + transfer))),
             pipelined: bandwidth((disks * transfer).max(mean + media)),
+            constants: *self,
         })
     }
 

@@ -62,10 +62,6 @@ impl Tables {
         self.completions[usize::from(device)] += 1;
     }
 
-    pub fn completions(&self, device: u16) -> u64 {
-        self.completions[usize::from(device)]
-    }
-
     /// A good round, in which these devices finished in this order.
     pub fn round(&mut self, order: &[u16]) {
         self.rounds += 1;
@@ -85,8 +81,8 @@ impl Tables {
         Ratio::new(self.repeated as f64 / self.followed.max(1) as f64)
     }
 
-    pub fn finish(&self, names: &[String], active: &[u16]) -> Vec<Service> {
-        let all: u64 = self.completions.iter().sum();
+    /// Of `all` completions, those of devices that are not counted among them.
+    pub fn finish(&self, names: &[String], active: &[u16], all: u64) -> Vec<Service> {
         let share = |count: u64, of: u64| Ratio::new(count as f64 / of.max(1) as f64);
         let service = |device: &u16| {
             let device = usize::from(*device);

@@ -34,7 +34,9 @@ Rounds:
   small ones of D different devices ends a good round (Barve et al., 1999). A convoy is reported if
   half of all requests are in good rounds, and if they stand out more plainly than in each of 199
   runs in which the devices are moved against each other in time: devices that do not wait for each
-  other are taken for a convoy in fewer than one run in a hundred.")]
+  other are taken for a convoy in fewer than one run in a hundred. Requests that failed are left out,
+  and devices that complete less than half of what the others do on average: with them, half of all
+  requests could not be in rounds.")]
 pub struct Explain {
     #[command(flatten)]
     pub of: Subjects,

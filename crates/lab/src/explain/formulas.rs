@@ -22,9 +22,7 @@ use runtime::Runtime;
 use units::{Bytes, Duration, Instant, Rate, Ratio};
 use workload::{Load, Pattern};
 
-use crate::document;
 use crate::experiment::Experiment;
-use crate::source::Source;
 
 /// The six bytes of a command, after the first.
 const OTHER_BYTES: u64 = 5;
@@ -33,11 +31,7 @@ const OTHER_BYTES: u64 = 5;
 const PLACES: u64 = 1024;
 
 /// What the formulas give for the experiment of a kept run; nothing if it is none that they are of. An error says which constant is outside their bounds.
-pub(super) fn predict(name: &str, text: &[u8]) -> Option<Result<Prediction, String>> {
-    let source = Source { name: name.to_owned(), text: std::str::from_utf8(text).ok()?.to_owned() };
-    let points = document::read(&source, &[]).ok()?;
-    let [point] = &points[..] else { return None };
-    let experiment = &point.experiment;
+pub(super) fn predict(experiment: &Experiment) -> Option<Result<Prediction, String>> {
     let (spots, block) = applies(experiment)?;
     let system = experiment.system.as_ref()?;
     let machine = system.kit().ok()?.build(&Runtime::simulated(), 1, &Trace::default()).ok()?;
@@ -152,9 +146,9 @@ fn seek(drive: &Parameters) -> Seek {
 #[test]
 fn formulas_are_of_one_free_random_read_of_each_disk() {
     let applied = |name: &str, change: &str| -> Vec<bool> {
-        let source = Source { name: name.into(), text: crate::find(name.as_ref()).unwrap().text };
-        let settings: Vec<document::Setting> = change.parse().into_iter().collect();
-        let points = document::read(&source, &settings).unwrap_or_else(|error| panic!("{error}"));
+        let source = crate::Source { name: name.into(), text: crate::find(name.as_ref()).unwrap().text };
+        let settings: Vec<crate::Setting> = change.parse().into_iter().collect();
+        let points = crate::read(&source, &settings).unwrap_or_else(|error| panic!("{error}"));
         points.iter().map(|point| applies(&point.experiment).is_some()).collect()
     };
     assert_eq!(applied("rounds/table-2", ""), [true; 3]);

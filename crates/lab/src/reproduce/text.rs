@@ -105,6 +105,12 @@ fn beside(lines: &[Beside]) -> String {
             megabytes(line.pipelined)
         );
     }
+    let constants = lines[0].constants;
+    let _ = writeln!(
+        text,
+        "formulas with the rates of modelled runs of one disk and the study's seeks: {constants}\n\
+         (`arraylab predict rounds` has the bus rate that the study prints, `explain` of a modelled run those of the machine's description)"
+    );
     text
 }
 

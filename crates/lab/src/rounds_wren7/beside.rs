@@ -36,6 +36,7 @@ fn line(row: &Row, (disks, kib): (f64, f64), rounds: [f64; 2], formula: analysis
         of: format!("{}: {disks} disks, {kib} KB", row.locator),
         round_ms: [published * 1e3, modelled * 1e3, formula.round.as_millis()],
         bandwidth: [rate(published), rate(modelled), formula.bandwidth],
+        constants: formula.constants,
         independent: formula.independent,
         pipelined: formula.pipelined,
     }
