@@ -2,7 +2,7 @@
 
 use analysis::explain::{Cures, Explanation, Findings, Shared, Worsts, explain, parts};
 use analysis::rounds::{Finish, rounds};
-use analysis::{Occupancies, Summarizer};
+use analysis::{Advice, AdviceKind, Occupancies, Summarizer};
 use record::{Labels, Operation, Phase, Row, Spans};
 use units::{Bytes, Duration, Instant, Ratio};
 
@@ -175,6 +175,17 @@ fn devices_without_requests_half_of_the_time_are_not_the_limit() {
     idle.sort_by_key(|row| row.completed);
     let explanation = explained(&idle, |_| {});
     assert_eq!(explanation.limit.part, "the load");
+    // A load that always asks for more has left them in the generator.
+    let lacking = Advice { kind: AdviceKind::QueueNotFull, message: String::new(), option: None };
+    let explanation = explained(&idle, |findings| {
+        findings.advice = vec![lacking];
+        findings.generator_busy = Some(Ratio::percent(33.0));
+    });
+    assert_eq!(explanation.limit.part, "the generator");
+    assert_eq!(
+        explanation.limit.evidence,
+        "the busiest device, sda, has requests for 7.1 % of the time only, though they were asked for all the time: the rest of it they were in the generator, which used 33 % of its processor"
+    );
     let busy: Vec<Row> = (0..300).map(|n| row(0, n * 10, n * 10 + 9)).chain([row(1, 0, 2999)]).collect();
     let mut busy = busy;
     busy.sort_by_key(|row| row.completed);

@@ -6,7 +6,8 @@
 //! 2. what the devices share, if they convoy on it (see [`rounds`](crate::rounds)): it is idle for a part of each round although there is work for it;
 //! 3. of a modelled machine, whose requests leave spans, the part that is busy most of the time;
 //! 4. the device that has requests most of the time;
-//! 5. nothing of all this: the load, which leaves the devices idle half of the time or more.
+//! 5. the generator once more, if a closed loop left the devices idle although it never had a reason to: then its requests were in it, waiting for a processor or its calls;
+//! 6. nothing of all this: the load, which leaves the devices idle half of the time or more.
 //!
 //! Bounds come from the utilization law (P. J. Denning and J. P. Buzen, "The operational analysis of queueing network models", 1978): a part that is
 //! busy for a share U of the time while X requests a second pass allows X / U at most, and twice as fast 2 X / U, until the next part limits.
@@ -24,7 +25,7 @@ pub use formulas::Formulas;
 pub use phase::{PartTime, PhaseTime, parts};
 pub use worst::{Worst, Worsts};
 
-use crate::advice::Advice;
+use crate::advice::{Advice, AdviceKind};
 use crate::json::number;
 use crate::occupancy::Occupancy;
 use crate::rounds::Rounds;
@@ -308,6 +309,13 @@ fn limit(findings: &Findings) -> Limit {
             );
             Limit { part, utilization: Some(device.busy), evidence }
         }
+        Some(device) if let Some(lacking) = in_the_generator(findings) => {
+            let evidence = format!(
+                "the busiest device, {}, has requests for {} of the time only, though they were asked for all the time: {lacking}",
+                device.device, device.busy
+            );
+            Limit { part: "the generator".to_owned(), utilization: findings.generator_busy, evidence }
+        }
         Some(device) => {
             let evidence = format!(
                 "the busiest device, {}, has requests for {} of the time only: the devices would do more if more were asked",
@@ -328,6 +336,13 @@ fn limit(findings: &Findings) -> Limit {
             Limit { part: "nothing that can be told".to_owned(), utilization: None, evidence }
         }
     }
+}
+
+/// Where the requests were if a closed loop kept too few at the devices, as the advice on the measurement has found.
+fn in_the_generator(findings: &Findings) -> Option<String> {
+    findings.advice.iter().find(|advice| advice.kind == AdviceKind::QueueNotFull)?;
+    let used = findings.generator_busy.map_or(String::new(), |busy| format!(", which used {busy} of its processor"));
+    Some(format!("the rest of it they were in the generator{used}"))
 }
 
 /// Parts by how little they allow.
