@@ -94,6 +94,8 @@ pub struct Scrubbed {
     pub corrupt: Vec<u64>,
     /// Units that could not be read whole, nor mended.
     pub unreadable: u64,
+    /// Units of which one copy is left, which was compared with nothing.
+    pub single: u64,
     /// Where in the array it ended: at the end, or where whoever [watches](Array::watch) ended it.
     pub upto: Bytes,
 }
@@ -312,7 +314,10 @@ impl<D: Device> Array<D> {
                     blocks = self.redundant_blocks(found.upto..end).await;
                 }
                 match blocks {
-                    Some(blocks) => self.scrub_unit(unit, blocks, repair, &mut found).await,
+                    Some(blocks) => {
+                        found.single += u64::from(self.geometry.copies() > 1 && blocks.len() == 1);
+                        self.scrub_unit(unit, blocks, repair, &mut found).await;
+                    }
                     None => found.unreadable += 1,
                 }
             }

@@ -208,8 +208,13 @@ fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
     for (member, blocks) in found.corrupt.iter().enumerate().filter(|(_, blocks)| **blocks > 0) {
         text.push_str(&format!("member {member} gave {blocks} blocks that did not fit their checksums\n"));
     }
+    if found.single > 0 {
+        let next = "`arraylab array rebuild` fills the place of the member that is missing";
+        text.push_str(&format!("{} units have one copy left, and were compared with nothing; {next}\n", found.single));
+    }
     print(pace.json, || json!(found), &text)?;
-    let left = found.unreadable > 0 || (found.mismatches > 0 && found.mismatches > mended + found.believed);
+    let left =
+        found.unreadable + found.single > 0 || (found.mismatches > 0 && found.mismatches > mended + found.believed);
     Ok(match (found.interrupted, left) {
         (true, _) => ExitCode::from(3),
         (false, true) => ExitCode::from(1),

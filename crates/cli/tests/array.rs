@@ -113,6 +113,16 @@ fn members_with_checksums_are_replaced_while_they_serve_and_grow() {
 }
 
 #[test]
+fn a_scrub_of_the_only_copy_compares_nothing_and_says_so() {
+    let desk = Desk::new("");
+    assert_eq!(say(&desk, "array create --level 10 --size 8MiB a b c d").code, 0);
+    assert_eq!(say(&desk, "array scrub a b c d").code, 0);
+    assert_eq!(say(&desk, "array fail --member b a b c d").code, 0);
+    let said = say(&desk, "array scrub a c d");
+    assert!(said.code == 1 && said.stdout.contains("112 units have one copy left"), "{}", said.stdout);
+}
+
+#[test]
 fn a_member_fails_is_replaced_and_everything_fits() {
     let desk = Desk::new("");
     let code = |text: &str| {

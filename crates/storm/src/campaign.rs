@@ -39,16 +39,16 @@ pub struct Violation {
 
 /// Runs the storms of `seeds` in `threads` threads until all are done or `stop` is set; `done` counts them meanwhile.
 pub fn campaign(seeds: Range<u64>, choice: Choice, threads: usize, stop: &AtomicBool, done: &AtomicU64) -> Report {
-    let next = AtomicU64::new(seeds.start);
+    let taken = AtomicU64::new(0);
     let report = Mutex::new(Report::default());
     let work = || {
         let mut mine = Report::default();
         while !stop.load(Relaxed) {
-            let from = next.fetch_add(BATCH, Relaxed);
-            if from >= seeds.end {
-                break;
-            }
-            for seed in from..(from + BATCH).min(seeds.end) {
+            // The last seeds are near the largest number.
+            let first =
+                taken.fetch_add(1, Relaxed).checked_mul(BATCH).and_then(|before| seeds.start.checked_add(before));
+            let Some(first) = first.filter(|first| *first < seeds.end) else { break };
+            for seed in first..first.saturating_add(BATCH).min(seeds.end) {
                 match storm(seed, choice, None) {
                     Ok(outcome) => mine.outcome = mine.outcome.and(outcome),
                     Err(broken) => mine.violations.push(Violation {

@@ -55,6 +55,12 @@ fn a_spare_that_became_a_member_in_a_power_cut_keeps_checksums() {
 }
 
 #[test]
+fn the_last_seeds_are_as_many_as_they_are() {
+    let report = campaign(u64::MAX - 20..u64::MAX, Choice::ALL, 2, &AtomicBool::new(false), &AtomicU64::new(0));
+    assert_eq!((report.seeds, report.violations.len()), (20, 0));
+}
+
+#[test]
 fn a_storm_repeats_with_its_seed() {
     assert_eq!(storm(7, Choice::ALL, None), storm(7, Choice::ALL, None));
 }

@@ -20,6 +20,8 @@ pub struct Scrub {
     pub believed: u64,
     /// Units that could not be read.
     pub unreadable: u64,
+    /// Units of which one copy is left, which was compared with nothing.
+    pub single: u64,
     /// Sectors that could not be read and were written anew, by member.
     pub rewritten: Vec<u64>,
     /// Blocks that did not fit their checksums, by member.
@@ -33,8 +35,8 @@ impl Scrub {
     pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed) -> Scrub {
         let rewritten = (0..array.geometry().members()).map(|member| array.counts(member).rewritten).collect();
         let interrupted = found.upto < array.geometry().size();
-        let Scrubbed { mismatches, mended, believed, corrupt, unreadable, .. } = found;
-        Scrub { mismatches, mended, believed, unreadable, rewritten, corrupt, interrupted }
+        let Scrubbed { mismatches, mended, believed, corrupt, unreadable, single, .. } = found;
+        Scrub { mismatches, mended, believed, unreadable, single, rewritten, corrupt, interrupted }
     }
 }
 
