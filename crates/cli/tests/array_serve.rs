@@ -742,22 +742,55 @@ impl Drop for Mounted<'_> {
     }
 }
 
-#[test]
-fn a_file_system_lives_on_an_array_that_loses_a_member() {
-    let desk = Desk::new("");
+/// What is served, as a file; nothing, and said, where that cannot be.
+fn as_file<'p>(server: &Server, image: &'p Path) -> Option<Mounted<'p>> {
     if !is_root() || !Path::new("/dev/fuse").exists() {
-        return skip("mounting needs root and /dev/fuse");
+        skip("mounting needs root and /dev/fuse");
+        return None;
     }
+    std::fs::write(image, "").unwrap();
+    let Ok(fuse) = Command::new("nbdfuse").arg(image).arg(server.uri()).spawn() else {
+        skip("there is no nbdfuse; apt-get install libnbd-bin");
+        return None;
+    };
+    let fuse = Mounted(image, fuse);
+    let size = server.said["size_bytes"].as_u64().unwrap();
+    wait_for("nbdfuse mounts", || std::fs::metadata(image).is_ok_and(|file| file.len() == size));
+    Some(fuse)
+}
+
+/// `e2fsck` and `tune2fs` write parts of sectors, and nbdfuse hands them on as they are.
+#[test]
+fn a_file_system_is_mended_by_programs_that_write_single_bytes() {
+    let desk = Desk::new("");
     done(&desk, "array create --level 5 --size 16MiB a b c d");
     let Some(server) = Server::start(&desk, "a b c d") else { return };
     let image = desk.path().join("array.img");
-    std::fs::write(&image, "").unwrap();
-    let Ok(fuse) = Command::new("nbdfuse").arg(&image).arg(server.uri()).spawn() else {
-        return skip("there is no nbdfuse; apt-get install libnbd-bin");
-    };
-    let fuse = Mounted(&image, fuse);
-    let size = server.said["size_bytes"].as_u64().unwrap();
-    wait_for("nbdfuse mounts", || std::fs::metadata(&image).is_ok_and(|file| file.len() == size));
+    let Some(fuse) = as_file(&server, &image) else { return };
+    let file = image.to_str().unwrap();
+    if !peer("mkfs.ext4", &["-q", "-F", file]) {
+        return;
+    }
+    peer("e2fsck", &["-f", "-y", file]);
+    peer("tune2fs", &["-L", "mended", file]);
+    // A count of free blocks that is wrong: there is something to mend.
+    peer("debugfs", &["-w", "-R", "set_super_value free_blocks_count 7", file]);
+    let mended = of(Command::new("e2fsck").args(["-f", "-y", file]).output().unwrap());
+    assert_eq!(mended.code, 1, "{}{}", mended.stdout, mended.stderr);
+    peer("e2fsck", &["-f", "-n", file]);
+    drop(fuse);
+    let (said, _) = server.stop();
+    assert!(said.code == 0 && said.stderr.contains(" 0 errors"), "{}", said.stderr);
+    done(&desk, "array scrub a b c d");
+}
+
+#[test]
+fn a_file_system_lives_on_an_array_that_loses_a_member() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --size 16MiB a b c d");
+    let Some(server) = Server::start(&desk, "a b c d") else { return };
+    let image = desk.path().join("array.img");
+    let Some(fuse) = as_file(&server, &image) else { return };
     let file = image.to_str().unwrap();
     if !peer("mkfs.ext4", &["-q", "-F", file]) {
         return;

@@ -186,7 +186,7 @@ fn nbdinfo_sees_what_is_offered() {
         assert_eq!(two[can], true, "{can}");
     }
     assert_eq!((&two["is_read_only"], &two["can_cache"]), (&false.into(), &false.into()));
-    assert_eq!(two["block_size_minimum"], 512);
+    assert_eq!(two["block_size_minimum"], 1);
     assert_eq!(two["contexts"][0], "base:allocation");
     let map = peer("nbdinfo", &["--map", "--json", &server.uri(1, 0)]).unwrap();
     let map: Value = serde_json::from_str(&map).unwrap();

@@ -1,10 +1,15 @@
 //! Carrying requests out on a device.
+//!
+//! What fits the device's blocks is handed on as it is. What does not is completed (`around`), alone if it writes (`gate`).
 
 use device::{AnyDevice, Buffer, Device, DeviceError, Extent, Pool, Request};
 use units::Bytes;
 use uring::Parcel;
 
+use crate::around::Around;
 use crate::command::Command;
+use crate::export::Export;
+use crate::gate::Entry;
 use crate::reply::{Heading, Problem};
 
 /// A device that cannot zero a range is written zeroes, in pieces of this size.
@@ -14,24 +19,39 @@ const EXTENTS: usize = 1024;
 
 /// Carries a command out; `payload` is what a write writes. Returns the reply, which is to be sent, and whether it is one of failure.
 pub async fn carry_out(
-    device: &AnyDevice,
+    export: &Export,
+    block: Bytes,
     pool: &Pool,
     heading: Heading,
     command: Command,
     payload: Option<Buffer>,
 ) -> (Parcel, bool) {
+    let device = export.device();
+    let fits = command.fits(block);
+    let around = Around { device, block, pool };
+    // What a request that fits does not need is boxed: the task of each would be larger for it.
     let (result, offset, length) = match command {
         Command::Read { offset, length } => {
-            let reply = device.submit(Request::read(offset, pool.take(length))).await;
-            match reply.result {
-                Ok(()) => return (heading.contents(offset, reply.buffer.expect("a read's buffer comes back")), false),
+            let read = if fits {
+                let reply = device.submit(Request::read(offset, pool.take(length))).await;
+                reply.result.map(|()| reply.buffer.expect("a read's buffer comes back"))
+            } else {
+                Box::pin(around.read(offset, length)).await
+            };
+            match read {
+                Ok(contents) => return (heading.contents(offset, contents), false),
                 Err(error) => (Err(error), offset, length),
             }
         }
         Command::Write { offset, length, fua } => {
             let data = payload.expect("a write has a payload").freeze();
-            let request = Request { fua, ..Request::write(offset, data.clone()) };
-            let result = device.submit(request).await.result;
+            let _pass = export.gate().enter(if fits { Entry::Shared } else { Entry::Alone }).await;
+            let result = if fits {
+                let request = Request { fua, ..Request::write(offset, data.clone()) };
+                device.submit(request).await.result
+            } else {
+                Box::pin(around.write(offset, &data, fua)).await
+            };
             // Who keeps what was written, such as a cache, keeps the memory.
             if let Some(buffer) = data.reclaim() {
                 pool.give(buffer);
@@ -40,20 +60,25 @@ pub async fn carry_out(
         }
         Command::Flush => (device.submit(Request::flush()).await.result, Bytes::ZERO, Bytes::ZERO),
         Command::Trim { offset, length, fua } => {
-            let discarded = device.submit(Request::discard(offset, length)).await.result;
+            let _pass = export.gate().enter(Entry::Shared).await;
+            let discarded = match around.inside(offset, length) {
+                Some((from, to)) => device.submit(Request::discard(from, to - from)).await.result,
+                None => Ok(()),
+            };
             // Forgetting is a wish.
             let discarded = if discarded == Err(DeviceError::Unsupported) { Ok(()) } else { discarded };
             (durable(device, discarded, fua).await, offset, length)
         }
         Command::WriteZeroes { offset, length, fua } => {
-            let mut result = device.submit(Request::write_zeroes(offset, length)).await.result;
-            if result == Err(DeviceError::Unsupported) {
-                result = write_zeroes(device, offset, length).await;
-            }
+            let _pass = export.gate().enter(if fits { Entry::Shared } else { Entry::Alone }).await;
+            let result = match fits {
+                true => zero(device, offset, length).await,
+                false => Box::pin(around.write_zeroes(offset, length)).await,
+            };
             (durable(device, result, fua).await, offset, length)
         }
         Command::BlockStatus { offset, length, one } => {
-            return (heading.status(&extents(device, offset, length, if one { 1 } else { EXTENTS })), false);
+            return (heading.status(&extents(device, block, offset, length, if one { 1 } else { EXTENTS })), false);
         }
         Command::Disconnect => panic!("a disconnect is not carried out"),
     };
@@ -76,7 +101,12 @@ async fn durable(device: &AnyDevice, done: Result<(), DeviceError>, fua: bool) -
     if fua { device.submit(Request::flush()).await.result } else { Ok(()) }
 }
 
-async fn write_zeroes(device: &AnyDevice, offset: Bytes, length: Bytes) -> Result<(), DeviceError> {
+/// Zeroes whole blocks, by writing if the device knows no better.
+pub async fn zero(device: &AnyDevice, offset: Bytes, length: Bytes) -> Result<(), DeviceError> {
+    let zeroed = device.submit(Request::write_zeroes(offset, length)).await.result;
+    if zeroed != Err(DeviceError::Unsupported) {
+        return zeroed;
+    }
     let zeroes = Buffer::zeroed(ZEROES.min(length)).freeze();
     let mut done = Bytes::ZERO;
     while done < length {
@@ -87,13 +117,21 @@ async fn write_zeroes(device: &AnyDevice, offset: Bytes, length: Bytes) -> Resul
     Ok(())
 }
 
-/// The extents of a range from its beginning on, neighbours of a kind joined; at most so many.
-fn extents(device: &AnyDevice, offset: Bytes, length: Bytes, most: usize) -> Vec<Extent> {
+/// The extents of a range from its beginning on, neighbours of a kind joined; at most so many. The device is asked of whole blocks.
+fn extents(device: &AnyDevice, block: Bytes, offset: Bytes, length: Bytes, most: usize) -> Vec<Extent> {
     let mut extents: Vec<Extent> = Vec::new();
     let mut done = Bytes::ZERO;
+    let end = (offset + length).round_up(block);
     while done < length {
-        let next = device.extent(offset + done, length - done);
-        assert!(!next.length.is_zero() && next.length <= length - done, "an extent is a part of what was asked for");
+        let at = offset + done;
+        let from = at.round_down(block);
+        let mut next = device.extent(from, end - from);
+        assert!(!next.length.is_zero() && next.length <= end - from, "an extent is a part of what was asked for");
+        if next.length <= at - from {
+            // It ends within the block, before what is asked for; that there are data is always true enough.
+            next = Extent::data(block);
+        }
+        next.length = (next.length - (at - from)).min(length - done);
         let full = extents.len() == most;
         match extents.last_mut() {
             Some(last) if (last.hole, last.zero) == (next.hole, next.zero) => last.length += next.length,

@@ -1,7 +1,7 @@
 //! Requests: what is asked, and whether it may be.
 //!
 //! A pure function from a header to a command or to the error that the protocol wants for it. What passes fits the device, so that an
-//! error of the device is one of the medium, not of the client.
+//! error of the device is one of the medium, not of the client; but for its blocks, which clients need not know.
 
 use units::Bytes;
 
@@ -34,7 +34,7 @@ pub enum Command {
 pub struct Terms {
     /// Size of the export.
     pub size: Bytes,
-    /// Requests start and end on a multiple of this.
+    /// What the device moves. Requests that do not start and end on it are completed.
     pub block: Bytes,
     /// Nothing is written.
     pub read_only: bool,
@@ -46,6 +46,21 @@ pub struct Terms {
 
 /// Why a request is not carried out: the number for the client's program and a sentence for its user.
 pub type Refused = (Errno, &'static str);
+
+impl Command {
+    /// Whether it starts and ends on blocks of this size, a power of two.
+    #[inline]
+    pub fn fits(&self, block: Bytes) -> bool {
+        match *self {
+            Command::Disconnect | Command::Flush => true,
+            Command::Read { offset, length }
+            | Command::Write { offset, length, .. }
+            | Command::Trim { offset, length, .. }
+            | Command::WriteZeroes { offset, length, .. }
+            | Command::BlockStatus { offset, length, .. } => (offset.get() | length.get()) & (block.get() - 1) == 0,
+        }
+    }
+}
 
 impl Terms {
     /// The terms of an agreement about an export.
@@ -103,9 +118,6 @@ impl Terms {
         if offset.checked_add(length).is_none_or(|end| end > self.size) {
             let number = if header.command == command::WRITE { Errno::NoSpc } else { Errno::Inval };
             return Err((number, "the request reaches beyond the end of the export"));
-        }
-        if !offset.is_multiple_of(self.block) || !length.is_multiple_of(self.block) {
-            return Err((Errno::Inval, "the request does not start and end on a block of the export"));
         }
         let moves = matches!(header.command, command::READ | command::WRITE);
         if moves && header.length > LARGEST_PAYLOAD {

@@ -210,7 +210,10 @@ impl<W: Wire + 'static> Session<W> {
                         Command::Read { length, .. } | Command::Write { length, .. } => length,
                         _ => Bytes::ZERO,
                     };
-                    let share = self.budget.take(moved).await;
+                    // What does not fit is moved once more, by whole blocks.
+                    let block = self.terms.block;
+                    let memory = if command.fits(block) { moved } else { moved * 2 + block * 2 };
+                    let share = self.budget.take(memory).await;
                     let payload = if writes { Some(inlet.read(self.pool.take(moved)).await?) } else { None };
                     let session = Rc::clone(self);
                     self.house
@@ -232,8 +235,8 @@ impl<W: Wire + 'static> Session<W> {
 
     /// The life of a request.
     async fn answer(&self, heading: Heading, command: Command, payload: Option<Buffer>, share: Share) {
-        let device = self.house.exports.all()[self.export].device();
-        let (parcel, failed) = carry_out(device, &self.pool, heading, command, payload).await;
+        let export = &self.house.exports.all()[self.export];
+        let (parcel, failed) = carry_out(export, self.terms.block, &self.pool, heading, command, payload).await;
         let totals = &self.house.totals;
         add(&totals.requests, 1);
         match command {

@@ -5,9 +5,12 @@
 //! by every later read and covered by every later flush, whoever sent it. That is what `NBD_FLAG_CAN_MULTI_CONN` promises, so it is
 //! always true here.
 
+use std::rc::Rc;
+
 use device::{AnyDevice, Device};
 use units::Bytes;
 
+use crate::gate::Gate;
 use crate::protocol::{LARGEST_PAYLOAD, LONGEST_STRING, transmission};
 
 /// A device under a name.
@@ -16,6 +19,7 @@ pub struct Export {
     description: String,
     device: AnyDevice,
     read_only: bool,
+    gate: Rc<Gate>,
 }
 
 /// Why a device cannot be offered.
@@ -42,7 +46,7 @@ impl Export {
             return Err(ExportError::Block { device: shape.name.clone(), block });
         }
         let description = shape.name.chars().filter(|letter| *letter != '\0').take(256).collect();
-        Ok(Export { name: name.to_owned(), description, device, read_only })
+        Ok(Export { name: name.to_owned(), description, device, read_only, gate: Rc::default() })
     }
 
     /// Its name.
@@ -56,6 +60,10 @@ impl Export {
     /// The device.
     pub fn device(&self) -> &AnyDevice {
         &self.device
+    }
+    /// Through which writes go, of all connections.
+    pub(crate) fn gate(&self) -> &Rc<Gate> {
+        &self.gate
     }
     /// True if writes are refused.
     pub fn is_read_only(&self) -> bool {
@@ -71,13 +79,12 @@ impl Export {
         HAS_FLAGS | SEND_FLUSH | CAN_MULTI_CONN | kind | whole
     }
 
-    /// The smallest, the preferred and the largest request.
+    /// The smallest, the preferred and the largest request. What does not fit the device's blocks is completed, so any is large enough.
     pub fn block_sizes(&self) -> [u32; 3] {
         let shape = self.device.shape();
-        let least = shape.logical_block.get() as u32;
         // Below a page nothing is gained, above some MiB nothing is a block.
-        let preferred = shape.physical_block.get().clamp(4096, 8 << 20).next_power_of_two() as u32;
-        [least, preferred.max(least), LARGEST_PAYLOAD]
+        let preferred = shape.physical_block.max(shape.logical_block).get().clamp(4096, 8 << 20).next_power_of_two();
+        [1, preferred as u32, LARGEST_PAYLOAD]
     }
 }
 

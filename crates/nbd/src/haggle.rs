@@ -115,9 +115,6 @@ impl<'e> Haggle<'e> {
     fn export_name(&self, data: &[u8], replies: &mut Replies) -> Next {
         let Some(place) = text(data).and_then(|name| self.exports.find(name)) else { return Next::Close };
         let export = &self.exports.all()[place];
-        if !default_blocks_do(export) {
-            return Next::Close;
-        }
         replies.bytes.extend(size(export).to_be_bytes());
         replies.bytes.extend(export.flags(self.structured).to_be_bytes());
         if self.padded {
@@ -154,9 +151,6 @@ impl<'e> Haggle<'e> {
             return replies.error(answer::ERR_UNKNOWN, "there is no export of that name");
         };
         let export = &self.exports.all()[place];
-        if go && !kinds.contains(&info::BLOCK_SIZE) && !default_blocks_do(export) {
-            return replies.error(answer::ERR_BLOCK_SIZE_REQD, "this export has large blocks: ask for its block sizes");
-        }
         let mut about = info::EXPORT.to_be_bytes().to_vec();
         about.extend(size(export).to_be_bytes());
         about.extend(export.flags(self.structured).to_be_bytes());
@@ -224,11 +218,6 @@ impl<'e> Haggle<'e> {
 fn size(export: &Export) -> u64 {
     use device::Device;
     export.device().shape().size.get()
-}
-
-/// A client that does not ask for block sizes counts on 512 bytes.
-fn default_blocks_do(export: &Export) -> bool {
-    export.block_sizes()[0] <= 512
 }
 
 /// Replies to one option.

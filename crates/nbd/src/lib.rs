@@ -18,12 +18,14 @@
 //! answered before it, as [`Device`](device::Device) promises.
 
 mod address;
+mod around;
 mod budget;
 mod carry;
 mod client;
 mod command;
 mod connection;
 mod export;
+mod gate;
 mod greet;
 mod haggle;
 mod inlet;

@@ -5,7 +5,7 @@ mod common;
 use std::rc::Rc;
 
 use common::{behind, export, house, live, memory};
-use device::{MemoryDevice, Shape, conformance};
+use device::{Device, MemoryDevice, Shape, conformance};
 use nbd::{Client, converse};
 use runtime::Runtime;
 use units::Bytes;
@@ -24,6 +24,9 @@ fn large_blocks() {
     let shape =
         Shape { logical_block: Bytes::kib(4), physical_block: Bytes::kib(64), ..Shape::new("4Kn", Bytes::mib(16)) };
     let client = behind(&runtime, MemoryDevice::new(&runtime, shape));
+    // The server takes any request, and devices here are made of sectors.
+    let blocks = (client.shape().logical_block, client.shape().physical_block);
+    assert_eq!(blocks, (Bytes::SECTOR, Bytes::kib(64)));
     conformance::check(&runtime, &client);
 }
 

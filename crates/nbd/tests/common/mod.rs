@@ -18,9 +18,14 @@ pub fn memory(runtime: &Runtime, size: Bytes) -> MemoryDevice {
 
 /// A server of the exports, in the clear.
 pub fn house(runtime: &Runtime, exports: Vec<Export>) -> Rc<House> {
+    house_of(runtime, Exports::new(exports).unwrap())
+}
+
+/// A server of such exports, in the clear.
+pub fn house_of(runtime: &Runtime, exports: Exports) -> Rc<House> {
     Rc::new(House {
         runtime: runtime.clone(),
-        exports: Exports::new(exports).unwrap(),
+        exports,
         tls: None,
         limits: Limits::default(),
         totals: Default::default(),
