@@ -160,13 +160,18 @@ pub fn listen(live: &Live, address: &Address) -> Result<Listener, Failure> {
 
 /// What clients are to be told of an export.
 pub fn uris(tls: bool, name: &str, listeners: &[Listener]) -> Vec<String> {
+    let uri = |place| Uri { tls, place, export: name.to_owned(), certificates: None };
+    places(listeners).into_iter().map(|place| uri(place).to_string()).collect()
+}
+
+/// Where it listens.
+pub fn places(listeners: &[Listener]) -> Vec<Place> {
     let places = listeners.iter().filter_map(|listener| match (listener.path(), listener.tcp_address()) {
         (Some(path), _) => Some(Place::Unix(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))),
         (None, Some(address)) => Some(Place::Tcp(address.ip().to_string(), address.port())),
         (None, None) => None,
     });
-    let uri = |place| Uri { tls, place, export: name.to_owned(), certificates: None };
-    places.map(|place| uri(place).to_string()).collect()
+    places.collect()
 }
 
 /// Says where it is, before anybody comes.

@@ -13,6 +13,7 @@ mod make;
 mod members;
 mod newcomer;
 mod orders;
+mod own;
 mod place;
 mod scrub;
 mod service;
@@ -154,6 +155,14 @@ pub enum RaidError {
     /// It is part of the array already.
     #[error("{place} is in use by the array itself; name another")]
     InUse { place: Place },
+    /// It is the array.
+    #[error("{place} is an export of the array itself, which would write to itself; name another device")]
+    Own { place: Place },
+    /// Nothing can be written there.
+    #[error(
+        "{place} is read-only, and what belongs to an array is written; have its server offer it for writing, or name another"
+    )]
+    ReadOnly { place: Place },
     /// It could be written to by what it was asked before.
     #[error(
         "{place}: requests that were sent to it before it failed are not answered, and could still overwrite what is written now; \

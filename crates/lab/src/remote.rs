@@ -5,7 +5,7 @@
 
 use std::io;
 
-use device::{Buffer, Device, Request};
+use device::{Buffer, Device, DeviceError, Request};
 use host::signature::{Signature, recognise};
 use nbd::{Client, ClientError, Uri};
 use units::Bytes;
@@ -46,6 +46,12 @@ pub enum NoLeave {
         /// What is recognised there.
         found: Signature,
     },
+    /// It takes no writes.
+    #[error("{uri} is read-only; have its server offer it for writing, or name another")]
+    ReadOnly {
+        /// The export.
+        uri: String,
+    },
     /// It could not be looked at.
     #[error(transparent)]
     Look(#[from] LookError),
@@ -63,16 +69,34 @@ pub fn may_write(uri: &Uri, destroy_data: bool, times_named: usize) -> Result<()
     if !destroy_data {
         return Err(NoLeave::NotAsked { uri: uri.to_string() });
     }
-    match contents(uri)?.into_iter().next() {
+    let live = Live::start(&LiveOptions::default());
+    let client = connect(&live, uri)?;
+    if !live.runtime().block_on(takes_writes(&client)) {
+        return Err(NoLeave::ReadOnly { uri: uri.to_string() });
+    }
+    match recognised(&live, &client, uri)?.into_iter().next() {
         Some(found) if times_named < 2 => Err(NoLeave::Carries { uri: uri.to_string(), found }),
         _ => Ok(()),
     }
 }
 
+/// Whether an export takes writes. Its client knows from the handshake, and says so of a write of nothing, which is not sent.
+pub(crate) async fn takes_writes(device: &impl Device) -> bool {
+    let nothing = Request::write_zeroes(Bytes::ZERO, Bytes::ZERO);
+    device.submit(nothing).await.result != Err(DeviceError::ReadOnly)
+}
+
 /// What is recognised on an export.
 pub fn contents(uri: &Uri) -> Result<Vec<Signature>, LookError> {
     let live = Live::start(&LiveOptions::default());
-    let client = live.runtime().block_on(Client::connect(&live, uri))?;
+    recognised(&live, &connect(&live, uri)?, uri)
+}
+
+fn connect(live: &Live, uri: &Uri) -> Result<Client, LookError> {
+    Ok(live.runtime().block_on(Client::connect(live, uri))?)
+}
+
+fn recognised(live: &Live, client: &Client, uri: &Uri) -> Result<Vec<Signature>, LookError> {
     let block = client.shape().logical_block;
     let read = |at: Bytes, into: &mut [u8]| {
         // The last piece may end within a block.

@@ -15,7 +15,7 @@ use uring::{Listener, Live, LiveOptions};
 use crate::args::ServeArray;
 use crate::array::{blame, permits};
 use crate::fail::Failure;
-use crate::serve::{conclude, encryption, listen, uris};
+use crate::serve::{conclude, encryption, listen, places, uris};
 use crate::{out, stop};
 
 /// Serves an array until the user ends it.
@@ -43,6 +43,7 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
     keeper.offer(offers.clone());
     let control = keeper.listen().map_err(blame)?;
     let listeners = args.nbd.iter().map(|address| listen(&live, address)).collect::<Result<Vec<_>, _>>()?;
+    keeper.listens_at(places(&listeners));
     let alarm = stop::on_signals("ending: what is under way is finished, and the array stopped (again: end at once)");
     announce(args, &keeper, &offers, &listeners, &control)?;
     let options = ServeOptions { tls, ..ServeOptions::default() };

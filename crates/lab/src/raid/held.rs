@@ -11,7 +11,7 @@ use host::guard::WritePermit;
 use nbd::{Steady, ToUri};
 use uring::{FileDevice, Live};
 
-use super::members::{connected, writable};
+use super::members::{connected_to_write, writable};
 use super::{Place, RaidError};
 
 /// A device of the array, and what keeps others from it.
@@ -31,7 +31,7 @@ impl Held {
     /// Opens a place; paths need a permit.
     pub async fn open(live: &Live, place: &Place, permit: Option<WritePermit>) -> Result<(Held, AnyDevice), RaidError> {
         let device = match (place, &permit) {
-            (Place::Nbd(uri), _) => Opened::Export(Rc::new(connected(live, uri).await?)),
+            (Place::Nbd(uri), _) => Opened::Export(Rc::new(connected_to_write(live, uri).await?)),
             (Place::Path(_), Some(permit)) => Opened::File(Rc::new(writable(live, permit)?)),
             (Place::Path(path), None) => panic!("{}: what is written was permitted", path.display()),
         };

@@ -64,6 +64,8 @@ pub struct Keeper {
     /// Members whose failure was told, and whether that was the end.
     known: RefCell<(Vec<bool>, bool, bool)>,
     offers: RefCell<Vec<Offer>>,
+    /// Where clients come.
+    pub(super) listening: RefCell<Vec<nbd::Place>>,
     /// The member that the last upkeep did not fill, and why.
     unfilled: RefCell<Option<(usize, DeviceError)>>,
 }
@@ -117,6 +119,7 @@ impl Keeper {
             tell: keeping.tell,
             known,
             offers: RefCell::default(),
+            listening: RefCell::default(),
             unfilled: RefCell::default(),
         }))
     }
@@ -140,6 +143,11 @@ impl Keeper {
     /// What is offered of the array, for those who ask how it is.
     pub fn offer(&self, offers: Vec<Offer>) {
         self.offers.replace(offers);
+    }
+
+    /// Where that is offered: none of these becomes part of the array.
+    pub fn listens_at(&self, places: Vec<nbd::Place>) {
+        self.listening.replace(places);
     }
 
     /// Keeps the array while `serving` is under way.

@@ -14,6 +14,7 @@ use units::Bytes;
 use uring::{FileDevice, FileOptions, Live};
 
 use super::{Course, Place, RaidError};
+use crate::remote;
 
 /// Leave to write to paths; exports need none of this machine's.
 pub type Permits = HashMap<PathBuf, WritePermit>;
@@ -34,6 +35,15 @@ pub(super) async fn connected(live: &Live, uri: &Uri) -> Result<Steady<ToUri>, R
     Ok(Steady::to(live, uri).await?)
 }
 
+/// An export as a device that is written. One that takes no writes would count as failed with the first of them, when a member's place has been given to it already.
+pub(super) async fn connected_to_write(live: &Live, uri: &Uri) -> Result<Steady<ToUri>, RaidError> {
+    let device = connected(live, uri).await?;
+    match remote::takes_writes(&device).await {
+        true => Ok(device),
+        false => Err(RaidError::ReadOnly { place: Place::Nbd(Box::new(uri.clone())) }),
+    }
+}
+
 /// Opens a place for reading only.
 pub(super) async fn to_read(live: &Live, place: &Place) -> Result<AnyDevice, RaidError> {
     match place {
@@ -49,7 +59,7 @@ pub(super) async fn to_write(live: &Live, place: &Place, permits: &Permits) -> R
             let permit = permits.get(path).expect("what is to be written was permitted");
             Ok(AnyDevice::new(writable(live, permit)?))
         }
-        Place::Nbd(uri) => Ok(AnyDevice::new(connected(live, uri).await?)),
+        Place::Nbd(uri) => Ok(AnyDevice::new(connected_to_write(live, uri).await?)),
     }
 }
 

@@ -9,14 +9,20 @@ use super::control::NewPlace;
 use super::held::Held;
 use super::keeper::{Keeper, LOOK};
 use super::members::{data_offset, in_use, superblock, to_read};
+use super::own::leads_to;
 use super::{Place, RaidError};
 use crate::remote::{self, NoLeave};
 
 /// How often it is looked whether everything is answered that was sent to a device.
 const LOOKS: u32 = 10;
 
-/// Has the server let go of a place that it does not use, if it still holds it.
+/// Has the server let go of a place that it does not use, if it still holds it. Its own exports are refused here, before anybody connects to them.
 pub(super) async fn let_go(keeper: &Keeper, place: &Place) -> Result<(), RaidError> {
+    if let Place::Nbd(uri) = place
+        && leads_to(uri, &keeper.listening.borrow())
+    {
+        return Err(RaidError::Own { place: place.clone() });
+    }
     let is_it = |name: &str| name.parse::<Place>().is_ok_and(|other| other.is_same(place));
     if in_use(&keeper.array).iter().any(|name| is_it(name)) {
         return Err(RaidError::InUse { place: place.clone() });

@@ -1,0 +1,87 @@
+//! The devices that an array is given, as its user meets them: read-only ones, and the array itself.
+
+mod common;
+#[path = "common/served.rs"]
+mod served;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use common::{Desk, of};
+use served::{Server, again, arraylab, done, say};
+
+const MIB: usize = 1 << 20;
+
+/// Says what is refused, and that it is.
+fn refused(desk: &Desk, words: &str, next: &str) {
+    let said = say(desk, words);
+    assert!(said.code == 2 && said.stderr.contains(next), "{words}: {} {}{}", said.code, said.stdout, said.stderr);
+}
+
+/// A file offered for reading only.
+fn read_only(desk: &Desk, name: &str) -> Option<(Child, String)> {
+    let child = again(|| {
+        let mut command = arraylab(desk, &format!("serve --json --read-only --nbd unix:{name}.sock {name}"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        if first.is_empty() { Err(of(child.wait_with_output().unwrap()).stderr) } else { Ok(child) }
+    })?;
+    Some((child, format!("nbd+unix:///?socket={}", desk.path().join(format!("{name}.sock")).display())))
+}
+
+#[test]
+fn an_export_of_the_array_itself_does_not_become_part_of_it() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --size 8MiB a b c");
+    let Some(server) = Server::start(&desk, "--nbd tcp:127.0.0.1:0 a b c") else { return };
+    std::os::unix::fs::symlink(desk.path().join("s.sock"), desk.path().join("alias.sock")).unwrap();
+    let uri = |place: usize| server.said["uris"][place].as_str().unwrap().to_owned();
+    let alias = format!("nbd+unix:///?socket={}", desk.path().join("alias.sock").display());
+    for own in [server.uri(), uri(1), uri(1).replace("127.0.0.1", "localhost"), alias] {
+        // First without leave, so that nothing is written wherever this is not refused.
+        for leave in ["", "--destroy-data"] {
+            refused(&desk, &format!("array add {leave} --device {own} a b c"), "an export of the array itself");
+            refused(&desk, &format!("array replace {leave} --member a --onto {own} a b c"), "an export of the array");
+        }
+    }
+    done(&desk, "array fail --member c a b c");
+    refused(
+        &desk,
+        &format!("array rebuild --destroy-data --onto {} a b", server.uri()),
+        "an export of the array itself",
+    );
+    assert_eq!(server.stop().0.code, 0);
+}
+
+#[test]
+fn what_takes_no_writes_is_refused_before_anything_is_changed() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 1 --size 8MiB a b");
+    desk.file("f", 16 * MIB);
+    let Some((mut server, uri)) = read_only(&desk, "f") else { return };
+    let status = || say(&desk, "array status --json a b").json();
+    let before = status();
+    let orders = [
+        format!("array add --destroy-data --device {uri} a b"),
+        format!("array replace --destroy-data --member a --onto {uri} a b"),
+        format!("array create --level 1 --destroy-data --size 8MiB x {uri}"),
+    ];
+    orders.iter().for_each(|order| refused(&desk, order, "is read-only; have its server offer it for writing"));
+    assert_eq!(status(), before);
+    assert!(!desk.path().join("x").exists());
+    let serving = Server::start(&desk, "a b").unwrap();
+    orders[..2].iter().for_each(|order| refused(&desk, order, "is read-only"));
+    done(&desk, "array fail --member b a b");
+    refused(&desk, &format!("array rebuild --destroy-data --onto {uri} a"), "is read-only");
+    let (said, events) = serving.stop();
+    assert!(said.code == 0 && events.len() == 1, "{events:?}{}", said.stderr);
+    refused(&desk, &format!("array rebuild --destroy-data --onto {uri} a"), "is read-only");
+    // Neither does a former member come back that cannot be written.
+    let (mut former, uri) = read_only(&desk, "b").unwrap();
+    refused(&desk, &format!("array add --device {uri} a"), "is read-only");
+    for server in [&mut server, &mut former] {
+        server.kill().unwrap();
+        server.wait().unwrap();
+    }
+}
