@@ -5,7 +5,9 @@ mod common;
 mod served;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixListener;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use common::{Desk, of};
 use served::{Server, again, arraylab, done, say};
@@ -84,4 +86,24 @@ fn what_takes_no_writes_is_refused_before_anything_is_changed() {
         server.kill().unwrap();
         server.wait().unwrap();
     }
+}
+
+#[test]
+fn a_server_begins_while_the_kernel_ends_the_one_before() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 1 --size 8MiB a b");
+    let array = say(&desk, "array status --json a b").json()["array"].as_str().unwrap().replace(':', "");
+    std::fs::create_dir_all(desk.path().join("arraylab")).unwrap();
+    // A socket that takes connections and answers nothing is all that is left of who was killed.
+    let path = desk.path().join("arraylab").join(array);
+    let left = UnixListener::bind(&path).unwrap();
+    refused(&desk, "array serve --nbd unix:s.sock a b", "the array is being served already");
+    let ending = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(150));
+        drop(left);
+    });
+    let Some(server) = Server::start(&desk, "a b") else { return };
+    ending.join().unwrap();
+    refused(&desk, "array serve --nbd unix:t.sock a b", "the array is being served already");
+    assert_eq!(server.stop().0.code, 0);
 }

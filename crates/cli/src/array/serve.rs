@@ -1,16 +1,16 @@
 //! `arraylab array serve`.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
 
 use device::Device;
 use lab::raid::{self, Event, Keeper, Keeping, Offer};
-use nbd::{Exports, Portion, ServeOptions, divide};
+use nbd::{Address, Exports, Portion, ServeOptions, divide};
 use serde_json::json;
 use units::Bytes;
-use uring::{Listener, Live, LiveOptions};
+use uring::{ListenError, Listener, Live, LiveOptions};
 
 use crate::args::ServeArray;
 use crate::array::{blame, permits};
@@ -25,7 +25,7 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
         let next = "every member would count as failed at once; give it longer, such as 30s";
         return Err(Failure::input(anyhow::anyhow!("--time-limit {}: {next}", args.time_limit)));
     }
-    if raid::Server::find(&args.members).is_some() {
+    if raid::Server::serves(&args.members) {
         let next = "end that one first, or see `arraylab array status`";
         return Err(Failure::input(anyhow::anyhow!("the array is being served already; {next}")));
     }
@@ -42,7 +42,7 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
     let offers = offers(&args.export, &exports);
     keeper.offer(offers.clone());
     let control = keeper.listen().map_err(blame)?;
-    let listeners = args.nbd.iter().map(|address| listen(&live, address)).collect::<Result<Vec<_>, _>>()?;
+    let listeners = args.nbd.iter().map(|address| listen_again(&live, address)).collect::<Result<Vec<_>, _>>()?;
     keeper.listens_at(places(&listeners));
     let alarm = stop::on_signals("ending: what is under way is finished, and the array stopped (again: end at once)");
     announce(args, &keeper, &offers, &listeners, &control)?;
@@ -62,6 +62,18 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
     eprintln!("the array is stopped: {}", crate::array::left_as(&left).trim_end());
     is_whole_enough(&keeper)?;
     Ok(done)
+}
+
+/// Listens; where a server that was killed still does, as soon as the kernel has ended it.
+fn listen_again(live: &Live, address: &Address) -> Result<Listener, Failure> {
+    let is_taken = |failure: &Failure| {
+        let Failure::BadInput(error) = failure else { return false };
+        match error.downcast_ref::<ListenError>() {
+            Some(ListenError::Address { source, .. }) => source.kind() == ErrorKind::AddrInUse,
+            _ => false,
+        }
+    };
+    raid::patiently(|| listen(live, address), is_taken)
 }
 
 /// An array that broke was not served to the end.

@@ -15,6 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use array::md::Uuid;
 use device::Buffer;
@@ -100,6 +101,21 @@ enum Answer {
     Refused { message: String, input: bool },
 }
 
+/// How long the kernel may take to end a server that was killed; the same time is given to whoever held a file's lock (`host`).
+const LETTING_GO: Duration = Duration::from_millis(500);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Tries until it succeeds or fails for a reason that does not pass, or for as long as a killed server may take to be gone.
+pub fn patiently<T, E>(attempt: impl Fn() -> Result<T, E>, passes: impl Fn(&E) -> bool) -> Result<T, E> {
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Err(error) if passes(&error) && begun.elapsed() < LETTING_GO => std::thread::sleep(LOOK_AGAIN),
+            outcome => return outcome,
+        }
+    }
+}
+
 /// Where the server of an array listens for orders.
 fn socket_of(array: Uuid) -> io::Result<PathBuf> {
     let folder = match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()) {
@@ -120,7 +136,8 @@ impl Keeper {
         let path = socket_of(array).map_err(no_place)?;
         let folder = path.parent().expect("a socket is in a folder");
         DirBuilder::new().mode(0o700).recursive(true).create(folder).map_err(no_place)?;
-        match Listener::unix(&self.live, &path) {
+        // A server that was killed has let go of the members before, and goes on listening for as long as the kernel takes to end it.
+        match patiently(|| Listener::unix(&self.live, &path), |error| matches!(error, ListenError::Occupied { .. })) {
             Err(ListenError::Stale { .. }) => {
                 std::fs::remove_file(&path).map_err(no_place)?;
                 Ok(Listener::unix(&self.live, &path)?)
@@ -200,6 +217,31 @@ impl Server {
         };
         let path = socket_of(members.iter().find_map(identity)?).ok()?;
         Some(Server { stream: BufReader::new(UnixStream::connect(path).ok()?) })
+    }
+
+    /// Whether the array that these are members of is being served. The socket of a server that was killed is there until the kernel has ended its
+    /// requests, some tens of milliseconds later; nobody answers at it, and this waits for its end.
+    pub fn serves(members: &[Place]) -> bool {
+        let answers = |mut server: Server| {
+            let stream = server.stream.get_mut();
+            // A server that is too busy to answer within this time is one all the same.
+            let heard = stream.set_read_timeout(Some(LETTING_GO)).is_ok()
+                && server.status(&Course::quiet()).is_err_and(|error| match error {
+                    RaidError::Server { source } => {
+                        !matches!(source.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+                    }
+                    _ => false,
+                });
+            !heard
+        };
+        patiently(
+            || match Server::find(members) {
+                None => Ok(()),
+                Some(server) => Err(answers(server)),
+            },
+            |is_alive| !is_alive,
+        )
+        .is_err()
     }
 
     /// Gives an order and waits until it is carried out. On the way progress is shown; if it is interrupted then, the server hears no more.
