@@ -76,6 +76,12 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
 fn create(args: &Create) -> Result<ExitCode, Failure> {
     let level = Level::named(&args.level, args.layout.as_deref()).map_err(Failure::input)?;
     let all = || args.members.iter().chain(&args.journal).chain(&args.spare);
+    if args.name.contains(char::is_control) {
+        return Err(refused(format!(
+            "--name {:?} has characters that no terminal shows; name it without them",
+            args.name
+        )));
+    }
     let (members, spares) = roles(args)?;
     let missing = all().find(|place| !place.exists());
     if let (Some(place), None) = (missing, args.size) {

@@ -107,3 +107,14 @@ fn a_server_begins_while_the_kernel_ends_the_one_before() {
     refused(&desk, "array serve --nbd unix:t.sock a b", "the array is being served already");
     assert_eq!(server.stop().0.code, 0);
 }
+
+#[test]
+fn what_no_terminal_shows_and_no_rate_are_refused() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --size 12MiB a b c");
+    let unnamed =
+        desk.arraylab(&["array", "create", "--level", "1", "--name", "x\u{1b}[2J", "--size", "8MiB", "n", "o"]);
+    assert!(unnamed.code == 2 && !unnamed.stderr.contains('\u{1b}'), "{}", unnamed.stderr);
+    assert!(!desk.path().join("n").exists());
+    refused(&desk, "array scrub --rate 0B/s a b c", "leave --rate away for no limit");
+}

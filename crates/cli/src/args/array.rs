@@ -152,11 +152,19 @@ pub struct Paths {
     pub json: bool,
 }
 
+/// A rate that comes to an end. Nothing a second would never, and is not what was meant by no limit.
+fn some_rate(text: &str) -> Result<Rate, String> {
+    match text.parse::<Rate>() {
+        Ok(rate) if rate.is_zero() => Err("at this rate it never ends; leave --rate away for no limit".into()),
+        rate => rate.map_err(|error| error.to_string()),
+    }
+}
+
 /// How a command goes that may take long.
 #[derive(Args)]
 pub struct Pace {
     /// No faster than this, such as 50MB/s
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = some_rate)]
     pub rate: Option<Rate>,
 
     /// Print the result as one JSON document
@@ -225,7 +233,7 @@ pub struct ServeArray {
     pub force: bool,
 
     /// No resync or rebuild goes faster than this, such as 50MB/s
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = some_rate)]
     pub rate: Option<Rate>,
 
     /// How long a member may take for a request before it counts as failed

@@ -94,6 +94,11 @@ fn name_of(superblock: &Superblock) -> String {
     String::from_utf8_lossy(&superblock.name).trim_end_matches('\0').to_owned()
 }
 
+/// What a terminal would act on, as a superblock of others may carry it, is written as what it is.
+fn harmless(text: &str) -> String {
+    text.chars().map(|it| if it.is_control() { it.escape_default().to_string() } else { it.to_string() }).collect()
+}
+
 fn level_of(superblock: &Superblock) -> String {
     match (Numbers { level: superblock.level, layout: superblock.layout }).level() {
         Ok(level) => level.to_string(),
@@ -174,7 +179,7 @@ impl Examined {
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.path);
         for (name, value) in &self.fields {
-            writeln!(text, "  {name:<32}{value}").expect("text takes text");
+            writeln!(text, "  {name:<32}{}", harmless(value)).expect("text takes text");
         }
         text
     }
@@ -305,7 +310,7 @@ impl Status {
 
     /// For people.
     pub fn text(&self) -> String {
-        let mut text = format!("{} {:#}, \"{}\"\n", self.level, self.size, self.name);
+        let mut text = format!("{} {:#}, \"{}\"\n", self.level, self.size, harmless(&self.name));
         let mut line = |name: &str, value: String| writeln!(text, "  {name:<14}{value}").expect("text takes text");
         line("array", self.array.clone());
         if let Some(stripe_unit) = self.stripe_unit {
@@ -344,5 +349,17 @@ impl Status {
             line(&format!("member {place}"), format!("{:<12}{path}{rebuilt}{corrupt}", member.state));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_reaches_the_terminal_without_what_that_would_act_on() {
+        assert_eq!(harmless("home"), "home");
+        assert_eq!(harmless("Größe"), "Größe");
+        assert_eq!(harmless("a\n\u{1b}[2Jb\u{9b}"), "a\\n\\u{1b}[2Jb\\u{9b}");
     }
 }
