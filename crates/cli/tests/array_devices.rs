@@ -10,6 +10,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use common::{Desk, of};
+use serde_json::json;
 use served::{Server, again, arraylab, done, say};
 
 const MIB: usize = 1 << 20;
@@ -117,4 +118,23 @@ fn what_no_terminal_shows_and_no_rate_are_refused() {
     assert!(unnamed.code == 2 && !unnamed.stderr.contains('\u{1b}'), "{}", unnamed.stderr);
     assert!(!desk.path().join("n").exists());
     refused(&desk, "array scrub --rate 0B/s a b c", "leave --rate away for no limit");
+}
+
+#[test]
+fn a_scrub_counts_what_it_has_done_itself() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --integrity --size 8MiB a b c");
+    done(&desk, "array scrub a b c");
+    let file = desk.path().join("b");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[(2 << 20) + 9000] ^= 4;
+    std::fs::write(&file, bytes).unwrap();
+    let Some(server) = Server::start(&desk, "a b c") else { return };
+    let rewritten = || say(&desk, "array scrub --repair --json a b c").json()["rewritten"].clone();
+    assert_eq!(rewritten(), json!([0, 1, 0]));
+    assert_eq!(rewritten(), json!([0, 0, 0]));
+    let export = &say(&desk, "array status --json a b c").json()["served"]["exports"][0];
+    assert_eq!(export["from_bytes"], 0);
+    assert_eq!(export["size_bytes"], server.said["size_bytes"]);
+    assert_eq!(server.stop().0.code, 0);
 }

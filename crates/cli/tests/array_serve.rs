@@ -604,6 +604,8 @@ fn a_broken_array_is_said_to_be_broken() {
     std::thread::sleep(std::time::Duration::from_secs(1));
     let (said, events) = server.stop();
     assert!(names(&events).contains(&"broken"), "{events:?}");
+    let failed: Vec<_> = events.iter().filter(|event| event["event"] == "member-failed").collect();
+    assert!(failed.len() == 2 && failed[0]["broken"].is_null() && failed[1]["broken"] == true, "{events:?}");
     assert!(said.code == 3 && said.stderr.contains("the array broke while it was served"), "{}", said.stderr);
 }
 

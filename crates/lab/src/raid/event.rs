@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::upkeep::outlook;
+use super::upkeep::{BROKEN, outlook};
 
 /// Something that whoever keeps the array wants to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -23,6 +23,9 @@ pub enum Event {
         /// Members that may not be lost, where others may.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         needed: Vec<usize>,
+        /// With this one more are lost than the level survives.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        broken: bool,
     },
     /// More is lost than the level survives.
     Broken,
@@ -97,9 +100,9 @@ pub enum Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Event::MemberFailed { member, device, cause, spare, needed } => {
+            Event::MemberFailed { member, device, cause, spare, needed, broken } => {
                 let cause = cause.as_ref().map_or("it was told to".to_owned(), String::clone);
-                write!(f, "member {member} ({device}) failed: {cause}; {}", outlook(*spare, needed))
+                write!(f, "member {member} ({device}) failed: {cause}; {}", if *broken { BROKEN.into() } else { outlook(*spare, needed) })
             }
             Event::Broken => f.write_str(
                 "broken: more members are lost than the level survives; no write is accepted. End the server, and start it with members that can be read",

@@ -201,7 +201,8 @@ impl Keeper {
                 let device = self.array.device(member).map_or("-".into(), |device| device.shape().name.clone());
                 let cause = self.array.failure(member).map(|error| error.to_string());
                 let needed = upkeep::needed(&self.array);
-                (self.tell)(&Event::MemberFailed { member, device, cause, spare: self.spare(), needed });
+                let (spare, broken) = (self.spare(), self.array.is_broken());
+                (self.tell)(&Event::MemberFailed { member, device, cause, spare, needed, broken });
             }
             *known = failed;
         }

@@ -13,7 +13,7 @@ use super::event::Event;
 use super::keeper::{Keeper, LOOK};
 use super::members::data_offset;
 use super::newcomer::{belongs, let_go, open_former, open_new};
-use super::scrub::{Scrub, comparable};
+use super::scrub::{Scrub, comparable, rewritten};
 use super::upkeep::{
     Added, Done, Rebuild, fill_from_within, former, identity, is_unfinished, replaceable, spared, takes_spares,
 };
@@ -212,6 +212,7 @@ async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &C
     keeper.tell(&Event::ScrubBegan);
     // Level 6 tells which block is wrong; elsewhere the data are believed, as md does.
     let how = Repair::usual(repair, keeper.array.geometry().level());
+    let before = rewritten(&keeper.array);
     let scrubbing = {
         let array = Rc::clone(&keeper.array);
         keeper.live.runtime().spawn(async move { array.scrub(how).await })
@@ -233,5 +234,5 @@ async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &C
     keeper.end();
     let found = found.map_err(RaidError::failed)?;
     keeper.tell(&Event::ScrubDone { mismatches: found.mismatches });
-    Ok(Scrub::of(&keeper.array, found))
+    Ok(Scrub::of(&keeper.array, found, &before))
 }

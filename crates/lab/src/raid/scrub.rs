@@ -31,13 +31,19 @@ pub struct Scrub {
 }
 
 impl Scrub {
-    /// What was found in an array.
-    pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed) -> Scrub {
-        let rewritten = (0..array.geometry().members()).map(|member| array.counts(member).rewritten).collect();
+    /// What was found in an array. An array counts from its start on; what it had [rewritten](rewritten) before the scrub is none of that's.
+    pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed, before: &[u64]) -> Scrub {
+        let now = rewritten(array);
+        let rewritten = now.iter().zip(before).map(|(now, before)| now.saturating_sub(*before)).collect();
         let interrupted = found.upto < array.geometry().size();
         let Scrubbed { mismatches, mended, believed, corrupt, unreadable, single, .. } = found;
         Scrub { mismatches, mended, believed, unreadable, single, rewritten, corrupt, interrupted }
     }
+}
+
+/// How many sectors an array has written anew since it was opened, by member.
+pub(super) fn rewritten(array: &Array<AnyDevice>) -> Vec<u64> {
+    (0..array.geometry().members()).map(|member| array.counts(member).rewritten).collect()
 }
 
 /// Compares everything with its redundancy.
@@ -50,7 +56,8 @@ pub fn scrub(members: &[Place], permits: &Permits, repair: bool, course: &Course
     runtime.block_on(async { array.resync().await.map(drop) }).map_err(RaidError::failed)?;
     let how = Repair::usual(repair, array.geometry().level());
     let found = runtime.block_on(array.scrub(how)).map_err(RaidError::failed)?;
-    let scrubbed = Scrub::of(&array, found);
+    // Nobody else has used it since it was opened.
+    let scrubbed = Scrub::of(&array, found, &vec![0; array.geometry().members()]);
     Done::left(&live, &array)?;
     Ok(scrubbed)
 }

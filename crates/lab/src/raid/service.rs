@@ -69,11 +69,27 @@ pub struct Offer {
     /// Its name; empty for the default one.
     pub name: String,
     /// Where in the array it begins.
+    #[serde(rename = "from_bytes", with = "exact")]
     pub from: Bytes,
     /// How much it is.
+    #[serde(rename = "size_bytes", with = "exact")]
     pub size: Bytes,
     /// Clients may not write.
     pub read_only: bool,
+}
+
+/// A size as a number of bytes, for programs.
+mod exact {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use units::Bytes;
+
+    pub fn serialize<S: Serializer>(size: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(size.get())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        u64::deserialize(deserializer).map(Bytes::new)
+    }
 }
 
 impl Service {

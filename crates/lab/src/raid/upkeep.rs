@@ -67,6 +67,9 @@ pub(super) fn needed(array: &Array<AnyDevice>) -> Vec<usize> {
     if others.is_empty() { Vec::new() } else { needed }
 }
 
+/// What to expect of an array that has lost more than its level survives.
+pub(super) const BROKEN: &str = "that is more than the level survives";
+
 /// How many members more an array survives the loss of, and which of them it needs.
 pub fn outlook(survives: usize, needed: &[usize]) -> String {
     match (survives, needed) {
