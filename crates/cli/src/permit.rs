@@ -51,7 +51,7 @@ pub fn asks_twice(place: &Place, destroy_data: bool) -> bool {
             let once = Consent { destroy_data, times_named: 1 };
             path.exists() && permit(&Kernel::running(), path, once).is_err()
         }
-        Place::Nbd(uri) => remote::contents(uri).is_ok_and(|found| !found.is_empty()),
+        Place::Nbd(uri) => remote::contents(uri, nbd::PATIENCE).is_ok_and(|found| !found.is_empty()),
     }
 }
 
@@ -60,7 +60,7 @@ pub fn ask_servers(targets: &[Target], destroy_data: bool) -> Result<(), Failure
     for target in targets {
         let Target::Nbd(uri) = target else { continue };
         let times_named = targets.iter().filter(|other| *other == target).count();
-        remote::may_write(uri, destroy_data, times_named).map_err(|no| match no.is_input() {
+        remote::may_write(uri, destroy_data, times_named, nbd::PATIENCE).map_err(|no| match no.is_input() {
             true => Failure::input(no),
             false => Failure::world(no),
         })?;

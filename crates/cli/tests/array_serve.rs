@@ -287,6 +287,31 @@ fn a_member_that_hangs_does_not_come_back_before_it_has_answered() {
     _ = second.wait();
 }
 
+/// The kernel takes connections for a server that is stopped, which then never says a word.
+#[test]
+fn who_waits_for_a_server_that_is_stopped_is_told_so() {
+    let desk = Desk::new("");
+    desk.file("c", 16 * MIB);
+    let Some(mut third) = member(&desk, "c") else { return };
+    let c = format!("nbd+unix:///?socket={}", desk.path().join("c.sock").display());
+    done(&desk, "array create --level 1 --size 16MiB a b");
+    let server = Server::start(&desk, "--time-limit 1s a b").unwrap();
+    common::signal(&third, "STOP");
+    for (words, within) in
+        [(format!("array add --device {c} --destroy-data a"), "1 s"), (format!("array examine {c}"), "10 s")]
+    {
+        let refused = say(&desk, &words);
+        assert_ne!(refused.code, 0, "{}", refused.stdout);
+        let next = format!("has not offered the export '' within {within}; see whether it is stopped or hangs");
+        assert!(refused.stderr.contains(&c) && refused.stderr.contains(&next), "{words}: {}", refused.stderr);
+    }
+    common::signal(&third, "CONT");
+    done(&desk, &format!("array add --device {c} --destroy-data a"));
+    assert_eq!(server.stop().0.code, 0);
+    _ = third.kill();
+    _ = third.wait();
+}
+
 /// Sends a request that moves no data to the default export, and gives the error that comes back; `None` if the connection ends instead.
 fn ask_for_nothing(socket: &Path, command: u16, offset: u64) -> Option<u32> {
     let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();

@@ -8,7 +8,7 @@ use std::io;
 use device::{Buffer, Device, DeviceError, Request};
 use host::signature::{Signature, recognise};
 use nbd::{Client, ClientError, Uri};
-use units::Bytes;
+use units::{Bytes, Duration};
 use uring::{Live, LiveOptions};
 
 /// Why an export could not be looked at.
@@ -65,12 +65,13 @@ impl NoLeave {
 }
 
 /// Leave to write to an export, by the same words as to a path: what is there is lost, and data that are recognised are named twice.
-pub fn may_write(uri: &Uri, destroy_data: bool, times_named: usize) -> Result<(), NoLeave> {
+/// The server may take no longer than that to offer it.
+pub fn may_write(uri: &Uri, destroy_data: bool, times_named: usize, within: Duration) -> Result<(), NoLeave> {
     if !destroy_data {
         return Err(NoLeave::NotAsked { uri: uri.to_string() });
     }
     let live = Live::start(&LiveOptions::default());
-    let client = connect(&live, uri)?;
+    let client = connect(&live, uri, within)?;
     if !live.runtime().block_on(takes_writes(&client)) {
         return Err(NoLeave::ReadOnly { uri: uri.to_string() });
     }
@@ -86,14 +87,14 @@ pub(crate) async fn takes_writes(device: &impl Device) -> bool {
     device.submit(nothing).await.result != Err(DeviceError::ReadOnly)
 }
 
-/// What is recognised on an export.
-pub fn contents(uri: &Uri) -> Result<Vec<Signature>, LookError> {
+/// What is recognised on an export, whose server may take no longer than that to offer it.
+pub fn contents(uri: &Uri, within: Duration) -> Result<Vec<Signature>, LookError> {
     let live = Live::start(&LiveOptions::default());
-    recognised(&live, &connect(&live, uri)?, uri)
+    recognised(&live, &connect(&live, uri, within)?, uri)
 }
 
-fn connect(live: &Live, uri: &Uri) -> Result<Client, LookError> {
-    Ok(live.runtime().block_on(Client::connect(live, uri))?)
+fn connect(live: &Live, uri: &Uri, within: Duration) -> Result<Client, LookError> {
+    Ok(live.runtime().block_on(Client::connect_within(live, uri, within))?)
 }
 
 fn recognised(live: &Live, client: &Client, uri: &Uri) -> Result<Vec<Signature>, LookError> {

@@ -7,10 +7,12 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use device::{Buffer, Device, DeviceError, Operation, Payload, Pool, Reply, Request, Shape, Stamps};
+use futures_util::future::{Either, select};
 use runtime::Runtime;
 use units::{Bytes, Duration};
 use uring::{Body, Live, Parcel, Socket};
@@ -50,6 +52,12 @@ pub enum ClientError {
 impl Client<Socket> {
     /// Connects to the export that a URI names.
     pub async fn connect(live: &Live, uri: &Uri) -> Result<Client<Socket>, ClientError> {
+        Client::connect_within(live, uri, WAIT).await
+    }
+
+    /// As [`connect`](Client::connect), where the address, and then the server, may take no longer than `within`, or than is usual.
+    pub async fn connect_within(live: &Live, uri: &Uri, within: Duration) -> Result<Client<Socket>, ClientError> {
+        let within = within.min(WAIT);
         let name = uri.to_string();
         let tls = match (uri.tls, &uri.certificates) {
             (false, _) => None,
@@ -61,23 +69,24 @@ impl Client<Socket> {
         };
         let (socket, host) = match &uri.place {
             Place::Unix(path) => (Socket::connect_unix(live, path), "localhost"),
-            Place::Tcp(host, port) => (connect_tcp(live, host, *port).await, host.as_str()),
+            Place::Tcp(host, port) => (connect_tcp(live, host, *port, within).await, host.as_str()),
         };
         let socket = socket.map_err(|source| ClientError::Connect { uri: name.clone(), source })?;
         let tls = tls.as_ref().map(|tls| (tls, host));
-        let client = Client::over(live.runtime(), socket, &name, &uri.export, tls).await;
+        let client = Client::greeted(live.runtime(), socket, &name, &uri.export, tls, within).await;
         client.map_err(|source| ClientError::Greet { uri: name, source })
     }
 }
 
-/// How long an address may take to answer.
+/// How long an address may take to answer, and a server to offer an export: each long enough for a busy machine at the other end of the
+/// world, and both together shorter than what an export may be away for ([`PATIENCE`](crate::PATIENCE)), so that it is tried again.
 const WAIT: Duration = Duration::seconds(10);
 
 /// Tries the addresses of a host in turn.
-async fn connect_tcp(live: &Live, host: &str, port: u16) -> Result<Socket, uring::ConnectError> {
+async fn connect_tcp(live: &Live, host: &str, port: u16, within: Duration) -> Result<Socket, uring::ConnectError> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name stands for no address");
     for address in Uri::addresses(host, port)? {
-        match Socket::reach_tcp(live, address, WAIT).await {
+        match Socket::reach_tcp(live, address, within).await {
             Err(uring::ConnectError::Refused(error)) => last = error,
             done => return done,
         }
@@ -86,7 +95,7 @@ async fn connect_tcp(live: &Live, host: &str, port: u16) -> Result<Socket, uring
 }
 
 impl<W: Wire + 'static> Client<W> {
-    /// Asks for an export over a wire. The device has the name `name` in results.
+    /// Asks for an export over a wire, for ten seconds. The device has the name `name` in results.
     pub async fn over(
         runtime: &Runtime,
         wire: W,
@@ -94,7 +103,28 @@ impl<W: Wire + 'static> Client<W> {
         export: &str,
         tls: Option<(&ClientTls, &str)>,
     ) -> Result<Client<W>, GreetError> {
-        let (inlet, link, offer) = greet(Rc::new(wire), export, tls).await?;
+        Client::greeted(runtime, wire, name, export, tls, WAIT).await
+    }
+
+    async fn greeted(
+        runtime: &Runtime,
+        wire: W,
+        name: &str,
+        export: &str,
+        tls: Option<(&ClientTls, &str)>,
+        within: Duration,
+    ) -> Result<Client<W>, GreetError> {
+        let wire = Rc::new(wire);
+        let greeting = Box::pin(greet(Rc::clone(&wire), export, tls));
+        // A server that is stopped has its connections taken by the kernel, and never says a word.
+        let greeted = match select(greeting, pin!(runtime.sleep(within))).await {
+            Either::Left((greeted, _)) => greeted,
+            Either::Right(_) => Err(GreetError::Silent { export: export.into(), within }),
+        };
+        let (inlet, link, offer) = greeted.inspect_err(|_| {
+            wire.stop_sending();
+            wire.stop_receiving();
+        })?;
         let [least, preferred, most] = offer.blocks;
         // A server that takes single bytes reads and writes around them; sectors are what devices here are made of.
         let logical_block = Bytes::new(least.into()).max(Bytes::SECTOR);
@@ -117,12 +147,12 @@ impl<W: Wire + 'static> Client<W> {
         Ok(Client { shape, offer, most, line, runtime: runtime.clone() })
     }
 
-    /// Sends a request in as many pieces as the server wants.
     /// Whether the server has answered everything that it was asked, what nobody waits for any more included.
     pub fn is_idle(&self) -> bool {
         self.line.waiting.borrow().iter().flatten().all(|waiting| waiting.outcome.is_some())
     }
 
+    /// Sends a request in as many pieces as the server wants.
     async fn carry_out(&self, request: &mut Request) -> Result<(), DeviceError> {
         let can = |flag: u16| self.offer.flags & flag != 0;
         let writes = !matches!(request.operation, Operation::Read | Operation::Flush);

@@ -3,6 +3,7 @@
 use std::io;
 use std::rc::Rc;
 
+use units::Duration;
 use uring::Parcel;
 
 use crate::inlet::Inlet;
@@ -35,6 +36,16 @@ pub enum GreetError {
     /// It is no server for this client.
     #[error("the peer is no NBD server that this client knows: {0}; give the address of a fixed-newstyle server")]
     Foreign(&'static str),
+    /// It took the connection, and no more came of it.
+    #[error(
+        "the server has not offered the export '{export}' within {within}; see whether it is stopped or hangs, and start it anew"
+    )]
+    Silent {
+        /// The name that was asked for.
+        export: String,
+        /// How long it was waited for.
+        within: Duration,
+    },
     /// The server says no.
     #[error("the server refuses the export '{export}': {reason}; `nbdinfo --list` shows which there are")]
     Refused {

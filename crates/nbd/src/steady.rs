@@ -48,12 +48,14 @@ pub trait Connect {
 pub struct ToUri {
     live: Live,
     uri: Uri,
+    /// How long one attempt may wait for the server.
+    within: Duration,
 }
 
 impl Connect for ToUri {
     type Wire = Socket;
     async fn connect(&self) -> Result<Client<Socket>, ClientError> {
-        Client::connect(&self.live, &self.uri).await
+        Client::connect_within(&self.live, &self.uri, self.within).await
     }
 }
 
@@ -115,9 +117,10 @@ impl Kept {
 }
 
 impl Steady<ToUri> {
-    /// Connects to the export that a URI names. The first time the server must be there.
-    pub async fn to(live: &Live, uri: &Uri) -> Result<Steady<ToUri>, ClientError> {
-        Steady::over(live.runtime(), ToUri { live: live.clone(), uri: uri.clone() }).await
+    /// Connects to the export that a URI names, each time within this much, if that is shorter than usual. The first time the server must
+    /// be there.
+    pub async fn to(live: &Live, uri: &Uri, within: Duration) -> Result<Steady<ToUri>, ClientError> {
+        Steady::over(live.runtime(), ToUri { live: live.clone(), uri: uri.clone(), within }).await
     }
 }
 

@@ -97,6 +97,25 @@ fn it_is_a_device_like_any_other() {
 }
 
 #[test]
+fn a_server_that_says_nothing_is_not_waited_for() {
+    let runtime = Runtime::simulated();
+    // The other end is there, greets or not, and then says no more.
+    for greeting in [&b""[..], b"NBDMAGICIHAVEOPT\0\x03"] {
+        let (ours, theirs) = Pipe::pair();
+        let began = runtime.now();
+        let refused = runtime.block_on(async {
+            theirs.send(vec![Parcel::head(greeting.to_vec())]).await.1.unwrap();
+            Client::over(&runtime, ours, "silent", "disk", None).await.err().expect("nobody offers it")
+        });
+        let next = "see whether it is stopped or hangs, and start it anew";
+        assert_eq!(refused.to_string(), format!("the server has not offered the export 'disk' within 10 s; {next}"));
+        assert_eq!(runtime.now().since(began), Duration::seconds(10));
+        // The connection has ended: the option that was sent, if any, and nothing behind it.
+        runtime.block_on(async { while theirs.receive(Buffer::zeroed(Bytes::SECTOR)).await.1.unwrap() > 0 {} });
+    }
+}
+
+#[test]
 fn a_server_that_loses_what_was_not_flushed_gets_it_again() {
     let runtime = Runtime::simulated();
     let way = Server::start(&runtime, SIZE);

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use device::AnyDevice;
 use host::guard::WritePermit;
 use nbd::{Steady, ToUri};
+use units::Duration;
 use uring::{FileDevice, Live};
 
 use super::members::{connected_to_write, writable};
@@ -28,10 +29,15 @@ enum Opened {
 }
 
 impl Held {
-    /// Opens a place; paths need a permit.
-    pub async fn open(live: &Live, place: &Place, permit: Option<WritePermit>) -> Result<(Held, AnyDevice), RaidError> {
+    /// Opens a place; paths need a permit, and an export may take no longer than that.
+    pub async fn open(
+        live: &Live,
+        place: &Place,
+        permit: Option<WritePermit>,
+        within: Duration,
+    ) -> Result<(Held, AnyDevice), RaidError> {
         let device = match (place, &permit) {
-            (Place::Nbd(uri), _) => Opened::Export(Rc::new(connected_to_write(live, uri).await?)),
+            (Place::Nbd(uri), _) => Opened::Export(Rc::new(connected_to_write(live, uri, within).await?)),
             (Place::Path(_), Some(permit)) => Opened::File(Rc::new(writable(live, permit)?)),
             (Place::Path(path), None) => panic!("{}: what is written was permitted", path.display()),
         };

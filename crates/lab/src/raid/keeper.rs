@@ -54,6 +54,8 @@ pub struct Keeper {
     /// The devices, and what keeps others from them.
     pub(super) held: RefCell<Vec<Held>>,
     pub(super) rate: Option<Rate>,
+    /// How long a member, and who is to become one, may take to answer.
+    pub(super) time_limit: Duration,
     /// One upkeep at a time.
     turn: Resource,
     upkeep: Rc<RefCell<Option<Upkeep>>>,
@@ -84,7 +86,7 @@ impl Keeper {
             let mut devices = Vec::new();
             for place in members {
                 let permit = place.path().and_then(|path| permits.remove(path));
-                let (held, device) = Held::open(live, place, permit).await?;
+                let (held, device) = Held::open(live, place, permit, keeping.time_limit).await?;
                 all.push(held);
                 devices.push(device);
             }
@@ -112,6 +114,7 @@ impl Keeper {
             array: Rc::new(array),
             held: RefCell::new(all),
             rate: keeping.rate,
+            time_limit: keeping.time_limit,
             turn: Resource::new(runtime, 1),
             upkeep,
             enough,

@@ -9,8 +9,8 @@ use array::md::{SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
 use array::{Array, MemberState, OpenOptions};
 use device::{AnyDevice, Buffer, Device, DeviceError, Request};
 use host::guard::WritePermit;
-use nbd::{Steady, ToUri, Uri};
-use units::Bytes;
+use nbd::{PATIENCE, Steady, ToUri, Uri};
+use units::{Bytes, Duration};
 use uring::{FileDevice, FileOptions, Live};
 
 use super::{Course, Place, RaidError};
@@ -30,14 +30,18 @@ pub(super) fn writable(live: &Live, permit: &WritePermit) -> Result<FileDevice, 
     Ok(FileDevice::open_writable(live, permit, &options(permit.path()))?)
 }
 
-/// An export as a device.
-pub(super) async fn connected(live: &Live, uri: &Uri) -> Result<Steady<ToUri>, RaidError> {
-    Ok(Steady::to(live, uri).await?)
+/// An export as a device; its server may take no longer than that to offer it.
+pub(super) async fn connected(live: &Live, uri: &Uri, within: Duration) -> Result<Steady<ToUri>, RaidError> {
+    Ok(Steady::to(live, uri, within).await?)
 }
 
 /// An export as a device that is written. One that takes no writes would count as failed with the first of them, when a member's place has been given to it already.
-pub(super) async fn connected_to_write(live: &Live, uri: &Uri) -> Result<Steady<ToUri>, RaidError> {
-    let device = connected(live, uri).await?;
+pub(super) async fn connected_to_write(
+    live: &Live,
+    uri: &Uri,
+    within: Duration,
+) -> Result<Steady<ToUri>, RaidError> {
+    let device = connected(live, uri, within).await?;
     match remote::takes_writes(&device).await {
         true => Ok(device),
         false => Err(RaidError::ReadOnly { place: Place::Nbd(Box::new(uri.clone())) }),
@@ -48,7 +52,7 @@ pub(super) async fn connected_to_write(live: &Live, uri: &Uri) -> Result<Steady<
 pub(super) async fn to_read(live: &Live, place: &Place) -> Result<AnyDevice, RaidError> {
     match place {
         Place::Path(path) => Ok(AnyDevice::new(FileDevice::open_read_only(live, path, &options(path))?)),
-        Place::Nbd(uri) => Ok(AnyDevice::new(connected(live, uri).await?)),
+        Place::Nbd(uri) => Ok(AnyDevice::new(connected(live, uri, PATIENCE).await?)),
     }
 }
 
@@ -59,7 +63,7 @@ pub(super) async fn to_write(live: &Live, place: &Place, permits: &Permits) -> R
             let permit = permits.get(path).expect("what is to be written was permitted");
             Ok(AnyDevice::new(writable(live, permit)?))
         }
-        Place::Nbd(uri) => Ok(AnyDevice::new(connected_to_write(live, uri).await?)),
+        Place::Nbd(uri) => Ok(AnyDevice::new(connected_to_write(live, uri, PATIENCE).await?)),
     }
 }
 

@@ -82,7 +82,7 @@ pub(super) async fn open_new(keeper: &Keeper, new: &NewPlace) -> Result<(AnyDevi
 }
 
 async fn hold(keeper: &Keeper, place: &Place, permit: Option<WritePermit>) -> Result<AnyDevice, RaidError> {
-    let (held, device) = Held::open(&keeper.live, place, permit).await?;
+    let (held, device) = Held::open(&keeper.live, place, permit, keeper.time_limit).await?;
     keeper.held.borrow_mut().push(held);
     Ok(device)
 }
@@ -90,7 +90,8 @@ async fn hold(keeper: &Keeper, place: &Place, permit: Option<WritePermit>) -> Re
 /// Leave to write to an export. A thread of its own looks what is there, as whoever looks waits, and clients are served meanwhile.
 async fn leave(keeper: &Keeper, uri: &nbd::Uri, new: &NewPlace) -> Result<(), NoLeave> {
     let (uri, destroy_data, times_named) = (uri.clone(), new.destroy_data, new.times_named as usize);
-    let looking = std::thread::spawn(move || remote::may_write(&uri, destroy_data, times_named));
+    let within = keeper.time_limit;
+    let looking = std::thread::spawn(move || remote::may_write(&uri, destroy_data, times_named, within));
     while !looking.is_finished() {
         keeper.live.runtime().sleep(LOOK).await;
     }
