@@ -7,7 +7,7 @@ mod serve;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use lab::raid::{self, Course, Done, Level, Order, Permits, Place, Plan, RaidError, Server};
+use lab::raid::{self, Course, Done, LeftOut, Level, Order, Permits, Place, Plan, RaidError, Server};
 use serde_json::{Value, json};
 use units::Bytes;
 
@@ -290,7 +290,17 @@ fn different(members: &[Place]) -> Result<(), Failure> {
 
 fn permits(members: &[Place]) -> Result<Permits, Failure> {
     different(members)?;
+    tell_left_out(members)?;
     permit::members(members.iter().filter_map(Place::path))
+}
+
+/// Says which of the devices their array is opened without, before whatever is done to it without them.
+fn tell_left_out(members: &[Place]) -> Result<Vec<LeftOut>, Failure> {
+    let left_out = raid::left_out(members).map_err(blame)?;
+    for LeftOut { path, why } in &left_out {
+        eprintln!("{path} is left out: {why}");
+    }
+    Ok(left_out)
 }
 
 /// Bar, rate and Ctrl-C of a command.

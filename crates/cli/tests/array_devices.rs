@@ -1,4 +1,4 @@
-//! The devices that an array is given, as its user meets them: read-only ones, and the array itself.
+//! The devices that an array is given, as its user meets them: damaged, too small, read-only, of another array, and the array itself.
 
 mod common;
 #[path = "common/served.rs"]
@@ -19,6 +19,14 @@ const MIB: usize = 1 << 20;
 fn refused(desk: &Desk, words: &str, next: &str) {
     let said = say(desk, words);
     assert!(said.code == 2 && said.stderr.contains(next), "{words}: {} {}{}", said.code, said.stdout, said.stderr);
+}
+
+/// Changes a byte of a member's superblock, which its checksum does not fit then.
+fn damage(desk: &Desk, name: &str) {
+    let file = desk.path().join(name);
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[4096 + 40] ^= 1;
+    std::fs::write(file, bytes).unwrap();
 }
 
 /// A file offered for reading only.
@@ -49,12 +57,14 @@ fn an_export_of_the_array_itself_does_not_become_part_of_it() {
         }
     }
     done(&desk, "array fail --member c a b c");
+    refused(&desk, "array fail --member c a b c", "has failed already");
     refused(
         &desk,
         &format!("array rebuild --destroy-data --onto {} a b", server.uri()),
         "an export of the array itself",
     );
     assert_eq!(server.stop().0.code, 0);
+    refused(&desk, "array fail --member c a b c", "c has failed already");
 }
 
 #[test]
@@ -110,9 +120,55 @@ fn a_server_begins_while_the_kernel_ends_the_one_before() {
 }
 
 #[test]
-fn what_no_terminal_shows_and_no_rate_are_refused() {
+fn who_is_left_out_is_named_with_the_reason() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 6 --size 8MiB a b c d");
+    done(&desk, "array fail --member d a b c d");
+    damage(&desk, "b");
+    let reason = "b is left out: the superblock's checksum is";
+    refused(&desk, "array scrub a b c d", reason);
+    let said = say(&desk, "array stop a b c d");
+    assert!(said.code == 0 && said.stderr.contains(reason), "{}", said.stderr);
+    assert!(said.stderr.contains("d is left out: it is stale"), "{}", said.stderr);
+    let status = say(&desk, "array status a b c");
+    assert!(
+        status.code == 0 && status.stdout.contains("2 of 4 members not whole"),
+        "{}{}",
+        status.stdout,
+        status.stderr
+    );
+    assert!(status.stdout.contains("left out    b: the superblock's checksum is"), "{}", status.stdout);
+    let Some(server) = Server::start(&desk, "a b c") else { return };
+    let left_out = &server.said["left_out"][0];
+    assert!(left_out["path"] == "b" && left_out["why"].as_str().unwrap().contains("it is damaged"), "{left_out}");
+    let (said, _) = server.stop();
+    assert!(said.stderr.contains(reason), "{}", said.stderr);
+    damage(&desk, "c");
+    let said = say(&desk, "array serve --nbd unix:s.sock a b c");
+    assert!(said.code == 2 && said.stderr.contains("3 of 4 members are missing"), "{}", said.stderr);
+    assert!(said.stderr.contains(reason) && said.stderr.contains("c is left out: "), "{}", said.stderr);
+    // Where none says anything, that is what is said.
+    refused(&desk, "array status b", "it is damaged");
+}
+
+#[test]
+fn a_member_that_has_lost_its_end_or_is_another_array_s_is_named() {
     let desk = Desk::new("");
     done(&desk, "array create --level 5 --size 12MiB a b c");
+    done(&desk, "array create --level 1 --size 8MiB r s");
+    done(&desk, "array fail --member s r s");
+    for words in ["array status a b r", "array status r a b", "array stop a b r"] {
+        refused(&desk, words, "r belongs to another array");
+    }
+    let file = std::fs::OpenOptions::new().write(true).open(desk.path().join("a")).unwrap();
+    file.set_len((12 * MIB - 512) as u64).unwrap();
+    let status = done(&desk, "array status a b c");
+    assert!(status.contains("cannot be opened with member 0, too small by now"), "{status}");
+    assert!(status.contains("a: it holds 12582400 B; its data begin at"), "{status}");
+    refused(&desk, "array serve --nbd unix:s.sock a b c", "a holds 12582400 B; its data begin at");
+    refused(&desk, "array stop a b c", "make it 12 MiB large again, or leave it away");
+    file.set_len(12 * MIB as u64).unwrap();
+    assert!(done(&desk, "array status a b c").contains("clean"));
     let unnamed =
         desk.arraylab(&["array", "create", "--level", "1", "--name", "x\u{1b}[2J", "--size", "8MiB", "n", "o"]);
     assert!(unnamed.code == 2 && !unnamed.stderr.contains('\u{1b}'), "{}", unnamed.stderr);

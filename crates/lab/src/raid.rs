@@ -7,6 +7,7 @@
 mod control;
 mod describe;
 mod event;
+mod given;
 mod held;
 mod keeper;
 mod make;
@@ -31,6 +32,7 @@ pub use array::md::Consistency;
 pub use control::{NewPlace, Order, Server, patiently};
 pub use describe::{Examined, MemberStatus, Status, examine, layout, status};
 pub use event::Event;
+pub use given::{LeftOut, left_out};
 pub use keeper::{Keeper, Keeping};
 pub use make::{Plan, create};
 pub use members::{Permits, remove_unused};
@@ -97,6 +99,20 @@ pub enum RaidError {
     /// A path is not one of the members.
     #[error("{place} is not a member in use; the array's are {}", members.join(", "))]
     NoMember { place: Place, members: Vec<String> },
+    /// It is none any more.
+    #[error("{place} has failed already, and is not in use; `arraylab array status` shows how the array is")]
+    FailedAlready { place: Place },
+    /// A device of another array.
+    #[error(
+        "{place} belongs to another array ({found}) than {like} ({wanted}); give the members of one array, and `arraylab array examine` tells which those are"
+    )]
+    Foreign { place: Place, found: array::md::Uuid, like: Place, wanted: array::md::Uuid },
+    /// A member that has lost its end.
+    #[error(
+        "{place} holds {size:#}; its data begin at {data_offset:#} and need {needed:#}: make it {:#} large again, or leave it away, if the level survives that",
+        *data_offset + *needed
+    )]
+    MemberTooSmall { place: Place, size: units::Bytes, data_offset: units::Bytes, needed: units::Bytes },
     /// One more cannot be spared.
     #[error(
         "without {place} too the array would be broken: {level} survives {endurance}, and {missing} are lost already"

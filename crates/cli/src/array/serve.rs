@@ -6,17 +6,17 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use device::Device;
-use lab::raid::{self, Event, Keeper, Keeping, Offer};
+use lab::raid::{self, Event, Keeper, Keeping, LeftOut, Offer, Place};
 use nbd::{Address, Exports, Portion, ServeOptions, divide};
 use serde_json::json;
 use units::Bytes;
 use uring::{ListenError, Listener, Live, LiveOptions};
 
 use crate::args::ServeArray;
-use crate::array::{blame, permits};
+use crate::array::{blame, different, tell_left_out};
 use crate::fail::Failure;
 use crate::serve::{conclude, encryption, listen, places, uris};
-use crate::{out, stop};
+use crate::{out, permit, stop};
 
 /// Serves an array until the user ends it.
 pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
@@ -37,7 +37,10 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
         time_limit: args.time_limit,
         tell: Rc::new(move |event| tell(event, json)),
     };
-    let keeper = Keeper::open(&live, &args.members, permits(&args.members)?, keeping).map_err(blame)?;
+    different(&args.members)?;
+    let left_out = tell_left_out(&args.members)?;
+    let permits = permit::members(args.members.iter().filter_map(Place::path))?;
+    let keeper = Keeper::open(&live, &args.members, permits, keeping).map_err(blame)?;
     let exports = divide(live.runtime(), &keeper.device(), &args.export, args.read_only).map_err(Failure::input)?;
     let offers = offers(&args.export, &exports);
     keeper.offer(offers.clone());
@@ -45,7 +48,7 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
     let listeners = args.nbd.iter().map(|address| listen_again(&live, address)).collect::<Result<Vec<_>, _>>()?;
     keeper.listens_at(places(&listeners));
     let alarm = stop::on_signals("ending: what is under way is finished, and the array stopped (again: end at once)");
-    announce(args, &keeper, &offers, &listeners, &control)?;
+    announce(args, &keeper, &left_out, &offers, &listeners, &control)?;
     let options = ServeOptions { tls, ..ServeOptions::default() };
     let serving = nbd::serve(live.runtime(), exports, listeners, options, alarm.raised());
     let served = live.runtime().block_on(keeper.keep(&control, serving));
@@ -110,6 +113,7 @@ fn tell(event: &Event, json: bool) {
 fn announce(
     args: &ServeArray,
     keeper: &Keeper,
+    left_out: &[LeftOut],
     offers: &[Offer],
     listeners: &[Listener],
     control: &Listener,
@@ -135,6 +139,7 @@ fn announce(
             "block_bytes": shape.logical_block.get(),
             "read_only": read_only,
             "not_whole": not_whole,
+            "left_out": left_out,
             "spare": keeper.spare(),
             "uris": offers.iter().flat_map(uris).collect::<Vec<_>>(),
             "exports": offers.iter().map(export).collect::<Vec<_>>(),

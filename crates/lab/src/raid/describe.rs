@@ -10,8 +10,10 @@ use serde::Serialize;
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
+use super::given::{of_one_array, reason, shortfall};
 use super::members::{superblock, to_read};
 use super::service::Service;
+use super::upkeep::numbered;
 use super::{Place, RaidError};
 
 /// What one member says, in words.
@@ -63,7 +65,7 @@ pub struct MemberStatus {
     /// The device, if one of those named has it.
     pub path: Option<Place>,
     /// `active`, `rebuilding`, `missing`; without a place `stale`, `spare`, `journal`, and `not used` by the array's server; `replacing`
-    /// the one whose number it has.
+    /// the one whose number it has. `left out` is who has no usable superblock, `too small` who has lost its end.
     pub state: &'static str,
     /// What it has seen of the array's changes.
     pub events: Option<u64>,
@@ -71,12 +73,15 @@ pub struct MemberStatus {
     pub rebuilt: Option<Bytes>,
     /// Blocks of it that did not fit their checksums so far, if it keeps any.
     pub corrupt: Option<u64>,
+    /// Why the array is not opened with it, or at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 impl MemberStatus {
     /// One whose superblock is not at hand.
     fn unread(member: Option<usize>, path: Option<Place>, state: &'static str) -> MemberStatus {
-        MemberStatus { member, path, state, events: None, rebuilt: None, corrupt: None }
+        MemberStatus { member, path, state, events: None, rebuilt: None, corrupt: None, reason: None }
     }
 }
 
@@ -188,28 +193,36 @@ impl Examined {
 /// The array that these paths are members of.
 pub fn status(places: &[Place]) -> Result<Status, RaidError> {
     let live = Live::start(&LiveOptions::default());
-    let mut found: Vec<(Place, Superblock, Option<u64>)> = Vec::new();
+    let mut found: Vec<(Place, Superblock, Option<u64>, Bytes)> = Vec::new();
+    let (mut others, mut unread) = (Vec::new(), None);
     for place in places {
         let read = async {
             let device = to_read(&live, place).await?;
             let it = superblock(place, &device).await?;
             let corrupt = checksums(&device, &it).await.map(|report| report.found);
-            Ok::<_, RaidError>((place.clone(), it, corrupt))
+            Ok::<_, RaidError>((place.clone(), it, corrupt, device.shape().size))
         };
-        found.push(live.runtime().block_on(read)?);
+        match live.runtime().block_on(read) {
+            Ok(read) => found.push(read),
+            // The others have something to say all the same.
+            Err(error @ (RaidError::Superblock { .. } | RaidError::Device { .. } | RaidError::Export(_))) => {
+                let status = MemberStatus::unread(None, Some(place.clone()), "left out");
+                others.push(MemberStatus { reason: Some(reason(&error)), ..status });
+                unread = unread.or(Some(error));
+            }
+            Err(error) => return Err(error),
+        }
     }
-    let newest = found.iter().map(|(_, it, _)| it).max_by_key(|it| it.events).expect("a path was named").clone();
-    if let Some(device) = found.iter().position(|(_, it, _)| it.array != newest.array) {
-        let (found, wanted) = (found[device].1.array, newest.array);
-        return Err(array::OpenError::Mixed { device, found, wanted }.into());
-    }
+    of_one_array(found.iter().map(|(path, it, ..)| (path, it.array)))?;
+    let Some(newest) = found.iter().map(|(_, it, ..)| it).max_by_key(|it| it.events).cloned() else {
+        return Err(unread.expect("a path was named"));
+    };
     let all = newest.members as usize;
     let missing = |member: usize| MemberStatus::unread(Some(member), None, "missing");
     let mut members: Vec<MemberStatus> = (0..all).map(missing).collect();
-    let mut others = Vec::new();
     let mut sizes = vec![newest.size; all];
     let mut clean = true;
-    for (path, it, corrupt) in &found {
+    for (path, it, corrupt, size) in &found {
         let role = newest.roles.get(it.number as usize).map(|role| MemberRole::from_number(*role));
         let rebuilding = it.features.has(Features::RECOVERY);
         let of = |member, state| MemberStatus {
@@ -219,6 +232,7 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
             events: Some(it.events),
             rebuilt: (rebuilding && member.is_some()).then(|| Bytes::SECTOR * it.recovery.min(1 << 54)),
             corrupt: *corrupt,
+            reason: None,
         };
         match role {
             Some(MemberRole::Active(column)) if it.features.has(Features::REPLACEMENT) => {
@@ -228,7 +242,14 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
             // The same rules as those by which the array opens.
             Some(MemberRole::Active(column)) if it.events + 1 >= newest.events && usize::from(column) < all => {
                 let column = usize::from(column);
-                members[column] = of(Some(column), if rebuilding { "rebuilding" } else { "active" });
+                members[column] = match shortfall(it, *size) {
+                    None => of(Some(column), if rebuilding { "rebuilding" } else { "active" }),
+                    Some(needed) => {
+                        let holds =
+                            format!("it holds {size:#}; its data begin at {:#} and need {needed:#}", it.data_offset);
+                        MemberStatus { reason: Some(holds), ..of(Some(column), "too small") }
+                    }
+                };
                 sizes[column] = if it.size.is_zero() { it.data_size } else { it.size };
                 clean &= it.resync == Resync::Clean;
             }
@@ -317,7 +338,15 @@ impl Status {
             line("stripe unit", format!("{stripe_unit:#}"));
         }
         line("consistency", self.consistency.into());
+        let too_small: Vec<usize> =
+            (0..self.members.len()).filter(|at| self.members[*at].state == "too small").collect();
         let redundancy = match (self.clean, self.not_whole) {
+            _ if !too_small.is_empty() => {
+                let which = numbered(&too_small, ", ");
+                format!(
+                    "cannot be opened with {which}, too small by now; make it as large again as it was, or leave it away"
+                )
+            }
             (_, lost) if self.broken => format!("broken: {lost} members are not whole, more than can be spared"),
             (true, 0) => "clean".into(),
             (false, 0) if self.served.is_some() => "being written".into(),
@@ -346,7 +375,8 @@ impl Status {
                 Some(0) => ", with checksums".into(),
                 Some(blocks) => format!(", {blocks} blocks did not fit their checksums so far"),
             };
-            line(&format!("member {place}"), format!("{:<12}{path}{rebuilt}{corrupt}", member.state));
+            let reason = member.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+            line(&format!("member {place}"), format!("{:<12}{path}{rebuilt}{corrupt}{reason}", member.state));
         }
         text
     }

@@ -65,6 +65,8 @@ pub struct Keeper {
     tell: Rc<dyn Fn(&Event)>,
     /// Members whose failure was told, and whether that was the end.
     known: RefCell<(Vec<bool>, bool, bool)>,
+    /// What members were called that have failed since the start: the array lets go of them.
+    pub(super) lost: RefCell<Vec<String>>,
     offers: RefCell<Vec<Offer>>,
     /// Where clients come.
     pub(super) listening: RefCell<Vec<nbd::Place>>,
@@ -121,6 +123,7 @@ impl Keeper {
             ending,
             tell: keeping.tell,
             known,
+            lost: RefCell::default(),
             offers: RefCell::default(),
             listening: RefCell::default(),
             unfilled: RefCell::default(),
@@ -202,6 +205,7 @@ impl Keeper {
             let failed = self.array.state(member) == MemberState::Failed;
             if failed && !*known {
                 let device = self.array.device(member).map_or("-".into(), |device| device.shape().name.clone());
+                self.lost.borrow_mut().push(device.clone());
                 let cause = self.array.failure(member).map(|error| error.to_string());
                 let needed = upkeep::needed(&self.array);
                 let (spare, broken) = (self.spare(), self.array.is_broken());

@@ -42,7 +42,14 @@ fn done(keeper: &Keeper) -> Done {
 }
 
 async fn fail(keeper: &Keeper, member: &str) -> Result<Done, RaidError> {
-    keeper.array.fail(spared(&keeper.array, &place(member)?)?);
+    let is_lost = |place: &Place| {
+        keeper.lost.borrow().iter().any(|name| name.parse::<Place>().is_ok_and(|other| other.is_same(place)))
+    };
+    let member = spared(&keeper.array, &place(member)?).map_err(|error| match error {
+        RaidError::NoMember { place, .. } if is_lost(&place) => RaidError::FailedAlready { place },
+        error => error,
+    })?;
+    keeper.array.fail(member);
     keeper.look();
     // The others say so before this is answered.
     keeper.array.submit(Request::flush()).await.result.map_err(RaidError::failed)?;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
+use super::given::left_out;
 use super::members::{Permits, data_offset, names, open, superblock, to_read, to_write};
 use super::{Course, Place, RaidError};
 
@@ -107,16 +108,28 @@ fn member_of(array: &Array<AnyDevice>, place: &Place) -> Result<usize, RaidError
     let names = names(array);
     let is_it = |name: &String| name.parse::<Place>().is_ok_and(|other| other.absolute() == place.absolute());
     let is_in_use = |member: usize| array.state(member) != MemberState::Failed;
-    let found = (0..names.len()).find(|member| names[*member].as_ref().is_some_and(is_it) && is_in_use(*member));
-    let members = || names.iter().flatten().cloned().collect();
-    found.ok_or_else(|| RaidError::NoMember { place: place.clone(), members: members() })
+    let at_place = (0..names.len()).filter(|member| names[*member].as_ref().is_some_and(is_it));
+    if let Some(member) = at_place.clone().find(|member| is_in_use(*member)) {
+        return Ok(member);
+    }
+    let place = place.clone();
+    let members = (0..names.len()).filter(|member| is_in_use(*member));
+    let members: Vec<String> = members.filter_map(|member| names[member].clone()).collect();
+    Err(match at_place.count() {
+        0 => RaidError::NoMember { place, members },
+        _ => RaidError::FailedAlready { place },
+    })
 }
 
 /// Takes a member out of use: the others say that it has failed.
 pub fn fail(members: &[Place], permits: &Permits, place: &Place, course: &Course) -> Result<Done, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
-    let member = spared(&array, place)?;
+    let member = spared(&array, place).map_err(|error| match error {
+        // The array was opened without what had failed, and does not know it.
+        RaidError::NoMember { place, .. } if is_left_out(members, &place) => RaidError::FailedAlready { place },
+        error => error,
+    })?;
     // Without the member parity could no longer be made to fit, and an array with parity that does not fit is not opened without a member. Where it cannot be
     // made to fit, as a member does not do what it is asked, that one is taken out all the same.
     let fits = live.runtime().block_on(array.resync());
@@ -128,6 +141,10 @@ pub fn fail(members: &[Place], permits: &Permits, place: &Place, course: &Course
         array.fail(spared(&array, place)?);
     }
     Done::stopped(&live, &array)
+}
+
+fn is_left_out(members: &[Place], place: &Place) -> bool {
+    left_out(members).is_ok_and(|left_out| left_out.iter().any(|one| one.path.is_same(place)))
 }
 
 /// The member at a place, if the array can do without it.

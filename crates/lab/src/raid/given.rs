@@ -1,0 +1,103 @@
+//! The devices that were given for an array: which of them it is opened without, and why.
+//!
+//! An array opens without what is damaged or stale, as if it had not been given. That is right for the array, and wrong for whoever gave
+//! the device and hears nothing of it: so they are told beforehand. The rules are those by which the array opens (`array/src/open.rs`).
+
+use array::md::{Features, MemberRole, Superblock, Uuid};
+use device::{Device, DeviceError};
+use serde::Serialize;
+use units::Bytes;
+use uring::{Live, LiveOptions};
+
+use super::members::{superblock, to_read};
+use super::{Place, RaidError};
+
+/// A device that an array is opened without.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// The device.
+    pub path: Place,
+    /// What is wrong with it, as the rest of a sentence.
+    pub why: String,
+}
+
+/// Which of these devices their array will be opened without. An array that could not be opened at all for one of them is refused by its name.
+pub fn left_out(places: &[Place]) -> Result<Vec<LeftOut>, RaidError> {
+    let live = Live::start(&LiveOptions::default());
+    let (mut found, mut left_out) = (Vec::new(), Vec::new());
+    for path in places {
+        // What cannot be opened for reading is refused when it is opened for writing, with the same words.
+        let Ok(device) = live.runtime().block_on(to_read(&live, path)) else { continue };
+        match live.runtime().block_on(superblock(path, &device)) {
+            Ok(superblock) => found.push((path.clone(), superblock, device.shape().size)),
+            // Too small for a superblock: the array is refused with it.
+            Err(RaidError::Device {
+                error: DeviceError::OutOfRange { .. } | DeviceError::Misaligned { .. }, ..
+            }) => {}
+            Err(error) => left_out.push(LeftOut { path: path.clone(), why: reason(&error) }),
+        }
+    }
+    of_one_array(found.iter().map(|(path, superblock, _)| (path, superblock.array)))?;
+    let superblocks: Vec<&Superblock> = found.iter().map(|(_, superblock, _)| superblock).collect();
+    let Some(newest) = newest(&superblocks) else { return Ok(left_out) };
+    for (path, it, size) in &found {
+        if is_stale(it, newest) {
+            let why = "it is stale: the array went on without it, and `arraylab array add` brings it back".to_owned();
+            left_out.push(LeftOut { path: path.clone(), why });
+        } else if let Some(needed) = shortfall(it, *size) {
+            let (place, data_offset) = (path.clone(), it.data_offset);
+            return Err(RaidError::MemberTooSmall { place, size: *size, data_offset, needed });
+        }
+    }
+    Ok(left_out)
+}
+
+/// Why a device has nothing to say, without its name.
+pub(super) fn reason(error: &RaidError) -> String {
+    match error {
+        RaidError::Superblock { error, .. } => error.to_string(),
+        RaidError::Device { error, .. } => format!("it cannot be read: {error}"),
+        error => error.to_string(),
+    }
+}
+
+/// Refuses devices of several arrays. The array is the one that most of them belong to; of equally many, that of the first.
+pub(super) fn of_one_array<'p>(of: impl Iterator<Item = (&'p Place, Uuid)> + Clone) -> Result<(), RaidError> {
+    let count = |array: Uuid| of.clone().filter(|(_, other)| *other == array).count();
+    // Of equals `max_by_key` gives the last.
+    let all: Vec<(&Place, Uuid)> = of.clone().collect();
+    let Some((like, wanted)) = all.iter().rev().max_by_key(|(_, array)| count(*array)) else { return Ok(()) };
+    match all.iter().find(|(_, array)| array != wanted) {
+        Some((place, found)) => {
+            Err(RaidError::Foreign { place: (*place).clone(), found: *found, like: (*like).clone(), wanted: *wanted })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The superblock that decides: the one with the most events, and of equally many one that none of these calls failed.
+fn newest<'s>(superblocks: &[&'s Superblock]) -> Option<&'s Superblock> {
+    let calls_failed = |a: &Superblock, b: &Superblock| {
+        a.roles.get(b.number as usize).is_none_or(|role| MemberRole::from_number(*role) == MemberRole::Faulty)
+    };
+    let outlived =
+        |it: &Superblock| superblocks.iter().any(|other| other.events == it.events && calls_failed(other, it));
+    superblocks.iter().copied().max_by_key(|it| (it.events, !outlived(it)))
+}
+
+fn is_stale(it: &Superblock, newest: &Superblock) -> bool {
+    let fresh = it.events + 1 >= newest.events;
+    match newest.roles.get(it.number as usize).map(|role| MemberRole::from_number(*role)) {
+        Some(MemberRole::Active(_)) => !fresh,
+        Some(MemberRole::Journal) => !(fresh && newest.features.has(Features::JOURNAL)),
+        Some(MemberRole::Spare) => it.role() != MemberRole::Spare,
+        _ => true,
+    }
+}
+
+/// What the data of a member need behind their beginning, if the device has less than that.
+pub(super) fn shortfall(it: &Superblock, size: Bytes) -> Option<Bytes> {
+    let needed = if it.size.is_zero() { it.data_size } else { it.size };
+    let is_member = matches!(it.role(), MemberRole::Active(_));
+    (is_member && size < it.data_offset + needed).then_some(needed)
+}
