@@ -174,3 +174,28 @@ impl Drop for Loop {
         let _ = Command::new("losetup").args(["--detach", &self.node]).status();
     }
 }
+
+/// Runs a program of others; false, and said, where it is absent.
+pub fn peer(program: &str, words: &[&str]) -> bool {
+    match Command::new(program).args(words).output() {
+        Ok(output) => {
+            let said = of(output);
+            assert_eq!(said.code, 0, "{program} {words:?}: {}{}", said.stdout, said.stderr);
+            true
+        }
+        Err(_) => {
+            skip(&format!("there is no {program}; apt-get install libnbd-bin qemu-utils fio e2fsprogs"));
+            false
+        }
+    }
+}
+
+/// Bytes that differ everywhere.
+pub fn pattern(length: usize) -> Vec<u8> {
+    (0..length as u64 / 8).flat_map(|n| (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect()
+}
+
+/// What events are called.
+pub fn names(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["event"].as_str().unwrap()).collect()
+}

@@ -36,11 +36,7 @@ pub(super) async fn connected(live: &Live, uri: &Uri, within: Duration) -> Resul
 }
 
 /// An export as a device that is written. One that takes no writes would count as failed with the first of them, when a member's place has been given to it already.
-pub(super) async fn connected_to_write(
-    live: &Live,
-    uri: &Uri,
-    within: Duration,
-) -> Result<Steady<ToUri>, RaidError> {
+pub(super) async fn connected_to_write(live: &Live, uri: &Uri, within: Duration) -> Result<Steady<ToUri>, RaidError> {
     let device = connected(live, uri, within).await?;
     match remote::takes_writes(&device).await {
         true => Ok(device),
