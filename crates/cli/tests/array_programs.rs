@@ -120,18 +120,21 @@ fn as_file<'p>(server: &Server, image: &'p Path) -> Option<Mounted<'p>> {
     Some(fuse)
 }
 
+/// A file system on a new array of the desk's `a b c d`, as a file.
+fn file_system<'p>(desk: &Desk, image: &'p Path) -> Option<(Server, Mounted<'p>)> {
+    done(desk, "array create --level 5 --size 16MiB a b c d");
+    let server = Server::start(desk, "a b c d")?;
+    let fuse = as_file(&server, image)?;
+    peer("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]).then_some((server, fuse))
+}
+
 /// `e2fsck` and `tune2fs` write parts of sectors, and nbdfuse hands them on as they are.
 #[test]
 fn a_file_system_is_mended_by_programs_that_write_single_bytes() {
     let desk = Desk::new("");
-    done(&desk, "array create --level 5 --size 16MiB a b c d");
-    let Some(server) = Server::start(&desk, "a b c d") else { return };
     let image = desk.path().join("array.img");
-    let Some(fuse) = as_file(&server, &image) else { return };
+    let Some((server, fuse)) = file_system(&desk, &image) else { return };
     let file = image.to_str().unwrap();
-    if !peer("mkfs.ext4", &["-q", "-F", file]) {
-        return;
-    }
     peer("e2fsck", &["-f", "-y", file]);
     peer("tune2fs", &["-L", "mended", file]);
     // A count of free blocks that is wrong: there is something to mend.
@@ -148,14 +151,9 @@ fn a_file_system_is_mended_by_programs_that_write_single_bytes() {
 #[test]
 fn a_file_system_lives_on_an_array_that_loses_a_member() {
     let desk = Desk::new("");
-    done(&desk, "array create --level 5 --size 16MiB a b c d");
-    let Some(server) = Server::start(&desk, "a b c d") else { return };
     let image = desk.path().join("array.img");
-    let Some(fuse) = as_file(&server, &image) else { return };
+    let Some((server, fuse)) = file_system(&desk, &image) else { return };
     let file = image.to_str().unwrap();
-    if !peer("mkfs.ext4", &["-q", "-F", file]) {
-        return;
-    }
     let (folder, contents) = (desk.path().join("mnt"), pattern(6 * MIB));
     std::fs::create_dir(&folder).unwrap();
     let mounted = Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&folder).status();

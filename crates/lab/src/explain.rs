@@ -152,6 +152,23 @@ struct Case {
     remarks: Vec<String>,
 }
 
+impl Case {
+    /// Rows of which nothing else is known.
+    fn of(origin: Origin, rows: Rows, meta: Meta) -> Case {
+        Case {
+            origin,
+            rows,
+            meta,
+            kept: Kept::default(),
+            shared: Vec::new(),
+            parts: Vec::new(),
+            experiment: None,
+            predicted: None,
+            remarks: Vec::new(),
+        }
+    }
+}
+
 /// Explains. `threshold` is that of large deltas, `window` the time that the picture shows, from the middle of the run on.
 pub fn explain(
     subject: &Subject,
@@ -250,17 +267,7 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         let (reader, meta) = RowReader::open(path).map_err(FolderError::Table)?;
         let (title, about) = (path.display().to_string(), "the records of a run");
         let rows = Rows::Kept(Box::new(Records::Table(reader)));
-        return Ok(Case {
-            origin: Origin { title, about, ..Origin::default() },
-            rows,
-            meta,
-            kept: Kept::default(),
-            shared: vec![],
-            parts: vec![],
-            experiment: None,
-            predicted: None,
-            remarks: vec![],
-        });
+        return Ok(Case::of(Origin { title, about, ..Origin::default() }, rows, meta));
     }
     let (folder, info) = RunFolder::open(path)?;
     let (records, meta) = folder.records()?;
@@ -325,15 +332,5 @@ fn trace(paths: &[PathBuf], format: Option<TraceFormat>) -> Result<Case, Explain
     let meta = Meta { run: title.clone(), clock: Clock::Live, origin: None, labels };
     let rows = Rows::Imported(imported.rows);
     let origin = Origin { title, about: "traced by another program", ..Origin::default() };
-    Ok(Case {
-        origin,
-        rows,
-        meta,
-        kept: Kept::default(),
-        shared: vec![],
-        parts: vec![],
-        experiment: None,
-        predicted: None,
-        remarks,
-    })
+    Ok(Case { remarks, ..Case::of(origin, rows, meta) })
 }
