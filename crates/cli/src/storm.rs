@@ -130,7 +130,7 @@ fn text(report: &Report, story: bool) -> String {
     let mut text = format!(
         "{} storms: {} requests answered, {} power cuts ({} of them inside recovery), {} orderly stops,\n\
          {} faults of members ({} of them silent), {} rebuilds, {} members back from being away ({} with rot to be found),\n\
-         {} growths ({} of them cut), {} times rightly refused to open\n",
+         {} growths ({} of them cut), {} outages of more members than the level survives, {} times rightly refused to open\n",
         report.seeds,
         it.operations,
         it.power_cuts,
@@ -143,6 +143,7 @@ fn text(report: &Report, story: bool) -> String {
         it.kept_rot,
         it.growths + it.growths_cut,
         it.growths_cut,
+        it.outages,
         it.refused
     );
     if report.violations.is_empty() {
