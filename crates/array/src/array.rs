@@ -78,7 +78,7 @@ pub enum AssembleError {
     #[error("the array has {wanted} members, {found} devices were given")]
     Count { wanted: usize, found: usize },
     /// Too small.
-    #[error("member {member} holds {size}; its data begin at {data_offset:#} and need {needed}")]
+    #[error("member {member} holds {size:#}; its data begin at {data_offset:#} and need {needed:#}")]
     TooSmall { member: usize, size: Bytes, data_offset: Bytes, needed: Bytes },
     /// Blocks that do not fit.
     #[error("member {member} takes requests in blocks of {block:#}, which do not divide the chunk of {chunk:#}")]
