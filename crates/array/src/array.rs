@@ -13,12 +13,11 @@ use std::rc::Rc;
 use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Pool, Reply, Request, Shape, Stamps};
 use futures_util::future::join_all;
 use parity::Kernel;
-use runtime::Runtime;
+use runtime::{Gate, Runtime};
 use units::{Bytes, Duration, Rate};
 
 use crate::bad::joined;
 use crate::count::UnderWay;
-use crate::gate::Gate;
 use crate::geometry::{Geometry, Level, Role};
 use crate::intent::Intent;
 use crate::journal::Journal;

@@ -1,8 +1,7 @@
 //! Opening an array: which devices are its members, which of them are current, and what has to be done before it may be used.
 //!
-//! The newest superblock decides: who is one event behind it was cut off in the middle of a record and lacks nothing that was
-//! acknowledged; who is further behind, or is called failed by it, is left out. What a log holds is written again, and where parity
-//! may not fit and something would have to be computed from it, the array is refused.
+//! The newest superblock decides ([`standing`](crate::standing)); who is not current by it is left out. What a log holds is written again, and where
+//! parity may not fit and something would have to be computed from it, the array is refused.
 
 use std::rc::Rc;
 
@@ -22,6 +21,7 @@ use crate::member::{MemberState, TIME_LIMIT, within};
 use crate::ppl::Ppl;
 use crate::readd::Away;
 use crate::spare::Spare;
+use crate::standing::{Standing, newest, split_brain};
 use crate::state::State;
 use crate::twin::Twin;
 
@@ -40,7 +40,7 @@ pub enum OpenError {
     Mixed { device: usize, found: Uuid, wanted: Uuid },
     /// A copy.
     #[error("devices {first} and {second} both claim role {role} of the array and are equally fresh; give one of them")]
-    Twice { role: u16, first: usize, second: usize },
+    Twice { role: usize, first: usize, second: usize },
     /// Halves that went on alone.
     #[error(
         "devices {first} and {second} call each other failed: each went on without the other; give only the one to believe"
@@ -112,65 +112,40 @@ impl<D: Device> Array<D> {
                 Err(error) => refused = refused.or(Some(error)),
             }
         }
-        let calls_failed = |a: &Superblock, b: &Superblock| {
-            a.roles.get(b.number as usize).is_none_or(|role| MemberRole::from_number(*role) == MemberRole::Faulty)
-        };
-        // A member that was lost with the power may be the only one that has a record, and come back after the others made one of the
-        // same number without it: of equally many events, those count that nobody of them calls failed.
-        let outlived =
-            |it: &Superblock| found.iter().any(|(_, other, _)| other.events == it.events && calls_failed(other, it));
-        let superblocks = found.iter().map(|(_, superblock, _)| superblock);
-        let Some(newest) = superblocks.max_by_key(|it| (it.events, !outlived(it))).cloned() else {
+        let superblocks: Vec<&Superblock> = found.iter().map(|(_, superblock, _)| superblock).collect();
+        let Some(newest) = newest(&superblocks).cloned() else {
             return Err(OpenError::None(refused.unwrap_or(SuperblockError::Short { needed: 256, found: 0 })));
         };
         if let Some((device, other, _)) = found.iter().find(|(_, other, _)| other.array != newest.array) {
             return Err(OpenError::Mixed { device: *device, found: other.array, wanted: newest.array });
         }
-        // Who is called failed by a member that it counts on itself did not go on without that one: whatever it recorded last alone was
-        // never acknowledged, and it is merely stale. Of a device that took a place since, or of a spare, it knows nothing, and could do
-        // without the one that is to replace it.
-        let counts_on = |it: &Superblock, other: &Superblock| {
-            let role = it.roles.get(other.number as usize).map(|role| MemberRole::from_number(*role));
-            let other_member = matches!(role, Some(MemberRole::Active(_))) && role != Some(it.role());
-            other_member && role == Some(other.role()) && !other.features.has(Features::REPLACEMENT)
-        };
-        let is_stale =
-            |it: &Superblock| found.iter().any(|(_, other, _)| calls_failed(other, it) && counts_on(it, other));
-        // Each calls the other failed, although both went on: whom to believe is not for us to say.
-        for (first, a, _) in &found {
-            for (second, b, _) in &found {
-                let split = calls_failed(a, b) && calls_failed(b, a);
-                if first < second && split && !is_stale(a) && !is_stale(b) {
-                    return Err(OpenError::SplitBrain { first: *first, second: *second });
-                }
-            }
+        if let Some((first, second)) = split_brain(&superblocks) {
+            return Err(OpenError::SplitBrain { first: found[first].0, second: found[second].0 });
         }
         let members = newest.members as usize;
         let mut by_role: Vec<Option<(usize, Superblock, D)>> = (0..members).map(|_| None).collect();
         let mut twins: Vec<Option<(Superblock, D)>> = (0..members).map(|_| None).collect();
         let (mut journal, mut spares, mut away) = (None, Vec::new(), Vec::new());
         for (index, superblock, device) in found {
-            let fresh = superblock.events + 1 >= newest.events;
-            let role = newest.roles.get(superblock.number as usize).map(|role| MemberRole::from_number(*role));
-            if (role, fresh) == (Some(MemberRole::Journal), true) && newest.features.has(Features::JOURNAL) {
-                journal = Some(Journal::new(runtime, device, superblock));
-                continue;
-            }
-            // A spare has nothing that could be stale, but a former member may have the number of one.
-            if (role, superblock.role()) == (Some(MemberRole::Spare), MemberRole::Spare) {
-                spares.push(Rc::new(Spare { device: Rc::new(device), superblock }));
-                continue;
-            }
-            let (Some(MemberRole::Active(role)), true) = (role, fresh) else {
-                away.push(Away { device: Rc::new(device), superblock });
-                continue;
-            };
-            if superblock.features.has(Features::REPLACEMENT) {
-                if let Some(twin) = twins.get_mut(usize::from(role)) {
-                    *twin = Some((superblock, device));
+            let role = match Standing::of(&superblock, &newest) {
+                Standing::Member(role) => role,
+                Standing::Replacing(role) => {
+                    twins[role] = Some((superblock, device));
+                    continue;
                 }
-                continue;
-            }
+                Standing::Journal => {
+                    journal = Some(Journal::new(runtime, device, superblock));
+                    continue;
+                }
+                Standing::Spare => {
+                    spares.push(Rc::new(Spare { device: Rc::new(device), superblock }));
+                    continue;
+                }
+                Standing::Stale => {
+                    away.push(Away { device: Rc::new(device), superblock });
+                    continue;
+                }
+            };
             // The power cut met the record that made a member of it: the others say so, and it does not know that it has to be filled.
             let superblock = match superblock.role() {
                 MemberRole::Spare => {
@@ -181,11 +156,10 @@ impl<D: Device> Array<D> {
                 }
                 _ => superblock,
             };
-            let Some(place) = by_role.get_mut(usize::from(role)) else { continue };
-            if let Some((first, ..)) = place {
-                return Err(OpenError::Twice { role, first: *first, second: index });
+            if let Some((first, ..)) = by_role[role] {
+                return Err(OpenError::Twice { role, first, second: index });
             }
-            *place = Some((index, superblock, device));
+            by_role[role] = Some((index, superblock, device));
         }
         // As they were read: what is changed below is not on the devices, and their checksums know only what is. (A spare that has become a member
         // has none yet that count, and is changed in the same way at each start until a record follows.)

@@ -4,7 +4,7 @@
 //! others. What is written before the mark goes to both; what lies behind it is copied later. On the members it is md's way (`hot
 //! replace`, since Linux 3.3): the twin has the same role as the member and the feature `REPLACEMENT`, and a recovery offset that
 //! says how far it is. When it is whole, one record calls the old one failed and the twin the member, between two writes
-//! ([`Gate`](crate::gate)): the logs that lie on a member must not be split between two devices.
+//! ([`Gate`](runtime::Gate)): the logs that lie on a member must not be split between two devices.
 //!
 //! Where members keep checksums, the twin keeps its own from the first byte on: it is written to as the member that it will be, layer of
 //! [`integrity`](crate::integrity) and all. What is copied was held against the old member's sums when it was read, and what does not fit is

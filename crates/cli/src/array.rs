@@ -289,9 +289,14 @@ fn different(members: &[Place]) -> Result<(), Failure> {
 }
 
 fn permits(members: &[Place]) -> Result<Permits, Failure> {
+    Ok(admitted(members)?.0)
+}
+
+/// Leave to write to the members of an array, and which of them it is opened without.
+fn admitted(members: &[Place]) -> Result<(Permits, Vec<LeftOut>), Failure> {
     different(members)?;
-    tell_left_out(members)?;
-    permit::members(members.iter().filter_map(Place::path))
+    let left_out = tell_left_out(members)?;
+    Ok((permit::members(members.iter().filter_map(Place::path))?, left_out))
 }
 
 /// Says which of the devices their array is opened without, before whatever is done to it without them.

@@ -7,7 +7,6 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
@@ -16,6 +15,7 @@ use units::Bytes;
 use crate::block::{DeviceNumber, directory};
 use crate::guard::{Consent, Facts, Subject};
 use crate::kernel::{Kernel, flag, names, number};
+use crate::patience::patiently;
 use crate::refusal::Refusal;
 use crate::signature::{Content, Signature, recognise};
 use crate::usage::{self, Use};
@@ -107,22 +107,6 @@ fn exclusively() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(OFlags::EXCL.bits().cast_signed());
     options
-}
-
-/// Who was killed with requests under way lets go of its files when the kernel has ended these, some tens of milliseconds later: a server that is started
-/// again at once finds them free within this time.
-const LETTING_GO: Duration = Duration::from_millis(500);
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
-
-/// Tries until it succeeds or fails for another reason, or for as long as letting go may take.
-fn patiently<T, E>(attempt: impl Fn() -> Result<T, E>, is_held: impl Fn(&E) -> bool) -> Result<T, E> {
-    let begun = Instant::now();
-    loop {
-        match attempt() {
-            Err(error) if is_held(&error) && begun.elapsed() < LETTING_GO => std::thread::sleep(LOOK_AGAIN),
-            outcome => return outcome,
-        }
-    }
 }
 
 fn look(path: &Path, size: Bytes, file: &File) -> Result<Vec<Signature>, Refusal> {

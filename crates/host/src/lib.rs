@@ -23,6 +23,7 @@ mod limit;
 mod made;
 mod magic;
 pub mod mount;
+pub mod patience;
 pub mod precaution;
 mod processor;
 mod refusal;

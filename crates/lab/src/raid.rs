@@ -29,7 +29,7 @@ use units::Rate;
 pub use array::Progress;
 pub use array::geometry::{Level, UnknownName};
 pub use array::md::Consistency;
-pub use control::{NewPlace, Order, Server, patiently};
+pub use control::{NewPlace, Order, Server};
 pub use describe::{Examined, MemberStatus, Status, examine, layout, status};
 pub use event::Event;
 pub use given::{LeftOut, left_out};

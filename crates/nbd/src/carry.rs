@@ -1,6 +1,6 @@
 //! Carrying requests out on a device.
 //!
-//! What fits the device's blocks is handed on as it is. What does not is completed (`around`), alone if it writes (`gate`).
+//! What fits the device's blocks is handed on as it is. What does not is completed (`around`), alone on its export if it writes.
 
 use device::{AnyDevice, Buffer, Device, DeviceError, Extent, Pool, Request};
 use units::Bytes;
@@ -9,7 +9,6 @@ use uring::Parcel;
 use crate::around::Around;
 use crate::command::Command;
 use crate::export::Export;
-use crate::gate::Entry;
 use crate::reply::{Heading, Problem};
 
 /// A device that cannot zero a range is written zeroes, in pieces of this size.
@@ -45,12 +44,16 @@ pub async fn carry_out(
         }
         Command::Write { offset, length, fua } => {
             let data = payload.expect("a write has a payload").freeze();
-            let _pass = export.gate().enter(if fits { Entry::Shared } else { Entry::Alone }).await;
             let result = if fits {
+                let _pass = export.gate().pass().await;
                 let request = Request { fua, ..Request::write(offset, data.clone()) };
                 device.submit(request).await.result
             } else {
-                Box::pin(around.write(offset, &data, fua)).await
+                let alone = async {
+                    let _closed = export.gate().close().await;
+                    around.write(offset, &data, fua).await
+                };
+                Box::pin(alone).await
             };
             // Who keeps what was written, such as a cache, keeps the memory.
             if let Some(buffer) = data.reclaim() {
@@ -60,7 +63,7 @@ pub async fn carry_out(
         }
         Command::Flush => (device.submit(Request::flush()).await.result, Bytes::ZERO, Bytes::ZERO),
         Command::Trim { offset, length, fua } => {
-            let _pass = export.gate().enter(Entry::Shared).await;
+            let _pass = export.gate().pass().await;
             let discarded = match around.inside(offset, length) {
                 Some((from, to)) => device.submit(Request::discard(from, to - from)).await.result,
                 None => Ok(()),
@@ -70,10 +73,15 @@ pub async fn carry_out(
             (durable(device, discarded, fua).await, offset, length)
         }
         Command::WriteZeroes { offset, length, fua } => {
-            let _pass = export.gate().enter(if fits { Entry::Shared } else { Entry::Alone }).await;
-            let result = match fits {
-                true => zero(device, offset, length).await,
-                false => Box::pin(around.write_zeroes(offset, length)).await,
+            let result = if fits {
+                let _pass = export.gate().pass().await;
+                zero(device, offset, length).await
+            } else {
+                let alone = async {
+                    let _closed = export.gate().close().await;
+                    around.write_zeroes(offset, length).await
+                };
+                Box::pin(alone).await
             };
             (durable(device, result, fua).await, offset, length)
         }

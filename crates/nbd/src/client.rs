@@ -127,7 +127,7 @@ impl<W: Wire + 'static> Client<W> {
         })?;
         let [least, preferred, most] = offer.blocks;
         // A server that takes single bytes reads and writes around them; sectors are what devices here are made of.
-        let logical_block = Bytes::new(least.into()).max(Bytes::SECTOR);
+        let logical_block = Bytes::new(least.into()).round_up(Bytes::SECTOR);
         let physical_block = Bytes::new(u64::from(preferred).next_power_of_two()).round_up(logical_block);
         let size = Bytes::new(offer.size).round_down(logical_block);
         let shape = Shape { name: name.to_owned(), size, logical_block, physical_block };

@@ -5,12 +5,10 @@
 //! by every later read and covered by every later flush, whoever sent it. That is what `NBD_FLAG_CAN_MULTI_CONN` promises, so it is
 //! always true here.
 
-use std::rc::Rc;
-
 use device::{AnyDevice, Device};
+use runtime::Gate;
 use units::Bytes;
 
-use crate::gate::Gate;
 use crate::protocol::{LARGEST_PAYLOAD, LONGEST_STRING, transmission};
 
 /// A device under a name.
@@ -19,7 +17,7 @@ pub struct Export {
     description: String,
     device: AnyDevice,
     read_only: bool,
-    gate: Rc<Gate>,
+    gate: Gate,
 }
 
 /// Why a device cannot be offered.
@@ -46,7 +44,7 @@ impl Export {
             return Err(ExportError::Block { device: shape.name.clone(), block });
         }
         let description = shape.name.chars().filter(|letter| *letter != '\0').take(256).collect();
-        Ok(Export { name: name.to_owned(), description, device, read_only, gate: Rc::default() })
+        Ok(Export { name: name.to_owned(), description, device, read_only, gate: Gate::default() })
     }
 
     /// Its name.
@@ -62,7 +60,7 @@ impl Export {
         &self.device
     }
     /// Through which writes go, of all connections.
-    pub(crate) fn gate(&self) -> &Rc<Gate> {
+    pub(crate) fn gate(&self) -> &Gate {
         &self.gate
     }
     /// True if writes are refused.

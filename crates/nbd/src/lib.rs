@@ -25,7 +25,6 @@ mod client;
 mod command;
 mod connection;
 mod export;
-mod gate;
 mod greet;
 mod haggle;
 mod inlet;

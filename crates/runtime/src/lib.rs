@@ -33,6 +33,7 @@
 mod alarm;
 mod crew;
 mod executor;
+mod gate;
 mod park;
 mod random;
 mod resource;
@@ -43,6 +44,7 @@ mod waker;
 
 pub use alarm::Alarm;
 pub use executor::{Runtime, Stalled};
+pub use gate::{Closed, Gate, Pass};
 pub use park::{LiveClock, Park, ThreadPark, Unpark};
 pub use random::Random;
 pub use resource::{Acquire, Grant, Resource};

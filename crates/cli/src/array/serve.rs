@@ -6,17 +6,17 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use device::Device;
-use lab::raid::{self, Event, Keeper, Keeping, LeftOut, Offer, Place};
+use lab::raid::{self, Event, Keeper, Keeping, LeftOut, Offer};
 use nbd::{Address, Exports, Portion, ServeOptions, divide};
 use serde_json::json;
 use units::Bytes;
 use uring::{ListenError, Listener, Live, LiveOptions};
 
 use crate::args::ServeArray;
-use crate::array::{blame, different, tell_left_out};
+use crate::array::{admitted, blame};
 use crate::fail::Failure;
 use crate::serve::{conclude, encryption, listen, places, uris};
-use crate::{out, permit, stop};
+use crate::{out, stop};
 
 /// Serves an array until the user ends it.
 pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
@@ -37,9 +37,7 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
         time_limit: args.time_limit,
         tell: Rc::new(move |event| tell(event, json)),
     };
-    different(&args.members)?;
-    let left_out = tell_left_out(&args.members)?;
-    let permits = permit::members(args.members.iter().filter_map(Place::path))?;
+    let (permits, left_out) = admitted(&args.members)?;
     let keeper = Keeper::open(&live, &args.members, permits, keeping).map_err(blame)?;
     let exports = divide(live.runtime(), &keeper.device(), &args.export, args.read_only).map_err(Failure::input)?;
     let offers = offers(&args.export, &exports);
@@ -76,7 +74,7 @@ fn listen_again(live: &Live, address: &Address) -> Result<Listener, Failure> {
             _ => false,
         }
     };
-    raid::patiently(|| listen(live, address), is_taken)
+    host::patience::patiently(|| listen(live, address), is_taken)
 }
 
 /// An array that broke was not served to the end.

@@ -15,10 +15,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
 
 use array::md::Uuid;
 use device::Buffer;
+use host::patience::{LETTING_GO, patiently};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -99,21 +99,6 @@ enum Answer {
     Progress(Upkeep),
     Done(Value),
     Refused { message: String, input: bool },
-}
-
-/// How long the kernel may take to end a server that was killed; the same time is given to whoever held a file's lock (`host`).
-const LETTING_GO: Duration = Duration::from_millis(500);
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
-
-/// Tries until it succeeds or fails for a reason that does not pass, or for as long as a killed server may take to be gone.
-pub fn patiently<T, E>(attempt: impl Fn() -> Result<T, E>, passes: impl Fn(&E) -> bool) -> Result<T, E> {
-    let begun = Instant::now();
-    loop {
-        match attempt() {
-            Err(error) if passes(&error) && begun.elapsed() < LETTING_GO => std::thread::sleep(LOOK_AGAIN),
-            outcome => return outcome,
-        }
-    }
 }
 
 /// Where the server of an array listens for orders.
@@ -222,26 +207,18 @@ impl Server {
     /// Whether the array that these are members of is being served. The socket of a server that was killed is there until the kernel has ended its
     /// requests, some tens of milliseconds later; nobody answers at it, and this waits for its end.
     pub fn serves(members: &[Place]) -> bool {
-        let answers = |mut server: Server| {
-            let stream = server.stream.get_mut();
-            // A server that is too busy to answer within this time is one all the same.
-            let heard = stream.set_read_timeout(Some(LETTING_GO)).is_ok()
-                && server.status(&Course::quiet()).is_err_and(|error| match error {
-                    RaidError::Server { source } => {
-                        !matches!(source.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
-                    }
-                    _ => false,
-                });
-            !heard
+        // A server that is too busy to answer within this time is one all the same.
+        let is_dead = |mut server: Server| {
+            let limited = server.stream.get_mut().set_read_timeout(Some(LETTING_GO));
+            match server.status(&Course::quiet()) {
+                Err(RaidError::Server { source }) => {
+                    limited.is_ok() && !matches!(source.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+                }
+                _ => false,
+            }
         };
-        patiently(
-            || match Server::find(members) {
-                None => Ok(()),
-                Some(server) => Err(answers(server)),
-            },
-            |is_alive| !is_alive,
-        )
-        .is_err()
+        let look = || Server::find(members).map_or(Ok(()), |server| Err(is_dead(server)));
+        patiently(look, |is_dead| *is_dead).is_err()
     }
 
     /// Gives an order and waits until it is carried out. On the way progress is shown; if it is interrupted then, the server hears no more.

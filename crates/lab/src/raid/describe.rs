@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use array::geometry::{Geometry, Level, picture};
 use array::md::{Features, MemberRole, Numbers, Resync, Superblock};
+use array::standing::{Standing, newest};
 use array::{ChecksumReport, checksums_of};
 use device::Device;
 use serde::Serialize;
@@ -214,7 +215,8 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
         }
     }
     of_one_array(found.iter().map(|(path, it, ..)| (path, it.array)))?;
-    let Some(newest) = found.iter().map(|(_, it, ..)| it).max_by_key(|it| it.events).cloned() else {
+    let superblocks: Vec<&Superblock> = found.iter().map(|(_, it, ..)| it).collect();
+    let Some(newest) = newest(&superblocks) else {
         return Err(unread.expect("a path was named"));
     };
     let all = newest.members as usize;
@@ -223,7 +225,6 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
     let mut sizes = vec![newest.size; all];
     let mut clean = true;
     for (path, it, corrupt, size) in &found {
-        let role = newest.roles.get(it.number as usize).map(|role| MemberRole::from_number(*role));
         let rebuilding = it.features.has(Features::RECOVERY);
         let of = |member, state| MemberStatus {
             member,
@@ -234,14 +235,8 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
             corrupt: *corrupt,
             reason: None,
         };
-        match role {
-            Some(MemberRole::Active(column)) if it.features.has(Features::REPLACEMENT) => {
-                let member = Some(usize::from(column)).filter(|column| *column < all);
-                others.push(of(member, "replacing"));
-            }
-            // The same rules as those by which the array opens.
-            Some(MemberRole::Active(column)) if it.events + 1 >= newest.events && usize::from(column) < all => {
-                let column = usize::from(column);
+        match Standing::of(it, newest) {
+            Standing::Member(column) => {
                 members[column] = match shortfall(it, *size) {
                     None => of(Some(column), if rebuilding { "rebuilding" } else { "active" }),
                     Some(needed) => {
@@ -253,20 +248,21 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
                 sizes[column] = if it.size.is_zero() { it.data_size } else { it.size };
                 clean &= it.resync == Resync::Clean;
             }
-            Some(MemberRole::Journal) => others.push(of(None, "journal")),
-            Some(MemberRole::Spare) if it.role() == MemberRole::Spare => others.push(of(None, "spare")),
-            _ => others.push(of(None, "stale")),
+            Standing::Replacing(column) => others.push(of(Some(column), "replacing")),
+            Standing::Journal => others.push(of(None, "journal")),
+            Standing::Spare => others.push(of(None, "spare")),
+            Standing::Stale => others.push(of(None, "stale")),
         }
     }
     let level = (Numbers { level: newest.level, layout: newest.layout }).level().map_err(array::OpenError::Level)?;
     let geometry = Geometry::new(level, newest.chunk, &sizes).map_err(array::OpenError::Geometry)?;
     Ok(Status {
         array: newest.array.to_string(),
-        name: name_of(&newest),
+        name: name_of(newest),
         level: level.to_string(),
         stripe_unit: (!newest.chunk.is_zero()).then_some(newest.chunk),
         size: geometry.size(),
-        consistency: consistency(&newest),
+        consistency: consistency(newest),
         clean,
         not_whole: not_whole(&members),
         survives: level.losses_survived(all),

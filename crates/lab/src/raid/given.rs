@@ -1,9 +1,10 @@
 //! The devices that were given for an array: which of them it is opened without, and why.
 //!
 //! An array opens without what is damaged or stale, as if it had not been given. That is right for the array, and wrong for whoever gave
-//! the device and hears nothing of it: so they are told beforehand. The rules are those by which the array opens (`array/src/open.rs`).
+//! the device and hears nothing of it: so they are told beforehand. The rules are those by which the array opens ([`array::standing`]).
 
-use array::md::{Features, MemberRole, Superblock, Uuid};
+use array::md::{MemberRole, Superblock, Uuid};
+use array::standing::{Standing, newest};
 use device::{Device, DeviceError};
 use serde::Serialize;
 use units::Bytes;
@@ -41,7 +42,7 @@ pub fn left_out(places: &[Place]) -> Result<Vec<LeftOut>, RaidError> {
     let superblocks: Vec<&Superblock> = found.iter().map(|(_, superblock, _)| superblock).collect();
     let Some(newest) = newest(&superblocks) else { return Ok(left_out) };
     for (path, it, size) in &found {
-        if is_stale(it, newest) {
+        if Standing::of(it, newest) == Standing::Stale {
             let why = "it is stale: the array went on without it, and `arraylab array add` brings it back".to_owned();
             left_out.push(LeftOut { path: path.clone(), why });
         } else if let Some(needed) = shortfall(it, *size) {
@@ -72,26 +73,6 @@ pub(super) fn of_one_array<'p>(of: impl Iterator<Item = (&'p Place, Uuid)> + Clo
             Err(RaidError::Foreign { place: (*place).clone(), found: *found, like: (*like).clone(), wanted: *wanted })
         }
         None => Ok(()),
-    }
-}
-
-/// The superblock that decides: the one with the most events, and of equally many one that none of these calls failed.
-fn newest<'s>(superblocks: &[&'s Superblock]) -> Option<&'s Superblock> {
-    let calls_failed = |a: &Superblock, b: &Superblock| {
-        a.roles.get(b.number as usize).is_none_or(|role| MemberRole::from_number(*role) == MemberRole::Faulty)
-    };
-    let outlived =
-        |it: &Superblock| superblocks.iter().any(|other| other.events == it.events && calls_failed(other, it));
-    superblocks.iter().copied().max_by_key(|it| (it.events, !outlived(it)))
-}
-
-fn is_stale(it: &Superblock, newest: &Superblock) -> bool {
-    let fresh = it.events + 1 >= newest.events;
-    match newest.roles.get(it.number as usize).map(|role| MemberRole::from_number(*role)) {
-        Some(MemberRole::Active(_)) => !fresh,
-        Some(MemberRole::Journal) => !(fresh && newest.features.has(Features::JOURNAL)),
-        Some(MemberRole::Spare) => it.role() != MemberRole::Spare,
-        _ => true,
     }
 }
 

@@ -1,0 +1,95 @@
+//! Where devices stand in their array, by what their superblocks say.
+
+mod common;
+
+use array::geometry::{Level, Rotation};
+use array::md::{Consistency, Features, MemberRole, Superblock};
+use array::standing::{Standing, newest, split_brain};
+use units::Bytes;
+
+const FAULTY: u16 = 0xfffe;
+
+/// Three members of a level 5, of as many events each.
+fn three(events: [u64; 3]) -> Vec<Superblock> {
+    let kind = (Level::Raid5(Rotation::LeftSymmetric), 3, Consistency::Resync);
+    let superblocks = common::superblocks(kind, Bytes::kib(4), Bytes::mib(4), 1);
+    superblocks.into_iter().zip(events).map(|(superblock, events)| Superblock { events, ..superblock }).collect()
+}
+
+fn standing(of: &[Superblock]) -> Vec<Standing> {
+    let all: Vec<&Superblock> = of.iter().collect();
+    let newest = newest(&all).expect("there are some");
+    of.iter().map(|it| Standing::of(it, newest)).collect()
+}
+
+#[test]
+fn one_event_behind_is_current_and_two_are_stale() {
+    assert_eq!(standing(&three([8, 7, 8])), [0, 1, 2].map(Standing::Member));
+    assert_eq!(standing(&three([8, 6, 8])), [Standing::Member(0), Standing::Stale, Standing::Member(2)]);
+}
+
+#[test]
+fn of_as_many_events_those_count_that_nobody_calls_failed() {
+    for alone in 0..3 {
+        let mut all = three([8; 3]);
+        for (number, superblock) in all.iter_mut().enumerate() {
+            // The others went on without one; the record that calls one of them failed is on that one alone.
+            superblock.roles[if number == alone { (alone + 1) % 3 } else { alone }] = FAULTY;
+        }
+        let expected = [0, 1, 2].map(|it| if it == alone { Standing::Stale } else { Standing::Member(it) });
+        assert_eq!(standing(&all), expected);
+        // It counts on the other one that calls it failed: it did not go on without both.
+        assert_eq!(split_brain(&all.iter().collect::<Vec<_>>()), None);
+    }
+}
+
+#[test]
+fn halves_that_call_each_other_failed_are_found() {
+    let kind = (Level::Raid1, 2, Consistency::Resync);
+    let mut halves = common::superblocks(kind, Bytes::ZERO, Bytes::mib(4), 1);
+    (halves[0].roles[1], halves[1].roles[0]) = (FAULTY, FAULTY);
+    assert_eq!(split_brain(&halves.iter().collect::<Vec<_>>()), Some((0, 1)));
+}
+
+#[test]
+fn what_is_no_member_is_judged_by_the_newest_too() {
+    let mut all = three([8, 8, 8]);
+    let mut other = Superblock { number: 3, ..all[0].clone() };
+    let say = |all: &mut Vec<Superblock>, role: MemberRole| {
+        all.iter_mut().for_each(|it| {
+            it.roles.truncate(3);
+            it.roles.push(role.number());
+        });
+    };
+    let stands = |all: &[Superblock], other: &Superblock| Standing::of(other, &all[0]);
+
+    say(&mut all, MemberRole::Spare);
+    other.roles.clone_from(&all[0].roles);
+    assert_eq!(stands(&all, &other), Standing::Spare);
+    // A spare has nothing that could be stale; a former member has, whose number a spare has by now.
+    other.events = 1;
+    assert_eq!(stands(&all, &other), Standing::Spare);
+    other.roles[3] = MemberRole::Active(1).number();
+    assert_eq!(stands(&all, &other), Standing::Stale);
+
+    say(&mut all, MemberRole::Active(1));
+    other.features = other.features.with(Features::REPLACEMENT);
+    assert_eq!(stands(&all, &other), Standing::Stale);
+    other.events = 7;
+    assert_eq!(stands(&all, &other), Standing::Replacing(1));
+
+    // A journal counts as long as the array has one.
+    say(&mut all, MemberRole::Journal);
+    assert_eq!(stands(&all, &other), Standing::Stale);
+    all[0].features = all[0].features.with(Features::JOURNAL);
+    assert_eq!(stands(&all, &other), Standing::Journal);
+    other.events = 6;
+    assert_eq!(stands(&all, &other), Standing::Stale);
+
+    // Nobody knows its number, or its place does not exist.
+    all[0].roles.truncate(3);
+    assert_eq!(stands(&all, &other), Standing::Stale);
+    other.events = 8;
+    say(&mut all, MemberRole::Active(3));
+    assert_eq!(stands(&all, &other), Standing::Stale);
+}
