@@ -29,6 +29,7 @@ use crate::rarely::rarely;
 use crate::readd::Away;
 use crate::spare::Spare;
 use crate::state::State;
+use crate::timeout::TimeOuts;
 use crate::toll::Toll;
 
 /// The unit of locking at level 1, which has no chunks.
@@ -42,6 +43,10 @@ pub struct Array<D> {
     pub(crate) kernel: &'static Kernel,
     pub(crate) members: Vec<Member<D>>,
     pub(crate) locks: Locks,
+    /// What limits the time of small writes.
+    pub(crate) time_outs: TimeOuts,
+    /// How many members are not [plain](Member::plain).
+    special: Rc<Cell<usize>>,
     /// Memory for what is read to compute from, and for what is computed.
     pub(crate) pool: Pool,
     /// What the members say of the array, if anything does.
@@ -123,12 +128,15 @@ impl<D: Device> Array<D> {
         }
         shape.size = shape.size.round_down(shape.logical_block);
         shape.physical_block = shape.logical_block.max(geometry.stripe_size());
+        let special = Rc::default();
         Ok(Array {
             runtime: runtime.clone(),
             shape,
             geometry,
             kernel: Kernel::best(),
-            members: members.into_iter().map(|member| Member::new(runtime, member)).collect(),
+            members: members.into_iter().map(|member| Member::new(runtime, member, &special)).collect(),
+            special,
+            time_outs: TimeOuts::default(),
             locks: Locks::new(runtime),
             pool: Pool::default(),
             state: None,
@@ -230,7 +238,8 @@ impl<D: Device> Array<D> {
     }
     /// Whether such members are gone that some write could not be stored.
     pub fn is_broken(&self) -> bool {
-        !self.geometry.survives(|member| self.is_gone(member))
+        // Who is gone is not plain, and most often all are.
+        self.special.get() > 0 && !self.geometry.survives(|member| self.is_gone(member))
     }
     /// An error if the array is broken: then nothing is recorded, logged or said to be durable any more. Its members may come back together, as they do
     /// where it was a cable that failed, and what they and the logs hold must still tell what was under way.

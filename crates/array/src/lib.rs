@@ -41,6 +41,7 @@ pub mod standing;
 mod state;
 mod stripe;
 mod tend;
+mod timeout;
 mod toll;
 mod twin;
 mod upkeep;

@@ -43,7 +43,7 @@ pub(crate) type Outcome = (Result<(), DeviceError>, Option<Buffer>);
 pub(crate) fn both_within<'a, F: Future<Output = Reply>>(
     runtime: &'a Runtime,
     limit: Duration,
-    mut timer: Pin<&'a mut Sleep>,
+    timer: &'a mut Sleep,
     mut one: Pin<&'a mut F>,
     mut other: Pin<&'a mut F>,
     (of_one, of_other): (&'a mut Option<Outcome>, &'a mut Option<Outcome>),
@@ -61,10 +61,10 @@ pub(crate) fn both_within<'a, F: Future<Output = Reply>>(
             *of_other = Some((reply.result, reply.buffer));
         }
         if of_one.is_none() || of_other.is_none() {
-            ready!(timer.as_mut().poll(context));
+            ready!(Pin::new(&mut *timer).poll(context));
             if runtime.now() < deadline {
                 timer.wait_on(deadline);
-                ready!(timer.as_mut().poll(context));
+                ready!(Pin::new(&mut *timer).poll(context));
             }
         }
         Poll::Ready(())
@@ -129,14 +129,18 @@ pub(crate) struct Member<D> {
     placed: Cell<Option<Instant>>,
     /// Sums of what it holds, if it keeps any.
     checksums: RefCell<Option<Rc<Checksums>>>,
+    /// Whether it is [plain](Member::plain), and how many members of its array are not.
+    plain: Cell<bool>,
+    special: Rc<Cell<usize>>,
 }
 
 impl<D: Device> Member<D> {
-    /// A current member: a device and where its data begin. Without one, a failed member.
-    pub fn new(runtime: &Runtime, device: Option<(D, Bytes)>) -> Member<D> {
+    /// A current member: a device and where its data begin. Without one, a failed member. In `special` those are counted that are not plain.
+    pub fn new(runtime: &Runtime, device: Option<(D, Bytes)>, special: &Rc<Cell<usize>>) -> Member<D> {
         let state = if device.is_some() { MemberState::Active } else { MemberState::Failed };
         let (device, data_offset) = device.unzip();
-        Member {
+        special.set(special.get() + 1);
+        let member = Member {
             runtime: runtime.clone(),
             limit: Cell::new(TIME_LIMIT),
             bad_untold: Cell::new(false),
@@ -150,6 +154,25 @@ impl<D: Device> Member<D> {
             cause: RefCell::default(),
             placed: Cell::new(None),
             checksums: RefCell::default(),
+            plain: Cell::new(false),
+            special: Rc::clone(special),
+        };
+        member.reckon();
+        member
+    }
+
+    /// Whether it is all current, and keeps nothing beside its data.
+    fn is_plain(&self) -> bool {
+        let whole = self.state.get() == MemberState::Active && self.bad.borrow().is_empty();
+        whole && self.checksums.borrow().is_none() && self.twin.borrow().is_none()
+    }
+
+    /// Looks whether it is plain, after anything has changed that decides it.
+    fn reckon(&self) {
+        let (before, now) = (self.plain.replace(self.is_plain()), self.plain.get());
+        if before != now {
+            let special = self.special.get();
+            self.special.set(if now { special - 1 } else { special + 1 });
         }
     }
 
@@ -164,6 +187,7 @@ impl<D: Device> Member<D> {
     }
     pub fn set_state(&self, state: MemberState) {
         self.state.set(state);
+        self.reckon();
     }
     /// The error that ended its use, if one did.
     pub fn cause(&self) -> Option<DeviceError> {
@@ -181,6 +205,7 @@ impl<D: Device> Member<D> {
         }
         if self.state.replace(MemberState::Failed) != MemberState::Failed {
             *self.cause.borrow_mut() = Some(error.clone());
+            self.reckon();
         }
     }
     pub fn counts(&self) -> MemberCounts {
@@ -194,6 +219,7 @@ impl<D: Device> Member<D> {
     }
     pub fn set_checksums(&self, checksums: Option<Rc<Checksums>>) {
         *self.checksums.borrow_mut() = checksums;
+        self.reckon();
     }
     pub fn count_corrupt(&self, blocks: u64) {
         let counts = self.counts.get();
@@ -211,7 +237,7 @@ impl<D: Device> Member<D> {
         self.bad.borrow_mut().clear();
         *self.cause.borrow_mut() = None;
         self.placed.set(Some(self.runtime.now()));
-        self.state.set(MemberState::Rebuilding(Bytes::ZERO));
+        self.set_state(MemberState::Rebuilding(Bytes::ZERO));
     }
 
     /// Lets go of the device of a failed member. What was sent to it before holds it until it is answered.
@@ -226,6 +252,7 @@ impl<D: Device> Member<D> {
     pub fn set_twin(&self, twin: Option<Rc<Twin<D>>>) {
         twin.iter().for_each(|twin| twin.own().set_limit(self.limit()));
         *self.twin.borrow_mut() = twin;
+        self.reckon();
     }
 
     /// The twin becomes the device. Gives what was there before.
@@ -241,13 +268,15 @@ impl<D: Device> Member<D> {
     /// Puts it back where it was; gives where it has been.
     pub fn restore(&self, place: Place<D>) -> Place<D> {
         self.bad_untold.set(!place.bad.is_empty());
-        Place {
+        let before = Place {
             device: self.device.replace(place.device),
             data_offset: self.data_offset.replace(place.data_offset),
             bad: self.bad.replace(place.bad),
             checksums: self.checksums.replace(place.checksums),
             placed: self.placed.replace(place.placed),
-        }
+        };
+        self.reckon();
+        before
     }
 
     /// Whether what lies in the range can be read.
@@ -256,11 +285,13 @@ impl<D: Device> Member<D> {
         self.takes_writes(range) && !self.is_bad(range)
     }
 
-    /// Its device, if what lies in the range is current, and nothing but the device has to know what is written there.
+    /// Its device, if all of it is current, and nothing but the device has to know what is written to it.
+    ///
+    /// Four fields decide it, apart from each other in memory, and a small write asks it four times: so it is kept, and not found out.
     #[inline]
-    pub fn plain(&self, range: &Range<Bytes>) -> Option<Rc<D>> {
-        let plain = self.is_current(range) && self.checksums.borrow().is_none() && self.twin.borrow().is_none();
-        if plain { self.device() } else { None }
+    pub fn plain(&self) -> Option<Rc<D>> {
+        debug_assert_eq!(self.plain.get(), self.is_plain(), "whatever decides it is changed together with it");
+        if self.plain.get() { self.device() } else { None }
     }
 
     /// Whether any of it could not be rebuilt.
@@ -283,6 +314,7 @@ impl<D: Device> Member<D> {
     pub fn mark_bad(&self, range: Range<Bytes>) {
         self.bad.borrow_mut().push(range);
         self.bad_untold.set(true);
+        self.reckon();
     }
 
     /// What is marked bad, in order of addresses.
@@ -294,6 +326,7 @@ impl<D: Device> Member<D> {
     pub fn recall_bad(&self, ranges: Vec<Range<Bytes>>) {
         *self.bad.borrow_mut() = ranges;
         self.bad_untold.set(false);
+        self.reckon();
     }
 
     /// Whether the member has to be told what is bad.
@@ -429,5 +462,7 @@ impl<D: Device> Member<D> {
         let rest: Vec<Range<Bytes>> = rest.collect();
         self.bad_untold.set(self.bad_untold.get() || rest != before);
         *bad = rest;
+        drop(bad);
+        self.reckon();
     }
 }

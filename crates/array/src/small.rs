@@ -5,12 +5,12 @@
 //! state are more than a processor's first caches hold, and are fetched anew for every write (`benchsuite array` has the figures).
 //! Whatever is not as it should be is left to the general way.
 
-use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 
 use device::{Data, Device, DeviceError, Request};
-use units::{Bytes, Duration};
+use units::Bytes;
+use units::Duration;
 
 use crate::array::Array;
 use crate::member::{Outcome, both_within};
@@ -45,16 +45,16 @@ impl<D: Device> Array<D> {
             None => self.locks.lock(row).await,
         };
         let limit = self.members[own].limit();
-        let mut timer = pin!(self.runtime.sleep_until(self.runtime.now() + limit));
+        let mut timer = self.time_outs.take(&self.runtime, limit);
 
         let (old, mut sum) = {
-            let (Some(data_on), Some(parity_on)) = self.plain(own, parity, &range) else { return Ok(false) };
+            let (Some(data_on), Some(parity_on)) = self.plain(own, parity) else { return Ok(false) };
             let read = |member: usize| {
                 Request::read(self.members[member].data_offset() + range.start, self.pool.take(length)).with_id(id)
             };
             let (old, sum) = (pin!(data_on.submit(read(own))), pin!(parity_on.submit(read(parity))));
             let (mut of_data, mut of_parity) = (None, None);
-            both_within(&self.runtime, limit, timer.as_mut(), old, sum, (&mut of_data, &mut of_parity)).await;
+            both_within(&self.runtime, limit, &mut timer, old, sum, (&mut of_data, &mut of_parity)).await;
             match (of_data, of_parity) {
                 (Some((Ok(()), Some(old))), Some((Ok(()), Some(sum)))) => (old, sum),
                 (old, sum) => {
@@ -76,7 +76,7 @@ impl<D: Device> Array<D> {
         let (mut stored, mut summed) = (None, None);
         {
             // One of them may have failed meanwhile.
-            let (Some(data_on), Some(parity_on)) = self.plain(own, parity, &range) else { return Ok(false) };
+            let (Some(data_on), Some(parity_on)) = self.plain(own, parity) else { return Ok(false) };
             let write = |member: usize, data: Data| {
                 let mut request = Request::write(self.members[member].data_offset() + range.start, data).with_id(id);
                 request.fua = fua;
@@ -84,8 +84,9 @@ impl<D: Device> Array<D> {
             };
             let one = pin!(data_on.submit(write(own, data.take())));
             let other = pin!(parity_on.submit(write(parity, sum.clone())));
-            both_within(&self.runtime, limit, timer, one, other, (&mut stored, &mut summed)).await;
+            both_within(&self.runtime, limit, &mut timer, one, other, (&mut stored, &mut summed)).await;
         }
+        self.time_outs.give(timer);
         self.pool.take_back(sum);
         if let (Some((Ok(()), _)), Some((Ok(()), _))) = (&stored, &summed) {
             return Ok(true);
@@ -96,9 +97,9 @@ impl<D: Device> Array<D> {
         self.is_left_enough(&stripe, &range).map(|()| true).map_err(Box::new)
     }
 
-    /// The devices of two members, where nothing but these has to know of a write to the range.
-    fn plain(&self, own: usize, parity: usize, range: &Range<Bytes>) -> (Option<Rc<D>>, Option<Rc<D>>) {
-        (self.members[own].plain(range), self.members[parity].plain(range))
+    /// The devices of two members, if nothing but these has to know of a write.
+    fn plain(&self, own: usize, parity: usize) -> (Option<Rc<D>>, Option<Rc<D>>) {
+        (self.members[own].plain(), self.members[parity].plain())
     }
 }
 

@@ -47,7 +47,7 @@ impl<D: Device> Twin<D> {
         let upto = if superblock.features.has(Features::RECOVERY) { upto } else { Bytes::ZERO };
         let superblock = Superblock { features: superblock.features.with(Features::RECOVERY), ..superblock };
         Twin {
-            own: Member::new(runtime, Some((device, superblock.data_offset))),
+            own: Member::new(runtime, Some((device, superblock.data_offset)), &Rc::default()),
             upto: Cell::new(upto),
             superblock: RefCell::new(superblock),
             lost: RefCell::default(),

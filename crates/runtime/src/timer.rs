@@ -217,6 +217,12 @@ impl Sleep {
         Sleep { core, deadline, key: None }
     }
 
+    /// The instant that it waits for.
+    #[inline]
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
     /// Waits on, until another instant, once the one that it waited for has come.
     ///
     /// A time-out that is moved on with every step of a piece of work need not be made anew for each: if it ends, which it rarely does,
