@@ -44,6 +44,7 @@ mod tend;
 mod timeout;
 mod toll;
 mod twin;
+mod unreadable;
 mod upkeep;
 mod walk;
 

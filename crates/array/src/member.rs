@@ -19,6 +19,7 @@ use crate::integrity::Checksums;
 use crate::md::{SUPERBLOCK_AT, Superblock};
 use crate::rarely::rarely;
 use crate::twin::Twin;
+use crate::unreadable::Unreadable;
 
 /// How long a member may take for a request before it counts as failed: what Linux gives a SCSI command.
 pub(crate) const TIME_LIMIT: Duration = Duration::seconds(30);
@@ -115,6 +116,8 @@ pub(crate) struct Member<D> {
     data_offset: Cell<Bytes>,
     state: Cell<MemberState>,
     counts: Cell<MemberCounts>,
+    /// What it could not give of late.
+    unreadable: RefCell<Unreadable>,
     /// Ranges of the data area that could not be rebuilt: reading them must fail, not give what happens to be there.
     bad: RefCell<Vec<Range<Bytes>>>,
     /// What is bad has changed since the member was told.
@@ -148,6 +151,7 @@ impl<D: Device> Member<D> {
             data_offset: Cell::new(data_offset.unwrap_or(Bytes::ZERO)),
             state: Cell::new(state),
             counts: Cell::default(),
+            unreadable: RefCell::default(),
             bad: RefCell::default(),
             reading: Cell::new(0),
             twin: RefCell::default(),
@@ -225,6 +229,14 @@ impl<D: Device> Member<D> {
         let counts = self.counts.get();
         self.counts.set(MemberCounts { corrupt: counts.corrupt + blocks, ..counts });
     }
+    /// Takes note of what it could not give and has been written again; gives how often that was of late.
+    pub fn note_unreadable(&self, range: Range<Bytes>) -> u64 {
+        self.unreadable.borrow_mut().note(range, self.runtime.now())
+    }
+    /// Whether it could not give something of late.
+    pub fn is_suspect(&self) -> bool {
+        self.unreadable.borrow_mut().is_suspect(self.runtime.now())
+    }
     pub fn reading(&self) -> u64 {
         self.reading.get()
     }
@@ -235,6 +247,7 @@ impl<D: Device> Member<D> {
         *self.device.borrow_mut() = Some(device);
         self.data_offset.set(data_offset);
         self.bad.borrow_mut().clear();
+        self.unreadable.take();
         *self.cause.borrow_mut() = None;
         self.placed.set(Some(self.runtime.now()));
         self.set_state(MemberState::Rebuilding(Bytes::ZERO));
@@ -262,6 +275,7 @@ impl<D: Device> Member<D> {
         let placed = Some(self.runtime.now());
         let place = Place { device, data_offset, bad: own.bad(), checksums: own.checksums(), placed };
         self.set_twin(None);
+        self.unreadable.take();
         self.restore(place)
     }
 

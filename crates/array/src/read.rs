@@ -1,7 +1,7 @@
 //! Reading: straight from one member where it can be, computed from the others where it must be.
 //!
 //! What the medium of a member cannot give is taken from elsewhere and written back there, so that the drive remaps the sector; a
-//! member that fails in another way, or cannot take what is written back, is used no more.
+//! member that fails in another way, or cannot take what is written back, is used no more, nor is one that fails so too often (see `unreadable`).
 
 use std::ops::Range;
 
@@ -147,7 +147,7 @@ impl<D: Device> Array<D> {
         id: u64,
     ) -> (Buffer, Result<(), DeviceError>) {
         let length = range.end - range.start;
-        let (mut into, mut unreadable) = (into, Vec::new());
+        let (mut into, mut unreadable, mut failed) = (into, Vec::new(), Vec::new());
         let mut places: Vec<Place> =
             (0..self.geometry.copies()).map(|copy| self.geometry.copy(range.start, copy)).collect();
         places.sort_by_key(|place| Some(place.member) != suspect);
@@ -165,9 +165,15 @@ impl<D: Device> Array<D> {
             match result {
                 Ok(()) => {
                     into = self.mend(unreadable, into, id).await;
+                    failed
+                        .into_iter()
+                        .for_each(|place: Place| self.corrected(place.member, place.offset..place.offset + length));
                     return (into, Ok(()));
                 }
-                Err(DeviceError::Medium { .. }) => unreadable.push(place),
+                Err(DeviceError::Medium { .. }) => {
+                    unreadable.push(place);
+                    failed.push(place);
+                }
                 Err(error) => self.judge(place.member, &error),
             }
         }

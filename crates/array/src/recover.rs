@@ -99,6 +99,7 @@ impl<D: Device> Array<D> {
         let stripe = self.geometry.stripe(self.unit(range.start).0);
         let phantom = into.bytes().is_none();
         let mut missing = self.missing(&stripe, &on_members);
+        let known = missing.len();
         loop {
             match self.recover(&stripe, &on_members, missing.clone(), phantom, id).await {
                 Ok(all) => {
@@ -106,13 +107,14 @@ impl<D: Device> Array<D> {
                     if let (Some(to), Some(from)) = (into.bytes_mut(), all.of(place.member).bytes()) {
                         to.copy_from_slice(from);
                     }
-                    for member in missing {
+                    for &member in &missing {
                         if self.members[member].takes_writes(&on_members) {
                             let bytes = Self::copy_of(all.of(member));
                             let place = Place { member, offset: on_members.start, run: length };
                             self.mend(vec![place], bytes, id).await;
                         }
                     }
+                    missing[known..].iter().for_each(|member| self.corrected(*member, on_members.clone()));
                     return (into, Ok(()));
                 }
                 Err(member) if missing.contains(&member) => {

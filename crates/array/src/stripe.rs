@@ -152,7 +152,7 @@ impl<D: Device> Array<D> {
     }
 
     async fn write_band(&self, band: &Band, fua: bool, id: u64) -> Result<(), DeviceError> {
-        let Some(parities) = self.new_parities(band, id).await else {
+        let Some((parities, unreadable)) = self.new_parities(band, id).await else {
             // Another part of the stripe cannot be had, and parity depends on it.
             return Err(DeviceError::Medium { offset: band.range.start, length: band.length() });
         };
@@ -168,6 +168,11 @@ impl<D: Device> Array<D> {
         let fua = fua || ticket.is_some();
         let data = band.written.clone().map(|index| (band.stripe.data_member(index), band.new_data(index)));
         let writes: Few<(usize, Data)> = data.chain(parities.iter().cloned()).collect();
+        let rewritten = |member: &usize| {
+            let data = || band.written.clone().any(|index| band.stripe.data_member(index) == *member);
+            parities.iter().any(|(parity, _)| parity == member) || data()
+        };
+        let unreadable: Vec<usize> = unreadable.into_iter().filter(rewritten).collect();
         let write = |(member, data): (usize, Data)| async move {
             if !self.members[member].takes_writes(&band.range) {
                 return;
@@ -178,6 +183,7 @@ impl<D: Device> Array<D> {
         };
         side_by_side(writes.into_iter().map(write)).await;
         parities.into_iter().for_each(|(_, parity)| self.pool.take_back(parity));
+        unreadable.into_iter().for_each(|member| self.corrected(member, band.range.clone()));
         if ticket.is_some() {
             // Whoever did not take its part must be known as failed before the entry that could mend this is taken away.
             self.settle().await?;
@@ -197,10 +203,11 @@ impl<D: Device> Array<D> {
         stripe.members().filter(|member| !self.members[*member].is_current(range)).collect()
     }
 
-    /// The parities of a band after its write. `None` if too much is lost.
-    async fn new_parities(&self, band: &Band, id: u64) -> Option<Parities> {
+    /// The parities of a band after its write, and members that could not give what was needed for it. `None` if too much is lost.
+    async fn new_parities(&self, band: &Band, id: u64) -> Option<(Parities, Vec<usize>)> {
         let mut missing = self.missing(&band.stripe, &band.range);
         let mut way = self.way(band, &missing);
+        let mut unreadable = Vec::new();
         loop {
             let outcome = match way {
                 Way::FromAllData => self.parities_from_all_data(band, id).await,
@@ -215,10 +222,13 @@ impl<D: Device> Array<D> {
                 }
             };
             match outcome {
-                Ok(parities) => return Some(parities),
+                Ok(parities) => return Some((parities, unreadable)),
                 Err(failed) if missing.contains(&failed) => return None,
                 // One read that failed rules out every way that needs it; what is left is recovery.
-                Err(failed) => missing.push(failed),
+                Err(failed) => {
+                    missing.push(failed);
+                    unreadable.push(failed);
+                }
             }
             way = Way::Recover;
         }

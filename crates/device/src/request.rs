@@ -166,6 +166,9 @@ pub enum DeviceError {
     /// No reply in time. The operation may still take effect.
     #[error("the device did not answer within {0}")]
     TimedOut(Duration),
+    /// Its medium fails too often to be relied on. Said by who uses a device (an array, of a member); no device says it of itself.
+    #[error("its medium could not give {reads} reads, most of them within an hour")]
+    Worn { reads: u64 },
     /// The store behind the device is full.
     #[error("no space is left behind the device")]
     NoSpace,
@@ -193,7 +196,7 @@ impl DeviceError {
     pub fn errno(&self) -> i32 {
         match self {
             DeviceError::OutOfRange { .. } | DeviceError::Misaligned { .. } => 22,
-            DeviceError::Medium { .. } => 5,
+            DeviceError::Medium { .. } | DeviceError::Worn { .. } => 5,
             DeviceError::ReadOnly => 30,
             DeviceError::Unsupported => 95,
             DeviceError::Gone => 19,

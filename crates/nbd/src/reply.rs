@@ -121,9 +121,11 @@ impl Problem {
             DeviceError::Kernel { errno: 1 | 13 } => Errno::Perm,
             DeviceError::Kernel { errno: 12 } => Errno::NoMem,
             DeviceError::Kernel { errno: 27 | 122 } => Errno::NoSpc,
-            DeviceError::Medium { .. } | DeviceError::Gone | DeviceError::TimedOut(_) | DeviceError::Kernel { .. } => {
-                Errno::Io
-            }
+            DeviceError::Medium { .. }
+            | DeviceError::Worn { .. }
+            | DeviceError::Gone
+            | DeviceError::TimedOut(_)
+            | DeviceError::Kernel { .. } => Errno::Io,
         };
         let at = match error {
             // A place within the request, as the protocol demands; a device of devices may speak of other addresses.

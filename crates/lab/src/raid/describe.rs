@@ -74,7 +74,7 @@ pub struct MemberStatus {
     pub rebuilt: Option<Bytes>,
     /// Blocks of it that did not fit their checksums so far, if it keeps any.
     pub corrupt: Option<u64>,
-    /// Why the array is not opened with it, or at all.
+    /// Why the array is not opened with it, or at all; or why its server uses it no more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -308,7 +308,10 @@ impl Status {
             };
             self.members.push(match (&served.device, state) {
                 (Some(device), "active" | "rebuilding") => known(Some(number), device, state),
-                _ => MemberStatus::unread(Some(number), None, "missing"),
+                _ => MemberStatus {
+                    reason: served.failure.clone(),
+                    ..MemberStatus::unread(Some(number), None, "missing")
+                },
             });
         }
         self.others.extend(service.replacing.iter().map(|(member, device)| known(Some(*member), device, "replacing")));

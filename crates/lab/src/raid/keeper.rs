@@ -409,6 +409,7 @@ impl Keeper {
                 .to_owned(),
                 medium_errors: counts.medium_errors,
                 rewritten: counts.rewritten,
+                failure: self.array.failure(member).map(|error| error.to_string()),
             }
         };
         Service {
