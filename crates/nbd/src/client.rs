@@ -68,7 +68,7 @@ impl Client<Socket> {
             },
         };
         let (socket, host) = match &uri.place {
-            Place::Unix(path) => (Socket::connect_unix(live, path), "localhost"),
+            Place::Unix(path) => (Socket::reach_unix(live, path, within).await, "localhost"),
             Place::Tcp(host, port) => (connect_tcp(live, host, *port, within).await, host.as_str()),
         };
         let socket = socket.map_err(|source| ClientError::Connect { uri: name.clone(), source })?;

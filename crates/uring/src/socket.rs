@@ -31,9 +31,12 @@ use std::sync::{Arc, Mutex};
 
 use device::Buffer;
 use runtime::Alarm;
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::sockopt::{self, Timeout};
-use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, sendmsg,
+    shutdown, socket_with,
+};
 use units::Duration;
 
 use crate::RingError;
@@ -54,23 +57,43 @@ pub struct Socket {
 /// message of 128 KiB, a usual size of sequential reads, is then taken at once.
 const KEPT_BY_KERNEL: usize = 1 << 20;
 
+/// Between two attempts to connect to a socket whose queue is full.
+const PAUSE: Duration = Duration::millis(10);
+
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The peer, or the way to it.
     #[error("no connection: {0}; is the server running, and is that its address?")]
     Refused(#[from] io::Error),
+    /// Who listens at a socket of this machine takes nobody in.
+    #[error("no connection: the socket's queue was full for {0}; does its server still accept connections?")]
+    Full(Duration),
     /// Sockets need the ring.
     #[error("sockets need io_uring: {0}")]
     Ring(String),
 }
 
 impl Socket {
-    /// Connects to a socket of this machine.
-    pub fn connect_unix(live: &Live, path: &Path) -> Result<Socket, ConnectError> {
-        let stream = UnixStream::connect(path)?;
-        Socket::on(ring(live).map_err(ConnectError::Ring)?, stream.into())
-            .map_err(|error| ConnectError::Ring(error.to_string()))
+    /// Connects to a socket of this machine within a time. Where its queue is full, as that of a server which accepts no more, the kernel would have the
+    /// thread wait for as long as that lasts, and tells nobody when there is room: so it is asked without waiting, again and again.
+    pub async fn reach_unix(live: &Live, path: &Path, within: Duration) -> Result<Socket, ConnectError> {
+        let address = SocketAddrUnix::new(path).map_err(io::Error::from)?;
+        let kind = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, kind, None).map_err(io::Error::from)?;
+        let deadline = live.runtime().now() + within;
+        loop {
+            match connect(&fd, &address) {
+                Ok(()) => break,
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) if live.runtime().now() + PAUSE < deadline => live.runtime().sleep(PAUSE).await,
+                Err(Errno::AGAIN) => return Err(ConnectError::Full(within)),
+                Err(error) => return Err(ConnectError::Refused(error.into())),
+            }
+        }
+        // From here on as a socket is that was connected with waiting.
+        ioctl_fionbio(&fd, false).map_err(io::Error::from)?;
+        Socket::on(ring(live).map_err(ConnectError::Ring)?, fd).map_err(|error| ConnectError::Ring(error.to_string()))
     }
 
     /// Connects to a host by TCP; waits for as long as the kernel tries.

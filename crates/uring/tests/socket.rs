@@ -284,3 +284,30 @@ fn requests_of_files_are_not_kept_waiting_by_a_silent_peer() {
         assert_eq!(said, b"done");
     });
 }
+
+/// As that of a server which is stopped, or too busy to accept.
+#[test]
+fn a_socket_whose_queue_is_full_is_waited_for_so_long_and_no_longer() {
+    let Some(live) = live() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let _first = UnixStream::connect(&path).unwrap();
+    let began = live.runtime().now();
+    let refused = live.runtime().block_on(Socket::reach_unix(&live, &path, Duration::millis(100)));
+    let said = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(said.contains("queue was full for 100 ms"), "{said}");
+    assert!(live.runtime().now().since(began) < Duration::seconds(5));
+    // As soon as there is room it is taken, and what is received is waited for.
+    let accepting = thread::spawn(move || {
+        thread::sleep(MEANWHILE);
+        let _ours = listener.accept().unwrap();
+        let (mut theirs, _) = listener.accept().unwrap();
+        thread::sleep(MEANWHILE);
+        theirs.write_all(b"there").unwrap();
+    });
+    let socket = live.runtime().block_on(Socket::reach_unix(&live, &path, Duration::seconds(30))).unwrap();
+    assert_eq!(live.runtime().block_on(word(&socket)), b"there");
+    accepting.join().unwrap();
+}
