@@ -3,6 +3,10 @@
 //! Files are named as libnbd, qemu and nbdkit name them, so that one folder serves all: `ca-cert.pem`, and `server-cert.pem` with
 //! `server-key.pem` or `client-cert.pem` with `client-key.pem`. A server demands a certificate of its clients: encryption alone would
 //! let anybody write to the disk.
+//!
+//! A certificate of one's own that is not valid now is refused at the start, with the date: peers refuse it, and say so where nobody looks. It is held against the authority by the
+//! verifier that a peer would use, of whose complaints only those of time count: a chain that is incomplete here may be whole there. Of the authority's own certificate that verifier asks no
+//! date.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
@@ -11,11 +15,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use device::Buffer;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
+};
 use units::Bytes;
 use uring::Parcel;
 
@@ -39,6 +47,10 @@ pub enum TlsError {
     File { path: PathBuf, reason: String, side: &'static str },
     #[error("the certificates in {folder} do not do: {reason}; {side}-cert.pem must belong to {side}-key.pem")]
     Certificates { folder: PathBuf, reason: String, side: &'static str },
+    #[error("the certificate in {path} expired at {date}; put one that is valid in its place")]
+    Expired { path: PathBuf, date: String },
+    #[error("the certificate in {path} is valid from {date} on; is the clock of this machine right?")]
+    NotYet { path: PathBuf, date: String },
     #[error("'{0}' is no name of a host that a certificate could be for")]
     Host(String),
 }
@@ -81,7 +93,16 @@ impl ServerTls {
         let files = Files::read(folder, side)?;
         let fail = |reason: String| TlsError::Certificates { folder: folder.to_owned(), reason, side };
         let provider = Arc::new(default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(files.authority), Arc::clone(&provider))
+        let authority = Arc::new(files.authority);
+        if let Ok(of_clients) =
+            WebPkiServerVerifier::builder_with_provider(Arc::clone(&authority), Arc::clone(&provider)).build()
+        {
+            let anybody = ServerName::try_from("localhost").expect("it is the name of a host");
+            let (own, others) = files.certificates.split_first().expect("there is a certificate in the file");
+            let judged = of_clients.verify_server_cert(own, others, &anybody, &[], UnixTime::now());
+            timely(judged.err(), folder, side)?;
+        }
+        let verifier = WebPkiClientVerifier::builder_with_provider(authority, Arc::clone(&provider))
             .build()
             .map_err(|error| fail(error.to_string()))?;
         let config = ServerConfig::builder_with_provider(provider)
@@ -100,6 +121,13 @@ impl ClientTls {
         let side = "client";
         let files = Files::read(folder, side)?;
         let fail = |reason: String| TlsError::Certificates { folder: folder.to_owned(), reason, side };
+        let authority = Arc::new(files.authority.clone());
+        if let Ok(of_servers) =
+            WebPkiClientVerifier::builder_with_provider(authority, Arc::new(default_provider())).build()
+        {
+            let (own, others) = files.certificates.split_first().expect("there is a certificate in the file");
+            timely(of_servers.verify_client_cert(own, others, UnixTime::now()).err(), folder, side)?;
+        }
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| fail(error.to_string()))?
@@ -107,6 +135,24 @@ impl ClientTls {
             .with_client_auth_cert(files.certificates, files.key)
             .map_err(|error| fail(error.to_string()))?;
         Ok(ClientTls(Arc::new(config)))
+    }
+}
+
+/// Refuses a certificate that a peer would find not to be valid now.
+fn timely(complaint: Option<rustls::Error>, folder: &Path, side: &'static str) -> Result<(), TlsError> {
+    let path = folder.join(format!("{side}-cert.pem"));
+    let date = |time: UnixTime| {
+        let since_1970 = std::time::Duration::from_secs(time.as_secs());
+        humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since_1970).to_string()
+    };
+    match complaint {
+        Some(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+            Err(TlsError::Expired { path, date: date(not_after) })
+        }
+        Some(rustls::Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before, .. })) => {
+            Err(TlsError::NotYet { path, date: date(not_before) })
+        }
+        _ => Ok(()),
     }
 }
 
