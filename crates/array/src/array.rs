@@ -242,9 +242,9 @@ impl<D: Device> Array<D> {
         self.special.get() > 0 && !self.geometry.survives(|member| self.is_gone(member))
     }
     /// An error if the array is broken: then nothing is recorded, logged or said to be durable any more. Its members may come back together, as they do
-    /// where it was a cable that failed, and what they and the logs hold must still tell what was under way.
+    /// where it was a cable that failed, and what they and the logs hold must still tell what was under way. Nor if another server [uses](crate::rival) them.
     pub(crate) fn unbroken(&self) -> Result<(), DeviceError> {
-        if self.is_broken() { Err(DeviceError::Gone) } else { Ok(()) }
+        if self.is_broken() { Err(DeviceError::Gone) } else { self.unrivalled() }
     }
     /// Whether the array would be broken without these members, too.
     pub fn needs_any_of(&self, members: &[usize]) -> bool {
@@ -358,6 +358,7 @@ impl<D: Device> Array<D> {
     }
 
     async fn flush(&self, id: u64) -> Result<(), DeviceError> {
+        self.unrivalled()?;
         // What was acknowledged is durable in the journal.
         if self.journal.as_ref().is_none_or(Journal::has_failed) {
             self.flush_members(id).await?;

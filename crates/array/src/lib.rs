@@ -35,6 +35,7 @@ mod readd;
 mod recover;
 mod replay;
 mod resync;
+mod rival;
 mod small;
 mod spare;
 pub mod standing;

@@ -16,6 +16,7 @@ use crate::bad::joined;
 use crate::count::UnderWay;
 use crate::format::written;
 use crate::integrity::Checksums;
+use crate::integrity::area::superblock_sum;
 use crate::md::{SUPERBLOCK_AT, Superblock};
 use crate::rarely::rarely;
 use crate::twin::Twin;
@@ -107,6 +108,7 @@ pub(crate) struct Place<D> {
     bad: Vec<Range<Bytes>>,
     checksums: Option<Rc<Checksums>>,
     placed: Option<Instant>,
+    told: Vec<u32>,
 }
 
 pub(crate) struct Member<D> {
@@ -130,6 +132,10 @@ pub(crate) struct Member<D> {
     cause: RefCell<Option<DeviceError>>,
     /// When its device took another's place, if it did.
     placed: Cell<Option<Instant>>,
+    /// Sums of the superblocks that may be on its device: the one that was found or written last, and those whose writing was given up since.
+    told: RefCell<Vec<u32>>,
+    /// How often writing one began or ended.
+    tellings: Cell<u64>,
     /// Sums of what it holds, if it keeps any.
     checksums: RefCell<Option<Rc<Checksums>>>,
     /// Whether it is [plain](Member::plain), and how many members of its array are not.
@@ -157,6 +163,8 @@ impl<D: Device> Member<D> {
             twin: RefCell::default(),
             cause: RefCell::default(),
             placed: Cell::new(None),
+            told: RefCell::default(),
+            tellings: Cell::new(0),
             checksums: RefCell::default(),
             plain: Cell::new(false),
             special: Rc::clone(special),
@@ -247,6 +255,7 @@ impl<D: Device> Member<D> {
         *self.device.borrow_mut() = Some(device);
         self.data_offset.set(data_offset);
         self.bad.borrow_mut().clear();
+        self.told.borrow_mut().clear();
         self.unreadable.take();
         *self.cause.borrow_mut() = None;
         self.placed.set(Some(self.runtime.now()));
@@ -273,7 +282,8 @@ impl<D: Device> Member<D> {
         let own = twin.own();
         let (device, data_offset) = (own.device(), own.data_offset());
         let placed = Some(self.runtime.now());
-        let place = Place { device, data_offset, bad: own.bad(), checksums: own.checksums(), placed };
+        let told = own.told.borrow().clone();
+        let place = Place { device, data_offset, bad: own.bad(), checksums: own.checksums(), placed, told };
         self.set_twin(None);
         self.unreadable.take();
         self.restore(place)
@@ -288,6 +298,7 @@ impl<D: Device> Member<D> {
             bad: self.bad.replace(place.bad),
             checksums: self.checksums.replace(place.checksums),
             placed: self.placed.replace(place.placed),
+            told: self.told.replace(place.told),
         };
         self.reckon();
         before
@@ -442,9 +453,31 @@ impl<D: Device> Member<D> {
         let device = self.device().ok_or(DeviceError::Gone)?;
         let bytes = written(superblock, device.shape().logical_block).freeze();
         self.announce(superblock).await?;
+        let sum = superblock_sum(superblock);
+        self.told.borrow_mut().push(sum);
+        self.tellings.set(self.tellings.get() + 1);
         self.send(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result?;
+        self.found(sum);
         self.announced(superblock);
         Ok(())
+    }
+
+    /// What its device says is this, by its sum.
+    pub fn found(&self, sum: u32) {
+        self.told.replace(vec![sum]);
+        self.tellings.set(self.tellings.get() + 1);
+    }
+    /// Whether it is known what its device says.
+    pub fn is_known(&self) -> bool {
+        !self.told.borrow().is_empty()
+    }
+    /// Whether its device may say this, by its sum, by what is known.
+    pub fn may_say(&self, sum: u32) -> bool {
+        self.told.borrow().contains(&sum)
+    }
+    /// How often what its device says was about to change, or did.
+    pub fn tellings(&self) -> u64 {
+        self.tellings.get()
     }
 
     /// Writes back what its medium could not give.

@@ -232,11 +232,15 @@ impl<D: Device> Array<D> {
             }
         }
         array.open_checksums(&superblocks, &sums).await;
+        for (member, sum) in array.members.iter().zip(&sums) {
+            sum.iter().for_each(|sum| member.found(*sum));
+        }
         for (role, twin) in twins.into_iter().enumerate() {
             let Some((superblock, device)) = twin else { continue };
             let upto = array.filled_upto(role, &superblock);
             let as_read = superblock.clone();
             let twin = Twin::new(runtime, device, superblock, upto);
+            twin.own().found(superblock_sum(&as_read));
             if array.has_checksums()
                 && let Err(error) = twin.own().recall_checksums(&as_read).await
             {

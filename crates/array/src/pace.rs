@@ -55,9 +55,10 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// Tells whoever watches how far it is; says whether to go on.
+    /// Tells whoever watches how far it is; says whether to go on. While another server uses the members it does not.
     pub(crate) fn goes_on(&self, walk: &Walk, done: Bytes) -> bool {
+        self.state.iter().for_each(|state| state.stirred.set(true));
         let watcher = self.watcher.borrow().clone();
-        watcher.is_none_or(|watcher| watcher(Progress { done, of: walk.of }))
+        self.rival().is_none() && watcher.is_none_or(|watcher| watcher(Progress { done, of: walk.of }))
     }
 }

@@ -17,6 +17,7 @@ impl<D: Device> Array<D> {
     pub async fn resync(&self) -> Result<bool, DeviceError> {
         let Some(state) = &self.state else { return Ok(true) };
         if state.resync_due.get() && self.can_be_scrubbed() {
+            self.claim().await?;
             let from = self.array_address(state.resync_from.get());
             let marked = |range: Range<Bytes>| {
                 self.intent.as_ref().is_none_or(|intent| intent.is_marked(&self.in_bitmap(range)))
@@ -64,6 +65,7 @@ impl<D: Device> Array<D> {
     /// Ends service: everything is made durable, then the members say that redundancy fits, unless a [`resync`](Array::resync) is due.
     /// Requests under way must have been answered.
     pub async fn stop(&self) -> Result<(), DeviceError> {
+        self.unrivalled()?;
         self.flush_members(0).await?;
         self.settle().await?;
         self.close_journal().await?;

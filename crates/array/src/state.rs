@@ -23,7 +23,7 @@ use runtime::{Acquire, Resource, Runtime};
 use units::Bytes;
 
 use crate::array::Array;
-use crate::md::{Features, MemberRole, Resync, Superblock, Uuid};
+use crate::md::{Features, MemberRole, Resync, Stamp, Superblock, Uuid};
 use crate::member::MemberState;
 
 /// The superblocks as they are on the members, by role.
@@ -43,6 +43,14 @@ pub(crate) struct State {
     pub resync_from: Cell<Bytes>,
     /// Something was written since the array was opened.
     pub written: Cell<bool>,
+    /// When the array was opened, if it looks out for others.
+    pub lookout: Cell<Option<Stamp>>,
+    /// The members say so; nothing may be written before.
+    pub claimed: Cell<bool>,
+    /// Something was written, or is about to be, since it was last looked for others.
+    pub stirred: Cell<bool>,
+    /// When another server opened the array, if one records on the members.
+    pub rival: Cell<Option<Stamp>>,
 }
 
 impl State {
@@ -87,6 +95,10 @@ impl State {
             dirty: Cell::new(dirty),
             resync_due: Cell::new(dirty),
             written: Cell::new(false),
+            lookout: Cell::new(None),
+            claimed: Cell::new(true),
+            stirred: Cell::new(false),
+            rival: Cell::new(None),
             resync_from: Cell::new(resync_from),
         }
     }
@@ -131,14 +143,15 @@ impl<D: Device> Array<D> {
     /// Takes note of a write. Before it the members must say that redundancy may not fit, and who is missing; false if they have to be [told](Array::tell).
     pub(crate) fn may_write(&self, state: &State) -> bool {
         state.written.set(true);
-        self.is_told(state) || self.geometry.level().losses_survived(self.members.len()) == 0
+        state.stirred.set(true);
+        self.is_told(state) || (state.claimed.get() && self.geometry.level().losses_survived(self.members.len()) == 0)
     }
 
     /// Whether the members say what they must before a write.
     fn is_told(&self, state: &State) -> bool {
         // What a journal holds makes redundancy fit: then nobody need know.
         let marked = state.dirty.get() || self.journal.is_some();
-        marked && !state.untold.get() && state.resync_from.get().is_zero()
+        marked && state.claimed.get() && !state.untold.get() && state.resync_from.get().is_zero()
     }
 
     /// Tells the members what they must say before a write.
@@ -192,7 +205,10 @@ impl<D: Device> Array<D> {
     /// Gives all members the newest superblock, if the last power cut met a record. It says nothing new. The caller holds `recording`.
     async fn make_even(&self) {
         let state = self.state.as_ref().expect("there is state to record");
-        if state.uneven.replace(false) {
+        if state.uneven.get() {
+            self.look_for_rival().await;
+        }
+        if self.rival().is_none() && state.uneven.replace(false) {
             let in_use = |member: &usize| self.members[*member].state() != MemberState::Failed;
             let writes = {
                 let superblocks = state.superblocks.borrow();
@@ -240,6 +256,8 @@ impl<D: Device> Array<D> {
         let state = self.state.as_ref().expect("there is state to record");
         self.unbroken()?;
         self.make_even().await;
+        self.look_for_rival().await;
+        self.unbroken()?;
         let lost_journal = self.leave_journal().await;
         loop {
             // First, so that who has failed stays untold, and nothing is acknowledged: of a broken array its members say what they said before.
@@ -259,6 +277,7 @@ impl<D: Device> Array<D> {
                     }
                     lost.iter().for_each(|number| superblock.roles[*number] = MemberRole::Faulty.number());
                     superblock.events += 1;
+                    superblock.updated = state.lookout.get().unwrap_or(superblock.updated);
                     change(superblock);
                 }
                 for (member, superblock) in superblocks.iter_mut().enumerate() {
@@ -284,6 +303,7 @@ impl<D: Device> Array<D> {
             state.uneven.set(true);
             self.write_superblocks(writes).await;
             state.uneven.set(false);
+            state.claimed.set(true);
             let all_told = (0..self.members.len()).all(|m| !failed(m) || state.superblocks.borrow()[m].is_none());
             if all_told && !self.has_lost_twin() {
                 return Ok(());

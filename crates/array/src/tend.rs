@@ -13,6 +13,8 @@ use crate::md::Resync;
 const IDLE: Duration = Duration::millis(200);
 /// Of these, one look in this many clears bits: 5 s.
 const LOOKS_PER_CLEARING: u64 = 25;
+/// And one in this many is for other servers: 1 s.
+const LOOKS_PER_LOOKOUT: u64 = 5;
 
 impl<D: Device> Array<D> {
     /// Does what is to be done beside the requests, for ever: whoever serves the array runs it beside them, and drops it to stop. Without
@@ -21,6 +23,13 @@ impl<D: Device> Array<D> {
         let mut seen = self.writes_begun.get();
         for look in 1u64.. {
             self.runtime.sleep(IDLE).await;
+            let stirred = || self.state.as_ref().is_some_and(|state| state.stirred.replace(false));
+            if look.is_multiple_of(LOOKS_PER_LOOKOUT) && stirred() {
+                self.look_for_rival().await;
+            }
+            if self.rival().is_some() {
+                continue;
+            }
             let now = self.writes_begun.get();
             // An error here has made members fail, which the next request will notice and say.
             if now == seen {

@@ -171,6 +171,7 @@ impl<D: Device> Array<D> {
     pub async fn resume_replace(&self, member: usize) -> Result<Vec<Range<Bytes>>, DeviceError> {
         let this = &self.members[member];
         let Some(twin) = this.twin() else { return Ok(Vec::new()) };
+        self.claim().await?;
         let mut lost = Vec::new();
         let fill = async |unit: Range<Bytes>| Ok(self.copy_to_twin(member, &twin, unit).await);
         let pass = |upto: Bytes, without: Vec<Range<Bytes>>| {

@@ -167,6 +167,7 @@ impl<D: Device> Array<D> {
     ) -> Result<Vec<Range<Bytes>>, DeviceError> {
         let this = &self.members[member];
         let MemberState::Rebuilding(from) = this.state() else { return Ok(Vec::new()) };
+        self.claim().await?;
         let mut lost = Vec::new();
         let lose = |error: &DeviceError| self.lose(member, error);
         let fill = async |unit: Range<Bytes>| {
@@ -278,6 +279,7 @@ impl<D: Device> Array<D> {
 
     /// As [`Array::scrub`], of the rows or chunks that begin in a range of the array: a scrub can go on where it ended.
     pub async fn scrub_range(&self, repair: Repair, range: Range<Bytes>) -> Result<Scrubbed, DeviceError> {
+        self.claim().await?;
         // The unit that holds the byte before the range belongs to the part before.
         let start = match range.start {
             Bytes::ZERO => Bytes::ZERO,

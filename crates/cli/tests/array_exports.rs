@@ -4,19 +4,21 @@ mod common;
 #[path = "common/served.rs"]
 mod served;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Child, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use common::{Desk, names, wait_for};
+use common::{Desk, names, of, wait_for};
 use device::filter::{Effect, Faulty, Rule};
-use device::{AnyDevice, Buffer, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
+use device::{AnyDevice, Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
 use nbd::{Client, Export, Exports, ServeOptions, Uri};
 use serde_json::Value;
-use served::{Server, done, say};
+use served::{Server, again, arraylab, done, say};
 use units::{Bytes, Duration};
 use uring::{Listener, Live, LiveOptions};
 
@@ -86,4 +88,68 @@ fn a_member_that_gives_nothing_back_is_given_up_and_the_reason_said() {
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert_eq!(names(&events), ["member-failed"], "{events:?}");
     assert_eq!(events[0]["cause"], why);
+}
+
+/// A member that another `arraylab` serves, at a socket of its name.
+fn member(desk: &Desk, name: &str) -> Option<Child> {
+    let begin = || {
+        let words = format!("serve --json --nbd unix:{name}.sock --destroy-data {name} {name}");
+        let mut command = arraylab(desk, &words);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        if first.is_empty() { Err(of(child.wait_with_output().unwrap()).stderr) } else { Ok(child) }
+    };
+    again(begin)
+}
+
+fn block() -> Data {
+    let mut buffer = Buffer::zeroed(Bytes::kib(4));
+    buffer.bytes_mut().unwrap().fill(7);
+    buffer.freeze()
+}
+
+/// As two machines would, or two users: neither finds the other's control socket.
+#[test]
+fn of_two_servers_of_one_array_of_exports_only_one_goes_on() {
+    let (desk, elsewhere) = (Desk::new(""), Desk::new(""));
+    for name in ["a", "b"] {
+        desk.file(name, 16 << 20);
+    }
+    let Some(members) = ["a", "b"].map(|name| member(&desk, name)).into_iter().collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    let [a, b] = ["a", "b"].map(|name| socket(&desk, name));
+    done(&desk, &format!("array create --level 1 --destroy-data {a} {b}"));
+    let first = Server::start(&desk, &format!("{a} {b}")).unwrap();
+    let live = Live::start(&LiveOptions::default());
+    let writer = client(&live, &first);
+    let write = |to: &Client| {
+        let request = Request::write(Bytes::ZERO, block());
+        live.runtime().block_on(to.submit(request)).result
+    };
+    assert_eq!(write(&writer), Ok(()));
+    let second = Server::start(&elsewhere, &format!("{a} {b}")).unwrap();
+    let other = client(&live, &second);
+    assert_eq!(write(&other), Ok(()));
+    wait_for("the first sees the second", || write(&writer).is_err());
+    assert_eq!(write(&other), Ok(()));
+    let text = done(&desk, &format!("array status {a}"));
+    assert!(text.contains("another server has this array's members, and opened them at 2"), "{text}");
+    // Nor does anybody else get between the second and its members.
+    let refused = say(&desk, &format!("array stop {a} {b}"));
+    assert_ne!(refused.code, 0, "{}", refused.stdout);
+    let (said, events) = first.stop();
+    assert_eq!(said.code, 3, "{}", said.stderr);
+    assert!(said.stderr.contains("another server has this array's members"), "{}", said.stderr);
+    assert_eq!(names(&events).iter().filter(|name| **name == "rival").count(), 1, "{events:?}");
+    assert_eq!(write(&other), Ok(()));
+    let (said, events) = second.stop();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(!names(&events).contains(&"rival"), "{events:?}");
+    done(&desk, &format!("array scrub {a} {b}"));
+    for mut member in members {
+        _ = member.kill();
+        _ = member.wait();
+    }
 }

@@ -96,6 +96,11 @@ pub enum RaidError {
     /// What should take a member's place did not.
     #[error("member {member} was not filled: {error}; the array goes on with what it had")]
     NotFilled { member: usize, error: device::DeviceError },
+    /// Exports are locked by nobody.
+    #[error(
+        "another server has this array's members, and opened them at {opened}; ask that server, or end it first, and scrub the array then"
+    )]
+    Rival { opened: String },
     /// A path is not one of the members.
     #[error("{place} is not a member in use; the array's are {}", members.join(", "))]
     NoMember { place: Place, members: Vec<String> },
@@ -226,13 +231,21 @@ impl RaidError {
         }
     }
 
+    /// As [`failed`](RaidError::failed), of an array whose members another server may have.
+    fn of(array: &array::Array<device::AnyDevice>, error: device::DeviceError) -> RaidError {
+        match members::rival(array) {
+            Some(opened) => RaidError::Rival { opened },
+            None => RaidError::failed(error),
+        }
+    }
+
     /// Whether the user can mend it by other words.
     pub fn is_input(&self) -> bool {
         use host::Refusal::{Failed, NoPermission, Unreadable};
         match self {
             RaidError::Device { .. } | RaidError::Failed(_) | RaidError::Identity(_) | RaidError::Export(_) => false,
             RaidError::NoLeave(no) => no.is_input(),
-            RaidError::NotFilled { .. } | RaidError::NoSpace => false,
+            RaidError::NotFilled { .. } | RaidError::NoSpace | RaidError::Rival { .. } => false,
             RaidError::NotTakenOut { .. } | RaidError::Unanswered { .. } => false,
             RaidError::Control { .. } | RaidError::Server { .. } | RaidError::Unwatched => false,
             RaidError::Refused { input, .. } => *input,

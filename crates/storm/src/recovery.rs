@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use array::geometry::Level;
-use array::md::{Consistency, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
+use array::md::{Consistency, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Stamp, Superblock};
 use array::{Array, MemberState, OpenError, OpenOptions, Repair};
 use device::filter::{Effect, Rule};
 use device::{Buffer, Device, Operation, Request};
@@ -96,7 +96,13 @@ async fn admit(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
     }
     devices.shuffle(&mut *world.random.borrow_mut());
     let open = async |devices: &[Rc<Disk>], force_dirty_degraded| {
-        Array::open(&world.runtime, "array", devices.to_vec(), OpenOptions { force_dirty_degraded }).await
+        let options = OpenOptions { force_dirty_degraded };
+        let array = Array::open(&world.runtime, "array", devices.to_vec(), options).await?;
+        // There is no other server, so none may be seen: it would be sent nothing more.
+        if world.seed % 4 == 1 {
+            array.look_out(Stamp(world.seed));
+        }
+        Ok(array)
     };
     let mut opened = open(&devices, false).await;
     // A disk that has failed, or lost its place, said last that a member had failed, which has come back since, and says the same of that disk. Without

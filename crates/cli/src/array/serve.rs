@@ -53,6 +53,7 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
     drop(control);
     let done = conclude(&served);
     // The array's end says more than that of its clients.
+    keeper.unrivalled().map_err(blame)?;
     is_whole_enough(&keeper)?;
     let done = done?;
     if served.abandoned > 0 {

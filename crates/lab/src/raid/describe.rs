@@ -339,6 +339,7 @@ impl Status {
         line("consistency", self.consistency.into());
         let too_small: Vec<usize> =
             (0..self.members.len()).filter(|at| self.members[*at].state == "too small").collect();
+        let rival = self.served.as_ref().and_then(|service| service.rival.as_ref());
         let redundancy = match (self.clean, self.not_whole) {
             _ if !too_small.is_empty() => {
                 let which = numbered(&too_small, ", ");
@@ -358,7 +359,7 @@ impl Status {
                 )
             }
         };
-        line("state", redundancy);
+        line("state", rival.map_or(redundancy, |opened| super::event::rival(opened)));
         if let Some(service) = &self.served {
             line("served", service.text());
             for export in &service.exports {

@@ -29,6 +29,11 @@ pub enum Event {
     },
     /// More is lost than the level survives.
     Broken,
+    /// Another server records on the members, too.
+    Rival {
+        /// When that one opened the array, or recorded last.
+        opened: String,
+    },
     /// A member is being filled.
     RebuildBegan {
         /// Its number.
@@ -96,6 +101,13 @@ pub enum Event {
     },
 }
 
+/// What it means that another server has the same members.
+pub(super) fn rival(opened: &str) -> String {
+    format!(
+        "another server has this array's members, and opened them at {opened}: no write is accepted here. End one of the two servers, and have the other scrub the array (`arraylab array scrub`)"
+    )
+}
+
 /// One line, without its end.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -107,6 +119,7 @@ impl fmt::Display for Event {
             Event::Broken => f.write_str(
                 "broken: more members are lost than the level survives; no write is accepted. End the server, and start it with members that can be read",
             ),
+            Event::Rival { opened } => write!(f, "{}", rival(opened)),
             Event::RebuildBegan { member, device } => write!(f, "rebuilding member {member} on {device}"),
             Event::RebuildDone { member, lost } if lost.is_empty() => write!(f, "member {member} is whole again"),
             Event::RebuildDone { member, lost } => {

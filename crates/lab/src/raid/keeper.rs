@@ -23,7 +23,7 @@ use uring::{Listener, Live};
 use super::control;
 use super::event::Event;
 use super::held::Held;
-use super::members::Permits;
+use super::members::{Permits, now, rival};
 use super::service::{Offer, Served, Service, Upkeep};
 use super::upkeep::{self, Done};
 use super::{Place, RaidError};
@@ -72,6 +72,8 @@ pub struct Keeper {
     pub(super) listening: RefCell<Vec<nbd::Place>>,
     /// The member that the last upkeep did not fill, and why.
     unfilled: RefCell<Option<(usize, DeviceError)>>,
+    /// It was said that another server has the members.
+    rival_told: Cell<bool>,
 }
 
 impl Keeper {
@@ -98,6 +100,9 @@ impl Keeper {
         let array = runtime.block_on(opened)?;
         let failed = |member| array.state(member) == MemberState::Failed;
         let known = RefCell::new(((0..array.geometry().members()).map(failed).collect(), array.is_broken(), false));
+        if members.iter().any(|place| matches!(place, Place::Nbd(_))) {
+            array.look_out(now());
+        }
         array.set_time_limit(keeping.time_limit);
         array.limit(keeping.rate);
         let upkeep: Rc<RefCell<Option<Upkeep>>> = Rc::default();
@@ -127,6 +132,7 @@ impl Keeper {
             offers: RefCell::default(),
             listening: RefCell::default(),
             unfilled: RefCell::default(),
+            rival_told: Cell::new(false),
         }))
     }
 
@@ -162,6 +168,16 @@ impl Keeper {
         match select(pin!(serving), pin!(beside)).await {
             Either::Left((served, _)) => served,
             Either::Right(_) => unreachable!("tending never ends"),
+        }
+    }
+
+    /// An error if another server has the members: what is there is left to that one.
+    pub fn unrivalled(&self) -> Result<(), RaidError> {
+        // It may have been found since the last look.
+        self.look();
+        match rival(&self.array) {
+            Some(opened) => Err(RaidError::Rival { opened }),
+            None => Ok(()),
         }
     }
 
@@ -217,6 +233,11 @@ impl Keeper {
             (self.tell)(&Event::Broken);
         }
         *broken = self.array.is_broken();
+        if let Some(opened) = rival(&self.array)
+            && !self.rival_told.replace(true)
+        {
+            (self.tell)(&Event::Rival { opened });
+        }
         if self.array.has_lost_journal() && !*journal {
             (self.tell)(&Event::JournalFailed);
             *journal = true;
@@ -247,6 +268,11 @@ impl Keeper {
     async fn attend(&self) {
         let mut refused = false;
         loop {
+            if self.array.rival().is_some() {
+                // The members are left to the other server.
+                self.live.runtime().sleep(AGAIN).await;
+                continue;
+            }
             let members = 0..self.array.geometry().members();
             let rebuilding = |member: &usize| matches!(self.array.state(*member), MemberState::Rebuilding(_));
             if self.turn.in_use() > 0 {
@@ -415,6 +441,7 @@ impl Keeper {
         Service {
             process: std::process::id(),
             broken: self.array.is_broken(),
+            rival: rival(&self.array),
             clean: !self.array.is_dirty(),
             folder: std::env::current_dir().unwrap_or_default(),
             upkeep: self.upkeep(),

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use array::md::{SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
+use array::md::{SUPERBLOCK_AT, SUPERBLOCK_SIZE, Stamp, Superblock};
 use array::{Array, MemberState, OpenOptions};
 use device::{AnyDevice, Buffer, Device, DeviceError, Request};
 use host::guard::WritePermit;
@@ -88,8 +89,25 @@ pub(super) async fn open(
     }
     let options = OpenOptions { force_dirty_degraded: force };
     let array = Array::open(live.runtime(), "array", devices, options).await?;
+    if members.iter().any(|place| matches!(place, Place::Nbd(_))) {
+        array.look_out(now());
+    }
     watch(&array, course);
     Ok(array)
+}
+
+/// The time, to the microsecond: two servers never open an array at the same.
+pub(super) fn now() -> Stamp {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Stamp(since_1970.as_secs() | u64::from(since_1970.subsec_micros()) << 40)
+}
+
+/// When another server opened the array, if one records on its members.
+pub(super) fn rival(array: &Array<AnyDevice>) -> Option<String> {
+    // What others wrote there may be any number; RFC 3339 ends with the year 9999.
+    let seconds = array.rival()?.seconds().min(253_402_300_799);
+    let opened = UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+    Some(humantime::format_rfc3339_seconds(opened).to_string())
 }
 
 /// Has an array's upkeep follow a course.

@@ -8,7 +8,7 @@ use units::Bytes;
 use super::control::NewPlace;
 use super::held::Held;
 use super::keeper::{Keeper, LOOK};
-use super::members::{data_offset, in_use, superblock, to_read};
+use super::members::{data_offset, in_use, now, superblock, to_read};
 use super::own::leads_to;
 use super::{Place, RaidError};
 use crate::remote::{self, NoLeave};
@@ -84,6 +84,9 @@ pub(super) async fn open_new(keeper: &Keeper, new: &NewPlace) -> Result<(AnyDevi
 async fn hold(keeper: &Keeper, place: &Place, permit: Option<WritePermit>) -> Result<AnyDevice, RaidError> {
     let (held, device) = Held::open(&keeper.live, place, permit, keeper.time_limit).await?;
     keeper.held.borrow_mut().push(held);
+    if matches!(place, Place::Nbd(_)) {
+        keeper.array.look_out(now());
+    }
     Ok(device)
 }
 

@@ -27,6 +27,9 @@ pub struct Service {
     pub process: u32,
     /// More is lost than the level survives.
     pub broken: bool,
+    /// When another server opened the array, if one records on its members, too: this one accepts no write then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rival: Option<String>,
     /// The members say that redundancy fits.
     #[serde(default)]
     pub clean: bool,

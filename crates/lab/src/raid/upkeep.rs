@@ -32,13 +32,14 @@ pub struct Done {
 impl Done {
     /// Makes redundancy fit if that is due, and stops the array.
     pub(super) fn stopped(live: &Live, array: &Array<AnyDevice>) -> Result<Done, RaidError> {
-        live.runtime().block_on(async { array.resync().await.map(drop) }).map_err(RaidError::failed)?;
+        let fits = live.runtime().block_on(async { array.resync().await.map(drop) });
+        fits.map_err(|error| RaidError::of(array, error))?;
         Done::left(live, array)
     }
 
     /// Stops the array as it is.
     pub(super) fn left(live: &Live, array: &Array<AnyDevice>) -> Result<Done, RaidError> {
-        live.runtime().block_on(array.stop()).map_err(RaidError::failed)?;
+        live.runtime().block_on(array.stop()).map_err(|error| RaidError::of(array, error))?;
         Ok(Done::of(array))
     }
 
@@ -218,7 +219,10 @@ fn conclude(
     member: usize,
     lost: Result<Vec<Range<Bytes>>, DeviceError>,
 ) -> Result<Rebuild, RaidError> {
-    let lost = lost.map_err(|error| RaidError::NotFilled { member, error })?;
+    let lost = lost.map_err(|error| match RaidError::of(array, error.clone()) {
+        rival @ RaidError::Rival { .. } => rival,
+        _ => RaidError::NotFilled { member, error },
+    })?;
     let interrupted = is_unfinished(array, member);
     let done = if interrupted { Done::left(live, array)? } else { Done::stopped(live, array)? };
     let ends = |range: Range<Bytes>| (range.start.get(), range.end.get());
