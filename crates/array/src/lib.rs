@@ -56,7 +56,7 @@ pub use integrity::area::checksum_room;
 pub use integrity::grow::checksum_area;
 pub use integrity::{ChecksumReport, add_checksums, checksums_of};
 pub use member::{MemberCounts, MemberState};
-pub use open::{OpenError, OpenOptions};
+pub use open::{OpenError, OpenOptions, geometry_of};
 pub use pace::Progress;
 pub use place::MemberLayout;
 pub use toll::ParityWork;

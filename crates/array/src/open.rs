@@ -60,6 +60,11 @@ pub enum OpenError {
     /// Cannot be.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
+    /// Two ways to read it.
+    #[error(
+        "the members are of different sizes, and none says how chunks lie behind the end of the smallest, which Linux before 3.14 and from then on did in two ways; `mdadm --assemble --update=layout-original`, or layout-alternate, says it on them"
+    )]
+    Zones,
     /// Cannot be.
     #[error(transparent)]
     Assemble(#[from] AssembleError),
@@ -76,6 +81,17 @@ pub enum OpenError {
         "what was under way when the array was last in use could not be completed: {0}; replace the member that fails"
     )]
     Replay(DeviceError),
+}
+
+/// The geometry that a superblock means, of members of which so much is used.
+pub fn geometry_of(it: &Superblock, sizes: &[Bytes]) -> Result<Geometry, OpenError> {
+    // The layout of level 0 is what its field says only if the feature says so, too: older mdadm left anything there (`super_1_validate`).
+    let layout = if it.level == 0 && !it.features.has(Features::ZONES) { 0 } else { it.layout };
+    let geometry = Geometry::new(Numbers { level: it.level, layout }.level()?, it.chunk, sizes)?;
+    match layout == 0 && geometry.depends_on_zones() {
+        true => Err(OpenError::Zones),
+        false => Ok(geometry),
+    }
 }
 
 /// Leave to open what could be wrong.
@@ -184,7 +200,6 @@ impl<D: Device> Array<D> {
             };
             *place = Some((usize::MAX, superblock, device));
         }
-        let level = Numbers { level: newest.level, layout: newest.layout }.level()?;
         let size = |superblock: &Superblock| match superblock.size.is_zero() {
             true => superblock.data_size,
             false => superblock.size,
@@ -193,7 +208,8 @@ impl<D: Device> Array<D> {
             .iter()
             .map(|member| size(member.as_ref().map_or(&newest, |(_, superblock, _)| superblock)))
             .collect();
-        let geometry = Geometry::new(level, newest.chunk, &sizes)?;
+        let geometry = geometry_of(&newest, &sizes)?;
+        let level = geometry.level();
         let missing: Vec<usize> = (0..members).filter(|role| by_role[*role].is_none()).collect();
         if !geometry.survives(|member| missing.contains(&member)) {
             let (missing, endurance) = (missing.len(), level.endurance(members));

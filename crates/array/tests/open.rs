@@ -692,3 +692,30 @@ fn an_array_opened_without_its_journal_is_dirty_until_the_resync_has_passed() {
     let array = by_force(&left);
     assert!(array.is_dirty() && array.needs_resync());
 }
+
+#[test]
+fn a_level_0_of_unequal_members_that_does_not_say_its_layout_is_refused() {
+    use array::geometry::Zones;
+    let runtime = Runtime::simulated();
+    // The first alone is smaller: two take turns behind its end. Of the others the last is alone there, and no rule is needed.
+    for (smaller, ambiguous) in [(&[0][..], true), (&[0, 1], false), (&[], false)] {
+        let disks: Vec<Disk> = (0..3).map(|_| disk(&runtime)).collect();
+        let level = Level::Raid0(Zones::Original);
+        let mut superblocks = superblocks((level, 3, Consistency::Resync), CHUNK, SIZE, 1);
+        for (member, superblock) in superblocks.iter_mut().enumerate() {
+            superblock.features = superblock.features.without(Features::ZONES);
+            // What older mdadm left in the field says nothing.
+            superblock.layout = 2;
+            if smaller.contains(&member) {
+                superblock.data_size = superblock.data_size - CHUNK * 10;
+            }
+        }
+        runtime.block_on(format(&disks, &superblocks)).unwrap();
+        assert_eq!(open(&runtime, &disks).is_err_and(|error| error.contains("layout-alternate")), ambiguous);
+        for (superblock, disk) in superblocks.iter_mut().zip(&disks) {
+            superblock.features = superblock.features.with(Features::ZONES);
+            put_superblock(&runtime, disk, superblock);
+        }
+        assert_eq!(open(&runtime, &disks).unwrap().geometry().level(), Level::Raid0(Zones::Alternate));
+    }
+}

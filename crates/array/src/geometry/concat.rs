@@ -37,6 +37,11 @@ impl Zone {
         self.members.contains(&member).then(|| self.on_member + self.depth)
     }
 
+    /// Whether chunks take turns in it.
+    pub(super) fn has_several(&self) -> bool {
+        self.members.len() > 1
+    }
+
     pub(super) fn end(&self) -> Bytes {
         self.start + self.depth * self.members.len() as u64
     }

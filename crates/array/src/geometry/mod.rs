@@ -242,6 +242,10 @@ impl Geometry {
         let in_zone = |zone: &Zone| zone.used_of(member);
         self.zones.iter().filter_map(in_zone).max().unwrap_or(self.used)
     }
+    /// Whether it matters at level 0 how chunks behind the end of the smallest member are [counted](Zones).
+    pub fn depends_on_zones(&self) -> bool {
+        matches!(self.level, Level::Raid0(_)) && self.zones.get(1).is_some_and(Zone::has_several)
+    }
     /// How many bytes of the array a row holds, in levels with parity; a chunk elsewhere.
     pub fn stripe_size(&self) -> Bytes {
         match self.level.parities() {

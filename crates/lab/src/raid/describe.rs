@@ -5,7 +5,7 @@ use std::fmt::Write;
 use array::geometry::{Geometry, Level, picture};
 use array::md::{Features, MemberRole, Numbers, Resync, Superblock};
 use array::standing::{Standing, newest};
-use array::{ChecksumReport, checksums_of};
+use array::{ChecksumReport, checksums_of, geometry_of};
 use device::Device;
 use serde::Serialize;
 use units::Bytes;
@@ -254,8 +254,8 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
             Standing::Stale => others.push(of(None, "stale")),
         }
     }
-    let level = (Numbers { level: newest.level, layout: newest.layout }).level().map_err(array::OpenError::Level)?;
-    let geometry = Geometry::new(level, newest.chunk, &sizes).map_err(array::OpenError::Geometry)?;
+    let geometry = geometry_of(newest, &sizes)?;
+    let level = geometry.level();
     Ok(Status {
         array: newest.array.to_string(),
         name: name_of(newest),
