@@ -52,7 +52,14 @@ pub fn newest<'s>(superblocks: &[&'s Superblock]) -> Option<&'s Superblock> {
 
 /// Two devices, by their place among these, that call each other failed although both went on: whom to believe is not for us to say.
 pub fn split_brain(superblocks: &[&Superblock]) -> Option<(usize, usize)> {
-    let is_stale = |it: &Superblock| superblocks.iter().any(|other| calls_failed(other, it) && counts_on(it, other));
+    // A number is given anew when nobody has it any more. What is said of it from then on is not said of the one that had it before.
+    let is_former = |it: &Superblock| {
+        let is_later = |other: &&Superblock| other.member != it.member && other.events > it.events;
+        superblocks.iter().any(|other| other.number == it.number && is_later(other))
+    };
+    let is_stale = |it: &Superblock| {
+        is_former(it) || superblocks.iter().any(|other| calls_failed(other, it) && counts_on(it, other))
+    };
     for (first, a) in superblocks.iter().enumerate() {
         for (second, b) in superblocks.iter().enumerate().skip(first + 1) {
             if calls_failed(a, b) && calls_failed(b, a) && !is_stale(a) && !is_stale(b) {

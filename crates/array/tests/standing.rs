@@ -3,7 +3,7 @@
 mod common;
 
 use array::geometry::{Level, Rotation};
-use array::md::{Consistency, Features, MemberRole, Superblock};
+use array::md::{Consistency, Features, MemberRole, Superblock, Uuid};
 use array::standing::{Standing, newest, split_brain};
 use units::Bytes;
 
@@ -49,6 +49,20 @@ fn halves_that_call_each_other_failed_are_found() {
     let mut halves = common::superblocks(kind, Bytes::ZERO, Bytes::mib(4), 1);
     (halves[0].roles[1], halves[1].roles[0]) = (FAULTY, FAULTY);
     assert_eq!(split_brain(&halves.iter().collect::<Vec<_>>()), Some((0, 1)));
+}
+
+#[test]
+fn who_had_the_number_of_another_before_is_no_half() {
+    let kind = (Level::Raid1, 2, Consistency::Resync);
+    let mut all = common::superblocks(kind, Bytes::ZERO, Bytes::mib(4), 1);
+    // Long ago the second saw somebody fail who had the first one's number. It was replaced since, and so was, now, who got its own number.
+    let later = Superblock { events: 59, member: Uuid([9; 16]), ..all[1].clone() };
+    (all[0].events, all[1].events) = (60, 5);
+    (all[0].roles[1], all[1].roles[0]) = (FAULTY, FAULTY);
+    assert_eq!(split_brain(&all.iter().collect::<Vec<_>>()), Some((0, 1)), "nobody says that the number is another's");
+    all.push(later);
+    assert_eq!(split_brain(&all.iter().collect::<Vec<_>>()), None);
+    assert_eq!(standing(&all)[0], Standing::Member(0));
 }
 
 #[test]
