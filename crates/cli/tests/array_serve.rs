@@ -53,6 +53,25 @@ fn orders_that_cannot_be_carried_out_are_refused_with_the_next_step() {
     refused("array serve b --nbd unix:t.sock", "2 of 3 members are missing or stale");
 }
 
+#[test]
+fn a_member_is_not_taken_out_while_parity_is_made_to_fit() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --consistency resync --stripe-unit 16KiB --size 8MiB a b c");
+    let Some(mut server) = Server::start(&desk, "a b c") else { return };
+    write_until_killed(&mut server);
+    server.child.wait().unwrap();
+    std::fs::remove_file(desk.path().join("s.sock")).unwrap();
+    let server = Server::start(&desk, "a b c --rate 100kB/s").unwrap();
+    let status = || serde_json::from_str::<Value>(&done(&desk, "array status --json a b c")).unwrap();
+    wait_for("the resync begins", || status()["served"]["upkeep"]["what"] == "resync");
+    let said = say(&desk, "array fail --member b a b c");
+    assert!(said.code == 2 && said.stderr.contains("/b parity could not be made to fit"), "{}", said.stderr);
+    assert_eq!(server.stop().0.code, 0);
+    // It opens again, and at rest the member is taken out when everything fits.
+    let failed = done(&desk, "array fail --member b a b c");
+    assert!(failed.ends_with("clean, member 1 not whole\n"), "{failed}");
+}
+
 /// Of two copies side by side on a, b, c and d, the first two hold the same, and the last two.
 #[test]
 fn level_10_is_served_and_opens_without_members_that_hold_no_chunk_together() {

@@ -202,6 +202,11 @@ pub enum RaidError {
     /// One upkeep at a time.
     #[error("a {what} is under way, {done} of {of}; wait for its end (`arraylab array status` shows it)")]
     Busy { what: String, done: units::Bytes, of: units::Bytes },
+    /// Nor is a member taken out whose loss would leave parity as it is.
+    #[error(
+        "a resync is under way: without {place} parity could not be made to fit, and what it held might be computed wrongly; wait for its end (`arraylab array status` shows it)"
+    )]
+    NotFitting { place: Place },
     /// What a server said.
     #[error("{message}")]
     Refused { message: String, input: bool },

@@ -41,14 +41,21 @@ fn done(keeper: &Keeper) -> Done {
     Done::of(&keeper.array)
 }
 
-async fn fail(keeper: &Keeper, member: &str) -> Result<Done, RaidError> {
+async fn fail(keeper: &Keeper, name: &str) -> Result<Done, RaidError> {
     let is_lost = |place: &Place| {
         keeper.lost.borrow().iter().any(|name| name.parse::<Place>().is_ok_and(|other| other.is_same(place)))
     };
-    let member = spared(&keeper.array, &place(member)?).map_err(|error| match error {
+    let member = spared(&keeper.array, &place(name)?).map_err(|error| match error {
         RaidError::NoMember { place, .. } if is_lost(&place) => RaidError::FailedAlready { place },
         error => error,
     })?;
+    // Without the member parity could no longer be made to fit: what the member held would be computed wrongly where a write was cut off, and the
+    // array would not open once its server ends. Where the resync cannot go on, as a member
+    // does not do what it is asked, that one is taken out all the same.
+    let has_parity = keeper.array.geometry().level().parities() > 0;
+    if has_parity && keeper.array.needs_resync() && keeper.upkeep().is_some() {
+        return Err(RaidError::NotFitting { place: place(name)? });
+    }
     keeper.array.fail(member);
     keeper.look();
     // The others say so before this is answered.
