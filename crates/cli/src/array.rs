@@ -54,14 +54,15 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
             Ok(if done.clean || served { ExitCode::SUCCESS } else { ExitCode::from(3) })
         }
         ArrayAction::Stop(args) => {
-            if let Some(mut server) = Server::find(&args.members) {
+            let (members, pace) = (&args.array.members, &args.array.pace);
+            if let Some(mut server) = Server::find(members) {
                 let process = server.status(&Course::quiet()).map_err(blame)?.process;
                 return Err(Failure::input(anyhow::anyhow!(
                     "the array is being served by process {process}; end that (kill {process}), and it stops the array"
                 )));
             }
-            let done = raid::stop(&args.members, &permits(&args.members)?, &course(&args.pace)).map_err(blame)?;
-            left(&done, &args.pace)
+            let done = raid::stop(members, &permits(members)?, args.force, &course(pace)).map_err(blame)?;
+            left(&done, pace)
         }
         ArrayAction::Serve(args) => serve::serve(args),
         ArrayAction::Add(args) => join::add(args),

@@ -152,6 +152,24 @@ fn who_is_left_out_is_named_with_the_reason() {
 }
 
 #[test]
+fn an_array_whose_journal_is_gone_is_told_to_do_without() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --size 8MiB --journal j a b c");
+    let without = "cannot be opened without its journal";
+    let status = done(&desk, "array status a b c");
+    assert!(status.contains(without), "{status}");
+    let status = done(&desk, "array status a b c j");
+    assert!(!status.contains(without), "{status}");
+    refused(&desk, "array scrub a b c", "(`arraylab array stop --force`)");
+    let stopped = done(&desk, "array stop --force a b c");
+    assert_eq!(stopped, "clean\n");
+    let said = say(&desk, "array scrub a b c j");
+    assert!(said.code == 0 && said.stderr.contains("j is left out: it is a journal that failed"), "{}", said.stderr);
+    let status = done(&desk, "array status a b c");
+    assert!(status.contains("consistency   resync") && !status.contains(without), "{status}");
+}
+
+#[test]
 fn a_member_that_has_lost_its_end_or_is_another_array_s_is_named() {
     let desk = Desk::new("");
     done(&desk, "array create --level 5 --size 12MiB a b c");

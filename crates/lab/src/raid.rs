@@ -80,7 +80,7 @@ pub enum RaidError {
     #[error("{place}: {error}")]
     Device { place: Place, error: device::DeviceError },
     /// The array does not open.
-    #[error("{0} (members are counted from 0, devices in the order in which they were named)")]
+    #[error("{0}{next}", next = by_force(.0))]
     Open(#[from] array::OpenError),
     /// It cannot be made.
     #[error(transparent)]
@@ -224,6 +224,17 @@ pub enum RaidError {
 impl From<host::Refusal> for RaidError {
     fn from(refusal: host::Refusal) -> RaidError {
         RaidError::NotPermitted(refusal)
+    }
+}
+
+/// What to say beside why an array does not open: by which commands it does all the same, or what the numbers are.
+fn by_force(error: &array::OpenError) -> &'static str {
+    match error {
+        array::OpenError::JournalMissing => " (`arraylab array stop --force`)",
+        array::OpenError::DirtyDegraded { .. } => {
+            " (`arraylab array rebuild --force`, or serve --force; members are counted from 0)"
+        }
+        _ => " (members are counted from 0, devices in the order in which they were named)",
     }
 }
 

@@ -54,7 +54,7 @@ pub enum ArrayAction {
     /// Use all the room of members that have become larger
     Grow(Upkeep),
     /// Make an array clean that was not stopped
-    Stop(Upkeep),
+    Stop(Stop),
     /// Draw which chunk lies where at a level
     Layout(Layout),
 }
@@ -182,6 +182,18 @@ pub struct Upkeep {
     /// How it goes.
     #[command(flatten)]
     pub pace: Pace,
+}
+
+/// Make an array clean that was not stopped
+#[derive(Args)]
+pub struct Stop {
+    /// The array.
+    #[command(flatten)]
+    pub array: Upkeep,
+
+    /// Do without a journal that is gone, and accept that what is missing may be computed wrongly where a power cut met a write
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Serve an array to any program, as a network block device

@@ -328,6 +328,13 @@ impl Status {
         self.served = Some(service);
     }
 
+    /// Nobody who was named is its journal, and it has one.
+    fn lacks_journal(&self) -> bool {
+        self.served.is_none()
+            && self.consistency == "journal"
+            && self.others.iter().all(|other| other.state != "journal")
+    }
+
     /// For people.
     pub fn text(&self) -> String {
         let mut text = format!("{} {:#}, \"{}\"\n", self.level, self.size, harmless(&self.name));
@@ -346,6 +353,9 @@ impl Status {
                 format!(
                     "cannot be opened with {which}, too small by now; make it as large again as it was, or leave it away"
                 )
+            }
+            _ if self.lacks_journal() => {
+                "cannot be opened without its journal; give that, too, or have the array do without it by `arraylab array stop --force`".into()
             }
             (_, lost) if self.broken => format!("broken: {lost} members are not whole, more than can be spared"),
             (true, 0) => "clean".into(),

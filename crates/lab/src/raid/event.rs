@@ -137,7 +137,7 @@ impl fmt::Display for Event {
             }
             Event::ReplaceFailed { member, cause } => write!(f, "member {member} is not replaced: {cause}"),
             Event::JournalFailed => f.write_str(
-                "the journal failed: no write is accepted. End the server, and open the array by force without it (`arraylab array rebuild --force`)",
+                "the journal failed: no write is accepted. End the server, and open the array by force without it (`arraylab array stop --force`)",
             ),
             Event::RebuildFailed { member, cause } => write!(f, "member {member} is not whole: {cause}"),
             Event::ResyncBegan => f.write_str("resync: the array was not stopped, and its redundancy is made to fit"),

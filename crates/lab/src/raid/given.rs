@@ -43,7 +43,11 @@ pub fn left_out(places: &[Place]) -> Result<Vec<LeftOut>, RaidError> {
     let Some(newest) = newest(&superblocks) else { return Ok(left_out) };
     for (path, it, size) in &found {
         if Standing::of(it, newest) == Standing::Stale {
-            let why = "it is stale: the array went on without it, and `arraylab array add` brings it back".to_owned();
+            let why = match it.role() {
+                MemberRole::Journal => "it is a journal that failed, or is stale: what it holds counts no more",
+                _ => "it is stale: the array went on without it, and `arraylab array add` brings it back",
+            };
+            let why = why.to_owned();
             left_out.push(LeftOut { path: path.clone(), why });
         } else if let Some(needed) = shortfall(it, *size) {
             let (place, data_offset) = (path.clone(), it.data_offset);

@@ -374,9 +374,9 @@ async fn fits(
     Ok((device, data_offset))
 }
 
-/// Makes an array clean that was not stopped.
-pub fn stop(members: &[Place], permits: &Permits, course: &Course) -> Result<Done, RaidError> {
+/// Makes an array clean that was not stopped. By force that is one, too, whose journal is gone: from then on it has none.
+pub fn stop(members: &[Place], permits: &Permits, force: bool, course: &Course) -> Result<Done, RaidError> {
     let live = Live::start(&LiveOptions::default());
-    let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
+    let array = live.runtime().block_on(open(&live, members, permits, force, course))?;
     Done::stopped(&live, &array)
 }
