@@ -154,6 +154,12 @@ impl<D: Device> Journal<D> {
         PAGE * columns.max(1)
     }
 
+    /// What the log must hold, for a page of each of so many chunks to be surely written at once, and how much it holds if that is less.
+    pub fn shortfall(&self, chunks: usize) -> Option<(Bytes, Bytes)> {
+        let needed = PAGE * 4 * (chunks as u64 + 1);
+        (self.size < needed).then_some((needed, self.size))
+    }
+
     /// Writes blocks at the head; around the end if need be.
     async fn append(&self, bytes: &[u8], id: u64) -> Result<(), DeviceError> {
         let head = self.head.get();

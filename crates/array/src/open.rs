@@ -76,6 +76,11 @@ pub enum OpenError {
         "the array has a journal, and no device is it, or a stale one; give it too, or open the array by force: what the journal holds is then lost, and parity has to be made to fit"
     )]
     JournalMissing,
+    /// The journal cannot be used.
+    #[error(
+        "the journal says that its log holds {size:#}, where {members} members need {needed:#}: its superblock is damaged; leave it away and open the array by force: what it holds is then lost, and parity has to be made to fit"
+    )]
+    JournalTooSmall { size: Bytes, needed: Bytes, members: usize },
     /// The log could not be replayed.
     #[error(
         "what was under way when the array was last in use could not be completed: {0}; replace the member that fails"
@@ -150,7 +155,11 @@ impl<D: Device> Array<D> {
                     continue;
                 }
                 Standing::Journal => {
-                    journal = Some(Journal::new(runtime, device, superblock));
+                    let found = Journal::new(runtime, device, superblock);
+                    if let Some((needed, size)) = found.shortfall(members) {
+                        return Err(OpenError::JournalTooSmall { size, needed, members });
+                    }
+                    journal = Some(found);
                     continue;
                 }
                 Standing::Spare => {

@@ -230,7 +230,9 @@ impl From<host::Refusal> for RaidError {
 /// What to say beside why an array does not open: by which commands it does all the same, or what the numbers are.
 fn by_force(error: &array::OpenError) -> &'static str {
     match error {
-        array::OpenError::JournalMissing => " (`arraylab array stop --force`)",
+        array::OpenError::JournalMissing | array::OpenError::JournalTooSmall { .. } => {
+            " (`arraylab array stop --force`)"
+        }
         array::OpenError::DirtyDegraded { .. } => {
             " (`arraylab array rebuild --force`, or serve --force; members are counted from 0)"
         }

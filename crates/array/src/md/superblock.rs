@@ -276,6 +276,11 @@ impl Superblock {
         if number as usize >= count {
             return Err(SuperblockError::Field { field: "device number", value: number.into() });
         }
+        // Each member has a role.
+        let members = u32_at(bytes, 92);
+        if members as usize > MOST_ROLES {
+            return Err(SuperblockError::Field { field: "a number of members of", value: members.into() });
+        }
         let sectors = |at: usize, field: &'static str| {
             let value = u64_at(bytes, at);
             // Addresses of bytes must fit into 63 bits, so that sums of two do not overflow.
@@ -284,6 +289,11 @@ impl Superblock {
             }
             Ok(Bytes::SECTOR * value)
         };
+        // Of which none is ever the last.
+        let events = u64_at(bytes, 200);
+        if events > u64::MAX / 2 {
+            return Err(SuperblockError::Field { field: "a number of events of", value: events });
+        }
         let resync = match u64_at(bytes, 208) {
             u64::MAX => Resync::Clean,
             _ => Resync::From(sectors(208, "a resync offset of sector")?),
@@ -297,7 +307,7 @@ impl Superblock {
             layout: u32_at(bytes, 76) as i32,
             size: sectors(80, "a size in sectors of")?,
             chunk: Bytes::SECTOR * u64::from(u32_at(bytes, 88)),
-            members: u32_at(bytes, 92),
+            members,
             bitmap_offset: u32_at(bytes, 96) as i32,
             reshape: array(bytes, 100),
             data_offset: sectors(128, "a data offset of sector")?,
@@ -311,7 +321,7 @@ impl Superblock {
             bad_block_sectors: u16_at(bytes, 186),
             bad_block_offset: u32_at(bytes, 188) as i32,
             updated: Stamp(u64_at(bytes, 192)),
-            events: u64_at(bytes, 200),
+            events,
             resync,
             roles: (0..count).map(|index| u16_at(bytes, FIXED + 2 * index)).collect(),
         })
