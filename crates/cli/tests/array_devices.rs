@@ -195,6 +195,18 @@ fn a_member_that_has_lost_its_end_or_is_another_array_s_is_named() {
 }
 
 #[test]
+fn a_copy_of_a_member_is_shown_beside_it() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 1 --size 8MiB a b");
+    std::fs::copy(desk.path().join("a"), desk.path().join("copy")).unwrap();
+    let status = done(&desk, "array status a copy b");
+    assert!(status.contains("cannot be opened with two of member 0; give one of them"), "{status}");
+    assert!(status.contains("active      a\n") && status.contains("copy: it says that it is what a is"), "{status}");
+    refused(&desk, "array stop a copy b", "both claim role 0");
+    assert!(done(&desk, "array status a b").contains("clean"));
+}
+
+#[test]
 fn a_scrub_counts_what_it_has_done_itself() {
     let desk = Desk::new("");
     done(&desk, "array create --level 5 --integrity --size 8MiB a b c");

@@ -66,7 +66,7 @@ pub struct MemberStatus {
     /// The device, if one of those named has it.
     pub path: Option<Place>,
     /// `active`, `rebuilding`, `missing`; without a place `stale`, `spare`, `journal`, and `not used` by the array's server; `replacing`
-    /// the one whose number it has. `left out` is who has no usable superblock, `too small` who has lost its end.
+    /// the one whose number it has. `left out` is who has no usable superblock, `too small` who has lost its end, `twice` who claims the place of another.
     pub state: &'static str,
     /// What it has seen of the array's changes.
     pub events: Option<u64>,
@@ -236,6 +236,11 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
             reason: None,
         };
         match Standing::of(it, newest) {
+            Standing::Member(column) if members[column].path.is_some() => {
+                let first = members[column].path.as_ref().expect("it was looked for");
+                let why = format!("it says that it is what {first} is, and is as fresh; one is a copy of the other");
+                others.push(MemberStatus { reason: Some(why), ..of(Some(column), "twice") });
+            }
             Standing::Member(column) => {
                 members[column] = match shortfall(it, *size) {
                     None => of(Some(column), if rebuilding { "rebuilding" } else { "active" }),
@@ -346,6 +351,7 @@ impl Status {
         line("consistency", self.consistency.into());
         let too_small: Vec<usize> =
             (0..self.members.len()).filter(|at| self.members[*at].state == "too small").collect();
+        let twice = self.others.iter().find(|other| other.state == "twice").and_then(|other| other.member);
         let rival = self.served.as_ref().and_then(|service| service.rival.as_ref());
         let redundancy = match (self.clean, self.not_whole) {
             _ if !too_small.is_empty() => {
@@ -353,6 +359,9 @@ impl Status {
                 format!(
                     "cannot be opened with {which}, too small by now; make it as large again as it was, or leave it away"
                 )
+            }
+            _ if let Some(member) = twice => {
+                format!("cannot be opened with two of member {member}; give one of them")
             }
             _ if self.lacks_journal() => {
                 "cannot be opened without its journal; give that, too, or have the array do without it by `arraylab array stop --force`".into()
