@@ -28,7 +28,8 @@ fn any_superblock() -> impl Strategy<Value = Superblock> {
         layout: b.0,
         size: b.1,
         chunk: Bytes::SECTOR * u64::from(b.2),
-        members: b.3,
+        // No more than have roles, and no event is ever the last.
+        members: b.3 % 1921,
         bitmap_offset: b.4,
         reshape: b.5,
         data_offset: c.0,
@@ -42,7 +43,7 @@ fn any_superblock() -> impl Strategy<Value = Superblock> {
         bad_block_sectors: d.0,
         bad_block_offset: d.1,
         updated: Stamp(d.2),
-        events: d.3,
+        events: d.3 >> 1,
         resync: d.4.map_or(Resync::Clean, Resync::From),
         roles,
     })
