@@ -150,13 +150,19 @@ impl<D: Device> Journal<D> {
 
     /// The longest range of the members that one log write can surely hold, with this many chunks.
     pub fn longest(&self, chunks: usize) -> Bytes {
-        let columns = self.size / PAGE / 4 / (chunks as u64 + 1);
-        PAGE * columns.max(1)
+        let columns = self.size / Self::least(chunks);
+        assert!(columns > 0, "a journal that has a shortfall is not opened");
+        PAGE * columns
+    }
+
+    /// What a log takes in which a page of each of so many chunks, and what says so, fills no more than a quarter.
+    fn least(chunks: usize) -> Bytes {
+        PAGE * 4 * (chunks as u64 + 1)
     }
 
     /// What the log must hold, for a page of each of so many chunks to be surely written at once, and how much it holds if that is less.
     pub fn shortfall(&self, chunks: usize) -> Option<(Bytes, Bytes)> {
-        let needed = PAGE * 4 * (chunks as u64 + 1);
+        let needed = Self::least(chunks);
         (self.size < needed).then_some((needed, self.size))
     }
 

@@ -1,6 +1,6 @@
 //! Time-outs of requests, used again.
 //!
-//! Nearly no request is late, and of what a small write in memory costs beside its member I/Os a timer that is made for it, and taken back, is a tenth. So one that
+//! Nearly no request is late, and a timer that is made for each, and taken back, shows in what a small write costs (`benchsuite array`). So one that
 //! was not needed stays where it is among the timers, and waits for a later request: it is due too early for that one, which then has it wait for the rest,
 //! as [`both_within`](crate::member::both_within) does. One that nobody needs any more wakes somebody once, for nothing.
 

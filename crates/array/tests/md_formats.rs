@@ -28,7 +28,7 @@ fn any_superblock() -> impl Strategy<Value = Superblock> {
         layout: b.0,
         size: b.1,
         chunk: Bytes::SECTOR * u64::from(b.2),
-        // No more than have roles, and no event is ever the last.
+        // No more than have roles, and events leave room for more.
         members: b.3 % 1921,
         bitmap_offset: b.4,
         reshape: b.5,

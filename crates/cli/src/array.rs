@@ -293,20 +293,14 @@ fn permits(members: &[Place]) -> Result<Permits, Failure> {
     Ok(admitted(members)?.0)
 }
 
-/// Leave to write to the members of an array, and which of them it is opened without.
+/// Leave to write to the members of an array, and which of them it is opened without: that is said before anything is done to it without them.
 fn admitted(members: &[Place]) -> Result<(Permits, Vec<LeftOut>), Failure> {
     different(members)?;
-    let left_out = tell_left_out(members)?;
-    Ok((permit::members(members.iter().filter_map(Place::path))?, left_out))
-}
-
-/// Says which of the devices their array is opened without, before whatever is done to it without them.
-fn tell_left_out(members: &[Place]) -> Result<Vec<LeftOut>, Failure> {
     let left_out = raid::left_out(members).map_err(blame)?;
     for LeftOut { path, why } in &left_out {
         eprintln!("{path} is left out: {why}");
     }
-    Ok(left_out)
+    Ok((permit::members(members.iter().filter_map(Place::path))?, left_out))
 }
 
 /// Bar, rate and Ctrl-C of a command.

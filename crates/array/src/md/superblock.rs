@@ -289,7 +289,7 @@ impl Superblock {
             }
             Ok(Bytes::SECTOR * value)
         };
-        // Of which none is ever the last.
+        // Each record counts one on, and must be able to.
         let events = u64_at(bytes, 200);
         if events > u64::MAX / 2 {
             return Err(SuperblockError::Field { field: "a number of events of", value: events });
