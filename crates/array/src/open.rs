@@ -147,7 +147,10 @@ impl<D: Device> Array<D> {
         let mut by_role: Vec<Option<(usize, Superblock, D)>> = (0..members).map(|_| None).collect();
         let mut twins: Vec<Option<(Superblock, D)>> = (0..members).map(|_| None).collect();
         let (mut journal, mut spares, mut away) = (None, Vec::new(), Vec::new());
+        // What is on the devices, whatever is made of it below: only who finds something else there later knows that it has a rival.
+        let mut said: Vec<Option<u32>> = vec![None; members];
         for (index, superblock, device) in found {
+            let as_read = superblock_sum(&superblock);
             let role = match Standing::of(&superblock, &newest) {
                 Standing::Member(role) => role,
                 Standing::Replacing(role) => {
@@ -185,8 +188,9 @@ impl<D: Device> Array<D> {
                 return Err(OpenError::Twice { role, first, second: index });
             }
             by_role[role] = Some((index, superblock, device));
+            said[role] = Some(as_read);
         }
-        // As they were read: what is changed below is not on the devices, and their checksums know only what is. (A spare that has become a member
+        // What checksums know: what is changed below is not on the devices. (A spare that has become a member
         // has none yet that count, and is changed in the same way at each start until a record follows.)
         let mut sums: Vec<Option<u32>> =
             by_role.iter().map(|member| member.as_ref().map(|(_, superblock, _)| superblock_sum(superblock))).collect();
@@ -197,7 +201,8 @@ impl<D: Device> Array<D> {
             && !newest.features.has(Features::JOURNAL);
         for (role, (place, twin)) in by_role.iter_mut().zip(&mut twins).enumerate() {
             let (None, Some((superblock, device))) = (&place, twin.take_if(|_| place.is_none())) else { continue };
-            sums[role] = Some(superblock_sum(&superblock));
+            said[role] = Some(superblock_sum(&superblock));
+            sums[role] = said[role];
             let own = MemberRole::Active(role as u16).number();
             let alone = newest.roles.iter().filter(|other| **other == own).count() == 1;
             let (features, unfinished) =
@@ -257,8 +262,8 @@ impl<D: Device> Array<D> {
             }
         }
         array.open_checksums(&superblocks, &sums).await;
-        for (member, sum) in array.members.iter().zip(&sums) {
-            sum.iter().for_each(|sum| member.found(*sum));
+        for (member, said) in array.members.iter().zip(said) {
+            said.into_iter().for_each(|sum| member.found(sum));
         }
         for (role, twin) in twins.into_iter().enumerate() {
             let Some((superblock, device)) = twin else { continue };

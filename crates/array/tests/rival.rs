@@ -5,8 +5,8 @@ mod common;
 use std::rc::Rc;
 
 use array::geometry::{Copies, DoubleRotation, Level, Rotation};
-use array::md::{Consistency, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Stamp, Superblock};
-use array::{Array, OpenOptions, Repair, format};
+use array::md::{Consistency, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Stamp, Superblock, Uuid};
+use array::{Array, MemberState, OpenOptions, Repair, format};
 use common::image::data;
 use common::superblocks;
 use device::filter::{Event, Recorder};
@@ -148,4 +148,24 @@ fn an_array_that_is_being_written_finds_another_within_a_second() {
         // The last second's, and that of the clean mark.
         assert!(idle <= 2 * members, "{level}: {idle}");
     }
+}
+
+/// The power goes while members record that a spare is one of them now: they say so, and it says that it is a spare. Nobody else did that.
+#[test]
+fn a_spare_whose_place_the_others_know_is_no_rival() {
+    let runtime = Runtime::simulated();
+    let five = Level::Raid5(Rotation::LeftSymmetric);
+    let (disks, _) = members(&runtime, five, 4);
+    let mut said = superblocks((five, 3, Consistency::Resync), Bytes::kib(64), Bytes::mib(8), 1);
+    let spare = Superblock { number: 3, member: Uuid([9; 16]), ..said[0].clone() };
+    for superblock in &mut said {
+        superblock.events += 1;
+        (superblock.roles[2], superblock.roles[3]) = (65534, 2);
+    }
+    said[2] = spare;
+    runtime.block_on(format(&disks[..3], &said)).unwrap();
+    let array = open(&runtime, &disks[..3], 5);
+    assert_eq!(array.state(2), MemberState::Rebuilding(Bytes::ZERO));
+    assert_eq!(runtime.block_on(array.resume_rebuild(2)), Ok(vec![]));
+    assert_eq!((array.rival(), array.is_complete()), (None, true));
 }
