@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Pool, Reply, Request, Shape, Stamps};
+use device::{Buffer, Data, Device, DeviceError, Extent, Operation, Payload, Pool, Reply, Request, Shape, Stamps};
 use futures_util::future::join_all;
 use parity::Kernel;
 use runtime::{Gate, Runtime};
@@ -236,6 +236,10 @@ impl<D: Device> Array<D> {
     pub fn losses_left(&self) -> Option<usize> {
         self.geometry.losses_left(|member| self.is_gone(member))
     }
+    /// Whether nothing but their devices has to know what is written to the members.
+    pub(crate) fn all_plain(&self) -> bool {
+        self.special.get() == 0
+    }
     /// Whether such members are gone that some write could not be stored.
     pub fn is_broken(&self) -> bool {
         // Who is gone is not plain, and most often all are.
@@ -313,7 +317,13 @@ impl<D: Device> Array<D> {
     ///
     /// What rarely takes time is awaited only if it does, and an error is boxed: what is awaited comes back through memory, written in small words and moved in
     /// large ones, and a processor lets all earlier writes settle first, those of the data among them (`benchsuite array`).
-    async fn write(&self, start: Bytes, data: &mut Data, fua: bool, id: u64) -> Result<(), Box<DeviceError>> {
+    pub(crate) async fn write(
+        &self,
+        start: Bytes,
+        data: &mut Data,
+        fua: bool,
+        id: u64,
+    ) -> Result<(), Box<DeviceError>> {
         self.unbroken()?;
         if self.journal.as_ref().is_some_and(Journal::has_failed) {
             return Err(DeviceError::ReadOnly.into());
@@ -345,16 +355,6 @@ impl<D: Device> Array<D> {
             rarely(|| self.settle()).await?;
         }
         Ok(())
-    }
-
-    async fn write_zeroes(&self, range: Range<Bytes>, fua: bool, id: u64) -> Result<(), Box<DeviceError>> {
-        let mut result = Ok(());
-        // In steps, so that memory for zeroes stays small.
-        for step in Self::pieces(range, |at| at + Bytes::mib(1)) {
-            let mut zeroes = Buffer::zeroed(step.end - step.start).freeze();
-            result = result.and(self.write(step.start, &mut zeroes, fua, id).await);
-        }
-        result
     }
 
     async fn flush(&self, id: u64) -> Result<(), DeviceError> {
@@ -425,7 +425,7 @@ impl<D: Device> Device for Array<D> {
         if request.length.is_zero() && request.operation != Operation::Flush {
             return request.answer(Ok(()), Stamps { submitted, completed: submitted });
         }
-        let Request { operation, offset, length, payload, fua, id } = request;
+        let Request { operation, offset, length, payload, fua, punch, id } = request;
         let mut read = None;
         let result = match (operation, payload) {
             (Operation::Read, Payload::Into(buffer)) => {
@@ -437,13 +437,20 @@ impl<D: Device> Device for Array<D> {
                 self.write(offset, &mut data, fua, id).await.map_err(|error| *error)
             }
             (Operation::Flush, Payload::None) => rarely(|| self.flush(id)).await,
-            // Parity covers what is discarded too, so nothing is forgotten: the range may read as anything, even as before.
-            (Operation::Discard, Payload::None) => Ok(()),
+            (Operation::Discard, Payload::None) => {
+                rarely(|| self.discard(offset..offset + length, id)).await.map_err(|error| *error)
+            }
             (Operation::WriteZeroes, Payload::None) => {
-                rarely(|| self.write_zeroes(offset..offset + length, fua, id)).await.map_err(|error| *error)
+                let zeroes = Request { fua, punch, ..Request::write_zeroes(offset, length).with_id(id) };
+                rarely(|| self.write_zeroes(zeroes)).await.map_err(|error| *error)
             }
             (operation, payload) => panic!("a {operation:?} with payload {payload:?}"),
         };
         Reply { result, stamps: Stamps { submitted, completed: self.runtime.now() }, buffer: read }
+    }
+
+    /// As far as the first chunk; what its member knows.
+    fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
+        self.extent_of(offset, length)
     }
 }

@@ -29,6 +29,7 @@ mod open;
 mod pace;
 mod place;
 mod ppl;
+mod ranges;
 mod rarely;
 mod read;
 mod readd;

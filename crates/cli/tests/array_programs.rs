@@ -43,6 +43,47 @@ fn programs_copy_to_and_from_arrays_that_lose_a_member() {
     }
 }
 
+/// What is copied in holes takes no room on the members, and is a hole for who copies from there; what is discarded takes none any more.
+#[test]
+fn holes_are_copied_to_and_from_an_array_without_parity() {
+    use std::os::unix::fs::MetadataExt;
+    let desk = Desk::new("");
+    let path = |name: &str| desk.path().join(name).to_str().unwrap().to_owned();
+    let stored = |name: &str| std::fs::metadata(path(name)).unwrap().blocks() as usize * 512;
+    let from = std::fs::File::create(path("from.img")).unwrap();
+    std::io::Write::write_all(&mut &from, &pattern(8 * MIB)).unwrap();
+    from.set_len(40 << 20).unwrap();
+    drop(from);
+    for (level, members) in [("0", "a b"), ("1", "c d"), ("10", "e f g")] {
+        // Files that it makes have all their room.
+        members.split(' ').for_each(|name| std::fs::File::create(path(name)).unwrap().set_len(64 << 20).unwrap());
+        done(&desk, &format!("array create --level {level} {members} --destroy-data"));
+        let Some(server) = Server::start(&desk, members) else { return };
+        let uri = server.uri();
+        if !peer("nbdcopy", &["--flush", &path("from.img"), &uri]) {
+            return;
+        }
+        let on_members = || members.split(' ').map(stored).sum::<usize>();
+        let copies = if level == "0" { 1 } else { 2 };
+        // Beside the data there are superblocks and a bitmap.
+        let copied = on_members();
+        assert!((8 * copies * MIB..(8 * copies + 2) * MIB).contains(&copied), "level {level}: {copied} B");
+        let there = path("there.img");
+        assert!(peer("nbdcopy", &[&uri, &there]));
+        assert!(std::fs::read(&there).unwrap()[..40 * MIB] == std::fs::read(path("from.img")).unwrap()[..]);
+        assert!(stored("there.img") < 9 * MIB, "{} B", stored("there.img"));
+        if peer("qemu-io", &["-f", "raw", "-c", "discard 0 8M", "-c", "read -P 0 0 8M", &uri]) {
+            assert!(on_members() + 8 * copies * MIB <= copied, "level {level}: {} of {copied} B", on_members());
+        }
+        let (said, _) = server.stop();
+        assert!(said.code == 0 && said.stderr.contains(" 0 errors"), "{}", said.stderr);
+        if level != "0" {
+            let found = done(&desk, &format!("array scrub {members}"));
+            assert!(found.contains("0 blocks did not fit"), "{found}");
+        }
+    }
+}
+
 #[test]
 fn what_fio_writes_is_there_while_a_member_fails_and_is_rebuilt_and_all_is_scrubbed() {
     let desk = Desk::new("");

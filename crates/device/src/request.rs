@@ -15,7 +15,7 @@ pub enum Operation {
     Flush,
     /// The range may be forgotten; what a later read gives is undefined.
     Discard,
-    /// The range reads as zeroes from now on.
+    /// The range reads as zeroes from now on; see [`Request::punch`].
     WriteZeroes,
 }
 
@@ -60,6 +60,8 @@ pub struct Request {
     pub payload: Payload,
     /// The write is durable when it is replied to ("force unit access").
     pub fua: bool,
+    /// Of zeroes: the room that they take may be freed. Without it, later writes to the range find room.
+    pub punch: bool,
     /// The number under which records and spans know this request. Requests caused by it carry it on; 0 if nobody asked.
     pub id: u64,
 }
@@ -87,12 +89,17 @@ impl Request {
     }
 
     fn new(operation: Operation, offset: Bytes, length: Bytes, payload: Payload) -> Request {
-        Request { operation, offset, length, payload, fua: false, id: 0 }
+        Request { operation, offset, length, payload, fua: false, punch: false, id: 0 }
     }
 
     /// The same request, durable when replied to.
     pub fn with_fua(mut self) -> Request {
         self.fua = true;
+        self
+    }
+    /// The same zeroes, perhaps as a hole.
+    pub fn with_punch(mut self) -> Request {
+        self.punch = true;
         self
     }
     /// The same request under a number.

@@ -66,14 +66,14 @@ impl Around<'_> {
     }
 
     /// Zeroes any range. The caller is alone.
-    pub async fn write_zeroes(&self, offset: Bytes, length: Bytes) -> Result<(), DeviceError> {
+    pub async fn write_zeroes(&self, offset: Bytes, length: Bytes, punch: bool) -> Result<(), DeviceError> {
         let end = offset + length;
         let Some((from, to)) = self.inside(offset, length) else {
             return self.write(offset, &Buffer::zeroed(length).freeze(), false).await;
         };
         let edges = Buffer::zeroed(self.block).freeze();
         self.write(offset, &edges.slice(Bytes::ZERO, from - offset), false).await?;
-        zero(self.device, from, to - from).await?;
+        zero(self.device, from, to - from, punch).await?;
         self.write(to, &edges.slice(Bytes::ZERO, end - to), false).await
     }
 

@@ -72,14 +72,14 @@ pub async fn carry_out(
             let discarded = if discarded == Err(DeviceError::Unsupported) { Ok(()) } else { discarded };
             (durable(device, discarded, fua).await, offset, length)
         }
-        Command::WriteZeroes { offset, length, fua } => {
+        Command::WriteZeroes { offset, length, fua, punch } => {
             let result = if fits {
                 let _pass = export.gate().pass().await;
-                zero(device, offset, length).await
+                zero(device, offset, length, punch).await
             } else {
                 let alone = async {
                     let _closed = export.gate().close().await;
-                    around.write_zeroes(offset, length).await
+                    around.write_zeroes(offset, length, punch).await
                 };
                 Box::pin(alone).await
             };
@@ -110,8 +110,8 @@ async fn durable(device: &AnyDevice, done: Result<(), DeviceError>, fua: bool) -
 }
 
 /// Zeroes whole blocks, by writing if the device knows no better.
-pub async fn zero(device: &AnyDevice, offset: Bytes, length: Bytes) -> Result<(), DeviceError> {
-    let zeroed = device.submit(Request::write_zeroes(offset, length)).await.result;
+pub async fn zero(device: &AnyDevice, offset: Bytes, length: Bytes, punch: bool) -> Result<(), DeviceError> {
+    let zeroed = device.submit(Request { punch, ..Request::write_zeroes(offset, length) }).await.result;
     if zeroed != Err(DeviceError::Unsupported) {
         return zeroed;
     }

@@ -194,6 +194,7 @@ impl<W: Wire + 'static> Client<W> {
             }
             (Operation::WriteZeroes, Payload::None) => {
                 for (at, piece) in pieces(length, longest) {
+                    let flags = if request.punch { flags } else { flags | flag::NO_HOLE };
                     self.ask(command::WRITE_ZEROES, flags, offset + at, piece, Body::None).await?;
                 }
             }

@@ -24,7 +24,7 @@ pub enum Command {
     /// A range may be forgotten.
     Trim { offset: Bytes, length: Bytes, fua: bool },
     /// A range reads as zeroes.
-    WriteZeroes { offset: Bytes, length: Bytes, fua: bool },
+    WriteZeroes { offset: Bytes, length: Bytes, fua: bool, punch: bool },
     /// Which parts of a range are stored.
     BlockStatus { offset: Bytes, length: Bytes, one: bool },
 }
@@ -127,7 +127,9 @@ impl Terms {
             command::READ => Ok(Command::Read { offset, length }),
             command::WRITE => Ok(Command::Write { offset, length, fua }),
             command::TRIM => Ok(Command::Trim { offset, length, fua }),
-            command::WRITE_ZEROES => Ok(Command::WriteZeroes { offset, length, fua }),
+            command::WRITE_ZEROES => {
+                Ok(Command::WriteZeroes { offset, length, fua, punch: header.flags & flag::NO_HOLE == 0 })
+            }
             _ if !self.allocation => Err((Errno::Inval, "base:allocation was not negotiated")),
             _ if length.is_zero() => Err((Errno::Inval, "the status of nothing was asked for")),
             _ => Ok(Command::BlockStatus { offset, length, one: header.flags & flag::REQ_ONE != 0 }),

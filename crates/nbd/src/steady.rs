@@ -87,6 +87,7 @@ struct Write {
     operation: Operation,
     offset: Bytes,
     length: Bytes,
+    punch: bool,
     data: Option<Data>,
 }
 
@@ -95,7 +96,7 @@ impl Write {
         match &self.data {
             Some(data) => Request::write(self.offset, data.clone()),
             None if self.operation == Operation::Discard => Request::discard(self.offset, self.length),
-            None => Request::write_zeroes(self.offset, self.length),
+            None => Request { punch: self.punch, ..Request::write_zeroes(self.offset, self.length) },
         }
     }
 }
@@ -225,7 +226,7 @@ impl<C: Connect> Steady<C> {
                 Ok(line) => line,
                 Err(error) => return request.refuse(error, submitted),
             };
-            let Request { operation, offset, length, fua, id, .. } = request;
+            let Request { operation, offset, length, fua, punch, id, .. } = request;
             let mark = self.kept.borrow().next;
             let data = match &request.payload {
                 Payload::From(data) => Some(data.clone()),
@@ -238,7 +239,7 @@ impl<C: Connect> Steady<C> {
                 Ok(()) if operation == Operation::Flush => self.kept.borrow_mut().forget(mark),
                 Ok(()) if operation != Operation::Read => {
                     // Also what was written durably: something older to the same block may be written again.
-                    self.kept.borrow_mut().keep(Write { operation, offset, length, data });
+                    self.kept.borrow_mut().keep(Write { operation, offset, length, punch, data });
                     return since(reply, submitted);
                 }
                 _ => {}
@@ -256,6 +257,7 @@ impl<C: Connect> Steady<C> {
             };
             request.id = id;
             request.fua = fua;
+            request.punch = punch;
         }
     }
 }

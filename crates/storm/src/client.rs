@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use array::{Array, MemberState};
-use device::{Buffer, Device, Request};
+use device::{Buffer, Device, Operation, Request};
 use rand::RngExt;
 use runtime::Random;
 use units::{Bytes, Duration};
@@ -68,7 +68,24 @@ pub async fn client(
                 }
                 oracle.borrow_mut().end(number);
             }
-            12..16 => {
+            12 => {
+                // What it discards it writes anew, so that the oracle knows what is newest: in between there may be zeroes, or what was there.
+                let value = oracle.borrow_mut().fresh();
+                oracle.borrow_mut().may_write(touched.clone(), 0);
+                oracle.borrow_mut().may_write(touched.clone(), value);
+                oracle.borrow_mut().begin(number, touched.clone(), lost(world, array));
+                let at = Bytes::SECTOR * from;
+                let write = Request::write(at, data_of(&sectors_of(value, count)));
+                for request in [Request::discard(at, write.length), write] {
+                    let what = if request.operation == Operation::Discard { "a discard" } else { "a write" };
+                    if let Err(error) = array.submit(request).await.result {
+                        let excused = array.has_lost_journal() || world.is_out(array);
+                        return if excused { Ok(()) } else { Err(failed(what, error)) };
+                    }
+                }
+                oracle.borrow_mut().end(number);
+            }
+            13..16 => {
                 // What has been answered by now is promised when the flush is answered. Clients have sectors of their own and one
                 // request at a time, so all that this client wrote has been answered.
                 let now = oracle.borrow().newest(own.clone());

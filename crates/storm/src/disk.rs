@@ -208,8 +208,10 @@ impl Disk {
     async fn submit_seeming(&self, request: Request) -> Reply {
         let (operation, offset) = (request.operation, request.offset);
         let sectors = offset / Bytes::SECTOR..(offset + request.length) / Bytes::SECTOR;
-        if operation == Operation::Write {
+        if !matches!(operation, Operation::Read | Operation::Flush) {
             self.wrong.borrow_mut().retain(|sector, _| !sectors.contains(sector));
+        }
+        if operation == Operation::Write {
             let lie = self.lie.borrow_mut().take_if(|(_, data)| data.contains(&offset));
             if let Some((lie, data)) = lie {
                 return self.submit_lying(request, lie, data).await;

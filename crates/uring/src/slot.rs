@@ -58,8 +58,8 @@ pub(crate) enum Next {
     AnotherRound,
 }
 
-/// `fallocate` modes that make a range read as zeroes, best first. A block device unmaps or writes zeroes itself for the first;
-/// tmpfs knows only the second, which for a file has the same effect.
+/// `fallocate` modes that make a range read as zeroes. The first keeps the room; a block device unmaps or writes zeroes itself for it. The
+/// second frees it; a block device that cannot unmap refuses. What one of them refuses the other may know: tmpfs knows only the second.
 const ZEROING: [i32; 2] =
     [libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE];
 
@@ -67,8 +67,9 @@ const ZEROING: [i32; 2] =
 const DISCARDING: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
 /// How to zero a range at the `attempt`th try; `None` when there is no further way.
-pub(crate) fn zeroing_mode(attempt: u8) -> Option<i32> {
-    ZEROING.get(usize::from(attempt)).copied()
+pub(crate) fn zeroing_mode(request: &Request, attempt: u8) -> Option<i32> {
+    let modes = if request.punch { [ZEROING[1], ZEROING[0]] } else { ZEROING };
+    modes.get(usize::from(attempt)).copied()
 }
 
 /// How to discard a range.
@@ -224,7 +225,7 @@ impl Slots {
                 opcode::Fallocate::new(file, request.length.get()).offset(offset).mode(discarding_mode()).build()
             }
             (Operation::WriteZeroes, Payload::None) => {
-                let mode = zeroing_mode(slot.attempt).expect("an attempt is made only if there is a way");
+                let mode = zeroing_mode(request, slot.attempt).expect("an attempt is made only if there is a way");
                 opcode::Fallocate::new(file, request.length.get()).offset(offset).mode(mode).build()
             }
             (operation, payload) => panic!("a {operation:?} with payload {payload:?}"),
@@ -267,7 +268,7 @@ pub(crate) fn verdict(
         libc::EINTR | libc::EAGAIN => None,
         errno @ libc::EOPNOTSUPP if request.operation == Operation::WriteZeroes => {
             *attempt += 1;
-            match zeroing_mode(*attempt) {
+            match zeroing_mode(request, *attempt) {
                 Some(_) => None,
                 None => Some(Err(DeviceError::from_errno(errno, request.offset, request.length))),
             }

@@ -79,7 +79,7 @@ fn round(file: &File, request: &mut Request, moved: usize, attempt: u8) -> Resul
         (Operation::Flush, Payload::None) => rustix::fs::fdatasync(file).map(|()| 0),
         (Operation::Discard, Payload::None) => allocate(file, discarding_mode(), request),
         (Operation::WriteZeroes, Payload::None) => {
-            allocate(file, zeroing_mode(attempt).expect("an attempt is made only if there is a way"), request)
+            allocate(file, zeroing_mode(request, attempt).expect("an attempt is made only if there is a way"), request)
         }
         (operation, payload) => panic!("a {operation:?} with payload {payload:?}"),
     }

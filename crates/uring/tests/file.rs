@@ -165,6 +165,37 @@ fn a_copied_read_is_whole_though_the_page_cache_holds_a_part() {
     assert!(matches!(beyond, Err(DeviceError::OutOfRange { .. })), "{beyond:?}");
 }
 
+/// Zeroes keep their room, so that later writes find it, unless they may be a hole. (Where a file system zeroes in one way only, they are zeroes.)
+#[test]
+fn zeroes_are_a_hole_only_where_they_may_be() {
+    use std::os::unix::fs::MetadataExt;
+    let live = Live::start(&LiveOptions::default());
+    let folder = folder();
+    let length = Bytes::mib(1);
+    for engine in engines(&live) {
+        let path = folder.path().join(format!("{engine:?}"));
+        let Ok(device) = FileDevice::create(&live, &path, length * 2, &FileOptions::buffered().by(engine)) else {
+            assert_eq!(engine, Engine::Mapped, "the others write");
+            continue;
+        };
+        let stored = || std::fs::metadata(&path).unwrap().blocks() * 512;
+        let send = |request: Request| live.runtime().block_on(device.submit(request)).result;
+        assert_eq!(send(Request::write(Bytes::ZERO, filled(length * 2, 7))), Ok(()));
+        assert_eq!(send(Request::flush()), Ok(()));
+        let before = stored();
+        assert_eq!(send(Request::write_zeroes(Bytes::ZERO, length)), Ok(()));
+        let kept = stored();
+        assert_eq!(send(Request::write_zeroes(Bytes::ZERO, length).with_punch()), Ok(()));
+        assert!(stored() + length.get() <= before, "{engine:?}: {before} B are {} B", stored());
+        if kept < before {
+            println!("this file system knows no zeroes that keep their room");
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        let (zeroes, rest) = bytes.split_at(length.as_usize());
+        assert!(zeroes.iter().all(|byte| *byte == 0) && rest.iter().all(|byte| *byte == 7), "{engine:?}");
+    }
+}
+
 #[test]
 fn what_is_open_for_reading_takes_no_writes() {
     let live = Live::start(&LiveOptions::default());
