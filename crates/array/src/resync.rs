@@ -38,7 +38,8 @@ impl<D: Device> Array<D> {
     /// Where a resync that has come so far on the members is in the array. Where members and array do not go on together, at the start.
     fn array_address(&self, offset: Bytes) -> Bytes {
         match self.geometry.level().parities() {
-            0 if self.geometry.level() == Level::Raid1 => offset.min(self.geometry.size()),
+            // md's marks lie anywhere, also within a block.
+            0 if self.geometry.level() == Level::Raid1 => offset.min(self.geometry.size()).round_down(self.step()),
             0 => Bytes::ZERO,
             _ => self.geometry.stripe_size() * (offset / self.geometry.chunk()).min(self.geometry.rows()),
         }
