@@ -87,6 +87,22 @@ pub enum AssembleError {
     /// Blocks that do not fit.
     #[error("member {member} takes requests in blocks of {block:#}, which do not divide the chunk of {chunk:#}")]
     Block { member: usize, block: Bytes, chunk: Bytes },
+    /// An end that nobody can write.
+    #[error(
+        "member {member} takes requests in blocks of {block:#}, of which the {used:#} that the array uses of it are no multiple; let `mdadm --grow --size` make them one"
+    )]
+    End { member: usize, block: Bytes, used: Bytes },
+}
+
+fn is_chunkless(geometry: &Geometry) -> bool {
+    matches!(geometry.level(), Level::Raid1 | Level::Linear)
+}
+
+/// The member of a level without chunks in which data end within a block of such a size, and others do not fit beside it. (What the last of several one
+/// after the other has behind its last whole block is left away.)
+fn ends_within(geometry: &Geometry, block: Bytes) -> Option<usize> {
+    let all = if geometry.level() == Level::Linear { 0..geometry.members() - 1 } else { 0..geometry.members() };
+    all.filter(|_| is_chunkless(geometry)).find(|member| !geometry.used_of(*member).is_multiple_of(block))
 }
 
 impl<D: Device> Array<D> {
@@ -120,14 +136,17 @@ impl<D: Device> Array<D> {
                 return Err(AssembleError::TooSmall { member, size, data_offset: *data_offset, needed });
             }
             let chunk = geometry.chunk();
-            let chunkless = matches!(geometry.level(), Level::Raid1 | Level::Linear);
-            if !data_offset.is_multiple_of(block) || !(chunk.is_multiple_of(block) || chunkless) {
+            if !data_offset.is_multiple_of(block) || !(chunk.is_multiple_of(block) || is_chunkless(&geometry)) {
                 return Err(AssembleError::Block { member, block, chunk });
             }
             shape.logical_block = shape.logical_block.max(block);
         }
-        shape.size = shape.size.round_down(shape.logical_block);
-        shape.physical_block = shape.logical_block.max(geometry.stripe_size());
+        let block = shape.logical_block;
+        if let Some(member) = ends_within(&geometry, block) {
+            return Err(AssembleError::End { member, block, used: geometry.used_of(member) });
+        }
+        shape.size = shape.size.round_down(block);
+        shape.physical_block = block.max(geometry.stripe_size());
         let special = Rc::default();
         Ok(Array {
             runtime: runtime.clone(),
@@ -153,6 +172,21 @@ impl<D: Device> Array<D> {
             rate: Cell::default(),
             toll: RefCell::default(),
         })
+    }
+
+    /// Whether a device with such blocks can be a member: no block of it holds parts of two chunks, or ends behind what the array uses.
+    pub fn divides_into(&self, block: Bytes) -> bool {
+        let chunk = self.geometry.chunk();
+        (is_chunkless(&self.geometry) || chunk.is_multiple_of(block)) && ends_within(&self.geometry, block).is_none()
+    }
+
+    /// Takes requests in blocks that are at least so large from now on, if the layout [divides into](Array::divides_into) them: a device with such blocks
+    /// can then become a member. Whoever uses the array already would go on sending smaller ones.
+    pub fn widen(&mut self, block: Bytes) {
+        if block > self.shape.logical_block && self.divides_into(block) {
+            self.shape.logical_block = block;
+            self.shape.physical_block = self.shape.physical_block.max(block);
+        }
     }
 
     /// Its layout.

@@ -71,7 +71,7 @@ impl<D: Device> Array<D> {
         if !self.is_complete() || self.is_dirty() || self.is_resync_due() || self.replacing().is_some() {
             return Err(GrowError::NotWhole);
         }
-        let unit = self.geometry.chunk().max(Bytes::SECTOR);
+        let unit = self.geometry.chunk().max(self.block());
         let before = self.geometry.used();
         let superblocks = state.superblocks.borrow().clone();
         let superblocks: Vec<Superblock> = superblocks.into_iter().flatten().collect();

@@ -143,6 +143,8 @@ impl<D: Device> Array<D> {
         if let Some((first, second)) = split_brain(&superblocks) {
             return Err(OpenError::SplitBrain { first: found[first].0, second: found[second].0 });
         }
+        // Those of spares, too, as they may become members while the array is used.
+        let block = found.iter().map(|(_, _, device)| device.shape().logical_block).max().unwrap_or(Bytes::SECTOR);
         let members = newest.members as usize;
         let mut by_role: Vec<Option<(usize, Superblock, D)>> = (0..members).map(|_| None).collect();
         let mut twins: Vec<Option<(Superblock, D)>> = (0..members).map(|_| None).collect();
@@ -250,6 +252,7 @@ impl<D: Device> Array<D> {
             by_role.iter().map(|member| member.as_ref().map(|(_, superblock, _)| agreed(superblock))).collect();
         let devices = by_role.into_iter().map(|member| member.map(|(_, s, device)| (device, s.data_offset))).collect();
         let mut array = Array::assemble_with(runtime, name, geometry, devices)?;
+        array.widen(block);
         for (role, superblock) in superblocks.iter().enumerate() {
             let rebuilding = superblock.as_ref().filter(|superblock| superblock.features.has(Features::RECOVERY));
             if let Some(superblock) = rebuilding {

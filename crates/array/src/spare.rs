@@ -50,9 +50,12 @@ impl<D: Device> Array<D> {
         !held && !self.promised.borrow().contains(&number) && (role == Some(MemberRole::Faulty) || role == Some(member))
     }
 
-    /// Refuses a device on which a member's data do not fit.
+    /// Refuses a device on which a member's data do not fit, or which would not take requests as small as the array does.
     pub(crate) fn check_room(&self, device: &D, data_offset: Bytes, needed: Bytes) -> Result<(), DeviceError> {
-        let size = device.shape().size;
+        let (size, block) = (device.shape().size, device.shape().logical_block);
+        if block > self.block() || !data_offset.is_multiple_of(block) {
+            return Err(DeviceError::Misaligned { offset: data_offset, length: self.block(), block });
+        }
         match data_offset.checked_add(needed) {
             Some(end) if end <= size => Ok(()),
             _ => Err(DeviceError::OutOfRange { offset: data_offset, length: needed, size }),

@@ -167,6 +167,16 @@ pub enum RaidError {
     /// The new device is too small.
     #[error("{place}: it holds {size:#}; a member of this array needs {needed:#}")]
     TooSmall { place: Place, size: units::Bytes, needed: units::Bytes },
+    /// The new device has blocks that the layout does not fit.
+    #[error(
+        "{place}: it takes requests in blocks of {block:#}, which the array's layout does not fit; name a device with smaller ones"
+    )]
+    Blocks { place: Place, block: units::Bytes },
+    /// The new device has larger blocks than those who use the array were told of.
+    #[error(
+        "{place}: it takes requests in blocks of {block:#}, and the array, as long as it is served, in such of {served:#}; end the server, give the same command, and start it again"
+    )]
+    LargerBlocks { place: Place, block: units::Bytes, served: units::Bytes },
     /// A text that names no place.
     #[error(transparent)]
     Place(nbd::UriError),

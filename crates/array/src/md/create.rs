@@ -164,7 +164,8 @@ pub fn create(new: &NewArray, devices: &[NewMember]) -> Result<(Vec<Superblock>,
     }
     let data_offset = |size| data_offset(size, new.consistency);
     let chunk = if chunkless { Bytes::ZERO } else { new.chunk };
-    let unit = chunk.max(Bytes::SECTOR);
+    // Without chunks whole pages, too: a device with blocks of 4 KiB may come to take a member's place.
+    let unit = chunk.max(page);
     if let Some(journal) = journal {
         let room = journal.size.saturating_sub(data_offset(journal.size));
         // The longest write of a row takes a quarter of it at most, so 64 pages for each member.

@@ -98,9 +98,10 @@ fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> R
         runtime.block_on(add_checksums(&devices, &superblocks)).map_err(RaidError::failed)?;
     }
     runtime.block_on(format(&devices, &superblocks)).map_err(RaidError::failed)?;
-    let array = runtime.block_on(Array::open(runtime, "array", devices, OpenOptions::default()))?;
+    let mut array = runtime.block_on(Array::open(runtime, "array", devices, OpenOptions::default()))?;
     watch(&array, course);
     for spare in spares {
+        array.widen(spare.shape().logical_block);
         runtime.block_on(array.add_spare(spare, identity()?)).map_err(RaidError::failed)?;
     }
     Done::stopped(live, &array)

@@ -149,12 +149,19 @@ pub(super) fn names(array: &Array<AnyDevice>) -> Vec<Option<String>> {
     (0..array.geometry().members()).map(|member| Some(array.device(member)?.shape().name.clone())).collect()
 }
 
-/// Where data begin on a new member, if they fit: where they begin on the others.
+/// Where data begin on a new member, if they fit, in blocks that the array takes: where they begin on the others.
 pub(super) fn data_offset(array: &Array<AnyDevice>, place: &Place, device: &AnyDevice) -> Result<Bytes, RaidError> {
     let layout = array.member_layout().ok_or(RaidError::Failed(DeviceError::Gone))?;
     let (size, needed) = (device.shape().size, layout.data_offset + layout.used);
     if size < needed {
         return Err(RaidError::TooSmall { place: place.clone(), size, needed });
+    }
+    let (place, block, served) = (place.clone(), device.shape().logical_block, array.shape().logical_block);
+    if !array.divides_into(block) || !layout.data_offset.is_multiple_of(block) {
+        return Err(RaidError::Blocks { place, block });
+    }
+    if block > served {
+        return Err(RaidError::LargerBlocks { place, block, served });
     }
     Ok(layout.data_offset)
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use array::md::{Superblock, Uuid};
 use array::{Array, GrowError, MemberState};
-use device::{AnyDevice, DeviceError};
+use device::{AnyDevice, Device, DeviceError};
 use serde::{Deserialize, Serialize};
 use units::Bytes;
 use uring::{Live, LiveOptions};
@@ -170,7 +170,7 @@ pub fn rebuild(
 ) -> Result<Rebuild, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
-    let array = runtime.block_on(open(&live, members, permits, force, course))?;
+    let mut array = runtime.block_on(open(&live, members, permits, force, course))?;
     let all = 0..array.geometry().members();
     let started = all.clone().find(|member| matches!(array.state(*member), MemberState::Rebuilding(_)));
     let (member, lost) = match started {
@@ -181,7 +181,7 @@ pub fn rebuild(
             let member = missing.ok_or(RaidError::Complete)?;
             let filled = match onto {
                 Some(onto) => {
-                    let (device, data_offset) = runtime.block_on(fits(&live, &array, permits, onto))?;
+                    let (device, data_offset) = runtime.block_on(fits(&live, &mut array, permits, onto))?;
                     Some(runtime.block_on(array.rebuild(member, device, data_offset, identity()?)))
                 }
                 None => runtime.block_on(fill_from_within(&array, member)),
@@ -239,7 +239,7 @@ pub fn replace(
 ) -> Result<Rebuild, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
-    let array = runtime.block_on(open(&live, members, permits, false, course))?;
+    let mut array = runtime.block_on(open(&live, members, permits, false, course))?;
     // What is copied must be right first.
     runtime.block_on(array.resync()).map_err(RaidError::failed)?;
     let (member, lost) = match (array.replacing(), old, onto) {
@@ -247,7 +247,7 @@ pub fn replace(
         (Some((member, _)), ..) => (member, runtime.block_on(array.resume_replace(member))),
         (None, Some(old), Some(onto)) => {
             let member = replaceable(&array, old)?;
-            let (device, data_offset) = runtime.block_on(fits(&live, &array, permits, onto))?;
+            let (device, data_offset) = runtime.block_on(fits(&live, &mut array, permits, onto))?;
             (member, runtime.block_on(array.replace(member, device, data_offset, identity()?)))
         }
         (None, ..) => return Err(RaidError::NotReplacing),
@@ -298,17 +298,18 @@ pub fn belongs(members: &[Place], place: &Place) -> bool {
 pub fn add(members: &[Place], permits: &Permits, new: &Place, course: &Course) -> Result<Added, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
-    let array = runtime.block_on(open(&live, members, permits, false, course))?;
+    let mut array = runtime.block_on(open(&live, members, permits, false, course))?;
     let former = runtime.block_on(former(&live, &array, new));
     let returned = former.is_some();
     let (member, lost) = match former {
         Some((member, superblock)) => {
             let device = runtime.block_on(to_write(&live, new, permits))?;
+            array.widen(device.shape().logical_block);
             (Some(member), runtime.block_on(array.readd(device, &superblock)))
         }
         None => {
             takes_spares(&array)?;
-            let (device, _) = runtime.block_on(fits(&live, &array, permits, new))?;
+            let (device, _) = runtime.block_on(fits(&live, &mut array, permits, new))?;
             runtime.block_on(array.add_spare(device, identity()?)).map_err(RaidError::failed)?;
             let missing = (0..array.geometry().members()).find(|m| array.state(*m) == MemberState::Failed);
             let filled = missing.and_then(|member| runtime.block_on(array.rebuild_on_spare(member)));
@@ -365,11 +366,12 @@ pub fn grow(members: &[Place], permits: &Permits, course: &Course) -> Result<Don
 /// the others.
 async fn fits(
     live: &Live,
-    array: &Array<AnyDevice>,
+    array: &mut Array<AnyDevice>,
     permits: &Permits,
     place: &Place,
 ) -> Result<(AnyDevice, Bytes), RaidError> {
     let device = to_write(live, place, permits).await?;
+    array.widen(device.shape().logical_block);
     let data_offset = data_offset(array, place, &device)?;
     Ok((device, data_offset))
 }
