@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use common::{Desk, of};
+use common::{Desk, Loop, of};
 use serde_json::json;
 use served::{Server, again, arraylab, done, say};
 
@@ -223,4 +223,46 @@ fn a_scrub_counts_what_it_has_done_itself() {
     assert_eq!(export["from_bytes"], 0);
     assert_eq!(export["size_bytes"], server.said["size_bytes"]);
     assert_eq!(server.stop().0.code, 0);
+}
+
+/// A loop device with blocks of 4 KiB over a new file.
+fn large_blocks(desk: &Desk, name: &str) -> Option<Loop> {
+    let file = desk.path().join(name);
+    std::fs::File::create(&file).unwrap().set_len(8 * MIB as u64).unwrap();
+    Loop::with_blocks(&file, 4096)
+}
+
+#[test]
+fn a_device_with_larger_blocks_joins_an_array_at_rest() {
+    let desk = Desk::new("");
+    let (Some(e), Some(f)) = (large_blocks(&desk, "e"), large_blocks(&desk, "f")) else { return };
+    done(&desk, "array create --level 5 --size 8MiB a b c");
+    let add = format!("array add --destroy-data --device {} a b c", e.node);
+    let replace = |all: &str| format!("array replace --destroy-data --member a --onto {} {all}", f.node);
+    let Some(server) = Server::start(&desk, "a b c") else { return };
+    refused(
+        &desk,
+        &add,
+        "in blocks of 4 KiB, and the array, as long as it is served, in such of 512 B; end the server",
+    );
+    refused(&desk, &replace("a b c"), "in blocks of 4 KiB, and the array, as long as it is served, in such of 512 B");
+    assert_eq!(server.stop().0.code, 0);
+    done(&desk, &add);
+    done(&desk, &replace(&format!("a b c {}", e.node)));
+    let members = format!("{} {} b c", e.node, f.node);
+    // The spare takes the place of another while it is served, in blocks that it has.
+    let Some(server) = Server::start(&desk, &members) else { return };
+    done(&desk, &format!("array fail --member b {members}"));
+    let active = format!("member 1      active      {}", e.node);
+    common::wait_for("the spare is filled", || done(&desk, &format!("array status {members}")).contains(&active));
+    assert_eq!(server.stop().0.code, 0);
+}
+
+#[test]
+fn large_blocks_are_no_reason_for_a_write_hole() {
+    let desk = Desk::new("");
+    let all: Vec<Loop> = ["a", "b", "c"].into_iter().filter_map(|name| large_blocks(&desk, name)).collect();
+    let [a, b, c] = &all[..] else { return };
+    let created = done(&desk, &format!("array create --level 5 --destroy-data {} {} {}", a.node, b.node, c.node));
+    assert!(created.contains("partial parity log"), "{created}");
 }

@@ -153,11 +153,17 @@ pub struct Loop {
 impl Loop {
     /// `None`, and said, where there are none.
     pub fn over(file: &Path) -> Option<Loop> {
+        Loop::with_blocks(file, 512)
+    }
+
+    /// As [`Loop::over`], with blocks of so many bytes.
+    pub fn with_blocks(file: &Path, block: usize) -> Option<Loop> {
         if !is_root() {
             skip("loop devices are root's");
             return None;
         }
-        match Command::new("losetup").args(["--find", "--show"]).arg(file).output() {
+        match Command::new("losetup").args(["--find", "--show", "--sector-size", &block.to_string()]).arg(file).output()
+        {
             Ok(done) if done.status.success() => {
                 Some(Loop { node: String::from_utf8(done.stdout).unwrap().trim().to_owned() })
             }

@@ -68,12 +68,6 @@ fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> R
     // New files are zeroes, and so is their parity.
     let all_new = plan.members.iter().all(|place| place.path().is_some_and(|path| made.iter().any(|new| new == path)));
     let devices: Vec<AnyDevice> = members.into_iter().chain(journal).collect();
-    // md counts the log's addresses in sectors of 512 bytes; a device with larger blocks cannot take them.
-    let small_blocks = devices.iter().all(|device| device.shape().logical_block == Bytes::SECTOR);
-    let default = match Consistency::default_of(plan.level) {
-        Consistency::Ppl if !small_blocks => Consistency::Bitmap,
-        default => default,
-    };
     // md is not to know of what lies behind the data, so it is told of smaller members.
     let room = |size: Bytes| if plan.integrity { size.saturating_sub(checksum_room(size)) } else { size };
     let identity = || Ok::<Uuid, RaidError>(Uuid(host::identity::random().map_err(RaidError::Identity)?));
@@ -89,7 +83,7 @@ fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> R
         now: Stamp(now),
         consistency: match plan.journal {
             Some(_) => Consistency::Journal,
-            None => plan.consistency.unwrap_or(default),
+            None => plan.consistency.unwrap_or(Consistency::default_of(plan.level)),
         },
         clean,
     };
