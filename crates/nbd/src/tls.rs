@@ -5,8 +5,10 @@
 //! let anybody write to the disk.
 //!
 //! A certificate of one's own that is not valid now is refused at the start, with the date: peers refuse it, and say so where nobody looks. It is held against the authority by the
-//! verifier that a peer would use, of whose complaints only those of time count: a chain that is incomplete here may be whole there. Of the authority's own certificate that verifier asks no
-//! date.
+//! verifier that a peer would use, of whose complaints only those of time count: a chain that is incomplete here may be whole there.
+//!
+//! Of an authority that verifier asks no date (RFC 5280, 6.1, leaves that to whoever trusts it), where peers that use GnuTLS or OpenSSL do. So the certificate of each is held against
+//! itself like one of one's own. Those that are not valid now are not trusted; where no other is left, that is refused as well.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
@@ -74,10 +76,18 @@ impl Files {
                 read => read.map_err(|error| fail(&path, side, error)).map(|found| (path, found)),
             }
         };
-        let mut authority = RootCertStore::empty();
+        let (mut authority, mut outdated) = (RootCertStore::empty(), None);
         let (path, found) = certificates("ca-cert.pem".into())?;
         for certificate in found {
-            authority.add(certificate).map_err(|error| fail(&path, side, error))?;
+            let mut alone = RootCertStore::empty();
+            alone.add(certificate.clone()).map_err(|error| fail(&path, side, error))?;
+            match timely(complaint_of_clients(alone, std::slice::from_ref(&certificate)), &path) {
+                Ok(()) => authority.add(certificate).map_err(|error| fail(&path, side, error))?,
+                Err(error) => outdated = outdated.or(Some(error)),
+            }
+        }
+        if let (true, Some(error)) = (authority.is_empty(), outdated) {
+            return Err(error);
         }
         let (_, certificates) = certificates(format!("{side}-cert.pem"))?;
         let path = folder.join(format!("{side}-key.pem"));
@@ -92,17 +102,9 @@ impl ServerTls {
         let side = "server";
         let files = Files::read(folder, side)?;
         let fail = |reason: String| TlsError::Certificates { folder: folder.to_owned(), reason, side };
+        timely(complaint_of_clients(files.authority.clone(), &files.certificates), &folder.join("server-cert.pem"))?;
         let provider = Arc::new(default_provider());
-        let authority = Arc::new(files.authority);
-        if let Ok(of_clients) =
-            WebPkiServerVerifier::builder_with_provider(Arc::clone(&authority), Arc::clone(&provider)).build()
-        {
-            let anybody = ServerName::try_from("localhost").expect("it is the name of a host");
-            let (own, others) = files.certificates.split_first().expect("there is a certificate in the file");
-            let judged = of_clients.verify_server_cert(own, others, &anybody, &[], UnixTime::now());
-            timely(judged.err(), folder, side)?;
-        }
-        let verifier = WebPkiClientVerifier::builder_with_provider(authority, Arc::clone(&provider))
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(files.authority), Arc::clone(&provider))
             .build()
             .map_err(|error| fail(error.to_string()))?;
         let config = ServerConfig::builder_with_provider(provider)
@@ -126,7 +128,8 @@ impl ClientTls {
             WebPkiClientVerifier::builder_with_provider(authority, Arc::new(default_provider())).build()
         {
             let (own, others) = files.certificates.split_first().expect("there is a certificate in the file");
-            timely(of_servers.verify_client_cert(own, others, UnixTime::now()).err(), folder, side)?;
+            let judged = of_servers.verify_client_cert(own, others, UnixTime::now());
+            timely(judged.err(), &folder.join("client-cert.pem"))?;
         }
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
@@ -138,9 +141,17 @@ impl ClientTls {
     }
 }
 
+/// What clients who trust these authorities would say of a server's certificate, and those behind it in its file.
+fn complaint_of_clients(authority: RootCertStore, certificates: &[CertificateDer]) -> Option<rustls::Error> {
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(authority), Arc::new(default_provider()));
+    let anybody = ServerName::try_from("localhost").expect("it is the name of a host");
+    let (own, others) = certificates.split_first().expect("there is a certificate in the file");
+    verifier.build().ok()?.verify_server_cert(own, others, &anybody, &[], UnixTime::now()).err()
+}
+
 /// Refuses a certificate that a peer would find not to be valid now.
-fn timely(complaint: Option<rustls::Error>, folder: &Path, side: &'static str) -> Result<(), TlsError> {
-    let path = folder.join(format!("{side}-cert.pem"));
+fn timely(complaint: Option<rustls::Error>, path: &Path) -> Result<(), TlsError> {
+    let path = path.to_owned();
     let date = |time: UnixTime| {
         let since_1970 = std::time::Duration::from_secs(time.as_secs());
         humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since_1970).to_string()

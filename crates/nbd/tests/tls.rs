@@ -5,40 +5,56 @@ use std::process::Command;
 
 use nbd::{ClientTls, ServerTls};
 
-/// A folder with an authority, and certificates of both sides that are valid between these dates; what is wrong if there is none.
-fn certificates(folder: &Path, from: &str, to: &str) -> Result<(), String> {
+/// From and to, as `openssl ca` writes them.
+type Dates = (&'static str, &'static str);
+
+const PAST: Dates = ("20010203040506Z", "20020203040506Z");
+const FUTURE: Dates = ("20450203040506Z", "20460203040506Z");
+const NOW: Dates = ("20010203040506Z", "20460203040506Z");
+
+/// A folder with an authority, and certificates of both sides by it, that are valid between these dates; what is wrong if there is none.
+fn certificates(folder: &Path, authority: Dates, own: Dates) -> Result<(), String> {
     let script = format!(
         "set -e
-        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=authority -keyout ca-key.pem -out ca-cert.pem
         mkdir new && touch index && echo 01 > serial
         printf '[ca]\\ndefault_ca=it\\n[it]\\ndatabase=index\\nserial=serial\\nnew_certs_dir=new\\ndefault_md=sha256\\npolicy=any\\nunique_subject=no\\n[any]\\ncommonName=supplied\\n' > ca.conf
         printf 'subjectAltName=DNS:localhost' > own.ext
+        printf 'basicConstraints=critical,CA:TRUE' > ca.ext
+        key='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
+        by='-batch -notext -config ca.conf -keyfile ca-key.pem'
+        openssl req $key -subj /CN=authority -keyout ca-key.pem -out ca.csr
+        openssl ca $by -selfsign -startdate {} -enddate {} -extfile ca.ext -in ca.csr -out ca-cert.pem
         for side in server client; do
-            openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost -keyout $side-key.pem -out $side.csr
-            openssl ca -batch -notext -config ca.conf -cert ca-cert.pem -keyfile ca-key.pem -startdate {from} -enddate {to} -extfile own.ext -in $side.csr -out $side-cert.pem
-        done"
+            openssl req $key -subj /CN=localhost -keyout $side-key.pem -out $side.csr
+            openssl ca $by -cert ca-cert.pem -startdate {} -enddate {} -extfile own.ext -in $side.csr -out $side-cert.pem
+        done",
+        authority.0, authority.1, own.0, own.1
     );
     let made = Command::new("sh").args(["-c", &script]).current_dir(folder).output();
     let made = made.map_err(|error| error.to_string())?;
     if made.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&made.stderr).into_owned()) }
 }
 
+/// What is wrong with a folder for a server, and for a client.
+fn faults(folder: &Path) -> [(&'static str, Option<String>); 2] {
+    [
+        ("server-cert.pem", ServerTls::from_folder(folder).err().map(|error| error.to_string())),
+        ("client-cert.pem", ClientTls::from_folder(folder).err().map(|error| error.to_string())),
+    ]
+}
+
 #[test]
 fn a_certificate_of_ones_own_that_is_not_valid_now_is_refused_with_its_date() {
-    for (from, to, said) in [
-        ("20010203040506Z", "20020203040506Z", Some("expired at 2002-02-03T04:05:06Z; put one")),
-        ("20450203040506Z", "20460203040506Z", Some("is valid from 2045-02-03T04:05:06Z on; is the clock")),
-        ("20010203040506Z", "20460203040506Z", None),
+    for (dates, said) in [
+        (PAST, Some("expired at 2002-02-03T04:05:06Z; put one")),
+        (FUTURE, Some("is valid from 2045-02-03T04:05:06Z on; is the clock")),
+        (NOW, None),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        if let Err(why) = certificates(folder.path(), from, to) {
+        if let Err(why) = certificates(folder.path(), NOW, dates) {
             return println!("skipped: no certificates, by openssl: {why}");
         }
-        let sides = [
-            ("server-cert.pem", ServerTls::from_folder(folder.path()).err().map(|error| error.to_string())),
-            ("client-cert.pem", ClientTls::from_folder(folder.path()).err().map(|error| error.to_string())),
-        ];
-        for (file, error) in sides {
+        for (file, error) in faults(folder.path()) {
             match said {
                 Some(said) => {
                     let error = error.unwrap_or_default();
@@ -47,5 +63,26 @@ fn a_certificate_of_ones_own_that_is_not_valid_now_is_refused_with_its_date() {
                 None => assert_eq!(error, None, "{file}"),
             }
         }
+    }
+}
+
+#[test]
+fn an_authority_that_is_not_valid_now_is_refused_with_its_date_unless_another_one_is() {
+    let sound = tempfile::tempdir().unwrap();
+    if let Err(why) = certificates(sound.path(), NOW, NOW) {
+        return println!("skipped: no certificates, by openssl: {why}");
+    }
+    let authority = |folder: &Path| std::fs::read_to_string(folder.join("ca-cert.pem")).unwrap();
+    for (dates, said) in [(PAST, "expired at 2002-02-03T04:05:06Z"), (FUTURE, "is valid from 2045-02-03T04:05:06Z on")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        certificates(folder.path(), dates, NOW).unwrap();
+        for (_, error) in faults(folder.path()) {
+            let error = error.unwrap_or_default();
+            assert!(error.contains(said) && error.contains("ca-cert.pem"), "{error}");
+        }
+        let both = authority(folder.path()) + &authority(sound.path());
+        std::fs::write(sound.path().join("ca-cert.pem"), both).unwrap();
+        assert!(faults(sound.path()).iter().all(|(_, error)| error.is_none()), "the other one is valid");
     }
 }
