@@ -7,8 +7,9 @@ mod served;
 
 use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
 use common::{Desk, names, of, pattern, peer, skip, wait_for};
@@ -514,6 +515,30 @@ fn the_status_of_a_served_array_is_what_its_server_knows() {
         "{text}"
     );
     server.stop();
+}
+
+/// Its socket takes connections, and ends them without a word, until the kernel has ended what it had under way.
+#[test]
+fn a_server_that_was_just_killed_is_none() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 1 --size 8MiB a b");
+    let examined = say(&desk, "array examine --json a").json();
+    let array = examined[0]["fields"]["array"].as_str().unwrap().replace(':', "");
+    let folder = desk.path().join("arraylab");
+    std::fs::create_dir_all(&folder).unwrap();
+    for words in ["array status a b", "array fail --member b a b"] {
+        let dying = UnixListener::bind(folder.join(&array)).unwrap();
+        let command = arraylab(&desk, words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (first, _) = dying.accept().unwrap();
+        // The next one waits to be accepted when the socket goes, unless it comes too late.
+        drop(first);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(dying);
+        let said = of(command.wait_with_output().unwrap());
+        assert_eq!(said.code, 0, "{words}: {}{}", said.stdout, said.stderr);
+        assert!(!said.stdout.contains("served"), "{words}: {}", said.stdout);
+        std::fs::remove_file(folder.join(&array)).unwrap();
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
         let next = "every member would count as failed at once; give it longer, such as 30s";
         return Err(Failure::input(anyhow::anyhow!("--time-limit {}: {next}", args.time_limit)));
     }
-    if raid::Server::serves(&args.members) {
+    if raid::Server::find(&args.members).is_some() {
         let next = "end that one first, or see `arraylab array status`";
         return Err(Failure::input(anyhow::anyhow!("the array is being served already; {next}")));
     }

@@ -194,6 +194,9 @@ pub struct Server {
 
 impl Server {
     /// The server of the array that these are members of, if it is being served. Members that cannot be read are asked nothing.
+    ///
+    /// The socket of a server that was killed is there until the kernel has ended its requests, some tens of milliseconds later; nobody answers at it,
+    /// and this waits for its end.
     pub fn find(members: &[Place]) -> Option<Server> {
         let live = Live::start(&LiveOptions::default());
         let identity = |place: &Place| {
@@ -201,24 +204,22 @@ impl Server {
             Some(live.runtime().block_on(read).ok()?.array)
         };
         let path = socket_of(members.iter().find_map(identity)?).ok()?;
-        Some(Server { stream: BufReader::new(UnixStream::connect(path).ok()?) })
+        let connect = || Some(Server { stream: BufReader::new(UnixStream::connect(&path).ok()?) });
+        let look = || if connect().is_some_and(|mut server| server.is_dead()) { Err(()) } else { Ok(()) };
+        // What is still there then is for whoever gives the order to say.
+        _ = patiently(look, |()| true);
+        connect()
     }
 
-    /// Whether the array that these are members of is being served. The socket of a server that was killed is there until the kernel has ended its
-    /// requests, some tens of milliseconds later; nobody answers at it, and this waits for its end.
-    pub fn serves(members: &[Place]) -> bool {
-        // A server that is too busy to answer within this time is one all the same.
-        let is_dead = |mut server: Server| {
-            let limited = server.stream.get_mut().set_read_timeout(Some(LETTING_GO));
-            match server.status(&Course::quiet()) {
-                Err(RaidError::Server { source }) => {
-                    limited.is_ok() && !matches!(source.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
-                }
-                _ => false,
+    /// Whether nobody will ever answer. A server that is too busy to answer within this time is one all the same.
+    fn is_dead(&mut self) -> bool {
+        let limited = self.stream.get_mut().set_read_timeout(Some(LETTING_GO));
+        match self.status(&Course::quiet()) {
+            Err(RaidError::Server { source }) => {
+                limited.is_ok() && !matches!(source.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
             }
-        };
-        let look = || Server::find(members).map_or(Ok(()), |server| Err(is_dead(server)));
-        patiently(look, |is_dead| *is_dead).is_err()
+            _ => false,
+        }
     }
 
     /// Gives an order and waits until it is carried out. On the way progress is shown; if it is interrupted then, the server hears no more.
