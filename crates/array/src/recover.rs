@@ -107,13 +107,7 @@ impl<D: Device> Array<D> {
                     if let (Some(to), Some(from)) = (into.bytes_mut(), all.of(place.member).bytes()) {
                         to.copy_from_slice(from);
                     }
-                    for &member in &missing {
-                        if self.members[member].takes_writes(&on_members) {
-                            let bytes = Self::copy_of(all.of(member));
-                            let place = Place { member, offset: on_members.start, run: length };
-                            self.mend(vec![place], bytes, id).await;
-                        }
-                    }
+                    self.mend_computed(&all, &missing, &on_members, id).await;
                     missing[known..].iter().for_each(|member| self.corrected(*member, on_members.clone()));
                     return (into, Ok(()));
                 }
@@ -122,6 +116,14 @@ impl<D: Device> Array<D> {
                 }
                 Err(member) => missing.push(member),
             }
+        }
+    }
+
+    /// Writes what was computed of a range to those of the members that it is missing on and that take it.
+    pub(crate) async fn mend_computed(&self, all: &Recovered<'_>, missing: &[usize], range: &Range<Bytes>, id: u64) {
+        for &member in missing.iter().filter(|member| self.members[**member].takes_writes(range)) {
+            let place = Place { member, offset: range.start, run: range.end - range.start };
+            self.mend(vec![place], Self::copy_of(all.of(member)), id).await;
         }
     }
 

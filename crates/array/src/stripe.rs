@@ -11,7 +11,8 @@
 //! | recover: all that is left, lost data computed, then as the first | what is left | always, up to m losses |
 //!
 //! The first possible one with the fewest reads is taken, and of two with equally many the read-modify-write: it keeps the members busy that are
-//! written anyway, and leaves the others to other requests. A read that fails turns to the last. Then data and parity are written side by
+//! written anyway, and leaves the others to other requests. A read that fails turns to the last, and what was computed of chunks that are left alone is written to
+//! them again, as by a read, before anything of the stripe changes. Then data and parity are written side by
 //! side, after what closes the write hole: the entry of the partial parity log (`ppl`). All of it happens under the row's lock.
 
 use std::ops::Range;
@@ -22,6 +23,7 @@ use units::Bytes;
 use crate::array::Array;
 use crate::few::{Few, side_by_side};
 use crate::geometry::Stripe;
+use crate::rarely::rarely;
 
 /// A band of a row: a run of chunks that are written in the same range of addresses, and their new bytes.
 pub(crate) struct Band {
@@ -168,11 +170,6 @@ impl<D: Device> Array<D> {
         let fua = fua || ticket.is_some();
         let data = band.written.clone().map(|index| (band.stripe.data_member(index), band.new_data(index)));
         let writes: Few<(usize, Data)> = data.chain(parities.iter().cloned()).collect();
-        let rewritten = |member: &usize| {
-            let data = || band.written.clone().any(|index| band.stripe.data_member(index) == *member);
-            parities.iter().any(|(parity, _)| parity == member) || data()
-        };
-        let unreadable: Vec<usize> = unreadable.into_iter().filter(rewritten).collect();
         let write = |(member, data): (usize, Data)| async move {
             if !self.members[member].takes_writes(&band.range) {
                 return;
@@ -365,7 +362,15 @@ impl<D: Device> Array<D> {
 
     async fn parities_by_recovery(&self, band: &Band, missing: Vec<usize>, id: u64) -> Result<Parities, usize> {
         let wanted: Few<usize> = self.wanted(band).collect();
+        let is_written = |member: &usize| {
+            wanted.contains(member) || band.written.clone().any(|index| band.stripe.data_member(index) == *member)
+        };
+        let is_left_alone = |member: &usize| self.members[*member].takes_writes(&band.range) && !is_written(member);
+        let left_alone: Vec<usize> = missing.iter().copied().filter(is_left_alone).collect();
         let old = self.recover(&band.stripe, &band.range, missing, band.is_phantom(), id).await?;
+        if !left_alone.is_empty() {
+            rarely(|| self.mend_computed(&old, &left_alone, &band.range, id)).await;
+        }
         self.pay(band.stripe.data(), wanted.len(), band.length(), id).await;
         let block = |index: usize| match band.written.contains(&index) {
             true => band.bytes(index),

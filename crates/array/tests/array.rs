@@ -198,6 +198,29 @@ fn a_write_beside_a_latent_sector_keeps_it_recoverable() {
 }
 
 #[test]
+fn a_write_mends_what_it_could_not_read_of_the_part_that_it_leaves_alone() {
+    let runtime = Runtime::simulated();
+    let more_than_a_chunk = |(level, members): &(Level, usize)| *members > 1 + level.parities();
+    let of_parity = redundant_levels().into_iter().filter(|(level, _)| level.parities() > 0);
+    for (level, members) in of_parity.filter(more_than_a_chunk) {
+        let (array, mut model, mut random) = with_contents(&runtime, level, members, 13);
+        // All of a row but its last chunk: parity is computed from all data.
+        let left = array.geometry().stripe_size() - CHUNK;
+        let place = array.geometry().place(left);
+        let at = DATA_AT + place.offset + Bytes::SECTOR;
+        array.device(place.member).unwrap().inner().damage(at..at + Bytes::SECTOR, Damage::Unreadable);
+        let bytes = fresh(&mut random, left / Bytes::SECTOR);
+        write(&runtime, &array, 0, &bytes).unwrap();
+        model[..bytes.len()].copy_from_slice(&bytes);
+        assert_eq!(array.device(place.member).unwrap().inner().damaged().len(), 0, "{level}");
+        let counts = array.counts(place.member);
+        assert_eq!((counts.medium_errors, counts.rewritten), (1, 1), "{level}");
+        check(&runtime, &array, &model, &format!("{level}"));
+        assert_eq!(scrubbed(&runtime, &array, Repair::No).mismatches, 0, "{level}");
+    }
+}
+
+#[test]
 fn a_member_that_fails_a_write_is_used_no_more() {
     let runtime = Runtime::simulated();
     for (level, members) in redundant_levels() {
