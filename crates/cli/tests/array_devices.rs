@@ -152,6 +152,31 @@ fn who_is_left_out_is_named_with_the_reason() {
 }
 
 #[test]
+fn a_member_of_another_version_of_md_is_told_by_it() {
+    let desk = Desk::new("");
+    // Of 8 MiB and some blocks: where md looks for each version (mdadm's super0.c and super1.c).
+    let (size, magic) = ((8 << 20) + (12 << 10), 0xa92b_4efc_u32.to_le_bytes());
+    let version_1 = [&magic[..], &[1, 0, 0, 0]].concat();
+    let old = [
+        ("0.90", (8 << 20) - (64 << 10), magic.to_vec()),
+        ("0.90", (8 << 20) - (64 << 10), magic.iter().rev().copied().collect()),
+        ("1.0", size - (8 << 10), version_1.clone()),
+        ("1.1", 0, version_1),
+    ];
+    done(&desk, "array create --level 1 --size 8MiB a b");
+    for (version, at, bytes) in old {
+        let mut image = vec![0; size];
+        image[at..at + bytes.len()].copy_from_slice(&bytes);
+        std::fs::write(desk.path().join("old"), image).unwrap();
+        let which = format!("its md superblock is of version {version}, and only 1.2 is understood here");
+        refused(&desk, "array examine old", &which);
+        refused(&desk, "array stop old", &which);
+        let status = done(&desk, "array status a b old");
+        assert!(status.contains(&format!("left out    old: {which}")), "{status}");
+    }
+}
+
+#[test]
 fn an_array_whose_journal_is_gone_is_told_to_do_without() {
     let desk = Desk::new("");
     done(&desk, "array create --level 5 --size 8MiB --journal j a b c");

@@ -191,6 +191,11 @@ pub enum SuperblockError {
         "there is no md superblock of version 1.2 (magic {found:#010x}, not 0xa92b4efc); was the member part of an array?"
     )]
     NoMagic { found: u32 },
+    /// Where md keeps it in another version. Bytes at [`SUPERBLOCK_AT`] cannot say so: who knows the device does.
+    #[error(
+        "its md superblock is of version {version}, and only 1.2 is understood here; mdadm assembles such an array, and converts none to 1.2, so copy what it holds to a new one"
+    )]
+    OtherVersion { version: &'static str },
     /// Cut off.
     #[error("a superblock needs {needed} bytes, {found} are there")]
     Short { needed: usize, found: usize },

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use array::md::{SUPERBLOCK_AT, SUPERBLOCK_SIZE, Stamp, Superblock};
+use array::md::{SUPERBLOCK_AT, SUPERBLOCK_SIZE, Stamp, Superblock, SuperblockError};
 use array::{Array, MemberState, OpenOptions};
 use device::{AnyDevice, Buffer, Device, DeviceError, Request};
 use host::guard::WritePermit;
+use host::signature::MAGICS;
 use nbd::{PATIENCE, Steady, ToUri, Uri};
 use units::{Bytes, Duration};
 use uring::{FileDevice, FileOptions, Live};
@@ -72,7 +73,36 @@ pub(super) async fn superblock(place: &Place, device: &AnyDevice) -> Result<Supe
         return Err(RaidError::Device { place, error });
     }
     let buffer = reply.buffer.expect("a read gives its buffer back");
-    Superblock::parse(buffer.bytes().expect("it is real")).map_err(|error| RaidError::Superblock { place, error })
+    let parsed = Superblock::parse(buffer.bytes().expect("it is real"));
+    let error = match parsed {
+        Ok(superblock) => return Ok(superblock),
+        Err(none @ SuperblockError::NoMagic { .. }) => match other_version(device).await {
+            Some(version) => SuperblockError::OtherVersion { version },
+            None => none,
+        },
+        Err(error) => error,
+    };
+    Err(RaidError::Superblock { place, error })
+}
+
+/// The version of the md superblock that a device has where versions other than 1.2 keep it.
+async fn other_version(device: &AnyDevice) -> Option<&'static str> {
+    let (size, block) = (device.shape().size, device.shape().logical_block);
+    for magic in MAGICS {
+        let (Some(version), Some(at)) = (magic.name.strip_prefix("Linux md "), magic.place.on(size)) else { continue };
+        let (from, length) = (at.round_down(block), magic.bytes.len());
+        if from + block > size {
+            continue;
+        }
+        let reply = device.submit(Request::read(from, Buffer::zeroed(block))).await;
+        // One that cannot be read there has said at the usual place that it has none.
+        let there = reply.buffer.filter(|_| reply.result.is_ok());
+        let start = (at - from).as_usize();
+        if there.as_ref().and_then(Buffer::bytes).is_some_and(|bytes| bytes[start..start + length] == *magic.bytes) {
+            return Some(version);
+        }
+    }
+    None
 }
 
 /// Opens the array that these members are.
