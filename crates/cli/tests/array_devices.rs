@@ -152,6 +152,24 @@ fn who_is_left_out_is_named_with_the_reason() {
 }
 
 #[test]
+fn of_a_disk_that_is_stale_it_is_said_what_adding_it_would_do() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 1 --size 8MiB a b");
+    done(&desk, "array replace --member a --onto c --size 8MiB a b");
+    let why = |words: &str| say(&desk, words).stderr;
+    let spare =
+        "a is left out: it is stale, and no member's place is left for it: `arraylab array add` makes it a spare";
+    assert!(why("array stop a b c").contains(spare), "{}", why("array stop a b c"));
+    // Where the one that replaced it is not given, its place is free.
+    done(&desk, "array fail --member c b c");
+    let back = "is left out: it is stale: the array went on without it, and `arraylab array add` brings it back";
+    assert_eq!(why("array stop a b c").matches(back).count(), 2, "{}", why("array stop a b c"));
+    done(&desk, "array add --device c b");
+    assert!(why("array stop a b c").contains(spare), "{}", why("array stop a b c"));
+    assert!(done(&desk, "array add --device a b c").starts_with("a is a spare\n"));
+}
+
+#[test]
 fn a_member_of_another_version_of_md_is_told_by_it() {
     let desk = Desk::new("");
     // Of 8 MiB and some blocks: where md looks for each version (mdadm's super0.c and super1.c).

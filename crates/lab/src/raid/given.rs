@@ -41,11 +41,21 @@ pub fn left_out(places: &[Place]) -> Result<Vec<LeftOut>, RaidError> {
     of_one_array(found.iter().map(|(path, superblock, _)| (path, superblock.array)))?;
     let superblocks: Vec<&Superblock> = found.iter().map(|(_, superblock, _)| superblock).collect();
     let Some(newest) = newest(&superblocks) else { return Ok(left_out) };
+    let is_there = |place: u16| {
+        let has = |it: &&Superblock| match Standing::of(it, newest) {
+            Standing::Member(member) | Standing::Replacing(member) => member == usize::from(place),
+            _ => false,
+        };
+        superblocks.iter().any(has)
+    };
     for (path, it, size) in &found {
         if Standing::of(it, newest) == Standing::Stale {
             let why = match it.role() {
                 MemberRole::Journal => "it is a journal that failed, or is stale: what it holds counts no more",
-                _ => "it is stale: the array went on without it, and `arraylab array add` brings it back",
+                MemberRole::Active(place) if !is_there(place) => {
+                    "it is stale: the array went on without it, and `arraylab array add` brings it back"
+                }
+                _ => "it is stale, and no member's place is left for it: `arraylab array add` makes it a spare",
             };
             let why = why.to_owned();
             left_out.push(LeftOut { path: path.clone(), why });
