@@ -377,6 +377,31 @@ fn a_member_is_whole_though_another_is_still_being_replaced() {
     assert_eq!(say(&desk, "array replace a f c d e").code, 0);
 }
 
+/// mdadm reads files, too.
+#[test]
+fn places_are_examined_as_mdadm_does() {
+    let desk = Desk::new("");
+    assert_eq!(say(&desk, "array create --level 6 --size 32MiB a b c d").code, 0);
+    assert_eq!(say(&desk, "array fail --member c a b c d").code, 0);
+    let words = "array replace --member a --onto e --size 32MiB --rate 2MB/s a b d";
+    let replace = desk.start(&words.split(' ').collect::<Vec<_>>());
+    common::wait_for("the copy has begun", || say(&desk, "array status a b d e").stdout.contains("replacing"));
+    common::signal(&replace, "INT");
+    assert_eq!(common::of(replace.wait_with_output().unwrap()).code, 3);
+    let examined = |member: &str| say(&desk, &format!("array examine {member}")).stdout;
+    let (text, new) = (examined("a"), examined("e"));
+    assert!(text.contains("RA.A\n") && new.contains("RA.A\n"), "{text}{new}");
+    assert!(text.contains(" member 0, device number 0") && new.contains(" replacement of member 0, "), "{text}{new}");
+    let mut mdadm = std::process::Command::new("mdadm");
+    match mdadm.arg("--examine").arg(desk.path().join("e")).output() {
+        Err(_) => common::skip("there is no mdadm; apt-get install mdadm"),
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(text.contains("Array State : RA.A") && text.contains("Replacement device 0"), "{text}");
+        }
+    }
+}
+
 #[test]
 fn storms_are_counted_and_replayed() {
     let desk = Desk::new("");

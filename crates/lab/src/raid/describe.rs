@@ -153,6 +153,9 @@ async fn one(live: &Live, place: &Place) -> Result<Examined, RaidError> {
     fields.push(("holds", format!("{:#}", device.shape().size)));
     fields.push(("data", format!("{:#} from {:#} on", it.data_size, it.data_offset)));
     let role = match it.role() {
+        MemberRole::Active(column) if it.features.has(Features::REPLACEMENT) => {
+            format!("replacement of member {column}")
+        }
         MemberRole::Active(column) => format!("member {column}"),
         MemberRole::Spare => "spare".into(),
         MemberRole::Faulty => "failed".into(),
@@ -171,13 +174,21 @@ async fn one(live: &Live, place: &Place) -> Result<Examined, RaidError> {
     fields.push(("events", it.events.to_string()));
     fields.push(("consistency", consistency(&it).into()));
     fields.push(("checksums", said(checksums(&device, &it).await)));
-    let mut places = String::new();
-    for column in 0..it.members as u16 {
-        let there = it.roles.contains(&MemberRole::Active(column).number());
-        places.push(if there { 'A' } else { '.' });
-    }
-    fields.push(("places (A: active, .: missing)", places));
+    fields.push(("places (R: being replaced, .: missing)", places(&it)));
     Ok(Examined { path: place.clone(), fields })
+}
+
+/// Each place of the array, as a superblock knows it, in mdadm's letters: two devices have the place of a member that is being replaced.
+fn places(it: &Superblock) -> String {
+    let letter = |column: u16| {
+        let own = MemberRole::Active(column).number();
+        match it.roles.iter().filter(|role| **role == own).count() {
+            0 => '.',
+            1 => 'A',
+            _ => 'R',
+        }
+    };
+    (0..it.members as u16).map(letter).collect()
 }
 
 impl Examined {
@@ -185,7 +196,7 @@ impl Examined {
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.path);
         for (name, value) in &self.fields {
-            writeln!(text, "  {name:<32}{}", harmless(value)).expect("text takes text");
+            writeln!(text, "  {name:<40}{}", harmless(value)).expect("text takes text");
         }
         text
     }
