@@ -109,6 +109,49 @@ fn block() -> Data {
     buffer.freeze()
 }
 
+#[test]
+fn a_member_that_goes_away_and_comes_back_is_spoken_of_and_counted() {
+    let desk = Desk::new("");
+    desk.file("a", 16 << 20);
+    let Some(mut first) = member(&desk, "a") else { return };
+    let a = socket(&desk, "a");
+    done(&desk, &format!("array create --level 1 --destroy-data --size 16MiB {a} b"));
+    let server = Server::start(&desk, &format!("{a} b")).unwrap();
+    let live = Live::start(&LiveOptions::default());
+    let writer = client(&live, &server);
+    let write = || live.runtime().block_on(writer.submit(Request::write(Bytes::ZERO, block()))).result;
+    let status = || serde_json::from_str::<Value>(&done(&desk, "array status --json b")).unwrap()["served"].take();
+    assert_eq!((write(), &status()["members"][0]["reconnections"]), (Ok(()), &Value::from(0)));
+    assert!(!done(&desk, "array status b").contains("connected again"));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    std::fs::remove_file(desk.path().join("a.sock")).unwrap();
+    let mut second = None;
+    thread::scope(|scope| {
+        let starting = scope.spawn(|| {
+            thread::sleep(std::time::Duration::from_secs(1));
+            member(&desk, "a")
+        });
+        // It waits until the server is back.
+        assert_eq!(write(), Ok(()));
+        second = starting.join().unwrap();
+    });
+    assert_eq!(status()["members"][0]["reconnections"], 1);
+    assert!(status()["members"][1]["reconnections"].is_null());
+    assert!(done(&desk, "array status b").contains(&format!("{a}, connected again once\n")));
+    drop(writer);
+    let (said, events) = server.stop();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(names(&events), ["connection-lost", "connection-back"], "{events:?}");
+    assert!(events.iter().all(|event| event["device"] == a.as_str()), "{events:?}");
+    let away: Duration = events[1]["away"].as_str().unwrap().parse().unwrap();
+    assert!(away >= Duration::millis(500) && away < Duration::seconds(25), "{away}");
+    assert_eq!(events[1]["times"], 1);
+    let mut second = second.unwrap();
+    second.kill().unwrap();
+    second.wait().unwrap();
+}
+
 /// As two machines would, or two users: neither finds the other's control socket.
 #[test]
 fn of_two_servers_of_one_array_of_exports_only_one_goes_on() {

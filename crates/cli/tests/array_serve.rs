@@ -421,7 +421,7 @@ fn an_array_spans_machines_and_a_member_s_server_may_be_begun_anew() {
     assert!(std::fs::read(&there).unwrap()[..size] == pattern(size));
     let (said, events) = server.stop();
     assert_eq!(said.code, 0, "{}", said.stderr);
-    assert_eq!(names(&events), ["member-failed"], "{events:?}");
+    assert_eq!(names(&events), ["connection-lost", "member-failed"], "{events:?}");
     for mut server in servers {
         _ = server.kill();
         _ = server.wait();

@@ -67,6 +67,9 @@ pub struct Steady<C: Connect> {
     /// The connection, and how many there were before.
     line: RefCell<Option<Rc<Client<C::Wire>>>>,
     generation: Cell<u64>,
+    /// When it was noticed that the last one broke, and how long it took to have another.
+    broken: Cell<Instant>,
+    away: Cell<Duration>,
     kept: RefCell<Kept>,
     /// One connects, the others wait for that.
     connecting: Resource,
@@ -135,6 +138,8 @@ impl<C: Connect> Steady<C> {
             shape: client.shape().clone(),
             line: RefCell::new(Some(Rc::new(client))),
             generation: Cell::new(0),
+            broken: Cell::new(runtime.now()),
+            away: Cell::new(Duration::ZERO),
             kept: RefCell::default(),
             connecting: Resource::new(runtime, 1),
             gone: Cell::new(false),
@@ -144,6 +149,16 @@ impl<C: Connect> Steady<C> {
     /// How often it has connected again.
     pub fn reconnections(&self) -> u64 {
         self.generation.get()
+    }
+
+    /// Whether there is no connection. That one has ended is known when a request is not answered.
+    pub fn is_away(&self) -> bool {
+        self.line.borrow().is_none()
+    }
+
+    /// How long it was [away](Steady::is_away) before it connected again, the last time.
+    pub fn last_away(&self) -> Duration {
+        self.away.get()
     }
 
     /// Whether its server has answered everything that it was asked on the connection, what nobody waits for any more included.
@@ -176,6 +191,7 @@ impl<C: Connect> Steady<C> {
             };
             if let Some(client) = client {
                 *self.line.borrow_mut() = Some(Rc::clone(&client));
+                self.away.set(self.runtime.now().since(self.broken.get()));
                 self.generation.set(self.generation.get() + 1);
                 return Ok((client, self.generation.get()));
             }
@@ -205,8 +221,8 @@ impl<C: Connect> Steady<C> {
 
     /// The connection of this generation has broken.
     fn broke(&self, generation: u64) {
-        if self.generation.get() == generation {
-            *self.line.borrow_mut() = None;
+        if self.generation.get() == generation && self.line.take().is_some() {
+            self.broken.set(self.runtime.now());
         }
     }
 

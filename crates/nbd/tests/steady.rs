@@ -144,12 +144,16 @@ fn a_server_that_loses_what_was_not_flushed_gets_it_again() {
     runtime.block_on(async {
         for times in 1..=5 {
             runtime.sleep(Duration::micros(700)).await;
+            assert!(!steady.is_away());
             way.0.kill().await;
             runtime.sleep(Duration::seconds(7)).await;
+            assert!(steady.is_away());
             way.0.up.set(true);
             while steady.reconnections() < times {
                 runtime.sleep(Duration::micros(10)).await;
             }
+            let away = steady.last_away();
+            assert!(away >= Duration::seconds(7) && away < Duration::seconds(8), "{away}");
         }
         for writer in writers {
             writer.await;

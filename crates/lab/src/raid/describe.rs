@@ -396,7 +396,13 @@ impl Status {
                 line("export", export.text(self.size));
             }
         }
-        for member in self.members.iter().chain(&self.others) {
+        for (number, member) in self.members.iter().chain(&self.others).enumerate() {
+            let served = self.served.as_ref().and_then(|service| service.members.get(number));
+            let again = match served.and_then(|served| served.reconnections) {
+                None | Some(0) => String::new(),
+                Some(1) => ", connected again once".into(),
+                Some(times) => format!(", connected again {times} times"),
+            };
             let place = member.member.map_or("-".to_owned(), |member| member.to_string());
             let path = member.path.as_ref().map_or("-".to_owned(), Place::to_string);
             let rebuilt = member.rebuilt.map_or(String::new(), |upto| format!(" up to {upto:#}"));
@@ -406,7 +412,7 @@ impl Status {
                 Some(blocks) => format!(", {blocks} blocks did not fit their checksums so far"),
             };
             let reason = member.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-            line(&format!("member {place}"), format!("{:<12}{path}{rebuilt}{corrupt}{reason}", member.state));
+            line(&format!("member {place}"), format!("{:<12}{path}{rebuilt}{corrupt}{again}{reason}", member.state));
         }
         text
     }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use nbd::PATIENCE;
 use serde::Serialize;
+use units::Duration;
 
 use super::upkeep::{BROKEN, outlook};
 
@@ -26,6 +28,20 @@ pub enum Event {
         /// With this one more are lost than the level survives.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         broken: bool,
+    },
+    /// The connection to an export broke.
+    ConnectionLost {
+        /// The export.
+        device: String,
+    },
+    /// There is another one.
+    ConnectionBack {
+        /// The export.
+        device: String,
+        /// How long there was none.
+        away: Duration,
+        /// How often that was so since the array began to be served.
+        times: u64,
     },
     /// More is lost than the level survives.
     Broken,
@@ -115,6 +131,13 @@ impl fmt::Display for Event {
             Event::MemberFailed { member, device, cause, spare, needed, broken } => {
                 let cause = cause.as_ref().map_or("it was told to".to_owned(), String::clone);
                 write!(f, "member {member} ({device}) failed: {cause}; {}", if *broken { BROKEN.into() } else { outlook(*spare, needed) })
+            }
+            Event::ConnectionLost { device } => {
+                write!(f, "the connection to {device} broke; for up to {PATIENCE} it is tried to connect again")
+            }
+            Event::ConnectionBack { device, away, times } => {
+                write!(f, "{device} is connected again after {away}")?;
+                if *times > 1 { write!(f, ", {times} times by now") } else { Ok(()) }
             }
             Event::Broken => f.write_str(
                 "broken: more members are lost than the level survives; no write is accepted. End the server, and start it with members that can be read",

@@ -4,14 +4,16 @@
 //! waits for any more may still be carried out, and would overwrite what somebody else has put there. Then the server lets go of it, so that it
 //! can come back to the array, or become part of something else.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
-use device::AnyDevice;
+use device::{AnyDevice, Device};
 use host::guard::WritePermit;
 use nbd::{Steady, ToUri};
 use units::Duration;
 use uring::{FileDevice, Live};
 
+use super::event::Event;
 use super::members::{connected_to_write, writable};
 use super::{Place, RaidError};
 
@@ -19,6 +21,8 @@ use super::{Place, RaidError};
 pub(super) struct Held {
     place: Place,
     device: Opened,
+    /// How often it was connected again, and whether it was away, when its [news](Held::news) were asked for last.
+    told: Cell<(u64, bool)>,
     /// Of paths. It goes last: the device is open in its name.
     permit: Option<WritePermit>,
 }
@@ -45,7 +49,33 @@ impl Held {
             Opened::File(file) => AnyDevice::new(Rc::clone(file)),
             Opened::Export(export) => AnyDevice::new(Rc::clone(export)),
         };
-        Ok((Held { place: place.clone(), device, permit }, any))
+        Ok((Held { place: place.clone(), device, told: Cell::default(), permit }, any))
+    }
+
+    /// What has become of its connection since this was asked last, if it is an export.
+    pub fn news(&self) -> Vec<Event> {
+        let Opened::Export(export) = &self.device else { return Vec::new() };
+        let (times, is_away) = (export.reconnections(), export.is_away());
+        let (known, was_away) = self.told.replace((times, is_away));
+        let device = &export.shape().name;
+        let lost = || Event::ConnectionLost { device: device.clone() };
+        let back = || Event::ConnectionBack { device: device.clone(), away: export.last_away(), times };
+        match (times > known, was_away, is_away) {
+            (true, true, false) => vec![back()],
+            (true, true, true) => vec![back(), lost()],
+            (true, false, false) => vec![lost(), back()],
+            (true, false, true) => vec![lost(), back(), lost()],
+            (false, false, true) => vec![lost()],
+            (false, ..) => Vec::new(),
+        }
+    }
+
+    /// How often the device of this name was connected again; `None` if it is another one.
+    pub fn reconnections(&self, name: &str) -> Option<u64> {
+        match &self.device {
+            Opened::Export(export) if export.shape().name == name => Some(export.reconnections()),
+            _ => None,
+        }
     }
 
     /// Whether it is this place, by whatever name.

@@ -214,8 +214,9 @@ impl Keeper {
         unused.into_iter().for_each(Held::let_go);
     }
 
-    /// Says which members have failed since the last look.
+    /// Says which members have failed since the last look, and which exports went away or are back.
     pub(super) fn look(&self) {
+        self.held.borrow().iter().flat_map(Held::news).for_each(|event| (self.tell)(&event));
         let (known, broken, journal) = &mut *self.known.borrow_mut();
         for (member, known) in known.iter_mut().enumerate() {
             let failed = self.array.state(member) == MemberState::Failed;
@@ -425,8 +426,11 @@ impl Keeper {
     pub(super) fn service(&self) -> Service {
         let served = |member: usize| {
             let counts = self.array.counts(member);
+            let device = self.array.device(member).map(|device| device.shape().name.clone());
+            let held = self.held.borrow();
             Served {
-                device: self.array.device(member).map(|device| device.shape().name.clone()),
+                reconnections: device.as_ref().and_then(|name| held.iter().find_map(|held| held.reconnections(name))),
+                device,
                 state: match self.array.state(member) {
                     MemberState::Active => "active",
                     MemberState::Rebuilding(_) => "rebuilding",

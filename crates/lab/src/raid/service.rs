@@ -64,6 +64,9 @@ pub struct Served {
     pub medium_errors: u64,
     /// Ranges that were computed from the others and written again.
     pub rewritten: u64,
+    /// How often it was connected again, if it is an export.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconnections: Option<u64>,
     /// What it did, if it is used no more and was not told to fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
