@@ -1,4 +1,8 @@
 //! Resync and stop: redundancy is made to fit after a power cut, and said to fit at the end of service.
+//!
+//! A sector of data that cannot be read is left alone where parity may not fit. md computes it from that parity, which invents what was being written
+//! there. So the array stays dirty until somebody has written it, or read it, and with that believed what parity says. All else is made to fit once: it is known
+//! what was left, and the next resync looks only there. After another start it begins at the first of these places, if nothing was written.
 
 use std::ops::Range;
 
@@ -18,21 +22,37 @@ impl<D: Device> Array<D> {
         let Some(state) = &self.state else { return Ok(true) };
         if state.resync_due.get() && self.can_be_scrubbed() {
             self.claim().await?;
-            let from = self.array_address(state.resync_from.get());
             let marked = |range: Range<Bytes>| {
                 self.intent.as_ref().is_none_or(|intent| intent.is_marked(&self.in_bitmap(range)))
             };
-            let found = self.scrub_where(from..self.geometry.size(), Repair::BelieveData, marked).await?;
-            let whole = found.upto == self.geometry.size();
-            if whole && found.unreadable == 0 {
+            let before = state.resync_left.take();
+            let all = || vec![self.array_address(state.resync_from.get())..self.geometry.size()];
+            let due = before.clone().unwrap_or_else(all);
+            let (mut unread, mut upto, mut whole) = (Vec::new(), Bytes::ZERO, true);
+            for range in due {
+                let found = self.scrub_where(range.clone(), Repair::BelieveData, marked).await?;
+                unread.extend(found.unread);
+                upto = found.upto;
+                whole = upto == range.end;
+                if !whole {
+                    break;
+                }
+            }
+            if whole && unread.is_empty() {
                 self.flush_members(0).await?;
                 self.trust_logs(true).await?;
                 state.resync_due.set(false);
-            } else if found.unreadable == 0 {
-                self.record_resync(found.upto).await?;
+            } else {
+                self.record_resync(unread.first().map_or(upto, |first| first.start)).await?;
+                state.resync_left.replace(if whole { Some(unread) } else { before });
             }
         }
         Ok(!state.resync_due.get())
+    }
+
+    /// What of the array the last [resync](Array::resync) that came to its end could not read, and did not make fit.
+    pub fn resync_left(&self) -> Vec<Range<Bytes>> {
+        self.state.as_ref().and_then(|state| state.resync_left.borrow().clone()).unwrap_or_default()
     }
 
     /// Where a resync that has come so far on the members is in the array. Where members and array do not go on together, at the start.
@@ -53,6 +73,9 @@ impl<D: Device> Array<D> {
             0 => return Ok(()),
             _ => self.geometry.chunk() * (upto / self.geometry.stripe_size()),
         };
+        if state.resync_from.get() == offset {
+            return Ok(());
+        }
         self.flush_members(0).await?;
         let _one = state.recording.acquire(0).await;
         if state.written.get() {

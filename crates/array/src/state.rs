@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub resync_due: Cell<bool>,
     /// Where that begins on the members: an earlier resync was ended there, and nothing was written since.
     pub resync_from: Cell<Bytes>,
+    /// What of the array a resync that came to its end could not make fit, as it could not be read: everything else does.
+    pub resync_left: RefCell<Option<Vec<Range<Bytes>>>>,
     /// Something was written since the array was opened.
     pub written: Cell<bool>,
     /// When the array was opened, if it looks out for others.
@@ -100,6 +102,7 @@ impl State {
             stirred: Cell::new(false),
             rival: Cell::new(None),
             resync_from: Cell::new(resync_from),
+            resync_left: RefCell::default(),
         }
     }
 }

@@ -94,6 +94,8 @@ pub struct Scrubbed {
     pub corrupt: Vec<u64>,
     /// Units that could not be read whole, nor mended.
     pub unreadable: u64,
+    /// Where in the array these are, in order of addresses.
+    pub unread: Vec<Range<Bytes>>,
     /// Units of which one copy is left, which was compared with nothing.
     pub single: u64,
     /// Where in the array it ended: at the end, or where whoever [watches](Array::watch) ended it.
@@ -320,7 +322,13 @@ impl<D: Device> Array<D> {
                         found.single += u64::from(self.geometry.copies() > 1 && blocks.len() == 1);
                         self.scrub_unit(unit, blocks, repair, &mut found).await;
                     }
-                    None => found.unreadable += 1,
+                    None => {
+                        found.unreadable += 1;
+                        match found.unread.last_mut() {
+                            Some(last) if last.end == found.upto => last.end = end,
+                            _ => found.unread.push(found.upto..end),
+                        }
+                    }
                 }
             }
             found.upto = end;

@@ -22,7 +22,7 @@ use served::{Server, again, arraylab, done, say};
 use units::{Bytes, Duration};
 use uring::{Listener, Live, LiveOptions};
 
-/// A server of memory that takes what it is given, and gives none of it back from the moment on that it is told; it ends with the test.
+/// A server of memory that takes what it is given, and gives none of it back for as long as it is told so; it ends with the test.
 fn worn_member(path: &Path) -> Arc<AtomicBool> {
     let (path, worn) = (path.to_owned(), Arc::new(AtomicBool::new(false)));
     let told = Arc::clone(&worn);
@@ -37,11 +37,19 @@ fn worn_member(path: &Path) -> Arc<AtomicBool> {
         runtime.spawn_detached({
             let runtime = runtime.clone();
             async move {
-                while !told.load(Relaxed) {
-                    runtime.sleep(Duration::millis(5)).await;
+                let until = async |is_worn: bool| {
+                    while told.load(Relaxed) != is_worn {
+                        runtime.sleep(Duration::millis(5)).await;
+                    }
+                };
+                loop {
+                    until(true).await;
+                    let medium = DeviceError::Medium { offset: Bytes::ZERO, length: Bytes::SECTOR };
+                    let fails = Rule::new(Effect::Fail(medium)).on(Operation::Read);
+                    member.add(fails.within(Bytes::mib(4)..Bytes::mib(16)));
+                    until(false).await;
+                    member.clear_rules();
                 }
-                let medium = DeviceError::Medium { offset: Bytes::ZERO, length: Bytes::SECTOR };
-                member.add(Rule::new(Effect::Fail(medium)).on(Operation::Read).within(Bytes::mib(4)..Bytes::mib(16)));
             }
         });
         let never = std::future::pending();
@@ -88,6 +96,46 @@ fn a_member_that_gives_nothing_back_is_given_up_and_the_reason_said() {
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert_eq!(names(&events), ["member-failed"], "{events:?}");
     assert_eq!(events[0]["cause"], why);
+}
+
+#[test]
+fn a_resync_that_could_not_read_all_is_completed_by_a_scrub() {
+    let desk = Desk::new("");
+    let worn = worn_member(&desk.path().join("a.sock"));
+    let a = socket(&desk, "a");
+    if let Err(error) = Live::start(&LiveOptions::default()).ring() {
+        return common::skip(&format!("sockets need io_uring: {error}"));
+    }
+    wait_for("the member is served", || desk.path().join("a.sock").exists());
+    done(&desk, &format!("array create --level 4 --consistency resync --destroy-data --size 16MiB {a} b c"));
+    let Some(mut server) = Server::start(&desk, &format!("{a} b c")) else { return };
+    let live = Live::start(&LiveOptions::default());
+    let writer = client(&live, &server);
+    let write = writer.submit(Request::write(Bytes::mib(1), block()));
+    assert_eq!(live.runtime().block_on(write).result, Ok(()));
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    std::fs::remove_file(desk.path().join("s.sock")).unwrap();
+    worn.store(true, Relaxed);
+    thread::sleep(std::time::Duration::from_millis(100));
+    let server = Server::start(&desk, &format!("{a} b c")).unwrap();
+    let status = || serde_json::from_str::<Value>(&done(&desk, "array status --json b c")).unwrap();
+    thread::sleep(std::time::Duration::from_millis(500));
+    wait_for("the resync has come to its end", || status()["served"]["upkeep"].is_null());
+    assert_eq!(status()["clean"], false);
+    worn.store(false, Relaxed);
+    thread::sleep(std::time::Duration::from_millis(100));
+    done(&desk, "array scrub b c");
+    wait_for("the members are told", || status()["clean"] == true);
+    let (said, events) = server.stop();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(
+        names(&events),
+        ["resync-began", "resync-failed", "scrub-began", "resync-done", "scrub-done"],
+        "{events:?}"
+    );
+    let cause = events[1]["cause"].as_str().unwrap();
+    assert!(cause.contains("cannot be read") && cause.contains("scrub the array then"), "{cause}");
 }
 
 /// A member that another `arraylab` serves, at a socket of its name.

@@ -1,10 +1,11 @@
 //! What happens to an array while it is served, for people and for programs.
 
 use std::fmt;
+use std::ops::Range;
 
 use nbd::PATIENCE;
 use serde::Serialize;
-use units::Duration;
+use units::{Bytes, Duration};
 
 use super::upkeep::{BROKEN, outlook};
 
@@ -121,6 +122,20 @@ pub enum Event {
 pub(super) fn rival(opened: &str) -> String {
     format!(
         "another server has this array's members, and opened them at {opened}: no write is accepted here. End one of the two servers, and have the other scrub the array (`arraylab array scrub`)"
+    )
+}
+
+/// Why a resync that met no error did not make everything fit: it left these ranges of the array, or was ended.
+pub(super) fn unfinished(left: &[Range<Bytes>]) -> String {
+    let Some(Range { start, end }) = left.first() else { return "it was ended before its end".into() };
+    let more = match left.len() {
+        1 => String::new(),
+        places => format!(", and in {} more places,", places - 1),
+    };
+    format!(
+        "what lies within bytes {} to {} of the array{more} cannot be read, and parity may not tell what it was; write it, or read it, where what parity tells is to be believed, and scrub the array then",
+        start.get(),
+        end.get()
     )
 }
 

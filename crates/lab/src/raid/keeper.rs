@@ -21,7 +21,7 @@ use units::{Bytes, Duration, Rate};
 use uring::{Listener, Live};
 
 use super::control;
-use super::event::Event;
+use super::event::{self, Event};
 use super::held::Held;
 use super::members::{Permits, now, rival};
 use super::service::{Offer, Served, Service, Upkeep};
@@ -315,7 +315,7 @@ impl Keeper {
         match done {
             Ok(true) => (self.tell)(&Event::ResyncDone),
             Ok(false) => {
-                let cause = "it was ended before its end, or sectors cannot be read".to_owned();
+                let cause = event::unfinished(&self.array.resync_left());
                 (self.tell)(&Event::ResyncFailed { cause });
             }
             Err(ref error) => (self.tell)(&Event::ResyncFailed { cause: error.to_string() }),

@@ -227,9 +227,14 @@ async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &C
     // Level 6 tells which block is wrong; elsewhere the data are believed, as md does.
     let how = Repair::usual(repair, keeper.array.geometry().level());
     let before = rewritten(&keeper.array);
+    // After a power cut only the data can be believed; what a resync could not read of them may be there by now.
+    let was_due = keeper.array.needs_resync();
     let scrubbing = {
         let array = Rc::clone(&keeper.array);
-        keeper.live.runtime().spawn(async move { array.scrub(how).await })
+        keeper.live.runtime().spawn(async move {
+            array.resync().await?;
+            array.scrub(how).await
+        })
     };
     let found = loop {
         keeper.live.runtime().sleep(LOOK).await;
@@ -246,6 +251,9 @@ async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &C
         }
     };
     keeper.end();
+    if was_due && !keeper.array.needs_resync() {
+        keeper.tell(&Event::ResyncDone);
+    }
     let found = found.map_err(RaidError::failed)?;
     keeper.tell(&Event::ScrubDone { mismatches: found.mismatches });
     Ok(Scrub::of(&keeper.array, found, &before))
