@@ -98,7 +98,7 @@ fn what_was_zeroed_or_discarded_is_a_hole() {
             let array = array(&runtime, (level, members), |memory| memory);
             fill(&runtime, &array);
             let size = array.shape().size;
-            assert_eq!(array.extent(Bytes::ZERO, size).hole, false);
+            assert!(!array.extent(Bytes::ZERO, size).hole);
             let request =
                 if zeroes { Request::write_zeroes(Bytes::ZERO, size) } else { Request::discard(Bytes::ZERO, size) };
             runtime.block_on(array.submit(request)).result.unwrap();
