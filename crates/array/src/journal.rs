@@ -28,8 +28,8 @@ use units::{Bytes, Duration};
 
 use crate::array::Array;
 use crate::md::{JournalBlock, JournalPayload, SUPERBLOCK_AT, Superblock, Uuid};
-use crate::member::{TIME_LIMIT, within};
 use crate::stripe::Band;
+use crate::timeout::{TIME_LIMIT, within};
 
 /// The unit of the log.
 pub(crate) const PAGE: Bytes = Bytes::kib(4);

@@ -1,15 +1,12 @@
 //! A member: a device, where its data begin, and how far it can be relied on.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::ops::Range;
-use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Poll, ready};
 
-use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Request, Stamps};
-use futures_util::future::{Either, join, select};
-use runtime::{Runtime, Sleep};
+use device::{Buffer, Data, Device, DeviceError, Reply, Request};
+use futures_util::future::join;
+use runtime::Runtime;
 use units::{Bytes, Duration, Instant};
 
 use crate::bad::joined;
@@ -19,65 +16,9 @@ use crate::integrity::Checksums;
 use crate::integrity::area::superblock_sum;
 use crate::md::{SUPERBLOCK_AT, Superblock};
 use crate::rarely::rarely;
+use crate::timeout::{TIME_LIMIT, within};
 use crate::twin::Twin;
 use crate::unreadable::Unreadable;
-
-/// How long a member may take for a request before it counts as failed: what Linux gives a SCSI command.
-pub(crate) const TIME_LIMIT: Duration = Duration::seconds(30);
-
-/// Sends a request and waits no longer than the limit. What is late may still take effect; a read's buffer is then another one.
-pub(crate) async fn within<D: Device>(runtime: &Runtime, limit: Duration, device: &D, request: Request) -> Reply {
-    let submitted = runtime.now();
-    let (is_read, length) = (request.operation == Operation::Read, request.length);
-    let phantom = matches!(&request.payload, Payload::Into(buffer) if buffer.bytes().is_none());
-    match select(pin!(device.submit(request)), pin!(runtime.sleep_until(submitted + limit))).await {
-        Either::Left((reply, _)) => reply,
-        Either::Right(_) => late(limit, Stamps { submitted, completed: runtime.now() }, is_read, length, phantom),
-    }
-}
-
-/// Whether a request was carried out, and a read's buffer.
-pub(crate) type Outcome = (Result<(), DeviceError>, Option<Buffer>);
-
-/// Waits for two requests that have just been made, for both no longer than the limit. The timer may be due earlier, as it was made for
-/// what came before: then it is moved on. Of what is late there is no reply. Replies are put where the caller looks at them, and without their
-/// stamps: words of 16 bytes that were just written in smaller parts are slow to move behind a copy (`benchsuite array`).
-pub(crate) fn both_within<'a, F: Future<Output = Reply>>(
-    runtime: &'a Runtime,
-    limit: Duration,
-    timer: &'a mut Sleep,
-    mut one: Pin<&'a mut F>,
-    mut other: Pin<&'a mut F>,
-    (of_one, of_other): (&'a mut Option<Outcome>, &'a mut Option<Outcome>),
-) -> impl Future<Output = ()> + 'a {
-    assert!(of_one.is_none() && of_other.is_none(), "nothing was replied to requests that were not sent");
-    let deadline = runtime.now() + limit;
-    poll_fn(move |context| {
-        // Both go on before either reply is moved.
-        let reply = if of_one.is_none() { one.as_mut().poll(context) } else { Poll::Pending };
-        let other_reply = if of_other.is_none() { other.as_mut().poll(context) } else { Poll::Pending };
-        if let Poll::Ready(reply) = reply {
-            *of_one = Some((reply.result, reply.buffer));
-        }
-        if let Poll::Ready(reply) = other_reply {
-            *of_other = Some((reply.result, reply.buffer));
-        }
-        if of_one.is_none() || of_other.is_none() {
-            ready!(Pin::new(&mut *timer).poll(context));
-            if runtime.now() < deadline {
-                timer.wait_on(deadline);
-                ready!(Pin::new(&mut *timer).poll(context));
-            }
-        }
-        Poll::Ready(())
-    })
-}
-
-#[cold]
-fn late(limit: Duration, stamps: Stamps, is_read: bool, length: Bytes, phantom: bool) -> Reply {
-    let buffer = if phantom { Buffer::phantom(length) } else { Buffer::zeroed(length) };
-    Reply { result: Err(DeviceError::TimedOut(limit)), stamps, buffer: is_read.then_some(buffer) }
-}
 
 /// What a member is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,12 +17,13 @@ use crate::md::{
     Features, MemberRole, Numbers, Resync, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock, SuperblockError, UnknownLevel,
     Uuid,
 };
-use crate::member::{MemberState, TIME_LIMIT, within};
+use crate::member::MemberState;
 use crate::ppl::Ppl;
 use crate::readd::Away;
 use crate::spare::Spare;
 use crate::standing::{Standing, newest, split_brain};
 use crate::state::State;
+use crate::timeout::{TIME_LIMIT, within};
 use crate::twin::Twin;
 
 /// Why devices cannot be opened as an array.

@@ -13,7 +13,7 @@ use units::Bytes;
 use units::Duration;
 
 use crate::array::Array;
-use crate::member::{Outcome, both_within};
+use crate::timeout::{Outcome, both_within};
 
 impl<D: Device> Array<D> {
     /// Writes so, if it can be done, and takes the data; if not, says so, and nothing was changed. What comes back is small, data borrowed and

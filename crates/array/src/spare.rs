@@ -15,7 +15,7 @@ use crate::array::Array;
 use crate::format::written;
 use crate::integrity::area_end;
 use crate::md::{Features, MemberRole, SUPERBLOCK_AT, Superblock, Uuid};
-use crate::member::{TIME_LIMIT, within};
+use crate::timeout::{TIME_LIMIT, within};
 use crate::upkeep::Newcomer;
 
 /// A device that waits, and its superblock.
