@@ -5,7 +5,6 @@ mod common;
 mod served;
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,10 +21,14 @@ use served::{Server, again, arraylab, done, say};
 use units::{Bytes, Duration};
 use uring::{Listener, Live, LiveOptions};
 
-/// A server of memory that takes what it is given, and gives none of it back for as long as it is told so; it ends with the test.
-fn worn_member(path: &Path) -> Arc<AtomicBool> {
-    let (path, worn) = (path.to_owned(), Arc::new(AtomicBool::new(false)));
-    let told = Arc::clone(&worn);
+/// A server of memory that takes what it is given, and gives none of it back for as long as it is told so: its address, and what tells it. It ends with the test.
+fn worn_member(desk: &Desk) -> Option<(String, Arc<AtomicBool>)> {
+    if let Err(error) = Live::start(&LiveOptions::default()).ring() {
+        common::skip(&format!("sockets need io_uring: {error}"));
+        return None;
+    }
+    let (path, worn) = (desk.path().join("a.sock"), Arc::new(AtomicBool::new(false)));
+    let (there, told) = (path.clone(), Arc::clone(&worn));
     thread::spawn(move || {
         let live = Live::start(&LiveOptions::default());
         let runtime = live.runtime();
@@ -55,7 +58,8 @@ fn worn_member(path: &Path) -> Arc<AtomicBool> {
         let never = std::future::pending();
         runtime.block_on(nbd::serve(runtime, exports, vec![listener], ServeOptions::default(), never));
     });
-    worn
+    wait_for("the member is served", || there.exists());
+    Some((socket(desk, "a"), worn))
 }
 
 /// A client of a served array.
@@ -70,12 +74,7 @@ fn socket(desk: &Desk, name: &str) -> String {
 #[test]
 fn a_member_that_gives_nothing_back_is_given_up_and_the_reason_said() {
     let desk = Desk::new("");
-    let worn = worn_member(&desk.path().join("a.sock"));
-    let a = socket(&desk, "a");
-    if let Err(error) = Live::start(&LiveOptions::default()).ring() {
-        return common::skip(&format!("sockets need io_uring: {error}"));
-    }
-    wait_for("the member is served", || desk.path().join("a.sock").exists());
+    let Some((a, worn)) = worn_member(&desk) else { return };
     done(&desk, &format!("array create --level 1 --destroy-data --size 16MiB {a} b"));
     let Some(server) = Server::start(&desk, &format!("{a} b")) else { return };
     let live = Live::start(&LiveOptions::default());
@@ -101,12 +100,7 @@ fn a_member_that_gives_nothing_back_is_given_up_and_the_reason_said() {
 #[test]
 fn a_resync_that_could_not_read_all_is_completed_by_a_scrub() {
     let desk = Desk::new("");
-    let worn = worn_member(&desk.path().join("a.sock"));
-    let a = socket(&desk, "a");
-    if let Err(error) = Live::start(&LiveOptions::default()).ring() {
-        return common::skip(&format!("sockets need io_uring: {error}"));
-    }
-    wait_for("the member is served", || desk.path().join("a.sock").exists());
+    let Some((a, worn)) = worn_member(&desk) else { return };
     done(&desk, &format!("array create --level 4 --consistency resync --destroy-data --size 16MiB {a} b c"));
     let Some(mut server) = Server::start(&desk, &format!("{a} b c")) else { return };
     let live = Live::start(&LiveOptions::default());
