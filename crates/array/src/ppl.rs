@@ -404,8 +404,12 @@ impl<D: Device> Array<D> {
         }
         let stripe = self.geometry.stripe(row);
         let page = Bytes::kib(4);
-        let aligned = [first, end, strip].iter().all(|at| at.is_multiple_of(page));
-        let block = if aligned { page } else { self.block() };
+        let aligned = |block: Bytes| [first, end, strip].iter().all(|at| at.is_multiple_of(block));
+        let block = if aligned(page) { page } else { self.block() };
+        // It was logged on disks with smaller blocks, of which these are copies.
+        if !aligned(block) {
+            return Ok(false);
+        }
         let mut fits = true;
         let mut at = Bytes::ZERO;
         while at < strip {

@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use array::geometry::{Level, Rotation};
 use array::md::{Consistency, Resync, Uuid};
-use array::{Array, AssembleError, MemberState, OpenError, OpenOptions, format};
+use array::{Array, AssembleError, MemberState, OpenError, OpenOptions, Repair, format};
 use common::image::data;
 use common::superblocks;
-use device::{Device, DeviceError, MemoryDevice, Request, Shape};
+use device::{Buffer, Device, DeviceError, MemoryDevice, Request, Shape};
 use runtime::Runtime;
 use units::Bytes;
 
@@ -122,6 +122,30 @@ fn a_resync_goes_on_from_within_a_block() {
     let array = open(&runtime, &disks).unwrap();
     assert_eq!(runtime.block_on(array.resync()), Ok(true));
     assert!(whole(&array));
+}
+
+/// The power goes while an array of small blocks is written, and its disks are copied to such with large ones: no block of these is what was logged, so all of
+/// it is made to fit.
+#[test]
+fn a_log_of_smaller_blocks_than_the_disks_have_is_not_believed() {
+    let runtime = Runtime::simulated();
+    let (disks, _) = made(&runtime, (FIVE.0, FIVE.1, Consistency::Ppl), Bytes::SECTOR);
+    let array = open(&runtime, &disks).unwrap();
+    write(&runtime, &array, Bytes::SECTOR, 512).unwrap();
+    drop(array);
+    let copy = |from: &Disk| {
+        let read = runtime.block_on(from.submit(Request::read(Bytes::ZERO, Buffer::zeroed(SIZE))));
+        let to = disk(&runtime, PAGE);
+        let bytes = read.buffer.unwrap().freeze();
+        runtime.block_on(to.submit(Request::write(Bytes::ZERO, bytes))).result.unwrap();
+        to
+    };
+    for (disks, by_log) in [(disks.iter().map(copy).collect(), false), (disks.clone(), true)] {
+        let array = open(&runtime, &disks).unwrap();
+        assert_eq!((whole(&array), array.needs_resync()), (true, !by_log));
+        assert_eq!(runtime.block_on(array.resync()), Ok(true));
+        assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 0);
+    }
 }
 
 #[test]
