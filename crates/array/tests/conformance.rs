@@ -15,8 +15,11 @@ const SIZE: Bytes = Bytes::mib(8);
 const FIVE: Level = Level::Raid5(Rotation::LeftSymmetric);
 const SIX: Level = Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric));
 
-fn disk(runtime: &Runtime, size: Bytes) -> MemoryDevice {
-    MemoryDevice::new(runtime, Shape::new("disk", size))
+/// Of a disk: most have the first, those of "4K native" the second.
+const BLOCKS: [Bytes; 2] = [Bytes::SECTOR, Bytes::kib(4)];
+
+fn disk(runtime: &Runtime, size: Bytes, block: Bytes) -> MemoryDevice {
+    MemoryDevice::new(runtime, Shape { logical_block: block, ..Shape::new("disk", size) })
 }
 
 #[test]
@@ -39,7 +42,7 @@ fn arrays_of_every_level() {
         let runtime = Runtime::simulated();
         let chunk = if level == Level::Raid3 { Bytes::SECTOR } else { CHUNK };
         let geometry = Geometry::new(level, chunk, &vec![SIZE; members]).unwrap();
-        let members = (0..members).map(|_| (disk(&runtime, SIZE), Bytes::ZERO)).collect();
+        let members = (0..members).map(|_| (disk(&runtime, SIZE, Bytes::SECTOR), Bytes::ZERO)).collect();
         conformance::check(&runtime, &Array::assemble(&runtime, "array", geometry, members).unwrap());
     }
 }
@@ -56,12 +59,13 @@ fn arrays_of_every_consistency_healthy_and_degraded() {
         (SIX, 5, Consistency::Bitmap),
         (Level::Raid10(Copies::near(2)), 4, Consistency::Bitmap),
     ] {
-        for (sums, degraded) in [(false, false), (false, true), (true, false), (true, true)] {
-            println!("{level}, {members} members, {consistency:?}, checksums: {sums}, degraded: {degraded}");
+        let ways = [(false, false), (false, true), (true, false), (true, true)];
+        for ((sums, degraded), block) in ways.into_iter().flat_map(|way| BLOCKS.map(|block| (way, block))) {
+            println!("{level}, {members} members of {block}, {consistency:?}, checksums: {sums}, degraded: {degraded}");
             let runtime = Runtime::simulated();
             let superblocks = superblocks((level, members, consistency), CHUNK, SIZE, 1);
             let disks: Vec<MemoryDevice> =
-                superblocks.iter().map(|_| disk(&runtime, SIZE + checksum_room(SIZE))).collect();
+                superblocks.iter().map(|_| disk(&runtime, SIZE + checksum_room(SIZE), block)).collect();
             let array = runtime.block_on(async {
                 if sums {
                     add_checksums(&disks, &superblocks).await.unwrap();
@@ -79,15 +83,16 @@ fn arrays_of_every_consistency_healthy_and_degraded() {
 
 #[test]
 fn arrays_with_a_journal() {
-    for (level, members) in [(Level::Raid4, 4), (FIVE, 4), (SIX, 5)] {
-        println!("{level}, {members} members");
+    let levels = [(Level::Raid4, 4), (FIVE, 4), (SIX, 5)];
+    for ((level, members), block) in levels.into_iter().flat_map(|level| BLOCKS.map(|block| (level, block))) {
+        println!("{level}, {members} members of {block}");
         let runtime = Runtime::simulated();
         let (name, array, consistency) = ("t".to_owned(), Uuid([1; 16]), Consistency::Journal);
         let new = NewArray { level, chunk: CHUNK, name, array, now: Stamp(0), consistency, clean: true };
         let sized: Vec<NewMember> =
             (0..=members).map(|member| NewMember { size: SIZE, member: Uuid([member + 2; 16]) }).collect();
         let (superblocks, _) = md::create(&new, &sized).unwrap();
-        let disks: Vec<MemoryDevice> = superblocks.iter().map(|_| disk(&runtime, SIZE)).collect();
+        let disks: Vec<MemoryDevice> = superblocks.iter().map(|_| disk(&runtime, SIZE, block)).collect();
         let array = runtime.block_on(async {
             format(&disks, &superblocks).await.unwrap();
             Array::open(&runtime, "array", disks, OpenOptions::default()).await.unwrap()
