@@ -302,6 +302,25 @@ fn a_device_with_larger_blocks_joins_an_array_at_rest() {
 }
 
 #[test]
+fn a_member_with_larger_blocks_than_the_others_comes_back_at_rest() {
+    let desk = Desk::new("");
+    let Some(c) = large_blocks(&desk, "c") else { return };
+    let c = &c.node;
+    done(&desk, &format!("array create --level 5 --consistency bitmap --size 8MiB --destroy-data a b {c}"));
+    let Some(server) = Server::start(&desk, "a b") else { return };
+    let add = format!("array add --device {c} a b");
+    refused(
+        &desk,
+        &add,
+        "in blocks of 4 KiB, and the array, as long as it is served, in such of 512 B; end the server",
+    );
+    assert_eq!(server.stop().0.code, 0);
+    let back = done(&desk, &add);
+    assert!(back.contains("is member 2 again"), "{back}");
+    done(&desk, &format!("array scrub a b {c}"));
+}
+
+#[test]
 fn large_blocks_are_no_reason_for_a_write_hole() {
     let desk = Desk::new("");
     let all: Vec<Loop> = ["a", "b", "c"].into_iter().filter_map(|name| large_blocks(&desk, name)).collect();

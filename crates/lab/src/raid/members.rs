@@ -186,12 +186,23 @@ pub(super) fn data_offset(array: &Array<AnyDevice>, place: &Place, device: &AnyD
     if size < needed {
         return Err(RaidError::TooSmall { place: place.clone(), size, needed });
     }
+    takes_blocks(array, place, device, layout.data_offset)?;
+    Ok(layout.data_offset)
+}
+
+/// Refuses a device on which data are to begin here, if its blocks are larger than those that the array takes, or cannot be.
+pub(super) fn takes_blocks(
+    array: &Array<AnyDevice>,
+    place: &Place,
+    device: &AnyDevice,
+    data_offset: Bytes,
+) -> Result<(), RaidError> {
     let (place, block, served) = (place.clone(), device.shape().logical_block, array.shape().logical_block);
-    if !array.divides_into(block) || !layout.data_offset.is_multiple_of(block) {
+    if !array.divides_into(block) || !data_offset.is_multiple_of(block) {
         return Err(RaidError::Blocks { place, block });
     }
     if block > served {
         return Err(RaidError::LargerBlocks { place, block, served });
     }
-    Ok(layout.data_offset)
+    Ok(())
 }

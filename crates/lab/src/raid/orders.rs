@@ -11,7 +11,7 @@ use units::{Bytes, Rate};
 use super::control::{Caller, NewPlace, Order};
 use super::event::Event;
 use super::keeper::{Keeper, LOOK};
-use super::members::data_offset;
+use super::members::{data_offset, takes_blocks};
 use super::newcomer::{belongs, let_go, open_former, open_new};
 use super::scrub::{Scrub, comparable, rewritten};
 use super::upkeep::{
@@ -138,6 +138,7 @@ async fn add(keeper: &Rc<Keeper>, new: NewPlace, rate: Option<Rate>, caller: &Ca
     if let Some((member, superblock)) = former(&keeper.live, &keeper.array, &at).await {
         free(keeper)?;
         let device = open_former(keeper, &at).await?;
+        takes_blocks(&keeper.array, &at, &device, superblock.data_offset)?;
         let owner = Rc::clone(keeper);
         let filling = keeper.live.runtime().spawn(async move {
             let name = device.shape().name.clone();
