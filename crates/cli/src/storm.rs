@@ -128,10 +128,11 @@ fn shown<T: Send>(count: u64, of: &str, work: impl FnOnce(&AtomicU64) -> T + Sen
 fn text(report: &Report, story: bool) -> String {
     let it = &report.outcome;
     let mut text = format!(
-        "{} storms: {} requests answered, {} power cuts ({} of them inside recovery), {} orderly stops,\n\
+        "{} storms ({} on disks of 4 KiB blocks): {} requests answered, {} power cuts ({} of them inside recovery), {} orderly stops,\n\
          {} faults of members ({} of them silent), {} rebuilds, {} members back from being away ({} with rot to be found),\n\
          {} growths ({} of them cut), {} outages of more members than the level survives, {} times rightly refused to open\n",
         report.seeds,
+        it.large_blocks,
         it.operations,
         it.power_cuts,
         it.recovery_cuts,

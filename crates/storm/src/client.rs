@@ -36,9 +36,13 @@ pub async fn client(
         if pauses {
             world.runtime.sleep(Duration::millis(random.random_range(0..2000))).await;
         }
-        let from = random.random_range(own.clone());
+        // Whole blocks, each of one sector or of several.
+        let block = world.block / Bytes::SECTOR;
+        let blocks = own.start / block..own.end / block;
+        let first = random.random_range(blocks.clone());
         let most = if random.random_bool(0.2) { 64 } else { 12 };
-        let count = random.random_range(1..=(own.end - from).min(most));
+        let count = random.random_range(1..=(blocks.end - first).min(most)) * block;
+        let from = first * block;
         let touched = from..from + count;
         let failed = |what: &str, error| format!("{what} of sectors {touched:?} failed: {error}");
         match random.random_range(0..20) {

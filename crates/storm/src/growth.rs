@@ -86,7 +86,7 @@ fn becomes(world: &World, array: &Array<Rc<Disk>>) -> Option<Geometry> {
     if !whole || array.is_dirty() || array.needs_resync() || array.replacing().is_some() {
         return None;
     }
-    let unit = array.geometry().chunk().max(Bytes::SECTOR);
+    let unit = array.geometry().chunk().max(array.shape().logical_block);
     let disks = world.disks.borrow();
     let areas = if world.checksums { areas(world).ok()? } else { Vec::new() };
     let room = |(member, disk): (usize, &Rc<Disk>)| {

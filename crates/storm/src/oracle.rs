@@ -127,16 +127,18 @@ impl Oracle {
         Ok(())
     }
 
-    /// What was admitted has been made durable, and those that could have anything were written: from now on it is that and nothing else.
+    /// What was admitted has been made durable, and those that could have anything were written, with what shares a block with them: from now on it is
+    /// that and nothing else.
     pub fn settle(&mut self, bytes: &[u8], written: impl Iterator<Item = (u64, u64)>) {
         for (sector, bytes) in bytes.chunks(512).enumerate().filter(|(sector, _)| !self.free.contains(sector)) {
             self.allowed[sector] = vec![value_of(bytes).expect("a mixture is not admitted")];
         }
         self.under_way.clear();
         for (sector, value) in written {
-            assert!(self.free.remove(&(sector as usize)), "sector {sector} could have anything");
+            self.free.remove(&(sector as usize));
             self.allowed[sector as usize] = vec![value];
         }
+        assert!(self.free.is_empty(), "what could have anything was written: {:?}", self.free);
     }
 
     /// The array is opened without `missing` by its partial parity log. Of a write that was under way, touches several chunks of a row and

@@ -1,5 +1,6 @@
 //! Recovery: an array is opened from what the power cut left, and made whole. The power may go again at any point of it.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -106,10 +107,15 @@ async fn admit(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
     };
     let mut opened = open(&devices, false).await;
     // A disk that has failed, or lost its place, said last that a member had failed, which has come back since, and says the same of that disk. Without
-    // those who saw both this looks like two halves that went on alone, and must be refused; here it is known whom to believe.
+    // those who saw both this looks like two halves that went on alone, and must be refused; here it is known whom to believe. After an outage no
+    // member is whole, so those are not believed first that have no place any more.
+    let stale = |first: usize, second: usize, devices: &[Rc<Disk>]| {
+        let not_whole = [first, second].into_iter().filter(|device| !world.was_whole(&devices[*device]));
+        not_whole.min_by_key(|device| world.place_of(&devices[*device]).is_some())
+    };
     while world.returned.get()
         && let Err(OpenError::SplitBrain { first, second }) = &opened
-        && let Some(stale) = [*first, *second].into_iter().find(|device| !world.was_whole(&devices[*device]))
+        && let Some(stale) = stale(*first, *second, &devices)
     {
         world.outcome.borrow_mut().refused += 1;
         devices.remove(stale);
@@ -183,7 +189,9 @@ pub async fn bring_back(world: &World, array: &Array<Rc<Disk>>, member: usize) -
             let read = disk.submit(Request::read(SUPERBLOCK_AT, Buffer::zeroed(SUPERBLOCK_SIZE))).await;
             let bytes = read.result.ok().and(read.buffer);
             let superblock = bytes.and_then(|it| Superblock::parse(it.bytes().expect("it is real")).ok());
-            match superblock.filter(|superblock| array.may_return(superblock) == Some(member)) {
+            // An array that was opened without its disks of larger blocks takes none of them while it serves.
+            let fits = disk.shape().logical_block <= array.shape().logical_block;
+            match superblock.filter(|superblock| fits && array.may_return(superblock) == Some(member)) {
                 Some(superblock) => Some(array.readd(disk, &superblock).await),
                 None => None,
             }
@@ -284,16 +292,19 @@ pub async fn look(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> 
     let buffer = reply.buffer.expect("a read gives its buffer back");
     let bytes = buffer.bytes().expect("it is real");
     let free = world.oracle.borrow().admits(bytes)?;
-    let mut values = Vec::new();
-    for sector in &free {
+    // Whole blocks are written, with what else is in them.
+    let block = world.block / Bytes::SECTOR;
+    let blocks: BTreeSet<u64> = free.into_iter().map(|sector| sector / block).collect();
+    let mut written = Vec::new();
+    for first in blocks.into_iter().map(|number| number * block) {
         let value = world.oracle.borrow_mut().fresh();
-        world.oracle.borrow_mut().may_write(*sector..*sector + 1, value);
-        let request = Request::write(Bytes::SECTOR * *sector, data_of(&sectors_of(value, 1)));
-        array.submit(request).await.result.map_err(|error| format!("writing sector {sector} failed: {error}"))?;
-        values.push(value);
+        world.oracle.borrow_mut().may_write(first..first + block, value);
+        let request = Request::write(Bytes::SECTOR * first, data_of(&sectors_of(value, block)));
+        array.submit(request).await.result.map_err(|error| format!("writing sector {first} failed: {error}"))?;
+        written.extend((first..first + block).map(|sector| (sector, value)));
     }
     array.submit(Request::flush()).await.result.map_err(|error| format!("a flush failed: {error}"))?;
     // Only now is it what it is: a cut before could have chosen differently.
-    world.oracle.borrow_mut().settle(bytes, free.into_iter().zip(values));
+    world.oracle.borrow_mut().settle(bytes, written.into_iter());
     Ok(())
 }

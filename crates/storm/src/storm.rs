@@ -63,6 +63,8 @@ pub struct Outcome {
     pub spares_used: u64,
     /// Journals that failed under writes.
     pub lost_journals: u64,
+    /// Arrays of which all disks, or some, have blocks of 4 KiB.
+    pub large_blocks: u64,
     /// Outages: more members were gone at once than the level survives, and came back.
     pub outages: u64,
     /// Times the array refused to open, rightly: after a power cut without a member.
@@ -90,6 +92,7 @@ impl Outcome {
             twins_lost: self.twins_lost + other.twins_lost,
             spares_used: self.spares_used + other.spares_used,
             lost_journals: self.lost_journals + other.lost_journals,
+            large_blocks: self.large_blocks + other.large_blocks,
             outages: self.outages + other.outages,
             refused: self.refused + other.refused,
         }
@@ -147,7 +150,9 @@ enum Trouble {
 pub fn storm(seed: u64, choice: Choice, bug: Option<Bug>) -> Result<Outcome, Broken> {
     let mut world = World::new(seed, choice, bug);
     let sums = if world.checksums { ", checksums" } else { "" };
-    let array = format!("{} on {} members, {:?}{sums}", world.level, world.members(), world.consistency);
+    let (members, blocks) = (world.members(), world.blocks());
+    let array = format!("{} on {members} members{blocks}, {:?}{sums}", world.level, world.consistency);
+    world.outcome.borrow_mut().large_blocks += u64::from(world.block > Bytes::SECTOR);
     let broken = |world: &World, what| Broken { seed, array: array.clone(), what, story: world.story.take() };
     for round in 0..4 {
         let array = recover(&mut world).map_err(|what| broken(&world, what))?;
@@ -170,12 +175,14 @@ pub fn storm(seed: u64, choice: Choice, bug: Option<Bug>) -> Result<Outcome, Bro
 /// Four clients and the troubles of a round; then the array is stopped, or not.
 fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     let over = Cell::new(false);
+    // By whole blocks.
+    let block = world.block / Bytes::SECTOR;
     let sectors = world.oracle.borrow().sectors();
     // In some rounds of large arrays clients are near each other, so that the rest stays as it is.
     let near = world.is_large() && world.happens(0.7);
     let part = if near { sectors / 6 } else { sectors };
-    let first = if near { world.choose(sectors - part) } else { 0 };
-    let quarter = part / 4;
+    let first = if near { world.choose(sectors - part) / block * block } else { 0 };
+    let quarter = part / 4 / block * block;
     let round = world.choose(u64::MAX);
     // Some rounds are slow, so that the array finds the time to say that it is clean.
     let pauses = world.happens(0.2);
@@ -303,7 +310,7 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
         troubles.push(match world.choose(if world.checksums && scrubbed { 12 } else { 7 }) {
             7 | 8 => Trouble::Rot(member),
             9 => Trouble::Lie(member, Lie::Lost),
-            10 => Trouble::Lie(member, Lie::Misdirected(1 + world.choose(16))),
+            10 => Trouble::Lie(member, world.misdirected()),
             11 => Trouble::Lie(member, Lie::Torn),
             0 => Trouble::Fail(member),
             1 => Trouble::Vanish(member),
@@ -342,8 +349,7 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
             false => world.spares(&struck, member),
         };
         let lies = world.checksums && spares_it && !fails && world.happens(0.3);
-        let lie =
-            lies.then(|| [Lie::Lost, Lie::Misdirected(1 + world.choose(16)), Lie::Torn][world.choose(3) as usize]);
+        let lie = lies.then(|| [Lie::Lost, world.misdirected(), Lie::Torn][world.choose(3) as usize]);
         troubles.push(Trouble::Replace { member, fails, lie });
     }
     if survives && array.spares().len() < 2 && world.happens(0.1) {
@@ -427,10 +433,9 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
         }
         Trouble::Latent(member) => {
             fault();
-            let sectors = world.geometry().used() / Bytes::SECTOR;
             for _ in 0..=world.choose(4) {
-                let from = world.data_offset + Bytes::SECTOR * world.choose(sectors - 3);
-                disk(member).damage(from..from + Bytes::SECTOR * (1 + world.choose(3)), Damage::Unreadable);
+                let from = world.some_block();
+                disk(member).damage(from..from + world.block * (1 + world.choose(3)), Damage::Unreadable);
             }
         }
         Trouble::Rot(member) => {
@@ -466,10 +471,9 @@ async fn come_back(world: &World, array: &Array<Rc<Disk>>, member: usize) -> Res
 /// Bits of a member's data turn over.
 fn rot(world: &World, member: usize) {
     world.outcome.borrow_mut().silent += 1;
-    let sectors = world.geometry().used() / Bytes::SECTOR;
     for _ in 0..=world.choose(4) {
-        let from = world.data_offset + Bytes::SECTOR * world.choose(sectors - 3);
+        let from = world.some_block();
         let bit = Damage::Flipped(world.choose(4096) as u16);
-        world.disks.borrow()[member].damage(from..from + Bytes::SECTOR * (1 + world.choose(3)), bit);
+        world.disks.borrow()[member].damage(from..from + world.block * (1 + world.choose(3)), bit);
     }
 }

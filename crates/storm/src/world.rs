@@ -14,20 +14,18 @@ use runtime::{Random, Runtime};
 use units::Bytes;
 
 use crate::bug::{Bug, data_of};
-use crate::disk::Disk;
+use crate::disk::{Disk, Lie};
 use crate::levels::{Choice, levels};
 use crate::oracle::Oracle;
 use crate::storm::Outcome;
 
-/// Small, so that requests meet in one row.
-pub const CHUNK: Bytes = Bytes::kib(4);
-/// What a member holds of data at first: a few rows.
-const ROOM: Bytes = Bytes::kib(20);
+/// Of disks with blocks of 512 bytes, and of 4 KiB: small, so that requests meet in one row, and yet of several blocks.
+const CHUNKS: [Bytes; 2] = [Bytes::kib(4), Bytes::kib(16)];
+/// What a member holds of data at first, in chunks: a few rows.
+const ROOM: u64 = 5;
 /// Now and then, at level 1 and where members that were away come back with the checksums that they had: more than two units of a mirror's locks,
 /// and regions of checksums, which are of 64 KiB.
-const LARGE: Bytes = Bytes::kib(136);
-/// Of a bitmap whose marks tell rows apart. The one that such a small array would get has a single mark.
-const FINE: Bytes = Bytes::kib(4);
+const LARGE: u64 = 34;
 
 /// A growth.
 pub struct Growing {
@@ -52,6 +50,11 @@ pub struct World {
     pub returned: Cell<bool>,
     /// Disks have more room than the array uses.
     spacious: bool,
+    /// What clients write is whole blocks of this size: 512 bytes or 4 KiB.
+    pub block: Bytes,
+    /// Only some disks have such blocks, of those that the array began with. What joins them later has smaller ones, as an array that serves takes no larger.
+    mixed: bool,
+    chunk: Bytes,
     pub data_offset: Bytes,
     /// By member: the disk that has its place, or had it last. Behind them the journal, if there is one.
     pub disks: RefCell<Vec<Rc<Disk>>>,
@@ -116,14 +119,18 @@ impl World {
         varied: bool,
     ) -> World {
         let (array, name) = (Uuid([9; 16]), "storm".into());
-        let new = NewArray { level, chunk: CHUNK, name, array, now: Stamp(0), consistency, clean: true };
+        // Drawn from numbers of their own, so that other storms stay what they were.
+        let mut blocks = Random::named(seed, "blocks");
+        let (native, mixed) = (varied && blocks.random_bool(0.15), blocks.random_bool(0.3));
+        let (block, chunk) = if native { (Bytes::kib(4), CHUNKS[1]) } else { (Bytes::SECTOR, CHUNKS[0]) };
+        let new = NewArray { level, chunk, name, array, now: Stamp(0), consistency, clean: true };
         // Metadata take 1 MiB, with a log 2 MiB.
         let keeps = checksums && consistency == Consistency::Bitmap;
         let large = match level {
             Level::Raid1 => varied && random.random_bool(0.3),
             _ => varied && keeps && random.random_bool(0.1),
         };
-        let room = if large { LARGE } else { ROOM };
+        let room = chunk * if large { LARGE } else { ROOM };
         let size = Bytes::mib(if consistency == Consistency::Ppl { 2 } else { 1 }) + room;
         let mut sized: Vec<NewMember> =
             (0..members).map(|member| NewMember { size, member: Uuid([member as u8; 16]) }).collect();
@@ -145,6 +152,9 @@ impl World {
             grown: Cell::new(false),
             returned: Cell::new(false),
             spacious: varied,
+            block,
+            mixed,
+            chunk,
             data_offset: superblocks[0].data_offset,
             disks: RefCell::default(),
             gone: RefCell::default(),
@@ -167,9 +177,11 @@ impl World {
             cuts: Cell::new(0),
             runtime,
         };
-        let mut disks: Vec<Rc<Disk>> = (0..members).map(|_| world.new_disk()).collect();
+        let mut its_block = || if mixed && blocks.random_bool(0.5) { Bytes::SECTOR } else { block };
+        let mut disks: Vec<Rc<Disk>> = (0..members).map(|_| world.disk(its_block())).collect();
         if consistency == Consistency::Journal {
-            disks.push(Disk::new(&world.runtime, Shape::new("journal", journal), seed, bug));
+            let shape = Shape { logical_block: its_block(), ..Shape::new("journal", journal) };
+            disks.push(Disk::new(&world.runtime, shape, seed, bug));
         }
         let fine = varied && consistency == Consistency::Bitmap && world.happens(0.7);
         let made = async {
@@ -177,7 +189,7 @@ impl World {
                 add_checksums(&disks, &superblocks).await?;
             }
             format(&disks, &superblocks).await?;
-            if fine { refine(&disks, &superblocks).await } else { Ok(()) }
+            if fine { refine(&disks, &superblocks, chunk).await } else { Ok(()) }
         };
         world.runtime.block_on(made).expect("sound disks take their superblocks");
         *world.disks.borrow_mut() = disks;
@@ -186,19 +198,26 @@ impl World {
 
     /// A disk that nobody has used.
     pub fn new_disk(&self) -> Rc<Disk> {
+        self.disk(if self.mixed { Bytes::SECTOR } else { self.block })
+    }
+
+    fn disk(&self, block: Bytes) -> Rc<Disk> {
         let used = self.geometry().used();
         let sums = if self.checksums { checksum_room(used) } else { Bytes::ZERO };
         let more = match (self.checksums, self.spacious) {
             // A mirror has no chunks, and grows by any room.
-            (_, true) if self.level == Level::Raid1 && used >= LARGE => Bytes::kib(48) * self.choose(8).min(2),
+            (_, true) if self.level == Level::Raid1 && used >= self.chunk * LARGE => {
+                self.chunk * 12 * self.choose(8).min(2)
+            }
             // Not always enough for the checksums to move to.
-            (true, true) => CHUNK * self.choose(12).min(6),
-            (false, true) => CHUNK * self.choose(8).min(3),
+            (true, true) => self.chunk * self.choose(12).min(6),
+            (false, true) => self.chunk * self.choose(8).min(3),
             (_, false) => Bytes::ZERO,
         };
         let size = self.data_offset + used + sums + more;
         let number = self.made.replace(self.made.get() + 1);
-        Disk::new(&self.runtime, Shape::new(format!("disk {number}"), size), self.seed, self.bug)
+        let shape = Shape { logical_block: block, ..Shape::new(format!("disk {number}"), size) };
+        Disk::new(&self.runtime, shape, self.seed, self.bug)
     }
 
     /// What lies where.
@@ -213,7 +232,26 @@ impl World {
 
     /// Whether members are so large that most of them is left alone by requests that are near each other.
     pub fn is_large(&self) -> bool {
-        self.geometry().used() >= LARGE
+        self.geometry().used() >= self.chunk * LARGE
+    }
+
+    /// Where a block of a member's data begins, with two more behind it.
+    pub fn some_block(&self) -> Bytes {
+        self.data_offset + self.block * self.choose(self.geometry().used() / self.block - 3)
+    }
+
+    /// A write that goes astray by up to 16 blocks.
+    pub fn misdirected(&self) -> Lie {
+        Lie::Misdirected(self.block / Bytes::SECTOR * (1 + self.choose(16)))
+    }
+
+    /// What blocks the disks have, if not all of them those of 512 bytes.
+    pub fn blocks(&self) -> String {
+        let of = |disk: &Rc<Disk>| if disk.shape().logical_block == Bytes::SECTOR { "512" } else { "4096" };
+        match self.block {
+            Bytes::SECTOR => String::new(),
+            _ => format!(" of {}-byte blocks", self.disks.borrow().iter().map(of).collect::<Vec<_>>().join("-, ")),
+        }
     }
 
     /// Holds the size of an array that was opened against what it may be: as it was, or as it is to become.
@@ -274,10 +312,14 @@ impl World {
         self.story.borrow_mut().push(format!("{}: {what}", self.runtime.now().since(units::Instant::START)));
     }
 
+    /// Whose place a disk has.
+    pub fn place_of(&self, disk: &Rc<Disk>) -> Option<usize> {
+        self.disks.borrow()[..self.members()].iter().position(|other| Rc::ptr_eq(other, disk))
+    }
+
     /// Whether a disk was a member, and whole, when the array was last left.
     pub fn was_whole(&self, disk: &Rc<Disk>) -> bool {
-        let member = self.disks.borrow()[..self.members()].iter().position(|other| Rc::ptr_eq(other, disk));
-        member.is_some_and(|member| !self.not_whole.borrow().contains(&member))
+        self.place_of(disk).is_some_and(|member| !self.not_whole.borrow().contains(&member))
     }
 
     /// How many members the array has.
@@ -396,12 +438,12 @@ impl World {
     }
 }
 
-/// Gives members bitmaps whose marks tell rows apart.
-async fn refine(disks: &[Rc<Disk>], superblocks: &[Superblock]) -> Result<(), DeviceError> {
+/// Gives members bitmaps whose marks tell rows apart. The one that such a small array would get has a single mark.
+async fn refine(disks: &[Rc<Disk>], superblocks: &[Superblock], row: Bytes) -> Result<(), DeviceError> {
     for (disk, superblock) in disks.iter().zip(superblocks) {
         let Some(at) = superblock.bitmap_at() else { continue };
         let coarse = Bitmap::of_new(superblock);
-        let mut fine = Bitmap::full(superblock.array, superblock.events, coarse.covers, FINE);
+        let mut fine = Bitmap::full(superblock.array, superblock.events, coarse.covers, row);
         (0..fine.regions()).for_each(|region| _ = fine.set(region, false));
         let mut bytes = fine.to_bytes();
         bytes.resize(4096, 0);

@@ -23,7 +23,7 @@ fn nothing_promised_is_lost_in_any_storm() {
     assert!(all.refused >= seeds / 20 && all.stops >= seeds / 4, "{all:?}");
     assert!(all.replacements >= seeds / 8 && all.replaced >= seeds / 16, "{all:?}");
     assert!(all.returns >= seeds / 20 && all.growths >= seeds / 40 && all.growths_cut >= seeds / 100, "{all:?}");
-    assert!(all.outages >= seeds / 10, "{all:?}");
+    assert!(all.outages >= seeds / 10 && all.large_blocks >= seeds / 10, "{all:?}");
     assert!(all.kept_rot >= seeds / 2000, "{all:?}");
     assert!(all.spares_used >= seeds / 200 && all.lost_journals >= seeds / 50, "{all:?}");
 }
