@@ -44,6 +44,18 @@ impl Way {
         Ok(())
     }
 
+    fn give_out(&self, into: &mut Buffer) -> usize {
+        let memory = into.bytes_mut().expect("what is received needs memory");
+        let count = {
+            let mut bytes = self.bytes.borrow_mut();
+            let count = memory.len().min(bytes.len());
+            memory.iter_mut().zip(bytes.drain(..count)).for_each(|(place, byte)| *place = byte);
+            count
+        };
+        self.changed.notify();
+        count
+    }
+
     fn end(&self) {
         self.ended.set(true);
         self.changed.notify();
@@ -64,15 +76,13 @@ impl Wire for Pipe {
     async fn receive(&self, mut into: Buffer) -> (Buffer, io::Result<usize>) {
         let way = &self.inward;
         way.changed.wait_until(|| !way.bytes.borrow().is_empty() || way.ended.get()).await;
-        let memory = into.bytes_mut().expect("what is received needs memory");
-        let count = {
-            let mut bytes = way.bytes.borrow_mut();
-            let count = memory.len().min(bytes.len());
-            memory.iter_mut().zip(bytes.drain(..count)).for_each(|(place, byte)| *place = byte);
-            count
-        };
-        way.changed.notify();
+        let count = way.give_out(&mut into);
         (into, Ok(count))
+    }
+
+    fn receive_arrived(&self, into: &mut Buffer) -> Option<io::Result<usize>> {
+        let nothing = self.inward.bytes.borrow().is_empty() && !self.inward.ended.get();
+        (!nothing).then(|| Ok(self.inward.give_out(into)))
     }
 
     async fn send(&self, parcels: Vec<Parcel>) -> (Vec<Parcel>, io::Result<()>) {

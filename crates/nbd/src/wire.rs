@@ -16,6 +16,10 @@ use crate::tls::Tls;
 pub trait Wire {
     /// Receives at least one byte into the front of `into`; none if the peer has ended. The buffer comes back.
     fn receive(&self, into: Buffer) -> impl Future<Output = (Buffer, io::Result<usize>)>;
+    /// As [`receive`](Wire::receive), of what has arrived already; `None` if nothing has, or if this wire does not know.
+    fn receive_arrived(&self, _into: &mut Buffer) -> Option<io::Result<usize>> {
+        None
+    }
     /// Sends all parcels, in order. They come back.
     fn send(&self, parcels: Vec<Parcel>) -> impl Future<Output = (Vec<Parcel>, io::Result<()>)>;
     /// Receives no more, as if the peer had ended.
@@ -27,6 +31,9 @@ pub trait Wire {
 impl Wire for Socket {
     async fn receive(&self, into: Buffer) -> (Buffer, io::Result<usize>) {
         self.receive(into).await
+    }
+    fn receive_arrived(&self, into: &mut Buffer) -> Option<io::Result<usize>> {
+        self.receive_arrived(into)
     }
     async fn send(&self, parcels: Vec<Parcel>) -> (Vec<Parcel>, io::Result<()>) {
         self.send(parcels).await
@@ -52,6 +59,12 @@ impl<W: Wire> Wire for Link<W> {
         match self {
             Link::Plain(wire) => wire.receive(into).await,
             Link::Encrypted(tls) => tls.receive(into).await,
+        }
+    }
+    fn receive_arrived(&self, into: &mut Buffer) -> Option<io::Result<usize>> {
+        match self {
+            Link::Plain(wire) => wire.receive_arrived(into),
+            Link::Encrypted(tls) => tls.receive_arrived(into),
         }
     }
     async fn send(&self, parcels: Vec<Parcel>) -> (Vec<Parcel>, io::Result<()>) {

@@ -34,8 +34,8 @@ use runtime::Alarm;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, sendmsg,
-    shutdown, socket_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+    connect, recv, sendmsg, shutdown, socket_with,
 };
 use units::Duration;
 
@@ -155,6 +155,20 @@ impl Socket {
         let (call, result) = self.file.call(Call::Receive(into, Rc::clone(&self.fd))).await;
         let Call::Receive(into, _) = call else { panic!("a call comes back as what it was") };
         (into, checked(result))
+    }
+
+    /// As [`receive`](Socket::receive), of what has arrived already: `None` if nothing has. It costs a system call of its own, and the task goes on.
+    ///
+    /// # Panics
+    /// If another task receives.
+    pub fn receive_arrived(&self, into: &mut Buffer) -> Option<io::Result<usize>> {
+        let _turn = Turn::new(&self.receiving);
+        let memory = into.bytes_mut().expect("what is received needs memory");
+        match recv(&self.fd, memory, RecvFlags::DONTWAIT) {
+            Ok((count, _)) => Some(Ok(count)),
+            Err(Errno::AGAIN | Errno::INTR) => None,
+            Err(error) => Some(Err(error.into())),
+        }
     }
 
     /// Sends all parcels, one after the other; they come back, sent or not.

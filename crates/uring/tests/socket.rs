@@ -44,6 +44,20 @@ async fn word(socket: &Socket) -> Vec<u8> {
 }
 
 #[test]
+fn what_has_arrived_is_received_without_waiting() {
+    let Some(live) = live() else { return };
+    let (ours, mut theirs) = connection(&live);
+    let mut buffer = Buffer::zeroed(Bytes::new(64));
+    assert!(ours.receive_arrived(&mut buffer).is_none(), "nothing was sent");
+    theirs.write_all(b"here").unwrap();
+    assert_eq!(ours.receive_arrived(&mut buffer).unwrap().unwrap(), 4);
+    assert_eq!(&buffer.bytes().unwrap()[..4], b"here");
+    assert!(ours.receive_arrived(&mut buffer).is_none(), "it was received");
+    drop(theirs);
+    assert_eq!(ours.receive_arrived(&mut buffer).unwrap().unwrap(), 0, "the peer has ended");
+}
+
+#[test]
 fn messages_are_answered_until_the_peer_ends() {
     let Some(live) = live() else { return };
     let (ours, mut theirs) = connection(&live);
