@@ -14,6 +14,7 @@ use parity::Kernel;
 
 use crate::isal::IsaL;
 use crate::measure::{amount, best, processor_seconds};
+use crate::runs::Table;
 
 const FROM_MEMORY: usize = amount(256 << 20, 4 << 20) as usize;
 /// Both sides do this many bytes of data a round.
@@ -91,6 +92,13 @@ impl std::fmt::Display for Ratios {
     }
 }
 
+/// A result as it is kept.
+fn row(name: &str, own: f64, theirs: f64, ratios: Option<&Ratios>) -> Vec<String> {
+    let ratio = |of: fn(&Ratios) -> f64| ratios.map_or(String::new(), |ratios| format!("{:.3}", of(ratios)));
+    let theirs = if ratios.is_some() { format!("{theirs:.1}") } else { String::new() };
+    vec![name.into(), format!("{own:.1}"), theirs, ratio(|r| r.median), ratio(|r| r.low), ratio(|r| r.high)]
+}
+
 /// What a small write computes: old and new data, of 4 KiB, added to a parity, all in cache and each on a page. Nanoseconds, with each kernel.
 fn small_write() {
     let mut memory = Stripes::new(3, 4096, 0);
@@ -122,6 +130,8 @@ pub fn run() -> bool {
         println!("  ISA-L is not compared: {error}; apt-get install libisal2");
     }
     let mut met = true;
+    let mut table =
+        Table::new("parity", &["blocks", "gb_per_s", "isal_gb_per_s", "median_ratio", "ratio_low", "ratio_high"]);
     println!("  {:<34} {:>8} {:>8}  {:<22} other kernels", "GB/s of data", "best", "ISA-L", "median ratio");
     for (data, parities) in [(4, 1), (8, 1), (8, 2), (10, 2)] {
         for (length, size) in [(32 << 10, "32 KiB"), (1 << 20, "1 MiB")] {
@@ -162,6 +172,7 @@ pub fn run() -> bool {
                     .collect();
                 let name = format!("{data}+{parities} of {size} {place}");
                 let compared = Ratios::of(ratios);
+                table.row(&row(&name, rates[0], theirs, compared.as_ref()));
                 let missed = compared.as_ref().is_some_and(|ratios| ratios.high < 1.0);
                 met &= !missed;
                 let (verdict, ratio) = (if missed { "MISSED " } else { "" }, compared.map(|ratios| ratios.to_string()));
@@ -171,5 +182,6 @@ pub fn run() -> bool {
         }
     }
     small_write();
+    table.keep();
     met
 }

@@ -1,6 +1,7 @@
 //! Results that are kept: `benchsuite/runs/BENCH-DATE-MACHINE.tsv`, one line per result, so that a later run can be held against them.
 //!
-//! The machine is its kind (processor and how many of them), not its name.
+//! The machine is its kind (processor, its family and model, and how many of them), not its name. Processors that call themselves alike differ by
+//! three: "AMD EPYC" of family 25 and of 26.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -45,13 +46,17 @@ impl Table {
     }
 }
 
-/// The processor's name and how many of them this process may use, in letters fit for a file name.
+/// The processor's name, family and model and how many of them this process may use, in letters fit for a file name.
 fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name =
-        info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map_or("cpu", |(_, name)| name);
+    let first = |key: &str| {
+        info.lines()
+            .find_map(|line| line.split_once(':').filter(|(name, _)| name.trim() == key).map(|(_, is)| is.trim()))
+    };
+    let parts: Vec<&str> = ["model name", "cpu family", "model"].into_iter().filter_map(first).collect();
+    let name = if parts.is_empty() { "cpu".to_owned() } else { parts.join("-") };
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let name: String =
-        name.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     format!("{name}-x{cpus}")
 }
