@@ -1,24 +1,27 @@
-//! Any bytes, any options, any requests: an answer of the protocol or the end of the connection, and never the end of the server.
+//! Any bytes, any options, any requests: an answer of the protocol or the end of the connection, and never the end of the server. And the other way: any
+//! words of a server, and never the end of its client.
 
 mod common;
 
 use std::cell::RefCell;
+use std::pin::pin;
 use std::rc::Rc;
 
 use common::raw::{Raw, context, name, wish};
 use common::{behind, export, house, memory, visit};
 use device::filter::{Effect, Faulty, Rule};
 use device::{AnyDevice, Buffer, Device, Request};
-use nbd::protocol::{OPTION_REPLY_MAGIC, RequestHeader};
-use nbd::{Command, Export, Exports, Haggle, Next, Terms, Tls, Wire};
+use futures_util::future::select;
+use nbd::protocol::{OPTION_REPLY_MAGIC, RequestHeader, SIMPLE_REPLY_MAGIC, answer, info, option};
+use nbd::{Client, Command, Export, Exports, Haggle, Next, Pipe, Terms, Tls, Wire};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use runtime::Runtime;
-use units::{Bytes, Ratio};
+use units::{Bytes, Duration, Ratio};
 
 const SIZE: Bytes = Bytes::mib(1);
 
-fn option() -> impl Strategy<Value = (u32, Vec<u8>)> {
+fn any_option() -> impl Strategy<Value = (u32, Vec<u8>)> {
     let names = prop_oneof![Just("".to_owned()), Just("b".to_owned()), "\\PC{0,9}"];
     let data = prop_oneof![
         Just(vec![]),
@@ -30,10 +33,76 @@ fn option() -> impl Strategy<Value = (u32, Vec<u8>)> {
     (prop_oneof![0u32..13, any::<u32>()], data)
 }
 
+/// A reply to `NBD_OPT_GO`.
+fn told(kind: u32, data: &[u8]) -> Vec<u8> {
+    let magic = OPTION_REPLY_MAGIC.to_be_bytes();
+    [&magic[..], &option::GO.to_be_bytes(), &kind.to_be_bytes(), &(data.len() as u32).to_be_bytes(), data].concat()
+}
+
+/// Numbers that make trouble, beside those that chance makes.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(0),
+        Just(1),
+        Just(512),
+        Just(1 << 12),
+        Just(1 << 16),
+        Just(1 << 20),
+        Just(u64::from(u32::MAX)),
+        Just(u64::MAX),
+        any::<u64>()
+    ]
+}
+
 proptest! {
+    /// A client of any server: what it says of its export, and what it answers, end in a device that serves or fails, or in an error.
+    #[test]
+    fn any_server(size in number(), flags: u16, blocks in (number(), number(), number()), ends: bool,
+                  replies in vec((any::<bool>(), prop_oneof![Just(0u32), any::<u32>()], 0u64..3, 0..6000usize), 0..6), rest in vec(any::<u8>(), 0..60)) {
+        let runtime = Runtime::simulated();
+        let (ours, theirs) = Pipe::pair();
+        let theirs = Raw(theirs);
+        let export = [&info::EXPORT.to_be_bytes()[..], &size.to_be_bytes(), &flags.to_be_bytes()].concat();
+        let sizes = [blocks.0, blocks.1, blocks.2].map(|number| (number as u32).to_be_bytes());
+        let sizes = [&info::BLOCK_SIZE.to_be_bytes()[..], &sizes.concat()].concat();
+        let mut said = b"NBDMAGICIHAVEOPT\0\x03".to_vec();
+        said.extend([told(answer::INFO, &export), told(answer::INFO, &sizes), told(answer::ACK, &[])].concat());
+        for (sound, error, cookie, length) in replies {
+            let magic = if sound { SIMPLE_REPLY_MAGIC } else { !SIMPLE_REPLY_MAGIC };
+            said.extend([&magic.to_be_bytes()[..], &error.to_be_bytes(), &cookie.to_be_bytes(), &vec![7; length]].concat());
+        }
+        said.extend(rest);
+        let theirs = Rc::new(theirs);
+        let speaker = Rc::clone(&theirs);
+        runtime.spawn_detached(async move {
+            // The client may end first, and may have to be the one that does.
+            let _ = speaker.0.send(vec![uring::Parcel::head(said)]).await;
+            if ends {
+                speaker.0.stop_sending();
+            }
+        });
+        runtime.spawn_detached(async move { while !theirs.up_to(1).await.is_empty() {} });
+        runtime.block_on(async {
+            let Ok(client) = Client::over(&runtime, ours, "foreign", "", None).await else { return };
+            let (block, size) = (client.shape().logical_block, client.shape().size);
+            assert_ne!(block, Bytes::ZERO);
+            if size < block {
+                return;
+            }
+            let requests = async {
+                let _ = client.submit(Request::read(Bytes::ZERO, Buffer::zeroed(block))).await;
+                let _ = client.submit(Request::write(size - block, Buffer::zeroed(block).freeze()).with_fua()).await;
+                let _ = client.submit(Request::write_zeroes(Bytes::ZERO, block)).await;
+                let _ = client.submit(Request::flush()).await;
+            };
+            // Whom nobody answers, nor leaves, waits: time-outs are the array's.
+            select(pin!(requests), pin!(runtime.sleep(Duration::seconds(1)))).await;
+        });
+    }
+
     /// Each option gets replies that are well-formed, are to it, and end; and an agreement is about an export that there is.
     #[test]
-    fn any_options(options in vec(option(), 0..20), tls in 0..3usize) {
+    fn any_options(options in vec(any_option(), 0..20), tls in 0..3usize) {
         let runtime = Runtime::simulated();
         let device = || AnyDevice::new(memory(&runtime, SIZE));
         let exports = ["", "b"].map(|name| Export::new(name, device(), name.is_empty()).unwrap());
@@ -96,7 +165,7 @@ proptest! {
 
     /// Bytes without sense, from the start, in the middle of haggling, or among requests: the server sees them to their end.
     #[test]
-    fn any_bytes(stage in 0..3, bytes in vec(any::<u8>(), 0..400), whole in vec(option(), 0..4)) {
+    fn any_bytes(stage in 0..3, bytes in vec(any::<u8>(), 0..400), whole in vec(any_option(), 0..4)) {
         let runtime = Runtime::simulated();
         let house = house(&runtime, export(memory(&runtime, SIZE)));
         let raw = Raw(visit(&house));
