@@ -20,12 +20,15 @@ pub(crate) fn written(superblock: &Superblock, block: Bytes) -> Buffer {
 pub async fn format<D: Device>(devices: &[D], superblocks: &[Superblock]) -> Result<(), DeviceError> {
     assert_eq!(devices.len(), superblocks.len(), "a superblock for each device");
     for (device, superblock) in devices.iter().zip(superblocks) {
-        // A header says that parity fits where nothing is logged: where it does not yet, there is none.
-        if let (Some((at, _)), Resync::Clean) = (superblock.ppl_at(), superblock.resync) {
-            let bytes = PplHeader::new(superblock.array, 1).to_bytes();
-            let mut header = Buffer::zeroed(Bytes::new(bytes.len() as u64));
-            header.bytes_mut().expect("it is real").copy_from_slice(&bytes);
-            device.submit(Request::write(at, header.freeze()).with_fua()).await.result?;
+        if let Some((at, size)) = superblock.ppl_at() {
+            // All of it, as the device may have been a member before, and old headers would be followed behind the new one.
+            let mut log = Buffer::zeroed(size);
+            // A header says that parity fits where nothing is logged: where it does not yet, there is none.
+            if superblock.resync == Resync::Clean {
+                let header = PplHeader::new(superblock.array, 1).to_bytes();
+                log.bytes_mut().expect("it is real")[..header.len()].copy_from_slice(&header);
+            }
+            device.submit(Request::write(at, log.freeze()).with_fua()).await.result?;
         }
         let bytes = written(superblock, device.shape().logical_block).freeze();
         if let Some(at) = superblock.bitmap_at() {

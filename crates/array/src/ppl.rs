@@ -303,8 +303,15 @@ impl<D: Device> Array<D> {
         Ok(())
     }
 
+    /// Gives a device that takes a member's place a log of its own. What it may hold of another time, when it was a member before, goes:
+    /// generations are counted anew, and old headers would be followed as if they were newer.
+    pub(crate) async fn new_log(&self, member: usize, valid: bool) -> Result<(), DeviceError> {
+        self.reset_log(member, false).await?;
+        if valid { self.reset_log(member, true).await } else { Ok(()) }
+    }
+
     /// Starts the log of a member anew: nothing is under way. Where the old log cannot be trusted, not even that is said.
-    pub(crate) async fn reset_log(&self, member: usize, valid: bool) -> Result<(), DeviceError> {
+    async fn reset_log(&self, member: usize, valid: bool) -> Result<(), DeviceError> {
         let Some(ppl) = &self.ppl else { return Ok(()) };
         let log = &ppl.logs[member];
         log.newest.borrow_mut().clear();

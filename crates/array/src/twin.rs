@@ -326,7 +326,7 @@ impl<D: Device> Array<D> {
         };
         let before = this.take_over(twin);
         let told = match self.copy_bitmap(member).await {
-            Ok(()) => self.reset_log(member, !self.is_resync_due()).await,
+            Ok(()) => self.new_log(member, !self.is_resync_due()).await,
             error => error,
         };
         if let Err(error) = told {

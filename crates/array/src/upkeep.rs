@@ -146,7 +146,7 @@ impl<D: Device> Array<D> {
                 self.new_checksums(member, data_offset, identity).await?;
             }
             self.copy_bitmap(member).await?;
-            self.reset_log(member, !self.is_resync_due()).await?;
+            self.new_log(member, !self.is_resync_due()).await?;
             let data_size = kept.as_ref().map_or(self.geometry.used_of(member), |kept| kept.data_size);
             self.record_replacement(member, data_offset..data_offset + data_size, identity, number).await?;
             Ok(kept)

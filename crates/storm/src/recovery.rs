@@ -163,15 +163,33 @@ async fn fill(world: &World, array: &Array<Rc<Disk>>, member: usize) -> Result<(
 
 /// Puts another disk in a failed member's place: a new one, or the stale one that it had.
 pub async fn rebuild(world: &World, array: &Array<Rc<Disk>>, member: usize) -> Result<(), String> {
-    world.tell(format_args!("member {member} is rebuilt"));
-    let fresh = world.new_disk();
-    let old = std::mem::replace(&mut world.disks.borrow_mut()[member], Rc::clone(&fresh));
+    let old = Rc::clone(&world.disks.borrow()[member]);
     world.put_away(member, old);
+    let fresh = newcomer(world, array);
+    world.tell(format_args!("member {member} is rebuilt on {}", fresh.shape().name));
+    world.disks.borrow_mut()[member] = Rc::clone(&fresh);
     world.outcome.borrow_mut().rebuilds += 1;
     world.rebuilding.borrow_mut().push(member);
     whole(array.rebuild(member, fresh, world.data_offset, world.identity()).await)?;
     world.rebuilding.borrow_mut().retain(|other| *other != member);
     Ok(())
+}
+
+/// A disk that is to take a member's place: a new one, or one that had a place before, with all that it still holds.
+fn newcomer(world: &World, array: &Array<Rc<Disk>>) -> Rc<Disk> {
+    let fits = |disk: &Rc<Disk>| {
+        disk.shape().size >= world.room() && disk.shape().logical_block <= array.shape().logical_block
+    };
+    let former = world.shelf.borrow().iter().position(fits);
+    match former.filter(|_| !world.cheats() && world.happens(0.4)) {
+        Some(former) => {
+            let disk = world.shelf.borrow_mut().remove(former);
+            array.let_go_of_stale(|name| name == disk.shape().name);
+            disk.recover();
+            disk
+        }
+        None => world.new_disk(),
+    }
 }
 
 /// A member that was away comes back and gets what it missed; says whether it can.
@@ -239,7 +257,7 @@ pub async fn replace(
     fails: bool,
     lie: Option<Lie>,
 ) -> Result<(), String> {
-    let twin = world.new_disk();
+    let twin = newcomer(world, array);
     world.waiting.borrow_mut().push(Rc::clone(&twin));
     if fails {
         // With one of its first writes: a copy, or what a client writes to both. Level 1 is copied at once, other levels chunk

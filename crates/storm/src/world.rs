@@ -201,9 +201,15 @@ impl World {
         self.disk(if self.mixed { Bytes::SECTOR } else { self.block })
     }
 
-    fn disk(&self, block: Bytes) -> Rc<Disk> {
+    /// How large a disk must be to be a member.
+    pub fn room(&self) -> Bytes {
         let used = self.geometry().used();
         let sums = if self.checksums { checksum_room(used) } else { Bytes::ZERO };
+        self.data_offset + used + sums
+    }
+
+    fn disk(&self, block: Bytes) -> Rc<Disk> {
+        let used = self.geometry().used();
         let more = match (self.checksums, self.spacious) {
             // A mirror has no chunks, and grows by any room.
             (_, true) if self.level == Level::Raid1 && used >= self.chunk * LARGE => {
@@ -214,7 +220,7 @@ impl World {
             (false, true) => self.chunk * self.choose(8).min(3),
             (_, false) => Bytes::ZERO,
         };
-        let size = self.data_offset + used + sums + more;
+        let size = self.room() + more;
         let number = self.made.replace(self.made.get() + 1);
         let shape = Shape { logical_block: block, ..Shape::new(format!("disk {number}"), size) };
         Disk::new(&self.runtime, shape, self.seed, self.bug)
