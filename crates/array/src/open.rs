@@ -135,7 +135,7 @@ impl<D: Device> Array<D> {
             }
         }
         let superblocks: Vec<&Superblock> = found.iter().map(|(_, superblock, _)| superblock).collect();
-        let Some(newest) = newest(&superblocks).cloned() else {
+        let Some(mut newest) = newest(&superblocks).cloned() else {
             return Err(OpenError::None(refused.unwrap_or(SuperblockError::Short { needed: 256, found: 0 })));
         };
         if let Some((device, other, _)) = found.iter().find(|(_, other, _)| other.array != newest.array) {
@@ -215,6 +215,12 @@ impl<D: Device> Array<D> {
                 (false, true) => Superblock { features, ..superblock },
                 (false, false) => Superblock { features: features.with(Features::RECOVERY), recovery: 0, ..superblock },
             };
+            // Whose place it takes may come back, one event behind, and would be taken for current.
+            for (number, other) in newest.roles.iter_mut().enumerate() {
+                if *other == own && number != superblock.number as usize {
+                    *other = MemberRole::Faulty.number();
+                }
+            }
             *place = Some((usize::MAX, superblock, device));
         }
         let size = |superblock: &Superblock| match superblock.size.is_zero() {

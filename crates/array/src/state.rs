@@ -37,6 +37,8 @@ pub(crate) struct State {
     /// Members differ in their events: the power cut met a record, or one was dropped. They must be made equal before the next one, or those that it
     /// does not reach would be two behind, and taken for stale.
     uneven: Cell<bool>,
+    /// Who was to replace a member that is gone has its place now, and the members do not say so yet.
+    succeeded: Cell<bool>,
     /// It was opened dirty, and redundancy has not been made to fit since.
     pub resync_due: Cell<bool>,
     /// Where that begins on the members: an earlier resync was ended there, and nothing was written since.
@@ -79,7 +81,8 @@ impl State {
         };
         let resync_from = superblocks.iter().flatten().map(from).min().unwrap_or(Bytes::ZERO);
         let uneven = superblocks.iter().flatten().any(|superblock| superblock.events != newest.events);
-        let mut untold = uneven || superblocks.iter().any(Option::is_none);
+        let succeeded = superblocks.iter().flatten().any(|s| s.events == newest.events && s.roles != newest.roles);
+        let mut untold = uneven || succeeded || superblocks.iter().any(Option::is_none);
         for superblock in superblocks.iter_mut().flatten() {
             superblock.events = newest.events;
             superblock.roles.clone_from(&newest.roles);
@@ -92,6 +95,7 @@ impl State {
         State {
             untold: Cell::new(untold),
             uneven: Cell::new(uneven),
+            succeeded: Cell::new(succeeded),
             superblocks: RefCell::new(superblocks),
             recording: Resource::new(runtime, 1),
             dirty: Cell::new(dirty),
@@ -118,17 +122,18 @@ impl<D: Device> Array<D> {
         self.state.as_ref().is_some_and(|state| state.resync_due.get())
     }
 
-    /// Before anything is made to fit, or read, without a member that a power cut took too: the others must say that it is missing. It
-    /// could come back with what it holds, and be believed, after something else was read or computed in its place.
+    /// Before anything is made to fit, or read, without a member that a power cut took too: the others must say that it is missing, or that another
+    /// has its place. It could come back with what it holds, and be believed, after something else was read or computed in its place.
     pub(crate) async fn tell_missing(&self) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
         let missing = self.members.iter().any(|member| member.state() == MemberState::Failed);
         // What a journal replays, it misses too.
-        if !missing || !(state.dirty.get() || self.journal.is_some()) {
+        if !(missing || state.succeeded.get()) || !(state.dirty.get() || self.journal.is_some()) {
             return Ok(());
         }
         let _one = state.recording.acquire(0).await;
-        if state.superblocks.borrow().iter().flatten().any(|superblock| self.names_missing(superblock)) {
+        let names_missing = || state.superblocks.borrow().iter().flatten().any(|it| self.names_missing(it));
+        if state.succeeded.get() || names_missing() {
             self.record(|_| {}).await?;
         }
         Ok(())
@@ -306,6 +311,7 @@ impl<D: Device> Array<D> {
             state.uneven.set(true);
             self.write_superblocks(writes).await;
             state.uneven.set(false);
+            state.succeeded.set(false);
             state.claimed.set(true);
             let all_told = (0..self.members.len()).all(|m| !failed(m) || state.superblocks.borrow()[m].is_none());
             if all_told && !self.has_lost_twin() {
