@@ -117,6 +117,11 @@ impl Intent {
         self.at
     }
 
+    /// Where it ends there.
+    pub fn end(&self) -> Bytes {
+        self.at + Bytes::new(self.bitmap.borrow().to_bytes().len() as u64).round_up(PAGE)
+    }
+
     /// How many regions are marked, and how many there are.
     pub fn counts(&self) -> (u64, u64) {
         let bitmap = self.bitmap.borrow();

@@ -34,7 +34,6 @@ mod rarely;
 mod read;
 mod readd;
 mod recover;
-mod replay;
 mod resync;
 mod rival;
 mod small;

@@ -12,10 +12,11 @@ use units::Bytes;
 use crate::array::{Array, AssembleError};
 use crate::geometry::{Geometry, GeometryError, Level};
 use crate::integrity::area::superblock_sum;
+use crate::intent::Intent;
 use crate::journal::Journal;
 use crate::md::{
     Features, MemberRole, Numbers, Resync, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock, SuperblockError, UnknownLevel,
-    Uuid,
+    Uuid, are_sealed,
 };
 use crate::member::MemberState;
 use crate::ppl::Ppl;
@@ -135,6 +136,7 @@ impl<D: Device> Array<D> {
             }
         }
         let superblocks: Vec<&Superblock> = found.iter().map(|(_, superblock, _)| superblock).collect();
+        let sealed = are_sealed(&superblocks);
         let Some(mut newest) = newest(&superblocks).cloned() else {
             return Err(OpenError::None(refused.unwrap_or(SuperblockError::Short { needed: 256, found: 0 })));
         };
@@ -296,16 +298,21 @@ impl<D: Device> Array<D> {
         *array.away.borrow_mut() = away;
         array.intent = array.read_bitmaps(&superblocks, &own_events).await;
         array.ppl = Ppl::of(runtime, &superblocks);
+        if array.ppl.is_none() && level.parities() > 0 {
+            let behind_bitmap = array.intent.as_ref().map_or(Bytes::ZERO, Intent::end);
+            array.ppl = Ppl::own(runtime, &superblocks, behind_bitmap);
+        }
         // Without its journal an array is as one that was not stopped. The next record, which says that there is no journal, must say that too: the power may
         // go before parity has been made to fit.
         let journal_missing = newest.features.has(Features::JOURNAL) && journal.is_none();
-        array.state = Some(State::new(runtime, superblocks, &newest, dirty || journal_missing));
+        let kept = sealed || !array.ppl.as_ref().is_some_and(Ppl::is_own);
+        array.state = Some(State::new(runtime, superblocks, &newest, dirty || journal_missing, !kept));
         let mut fits = !dirty;
         if let Some(ppl) = &array.ppl {
-            if !matches!(level, Level::Raid5(_)) {
+            if !ppl.is_own() && !matches!(level, Level::Raid5(_)) {
                 return Err(OpenError::Feature("PPL at a level that is not 5"));
             }
-            fits = array.replay_logs(ppl, dirty).await.map_err(OpenError::Replay)? && !resyncing;
+            fits = array.replay_logs(ppl, dirty, kept).await.map_err(OpenError::Replay)? && !resyncing;
         }
         if newest.features.has(Features::JOURNAL) {
             if level.parities() == 0 {

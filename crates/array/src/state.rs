@@ -25,6 +25,7 @@ use units::Bytes;
 use crate::array::Array;
 use crate::md::{Features, MemberRole, Resync, Stamp, Superblock, Uuid};
 use crate::member::MemberState;
+use crate::ppl::Ppl;
 
 /// The superblocks as they are on the members, by role.
 pub(crate) struct State {
@@ -32,7 +33,7 @@ pub(crate) struct State {
     /// One record at a time.
     pub recording: Resource,
     dirty: Cell<bool>,
-    /// Members are missing, or redundancy may not fit, and not all that are there say so yet.
+    /// Members are missing, or redundancy may not fit, or a log is kept, and not all that are there say so yet.
     untold: Cell<bool>,
     /// Members differ in their events: the power cut met a record, or one was dropped. They must be made equal before the next one, or those that it
     /// does not reach would be two behind, and taken for stale.
@@ -73,8 +74,14 @@ impl State {
         self.dirty.set(dirty);
     }
 
-    /// Of an array whose newest superblock is `newest`.
-    pub fn new(runtime: &Runtime, mut superblocks: Vec<Option<Superblock>>, newest: &Superblock, dirty: bool) -> State {
+    /// Of an array whose newest superblock is `newest`, and whose members do not say that the log is kept which it has, if they are `unsealed`.
+    pub fn new(
+        runtime: &Runtime,
+        mut superblocks: Vec<Option<Superblock>>,
+        newest: &Superblock,
+        dirty: bool,
+        unsealed: bool,
+    ) -> State {
         let from = |superblock: &Superblock| match superblock.resync {
             Resync::From(offset) => offset,
             Resync::Clean => Bytes::ZERO,
@@ -82,7 +89,7 @@ impl State {
         let resync_from = superblocks.iter().flatten().map(from).min().unwrap_or(Bytes::ZERO);
         let uneven = superblocks.iter().flatten().any(|superblock| superblock.events != newest.events);
         let succeeded = superblocks.iter().flatten().any(|s| s.events == newest.events && s.roles != newest.roles);
-        let mut untold = uneven || succeeded || superblocks.iter().any(Option::is_none);
+        let mut untold = uneven || succeeded || unsealed || superblocks.iter().any(Option::is_none);
         for superblock in superblocks.iter_mut().flatten() {
             superblock.events = newest.events;
             superblock.roles.clone_from(&newest.roles);
@@ -294,6 +301,7 @@ impl<D: Device> Array<D> {
                         true => superblock.features.without(Features::BAD_BLOCKS),
                         false => superblock.features.with(Features::BAD_BLOCKS),
                     };
+                    superblock.seal(self.ppl.as_ref().and_then(Ppl::own_place));
                 }
                 superblocks.iter().enumerate().filter_map(|(m, s)| Some((m, s.clone()?))).collect()
             };

@@ -13,7 +13,7 @@
 //! The first possible one with the fewest reads is taken, and of two with equally many the read-modify-write: it keeps the members busy that are
 //! written anyway, and leaves the others to other requests. A read that fails turns to the last, and what was computed of chunks that are left alone is written to
 //! them again, as by a read, before anything of the stripe changes. Then data and parity are written side by
-//! side, after what closes the write hole: the entry of the partial parity log (`ppl`). All of it happens under the row's lock.
+//! side, after what closes the write hole: the entries of the partial parity logs (`ppl`). All of it happens under the row's lock.
 
 use std::ops::Range;
 
@@ -137,7 +137,7 @@ impl<D: Device> Array<D> {
         for range in Self::pieces(band.range.clone(), |at| at + longest) {
             let missing = |index: usize| !self.members[band.stripe.data_member(index)].takes_writes(&range);
             let written = band.written.clone();
-            let parity = self.members[band.stripe.p()].takes_writes(&range);
+            let parity = band.stripe.parity_members().any(|member| self.members[member].takes_writes(&range));
             if self.ppl.is_none() || written.len() == 1 || !parity || !written.clone().any(missing) {
                 self.write_band(&band.part(range, written), fua, id).await?;
                 continue;

@@ -57,6 +57,8 @@ fn arrays_of_every_consistency_healthy_and_degraded() {
         (FIVE, 4, Consistency::Ppl),
         (SIX, 5, Consistency::Resync),
         (SIX, 5, Consistency::Bitmap),
+        (SIX, 5, Consistency::Ppl),
+        (Level::Raid4, 4, Consistency::Ppl),
         (Level::Raid10(Copies::near(2)), 4, Consistency::Bitmap),
     ] {
         let ways = [(false, false), (false, true), (true, false), (true, true)];

@@ -1,12 +1,12 @@
 //! What keeping the members consistent costs: requests to the members for each write to the array, counted.
 //!
 //! Level 5 over four members, chunks of 32 KiB, as md was counted with (2.0 reads always; writes, flushes among them: 2.0 without
-//! anything, 2.1 with a bitmap that is warm and 6.2 with one that is cold, 5.0 with PPL, 4.0 with a journal).
+//! anything, 2.1 with a bitmap that is warm and 6.2 with one that is cold, 5.0 with PPL, 4.0 with a journal). And level 6 over five.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use array::geometry::{Geometry, Level, Rotation};
+use array::geometry::{DoubleRotation, Geometry, Level, Rotation};
 use array::md::{Consistency, NewArray, NewMember, Stamp, Uuid, create};
 use array::{Array, OpenOptions, format};
 use device::filter::{Event, Recorder};
@@ -43,12 +43,15 @@ fn data(length: Bytes) -> Data {
 }
 
 fn bed(consistency: Consistency) -> Bed {
+    bed_of(Level::Raid5(Rotation::LeftSymmetric), 4, consistency)
+}
+
+fn bed_of(level: Level, members: u8, consistency: Consistency) -> Bed {
     let runtime = Runtime::simulated();
     let counts = Rc::new(Cell::new(Counts::default()));
-    let level = Level::Raid5(Rotation::LeftSymmetric);
     let (array, name) = (Uuid([1; 16]), "cost".into());
     let new = NewArray { level, chunk: CHUNK, name, array, now: Stamp(0), consistency, clean: true };
-    let devices = if consistency == Consistency::Journal { 5 } else { 4 };
+    let devices = members + u8::from(consistency == Consistency::Journal);
     let members: Vec<NewMember> =
         (0..devices).map(|member| NewMember { size: SIZE, member: Uuid([member + 2; 16]) }).collect();
     let (superblocks, _) = create(&new, &members).unwrap();
@@ -156,6 +159,24 @@ fn a_partial_parity_log_costs_one_write_more_and_less_with_many_at_once() {
     // The first of them is logged, the others are covered by its entry.
     assert_eq!((same.writes, same.flushes), (2 * 200 + 1, 0));
     assert_eq!((full.reads, full.writes, full.flushes), (0, 400 * 5, 0));
+}
+
+#[test]
+fn two_parities_are_logged_on_two_members() {
+    let six = |consistency| bed_of(Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric)), 5, consistency);
+    let marked = 4 * 5 * 16;
+    let [random, ..] = six(Consistency::Bitmap).table("bitmap, level 6");
+    // Of three data chunks the two others are fewer than the one that is written and two parities.
+    assert_eq!(random.reads, 4000);
+    assert!((6000..6000 + marked).contains(&random.writes), "{random:?}");
+    let [random, many, same, full] = six(Consistency::Ppl).table("PPL, level 6");
+    assert_eq!((random.reads, random.flushes), (4000, 0));
+    assert!((10_000..10_000 + marked).contains(&random.writes), "{random:?}");
+    assert!(many.writes < 3200 * 4, "the log writes are shared: {many:?}");
+    assert_eq!((same.writes, same.flushes), (3 * 200 + 2, 0));
+    assert_eq!((full.reads, full.writes, full.flushes), (0, 400 * 7, 0));
+    let [random, many, ..] = six(Consistency::Journal).table("journal, level 6");
+    assert!((8000..8003).contains(&random.writes) && many.writes < 3200 * 7 / 2, "{random:?}, {many:?}");
 }
 
 #[test]

@@ -26,11 +26,12 @@ fn disk(runtime: &Runtime, size: Bytes) -> Disk {
     Rc::new(Faulty::new(runtime, delay, 1))
 }
 
-const LEVELS: [(Level, usize, Consistency); 5] = [
+const LEVELS: [(Level, usize, Consistency); 6] = [
     (Level::Raid1, 2, Consistency::Bitmap),
     (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl),
-    (Level::Raid4, 3, Consistency::Bitmap),
+    (Level::Raid4, 3, Consistency::Ppl),
     (Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric)), 5, Consistency::Bitmap),
+    (Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric)), 5, Consistency::Ppl),
     (Level::Raid10(Copies::near(2)), 3, Consistency::Bitmap),
 ];
 
@@ -222,7 +223,11 @@ fn a_member_that_was_gone_while_its_replacement_served_is_stale_when_it_comes_ba
                 model.borrow_mut()[number as usize] = 1 << 40 | number;
             }
             drop(array);
-            if both { disks.push(old) } else { disks[1] = old };
+            if both {
+                disks.push(old)
+            } else {
+                disks[1] = old
+            };
             // With a write hole an array is not opened that was not stopped and has none that is whole in a place, nor with one there that is stale.
             if case.0.parities() > 0 && case.2 != Consistency::Ppl {
                 let opened = Array::open(&runtime, "array", disks.clone(), OpenOptions::default());

@@ -4,9 +4,9 @@ mod common;
 
 use std::rc::Rc;
 
-use array::geometry::{Level, Rotation};
-use array::md::{Consistency, Uuid};
-use array::{Array, OpenOptions, format};
+use array::geometry::{DoubleRotation, Level, Rotation};
+use array::md::{Consistency, Features, Resync, SUPERBLOCK_AT, Superblock, Uuid};
+use array::{Array, MemberState, OpenOptions, Repair, format};
 use common::superblocks;
 use device::{Buffer, Data, Device, MemoryDevice, Request, Shape};
 use runtime::Runtime;
@@ -16,6 +16,7 @@ type Disk = Rc<MemoryDevice>;
 const CHUNK: Bytes = Bytes::kib(4);
 const SIZE: Bytes = Bytes::mib(3);
 const FIVE: Level = Level::Raid5(Rotation::LeftSymmetric);
+const SIX: Level = Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric));
 
 fn disks(runtime: &Runtime, case: (Level, usize, Consistency)) -> Vec<Disk> {
     let superblocks = superblocks(case, CHUNK, SIZE, 1);
@@ -75,4 +76,119 @@ fn a_device_that_comes_back_brings_no_old_log_with_it() {
     // Member 3 has the chunks that changed, and is lost with the power.
     let array = open(&runtime, &disks[..3]).unwrap();
     assert!(rows().all(|row| chunk(&runtime, &array, row, 1) == 2), "computed by an entry of before");
+}
+
+fn superblock(runtime: &Runtime, disk: &Disk) -> Superblock {
+    let reply = runtime.block_on(disk.submit(Request::read(SUPERBLOCK_AT, Buffer::zeroed(CHUNK))));
+    Superblock::parse(reply.buffer.unwrap().bytes().unwrap()).unwrap()
+}
+
+/// As md leaves members that it has written to: it counts on, and knows of no log.
+fn used_by_md(runtime: &Runtime, disks: &[Disk], resync: Resync) {
+    for disk in disks {
+        let mut superblock = superblock(runtime, disk);
+        assert!(!superblock.features.has(Features::PPL) && !superblock.features.has(Features::PPLS));
+        superblock.events += 1;
+        superblock.recovery = 0;
+        superblock.resync = resync;
+        let mut bytes = Buffer::zeroed(CHUNK);
+        bytes.bytes_mut().unwrap().copy_from_slice(&superblock.to_bytes());
+        runtime.block_on(disk.submit(Request::write(SUPERBLOCK_AT, bytes.freeze()))).result.unwrap();
+    }
+}
+
+#[test]
+fn an_array_with_two_parities_opens_after_a_cut_without_any_two_members() {
+    let runtime = Runtime::simulated();
+    for first in 0..5 {
+        for second in 0..first {
+            let disks = disks(&runtime, (SIX, 5, Consistency::Ppl));
+            let array = open(&runtime, &disks).unwrap();
+            for row in 0..20 {
+                (0..3).for_each(|index| write(&runtime, &array, row, index, 1 + row as u8 * 3 + index as u8));
+            }
+            drop(array);
+            let left: Vec<Disk> =
+                (0..5).filter(|it| ![first, second].contains(it)).map(|it| disks[it].clone()).collect();
+            let array = open(&runtime, &left).unwrap();
+            let holds = |row, index| chunk(&runtime, &array, row, index) == 1 + row as u8 * 3 + index as u8;
+            assert!((0..20).all(|row| (0..3).all(|index| holds(row, index))), "without {second} and {first}");
+        }
+    }
+}
+
+#[test]
+fn a_log_that_somebody_wrote_past_is_of_another_time() {
+    for (level, members) in [(SIX, 5), (Level::Raid4, 4)] {
+        let runtime = Runtime::simulated();
+        let disks = disks(&runtime, (level, members, Consistency::Ppl));
+        let array = open(&runtime, &disks).unwrap();
+        write(&runtime, &array, 0, 0, 1);
+        runtime.block_on(array.stop()).unwrap();
+        drop(array);
+        used_by_md(&runtime, &disks, Resync::From(Bytes::ZERO));
+        let refused = open(&runtime, &disks[1..]).map(|_| ()).unwrap_err();
+        assert!(refused.contains("was not stopped"), "{level}: {refused}");
+        // All of them are there: parity is made to fit, and then the log counts again.
+        let array = open(&runtime, &disks).unwrap();
+        assert!(array.needs_resync() && runtime.block_on(array.resync()).unwrap());
+        write(&runtime, &array, 1, 1, 7);
+        drop(array);
+        let array = open(&runtime, &disks[1..]).unwrap();
+        assert_eq!((chunk(&runtime, &array, 0, 0), chunk(&runtime, &array, 1, 1)), (1, 7), "{level}");
+    }
+}
+
+#[test]
+fn an_array_that_somebody_stopped_goes_on_with_a_log_of_its_own() {
+    let runtime = Runtime::simulated();
+    let disks = disks(&runtime, (SIX, 5, Consistency::Ppl));
+    let array = open(&runtime, &disks).unwrap();
+    (0..9).for_each(|row| write(&runtime, &array, row, 0, 1));
+    runtime.block_on(array.stop()).unwrap();
+    drop(array);
+    used_by_md(&runtime, &disks, Resync::Clean);
+    let array = open(&runtime, &disks).unwrap();
+    assert!(!array.needs_resync());
+    write(&runtime, &array, 3, 1, 2);
+    drop(array);
+    let array = open(&runtime, &disks[..3]).unwrap();
+    assert!((0..9).all(|row| chunk(&runtime, &array, row, 0) == 1) && chunk(&runtime, &array, 3, 1) == 2);
+}
+
+/// A chunk on a member that is missing was being written: its new bytes are in P, and not yet in Q.
+#[test]
+fn q_follows_p_where_the_chunk_that_was_written_is_missing() {
+    let runtime = Runtime::simulated();
+    let disks = disks(&runtime, (SIX, 5, Consistency::Ppl));
+    let array = open(&runtime, &disks).unwrap();
+    (0..3).for_each(|index| write(&runtime, &array, 0, index, 1 + index as u8));
+    runtime.block_on(array.stop()).unwrap();
+    let geometry = array.geometry().clone();
+    drop(array);
+    let (data_offset, stripe) = (superblock(&runtime, &disks[0]).data_offset, geometry.stripe(0));
+    let (p, q) = (stripe.p(), stripe.q().unwrap());
+    let lost = stripe.data_member(0);
+    let left: Vec<Disk> = (0..5).filter(|it| *it != lost).map(|it| disks[it].clone()).collect();
+    let array = open(&runtime, &left).unwrap();
+    let read = |member: usize| {
+        let request = Request::read(data_offset, Buffer::zeroed(CHUNK));
+        runtime.block_on(disks[member].submit(request)).buffer.unwrap().freeze()
+    };
+    let before = read(q);
+    write(&runtime, &array, 0, 0, 9);
+    assert!(read(q).bytes() != before.bytes());
+    drop(array);
+    // The power went before Q was on the medium.
+    runtime.block_on(disks[q].submit(Request::write(data_offset, before))).result.unwrap();
+    let array = open(&runtime, &left).unwrap();
+    assert_eq!(chunk(&runtime, &array, 0, 0), 9);
+    // With P it is computed as before, and with Q alone, too.
+    array.fail(p);
+    assert_eq!([0, 1, 2].map(|index| chunk(&runtime, &array, 0, index)), [9, 2, 3]);
+    drop(array);
+    let array = open(&runtime, &left).unwrap();
+    runtime.block_on(array.rebuild(lost, disks[lost].clone(), data_offset, Uuid([7; 16]))).unwrap();
+    assert_eq!(array.state(lost), MemberState::Active);
+    assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 0);
 }

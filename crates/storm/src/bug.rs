@@ -10,7 +10,7 @@ use units::Bytes;
 pub enum Bug {
     /// Flushes and FUA are not passed on.
     SkipFlush,
-    /// What is to be logged is not.
+    /// What is to be logged is not: with an even seed of one parity, with an odd one of two.
     SkipLog,
     /// P is written where Q belongs, and Q where P belongs.
     SwapPAndQ,

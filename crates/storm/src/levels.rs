@@ -70,9 +70,9 @@ pub fn levels(choice: Choice) -> Vec<(Level, usize, Consistency)> {
     ];
     let chosen = |number: u32| choice.0.is_none_or(|wanted| wanted == number);
     let chosen = all.into_iter().filter(|(number, ..)| chosen(*number));
-    let ways = |(_, level, members)| {
+    let ways = |(_, level, members): (u32, Level, usize)| {
         let mut ways = vec![Consistency::Resync, Consistency::Bitmap];
-        ways.extend(matches!(level, Level::Raid5(_)).then_some(Consistency::Ppl));
+        ways.extend((level.parities() > 0).then_some(Consistency::Ppl));
         let journaled = matches!(level, Level::Raid4 | Level::Raid5(_) | Level::Raid6(_));
         ways.extend(journaled.then_some(Consistency::Journal));
         ways.into_iter().map(move |way| (level, members, way)).collect::<Vec<_>>()

@@ -262,17 +262,27 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     Ok(())
 }
 
-/// A member that is lost with the power, where that is to be survived.
-pub fn also_lost(world: &World, array: &Array<Rc<Disk>>) -> Option<usize> {
+/// Members that are lost with the power, where that is to be survived: one, or at some levels two.
+pub fn also_lost(world: &World, array: &Array<Rc<Disk>>) -> Vec<usize> {
     let not_whole = |member: &usize| array.state(*member) != MemberState::Active;
     *world.not_whole.borrow_mut() = (0..world.members()).filter(not_whole).collect();
-    let impaired = world.impaired(array);
-    let spared = |member: &usize| world.spares(&impaired, *member);
-    let may = (0..world.members()).any(|member| spared(&member)) && world.happens(0.15);
-    let member = may.then(|| world.choose(world.members() as u64) as usize).filter(spared)?;
-    world.tell(format_args!("member {member} is lost with the power"));
-    world.outcome.borrow_mut().faults += 1;
-    Some(member)
+    let mut impaired = world.impaired(array);
+    let mut lost = Vec::new();
+    let spared = |impaired: &[usize], member: &usize| world.spares(impaired, *member);
+    // Who loses one loses another as often as not.
+    while (0..world.members()).any(|member| spared(&impaired, &member))
+        && world.happens(if lost.is_empty() { 0.15 } else { 0.5 })
+    {
+        let member = world.choose(world.members() as u64) as usize;
+        if !spared(&impaired, &member) {
+            break;
+        }
+        world.tell(format_args!("member {member} is lost with the power"));
+        world.outcome.borrow_mut().faults += 1;
+        impaired.push(member);
+        lost.push(member);
+    }
+    lost
 }
 
 /// What happens in this round: never more than the level survives.

@@ -98,7 +98,8 @@ impl World {
             // These bugs need an array that they can hurt.
             Some(Bug::WrongRotation) => (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Resync),
             Some(Bug::SwapPAndQ) => (Level::Raid6(DoubleRotation::default()), 4, Consistency::Resync),
-            Some(Bug::SkipLog) => (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl),
+            Some(Bug::SkipLog) if seed % 2 == 0 => (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl),
+            Some(Bug::SkipLog) => (Level::Raid6(DoubleRotation::default()), 4, Consistency::Ppl),
             _ => all[random.random_range(0..all.len())],
         };
         let checksums = bug == Some(Bug::ForgetSumMarks) || bug.is_none() && random.random_bool(0.4);
@@ -125,7 +126,8 @@ impl World {
         let (block, chunk) = if native { (Bytes::kib(4), CHUNKS[1]) } else { (Bytes::SECTOR, CHUNKS[0]) };
         let new = NewArray { level, chunk, name, array, now: Stamp(0), consistency, clean: true };
         // Metadata take 1 MiB, with a log 2 MiB.
-        let keeps = checksums && consistency == Consistency::Bitmap;
+        let bitmap = has_bitmap(level, consistency);
+        let keeps = checksums && bitmap;
         let large = match level {
             Level::Raid1 => varied && random.random_bool(0.3),
             _ => varied && keeps && random.random_bool(0.1),
@@ -183,7 +185,7 @@ impl World {
             let shape = Shape { logical_block: its_block(), ..Shape::new("journal", journal) };
             disks.push(Disk::new(&world.runtime, shape, seed, bug));
         }
-        let fine = varied && consistency == Consistency::Bitmap && world.happens(0.7);
+        let fine = varied && bitmap && world.happens(0.7);
         let made = async {
             if checksums {
                 add_checksums(&disks, &superblocks).await?;
@@ -351,9 +353,9 @@ impl World {
         self.disks.borrow()[member].damage(SUPERBLOCK_AT..SUPERBLOCK_AT + Bytes::SECTOR, Damage::Flipped(bit));
     }
 
-    /// What is lost with the power: a member, as `also_lost` chose it, and perhaps a bitmap.
-    pub fn lose(&self, member: Option<usize>) {
-        if let Some(member) = member {
+    /// What is lost with the power: members, as `also_lost` chose them, and perhaps a bitmap.
+    pub fn lose(&self, members: Vec<usize>) {
+        for member in members {
             if self.happens(0.7) {
                 self.gone.borrow_mut().push(member);
             } else {
@@ -365,12 +367,12 @@ impl World {
 
     /// Whether members that were away come back by a bitmap.
     pub fn may_return(&self) -> bool {
-        self.consistency == Consistency::Bitmap && !self.cheats()
+        has_bitmap(self.level, self.consistency) && !self.cheats()
     }
 
     /// The bitmap of a member may be damaged while the power is off: the others' are enough.
     fn spoil_bitmap(&self) {
-        if self.consistency != Consistency::Bitmap || !self.happens(0.1) {
+        if !has_bitmap(self.level, self.consistency) || !self.happens(0.1) {
             return;
         }
         let member = self.choose(self.members() as u64) as usize;
@@ -441,6 +443,15 @@ impl World {
         self.rebuilding.borrow_mut().clear();
         (self.runtime, self.disks, self.shelf) = (next, RefCell::new(disks), RefCell::new(shelf));
         self.waiting = RefCell::new(waiting);
+    }
+}
+
+/// Whether the members of such an array keep a bitmap: a partial parity log is md's, which has none beside it, at level 5 only.
+fn has_bitmap(level: Level, consistency: Consistency) -> bool {
+    match consistency {
+        Consistency::Bitmap => true,
+        Consistency::Ppl => !matches!(level, Level::Raid5(_)),
+        Consistency::Resync | Consistency::Journal => false,
     }
 }
 

@@ -36,16 +36,17 @@ pub enum Consistency {
     Bitmap,
     /// By a journal on a device of its own, the last of those that [`create`] is given. Levels 4, 5, 6; the write hole is closed.
     Journal,
-    /// By the partial parity log: only what was being written. Level 5; the write hole is closed.
+    /// By the partial parity log: only what was being written. The write hole is closed. md has it at level 5; at levels 3, 4 and 6 it is
+    /// arraylab's own, beside a bitmap, which md goes by.
     Ppl,
 }
 
 impl Consistency {
-    /// What closes the write hole at a level without a further device, where that can be had.
+    /// What closes the write hole at levels that have one, without a further device; a bitmap where there is redundancy besides.
     pub fn default_of(level: Level) -> Consistency {
         match level {
-            Level::Raid5(_) => Consistency::Ppl,
-            Level::Raid1 | Level::Raid3 | Level::Raid4 | Level::Raid6(_) | Level::Raid10(_) => Consistency::Bitmap,
+            Level::Raid3 | Level::Raid4 | Level::Raid5(_) | Level::Raid6(_) => Consistency::Ppl,
+            Level::Raid1 | Level::Raid10(_) => Consistency::Bitmap,
             Level::Linear | Level::Raid0(_) => Consistency::Resync,
         }
     }
@@ -95,6 +96,8 @@ const BITMAP_AT: i32 = 8;
 /// The partial parity log, in sectors from the superblock, and its size: as mdadm has it.
 const PPL_AT: i32 = 8;
 const PPL_SECTORS: i32 = 2048;
+/// Where arraylab's own lies: a bitmap that mdadm puts on the members later has room before it.
+const OWN_PPL_AT: Bytes = Bytes::kib(128);
 const BAD_BLOCKS_SECTORS: u16 = 8;
 
 /// Where data begin on a member of this size: what mdadm 4.2 was seen to choose.
@@ -145,15 +148,17 @@ pub fn create(new: &NewArray, devices: &[NewMember]) -> Result<(Vec<Superblock>,
         return Err(CreateError::Collision { near: copies.near, members: members.len() });
     }
     let log = new.consistency == Consistency::Ppl;
-    if log && !matches!(new.level, Level::Raid5(_)) {
+    if log && new.level.parities() == 0 {
         return Err(CreateError::Consistency {
             what: "a partial parity log",
-            needs: "exists at level 5 only",
+            needs: "closes the write hole of parity",
             level: new.level.name(),
-            instead: "a bitmap, or a resync",
+            instead: "a bitmap, or nothing",
         });
     }
-    let bitmap = new.consistency == Consistency::Bitmap;
+    let own_log = log && !matches!(new.level, Level::Raid5(_));
+    let log = log && !own_log;
+    let bitmap = new.consistency == Consistency::Bitmap || own_log;
     if bitmap && new.level.losses_survived(members.len()) == 0 {
         return Err(CreateError::Consistency {
             what: "a bitmap",
@@ -202,10 +207,10 @@ pub fn create(new: &NewArray, devices: &[NewMember]) -> Result<(Vec<Superblock>,
         size: if whole { Bytes::ZERO } else { geometry.used() },
         chunk,
         members: members.len() as u32,
-        bitmap_offset: match new.consistency {
-            Consistency::Ppl => PPL_AT | PPL_SECTORS << 16,
-            Consistency::Bitmap => BITMAP_AT,
-            Consistency::Resync | Consistency::Journal => 0,
+        bitmap_offset: match (log, bitmap) {
+            (true, _) => PPL_AT | PPL_SECTORS << 16,
+            (false, true) => BITMAP_AT,
+            (false, false) => 0,
         },
         reshape: [0; 28],
         data_offset: data_offset(member.size),
@@ -225,7 +230,13 @@ pub fn create(new: &NewArray, devices: &[NewMember]) -> Result<(Vec<Superblock>,
     };
     let room = |journal: &NewMember| (journal.size - data_offset(journal.size)).round_down(page);
     let journal = journal.map(|journal| (journal, room(journal)));
+    let noted = |mut superblock: Superblock| {
+        if own_log {
+            superblock.seal(Some((OWN_PPL_AT, Bytes::SECTOR * PPL_SECTORS as u64)));
+        }
+        superblock
+    };
     let with_journal = members.iter().zip(sizes.iter().copied()).chain(journal);
-    let superblocks = with_journal.enumerate().map(superblock).collect();
+    let superblocks = with_journal.enumerate().map(superblock).map(noted).collect();
     Ok((superblocks, geometry))
 }

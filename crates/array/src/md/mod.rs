@@ -13,6 +13,7 @@ mod bitmap;
 mod create;
 mod journal;
 mod level;
+mod note;
 mod ppl;
 mod superblock;
 
@@ -21,6 +22,7 @@ pub use bitmap::{Bitmap, BitmapError};
 pub use create::{Consistency, CreateError, NewArray, NewMember, create};
 pub use journal::{JournalBlock, JournalError, JournalPayload};
 pub use level::{Numbers, UnknownLevel};
+pub(crate) use note::are_sealed;
 pub use ppl::{PplEntry, PplError, PplHeader};
 pub use superblock::{
     Features, MemberRole, Resync, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Stamp, Superblock, SuperblockError,

@@ -20,9 +20,10 @@ pub const BLOCK: Bytes = Bytes::kib(4);
 
 pub type Disk = Rc<Faulty<Medium<Delay<MemoryDevice>>>>;
 
-pub const LEVELS: [(Level, usize, Consistency); 5] = [
+pub const LEVELS: [(Level, usize, Consistency); 6] = [
     (Level::Raid1, 2, Consistency::Bitmap),
     (Level::Raid4, 3, Consistency::Resync),
+    (Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric)), 4, Consistency::Ppl),
     (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl),
     (Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric)), 4, Consistency::Bitmap),
     (Level::Raid10(Copies::near(2)), 3, Consistency::Bitmap),

@@ -86,7 +86,7 @@ pub struct Create {
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Bytes>,
 
-    /// What is done about the write hole and about resyncs [default: ppl at level 5, a bitmap at the other levels with redundancy]
+    /// What is done about the write hole and about resyncs [default: ppl at levels with parity, a bitmap at others with redundancy]
     #[arg(long, conflicts_with = "journal")]
     pub consistency: Option<Way>,
 
@@ -126,7 +126,7 @@ pub enum Way {
     Resync,
     /// A bitmap of what is being written bounds that
     Bitmap,
-    /// The partial parity log closes the write hole (level 5)
+    /// The partial parity log closes the write hole (levels 3 to 6; but for 5 beside a bitmap)
     Ppl,
 }
 

@@ -91,6 +91,7 @@ fn consistency(superblock: &Superblock) -> &'static str {
     match () {
         () if has(Features::PPL) || has(Features::PPLS) => "partial parity log",
         () if has(Features::JOURNAL) => "journal",
+        () if superblock.own_ppl_at().is_some() => "partial parity log and bitmap",
         () if has(Features::BITMAP) => "bitmap",
         () => "resync",
     }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use array::OpenError;
+use array::geometry::{DoubleRotation, Level};
 use array::md::Consistency;
 
 use super::stage::{FIVE, Stage, must};
@@ -38,22 +39,32 @@ pub fn inside_recovery() -> Result<(), String> {
 }
 
 pub fn member_lost() -> Result<(), String> {
-    for consistency in [Consistency::Ppl, Consistency::Journal, Consistency::Resync, Consistency::Bitmap] {
+    let six = Level::Raid6(DoubleRotation::default());
+    let ways = [Consistency::Ppl, Consistency::Journal, Consistency::Resync, Consistency::Bitmap];
+    for consistency in ways {
         for lost in 0..4 {
-            let mut stage = Stage::new(FIVE, 4, consistency, false)?;
-            // One sector, so that under the partial parity log, too, it is the old one or the new one.
-            stage.write(5, 1).map_err(|error| error.to_string())?;
-            stage.cut();
-            stage.world.gone.borrow_mut().push(lost);
-            match (stage.reopen(), stage.world.is_closed()) {
-                (Ok(()), true) => stage.recovers()?,
-                (Err(OpenError::DirtyDegraded { missing }), false) if missing == [lost] => {}
-                (Ok(()), false) => return Err(format!("{consistency:?} without member {lost}: it opens")),
-                (Err(error), _) => return Err(format!("{consistency:?} without member {lost}: {error}")),
+            lost_with_the_power(FIVE, consistency, &[lost])?;
+            lost_with_the_power(Level::Raid4, consistency, &[lost])?;
+            for other in 0..lost {
+                lost_with_the_power(six, consistency, &[other, lost])?;
             }
         }
     }
     Ok(())
+}
+
+fn lost_with_the_power(level: Level, consistency: Consistency, lost: &[usize]) -> Result<(), String> {
+    let mut stage = Stage::new(level, 4, consistency, false)?;
+    // One sector, so that under the partial parity log, too, it is the old one or the new one.
+    stage.write(5, 1).map_err(|error| error.to_string())?;
+    stage.cut();
+    stage.world.gone.borrow_mut().extend(lost);
+    match (stage.reopen(), stage.world.is_closed()) {
+        (Ok(()), true) => stage.recovers(),
+        (Err(OpenError::DirtyDegraded { missing }), false) if missing == lost => Ok(()),
+        (Ok(()), false) => Err(format!("{level}, {consistency:?} without {lost:?}: it opens")),
+        (Err(error), _) => Err(format!("{level}, {consistency:?} without {lost:?}: {error}")),
+    }
 }
 
 fn caught(bug: Bug) -> Result<(), String> {

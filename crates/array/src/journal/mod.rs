@@ -17,6 +17,8 @@
 //! members have all that was acknowledged, but the next write could not be closed. md's write-back mode (data in the log without parity)
 //! is not offered; what it left is written the usual way at the start.
 
+mod replay;
+
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;

@@ -1,17 +1,24 @@
-//! The partial parity log in the path of a write: level 5 without a write hole.
+//! The partial parity log in the path of a write: parity without a write hole.
 //!
-//! A write of a band is preceded by a log write on the member that holds the band's parity: the XOR of the chunks that it leaves
-//! alone, durable before data and parity are on their way. [`PplHeader`] has the format, and why that is enough.
+//! A write of a band is preceded by a log write on each member that holds a parity of the band: the parity of the chunks that the write
+//! leaves alone, durable before data and parity are on their way. [`PplHeader`] has the format, and why that is enough for one parity.
+//! With two, both are logged. After a cut in between, and the loss of any two members, the chunks that were left alone can then be computed:
+//! of the two log entries one for each of them is left, and so is one parity less than that with each further member that is lost (`replay`).
+//!
+//! md has this log at level 5. At levels 3, 4 and 6 it is arraylab's own, beside a bitmap, where md does not look
+//! ([`Superblock::own_ppl_at`]); md opens such an array, and what it leaves open there a resync closes.
 //!
 //! md replays the newest header of a member only, so a header must cover all that is not yet durable in stripes whose parity is there.
 //! Hence one *unit* at a time on each member: whoever finds the log free takes along all writes that wait for it, as one log
 //! write, and the next unit begins when the data and parity of all of them are durable. They are written with FUA for that: md
-//! writes them plainly and flushes both members afterwards, two more requests for a small write.
+//! writes them plainly and flushes both members afterwards, two more requests for a small write. Who needs the logs of two members takes them in
+//! the order of the members, so that nobody waits in a circle.
 //!
 //! | | member writes for a random 4 KiB write | of these flushes |
 //! |---|---|---|
-//! | md | log, data, parity, 2 flushes: 5.0 | 2 |
-//! | here | log, data, parity: 3.0; with more of them at once the log write is shared; 2.0 when the newest header covers it already | 0 |
+//! | md, level 5 | log, data, parity, 2 flushes: 5.0 | 2 |
+//! | here, level 5 | log, data, parity: 3.0; with more of them at once the log write is shared; 2.0 when the newest header covers it already | 0 |
+//! | here, level 6 | two logs, data, two parities: 5.0, and fewer as above; 3.0 | 0 |
 //!
 //! (`cargo test -p array --test cost` counts them.) A write that repeats the newest entry, such as a block that is overwritten again and
 //! again, needs no log write: what the entry says of the other chunks still holds, or a newer entry would say so.
@@ -19,6 +26,11 @@
 //! What the log cannot do: of a write that touches several chunks of a row, a member that is lost *in the same cut* may hold neither the
 //! old nor the new bytes in its part of it. (If the member was lost before, the chunks are written one after the other, each
 //! under an entry of its own, and nothing is lost.) A journal has no such gap.
+//!
+//! Rejected for level 6: the log of P alone, as the loss of its member and of one with data leaves Q, of which nothing is known then; and all
+//! that is written, as a journal has it, which costs as many bytes more as the write has, and needs no parity of its own only on another device.
+
+mod replay;
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -30,6 +42,8 @@ use runtime::{Grant, Resource, Runtime, Signal};
 use units::Bytes;
 
 use crate::array::Array;
+use crate::few::Few;
+use crate::geometry::Stripe;
 use crate::md::{PplEntry, PplHeader, Superblock, Uuid};
 use crate::stripe::Band;
 
@@ -38,6 +52,8 @@ const HEADER: Bytes = Bytes::kib(4);
 /// The logs of an array, by member.
 pub(crate) struct Ppl {
     array: Uuid,
+    /// It is arraylab's own: md knows nothing of it.
+    own: bool,
     logs: Vec<Log>,
     /// Parity fits everywhere but where the logs say; before that (a new array) logging would promise too much.
     trusted: Cell<bool>,
@@ -71,7 +87,7 @@ struct Pending {
 
 /// The leave to write what was logged; to be kept until data and parity are durable.
 pub(crate) enum Ticket<'a> {
-    Logged { _unit: Rc<Grant> },
+    Logged { _units: Few<Rc<Grant>> },
     Unlogged(&'a Ppl),
 }
 
@@ -99,9 +115,33 @@ impl Drop for InLine<'_> {
 impl Ppl {
     /// The logs of members with these superblocks; `None` if these do not speak of any.
     pub fn of(runtime: &Runtime, superblocks: &[Option<Superblock>]) -> Option<Ppl> {
-        let (sibling, (start, size)) = superblocks.iter().flatten().find_map(|s| Some((s, s.ppl_at()?)))?;
+        Ppl::at(runtime, superblocks, Superblock::ppl_at, false)
+    }
+
+    /// The array's own logs, on members with these superblocks, whose bitmaps end here; `None` if it has none, or they would not lie
+    /// before the data and apart from all else on each of them.
+    pub fn own(runtime: &Runtime, superblocks: &[Option<Superblock>], behind_bitmap: Bytes) -> Option<Ppl> {
+        let own = Ppl::at(runtime, superblocks, Superblock::own_ppl_at, true)?;
+        let (start, end) = (own.logs[0].start.get(), own.logs[0].start.get() + own.logs[0].size);
+        let apart = |superblock: &Superblock| {
+            let bad_blocks = superblock.bad_blocks_at().is_some_and(|from| {
+                from < end && start < from + Bytes::SECTOR * u64::from(superblock.bad_block_sectors)
+            });
+            end <= superblock.data_offset && !bad_blocks
+        };
+        let alike = own.logs.iter().all(|log| log.start.get() == start);
+        (alike && behind_bitmap <= start && superblocks.iter().flatten().all(apart)).then_some(own)
+    }
+
+    fn at(
+        runtime: &Runtime,
+        superblocks: &[Option<Superblock>],
+        place: impl Fn(&Superblock) -> Option<(Bytes, Bytes)>,
+        own: bool,
+    ) -> Option<Ppl> {
+        let (sibling, (start, size)) = superblocks.iter().flatten().find_map(|s| Some((s, place(s)?)))?;
         let log = |superblock: &Option<Superblock>| Log {
-            start: Cell::new(superblock.as_ref().and_then(Superblock::ppl_at).map_or(start, |(start, _)| start)),
+            start: Cell::new(superblock.as_ref().and_then(&place).map_or(start, |(start, _)| start)),
             size,
             next: Cell::new(Bytes::ZERO),
             generation: Cell::new(0),
@@ -112,11 +152,22 @@ impl Ppl {
         };
         Some(Ppl {
             array: sibling.array,
+            own,
             logs: superblocks.iter().map(log).collect(),
             trusted: Cell::new(false),
             unlogged: Cell::new(0),
             done: Signal::default(),
         })
+    }
+
+    /// Whether it is arraylab's own.
+    pub fn is_own(&self) -> bool {
+        self.own
+    }
+
+    /// Where it lies on each member, and how large it is there, if it is arraylab's own.
+    pub fn own_place(&self) -> Option<(Bytes, Bytes)> {
+        self.own.then(|| (self.logs[0].start.get(), self.logs[0].size))
     }
 
     /// The longest range of a chunk that one entry can cover.
@@ -143,39 +194,6 @@ impl Log {
     }
 }
 
-/// What a member's log says.
-struct Found {
-    header: PplHeader,
-    /// The partial parity of each entry; `None` where its checksum does not fit: it was torn, and the write had not begun.
-    partials: Vec<Option<Vec<u8>>>,
-}
-
-/// Follows the headers from the start, each behind the one before, as md does. `Err` says whether there is a header anywhere else: the
-/// first was then torn when the log began anew, and nothing was under way.
-fn newest(bytes: &[u8], array: Uuid) -> Result<Found, bool> {
-    let (mut at, mut last) = (0, None::<(usize, PplHeader)>);
-    while let Some(rest) = bytes.get(at..) {
-        let Ok(header) = PplHeader::parse(rest, array) else { break };
-        if last.as_ref().is_some_and(|(_, last)| last.generation > header.generation) {
-            break;
-        }
-        let extent = header.extent().as_usize();
-        last = Some((at, header));
-        at += extent;
-    }
-    let Some((at, header)) = last else {
-        return Err(bytes.chunks(HEADER.as_usize()).any(|block| PplHeader::parse(block, array).is_ok()));
-    };
-    let mut behind = at + HEADER.as_usize();
-    let partial = |entry: &PplEntry| {
-        let bytes = bytes.get(behind..behind + entry.parity_length.as_usize());
-        behind += entry.parity_length.as_usize();
-        bytes.filter(|bytes| PplHeader::checksum(bytes) == entry.checksum).map(<[u8]>::to_vec)
-    };
-    let partials = header.entries.iter().map(partial).collect();
-    Ok(Found { header, partials })
-}
-
 fn data(bytes: &[u8]) -> Data {
     let mut buffer = Buffer::zeroed(Bytes::new(bytes.len() as u64));
     buffer.bytes_mut().expect("it is real").copy_from_slice(bytes);
@@ -183,7 +201,7 @@ fn data(bytes: &[u8]) -> Data {
 }
 
 impl<D: Device> Array<D> {
-    /// Makes the entry of a band durable that is about to be written with this parity. `None`: the band has no parity to protect.
+    /// Makes the entries of a band durable that is about to be written with these parities. `None`: the band has none to protect.
     pub(crate) async fn log_partial_parity(
         &self,
         band: &Band,
@@ -191,47 +209,69 @@ impl<D: Device> Array<D> {
         id: u64,
     ) -> Result<Option<Ticket<'_>>, DeviceError> {
         let Some(ppl) = &self.ppl else { return Ok(None) };
-        let Some((member, parity)) = parities.first() else {
+        if parities.len() < self.geometry.level().parities() {
             // Nothing is logged for a parity that has failed, so after a cut its member must not come back as if it were current.
             self.settle().await?;
+        }
+        if parities.is_empty() {
             return Ok(None);
-        };
+        }
         if !ppl.trusted.get() {
             ppl.unlogged.set(ppl.unlogged.get() + 1);
             return Ok(Some(Ticket::Unlogged(ppl)));
         }
-        let chunk = self.geometry.chunk();
+        let mut parities: Few<&(usize, Data)> = parities.iter().collect();
+        parities.sort_unstable_by_key(|(member, _)| *member);
+        let mut units = Few::new();
+        for (member, parity) in parities {
+            let partial = self.partial_parity(band, *member, parity, id).await;
+            let chunk = self.geometry.chunk();
+            let row = band.range.start / chunk;
+            let entry = PplEntry {
+                data_at: self.geometry.stripe_size() * row
+                    + chunk * band.written.start as u64
+                    + band.range.start % chunk,
+                parity_length: partial.len(),
+                data_length: (band.range.end - band.range.start) * band.written.len() as u64,
+                parity_member: *member as u32,
+                checksum: PplHeader::checksum(partial.bytes().expect("it is real")),
+            };
+            match self.log_entry(ppl, *member, entry, partial, id).await {
+                Ok(unit) => units.push(unit),
+                Err(error) => {
+                    self.unbroken()?;
+                    // Without its log the member's parity cannot be kept. The others must say so before the data make it stale.
+                    self.could_not_store(*member, &error);
+                    self.settle().await?;
+                }
+            }
+        }
+        Ok((!units.is_empty()).then_some(Ticket::Logged { _units: units }))
+    }
+
+    /// The parity of what a band leaves alone: the new parity without the new data. Of a whole row that is nothing.
+    async fn partial_parity(&self, band: &Band, member: usize, parity: &Data, id: u64) -> Data {
+        let whole = band.written.len() == band.stripe.data();
         let length = band.range.end - band.range.start;
-        let written = band.written.clone();
-        // The XOR of what is not written: the new parity without the new data.
-        let whole = written.len() == band.stripe.data();
         let mut partial = Buffer::zeroed(if whole { Bytes::ZERO } else { length });
-        if !partial.is_empty() {
-            self.pay(1 + written.len(), 1, length, id).await;
+        if !whole {
+            self.pay(1 + band.written.len(), 1, length, id).await;
         }
         if let (Some(to), Some(parity), false) = (partial.bytes_mut(), parity.bytes(), whole) {
-            let mut sources = vec![parity];
-            sources.extend(written.clone().filter_map(|index| band.bytes(index)));
-            self.kernel.sum(&sources, to);
-        }
-        let partial = partial.freeze();
-        let row = band.range.start / chunk;
-        let entry = PplEntry {
-            data_at: self.geometry.stripe_size() * row + chunk * written.start as u64 + band.range.start % chunk,
-            parity_length: partial.len(),
-            data_length: length * written.len() as u64,
-            parity_member: *member as u32,
-            checksum: PplHeader::checksum(partial.bytes().expect("it is real")),
-        };
-        match self.log_entry(ppl, *member, entry, partial, id).await {
-            Ok(unit) => Ok(Some(Ticket::Logged { _unit: unit })),
-            Err(error) => {
-                self.unbroken()?;
-                // Without its log the member's parity cannot be kept. The others must say so before the data make it stale.
-                self.could_not_store(*member, &error);
-                self.settle().await?;
-                Ok(None)
+            to.copy_from_slice(parity);
+            for index in band.written.clone() {
+                let new = band.bytes(index).expect("memory is real everywhere or nowhere");
+                self.add_to_parity(&band.stripe, member, index, new, to);
             }
+        }
+        partial.freeze()
+    }
+
+    /// Adds what a data chunk contributes to the parity that a member holds, or takes it away: in this field that is the same.
+    fn add_to_parity(&self, stripe: &Stripe, member: usize, index: usize, data: &[u8], to: &mut [u8]) {
+        match member == stripe.p() {
+            true => self.kernel.add(&[data], to),
+            false => self.kernel.multiply_add(parity::power(stripe.power_of(index)), data, to),
         }
     }
 
@@ -344,117 +384,5 @@ impl<D: Device> Array<D> {
             }
         }
         self.settle().await
-    }
-
-    /// After the start: brings parity in line with what the logs say was under way. Says whether parity can be trusted everywhere;
-    /// without that the array needs a resync.
-    pub(crate) async fn replay_logs(&self, ppl: &Ppl, dirty: bool) -> Result<bool, DeviceError> {
-        let mut trusted = true;
-        let mut found = Vec::new();
-        for (member, log) in ppl.logs.iter().enumerate() {
-            if self.members[member].device().is_none() {
-                continue;
-            }
-            let reply = self.members[member].send(Request::read(log.start.get(), Buffer::zeroed(log.size))).await;
-            reply.result?;
-            let buffer = reply.buffer.expect("a read gives its buffer back");
-            let bytes = buffer.bytes().expect("it is real");
-            match newest(bytes, ppl.array) {
-                Ok(newest) => {
-                    log.generation.set(newest.header.generation);
-                    found.push((member, newest));
-                }
-                Err(elsewhere) => {
-                    let blocks = bytes.chunks(HEADER.as_usize());
-                    let generations =
-                        blocks.filter_map(|block| Some(PplHeader::parse(block, ppl.array).ok()?.generation));
-                    log.generation.set(generations.max().unwrap_or(0));
-                    trusted &= elsewhere;
-                }
-            }
-        }
-        if !trusted || !dirty {
-            return Ok(trusted);
-        }
-        self.tell_missing().await?;
-        for (member, Found { header, partials }) in &found {
-            for (entry, partial) in header.entries.iter().zip(partials) {
-                trusted &= self.replay_entry(*member, entry, partial.as_deref()).await?;
-            }
-        }
-        self.flush_members(0).await?;
-        Ok(trusted)
-    }
-
-    /// Computes the parity of what an entry covers from the data as they are. Says whether it could be done, or need not.
-    async fn replay_entry(&self, member: usize, entry: &PplEntry, partial: Option<&[u8]>) -> Result<bool, DeviceError> {
-        let (chunk, row_size) = (self.geometry.chunk(), self.geometry.stripe_size());
-        let all = (row_size / chunk) as usize;
-        let first = entry.data_at;
-        let row = first / row_size;
-        // md's rules: how many chunks are written, how much of each, and where the last ends.
-        let (chunks, strip, end) = match entry.parity_length {
-            length if length >= chunk => (all, chunk, first + entry.data_length),
-            Bytes::ZERO => {
-                let strip = entry.data_length / Bytes::SECTOR / all as u64;
-                let strip = Bytes::SECTOR * strip;
-                (all, strip, first + chunk * (all as u64 - 1) + strip)
-            }
-            length => {
-                let chunks = ((entry.data_length / length) as usize).max(1);
-                (chunks, length, first + chunk * (chunks as u64 - 1) + length)
-            }
-        };
-        let inside = first < end && end <= (row_size * (row + 1)).min(self.geometry.size()) && chunks <= all;
-        if !inside || self.geometry.stripe(row).p() != member || entry.parity_member != member as u32 {
-            return Ok(false);
-        }
-        let stripe = self.geometry.stripe(row);
-        let page = Bytes::kib(4);
-        let aligned = |block: Bytes| [first, end, strip].iter().all(|at| at.is_multiple_of(block));
-        let block = if aligned(page) { page } else { self.block() };
-        // It was logged on disks with smaller blocks, of which these are copies.
-        if !aligned(block) {
-            return Ok(false);
-        }
-        let mut fits = true;
-        let mut at = Bytes::ZERO;
-        while at < strip {
-            let written: Vec<usize> = (0..chunks as u64)
-                .map(|number| first + at + chunk * number)
-                .filter(|address| *address < end)
-                .map(|address| (address % row_size / chunk) as usize)
-                .collect();
-            let offset = chunk * row + (first + at) % chunk;
-            let range = offset..offset + block;
-            let there = |index: &usize| self.members[stripe.data_member(*index)].is_current(&range);
-            let everyone: Vec<usize> = (0..all).collect();
-            let (readable, partial) = if everyone.iter().all(there) {
-                (everyone, None)
-            } else {
-                let partial = partial.map(|bytes| bytes.get(at.as_usize()..(at + block).as_usize()));
-                (written.clone(), Some(partial.flatten().or((written.len() == all).then_some(&[][..]))))
-            };
-            at += block;
-            // A chunk that was being written is lost, or its entry was torn and nothing was being written.
-            if written.is_empty() || !readable.iter().all(there) || partial == Some(None) {
-                continue;
-            }
-            if !self.members[member].takes_writes(&range) {
-                continue;
-            }
-            let members: Vec<usize> = readable.iter().map(|index| stripe.data_member(*index)).collect();
-            match self.read_band(&range, &members, false, 0).await {
-                Ok(blocks) => {
-                    let mut sources: Vec<&[u8]> = blocks.iter().map(|b| b.bytes().expect("it is real")).collect();
-                    sources.extend(partial.flatten().filter(|bytes| !bytes.is_empty()));
-                    let mut parity = Buffer::zeroed(block);
-                    self.kernel.sum(&sources, parity.bytes_mut().expect("it is real"));
-                    self.members[member].write(range.start, parity.freeze(), false, 0).await?;
-                }
-                Err(_) => fits = false,
-            }
-        }
-        Ok(fits)
     }
 }
