@@ -36,6 +36,7 @@ mod readd;
 mod recover;
 mod resync;
 mod rival;
+mod roster;
 mod small;
 mod spare;
 pub mod standing;
