@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use array::checksum_area;
 use array::geometry::Level;
-use array::md::{Consistency, Uuid};
+use array::md::{Consistency, SUPERBLOCK_AT, Superblock, Uuid};
 use array::{Array, GrowError, MemberState};
 use common::bed::{BLOCK, Bed, CHUNK, Disk, LEVELS, assert_holds, block, disk, fill, write};
 use device::filter::Damage;
@@ -154,6 +154,36 @@ fn what_was_copied_before_an_interruption_has_its_sums_after_it() {
                 assert_holds(&bed, &array, &values);
             }
         }
+    }
+}
+
+/// A spare calls all of itself data, and checksums lie behind a member's data: where the power cut met the record that made a member of it, its
+/// superblock says the former.
+#[test]
+fn a_spare_that_a_power_cut_made_a_member_keeps_checksums_where_a_member_has_them() {
+    for case in LEVELS {
+        let mut bed = Bed::with_room(case, Bytes::mib(1));
+        let array = bed.open();
+        let values = fill(&bed, &array, 1 << 20);
+        let spare = bed.spare();
+        bed.runtime.block_on(array.add_spare(Rc::clone(&spare), Uuid([9; 16]))).unwrap();
+        let as_spare = bed.superblock(&spare);
+        array.fail(1);
+        assert_eq!(bed.runtime.block_on(array.rebuild_on_spare(1)).unwrap().unwrap(), [], "{case:?}");
+        bed.stop(array);
+        // The record that said so never reached it.
+        let other = bed.superblock(&bed.disks[0]);
+        let cut = Superblock { events: other.events - 1, resync: other.resync, ..as_spare };
+        let mut bytes = Buffer::zeroed(BLOCK);
+        bytes.bytes_mut().unwrap().copy_from_slice(&cut.to_bytes());
+        bed.runtime.block_on(spare.submit(Request::write(SUPERBLOCK_AT, bytes.freeze()))).result.unwrap();
+        bed.disks[1] = Rc::clone(&spare);
+        let array = bed.open();
+        assert_eq!(array.state(1), MemberState::Rebuilding(Bytes::ZERO), "{case:?}");
+        assert_eq!(bed.runtime.block_on(array.resume_rebuild(1)).unwrap(), [], "{case:?}");
+        bed.rot(&spare, 17);
+        assert_eq!(bed.scrubbed(&array)[1], 1, "{case:?}");
+        assert_holds(&bed, &array, &values);
     }
 }
 
