@@ -26,6 +26,10 @@ fuzz_target!(|input: &[u8]| {
             let sum: u64 = words.map(|w| w.iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))).sum();
             bytes[216..220].copy_from_slice(&(sum as u32).wrapping_add((sum >> 32) as u32).to_le_bytes());
             if let Ok(superblock) = Superblock::parse(&bytes) {
+                if let Some((at, size)) = superblock.own_ppl_at() {
+                    assert!(at + size <= superblock.data_offset, "a log ends before the data");
+                }
+                _ = (superblock.ppl_at(), superblock.bitmap_at(), superblock.bad_blocks_at());
                 assert_eq!(Superblock::parse(&superblock.to_bytes()), Ok(superblock));
             }
         }

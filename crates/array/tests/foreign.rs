@@ -37,10 +37,13 @@ fn kind(random: &mut Random) -> (Level, usize, Consistency) {
     let consistency = pick(random, &[Consistency::Resync, Consistency::Bitmap]);
     match random.random_range(0..9) {
         0 => (Level::Raid1, 2, consistency),
-        1 => (Level::Raid4, 3, consistency),
+        1 => (Level::Raid4, 3, pick(random, &[consistency, Consistency::Ppl])),
         2 => (five, 3, Consistency::Ppl),
         3 => (five, 4, consistency),
-        4 => (Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric)), 4, consistency),
+        4 => {
+            let consistency = pick(random, &[consistency, Consistency::Ppl]);
+            (Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric)), 4, consistency)
+        }
         5 => (Level::Raid10(Copies::near(2)), 4, consistency),
         6 => (Level::Raid10(Copies::far(2)), 3, consistency),
         7 => (Level::Linear, 2, Consistency::Resync),
