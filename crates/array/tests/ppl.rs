@@ -8,9 +8,11 @@ use array::geometry::{DoubleRotation, Level, Rotation};
 use array::md::{Consistency, Features, Resync, SUPERBLOCK_AT, Superblock, Uuid};
 use array::{Array, MemberState, OpenOptions, Repair, format};
 use common::superblocks;
+use device::filter::{Delay, Latency};
 use device::{Buffer, Data, Device, MemoryDevice, Request, Shape};
+use futures_util::future::join_all;
 use runtime::Runtime;
-use units::Bytes;
+use units::{Bytes, Duration};
 
 type Disk = Rc<MemoryDevice>;
 const CHUNK: Bytes = Bytes::kib(4);
@@ -154,6 +156,33 @@ fn an_array_that_somebody_stopped_goes_on_with_a_log_of_its_own() {
     drop(array);
     let array = open(&runtime, &disks[..3]).unwrap();
     assert!((0..9).all(|row| chunk(&runtime, &array, row, 0) == 1) && chunk(&runtime, &array, 3, 1) == 2);
+}
+
+/// A read, the logs of both parities side by side, and data and parities: three requests one after the other, and one more for those that found the log
+/// busy with others'. Each alone in the logs of two members, they would take nine.
+#[test]
+fn writes_to_many_rows_wait_for_their_members_and_not_for_each_other() {
+    const LATENCY: Duration = Duration::micros(100);
+    let runtime = Runtime::simulated();
+    let superblocks = superblocks((SIX, 8, Consistency::Ppl), CHUNK, SIZE, 1);
+    let disk = |_| {
+        let memory = MemoryDevice::new(&runtime, Shape::new("disk", SIZE));
+        Rc::new(Delay::new(&runtime, memory, Latency::Fixed(LATENCY), 1))
+    };
+    let disks: Vec<_> = superblocks.iter().map(disk).collect();
+    runtime.block_on(format(&disks, &superblocks)).unwrap();
+    let array = runtime.block_on(Array::open(&runtime, "array", disks, OpenOptions::default())).unwrap();
+    let row = array.geometry().stripe_size();
+    let write = |row_number: u64| array.submit(Request::write(row * row_number, filled(1)));
+    // Marks of the bitmap, and the word that the array is dirty.
+    runtime.block_on(join_all((0..200).map(write)));
+    let (begin, rounds) = (runtime.now(), 20);
+    for round in 0..rounds {
+        let writes = (0..32).map(|number| write((round * 37 + number * 5) % 200));
+        assert!(runtime.block_on(join_all(writes)).into_iter().all(|reply| reply.result.is_ok()));
+    }
+    let took = runtime.now().since(begin).as_millis() / (rounds as f64 * LATENCY.as_millis());
+    assert!(took < 4.1, "32 writes take {took} requests one after the other");
 }
 
 /// A chunk on a member that is missing was being written: its new bytes are in P, and not yet in Q.

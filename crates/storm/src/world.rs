@@ -98,7 +98,7 @@ impl World {
             // These bugs need an array that they can hurt.
             Some(Bug::WrongRotation) => (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Resync),
             Some(Bug::SwapPAndQ) => (Level::Raid6(DoubleRotation::default()), 4, Consistency::Resync),
-            Some(Bug::SkipLog) if seed % 2 == 0 => (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl),
+            Some(Bug::SkipLog) if seed.is_multiple_of(2) => (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl),
             Some(Bug::SkipLog) => (Level::Raid6(DoubleRotation::default()), 4, Consistency::Ppl),
             _ => all[random.random_range(0..all.len())],
         };
@@ -141,7 +141,11 @@ impl World {
         if consistency == Consistency::Journal {
             sized.push(NewMember { size: journal, member: Uuid([members as u8; 16]) });
         }
-        let (superblocks, geometry) = md::create(&new, &sized).expect("the arrays of storms can be made");
+        let (mut superblocks, geometry) = md::create(&new, &sized).expect("the arrays of storms can be made");
+        // A log that is full soon, so that it goes round often.
+        if varied && blocks.random_bool(0.5) {
+            superblocks.iter_mut().for_each(shorten_log);
+        }
         let runtime = Runtime::simulated();
         let oracle = Oracle::new(geometry.size() / Bytes::SECTOR);
         let world = World {
@@ -452,6 +456,21 @@ fn has_bitmap(level: Level, consistency: Consistency) -> bool {
         Consistency::Bitmap => true,
         Consistency::Ppl => !matches!(level, Level::Raid5(_)),
         Consistency::Resync | Consistency::Journal => false,
+    }
+}
+
+/// Leaves room for a few entries in a partial parity log, if there is one.
+fn shorten_log(superblock: &mut Superblock) {
+    const SECTORS: u32 = 48;
+    if superblock.own_ppl_at().is_some() {
+        // Where `array/src/md/note.rs` notes the size.
+        superblock.reshape[20..24].copy_from_slice(&SECTORS.to_le_bytes());
+        assert!(
+            superblock.own_ppl_at().is_some_and(|(_, size)| size == Bytes::SECTOR * u64::from(SECTORS)),
+            "it is noted there"
+        );
+    } else if superblock.ppl_at().is_some() {
+        superblock.bitmap_offset = superblock.bitmap_offset & 0xffff | (SECTORS << 16) as i32;
     }
 }
 

@@ -14,6 +14,8 @@ use super::{Uuid, crc32c, put, u32_at, u64_at};
 
 /// The size of a header.
 const SIZE: usize = 4096;
+/// In what md fills with ones.
+const OLDEST: usize = 504;
 const FIRST_ENTRY: usize = 536;
 const ENTRY: usize = 24;
 const MOST_ENTRIES: usize = 148;
@@ -40,6 +42,8 @@ pub struct PplHeader {
     pub signature: u32,
     /// Rises with every log write of this member.
     pub generation: u64,
+    /// The oldest generation whose writes may not be over, in arraylab's own log. md has all ones there.
+    pub oldest: Option<u64>,
     /// The writes.
     pub entries: Vec<PplEntry>,
 }
@@ -68,7 +72,7 @@ pub enum PplError {
 impl PplHeader {
     /// An empty header of an array.
     pub fn new(array: Uuid, generation: u64) -> PplHeader {
-        PplHeader { signature: PplHeader::signature(array), generation, entries: Vec::new() }
+        PplHeader { signature: PplHeader::signature(array), generation, oldest: None, entries: Vec::new() }
     }
 
     /// The signature of an array.
@@ -121,7 +125,8 @@ impl PplHeader {
             })
         };
         let entries = (0..count as usize).map(entry).collect::<Result<_, _>>()?;
-        Ok(PplHeader { signature: found, generation: u64_at(bytes, 520), entries })
+        let oldest = Some(u64_at(bytes, OLDEST)).filter(|oldest| *oldest != u64::MAX);
+        Ok(PplHeader { signature: found, generation: u64_at(bytes, 520), oldest, entries })
     }
 
     /// Its 4 KiB. Panics with more than 148 entries: the writer starts another header.
@@ -129,6 +134,7 @@ impl PplHeader {
         assert!(self.entries.len() <= MOST_ENTRIES, "{} entries of at most {MOST_ENTRIES}", self.entries.len());
         let mut bytes = vec![0; SIZE];
         bytes[..512].fill(0xff);
+        put(&mut bytes, OLDEST, &self.oldest.unwrap_or(u64::MAX).to_le_bytes());
         put(&mut bytes, 512, &self.signature.to_le_bytes());
         put(&mut bytes, 520, &self.generation.to_le_bytes());
         put(&mut bytes, 528, &(self.entries.len() as u32).to_le_bytes());

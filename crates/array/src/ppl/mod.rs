@@ -9,10 +9,13 @@
 //! ([`Superblock::own_ppl_at`]); md opens such an array, and what it leaves open there a resync closes.
 //!
 //! md replays the newest header of a member only, so a header must cover all that is not yet durable in stripes whose parity is there.
-//! Hence one *unit* at a time on each member: whoever finds the log free takes along all writes that wait for it, as one log
+//! Hence one [*unit*](unit) at a time on each member: whoever finds the log free takes along all writes that wait for it, as one log
 //! write, and the next unit begins when the data and parity of all of them are durable. They are written with FUA for that: md
-//! writes them plainly and flushes both members afterwards, two more requests for a small write. Who needs the logs of two members takes them in
-//! the order of the members, so that nobody waits in a circle.
+//! writes them plainly and flushes both members afterwards, two more requests for a small write.
+//!
+//! A write that needs the logs of two members would have to keep both turns, and next to no writes could go on side by side. So in the own log only the
+//! log write itself is done alone; its header says which of those before it are not over. Writes line up for both logs at one instant and leave each line
+//! in its order, so none of those that are under way waits for one that came later: the oldest always finds the room it needs, and nobody waits in a circle.
 //!
 //! | | member writes for a random 4 KiB write | of these flushes |
 //! |---|---|---|
@@ -31,13 +34,14 @@
 //! that is written, as a journal has it, which costs as many bytes more as the write has, and needs no parity of its own only on another device.
 
 mod replay;
+mod unit;
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use device::{Buffer, Data, Device, DeviceError, Request};
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, select, try_join_all};
 use runtime::{Grant, Resource, Runtime, Signal};
 use units::Bytes;
 
@@ -45,7 +49,9 @@ use crate::array::Array;
 use crate::few::Few;
 use crate::geometry::Stripe;
 use crate::md::{PplEntry, PplHeader, Superblock, Uuid};
+use crate::member::MemberState;
 use crate::stripe::Band;
+use unit::{Ring, Unit};
 
 const HEADER: Bytes = Bytes::kib(4);
 
@@ -67,13 +73,16 @@ struct Log {
     /// Where it lies on the device.
     start: Cell<Bytes>,
     size: Bytes,
-    /// Where the next unit goes.
+    /// Where the next unit goes, in md's log.
     next: Cell<Bytes>,
     generation: Cell<u64>,
-    /// The entries of the newest header.
+    /// The entries of the newest header, and its unit.
     newest: RefCell<Vec<PplEntry>>,
-    /// Who writes a unit; held until all of it is durable.
+    newest_unit: RefCell<Weak<Unit>>,
+    /// Who writes a unit; in md's log held until all of it is durable.
     turn: Resource,
+    /// The units of the own log; none of md's.
+    ring: Option<Rc<Ring>>,
     waiting: RefCell<Vec<Rc<Pending>>>,
     logged: Signal,
 }
@@ -82,12 +91,12 @@ struct Log {
 struct Pending {
     entry: PplEntry,
     partial: Data,
-    unit: RefCell<Option<Rc<Grant>>>,
+    unit: RefCell<Option<Rc<Unit>>>,
 }
 
 /// The leave to write what was logged; to be kept until data and parity are durable.
 pub(crate) enum Ticket<'a> {
-    Logged { _units: Few<Rc<Grant>> },
+    Logged { _units: Few<Rc<Unit>> },
     Unlogged(&'a Ppl),
 }
 
@@ -104,6 +113,14 @@ impl Drop for Ticket<'_> {
 struct InLine<'a> {
     log: &'a Log,
     pending: Rc<Pending>,
+}
+
+impl<'a> InLine<'a> {
+    fn new(log: &'a Log, entry: PplEntry, partial: Data) -> InLine<'a> {
+        let pending = Rc::new(Pending { entry, partial, unit: RefCell::new(None) });
+        log.waiting.borrow_mut().push(Rc::clone(&pending));
+        InLine { log, pending }
+    }
 }
 
 impl Drop for InLine<'_> {
@@ -146,7 +163,9 @@ impl Ppl {
             next: Cell::new(Bytes::ZERO),
             generation: Cell::new(0),
             newest: RefCell::default(),
+            newest_unit: RefCell::default(),
             turn: Resource::new(runtime, 1),
+            ring: own.then(|| Rc::new(Ring::new(size))),
             waiting: RefCell::default(),
             logged: Signal::default(),
         };
@@ -172,25 +191,58 @@ impl Ppl {
 
     /// The longest range of a chunk that one entry can cover.
     pub fn longest(&self) -> Bytes {
-        self.logs[0].size - HEADER
+        let log = self.logs[0].size;
+        // Several are to find room beside each other, where that is of use.
+        if self.own { (log / 4).max(HEADER * 2) - HEADER } else { log - HEADER }
     }
 }
 
 impl Log {
-    /// As many of the writes that wait as fit into one header and the room, in the order of their arrival.
-    fn take(&self, first: &Rc<Pending>) -> Vec<Rc<Pending>> {
+    /// As many of the writes that wait as fit into one header and the room that there is, in the order of their arrival. In md's log with the
+    /// `own` one among them.
+    fn take(&self, own: &Rc<Pending>) -> Vec<Rc<Pending>> {
         /// As many entries as a header holds.
         const MOST: usize = 148;
-        let mut taken = vec![Rc::clone(first)];
-        let mut extent = HEADER + first.entry.parity_length;
-        for other in self.waiting.borrow().iter().filter(|other| !Rc::ptr_eq(other, first)) {
-            let with = extent + other.entry.parity_length;
-            if with <= self.size && taken.len() < MOST {
+        let waiting = self.waiting.borrow();
+        let md = self.ring.is_none();
+        let others = waiting.iter().filter(|other| !(md && Rc::ptr_eq(other, own)));
+        let (mut taken, mut extent) = (Vec::new(), HEADER);
+        for pending in md.then_some(own).into_iter().chain(others) {
+            let with = extent + pending.entry.parity_length;
+            if taken.len() < MOST && self.has_room(with) {
                 extent = with;
-                taken.push(Rc::clone(other));
+                taken.push(Rc::clone(pending));
+            } else if !md {
+                // Nobody is overtaken.
+                break;
             }
         }
         taken
+    }
+
+    /// Whether a header with what is behind it finds room.
+    fn has_room(&self, extent: Bytes) -> bool {
+        self.ring.as_ref().map_or(extent <= self.size, |ring| ring.place(extent).is_some())
+    }
+
+    /// Tells those that were taken that they are logged.
+    fn cover(&self, taken: &[Rc<Pending>], unit: &Rc<Unit>) {
+        for taken in taken {
+            *taken.unit.borrow_mut() = Some(Rc::clone(unit));
+        }
+        self.waiting.borrow_mut().retain(|other| other.unit.borrow().is_none());
+        self.logged.notify();
+    }
+
+    /// The unit of the newest header, whose entries cover a write more; it may be over.
+    fn newest_unit(&self, turn: Grant) -> Rc<Unit> {
+        let Some(ring) = &self.ring else { return Unit::alone(turn) };
+        let unit = &mut *self.newest_unit.borrow_mut();
+        unit.upgrade().unwrap_or_else(|| {
+            let again = ring.resume(self.generation.get());
+            *unit = Rc::downgrade(&again);
+            again
+        })
     }
 }
 
@@ -220,9 +272,7 @@ impl<D: Device> Array<D> {
             ppl.unlogged.set(ppl.unlogged.get() + 1);
             return Ok(Some(Ticket::Unlogged(ppl)));
         }
-        let mut parities: Few<&(usize, Data)> = parities.iter().collect();
-        parities.sort_unstable_by_key(|(member, _)| *member);
-        let mut units = Few::new();
+        let mut entries: Few<(usize, PplEntry, Data)> = Few::new();
         for (member, parity) in parities {
             let partial = self.partial_parity(band, *member, parity, id).await;
             let chunk = self.geometry.chunk();
@@ -236,16 +286,18 @@ impl<D: Device> Array<D> {
                 parity_member: *member as u32,
                 checksum: PplHeader::checksum(partial.bytes().expect("it is real")),
             };
-            match self.log_entry(ppl, *member, entry, partial, id).await {
-                Ok(unit) => units.push(unit),
-                Err(error) => {
-                    self.unbroken()?;
-                    // Without its log the member's parity cannot be kept. The others must say so before the data make it stale.
-                    self.could_not_store(*member, &error);
-                    self.settle().await?;
-                }
-            }
+            entries.push((*member, entry, partial));
         }
+        // In line for all of them at one instant.
+        let lines: Few<(usize, InLine<'_>)> = entries
+            .into_iter()
+            .map(|(member, entry, partial)| (member, InLine::new(&ppl.logs[member], entry, partial)))
+            .collect();
+        let mut logs = lines.into_iter().map(|(member, line)| self.log_or_lose(ppl, member, line, id));
+        let units: Few<Rc<Unit>> = match logs.len() {
+            1 => logs.next().expect("there is one").await?.into_iter().collect(),
+            _ => try_join_all(logs).await?.into_iter().flatten().collect(),
+        };
         Ok((!units.is_empty()).then_some(Ticket::Logged { _units: units }))
     }
 
@@ -275,18 +327,28 @@ impl<D: Device> Array<D> {
         }
     }
 
-    async fn log_entry(
+    /// As [`log_entry`](Array::log_entry); a member that takes no entry has failed, and then there is no unit.
+    async fn log_or_lose(
         &self,
         ppl: &Ppl,
         member: usize,
-        entry: PplEntry,
-        partial: Data,
+        line: InLine<'_>,
         id: u64,
-    ) -> Result<Rc<Grant>, DeviceError> {
-        let log = &ppl.logs[member];
-        let pending = Rc::new(Pending { entry, partial, unit: RefCell::new(None) });
-        log.waiting.borrow_mut().push(Rc::clone(&pending));
-        let line = InLine { log, pending };
+    ) -> Result<Option<Rc<Unit>>, DeviceError> {
+        let error = match self.log_entry(ppl, member, &line, id).await {
+            Ok(unit) => return Ok(Some(unit)),
+            Err(error) => error,
+        };
+        self.unbroken()?;
+        // Without its log the member's parity cannot be kept. The others must say so before the data make it stale.
+        self.could_not_store(member, &error);
+        self.settle().await?;
+        Ok(None)
+    }
+
+    /// Waits in line until the entry is durable, or writes it together with those before it.
+    async fn log_entry(&self, ppl: &Ppl, member: usize, line: &InLine<'_>, id: u64) -> Result<Rc<Unit>, DeviceError> {
+        let log = line.log;
         let logged = || line.pending.unit.borrow().is_some();
         let turn = {
             let included = pin!(log.logged.wait_until(logged));
@@ -302,32 +364,63 @@ impl<D: Device> Array<D> {
         // Whoever had it before may have left a stripe torn, which the newest entries mend.
         self.unbroken()?;
         if log.newest.borrow().contains(&line.pending.entry) {
-            return Ok(Rc::new(turn));
+            return Ok(log.newest_unit(turn));
         }
-        let taken = log.take(&line.pending);
-        self.write_unit(log, ppl.array, member, &taken, id).await?;
-        let unit = Rc::new(turn);
-        for taken in &taken {
-            *taken.unit.borrow_mut() = Some(Rc::clone(&unit));
+        let Some(ring) = &log.ring else {
+            let taken = log.take(&line.pending);
+            self.write_unit(log, ppl.array, member, &taken, None, id).await?;
+            let unit = Unit::alone(turn);
+            log.cover(&taken, &unit);
+            return Ok(unit);
+        };
+        loop {
+            let taken = log.take(&line.pending);
+            if taken.is_empty() {
+                // Those that are over have room, once a header says so.
+                ring.over.wait_until(|| ring.is_stale()).await;
+                self.unbroken()?;
+            }
+            // What it does not take would fill the ring, and nothing is freed there any more.
+            if self.members[member].state() == MemberState::Failed {
+                return Err(DeviceError::Gone);
+            }
+            let unit = self.write_unit(log, ppl.array, member, &taken, Some(ring), id).await?;
+            let unit = unit.expect("in a ring it is a unit among others");
+            *log.newest_unit.borrow_mut() = Rc::downgrade(&unit);
+            log.cover(&taken, &unit);
+            if logged() {
+                let unit = line.pending.unit.borrow().clone();
+                return Ok(unit.expect("it was among those taken"));
+            }
         }
-        log.waiting.borrow_mut().retain(|other| other.unit.borrow().is_none());
-        log.logged.notify();
-        Ok(unit)
     }
 
-    /// Writes a header and the partial parities of its entries behind the last ones.
+    /// Writes a header and the partial parities of its entries behind the last ones. Gives the unit that has begun with it, if it is one among others.
     async fn write_unit(
         &self,
         log: &Log,
         array: Uuid,
         member: usize,
         taken: &[Rc<Pending>],
+        ring: Option<&Rc<Ring>>,
         id: u64,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<Option<Rc<Unit>>, DeviceError> {
         let mut header = PplHeader::new(array, log.generation.get() + 1);
         header.entries = taken.iter().map(|pending| pending.entry.clone()).collect();
         let extent = header.extent();
-        let at = if log.next.get() + extent <= log.size { log.next.get() } else { Bytes::ZERO };
+        let (at, unit) = match ring {
+            Some(ring) => {
+                let place = match taken {
+                    [] => ring.header_place(),
+                    _ => ring.place(extent).expect("there is room for what was taken"),
+                };
+                let (at, unit) = (place.start, ring.begin(header.generation, place));
+                header.oldest = ring.oldest();
+                (at, Some(unit))
+            }
+            None if log.next.get() + extent <= log.size => (log.next.get(), None),
+            None => (Bytes::ZERO, None),
+        };
         let mut bytes = header.to_bytes();
         for pending in taken {
             bytes.extend_from_slice(pending.partial.bytes().expect("it is real"));
@@ -340,7 +433,10 @@ impl<D: Device> Array<D> {
         request.fua = true;
         self.members[member].send(request).await.result?;
         *log.newest.borrow_mut() = header.entries;
-        Ok(())
+        if let (Some(ring), Some(oldest)) = (ring, header.oldest) {
+            ring.declared(oldest);
+        }
+        Ok(unit)
     }
 
     /// Gives a device that takes a member's place a log of its own. What it may hold of another time, when it was a member before, goes:
@@ -350,19 +446,19 @@ impl<D: Device> Array<D> {
         if valid { self.reset_log(member, true).await } else { Ok(()) }
     }
 
-    /// Starts the log of a member anew: nothing is under way. Where the old log cannot be trusted, not even that is said.
+    /// Has the log of a member say that nothing is under way. Where the old log cannot be trusted, not even that is said.
     async fn reset_log(&self, member: usize, valid: bool) -> Result<(), DeviceError> {
         let Some(ppl) = &self.ppl else { return Ok(()) };
         let log = &ppl.logs[member];
         log.newest.borrow_mut().clear();
         if !valid {
+            log.ring.iter().for_each(|ring| ring.restart(None));
             let nothing = Buffer::zeroed(log.size).freeze();
             return self.members[member].send(Request::write(log.start.get(), nothing).with_fua()).await.result;
         }
-        log.generation.set(log.generation.get() + 1);
-        log.next.set(HEADER);
-        let header = PplHeader::new(ppl.array, log.generation.get()).to_bytes();
-        self.members[member].send(Request::write(log.start.get(), data(&header)).with_fua()).await.result
+        // md's begins anew at the start. A ring goes on, as the header that counts until then names what would be written over there.
+        log.next.set(Bytes::ZERO);
+        self.write_unit(log, ppl.array, member, &[], log.ring.as_ref(), 0).await.map(drop)
     }
 
     /// Lets writes be logged, after parity was made to fit, or refuses it.
@@ -375,8 +471,11 @@ impl<D: Device> Array<D> {
         }
         for (member, log) in ppl.logs.iter().enumerate() {
             let _turn = log.turn.acquire(0).await;
+            if let Some(ring) = &log.ring {
+                ring.over.wait_until(|| ring.oldest().is_none()).await;
+            }
             self.unbroken()?;
-            if self.members[member].state() == crate::MemberState::Failed {
+            if self.members[member].state() == MemberState::Failed {
                 continue;
             }
             if let Err(error) = self.reset_log(member, trusted).await {

@@ -10,8 +10,14 @@
 //! | one of `W`, both parities are there | `Q` follows `P`: what `P` says of the missing one, less `PP`, is what it holds now |
 //! | others of `W` | what it is: that alone says what the missing ones hold, old or new |
 //!
-//! The third is needed with two parities only. A chunk on a missing member is written by itself, so `P` has its old or its new bytes; but
+//! Of the newest header's entries in md's log, and in the own one of all that may not have been over, the newest counts that covers a block of the parity:
+//! whatever those before it say of the other chunks has changed since, or is the same.
+//!
+//! The third case is needed with two parities only. A chunk on a missing member is written by itself, so `P` has its old or its new bytes; but
 //! `Q` may have the others, and two values of one block are worse than either: a member more is lost, and what was read before is read no more.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use device::{Buffer, Data, Device, DeviceError, Request};
 use units::Bytes;
@@ -21,12 +27,20 @@ use crate::array::Array;
 use crate::geometry::Stripe;
 use crate::md::{PplEntry, PplHeader, Uuid};
 
-/// An entry of the newest header of a member's log.
+/// An entry of a member's log.
 struct Logged {
     member: usize,
     entry: PplEntry,
     /// `None` where its checksum does not fit: it was torn, and the write had not begun.
     partial: Option<Vec<u8>>,
+}
+
+/// What a member's log says.
+struct Found {
+    generation: u64,
+    entries: Vec<Logged>,
+    /// Where the headers lie that count, with what is behind them, by generation; in an own log.
+    places: Vec<(u64, Range<Bytes>)>,
 }
 
 /// The rows' blocks that an entry speaks of.
@@ -45,9 +59,9 @@ struct Covered {
     block: Bytes,
 }
 
-/// Follows the headers from the start, each behind the one before, as md does; gives the last one's generation and entries. `Err` says whether there is
+/// Follows the headers from the start, each behind the one before, as md does; the last one counts. `Err` says whether there is
 /// a header anywhere else: the first was then torn when the log began anew, and nothing was under way.
-fn newest(bytes: &[u8], array: Uuid, member: usize) -> Result<(u64, Vec<Logged>), bool> {
+fn newest(bytes: &[u8], array: Uuid, member: usize) -> Result<Found, bool> {
     let (mut at, mut last) = (0, None::<(usize, PplHeader)>);
     while let Some(rest) = bytes.get(at..) {
         let Ok(header) = PplHeader::parse(rest, array) else { break };
@@ -68,7 +82,34 @@ fn newest(bytes: &[u8], array: Uuid, member: usize) -> Result<(u64, Vec<Logged>)
         let partial = bytes.filter(|bytes| PplHeader::checksum(bytes) == entry.checksum).map(<[u8]>::to_vec);
         Logged { member, entry, partial }
     };
-    Ok((header.generation, header.entries.into_iter().map(logged).collect()))
+    let entries = header.entries.into_iter().map(logged).collect();
+    Ok(Found { generation: header.generation, entries, places: Vec::new() })
+}
+
+/// All that the newest header of an own log names, newest first. `Err(false)` if there is none, or something of it is not there.
+fn under_way(bytes: &[u8], array: Uuid, member: usize) -> Result<Found, bool> {
+    let mut headers = BTreeMap::new();
+    for (number, block) in bytes.chunks(HEADER.as_usize()).enumerate() {
+        if let Ok(header) = PplHeader::parse(block, array) {
+            headers.insert(header.generation, (number * HEADER.as_usize(), header));
+        }
+    }
+    let (generation, (_, last)) = headers.last_key_value().ok_or(false)?;
+    let (generation, oldest) = (*generation, last.oldest.unwrap_or(*generation));
+    let (mut entries, mut places) = (Vec::new(), Vec::new());
+    for wanted in (oldest..=generation).rev() {
+        let (at, header) = headers.remove(&wanted).ok_or(false)?;
+        let place = Bytes::new(at as u64);
+        places.push((wanted, place..place + header.extent().round_up(HEADER)));
+        let mut behind = at + HEADER.as_usize();
+        for entry in header.entries {
+            let end = behind + entry.parity_length.as_usize();
+            let partial = bytes.get(behind..end).filter(|bytes| PplHeader::checksum(bytes) == entry.checksum);
+            entries.push(Logged { member, partial: partial.map(<[u8]>::to_vec), entry });
+            behind = end;
+        }
+    }
+    Ok(Found { generation, entries, places })
 }
 
 impl<D: Device> Array<D> {
@@ -96,10 +137,12 @@ impl<D: Device> Array<D> {
             reply.result?;
             let buffer = reply.buffer.expect("a read gives its buffer back");
             let bytes = buffer.bytes().expect("it is real");
-            match newest(bytes, ppl.array, member) {
-                Ok((generation, entries)) => {
-                    log.generation.set(generation);
-                    logged.extend(entries);
+            let found = if ppl.is_own() { under_way } else { newest };
+            match found(bytes, ppl.array, member) {
+                Ok(found) => {
+                    log.generation.set(found.generation);
+                    log.ring.iter().for_each(|ring| ring.restart(found.places.clone()));
+                    logged.extend(found.entries);
                 }
                 Err(elsewhere) => {
                     let blocks = bytes.chunks(HEADER.as_usize());
@@ -114,19 +157,43 @@ impl<D: Device> Array<D> {
             return Ok(trusted);
         }
         self.tell_missing().await?;
-        for it in &logged {
-            let of_same = |other: &&Logged| {
-                let write = |it: &Logged| (it.entry.data_at, it.entry.data_length, it.entry.parity_length);
-                other.member != it.member && write(other) == write(it)
+        // The newest entry that covers a block of a member's parity, and how far into the chunks that is.
+        let mut newest: BTreeMap<(usize, Bytes), (usize, Bytes)> = BTreeMap::new();
+        let covered: Vec<Option<Covered>> = logged.iter().map(|it| self.covered(it, ppl.is_own())).collect();
+        for (number, covered) in covered.iter().enumerate() {
+            let Some(covered) = covered else {
+                trusted = false;
+                continue;
             };
-            trusted &= self.replay_entry(it, logged.iter().find(of_same)).await?;
+            let mut at = Bytes::ZERO;
+            while at < covered.strip {
+                let place = (logged[number].member, self.on_members(covered, at));
+                newest.entry(place).or_insert((number, at));
+                at += covered.block;
+            }
+        }
+        for ((_, offset), (number, at)) in &newest {
+            let covered = covered[*number].as_ref().expect("what is not understood covers nothing");
+            // The entry of the same write in P's log.
+            let partner = newest.get(&(covered.stripe.p(), *offset)).map(|(number, _)| &logged[*number]);
+            let write = |it: &Logged| (it.entry.data_at, it.entry.data_length, it.entry.parity_length);
+            let partner = partner.filter(|partner| write(partner) == write(&logged[*number]));
+            trusted &= self.replay_logged(covered, *at, &logged[*number], partner).await?;
         }
         self.flush_members(0).await?;
         Ok(trusted)
     }
 
+    /// Where the blocks lie on the members that are so far into the chunks.
+    fn on_members(&self, covered: &Covered, at: Bytes) -> Bytes {
+        let chunk = self.geometry.chunk();
+        chunk * covered.row + (covered.first + at) % chunk
+    }
+
     /// What an entry covers, by md's rules: how many chunks are written, how much of each, and where the last ends. `None` if it cannot be.
-    fn covered(&self, logged: &Logged) -> Option<Covered> {
+    ///
+    /// In the own log entries may cover each other in parts, so it is looked at in the array's blocks.
+    fn covered(&self, logged: &Logged, own: bool) -> Option<Covered> {
         let (chunk, row_size) = (self.geometry.chunk(), self.geometry.stripe_size());
         let all = (row_size / chunk) as usize;
         let entry = &logged.entry;
@@ -151,24 +218,13 @@ impl<D: Device> Array<D> {
         let stripe = inside.then(|| self.geometry.stripe(row)).filter(of_member)?;
         let page = Bytes::kib(4);
         let aligned = |block: Bytes| [first, end, strip].iter().all(|at| at.is_multiple_of(block));
-        let block = if aligned(page) { page } else { self.block() };
+        let block = if aligned(page) && !own { page } else { self.block() };
         // Else it was logged on disks with smaller blocks, of which these are copies.
         aligned(block).then_some(Covered { row, stripe, first, end, chunks, strip, block })
     }
 
-    /// Computes the parity of what an entry covers from the data as they are. Says whether it could be done, or need not.
-    async fn replay_entry(&self, logged: &Logged, partner: Option<&Logged>) -> Result<bool, DeviceError> {
-        let Some(covered) = self.covered(logged) else { return Ok(false) };
-        let mut fits = true;
-        let mut at = Bytes::ZERO;
-        while at < covered.strip {
-            fits &= self.replay_logged(&covered, at, logged, partner).await?;
-            at += covered.block;
-        }
-        Ok(fits)
-    }
-
-    /// As [`replay_entry`](Array::replay_entry), of a block so far into each of the chunks.
+    /// Computes the parity of a block that an entry covers, so far into each of the chunks, from the data as they are. Says whether it could be done, or
+    /// need not.
     async fn replay_logged(
         &self,
         covered: &Covered,
@@ -177,8 +233,8 @@ impl<D: Device> Array<D> {
         partner: Option<&Logged>,
     ) -> Result<bool, DeviceError> {
         let (chunk, row_size) = (self.geometry.chunk(), self.geometry.stripe_size());
-        let Covered { row, stripe, first, end, block, .. } = covered;
-        let offset = chunk * *row + (*first + at) % chunk;
+        let Covered { stripe, first, end, block, .. } = covered;
+        let offset = self.on_members(covered, at);
         let range = offset..offset + *block;
         let written = (0..covered.chunks as u64).map(|number| *first + at + chunk * number);
         let written: Vec<usize> =
@@ -207,8 +263,7 @@ impl<D: Device> Array<D> {
                 None => return Ok(true),
             },
             (false, [lost]) if Some(member) == stripe.q() && there(stripe.p()) => {
-                let of_p = partner.filter(|partner| partner.member == stripe.p()).and_then(part_of);
-                let (Some(of_p), Some(of_q)) = (of_p, part_of(logged)) else { return Ok(true) };
+                let (Some(of_p), Some(of_q)) = (partner.and_then(part_of), part_of(logged)) else { return Ok(true) };
                 return self.follow_p(stripe, &range, (&written, *lost), (of_p, of_q)).await;
             }
             (false, _) => return Ok(true),
@@ -225,7 +280,7 @@ impl<D: Device> Array<D> {
     async fn follow_p(
         &self,
         stripe: &Stripe,
-        range: &std::ops::Range<Bytes>,
+        range: &Range<Bytes>,
         (written, lost): (&[usize], usize),
         (of_p, of_q): (Vec<u8>, Vec<u8>),
     ) -> Result<bool, DeviceError> {
