@@ -49,7 +49,7 @@ fn a_member_that_gives_wrong_bytes_is_named_and_healed_by_its_checksums() {
         let made = say(&desk, &format!("array create --level {level} --integrity --size 8MiB --json a b c"));
         assert_eq!(made.code, 0, "{}", made.stderr);
         assert_eq!(made.json()["members"][1]["corrupt"], 0);
-        let (file, at) = (desk.path().join("b"), if level == "5" { 2 << 20 } else { 1 << 20 });
+        let (file, at) = (desk.path().join("b"), if level == "1" { 1 << 20 } else { 2 << 20 });
         let mut bytes = std::fs::read(&file).unwrap();
         bytes[at + 5000] ^= 4;
         std::fs::write(&file, bytes).unwrap();
