@@ -25,12 +25,8 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
         ArrayAction::Examine(args) => {
             different(&args.members)?;
             let all = raid::examine(&args.members).map_err(blame)?;
-            let document = |one: &raid::Examined| {
-                let fields = one.fields.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
-                json!({ "path": one.path, "fields": Value::Object(fields.collect()) })
-            };
             let text = all.iter().map(raid::Examined::text).collect::<Vec<_>>().join("\n");
-            print(args.json, || json!(all.iter().map(document).collect::<Vec<_>>()), &text)
+            print(args.json, || json!(all), &text)
         }
         ArrayAction::Status(args) => {
             different(&args.members)?;
@@ -231,13 +227,13 @@ fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
 
 /// What it means that a member was taken out of use, and what to do next.
 fn failed(member: &Place, done: &Done, served: bool) -> String {
-    let next = match (done.spares, served) {
-        (0, _) => {
+    let next = match (done.spares.is_empty(), served) {
+        (true, _) => {
             "`arraylab array rebuild --onto DEVICE` with the members that are left fills its place on another device; \
                    `arraylab array add` brings it back, if it is sound after all"
         }
-        (_, true) => "a spare takes its place now; `arraylab array status` tells how far that is",
-        (_, false) => "`arraylab array rebuild` with the members that are left and the spare fills its place",
+        (false, true) => "a spare takes its place now; `arraylab array status` tells how far that is",
+        (false, false) => "`arraylab array rebuild` with the members that are left and the spare fills its place",
     };
     format!("{member} is used no more; {}\nnext: {next}\n{}", done.outlook(), left_as(done))
 }

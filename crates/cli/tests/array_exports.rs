@@ -186,7 +186,7 @@ fn a_member_that_goes_away_and_comes_back_is_spoken_of_and_counted() {
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert_eq!(names(&events), ["connection-lost", "connection-back"], "{events:?}");
     assert!(events.iter().all(|event| event["device"] == a.as_str()), "{events:?}");
-    let away: Duration = events[1]["away"].as_str().unwrap().parse().unwrap();
+    let away = Duration::nanos(events[1]["away_ns"].as_u64().unwrap());
     assert!(away >= Duration::millis(500) && away < Duration::seconds(25), "{away}");
     assert_eq!(events[1]["times"], 1);
     let mut second = second.unwrap();

@@ -1,4 +1,5 @@
 //! A served array: `arraylab array serve` as a process, and the commands that are sent to it.
+#![allow(dead_code)] // each test file uses its part
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};

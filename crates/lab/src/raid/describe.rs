@@ -1,30 +1,22 @@
-//! What members say: one by one, and as an array. Nothing is written.
+//! An array, as its members describe it. Nothing is written.
 
 use std::fmt::Write;
 
 use array::geometry::{Geometry, Level, picture};
-use array::md::{Features, MemberRole, Numbers, Resync, Superblock};
+use array::geometry_of;
+use array::md::{Features, Resync, Superblock};
 use array::standing::{Standing, newest};
-use array::{ChecksumReport, checksums_of, geometry_of};
 use device::Device;
 use serde::Serialize;
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
+use super::examined::{checksums, consistency, harmless, name_of, rebuilt};
 use super::given::{of_one_array, reason, shortfall};
 use super::members::{superblock, to_read};
 use super::service::Service;
-use super::upkeep::numbered;
-use super::{Place, RaidError};
-
-/// What one member says, in words.
-#[derive(Debug, Clone, Serialize)]
-pub struct Examined {
-    /// Where it was read.
-    pub path: Place,
-    /// Name and value, in the order in which people read them.
-    pub fields: Vec<(&'static str, String)>,
-}
+use super::upkeep::{numbered, outlook};
+use super::{Place, RaidError, exact};
 
 /// An array, as its members describe it.
 #[derive(Debug, Clone, Serialize)]
@@ -36,17 +28,21 @@ pub struct Status {
     /// Level and layout.
     pub level: String,
     /// The chunk, where there is one.
+    #[serde(rename = "stripe_unit_bytes", serialize_with = "exact::some")]
     pub stripe_unit: Option<Bytes>,
     /// What it stores.
+    #[serde(rename = "size_bytes", with = "exact")]
     pub size: Bytes,
     /// What is kept against resyncs and the write hole.
     pub consistency: &'static str,
     /// The members say that redundancy fits.
     pub clean: bool,
-    /// Members that are missing or not rebuilt.
-    pub not_whole: usize,
-    /// Of these, how many may be lost at all, whichever they are.
+    /// Members that are missing or not rebuilt, by number.
+    pub not_whole: Vec<usize>,
+    /// How many more losses the array survives, whichever member it is.
     pub survives: usize,
+    /// Members whose loss it does not survive, where it survives that of others.
+    pub needed: Vec<usize>,
     /// Data are lost with those that are not whole.
     pub broken: bool,
     /// Each place of the array.
@@ -56,6 +52,8 @@ pub struct Status {
     /// What its server says, if it is being served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served: Option<Service>,
+    #[serde(skip)]
+    geometry: Geometry,
 }
 
 /// A place of the array, or a device without one.
@@ -71,6 +69,7 @@ pub struct MemberStatus {
     /// What it has seen of the array's changes.
     pub events: Option<u64>,
     /// How much of it is rebuilt.
+    #[serde(rename = "rebuilt_bytes", serialize_with = "exact::some")]
     pub rebuilt: Option<Bytes>,
     /// Blocks of it that did not fit their checksums so far, if it keeps any.
     pub corrupt: Option<u64>,
@@ -83,123 +82,6 @@ impl MemberStatus {
     /// One whose superblock is not at hand.
     fn unread(member: Option<usize>, path: Option<Place>, state: &'static str) -> MemberStatus {
         MemberStatus { member, path, state, events: None, rebuilt: None, corrupt: None, reason: None }
-    }
-}
-
-fn consistency(superblock: &Superblock) -> &'static str {
-    let has = |feature| superblock.features.has(feature);
-    match () {
-        () if has(Features::PPL) || has(Features::PPLS) => "partial parity log",
-        () if has(Features::JOURNAL) => "journal",
-        () if superblock.own_ppl_at().is_some() => "partial parity log and bitmap",
-        () if has(Features::BITMAP) => "bitmap",
-        () => "resync",
-    }
-}
-
-fn name_of(superblock: &Superblock) -> String {
-    String::from_utf8_lossy(&superblock.name).trim_end_matches('\0').to_owned()
-}
-
-/// What a terminal would act on, as a superblock of others may carry it, is written as what it is.
-fn harmless(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() { it.escape_default().to_string() } else { it.to_string() }).collect()
-}
-
-fn level_of(superblock: &Superblock) -> String {
-    match (Numbers { level: superblock.level, layout: superblock.layout }).level() {
-        Ok(level) => level.to_string(),
-        Err(error) => error.to_string(),
-    }
-}
-
-async fn checksums(device: &impl Device, it: &Superblock) -> Option<ChecksumReport> {
-    // One that cannot be read has none that could be relied on.
-    checksums_of(device, it).await.ok().flatten()
-}
-
-/// Checksums in words.
-fn said(report: Option<ChecksumReport>) -> String {
-    let Some(it) = report else { return "none".into() };
-    let mut text = format!("of every {:#}; {} blocks did not fit so far", it.block, it.found);
-    if it.renewed > 0 {
-        text.push_str(&format!("; given up {} times, as the array was used without them", it.renewed));
-    }
-    text
-}
-
-/// What each of these paths says.
-pub fn examine(places: &[Place]) -> Result<Vec<Examined>, RaidError> {
-    let live = Live::start(&LiveOptions::default());
-    places.iter().map(|place| live.runtime().block_on(one(&live, place))).collect()
-}
-
-async fn one(live: &Live, place: &Place) -> Result<Examined, RaidError> {
-    let device = to_read(live, place).await?;
-    let it = superblock(place, &device).await?;
-    let mut fields = vec![
-        ("array", it.array.to_string()),
-        ("name", name_of(&it)),
-        ("created", format!("{} s after 1970 began", it.created.seconds())),
-        ("level", level_of(&it)),
-        ("members", it.members.to_string()),
-    ];
-    if !it.chunk.is_zero() {
-        fields.push(("stripe unit", format!("{:#}", it.chunk)));
-    }
-    if !it.size.is_zero() {
-        fields.push(("used of each member", format!("{:#}", it.size)));
-    }
-    fields.push(("this device", it.member.to_string()));
-    fields.push(("holds", format!("{:#}", device.shape().size)));
-    fields.push(("data", format!("{:#} from {:#} on", it.data_size, it.data_offset)));
-    let role = match it.role() {
-        MemberRole::Active(column) if it.features.has(Features::REPLACEMENT) => {
-            format!("replacement of member {column}")
-        }
-        MemberRole::Active(column) => format!("member {column}"),
-        MemberRole::Spare => "spare".into(),
-        MemberRole::Faulty => "failed".into(),
-        MemberRole::Journal => "journal".into(),
-    };
-    fields.push(("role", format!("{role}, device number {}", it.number)));
-    if it.features.has(Features::RECOVERY) {
-        fields.push(("rebuilt", format!("{:#}", Bytes::SECTOR * (it.recovery.min(1 << 54)))));
-    }
-    let state = match it.resync {
-        Resync::Clean => "clean".into(),
-        Resync::From(Bytes::ZERO) => "dirty: redundancy may not fit".into(),
-        Resync::From(offset) => format!("dirty: redundancy fits up to {offset:#} of the members"),
-    };
-    fields.push(("state", state));
-    fields.push(("events", it.events.to_string()));
-    fields.push(("consistency", consistency(&it).into()));
-    fields.push(("checksums", said(checksums(&device, &it).await)));
-    fields.push(("places (R: being replaced, .: missing)", places(&it)));
-    Ok(Examined { path: place.clone(), fields })
-}
-
-/// Each place of the array, as a superblock knows it, in mdadm's letters: two devices have the place of a member that is being replaced.
-fn places(it: &Superblock) -> String {
-    let letter = |column: u16| {
-        let own = MemberRole::Active(column).number();
-        match it.roles.iter().filter(|role| **role == own).count() {
-            0 => '.',
-            1 => 'A',
-            _ => 'R',
-        }
-    };
-    (0..it.members as u16).map(letter).collect()
-}
-
-impl Examined {
-    /// For people.
-    pub fn text(&self) -> String {
-        let mut text = format!("{}\n", self.path);
-        for (name, value) in &self.fields {
-            writeln!(text, "  {name:<40}{}", harmless(value)).expect("text takes text");
-        }
-        text
     }
 }
 
@@ -243,7 +125,7 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
             path: Some(path.clone()),
             state,
             events: Some(it.events),
-            rebuilt: (rebuilding && member.is_some()).then(|| Bytes::SECTOR * it.recovery.min(1 << 54)),
+            rebuilt: member.and(rebuilt(it)),
             corrupt: *corrupt,
             reason: None,
         };
@@ -272,26 +154,25 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
         }
     }
     let geometry = geometry_of(newest, &sizes)?;
-    let level = geometry.level();
-    Ok(Status {
+    let mut status = Status {
         array: newest.array.to_string(),
         name: name_of(newest),
-        level: level.to_string(),
+        level: geometry.level().to_string(),
         stripe_unit: (!newest.chunk.is_zero()).then_some(newest.chunk),
         size: geometry.size(),
         consistency: consistency(newest),
         clean,
-        not_whole: not_whole(&members),
-        survives: level.losses_survived(all),
-        broken: !geometry.survives(|member| members[member].state != "active"),
+        not_whole: Vec::new(),
+        survives: 0,
+        needed: Vec::new(),
+        broken: false,
         members,
         others,
         served: None,
-    })
-}
-
-fn not_whole(members: &[MemberStatus]) -> usize {
-    members.iter().filter(|member| member.state != "active").count()
+        geometry,
+    };
+    status.weigh();
+    Ok(status)
 }
 
 /// The drawing of a level's layout, with so many members of so many chunks.
@@ -303,6 +184,17 @@ pub fn layout(level: Level, members: usize, rows: u64) -> Result<String, RaidErr
 }
 
 impl Status {
+    /// What the members' states mean.
+    fn weigh(&mut self) {
+        let is_lost = |member: usize| self.members[member].state != "active";
+        let (not_whole, whole): (Vec<usize>, Vec<usize>) = (0..self.members.len()).partition(|member| is_lost(*member));
+        let left = self.geometry.losses_left(is_lost);
+        let is_needed = |member: &usize| !self.geometry.survives(|other| other == *member || is_lost(other));
+        let (needed, others): (Vec<usize>, Vec<usize>) = whole.into_iter().partition(is_needed);
+        self.needed = if others.is_empty() { Vec::new() } else { needed };
+        (self.not_whole, self.survives, self.broken) = (not_whole, left.unwrap_or(0), left.is_none());
+    }
+
     /// Has what the array's server says of it count: it holds devices that nobody has named here, and what it does not use says less than it
     /// knows, as nobody tells those any more.
     pub fn serve(&mut self, service: Service) {
@@ -340,7 +232,7 @@ impl Status {
             rebuilt: None,
             ..status
         }));
-        self.not_whole = not_whole(&self.members);
+        self.weigh();
         (self.broken, self.clean) = (service.broken, service.clean);
         self.served = Some(service);
     }
@@ -365,7 +257,7 @@ impl Status {
             (0..self.members.len()).filter(|at| self.members[*at].state == "too small").collect();
         let twice = self.others.iter().find(|other| other.state == "twice").and_then(|other| other.member);
         let rival = self.served.as_ref().and_then(|service| service.rival.as_ref());
-        let redundancy = match (self.clean, self.not_whole) {
+        let redundancy = match (self.clean, self.not_whole.len()) {
             _ if !too_small.is_empty() => {
                 let which = numbered(&too_small, ", ");
                 format!(
@@ -391,6 +283,9 @@ impl Status {
             }
         };
         line("state", rival.map_or(redundancy, |opened| super::event::rival(opened)));
+        if !self.broken {
+            line("outlook", outlook(self.survives, &self.needed));
+        }
         if let Some(service) = &self.served {
             line("served", service.text());
             for export in &service.exports {
@@ -416,17 +311,5 @@ impl Status {
             line(&format!("member {place}"), format!("{:<12}{path}{rebuilt}{corrupt}{again}{reason}", member.state));
         }
         text
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_reaches_the_terminal_without_what_that_would_act_on() {
-        assert_eq!(harmless("home"), "home");
-        assert_eq!(harmless("Größe"), "Größe");
-        assert_eq!(harmless("a\n\u{1b}[2Jb\u{9b}"), "a\\n\\u{1b}[2Jb\\u{9b}");
     }
 }

@@ -7,6 +7,7 @@ use nbd::PATIENCE;
 use serde::Serialize;
 use units::{Bytes, Duration};
 
+use super::exact;
 use super::upkeep::{BROKEN, outlook};
 
 /// Something that whoever keeps the array wants to know.
@@ -21,8 +22,8 @@ pub enum Event {
         device: String,
         /// What it did, if it was not told to fail.
         cause: Option<String>,
-        /// How many more may be lost.
-        spare: usize,
+        /// How many more may be lost, whichever they are.
+        survives: usize,
         /// Members that may not be lost, where others may.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         needed: Vec<usize>,
@@ -40,6 +41,7 @@ pub enum Event {
         /// The export.
         device: String,
         /// How long there was none.
+        #[serde(rename = "away_ns", serialize_with = "exact::nanoseconds")]
         away: Duration,
         /// How often that was so since the array began to be served.
         times: u64,
@@ -63,6 +65,7 @@ pub enum Event {
         /// Its number.
         member: usize,
         /// Ranges of the array that could not be computed: first byte and the one behind the last.
+        #[serde(rename = "lost_bytes")]
         lost: Vec<(u64, u64)>,
     },
     /// A device waits for a member to fail.
@@ -82,6 +85,7 @@ pub enum Event {
         /// Its number.
         member: usize,
         /// Ranges of the array that could be neither read nor computed: first byte and the one behind the last.
+        #[serde(rename = "lost_bytes")]
         lost: Vec<(u64, u64)>,
     },
     /// The member was not replaced.
@@ -143,9 +147,9 @@ pub(super) fn unfinished(left: &[Range<Bytes>]) -> String {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Event::MemberFailed { member, device, cause, spare, needed, broken } => {
+            Event::MemberFailed { member, device, cause, survives, needed, broken } => {
                 let cause = cause.as_ref().map_or("it was told to".to_owned(), String::clone);
-                write!(f, "member {member} ({device}) failed: {cause}; {}", if *broken { BROKEN.into() } else { outlook(*spare, needed) })
+                write!(f, "member {member} ({device}) failed: {cause}; {}", if *broken { BROKEN.into() } else { outlook(*survives, needed) })
             }
             Event::ConnectionLost { device } => {
                 write!(f, "the connection to {device} broke; for up to {PATIENCE} it is tried to connect again")

@@ -225,8 +225,8 @@ impl Keeper {
                 self.lost.borrow_mut().push(device.clone());
                 let cause = self.array.failure(member).map(|error| error.to_string());
                 let needed = upkeep::needed(&self.array);
-                let (spare, broken) = (self.spare(), self.array.is_broken());
-                (self.tell)(&Event::MemberFailed { member, device, cause, spare, needed, broken });
+                let (survives, broken) = (self.survives(), self.array.is_broken());
+                (self.tell)(&Event::MemberFailed { member, device, cause, survives, needed, broken });
             }
             *known = failed;
         }
@@ -246,13 +246,23 @@ impl Keeper {
     }
 
     /// How many members more may be lost, whichever they are.
-    pub fn spare(&self) -> usize {
+    pub fn survives(&self) -> usize {
         self.array.losses_left().unwrap_or(0)
+    }
+
+    /// Members whose loss the array does not survive, where it survives that of others.
+    pub fn needed(&self) -> Vec<usize> {
+        upkeep::needed(&self.array)
+    }
+
+    /// Devices that wait to take the place of a member that fails.
+    pub fn spares(&self) -> Vec<String> {
+        self.array.spares()
     }
 
     /// What the members' states mean for losses to come.
     pub fn outlook(&self) -> String {
-        upkeep::outlook(self.spare(), &upkeep::needed(&self.array))
+        upkeep::outlook(self.survives(), &self.needed())
     }
 
     /// Whether more is lost than the level survives.

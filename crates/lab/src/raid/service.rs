@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use units::Bytes;
 
-use super::Place;
+use super::{Place, exact};
 
 /// An upkeep under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,8 +15,10 @@ pub struct Upkeep {
     /// The member that is filled.
     pub member: Option<usize>,
     /// How far it is, of the array (scrub, resync) or of the member (rebuild).
+    #[serde(rename = "done_bytes", with = "exact")]
     pub done: Bytes,
     /// All of it.
+    #[serde(rename = "of_bytes", with = "exact")]
     pub of: Bytes,
 }
 
@@ -85,20 +87,6 @@ pub struct Offer {
     pub size: Bytes,
     /// Clients may not write.
     pub read_only: bool,
-}
-
-/// A size as a number of bytes, for programs.
-mod exact {
-    use serde::{Deserialize, Deserializer, Serializer};
-    use units::Bytes;
-
-    pub fn serialize<S: Serializer>(size: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(size.get())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-        u64::deserialize(deserializer).map(Bytes::new)
-    }
 }
 
 impl Service {

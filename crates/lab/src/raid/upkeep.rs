@@ -26,7 +26,7 @@ pub struct Done {
     #[serde(default)]
     pub needed: Vec<usize>,
     /// Devices that wait to take the place of a member that fails.
-    pub spares: usize,
+    pub spares: Vec<String>,
 }
 
 impl Done {
@@ -47,7 +47,7 @@ impl Done {
     pub(super) fn of(array: &Array<AnyDevice>) -> Done {
         let not_whole = not_whole(array);
         let survives = array.losses_left().unwrap_or(0);
-        Done { clean: !array.is_dirty(), not_whole, survives, needed: needed(array), spares: array.spares().len() }
+        Done { clean: !array.is_dirty(), not_whole, survives, needed: needed(array), spares: array.spares() }
     }
 
     /// What it means for losses to come.
@@ -99,6 +99,7 @@ pub struct Rebuild {
     /// The member that was rebuilt, by number.
     pub member: usize,
     /// Ranges of the array that could not be computed: first byte and the one behind the last.
+    #[serde(rename = "lost_bytes")]
     pub lost: Vec<(u64, u64)>,
     /// It was ended early; the same command goes on.
     pub interrupted: bool,
@@ -279,6 +280,7 @@ pub struct Added {
     /// It was this member before, and what was written meanwhile was copied.
     pub returned: bool,
     /// Ranges of the array that could not be computed: first byte and the one behind the last.
+    #[serde(rename = "lost_bytes")]
     pub lost: Vec<(u64, u64)>,
     /// It was ended early.
     pub interrupted: bool,

@@ -1,0 +1,83 @@
+//! What the commands on arrays say, to programs and to people.
+
+mod common;
+#[path = "common/served.rs"]
+mod served;
+
+use common::Desk;
+use serde_json::{Value, json};
+use served::{Server, done, say};
+
+/// Refused as bad input, with these words.
+fn refused(desk: &Desk, words: &str, why: &str) {
+    let said = say(desk, words);
+    assert!(said.code == 2 && said.stderr.contains(why), "{words}: {}: {}{}", said.code, said.stdout, said.stderr);
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+fn document(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn sizes_are_numbers_of_bytes_and_members_numbers_wherever_an_array_is_told_to_a_program() {
+    let desk = Desk::new("");
+    let made = document(&done(&desk, "array create --json --level 6 --spare s --size 8MiB a b c d"));
+    assert_eq!((&made["size_bytes"], &made["stripe_unit_bytes"]), (&json!(12 << 20), &json!(64 << 10)), "{made}");
+    assert_eq!((&made["not_whole"], &made["survives"], &made["needed"]), (&json!([]), &json!(2), &json!([])));
+    // What remains is said alike by all: one, and then none.
+    for (member, not_whole, left) in [("b", json!([1]), 1), ("d", json!([1, 3]), 0)] {
+        let failed = document(&done(&desk, &format!("array fail --json --member {member} a b c d")));
+        let status = document(&done(&desk, "array status --json a b c d"));
+        for said in [&failed, &status] {
+            assert_eq!((&said["not_whole"], &said["survives"]), (&not_whole, &json!(left)), "{said}");
+        }
+    }
+    assert!(done(&desk, "array status a c").contains("  outlook       the array survives no further loss\n"));
+    let broken = document(&done(&desk, "array status --json a"));
+    assert_eq!(
+        (&broken["not_whole"], &broken["survives"], &broken["broken"]),
+        (&json!([1, 2, 3]), &json!(0), &json!(true))
+    );
+    let Some(server) = Server::start(&desk, "a c --rate 100kB/s") else { return };
+    let said = &server.said;
+    assert_eq!(
+        (&said["not_whole"], &said["survives"], &said["spares"]),
+        (&json!([1, 3]), &json!(0), &json!([])),
+        "{said}"
+    );
+    assert_eq!(server.stop().0.code, 0);
+    let Some(server) = Server::start(&desk, "a c s --rate 100kB/s") else { return };
+    common::wait_for("the spare is filled", || {
+        let status = document(&done(&desk, "array status --json a"));
+        let upkeep = &status["served"]["upkeep"];
+        upkeep["of_bytes"].as_u64() == Some(6 << 20)
+            && upkeep["done_bytes"].is_u64()
+            && status["members"][1]["state"] == "rebuilding"
+    });
+    let (_, events) = server.stop();
+    assert_eq!(events[0]["event"], "rebuild-began", "{events:?}");
+    let status = document(&done(&desk, "array status --json a c s"));
+    assert!(status["members"][1]["rebuilt_bytes"].is_u64(), "{status}");
+}
+
+#[test]
+fn a_superblock_is_told_to_programs_by_fields_with_their_units() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --integrity --spare s --size 8MiB a b c");
+    let examined = document(&done(&desk, "array examine --json b s"));
+    let (member, spare) = (&examined[0], &examined[1]);
+    let expected = "array checksums clean consistency created_seconds data_bytes data_offset_bytes device device_bytes device_number \
+                    events fits_up_to_bytes level member members name path places rebuilt_bytes role stripe_unit_bytes used_bytes";
+    let mut found = keys(member);
+    found.sort_unstable();
+    assert_eq!(found, expected.split_whitespace().collect::<Vec<_>>());
+    assert!(member["created_seconds"].as_u64() > Some(1_700_000_000), "{member}");
+    assert_eq!((&member["data_offset_bytes"], &member["device_bytes"]), (&json!(2 << 20), &json!(8 << 20)));
+    assert_eq!((&member["role"], &member["member"], &spare["role"]), (&json!("member"), &json!(1), &json!("spare")));
+    assert_eq!(member["checksums"]["corrupt"], 0, "{member}");
+    assert_eq!(member["places"], json!(["active", "active", "active"]));
+}
