@@ -81,3 +81,31 @@ fn a_superblock_is_told_to_programs_by_fields_with_their_units() {
     assert_eq!(member["checksums"]["corrupt"], 0, "{member}");
     assert_eq!(member["places"], json!(["active", "active", "active"]));
 }
+
+#[test]
+fn who_is_missing_of_an_array_without_redundancy_is_said_by_its_status() {
+    for level in ["0", "linear"] {
+        let desk = Desk::new("");
+        done(&desk, &format!("array create --level {level} --size 8MiB a b c"));
+        let text = done(&desk, "array status a c");
+        assert!(
+            text.contains("broken: member 1 is missing, and there is no redundancy")
+                && text.contains(" of unknown size, "),
+            "{text}"
+        );
+        assert!(
+            text.contains("member 1      missing     -\n") && text.contains("member 2      active      c\n"),
+            "{text}"
+        );
+        let status = document(&done(&desk, "array status --json a c"));
+        assert_eq!(
+            (&status["broken"], &status["not_whole"], &status["size_bytes"]),
+            (&json!(true), &json!([1]), &json!(null))
+        );
+        // The server knows those that are not named.
+        let Some(server) = Server::start(&desk, "a b c") else { continue };
+        let status = document(&done(&desk, "array status --json a"));
+        assert_eq!((&status["broken"], &status["size_bytes"]), (&json!(false), &json!(21 << 20)), "{status}");
+        assert_eq!(server.stop().0.code, 0);
+    }
+}

@@ -11,7 +11,7 @@ use serde::Serialize;
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
-use super::examined::{checksums, consistency, harmless, name_of, rebuilt};
+use super::examined::{checksums, consistency, harmless, level_of, name_of, rebuilt};
 use super::given::{of_one_array, reason, shortfall};
 use super::members::{superblock, to_read};
 use super::service::Service;
@@ -30,9 +30,9 @@ pub struct Status {
     /// The chunk, where there is one.
     #[serde(rename = "stripe_unit_bytes", serialize_with = "exact::some")]
     pub stripe_unit: Option<Bytes>,
-    /// What it stores.
-    #[serde(rename = "size_bytes", with = "exact")]
-    pub size: Bytes,
+    /// What it stores; not known where that is the sum of the members, and one is missing.
+    #[serde(rename = "size_bytes", serialize_with = "exact::some")]
+    pub size: Option<Bytes>,
     /// What is kept against resyncs and the write hole.
     pub consistency: &'static str,
     /// The members say that redundancy fits.
@@ -52,8 +52,9 @@ pub struct Status {
     /// What its server says, if it is being served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served: Option<Service>,
+    /// Known with the size.
     #[serde(skip)]
-    geometry: Geometry,
+    geometry: Option<Geometry>,
 }
 
 /// A place of the array, or a device without one.
@@ -153,13 +154,22 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
             Standing::Stale => others.push(of(None, "stale")),
         }
     }
-    let geometry = geometry_of(newest, &sizes)?;
+    // At level 0 and linear the size of a member is what that member says.
+    let (geometry, level) = match sizes.iter().any(|size| size.is_zero()) && members.iter().any(|it| it.path.is_none())
+    {
+        true => (None, level_of(newest)),
+        false => {
+            let geometry = geometry_of(newest, &sizes)?;
+            let level = geometry.level().to_string();
+            (Some(geometry), level)
+        }
+    };
     let mut status = Status {
         array: newest.array.to_string(),
         name: name_of(newest),
-        level: geometry.level().to_string(),
+        level,
         stripe_unit: (!newest.chunk.is_zero()).then_some(newest.chunk),
-        size: geometry.size(),
+        size: geometry.as_ref().map(Geometry::size),
         consistency: consistency(newest),
         clean,
         not_whole: Vec::new(),
@@ -188,8 +198,13 @@ impl Status {
     fn weigh(&mut self) {
         let is_lost = |member: usize| self.members[member].state != "active";
         let (not_whole, whole): (Vec<usize>, Vec<usize>) = (0..self.members.len()).partition(|member| is_lost(*member));
-        let left = self.geometry.losses_left(is_lost);
-        let is_needed = |member: &usize| !self.geometry.survives(|other| other == *member || is_lost(other));
+        let Some(geometry) = &self.geometry else {
+            // There is no redundancy where it is not known, and a member is missing.
+            (self.not_whole, self.survives, self.needed, self.broken) = (not_whole, 0, Vec::new(), true);
+            return;
+        };
+        let left = geometry.losses_left(is_lost);
+        let is_needed = |member: &usize| !geometry.survives(|other| other == *member || is_lost(other));
         let (needed, others): (Vec<usize>, Vec<usize>) = whole.into_iter().partition(is_needed);
         self.needed = if others.is_empty() { Vec::new() } else { needed };
         (self.not_whole, self.survives, self.broken) = (not_whole, left.unwrap_or(0), left.is_none());
@@ -233,6 +248,7 @@ impl Status {
             ..status
         }));
         self.weigh();
+        self.size = self.size.or(Some(service.size));
         (self.broken, self.clean) = (service.broken, service.clean);
         self.served = Some(service);
     }
@@ -246,7 +262,8 @@ impl Status {
 
     /// For people.
     pub fn text(&self) -> String {
-        let mut text = format!("{} {:#}, \"{}\"\n", self.level, self.size, harmless(&self.name));
+        let size = self.size.map_or("of unknown size".into(), |size| format!("{size:#}"));
+        let mut text = format!("{} {size}, \"{}\"\n", self.level, harmless(&self.name));
         let mut line = |name: &str, value: String| writeln!(text, "  {name:<14}{value}").expect("text takes text");
         line("array", self.array.clone());
         if let Some(stripe_unit) = self.stripe_unit {
@@ -270,6 +287,10 @@ impl Status {
             _ if self.lacks_journal() => {
                 "cannot be opened without its journal; give that, too, or have the array do without it by `arraylab array stop --force`".into()
             }
+            _ if self.broken && self.size.is_none() => {
+                let (lost, are) = (numbered(&self.not_whole, ", "), if self.not_whole.len() == 1 { "is" } else { "are" });
+                format!("broken: {lost} {are} missing, and there is no redundancy to compute it from; give it, too")
+            }
             (_, lost) if self.broken => format!("broken: {lost} members are not whole, more than can be spared"),
             (true, 0) => "clean".into(),
             (false, 0) if self.served.is_some() => "being written".into(),
@@ -289,7 +310,7 @@ impl Status {
         if let Some(service) = &self.served {
             line("served", service.text());
             for export in &service.exports {
-                line("export", export.text(self.size));
+                line("export", export.text(self.size.unwrap_or(service.size)));
             }
         }
         for (number, member) in self.members.iter().chain(&self.others).enumerate() {

@@ -100,7 +100,8 @@ pub(super) fn harmless(text: &str) -> String {
     text.chars().map(|it| if it.is_control() { it.escape_default().to_string() } else { it.to_string() }).collect()
 }
 
-fn level_of(superblock: &Superblock) -> String {
+/// Level and layout, or that they are not understood.
+pub(super) fn level_of(superblock: &Superblock) -> String {
     match (Numbers { level: superblock.level, layout: superblock.layout }).level() {
         Ok(level) => level.to_string(),
         Err(error) => error.to_string(),

@@ -456,6 +456,7 @@ impl Keeper {
             process: std::process::id(),
             broken: self.array.is_broken(),
             rival: rival(&self.array),
+            size: self.array.shape().size,
             clean: !self.array.is_dirty(),
             folder: std::env::current_dir().unwrap_or_default(),
             upkeep: self.upkeep(),

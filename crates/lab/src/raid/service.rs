@@ -32,6 +32,9 @@ pub struct Service {
     /// When another server opened the array, if one records on its members, too: this one accepts no write then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rival: Option<String>,
+    /// What it stores.
+    #[serde(rename = "size_bytes", with = "exact")]
+    pub size: Bytes,
     /// The members say that redundancy fits.
     #[serde(default)]
     pub clean: bool,
