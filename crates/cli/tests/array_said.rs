@@ -109,3 +109,13 @@ fn who_is_missing_of_an_array_without_redundancy_is_said_by_its_status() {
         assert_eq!(server.stop().0.code, 0);
     }
 }
+
+#[test]
+fn a_new_array_without_redundancy_takes_no_spare_and_nothing_is_made() {
+    let desk = Desk::new("");
+    for (level, name) in [("0", "level 0, original"), ("linear", "linear")] {
+        let why = format!("{name} has no redundancy from which a spare could be filled, so it takes none");
+        refused(&desk, &format!("array create --level {level} --spare s --size 8MiB a b"), &why);
+        assert!(["a", "b", "s"].iter().all(|name| !desk.path().join(name).exists()));
+    }
+}

@@ -11,7 +11,7 @@ use units::Bytes;
 use uring::{FileDevice, FileOptions, Live, LiveOptions};
 
 use super::members::{Permits, to_write, watch};
-use super::upkeep::Done;
+use super::upkeep::{Done, takes_spares};
 use super::{Course, Place, RaidError};
 
 /// What is to be made.
@@ -42,6 +42,9 @@ pub struct Plan<'p> {
 
 /// Makes the array; where members existed before, its redundancy is computed from what is on them.
 pub fn create(plan: &Plan, course: &Course) -> Result<Done, RaidError> {
+    if !plan.spares.is_empty() {
+        takes_spares(plan.level, plan.members.len())?;
+    }
     let live = Live::start(&LiveOptions::default());
     let mut made = Vec::new();
     let created = make(&live, plan, course, &mut made);

@@ -147,7 +147,7 @@ async fn add(keeper: &Rc<Keeper>, new: NewPlace, rate: Option<Rate>, caller: &Ca
         let Rebuild { done, lost, interrupted, .. } = follow(keeper, member, Some(filling), rate, caller).await?;
         return Ok(Added { done, member: Some(member), returned: true, lost, interrupted });
     }
-    takes_spares(&keeper.array)?;
+    takes_spares(keeper.level(), keeper.array.geometry().members())?;
     // What cannot come back by the bitmap is filled whole. What it carries is the array's own.
     let device = match !new.destroy_data && belongs(keeper, &at).await {
         true => {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use array::geometry::Level;
 use array::md::{Superblock, Uuid};
 use array::{Array, GrowError, MemberState};
 use device::{AnyDevice, Device, DeviceError};
@@ -310,7 +311,7 @@ pub fn add(members: &[Place], permits: &Permits, new: &Place, course: &Course) -
             (Some(member), runtime.block_on(array.readd(device, &superblock)))
         }
         None => {
-            takes_spares(&array)?;
+            takes_spares(array.geometry().level(), array.geometry().members())?;
             let (device, _) = runtime.block_on(fits(&live, &mut array, permits, new))?;
             runtime.block_on(array.add_spare(device, identity()?)).map_err(RaidError::failed)?;
             let missing = (0..array.geometry().members()).find(|m| array.state(*m) == MemberState::Failed);
@@ -329,9 +330,8 @@ pub fn add(members: &[Place], permits: &Permits, new: &Place, course: &Course) -
 }
 
 /// Refuses spares where no member can be filled.
-pub(super) fn takes_spares(array: &Array<AnyDevice>) -> Result<(), RaidError> {
-    let level = array.geometry().level();
-    match level.losses_survived(array.geometry().members()) {
+pub(super) fn takes_spares(level: Level, members: usize) -> Result<(), RaidError> {
+    match level.losses_survived(members) {
         0 => Err(RaidError::NoSpares { level: level.to_string() }),
         _ => Ok(()),
     }
