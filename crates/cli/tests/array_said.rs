@@ -119,3 +119,17 @@ fn a_new_array_without_redundancy_takes_no_spare_and_nothing_is_made() {
         assert!(["a", "b", "s"].iter().all(|name| !desk.path().join(name).exists()));
     }
 }
+
+#[test]
+fn a_scrub_where_there_is_nothing_to_compare_is_refused() {
+    let desk = Desk::new("");
+    for (level, members) in [("0", "a b"), ("linear", "c d")] {
+        done(&desk, &format!("array create --level {level} --size 8MiB {members}"));
+        refused(&desk, &format!("array scrub {members}"), "so there is nothing to compare it with");
+    }
+    done(&desk, "array create --level 0 --integrity --size 8MiB e f");
+    done(&desk, "array scrub e f");
+    let Some(server) = Server::start(&desk, "a b") else { return };
+    refused(&desk, "array scrub a b", "so there is nothing to compare it with");
+    assert_eq!(server.stop().0.code, 0);
+}

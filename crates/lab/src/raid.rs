@@ -159,6 +159,11 @@ pub enum RaidError {
         "parity is compared with all members, and {missing} {are} not whole; `arraylab array rebuild` makes it whole, then scrub"
     )]
     NotComparable { missing: String, are: &'static str },
+    /// A scrub of what is kept once.
+    #[error(
+        "{level} keeps everything once, and without checksums, so there is nothing to compare it with; `arraylab array create --integrity` makes an array whose checksums a scrub tells by"
+    )]
+    NothingToCompare { level: String },
     /// Ctrl-C before a member was taken out.
     #[error(
         "ended before the redundancy fitted, so {place} is still in use; the same command goes on, or `arraylab array stop`"

@@ -1,5 +1,6 @@
 //! Comparing everything with its redundancy.
 
+use array::geometry::Level;
 use array::{Array, Repair, Scrubbed};
 use device::AnyDevice;
 use serde::{Deserialize, Serialize};
@@ -62,10 +63,14 @@ pub fn scrub(members: &[Place], permits: &Permits, repair: bool, course: &Course
     Ok(scrubbed)
 }
 
-/// Refuses an array in which parity has nothing to be compared with, as a member is missing.
+/// Refuses an array in which there is nothing to compare data with: it has neither redundancy nor checksums; or parity, and a member is missing.
 pub(super) fn comparable(array: &Array<AnyDevice>) -> Result<(), RaidError> {
+    let level = array.geometry().level();
+    if matches!(level, Level::Linear | Level::Raid0(_)) && !array.has_checksums() {
+        return Err(RaidError::NothingToCompare { level: level.to_string() });
+    }
     let missing = not_whole(array);
-    match array.geometry().level().parities() > 0 && !missing.is_empty() {
+    match level.parities() > 0 && !missing.is_empty() {
         true => Err(RaidError::NotComparable {
             missing: numbered(&missing, ", "),
             are: if missing.len() == 1 { "is" } else { "are" },
