@@ -28,7 +28,9 @@ pub enum GrowError {
     #[error("the array is not whole and clean; rebuild its members and stop it first")]
     NotWhole,
     /// The journal says how large members are.
-    #[error("an array with a journal does not grow here; mdadm --grow does it")]
+    #[error(
+        "an array with a journal does not grow, neither here nor in md; make a larger array, and copy to it what this one stores"
+    )]
     Journal,
     /// Checksums lie behind the data, and must have another place before data take it.
     #[error(

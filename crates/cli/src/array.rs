@@ -235,12 +235,12 @@ fn failed(member: &Place, done: &Done, served: bool) -> String {
         (false, true) => "a spare takes its place now; `arraylab array status` tells how far that is",
         (false, false) => "`arraylab array rebuild` with the members that are left and the spare fills its place",
     };
-    format!("{member} is used no more; {}\nnext: {next}\n{}", done.outlook(), left_as(done))
+    format!("{member} is used no more; {}\nnext: {next}\n{}", done.outlook(), left_as(done, served))
 }
 
 /// Says how the array was left by what was to make it clean.
 fn left(done: &Done, pace: &Pace) -> Result<ExitCode, Failure> {
-    let mut text = left_as(done);
+    let mut text = left_as(done, false);
     if !done.clean {
         text.push_str("not finished; the same command goes on\n");
     }
@@ -248,9 +248,13 @@ fn left(done: &Done, pace: &Pace) -> Result<ExitCode, Failure> {
     Ok(if done.clean { ExitCode::SUCCESS } else { ExitCode::from(3) })
 }
 
-/// The same in words.
-fn left_as(done: &Done) -> String {
-    let mut text = String::from(if done.clean { "clean" } else { "dirty: redundancy may not fit" });
+/// The same in words. While an array is served it is dirty as often as it is written, and nothing has to be done about that.
+fn left_as(done: &Done, served: bool) -> String {
+    let mut text = String::from(match (done.clean, served) {
+        (true, _) => "clean",
+        (false, true) => "being written",
+        (false, false) => "dirty: redundancy may not fit",
+    });
     if !done.not_whole.is_empty() {
         text.push_str(&format!(", {} not whole", raid::numbered(&done.not_whole, ", ")));
     }

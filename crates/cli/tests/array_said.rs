@@ -133,3 +133,50 @@ fn a_scrub_where_there_is_nothing_to_compare_is_refused() {
     refused(&desk, "array scrub a b", "so there is nothing to compare it with");
     assert_eq!(server.stop().0.code, 0);
 }
+
+/// Writes from one end to the other, again and again, and asks for the end of none.
+fn load(desk: &Desk, server: &Server) -> Option<std::process::Child> {
+    let words = ["bench", "-f", "raw", "-w", "-c", "1000000", "-d", "8", "-s", "4096", "-n", &server.uri()];
+    let load = std::process::Command::new("qemu-img")
+        .args(words)
+        .stdout(std::process::Stdio::null())
+        .current_dir(desk.path())
+        .spawn();
+    if load.is_err() {
+        common::skip("there is no qemu-img; apt-get install qemu-utils");
+    }
+    load.ok()
+}
+
+#[test]
+fn an_array_that_is_served_is_said_to_be_written_and_one_that_was_killed_says_by_what_it_opens() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --consistency resync --size 8MiB a b c");
+    let Some(mut server) = Server::start(&desk, "a b c") else { return };
+    let Some(mut load) = load(&desk, &server) else { return };
+    common::wait_for("it is written", || document(&done(&desk, "array status --json a b c"))["clean"] == false);
+    let failed = done(&desk, "array fail --member b a b c");
+    assert!(failed.ends_with("\nbeing written, member 1 not whole\n"), "{failed}");
+    let text = done(&desk, "array status a b c");
+    assert!(text.contains("being written, 1 of 3 members not whole; `arraylab array rebuild` makes"), "{text}");
+    let added = done(&desk, "array add --device d --size 8MiB a b c");
+    assert!(added.ends_with("\nbeing written\n"), "{added}");
+    _ = server.child.kill();
+    _ = server.child.wait();
+    _ = load.kill();
+    _ = load.wait();
+    common::wait_for("the locks are gone", || {
+        done(&desk, "array status a c d").contains("dirty: redundancy may not fit")
+    });
+    let text = done(&desk, "array status a c");
+    assert!(
+        text.contains("dirty, 1 of 3 members not whole; parity may not fit")
+            && text.contains("rebuild --force` accepts"),
+        "{text}"
+    );
+    common::wait_for("the kernel has let go of it", || !say(&desk, "array stop a c").stderr.contains("locked"));
+    refused(&desk, "array rebuild --onto e --size 8MiB a c", "`arraylab array rebuild --force`");
+    done(&desk, "array rebuild --force --onto e --size 8MiB a c");
+    let text = done(&desk, "array status a c e");
+    assert!(text.contains("  state         clean\n"), "{text}");
+}

@@ -18,7 +18,9 @@ pub fn add(args: &Add) -> Result<ExitCode, Failure> {
     let new = Newcomer::named("--device", &args.device, args.size, args.destroy_data)?;
     let new = new.expect("it is required");
     let device = new.place;
-    let added: Added = if let Some(mut server) = Server::find(members) {
+    let server = Server::find(members);
+    let served = server.is_some();
+    let added: Added = if let Some(mut server) = server {
         server.order(&Order::Add { device: new.for_server(), rate: pace.rate }, &course).map_err(blame)?
     } else {
         let others: Vec<Place> = members.iter().filter(|place| !place.is_same(device)).cloned().collect();
@@ -47,7 +49,7 @@ pub fn add(args: &Add) -> Result<ExitCode, Failure> {
             "lost: bytes {from} to {to} of the array; they read as errors until they are written\n"
         ));
     }
-    text.push_str(&left_as(&added.done));
+    text.push_str(&left_as(&added.done, served));
     print(pace.json, || json!(added), &text)?;
     Ok(if added.interrupted { ExitCode::from(3) } else { ExitCode::SUCCESS })
 }

@@ -52,6 +52,9 @@ pub struct Status {
     /// What its server says, if it is being served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served: Option<Service>,
+    /// It was not stopped, and no log tells what was under way: without one of its members it is opened by force only.
+    #[serde(skip)]
+    write_hole: bool,
     /// Known with the size.
     #[serde(skip)]
     geometry: Option<Geometry>,
@@ -118,7 +121,7 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
     let missing = |member: usize| MemberStatus::unread(Some(member), None, "missing");
     let mut members: Vec<MemberStatus> = (0..all).map(missing).collect();
     let mut sizes = vec![newest.size; all];
-    let mut clean = true;
+    let (mut clean, mut resyncing) = (true, false);
     for (path, it, corrupt, size) in &found {
         let rebuilding = it.features.has(Features::RECOVERY);
         let of = |member, state| MemberStatus {
@@ -147,6 +150,7 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
                 };
                 sizes[column] = if it.size.is_zero() { it.data_size } else { it.size };
                 clean &= it.resync == Resync::Clean;
+                resyncing |= !matches!(it.resync, Resync::Clean | Resync::From(Bytes::ZERO));
             }
             Standing::Replacing(column) => others.push(of(Some(column), "replacing")),
             Standing::Journal => others.push(of(None, "journal")),
@@ -164,6 +168,10 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
             (Some(geometry), level)
         }
     };
+    // A log tells what was being written, and nothing of what a resync under way has not reached.
+    let has_log = matches!(consistency(newest), "partial parity log" | "partial parity log and bitmap");
+    let has_journal = consistency(newest) == "journal";
+    let has_parity = geometry.as_ref().is_some_and(|geometry| geometry.level().parities() > 0);
     let mut status = Status {
         array: newest.array.to_string(),
         name: name_of(newest),
@@ -179,6 +187,7 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
         members,
         others,
         served: None,
+        write_hole: !clean && has_parity && !has_journal && (resyncing || !has_log),
         geometry,
     };
     status.weigh();
@@ -260,6 +269,18 @@ impl Status {
             && self.others.iter().all(|other| other.state != "journal")
     }
 
+    /// What makes the members whole that are not.
+    fn how_to_be_whole(&self) -> String {
+        let which = numbered(&self.not_whole, ", ");
+        if self.write_hole && self.served.is_none() {
+            return format!(
+                "parity may not fit where a write was under way, and what {which} held would be computed wrongly there. Give what is missing, too, if it is sound; \
+                 `arraylab array rebuild --force` accepts that it is computed"
+            );
+        }
+        "`arraylab array rebuild` makes them whole".into()
+    }
+
     /// For people.
     pub fn text(&self) -> String {
         let size = self.size.map_or("of unknown size".into(), |size| format!("{size:#}"));
@@ -296,11 +317,12 @@ impl Status {
             (false, 0) if self.served.is_some() => "being written".into(),
             (false, 0) => "dirty: redundancy may not fit; `arraylab array stop` makes it fit".into(),
             (clean, lost) => {
-                let state = if clean { "clean" } else { "dirty" };
-                format!(
-                    "{state}, {lost} of {} members not whole; `arraylab array rebuild` makes them whole",
-                    self.members.len()
-                )
+                let state = match (clean, &self.served) {
+                    (true, _) => "clean",
+                    (false, Some(_)) => "being written",
+                    (false, None) => "dirty",
+                };
+                format!("{state}, {lost} of {} members not whole; {}", self.members.len(), self.how_to_be_whole())
             }
         };
         line("state", rival.map_or(redundancy, |opened| super::event::rival(opened)));
