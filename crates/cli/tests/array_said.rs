@@ -54,7 +54,11 @@ fn sizes_are_numbers_of_bytes_and_members_numbers_wherever_an_array_is_told_to_a
     common::wait_for("the spare is filled", || {
         let status = document(&done(&desk, "array status --json a"));
         let upkeep = &status["served"]["upkeep"];
-        upkeep["of_bytes"].as_u64() == Some(6 << 20)
+        let text = done(&desk, "array status a");
+        let under_way =
+            text.contains("2 of 4 members not whole; member 1 is being rebuilt, ") && text.contains(" of 6 MiB\n");
+        under_way
+            && upkeep["of_bytes"].as_u64() == Some(6 << 20)
             && upkeep["done_bytes"].is_u64()
             && status["members"][1]["state"] == "rebuilding"
     });
@@ -62,6 +66,8 @@ fn sizes_are_numbers_of_bytes_and_members_numbers_wherever_an_array_is_told_to_a
     assert_eq!(events[0]["event"], "rebuild-began", "{events:?}");
     let status = document(&done(&desk, "array status --json a c s"));
     assert!(status["members"][1]["rebuilt_bytes"].is_u64(), "{status}");
+    let text = done(&desk, "array status a c s");
+    assert!(text.contains("not whole; `arraylab array rebuild` goes on with member 1, of which "), "{text}");
 }
 
 #[test]

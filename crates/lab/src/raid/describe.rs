@@ -278,7 +278,23 @@ impl Status {
                  `arraylab array rebuild --force` accepts that it is computed"
             );
         }
-        "`arraylab array rebuild` makes them whole".into()
+        let upkeep = self.served.as_ref().and_then(|service| service.upkeep.as_ref());
+        let filling = upkeep.and_then(|upkeep| Some((upkeep.member.filter(|it| self.not_whole.contains(it))?, upkeep)));
+        if let Some((member, upkeep)) = filling {
+            return format!("member {member} is being rebuilt, {} of {}", upkeep.done, upkeep.of);
+        }
+        let mut rebuilding = self.members.iter().filter(|member| member.state == "rebuilding");
+        match (rebuilding.next(), &self.served) {
+            (Some(MemberStatus { member: Some(member), rebuilt, .. }), None) => {
+                let rebuilt = rebuilt.unwrap_or(Bytes::ZERO);
+                format!("`arraylab array rebuild` goes on with member {member}, of which {rebuilt} are done")
+            }
+            // Its server takes it up by itself.
+            (Some(MemberStatus { member: Some(member), .. }), Some(_)) => {
+                format!("the rebuild of member {member} goes on shortly")
+            }
+            _ => "`arraylab array rebuild` makes them whole".into(),
+        }
     }
 
     /// For people.
