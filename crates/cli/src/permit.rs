@@ -84,7 +84,10 @@ pub fn create(path: &Path, size: Bytes) -> Result<HashMap<PathBuf, WritePermit>,
 /// A path that may not be written is the user's to change; what the kernel refuses is not.
 pub fn blame(refusal: Refusal) -> Failure {
     match refusal {
-        Refusal::NoPermission { .. } | Refusal::Unreadable { .. } | Refusal::Failed { .. } => Failure::world(refusal),
+        Refusal::NoPermission { .. }
+        | Refusal::Unreadable { .. }
+        | Refusal::Failed { .. }
+        | Refusal::NoSpace { .. } => Failure::world(refusal),
         _ => Failure::input(refusal),
     }
 }

@@ -544,7 +544,7 @@ pub fn failure(error: RunError) -> Failure {
             OpenError::Permission { .. }
             | OpenError::System { .. }
             | OpenError::Ring { .. }
-            | OpenError::NoSpace { .. },
+            | OpenError::Refused { source: host::Refusal::NoSpace { .. } },
         )
         | RunError::Client(_)
         | RunError::Record(_)

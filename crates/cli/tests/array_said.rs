@@ -186,3 +186,53 @@ fn an_array_that_is_served_is_said_to_be_written_and_one_that_was_killed_says_by
     let text = done(&desk, "array status a c e");
     assert!(text.contains("  state         clean\n"), "{text}");
 }
+
+/// A file system of 24 MiB, with what is in it; taken away at the end.
+struct Small(std::path::PathBuf);
+
+impl Small {
+    fn at(folder: std::path::PathBuf) -> Option<Small> {
+        std::fs::create_dir(&folder).unwrap();
+        let words = ["-t", "tmpfs", "-o", "size=24m", "small"];
+        let mounted = std::process::Command::new("mount").args(words).arg(&folder).output();
+        if !mounted.is_ok_and(|mounted| mounted.status.success()) {
+            common::skip("a small file system is mounted by root only: mount -t tmpfs -o size=24m");
+            return None;
+        }
+        Some(Small(folder))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_file_that_joins_an_array_has_all_its_room_or_is_not_made() {
+    use std::os::unix::fs::MetadataExt;
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --size 40MiB a b c");
+    done(&desk, "array fail --member b a b c");
+    let has_room = |name: &str| desk.path().join(name).metadata().unwrap().blocks() * 512 >= 40 << 20;
+    let Some(small) = Small::at(desk.path().join("full")) else { return };
+    let no_space = |words: &str| {
+        let said = say(&desk, words);
+        let why = "full/d: no space for 40 MiB there; make room, or ask for less";
+        assert!(said.code == 3 && said.stderr.contains(why), "{words}: {}: {}{}", said.code, said.stdout, said.stderr);
+        assert!(!small.0.join("d").exists(), "{words}");
+    };
+    no_space("array create --level 1 --size 40MiB full/d full/e");
+    no_space("array rebuild --onto full/d --size 40MiB a c");
+    done(&desk, "array rebuild --onto d --size 40MiB a c");
+    no_space("array replace --member a --onto full/d --size 40MiB a c d");
+    no_space("array add --device full/d --size 40MiB a c d");
+    done(&desk, "array add --device e --size 40MiB a c d");
+    assert!(has_room("d") && has_room("e"));
+    let Some(server) = Server::start(&desk, "a c d e") else { return };
+    no_space("array add --device full/d --size 40MiB a");
+    done(&desk, "array replace --member a --onto f --size 40MiB c");
+    assert!(has_room("f"));
+    assert_eq!(server.stop().0.code, 0);
+}

@@ -158,15 +158,18 @@ pub fn create(path: &Path) -> Result<WritePermit, Refusal> {
     Ok(WritePermit { path: path.to_owned(), file, created: true })
 }
 
-/// As [`create`], of this size; what is not written takes no room. A file that cannot be so long is removed again.
+/// As [`create`], of this size, with all its room: what is written later finds it there, or the file is not made at all.
 pub fn create_sized(path: &Path, size: Bytes) -> Result<WritePermit, Refusal> {
     let permit = create(path)?;
-    match permit.file.set_len(size.get()) {
+    match permit.reserve(size) {
         Ok(()) => Ok(permit),
         Err(source) => {
-            // The error that is returned says more than one of removing it.
+            // The file is ours and of no use. The error that is returned says more than one of removing it would.
             let _ = std::fs::remove_file(path);
-            Err(Refusal::from_io(path, source))
+            Err(match source.kind() {
+                io::ErrorKind::StorageFull => Refusal::NoSpace { path: path.to_owned(), size },
+                _ => Refusal::from_io(path, source),
+            })
         }
     }
 }

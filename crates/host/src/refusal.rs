@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use units::Bytes;
+
 use crate::guard::Subject;
 use crate::signature::Signature;
 use crate::usage::Use;
@@ -44,6 +46,9 @@ pub enum Refusal {
     /// The file was to be made, but is there.
     #[error("{path} exists already; remove it, or name a path where a new file can be made")]
     Exists { path: PathBuf },
+    /// No room for a new file.
+    #[error("{path}: no space for {size:#} there; make room, or ask for less")]
+    NoSpace { path: PathBuf, size: Bytes },
     /// Not for this user.
     #[error("{path}: {source}; become root, or join the group that owns it (see `ls -lL {path}`)")]
     NoPermission { path: PathBuf, source: io::Error },

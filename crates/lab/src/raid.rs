@@ -277,16 +277,17 @@ impl RaidError {
 
     /// Whether the user can mend it by other words.
     pub fn is_input(&self) -> bool {
-        use host::Refusal::{Failed, NoPermission, Unreadable};
+        use host::Refusal::{Failed, NoPermission, NoSpace, Unreadable};
         match self {
             RaidError::Device { .. } | RaidError::Failed(_) | RaidError::Identity(_) | RaidError::Export(_) => false,
+            RaidError::Path(uring::OpenError::Refused { source: NoSpace { .. } }) => false,
             RaidError::NoLeave(no) => no.is_input(),
             RaidError::NotFilled { .. } | RaidError::NoSpace | RaidError::Rival { .. } => false,
             RaidError::NotTakenOut { .. } | RaidError::Unanswered { .. } => false,
             RaidError::Control { .. } | RaidError::Server { .. } | RaidError::Unwatched => false,
             RaidError::Refused { input, .. } => *input,
             RaidError::NotPermitted(refusal) => {
-                !matches!(refusal, NoPermission { .. } | Unreadable { .. } | Failed { .. })
+                !matches!(refusal, NoPermission { .. } | Unreadable { .. } | Failed { .. } | NoSpace { .. })
             }
             _ => true,
         }

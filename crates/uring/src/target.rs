@@ -80,9 +80,6 @@ pub enum OpenError {
     /// A new file could not be made.
     #[error(transparent)]
     Refused { source: host::Refusal },
-    /// No room for a new file.
-    #[error("{path}: no space for {size:#} there; make room, or ask for less")]
-    NoSpace { path: PathBuf, size: Bytes },
     /// The engine that was asked for does not go with the target.
     #[error("{path}: the engine {engine} cannot be used: {reason}")]
     Engine { path: PathBuf, engine: crate::Engine, reason: String },
@@ -121,13 +118,8 @@ impl Target {
 
     /// Makes a new file of `size` bytes, whose blocks are reserved but have not been written.
     pub fn create(path: &Path, mode: Mode, size: Bytes) -> Result<Target, OpenError> {
-        let permit = host::guard::create(path).map_err(|source| OpenError::Refused { source })?;
-        let reserved = rustix::fs::fallocate(permit.file(), rustix::fs::FallocateFlags::empty(), 0, size.get());
-        let reserved = reserved.map_err(|error| match error {
-            rustix::io::Errno::NOSPC => OpenError::NoSpace { path: path.to_path_buf(), size },
-            error => explain(path, "fallocate", error.into()),
-        });
-        let target = reserved.and_then(|()| Target::permitted(&permit, mode));
+        let permit = host::guard::create_sized(path, size).map_err(|source| OpenError::Refused { source })?;
+        let target = Target::permitted(&permit, mode);
         if target.is_err() {
             // The file is ours and of no use. The error that is returned says more than one of removing it would.
             let _ = std::fs::remove_file(path);
