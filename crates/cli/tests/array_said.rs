@@ -236,3 +236,15 @@ fn a_file_that_joins_an_array_has_all_its_room_or_is_not_made() {
     assert!(has_room("f"));
     assert_eq!(server.stop().0.code, 0);
 }
+
+#[test]
+fn what_is_too_small_for_a_superblock_is_no_member() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 1 --size 8MiB a b");
+    desk.file("tiny", 4096);
+    let why = "tiny: it holds 4 KiB, and no superblock of Linux md 1.2";
+    refused(&desk, "array examine tiny", why);
+    refused(&desk, "array status tiny", why);
+    let text = done(&desk, "array status a b tiny");
+    assert!(text.contains("left out    tiny: it holds 4 KiB, which is too small"), "{text}");
+}

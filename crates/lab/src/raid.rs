@@ -79,6 +79,11 @@ pub enum RaidError {
     /// Nothing is to be said of a member.
     #[error("{place}: {error}")]
     Superblock { place: Place, error: array::md::SuperblockError },
+    /// Nothing is to be said of what is no member.
+    #[error(
+        "{place}: it holds {size:#}, and no superblock of Linux md 1.2, which begins at 4 KiB: it is too small to be a member of an array; see `arraylab array create`"
+    )]
+    NoRoomForSuperblock { place: Place, size: units::Bytes },
     /// A member cannot be read.
     #[error("{place}: {error}")]
     Device { place: Place, error: device::DeviceError },

@@ -104,7 +104,12 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
         match live.runtime().block_on(read) {
             Ok(read) => found.push(read),
             // The others have something to say all the same.
-            Err(error @ (RaidError::Superblock { .. } | RaidError::Device { .. } | RaidError::Export(_))) => {
+            Err(
+                error @ (RaidError::Superblock { .. }
+                | RaidError::NoRoomForSuperblock { .. }
+                | RaidError::Device { .. }
+                | RaidError::Export(_)),
+            ) => {
                 let status = MemberStatus::unread(None, Some(place.clone()), "left out");
                 others.push(MemberStatus { reason: Some(reason(&error)), ..status });
                 unread = unread.or(Some(error));

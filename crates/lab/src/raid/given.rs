@@ -32,9 +32,9 @@ pub fn left_out(places: &[Place]) -> Result<Vec<LeftOut>, RaidError> {
         match live.runtime().block_on(superblock(path, &device)) {
             Ok(superblock) => found.push((path.clone(), superblock, device.shape().size)),
             // Too small for a superblock: the array is refused with it.
-            Err(RaidError::Device {
-                error: DeviceError::OutOfRange { .. } | DeviceError::Misaligned { .. }, ..
-            }) => {}
+            Err(
+                RaidError::NoRoomForSuperblock { .. } | RaidError::Device { error: DeviceError::Misaligned { .. }, .. },
+            ) => {}
             Err(error) => left_out.push(LeftOut { path: path.clone(), why: reason(&error) }),
         }
     }
@@ -71,6 +71,9 @@ pub fn left_out(places: &[Place]) -> Result<Vec<LeftOut>, RaidError> {
 pub(super) fn reason(error: &RaidError) -> String {
     match error {
         RaidError::Superblock { error, .. } => error.to_string(),
+        RaidError::NoRoomForSuperblock { size, .. } => {
+            format!("it holds {size:#}, which is too small for a member of an array")
+        }
         RaidError::Device { error, .. } => format!("it cannot be read: {error}"),
         error => error.to_string(),
     }

@@ -67,6 +67,10 @@ pub(super) async fn to_write(live: &Live, place: &Place, permits: &Permits) -> R
 
 /// The superblock on a device.
 pub(super) async fn superblock(place: &Place, device: &AnyDevice) -> Result<Superblock, RaidError> {
+    let size = device.shape().size;
+    if size < SUPERBLOCK_AT + SUPERBLOCK_SIZE {
+        return Err(RaidError::NoRoomForSuperblock { place: place.clone(), size });
+    }
     let reply = device.submit(Request::read(SUPERBLOCK_AT, Buffer::zeroed(SUPERBLOCK_SIZE))).await;
     let place = place.clone();
     if let Err(error) = reply.result {
