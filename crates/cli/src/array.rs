@@ -58,7 +58,8 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
                 )));
             }
             let done = raid::stop(members, &permits(members)?, args.force, &course(pace)).map_err(blame)?;
-            left(&done, pace)
+            print(pace.json, || json!(done), &left(&done))?;
+            Ok(code(&done))
         }
         ArrayAction::Serve(args) => serve::serve(args),
         ArrayAction::Add(args) => join::add(args),
@@ -239,13 +240,17 @@ fn failed(member: &Place, done: &Done, served: bool) -> String {
 }
 
 /// Says how the array was left by what was to make it clean.
-fn left(done: &Done, pace: &Pace) -> Result<ExitCode, Failure> {
+fn left(done: &Done) -> String {
     let mut text = left_as(done, false);
     if !done.clean {
         text.push_str("not finished; the same command goes on\n");
     }
-    print(pace.json, || json!(done), &text)?;
-    Ok(if done.clean { ExitCode::SUCCESS } else { ExitCode::from(3) })
+    text
+}
+
+/// How what was to make an array clean exits.
+fn code(done: &Done) -> ExitCode {
+    if done.clean { ExitCode::SUCCESS } else { ExitCode::from(3) }
 }
 
 /// The same in words. While an array is served it is dirty as often as it is written, and nothing has to be done about that.

@@ -248,3 +248,21 @@ fn what_is_too_small_for_a_superblock_is_no_member() {
     let text = done(&desk, "array status a b tiny");
     assert!(text.contains("left out    tiny: it holds 4 KiB, which is too small"), "{text}");
 }
+
+#[test]
+fn a_size_is_printed_alike_by_status_and_by_serve_and_by_what_grew_it() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --size 8MiB --stripe-unit 4KiB a b c");
+    for name in ["a", "b", "c"] {
+        std::fs::File::options().write(true).open(desk.path().join(name)).unwrap().set_len(98_316 << 10).unwrap();
+    }
+    let grown = done(&desk, "array grow a b c");
+    assert_eq!(grown, "the array stores 188 MiB\nclean\n");
+    let status = done(&desk, "array status a b c");
+    assert!(status.starts_with("level 5, left-symmetric 188 MiB, \""), "{status}");
+    assert_eq!(document(&done(&desk, "array status --json a b c"))["size_bytes"], 192_536 << 10);
+    for name in ["a", "b", "c"] {
+        std::fs::File::options().write(true).open(desk.path().join(name)).unwrap().set_len(128 << 20).unwrap();
+    }
+    assert_eq!(document(&done(&desk, "array grow --json a b c"))["size_bytes"], 252 << 20);
+}

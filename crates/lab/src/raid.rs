@@ -42,7 +42,7 @@ pub use members::{Permits, remove_unused};
 pub use place::Place;
 pub use scrub::{Scrub, scrub};
 pub use service::{Offer, Served, Service, Upkeep};
-pub use upkeep::{Added, Done, Rebuild, add, belongs, fail, grow, numbered, rebuild, replace, stop};
+pub use upkeep::{Added, Done, Grown, Rebuild, add, belongs, fail, grow, numbered, rebuild, replace, stop};
 
 /// How an upkeep goes.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::args::{Add, Replace, Upkeep};
 use crate::array::newcomer::Newcomer;
-use crate::array::{blame, course, left, left_as, permits, print, refused};
+use crate::array::{blame, code, course, left, left_as, permits, print, refused};
 use crate::fail::Failure;
 use crate::permit;
 
@@ -100,6 +100,8 @@ pub fn grow(args: &Upkeep) -> Result<ExitCode, Failure> {
         let next = "clients cannot be told of another size; end the server, and begin it again afterwards";
         return Err(Failure::input(anyhow::anyhow!("the array is being served, and {next}")));
     }
-    let done = raid::grow(&args.members, &permits(&args.members)?, &course(&args.pace)).map_err(blame)?;
-    left(&done, &args.pace)
+    let grown = raid::grow(&args.members, &permits(&args.members)?, &course(&args.pace)).map_err(blame)?;
+    let text = format!("the array stores {}\n{}", grown.size, left(&grown.done));
+    print(args.pace.json, || json!(grown), &text)?;
+    Ok(code(&grown.done))
 }

@@ -304,7 +304,7 @@ impl Status {
 
     /// For people.
     pub fn text(&self) -> String {
-        let size = self.size.map_or("of unknown size".into(), |size| format!("{size:#}"));
+        let size = self.size.map_or("of unknown size".into(), |size| size.to_string());
         let mut text = format!("{} {size}, \"{}\"\n", self.level, harmless(&self.name));
         let mut line = |name: &str, value: String| writeln!(text, "  {name:<14}{value}").expect("text takes text");
         line("array", self.array.clone());
@@ -365,7 +365,7 @@ impl Status {
             };
             let place = member.member.map_or("-".to_owned(), |member| member.to_string());
             let path = member.path.as_ref().map_or("-".to_owned(), Place::to_string);
-            let rebuilt = member.rebuilt.map_or(String::new(), |upto| format!(" up to {upto:#}"));
+            let rebuilt = member.rebuilt.map_or(String::new(), |upto| format!(" up to {upto}"));
             let corrupt = match member.corrupt {
                 None => String::new(),
                 Some(0) => ", with checksums".into(),

@@ -12,7 +12,7 @@ use uring::{Live, LiveOptions};
 
 use super::given::left_out;
 use super::members::{Permits, data_offset, names, open, superblock, to_read, to_write};
-use super::{Course, Place, RaidError};
+use super::{Course, Place, RaidError, exact};
 
 /// How a command left the array.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -343,8 +343,19 @@ pub(super) async fn former(live: &Live, array: &Array<AnyDevice>, place: &Place)
     Some((array.may_return(&superblock)?, superblock))
 }
 
+/// What became of an array that was to grow.
+#[derive(Debug, Clone, Serialize)]
+pub struct Grown {
+    /// How the array was left.
+    #[serde(flatten)]
+    pub done: Done,
+    /// What it stores now.
+    #[serde(rename = "size_bytes", with = "exact")]
+    pub size: Bytes,
+}
+
 /// Has an array use all of its members' room. If that was ended before redundancy fitted, it is made to fit first.
-pub fn grow(members: &[Place], permits: &Permits, course: &Course) -> Result<Done, RaidError> {
+pub fn grow(members: &[Place], permits: &Permits, course: &Course) -> Result<Grown, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
     let array = runtime.block_on(open(&live, members, permits, false, course))?;
@@ -352,7 +363,7 @@ pub fn grow(members: &[Place], permits: &Permits, course: &Course) -> Result<Don
     if went_on || array.is_dirty() {
         let done = Done::stopped(&live, &array)?;
         if !done.clean {
-            return Ok(done);
+            return Ok(Grown { done, size: array.geometry().size() });
         }
     }
     match runtime.block_on(array.grow()) {
@@ -361,7 +372,7 @@ pub fn grow(members: &[Place], permits: &Permits, course: &Course) -> Result<Don
         grown => drop(grown?),
     }
     let array = runtime.block_on(open(&live, members, permits, false, course))?;
-    Done::stopped(&live, &array)
+    Ok(Grown { done: Done::stopped(&live, &array)?, size: array.geometry().size() })
 }
 
 /// Opens the device that is to take a member's place, if it is large enough, and says where its data are to begin: where they begin on
