@@ -266,3 +266,20 @@ fn a_size_is_printed_alike_by_status_and_by_serve_and_by_what_grew_it() {
     }
     assert_eq!(document(&done(&desk, "array grow --json a b c"))["size_bytes"], 252 << 20);
 }
+
+#[test]
+fn who_is_too_small_for_a_new_array_is_named() {
+    let desk = Desk::new("");
+    desk.file("less", 1 << 20);
+    refused(
+        &desk,
+        "array create --level 1 --size 8MiB --destroy-data a less",
+        "less holds 1 MiB; a member needs 1 MiB for metadata",
+    );
+    refused(
+        &desk,
+        "array create --level 5 --size 8MiB --destroy-data --journal less a b c",
+        "less holds 1 MiB; a member",
+    );
+    assert!(!desk.path().join("a").exists());
+}

@@ -93,6 +93,11 @@ pub enum RaidError {
     /// It cannot be made.
     #[error(transparent)]
     Create(#[from] array::md::CreateError),
+    /// Nor of something so small.
+    #[error(
+        "{place} holds {size:#}; a member needs 1 MiB for metadata (2 MiB with a partial parity log) and a chunk of data or more, a journal 256 KiB for each device"
+    )]
+    NoRoomForData { place: Place, size: units::Bytes },
     /// It stopped working.
     #[error("the array failed: {0}; see `arraylab array status`")]
     Failed(device::DeviceError),

@@ -87,6 +87,8 @@ pub struct Create {
     pub size: Option<Bytes>,
 
     /// What is done about the write hole and about resyncs [default: ppl at levels with parity, a bitmap at others with redundancy]
+    ///
+    /// A journal on a device of its own is one more way: --journal PATH.
     #[arg(long, conflicts_with = "journal")]
     pub consistency: Option<Way>,
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use array::geometry::Level;
-use array::md::{self, Consistency, NewArray, NewMember, Stamp, Uuid};
+use array::md::{self, Consistency, CreateError, NewArray, NewMember, Stamp, Uuid};
 use array::{Array, OpenOptions, add_checksums, checksum_room, format};
 use device::{AnyDevice, Device};
 use units::Bytes;
@@ -90,7 +90,14 @@ fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> R
         },
         clean,
     };
-    let (superblocks, _) = md::create(&new, &sized)?;
+    let (superblocks, _) = md::create(&new, &sized).map_err(|error| match error {
+        // md is told less than the device holds, and no names.
+        CreateError::TooSmall { device, .. } => {
+            let place = plan.members.iter().chain(plan.journal).nth(device).expect("it was given").clone();
+            RaidError::NoRoomForData { place, size: devices[device].shape().size }
+        }
+        error => error.into(),
+    })?;
     if plan.integrity {
         runtime.block_on(add_checksums(&devices, &superblocks)).map_err(RaidError::failed)?;
     }
