@@ -90,7 +90,7 @@ fn create(args: &Create) -> Result<ExitCode, Failure> {
     let permits = permit::places(there, args.destroy_data)?;
     let plan = Plan {
         level,
-        stripe_unit: args.stripe_unit,
+        stripe_unit: args.stripe_unit.unwrap_or(level.usual_chunk()),
         members: &members,
         journal: args.journal.as_ref(),
         spares: &spares,
@@ -106,6 +106,9 @@ fn create(args: &Create) -> Result<ExitCode, Failure> {
     let made: Vec<Place> = members.iter().chain(&args.journal).chain(&spares).cloned().collect();
     let status = raid::status(&made).map_err(blame)?;
     print(args.pace.json, || json!(status), &status.text())?;
+    if level == Level::Raid3 {
+        eprintln!("Linux md has no level 3, and calls this one of level 4, as do its members from now on");
+    }
     Ok(if done.clean { ExitCode::SUCCESS } else { ExitCode::from(3) })
 }
 

@@ -283,3 +283,15 @@ fn who_is_too_small_for_a_new_array_is_named() {
     );
     assert!(!desk.path().join("a").exists());
 }
+
+#[test]
+fn level_3_has_the_smallest_chunk_and_it_is_said_that_md_calls_it_level_4() {
+    let desk = Desk::new("");
+    let made = say(&desk, "array create --level 3 --size 8MiB --json a b c");
+    assert_eq!((made.code, &made.json()["stripe_unit_bytes"]), (0, &json!(4096)), "{}", made.stderr);
+    assert!(made.stderr.contains("Linux md has no level 3, and calls this one of level 4"), "{}", made.stderr);
+    let other = document(&done(&desk, "array create --level 4 --size 8MiB --json d e f"));
+    assert_eq!(other["stripe_unit_bytes"], 65536);
+    let wider = document(&done(&desk, "array create --level 3 --stripe-unit 64KiB --size 8MiB --json g h i"));
+    assert_eq!(wider["stripe_unit_bytes"], 65536);
+}

@@ -127,6 +127,11 @@ impl Level {
         }
     }
 
+    /// The chunk of a new array of which nothing else is said: at level 3 a request is to be on all members, so the smallest that md has.
+    pub fn usual_chunk(self) -> Bytes {
+        if self == Level::Raid3 { Bytes::kib(4) } else { Bytes::kib(64) }
+    }
+
     /// How many members may be lost, whichever they are, without losing data.
     pub fn losses_survived(self, members: usize) -> usize {
         match self {

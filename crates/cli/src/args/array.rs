@@ -78,9 +78,9 @@ pub struct Create {
     #[arg(long)]
     pub layout: Option<String>,
 
-    /// What lies on one member before the next takes over (the chunk)
-    #[arg(long, value_name = "SIZE", default_value = "64 KiB")]
-    pub stripe_unit: Bytes,
+    /// What lies on one member before the next takes over (the chunk) [default: 64 KiB; 4 KiB at level 3, the smallest that md has]
+    #[arg(long, value_name = "SIZE")]
+    pub stripe_unit: Option<Bytes>,
 
     /// How large members, journal and spares are that do not exist yet
     #[arg(long, value_name = "SIZE")]
