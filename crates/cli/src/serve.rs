@@ -5,10 +5,12 @@ mod modelled;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use device::{AnyDevice, Device};
 use host::guard::{Consent, Subject, WritePermit, permit, times_named};
 use host::{Kernel, Refusal};
+use lab::pace::Pace;
 use nbd::{Address, Export, Exports, Place, ServeOptions, Served, ServerTls, Uri};
 use serde_json::json;
 use units::Bytes;
@@ -40,7 +42,12 @@ pub fn serve(args: &Serve) -> Result<ExitCode, Failure> {
     let exports = exports.collect::<Result<Vec<_>, _>>().and_then(Exports::new).map_err(Failure::input)?;
     let alarm = stop::on_signals("ending: what is under way is finished, and all is flushed (again: end at once)");
     announce(args, &items, &listeners)?;
-    let options = ServeOptions { tls, ..ServeOptions::default() };
+    // How late answers came is the account of those that clients waited for.
+    let settled = {
+        let paces = paces.clone();
+        move || paces.iter().for_each(Pace::close)
+    };
+    let options = ServeOptions { tls, settled: Some(Rc::new(settled)), ..ServeOptions::default() };
     let serving = nbd::serve(live.runtime(), exports, listeners, options, alarm.raised());
     let served = live.runtime().block_on(serving);
     let done = conclude(&served);

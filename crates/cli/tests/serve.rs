@@ -347,6 +347,16 @@ fn a_modelled_machine_is_served_with_its_timing() {
     assert!(said.stderr.contains("by the model on the average, and came"), "{}", said.stderr);
 }
 
+/// Its own last flush takes no time by the model, so that it was late by any measure.
+#[test]
+fn a_modelled_drive_to_which_nobody_came_is_not_said_to_be_late() {
+    let desk = Desk::new("");
+    let Some(server) = Server::start(&desk, &["part:flash-nvme-3.84tb", "--nbd", "unix:s.sock"]) else { return };
+    let said = server.stop();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("0 requests") && !said.stderr.contains(" by the model"), "{}", said.stderr);
+}
+
 #[test]
 fn a_modelled_drive_keeps_what_a_file_holds_for_it() {
     let desk = Desk::new(READS);

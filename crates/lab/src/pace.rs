@@ -17,7 +17,7 @@ use std::rc::Rc;
 use device::{Device, Reply, Request, Shape, Stamps};
 use futures_util::future::select;
 use runtime::{Runtime, Signal};
-use units::{Duration, Instant};
+use units::{Duration, Instant, Ratio};
 
 /// Later than this is told: a disk's user sees it, and what waking a thread takes is well below.
 pub const NOTICEABLE: Duration = Duration::millis(1);
@@ -41,6 +41,8 @@ struct Inner {
     asked: Signal,
     asks: Cell<u64>,
     lateness: Cell<Lateness>,
+    /// Nobody waits for an answer any more whose lateness would be of interest.
+    closed: Cell<bool>,
 }
 
 /// How late answers were.
@@ -56,6 +58,8 @@ pub struct Lateness {
     pub modelled: Duration,
     /// The worst.
     pub most: Duration,
+    /// All of the lateness of what takes time by the model. The model's flush of an empty cache takes none, and any lateness would be infinitely more.
+    relative: Duration,
 }
 
 impl Lateness {
@@ -78,12 +82,14 @@ impl Lateness {
             sum: self.sum + other.sum,
             modelled: self.modelled + other.modelled,
             most: self.most.max(other.most),
+            relative: self.relative + other.relative,
         }
     }
 
-    /// Whether clients saw the model, and not a slower one.
-    pub fn kept_up(&self) -> bool {
-        self.sum * KEPT_UP <= self.modelled
+    /// By how much clients saw a slower machine than the model, if that is more than the model itself may be wrong by.
+    pub fn fell_behind(&self) -> Option<Ratio> {
+        let kept_up = self.relative * KEPT_UP <= self.modelled;
+        (!kept_up).then(|| Ratio::new(self.relative.as_seconds() / self.modelled.as_seconds()))
     }
 
     fn add(&mut self, modelled: Duration, late: Duration) {
@@ -92,6 +98,9 @@ impl Lateness {
         self.noticeable += u64::from(late > NOTICEABLE);
         self.sum += late;
         self.most = self.most.max(late);
+        if !modelled.is_zero() {
+            self.relative += late;
+        }
     }
 }
 
@@ -105,6 +114,7 @@ impl Pace {
             asked: Signal::default(),
             asks: Cell::default(),
             lateness: Cell::default(),
+            closed: Cell::new(false),
         });
         live.spawn_detached(follow(Rc::clone(&inner)));
         Pace { inner }
@@ -113,6 +123,11 @@ impl Pace {
     /// A device of the simulation, to be asked from the live runtime.
     pub fn device<D: Device + 'static>(&self, device: D) -> Paced<D> {
         Paced { pace: self.clone(), shape: device.shape().clone(), device: Rc::new(device) }
+    }
+
+    /// Ends the account of how late answers are.
+    pub fn close(&self) {
+        self.inner.closed.set(true);
     }
 
     /// How late its devices' answers were so far.
@@ -175,9 +190,11 @@ impl<D: Device + 'static> Device for Paced<D> {
         let reply = answer.take().expect("it was waited for");
         let [submitted, completed] =
             [reply.stamps.submitted, reply.stamps.completed].map(|at| inner.on_live_clock(at.max(inner.epoch.1)));
-        let mut lateness = inner.lateness.get();
-        lateness.add(completed.since(submitted), inner.live.now().saturating_since(completed));
-        inner.lateness.set(lateness);
+        if !inner.closed.get() {
+            let mut lateness = inner.lateness.get();
+            lateness.add(completed.since(submitted), inner.live.now().saturating_since(completed));
+            inner.lateness.set(lateness);
+        }
         Reply { stamps: Stamps { submitted, completed }, ..reply }
     }
 }
@@ -201,8 +218,12 @@ mod tests {
         let both = of(500).plus(of(1500));
         assert_eq!((both.answers, both.noticeable, both.mean()), (2, 1, Duration::millis(1)));
         assert_eq!((both.modelled_mean(), both.most), (Duration::millis(10), Duration::micros(1500)));
-        assert!(of(500).kept_up() && !of(501).kept_up() && !both.kept_up());
-        assert!(Lateness::default().kept_up() && Lateness::default().modelled_mean().is_zero());
+        assert!(of(500).fell_behind().is_none() && of(501).fell_behind().is_some());
+        assert_eq!(both.fell_behind().map(Ratio::as_percent), Some(10.0));
+        let mut at_once = Lateness::default();
+        at_once.add(Duration::ZERO, Duration::millis(3));
+        assert!(at_once.fell_behind().is_none() && at_once.noticeable == 1);
+        assert!(Lateness::default().fell_behind().is_none() && Lateness::default().modelled_mean().is_zero());
     }
 
     #[test]

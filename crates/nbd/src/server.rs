@@ -25,12 +25,14 @@ pub struct ServeOptions {
     pub connections: u32,
     /// If given, all is encrypted, and clients need certificates.
     pub tls: Option<ServerTls>,
+    /// Called when the clients have their last answers: what devices are asked from then on is the server's own flush.
+    pub settled: Option<Rc<dyn Fn()>>,
 }
 
 impl Default for ServeOptions {
     /// 64 connections, in the clear.
     fn default() -> ServeOptions {
-        ServeOptions { limits: Limits::default(), connections: 64, tls: None }
+        ServeOptions { limits: Limits::default(), connections: 64, tls: None, settled: None }
     }
 }
 
@@ -88,6 +90,9 @@ pub async fn serve(
     {
         let left = guests.left.wait_until(|| guests.present.get() == 0);
         let _: Either<_, _> = select(pin!(left), pin!(runtime.sleep(PATIENCE))).await;
+    }
+    if let Some(settled) = options.settled {
+        settled();
     }
     let mut unflushed = Vec::new();
     for export in house.exports.all().iter().filter(|export| !export.is_read_only()) {

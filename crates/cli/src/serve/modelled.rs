@@ -116,8 +116,12 @@ pub fn account(paces: &[Pace]) -> Option<String> {
     if late.noticeable > 0 {
         text.push_str(&format!("; {} of {} were later than {}", late.noticeable, late.answers, lab::pace::NOTICEABLE));
     }
-    if !late.kept_up() {
-        text.push_str(": this machine did not keep up with the model, and clients saw a slower one");
+    if let Some(more) = late.fell_behind() {
+        text.push_str(&format!(
+            ": those of the {} requests that take time by the model took {:.0} percent more of it, and clients saw a slower machine",
+            late.answers,
+            more.as_percent()
+        ));
     }
     Some(text)
 }
