@@ -49,7 +49,12 @@ pub struct PortionError {
 impl FromStr for Portion {
     type Err = PortionError;
     fn from_str(text: &str) -> Result<Portion, PortionError> {
-        let error = |reason: String| PortionError { text: text.to_owned(), reason };
+        // What a terminal would act on is written as what it is.
+        let shown = |it: char| if it.is_control() { it.escape_default().to_string() } else { it.to_string() };
+        let error = |reason: String| PortionError { text: text.chars().map(shown).collect(), reason };
+        if text.contains(char::is_control) {
+            return Err(error("a name has only characters that terminals show".into()));
+        }
         let (rest, read_only) = match text.strip_suffix(READ_ONLY) {
             Some(rest) => (rest, true),
             None => (text, false),

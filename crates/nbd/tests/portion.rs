@@ -29,6 +29,11 @@ fn what_is_no_portion_is_refused_with_what_would_be_one() {
     let refused = |text: &str| text.parse::<Portion>().unwrap_err().to_string();
     let next = "write NAME, or NAME=FROM..TO for a part such as home=0..100GiB or rest=100GiB.., and ,read-only behind it to refuse writes";
     assert_eq!(refused("home=100GiB"), format!("'home=100GiB' is no export: '100GiB' has no .. in it; {next}"));
+    assert_eq!(
+        refused("ho\nme"),
+        format!("'ho\\nme' is no export: a name has only characters that terminals show; {next}")
+    );
+    assert!(refused("home\u{1b}[2J=..1GiB").starts_with("'home\\u{1b}[2J=..1GiB' is no export: a name has only"));
     assert!(refused("home=0..100").contains("'100'"), "{}", refused("home=0..100"));
     assert!(refused("home=0..1KB").contains("'1KB'"), "{}", refused("home=0..1KB"));
     assert!(refused("home=0..1GiB,readonly").contains(next));
