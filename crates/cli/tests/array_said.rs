@@ -295,3 +295,31 @@ fn level_3_has_the_smallest_chunk_and_it_is_said_that_md_calls_it_level_4() {
     let wider = document(&done(&desk, "array create --level 3 --stripe-unit 64KiB --size 8MiB --json g h i"));
     assert_eq!(wider["stripe_unit_bytes"], 65536);
 }
+
+#[test]
+fn a_scrub_that_was_ended_is_said_to_have_ended_and_where() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 1 --size 16MiB a b");
+    let Some(server) = Server::start(&desk, "a b") else { return };
+    let scrub = || {
+        let mut scrub = served::arraylab(&desk, "array scrub --rate 1MB/s a b");
+        let scrub = scrub.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let status = || document(&done(&desk, "array status --json a b"));
+        common::wait_for("it is under way", || status()["served"]["upkeep"]["done_bytes"].as_u64() > Some(0));
+        scrub
+    };
+    let first = scrub();
+    common::signal(&first, "INT");
+    assert_eq!(common::of(first.wait_with_output().unwrap()).code, 3);
+    let status = || document(&done(&desk, "array status --json a b"));
+    common::wait_for("it has ended", || status()["served"]["upkeep"].is_null());
+    let mut second = scrub();
+    let (_, events) = server.stop();
+    _ = second.wait();
+    let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(names, ["scrub-began", "scrub-ended", "scrub-began", "scrub-ended"], "{events:?}");
+    for ended in [&events[1], &events[3]] {
+        let upto = ended["upto_bytes"].as_u64().unwrap();
+        assert!(upto > 0 && upto < 15 << 20 && ended["mismatches"] == 0, "{ended}");
+    }
+}

@@ -115,7 +115,20 @@ pub enum Event {
     },
     /// Everything is being compared.
     ScrubBegan,
-    /// Everything was compared, or as much as was asked for.
+    /// Not everything was compared: whoever gave the order waits no more, or the server ends.
+    ScrubEnded {
+        /// Up to where in the array it was.
+        #[serde(rename = "upto_bytes", with = "exact")]
+        upto: Bytes,
+        /// Blocks until there whose redundancy did not fit.
+        mismatches: u64,
+    },
+    /// What was to be compared could not be.
+    ScrubFailed {
+        /// Why.
+        cause: String,
+    },
+    /// Everything was compared.
     ScrubDone {
         /// Blocks whose redundancy did not fit.
         mismatches: u64,
@@ -186,6 +199,10 @@ impl fmt::Display for Event {
             Event::ResyncDone => f.write_str("resync: the redundancy fits"),
             Event::ResyncFailed { cause } => write!(f, "resync: {cause}; the array stays dirty"),
             Event::ScrubBegan => f.write_str("scrub: everything is compared with its redundancy"),
+            Event::ScrubEnded { upto, mismatches } => {
+                write!(f, "scrub: ended at {upto} of the array, and {mismatches} blocks before that did not fit")
+            }
+            Event::ScrubFailed { cause } => write!(f, "scrub: {cause}"),
             Event::ScrubDone { mismatches: 0 } => f.write_str("scrub: all fits"),
             Event::ScrubDone { mismatches: 1 } => f.write_str("scrub: 1 block did not fit"),
             Event::ScrubDone { mismatches } => write!(f, "scrub: {mismatches} blocks did not fit"),

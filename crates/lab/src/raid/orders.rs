@@ -255,7 +255,15 @@ async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &C
     if was_due && !keeper.array.needs_resync() {
         keeper.tell(&Event::ResyncDone);
     }
-    let found = found.map_err(RaidError::failed)?;
-    keeper.tell(&Event::ScrubDone { mismatches: found.mismatches });
+    let found = found.map_err(|error| {
+        let error = RaidError::failed(error);
+        keeper.tell(&Event::ScrubFailed { cause: error.to_string() });
+        error
+    })?;
+    let (upto, mismatches) = (found.upto, found.mismatches);
+    keeper.tell(&match upto < keeper.array.geometry().size() {
+        true => Event::ScrubEnded { upto, mismatches },
+        false => Event::ScrubDone { mismatches },
+    });
     Ok(Scrub::of(&keeper.array, found, &before))
 }
