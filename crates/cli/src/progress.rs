@@ -59,6 +59,14 @@ pub fn interrupt_upkeep() -> Arc<AtomicBool> {
     on_signals(Vec::new(), "ending; the members say how far it is (Ctrl-C again: end at once)\n")
 }
 
+/// As [`interrupt`], for what keeps nothing.
+pub fn interrupt_storm() -> Arc<AtomicBool> {
+    on_signals(
+        Vec::new(),
+        "ending; what was found until now is printed, and nothing is kept (Ctrl-C again: end at once)\n",
+    )
+}
+
 /// A flag that Ctrl-C sets, and so do the signals of a closed terminal and of `kill`. The second ends the program at once, but for the
 /// files that it made itself: they are removed.
 pub fn interrupt(made: Vec<PathBuf>) -> Arc<AtomicBool> {

@@ -11,7 +11,7 @@ use storm::{Choice, Report, SCENARIOS, Scenario, campaign};
 use crate::args::Storm;
 use crate::fail::Failure;
 use crate::out;
-use crate::progress::{Bar, interrupt};
+use crate::progress::{Bar, interrupt_storm};
 
 /// Runs storms, or goes through all short sequences.
 pub fn storm(args: &Storm) -> Result<ExitCode, Failure> {
@@ -21,7 +21,7 @@ pub fn storm(args: &Storm) -> Result<ExitCode, Failure> {
     if let Some(name) = &args.scenario {
         return scenario(name, args.json);
     }
-    let interrupted = interrupt(Vec::new());
+    let interrupted = interrupt_storm();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let choice = args.level.unwrap_or_default();
     let broken = if args.exhaustive {

@@ -323,3 +323,15 @@ fn a_scrub_that_was_ended_is_said_to_have_ended_and_where() {
         assert!(upto > 0 && upto < 15 << 20 && ended["mismatches"] == 0, "{ended}");
     }
 }
+
+#[test]
+fn a_storm_that_is_ended_says_that_nothing_is_kept_and_prints_what_it_found() {
+    let desk = Desk::new("");
+    let storm = desk.start(&["storm", "--seeds", "0..1000000000"]);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    common::signal(&storm, "INT");
+    let said = common::of(storm.wait_with_output().unwrap());
+    assert_eq!(said.code, 3, "{}{}", said.stdout, said.stderr);
+    assert!(said.stderr.contains("what was found until now is printed, and nothing is kept"), "{}", said.stderr);
+    assert!(said.stdout.contains("no promise was broken"), "{}", said.stdout);
+}
