@@ -5,6 +5,9 @@
 //! What is marked is rebuilt from the others, everything else is as it was. Without a bitmap, or too far behind, it is rebuilt whole;
 //! as is one with bad blocks, which were not there to be read before it left, and perhaps can be computed now.
 //!
+//! A device that went on without the members in use ([`standing`](crate::standing::went_on_without)) has writes of its own, which no bitmap of ours marks: it
+//! comes back only as something new, filled whole, and whoever adds it must have said that what it holds may be lost.
+//!
 //! Members that keep checksums keep them on the way, if they count ([`kept`](crate::integrity::kept)); else the device is filled whole.
 
 use std::ops::Range;
@@ -17,6 +20,8 @@ use crate::array::Array;
 use crate::geometry::{Level, Role};
 use crate::md::{Features, MemberRole, Superblock};
 use crate::member::MemberState;
+use crate::standing::went_on_without;
+use crate::state::State;
 use crate::upkeep::Newcomer;
 
 /// A device that was a member, and what it says.
@@ -37,7 +42,28 @@ impl<D: Device> Array<D> {
         // Another device may have its number by now, and its place on the table of roles with it.
         let own = self.is_own_number(superblock.number as usize, member);
         let whole = !unfinished && !superblock.features.has(Features::BAD_BLOCKS);
-        (missing && whole && known && own && Some(superblock.array) == self.identity()).then_some(member)
+        let alone = !self.went_on_without(superblock).is_empty();
+        (missing && whole && known && own && !alone && Some(superblock.array) == self.identity()).then_some(member)
+    }
+
+    /// Which members in use a device with this superblock went on without, although it was a member of this array: it may hold writes that they do not
+    /// know of. None of them if it did not.
+    pub fn went_on_without(&self, superblock: &Superblock) -> Vec<usize> {
+        let Some(state) = self.state.as_ref().filter(|_| Some(superblock.array) == self.identity()) else {
+            return Vec::new();
+        };
+        let superblocks = state.superblocks.borrow();
+        let in_use = |member: &usize| self.members[*member].state() != MemberState::Failed;
+        let of = |member: usize| Some((member, superblocks[member].as_ref()?));
+        let (members, current): (Vec<usize>, Vec<&Superblock>) =
+            (0..self.members.len()).filter(in_use).filter_map(of).unzip();
+        went_on_without(superblock, &current).into_iter().map(|index| members[index]).collect()
+    }
+
+    /// How many changes of the array its members have seen.
+    pub fn events(&self) -> u64 {
+        let sibling = self.state.as_ref().and_then(State::sibling);
+        sibling.map_or(0, |superblock| superblock.events)
     }
 
     /// As which member a device can come back that was given at the start. It may have become too small: the array has grown without it.

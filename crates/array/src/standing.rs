@@ -70,6 +70,27 @@ pub fn split_brain(superblocks: &[&Superblock]) -> Option<(usize, usize)> {
     None
 }
 
+/// Which of the members in use, by their place among `current`, a device went on without, so that it may hold writes that none of them knows of: those that it
+/// calls failed itself, if it counts on no other of them; all, if it has seen more changes than they have (they are an older copy). One that counts on one of
+/// them was never used without that one, and what was written with it is on the others or marked.
+///
+/// md asks only whether a device has missed no clearing of its bitmap (`super_1_validate`), and takes such a one back as it is.
+pub fn went_on_without(it: &Superblock, current: &[&Superblock]) -> Vec<usize> {
+    if !matches!(it.role(), MemberRole::Active(_)) {
+        return Vec::new();
+    }
+    // A record that the power cut met may be on this device alone; it changed nothing that was acknowledged.
+    if current.iter().all(|other| it.events > other.events.saturating_add(1)) {
+        return (0..current.len()).collect();
+    }
+    if current.iter().any(|other| counts_on(it, other)) {
+        return Vec::new();
+    }
+    // Of a number behind its table, one given since, it says nothing.
+    let says_failed = |other: &Superblock| it.roles.get(other.number as usize) == Some(&MemberRole::Faulty.number());
+    (0..current.len()).filter(|index| says_failed(current[*index])).collect()
+}
+
 /// What `by` calls the device of `it`. Of a number that it does not have it knows only that no member has it.
 fn called(by: &Superblock, it: &Superblock) -> MemberRole {
     by.roles.get(it.number as usize).map_or(MemberRole::Faulty, |role| MemberRole::from_number(*role))

@@ -392,6 +392,40 @@ fn a_member_whose_number_another_device_has_does_not_come_back() {
 }
 
 #[test]
+fn a_half_that_went_on_alone_does_not_come_back_by_the_bitmap() {
+    for (level, members) in [(Level::Raid1, 2), (LEVELS[3].0, 4), (Level::Raid10(Copies::near(2)), 4)] {
+        for written in [true, false] {
+            let runtime = Runtime::simulated();
+            let disks = disks(&runtime, (level, members, Consistency::Bitmap));
+            let array = open(&runtime, &disks);
+            write_all(&runtime, &array, &model(&array), 1);
+            runtime.block_on(array.stop()).unwrap();
+            drop(array);
+            let half = |which: usize| disks.iter().skip(which).step_by(2).cloned().collect::<Vec<Disk>>();
+            let alone = open(&runtime, &half(1));
+            runtime.block_on(alone.submit(Request::write(BLOCK * 4, block(77)))).result.unwrap();
+            runtime.block_on(alone.stop()).unwrap();
+            let array = open(&runtime, &half(0));
+            let write = || runtime.block_on(array.submit(Request::write(BLOCK * 9, block(78)))).result.unwrap();
+            if written {
+                write();
+            }
+            // The other half has writes that are marked only on itself, whether this one was used or not.
+            for disk in half(1) {
+                let other = superblock(&runtime, &disk);
+                assert_eq!(array.may_return(&other), None, "{level} {written}");
+                assert_eq!(array.went_on_without(&other), (0..members).step_by(2).collect::<Vec<_>>(), "{level}");
+                let offset = data_offset(&array);
+                let filled = array.rebuild(usize::from(other.number as u16), disk, offset, other.member);
+                assert_eq!(runtime.block_on(filled).unwrap(), []);
+            }
+            write();
+            fits(&runtime, &array);
+        }
+    }
+}
+
+#[test]
 fn a_member_that_missed_what_is_marked_no_more_does_not_come_back() {
     let runtime = Runtime::simulated();
     let case = (Level::Raid1, 3, Consistency::Bitmap);

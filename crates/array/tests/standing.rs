@@ -4,7 +4,7 @@ mod common;
 
 use array::geometry::{Level, Rotation};
 use array::md::{Consistency, Features, MemberRole, Superblock, Uuid};
-use array::standing::{Standing, newest, split_brain};
+use array::standing::{Standing, newest, split_brain, went_on_without};
 use units::Bytes;
 
 const FAULTY: u16 = 0xfffe;
@@ -106,4 +106,34 @@ fn what_is_no_member_is_judged_by_the_newest_too() {
     other.events = 8;
     say(&mut all, MemberRole::Active(3));
     assert_eq!(stands(&all, &other), Standing::Stale);
+}
+
+#[test]
+fn who_was_used_without_the_members_in_use_says_so() {
+    let without = |it: &Superblock, current: &[&Superblock]| went_on_without(it, current);
+    let all = three([8; 3]);
+    let [mut here, mut both, mut away] = [0, 1, 2].map(|it| all[it].clone());
+    // Its users went on without the first two, whatever these say.
+    (away.roles[0], away.roles[1]) = (FAULTY, FAULTY);
+    assert_eq!(without(&away, &[&here, &both]), [0, 1]);
+    (here.roles[2], both.roles[2]) = (FAULTY, FAULTY);
+    assert_eq!(without(&away, &[&here, &both]), [0, 1]);
+    // It saw one of them fail, who has come back since, and was used with the other.
+    away.roles[1] = 1;
+    assert_eq!(without(&away, &[&here, &both]), [0; 0]);
+    assert_eq!(without(&away, &[&here]), [0]);
+    // What it does not know of joined when it was gone.
+    let late =
+        Superblock { number: 9, roles: [[0, FAULTY, FAULTY].to_vec(), vec![FAULTY; 6], vec![1]].concat(), ..both };
+    away.roles.truncate(3);
+    assert_eq!(without(&away, &[&late]), [0; 0]);
+}
+
+#[test]
+fn of_members_that_are_an_older_copy_others_are_ahead() {
+    let all = three([8; 3]);
+    let ahead = |events| went_on_without(&Superblock { events, ..all[2].clone() }, &[&all[0], &all[1]]);
+    // A record that the power cut met.
+    assert_eq!(ahead(9), [0; 0]);
+    assert_eq!(ahead(10), [0, 1]);
 }

@@ -131,6 +131,13 @@ pub enum RaidError {
         *data_offset + *needed
     )]
     MemberTooSmall { place: Place, size: units::Bytes, data_offset: units::Bytes, needed: units::Bytes },
+    /// A device that was used while the array was used without it.
+    #[error(
+        "{place} went on without {others}, so each may hold writes that the other lacks ({place} has seen {its} changes of the array, {others} {theirs}). \
+         To go on with {others} and lose what {place} holds: `arraylab array add --destroy-data --device {place} --device {place}` with these members. \
+         To go on with {place}: give it, and whoever went on with it, without these, and add these to it in the same way"
+    )]
+    WentOn { place: Place, others: String, its: u64, theirs: u64 },
     /// One more cannot be spared.
     #[error(
         "without {place} too the array would be broken: {level} survives {endurance}, and {missing} are lost already"

@@ -109,7 +109,12 @@ pub const SCENARIOS: [Scenario; 28] = [
         Here(corruption::metadata),
     ),
     case(16, "stale-member", "a member that missed writes comes back: it is never read", Here(membership::stale)),
-    case(17, "split-brain", "two halves of a mirror went on alone: refused", Here(membership::split_brain)),
+    case(
+        17,
+        "split-brain",
+        "two halves went on alone: refused, and neither comes back to the other by its bitmap",
+        Here(membership::split_brain),
+    ),
     case(18, "too-many-lost", "no write is accepted, nothing is invented", Here(membership::too_many)),
     case(19, "strangers", "another order, a copy of a member, a member of another array", Here(membership::strangers)),
     case(20, "unknown-feature", "a member from the future is refused by name", Here(membership::unknown_feature)),

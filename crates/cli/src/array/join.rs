@@ -33,7 +33,7 @@ pub fn add(args: &Add) -> Result<ExitCode, Failure> {
             true => permit::members(device.path())?,
             false => new.permit()?,
         });
-        let added = raid::add(&others, &all, device, &course);
+        let added = raid::add(&others, &all, device, args.destroy_data, &course);
         added.inspect_err(|_| raid::remove_unused(&all)).map_err(blame)?
     };
     let mut text = match (added.member, added.returned) {

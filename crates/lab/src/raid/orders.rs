@@ -135,7 +135,7 @@ async fn replace(
 async fn add(keeper: &Rc<Keeper>, new: NewPlace, rate: Option<Rate>, caller: &Caller<'_>) -> Result<Added, RaidError> {
     let at = place(&new.place)?;
     let_go(keeper, &at).await?;
-    if let Some((member, superblock)) = former(&keeper.live, &keeper.array, &at).await {
+    if let Some((member, superblock)) = former(&keeper.live, &keeper.array, &at, new.destroy_data).await? {
         free(keeper)?;
         let device = open_former(keeper, &at).await?;
         takes_blocks(&keeper.array, &at, &device, superblock.data_offset)?;

@@ -297,12 +297,19 @@ pub fn belongs(members: &[Place], place: &Place) -> bool {
     array(place).is_some_and(|own| members.iter().find_map(array) == Some(own))
 }
 
-/// Adds a device: a former member comes back, anything else is a spare, and fills the place of a member that is missing.
-pub fn add(members: &[Place], permits: &Permits, new: &Place, course: &Course) -> Result<Added, RaidError> {
+/// Adds a device: a former member comes back, anything else is a spare, and fills the place of a member that is missing. One that went on without the array
+/// is taken only if what it carries may be lost.
+pub fn add(
+    members: &[Place],
+    permits: &Permits,
+    new: &Place,
+    destroy_data: bool,
+    course: &Course,
+) -> Result<Added, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
     let mut array = runtime.block_on(open(&live, members, permits, false, course))?;
-    let former = runtime.block_on(former(&live, &array, new));
+    let former = runtime.block_on(former(&live, &array, new, destroy_data))?;
     let returned = former.is_some();
     let (member, lost) = match former {
         Some((member, superblock)) => {
@@ -337,10 +344,24 @@ pub(super) fn takes_spares(level: Level, members: usize) -> Result<(), RaidError
     }
 }
 
-/// Which member a place was, if it can come back as that.
-pub(super) async fn former(live: &Live, array: &Array<AnyDevice>, place: &Place) -> Option<(usize, Superblock)> {
-    let superblock = superblock(place, &to_read(live, place).await.ok()?).await.ok()?;
-    Some((array.may_return(&superblock)?, superblock))
+/// Which member a place was, if it can come back as that. One that went on without the array comes back as nothing, and is refused unless what it carries
+/// may be lost.
+pub(super) async fn former(
+    live: &Live,
+    array: &Array<AnyDevice>,
+    place: &Place,
+    destroy_data: bool,
+) -> Result<Option<(usize, Superblock)>, RaidError> {
+    let Ok(device) = to_read(live, place).await else { return Ok(None) };
+    let Ok(superblock) = superblock(place, &device).await else { return Ok(None) };
+    let without = array.went_on_without(&superblock);
+    if !without.is_empty() && !destroy_data {
+        let names = names(array);
+        let names: Vec<String> = without.into_iter().filter_map(|member| names[member].clone()).collect();
+        let (others, its, theirs) = (names.join(" and "), superblock.events, array.events());
+        return Err(RaidError::WentOn { place: place.clone(), others, its, theirs });
+    }
+    Ok(array.may_return(&superblock).map(|member| (member, superblock)))
 }
 
 /// What became of an array that was to grow.

@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 
-use array::geometry::Level;
+use array::geometry::{Copies, DoubleRotation, Level};
 use array::md::{Consistency, Features, SuperblockError, Uuid};
-use array::{MemberState, OpenError};
+use array::{MemberState, OpenError, Repair};
 use units::Bytes;
 
 use super::stage::{FIVE, Stage, must, redundant};
+use crate::recovery::bring_back;
 use device::Device;
 
 fn said<T>(result: Result<T, OpenError>) -> String {
@@ -60,6 +61,33 @@ pub fn split_brain() -> Result<(), String> {
             Err(OpenError::SplitBrain { .. }) => {}
             other => return Err(format!("two halves that went on alone, with them {company:?}: {}", said(other))),
         }
+    }
+    half_returns()
+}
+
+/// A half that went on alone is not given back by the bitmap of the other, which marks nothing of what was written to it.
+fn half_returns() -> Result<(), String> {
+    let six = Level::Raid6(DoubleRotation::default());
+    for (level, members) in [(Level::Raid1, 2), (six, 4), (Level::Raid10(Copies::near(2)), 4)] {
+        let mut stage = Stage::new(level, members, Consistency::Bitmap, false)?;
+        stage.stop()?;
+        let half = |which: usize| (which..members).step_by(2);
+        for which in [1, 0] {
+            let others = half(1 - which).collect();
+            *stage.world.gone.borrow_mut() = others;
+            stage.reopen().map_err(|error| format!("{level}, a half: {error}"))?;
+            stage.write(which as u64, 1).map_err(|error| error.to_string())?;
+            if which == 1 {
+                stage.stop()?;
+            }
+        }
+        for member in half(1) {
+            let back = stage.wait(bring_back(&stage.world, stage.array(), member))?;
+            must(!back, || format!("{level}: member {member} comes back with what was written without the others"))?;
+            let lost = stage.rebuild(member, stage.disk(member)).map_err(|error| format!("{level}: {error}"))?;
+            must(lost.is_empty(), || format!("{level}: lost {lost:?}"))?;
+        }
+        must(stage.scrub(Repair::No)?.mismatches == 0, || format!("{level}: the halves differ after a whole rebuild"))?;
     }
     Ok(())
 }
