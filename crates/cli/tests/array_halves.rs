@@ -68,3 +68,31 @@ fn a_half_comes_back_only_if_what_it_holds_may_be_lost() {
     done(&desk, "array add --destroy-data --device x --device x y");
     done(&desk, "array scrub x y");
 }
+
+#[test]
+fn two_halves_are_called_so_in_any_order_and_by_every_command() {
+    let Some(desk) = halves("--level 1", ["x", "y"]) else { return };
+    for members in ["x y", "y x"] {
+        let text = done(&desk, &format!("array status {members}"));
+        for words in [
+            "state         two halves went on without each other, and each may hold writes that the other lacks",
+            "x says that member 1 failed, after ",
+            "y says that member 0 failed, after ",
+            "member 0      half        x: it says that member 1 failed",
+            "member 1      half        y: it says that member 0 failed",
+            "`arraylab array add --destroy-data --device ",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(!text.contains("clean") && !text.contains("brings it back"), "{text}");
+        let json = say(&desk, &format!("array status --json {members}")).json();
+        assert!(json["split"].is_string() && json["broken"] == false, "{json}");
+        for order in ["serve --nbd unix:s.sock", "scrub", "rebuild", "stop"] {
+            let said = say(&desk, &format!("array {order} {members}"));
+            assert!(said.code == 2 && said.stderr.contains("two halves went on"), "{order}: {}", said.stderr);
+            assert!(!said.stderr.contains("brings it back"), "{order}: {}", said.stderr);
+        }
+    }
+    let one = done(&desk, "array status x");
+    assert!(one.contains("1 of 2 members not whole"), "{one}");
+}

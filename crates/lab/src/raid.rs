@@ -10,6 +10,7 @@ mod event;
 mod exact;
 mod examined;
 mod given;
+mod halves;
 mod held;
 mod keeper;
 mod make;
@@ -138,6 +139,9 @@ pub enum RaidError {
          To go on with {place}: give it, and whoever went on with it, without these, and add these to it in the same way"
     )]
     WentOn { place: Place, others: String, its: u64, theirs: u64 },
+    /// Devices that went on without each other.
+    #[error("{0}")]
+    Halves(String),
     /// One more cannot be spared.
     #[error(
         "without {place} too the array would be broken: {level} survives {endurance}, and {missing} are lost already"

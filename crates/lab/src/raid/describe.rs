@@ -13,6 +13,7 @@ use uring::{Live, LiveOptions};
 
 use super::examined::{checksums, consistency, harmless, level_of, name_of, rebuilt};
 use super::given::{of_one_array, reason, shortfall};
+use super::halves::Halves;
 use super::members::{superblock, to_read};
 use super::service::Service;
 use super::upkeep::{numbered, outlook};
@@ -49,6 +50,9 @@ pub struct Status {
     pub members: Vec<MemberStatus>,
     /// What belongs to the array and has no place in it: stale and spare devices.
     pub others: Vec<MemberStatus>,
+    /// That these are two halves that went on without each other, what each says, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
     /// What its server says, if it is being served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served: Option<Service>,
@@ -68,7 +72,7 @@ pub struct MemberStatus {
     /// The device, if one of those named has it.
     pub path: Option<Place>,
     /// `active`, `rebuilding`, `missing`; without a place `stale`, `spare`, `journal`, and `not used` by the array's server; `replacing`
-    /// the one whose number it has. `left out` is who has no usable superblock, `too small` who has lost its end, `twice` who claims the place of another.
+    /// the one whose number it has. `half` is who went on without others that went on without it, `left out` is who has no usable superblock, `too small` who has lost its end, `twice` who claims the place of another.
     pub state: &'static str,
     /// What it has seen of the array's changes.
     pub events: Option<u64>,
@@ -122,6 +126,7 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
     let Some(newest) = newest(&superblocks) else {
         return Err(unread.expect("a path was named"));
     };
+    let halves = Halves::among(found.iter().map(|(path, it, ..)| (path, it)));
     let all = newest.members as usize;
     let missing = |member: usize| MemberStatus::unread(Some(member), None, "missing");
     let mut members: Vec<MemberStatus> = (0..all).map(missing).collect();
@@ -138,6 +143,16 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
             corrupt: *corrupt,
             reason: None,
         };
+        if let Some(said) = halves.as_ref().and_then(|halves| halves.said_by(path)) {
+            let half = |member| MemberStatus { reason: Some(format!("it says that {said}")), ..of(member, "half") };
+            match it.role() {
+                MemberRole::Active(column) if members.get(usize::from(column)).is_some_and(|it| it.path.is_none()) => {
+                    members[usize::from(column)] = half(Some(column.into()));
+                }
+                _ => others.push(half(None)),
+            }
+            continue;
+        }
         match Standing::of(it, newest) {
             Standing::Member(column) if members[column].path.is_some() => {
                 let first = members[column].path.as_ref().expect("it was looked for");
@@ -191,6 +206,7 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
         broken: false,
         members,
         others,
+        split: halves.map(|halves| halves.to_string()),
         served: None,
         write_hole: !clean && has_parity && !has_journal && (resyncing || !has_log),
         geometry,
@@ -221,7 +237,9 @@ impl Status {
         let is_needed = |member: &usize| !geometry.survives(|other| other == *member || is_lost(other));
         let (needed, others): (Vec<usize>, Vec<usize>) = whole.into_iter().partition(is_needed);
         self.needed = if others.is_empty() { Vec::new() } else { needed };
-        (self.not_whole, self.survives, self.broken) = (not_whole, left.unwrap_or(0), left.is_none());
+        // Which of two halves is to be believed decides what is lost.
+        let broken = left.is_none() && self.split.is_none();
+        (self.not_whole, self.survives, self.broken) = (not_whole, left.unwrap_or(0), broken);
     }
 
     /// Has what the array's server says of it count: it holds devices that nobody has named here, and what it does not use says less than it
@@ -264,6 +282,7 @@ impl Status {
         self.weigh();
         self.size = self.size.or(Some(service.size));
         (self.broken, self.clean) = (service.broken, service.clean);
+        self.split = None;
         self.served = Some(service);
     }
 
@@ -317,6 +336,7 @@ impl Status {
         let twice = self.others.iter().find(|other| other.state == "twice").and_then(|other| other.member);
         let rival = self.served.as_ref().and_then(|service| service.rival.as_ref());
         let redundancy = match (self.clean, self.not_whole.len()) {
+            _ if let Some(split) = &self.split => split.clone(),
             _ if !too_small.is_empty() => {
                 let which = numbered(&too_small, ", ");
                 format!(

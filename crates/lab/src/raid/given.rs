@@ -10,6 +10,7 @@ use serde::Serialize;
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
+use super::halves::Halves;
 use super::members::{superblock, to_read};
 use super::{Place, RaidError};
 
@@ -40,6 +41,9 @@ pub fn left_out(places: &[Place]) -> Result<Vec<LeftOut>, RaidError> {
     }
     of_one_array(found.iter().map(|(path, superblock, _)| (path, superblock.array)))?;
     let superblocks: Vec<&Superblock> = found.iter().map(|(_, superblock, _)| superblock).collect();
+    if let Some(halves) = Halves::among(found.iter().map(|(path, superblock, _)| (path, superblock))) {
+        return Err(RaidError::Halves(halves.to_string()));
+    }
     let Some(newest) = newest(&superblocks) else { return Ok(left_out) };
     let is_there = |place: u16| {
         let has = |it: &&Superblock| match Standing::of(it, newest) {

@@ -138,10 +138,14 @@ pub(super) fn now() -> Stamp {
 
 /// When another server opened the array, if one records on its members.
 pub(super) fn rival(array: &Array<AnyDevice>) -> Option<String> {
+    array.rival().map(when)
+}
+
+/// A time in a superblock, for people.
+pub(super) fn when(stamp: Stamp) -> String {
     // What others wrote there may be any number; RFC 3339 ends with the year 9999.
-    let seconds = array.rival()?.seconds().min(253_402_300_799);
-    let opened = UNIX_EPOCH + std::time::Duration::from_secs(seconds);
-    Some(humantime::format_rfc3339_seconds(opened).to_string())
+    let seconds = stamp.seconds().min(253_402_300_799);
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + std::time::Duration::from_secs(seconds)).to_string()
 }
 
 /// Has an array's upkeep follow a course.
