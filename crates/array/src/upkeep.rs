@@ -17,6 +17,7 @@ use crate::geometry::{Level, Place, Role};
 use crate::integrity::kept::Kept;
 use crate::md::{Superblock, Uuid};
 use crate::member::MemberState;
+use crate::misfit::{Misfit, note};
 
 /// What to do with a stripe whose parity does not fit its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +87,11 @@ impl Drop for Promise<'_> {
 pub struct Scrubbed {
     /// Blocks of the array (of 512 bytes, or of the members' blocks if these are larger) whose redundancy did not fit.
     pub mismatches: u64,
-    /// Of these, located and mended: how many on each member.
+    /// Of these, those of which it can be told on which member the block is wrong: how many on each.
+    pub located: Vec<u64>,
+    /// Where the first ones are, in order of addresses.
+    pub misfits: Vec<Misfit>,
+    /// Located and mended: how many on each member.
     pub mended: Vec<u64>,
     /// Mended by believing the data.
     pub believed: u64,
@@ -297,7 +302,8 @@ impl<D: Device> Array<D> {
         repair: Repair,
         wanted: impl Fn(Range<Bytes>) -> bool,
     ) -> Result<Scrubbed, DeviceError> {
-        let mut found = Scrubbed { mended: vec![0; self.members.len()], upto: range.start, ..Scrubbed::default() };
+        let none = vec![0; self.members.len()];
+        let mut found = Scrubbed { located: none.clone(), mended: none, upto: range.start, ..Scrubbed::default() };
         let corrupt = || self.members.iter().map(|member| member.counts().corrupt);
         let before: Vec<u64> = corrupt().collect();
         let walk = self.walk(range.start, range.end.max(range.start));
@@ -320,7 +326,7 @@ impl<D: Device> Array<D> {
                 match blocks {
                     Some(blocks) => {
                         found.single += u64::from(self.geometry.copies() > 1 && blocks.len() == 1);
-                        self.scrub_unit(unit, blocks, repair, &mut found).await;
+                        self.scrub_unit(unit, found.upto..end, blocks, repair, &mut found).await;
                     }
                     None => {
                         found.unreadable += 1;
@@ -404,7 +410,14 @@ impl<D: Device> Array<D> {
     }
 
     /// Judges a unit block by block: errors of two members are both found if they lie in different blocks.
-    async fn scrub_unit(&self, row: u64, blocks: Vec<(Place, Buffer)>, repair: Repair, found: &mut Scrubbed) {
+    async fn scrub_unit(
+        &self,
+        row: u64,
+        range: Range<Bytes>,
+        blocks: Vec<(Place, Buffer)>,
+        repair: Repair,
+        found: &mut Scrubbed,
+    ) {
         let block = self.block();
         let length = block.as_usize();
         for number in 0..blocks[0].1.len() / block {
@@ -451,7 +464,18 @@ impl<D: Device> Array<D> {
                     },
                 }
             }
-            found.mismatches += u64::from(!fixes.is_empty());
+            if !fixes.is_empty() {
+                found.mismatches += 1;
+                let member = fixes.iter().find(|(.., known)| *known).map(|(index, ..)| blocks[*index].0.member);
+                member.into_iter().for_each(|member| found.located[member] += 1);
+                let of_array = |address: Bytes| address..address + block;
+                let concerned = match member.map(|member| self.geometry.role(member, blocks[0].0.offset + at)) {
+                    Some(Role::Data(address)) => of_array(address),
+                    None if self.geometry.level().parities() == 0 => of_array(range.start + at),
+                    _ => range.clone(),
+                };
+                note(&mut found.misfits, concerned, member);
+            }
             for (index, bytes, known) in fixes {
                 if repair == Repair::No || (repair == Repair::WhatIsWrong && !known) {
                     continue;

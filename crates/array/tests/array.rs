@@ -2,7 +2,7 @@
 
 mod common;
 
-use array::geometry::{Copies, DoubleRotation, Geometry, Level, Rotation, Zones};
+use array::geometry::{Copies, DoubleRotation, Geometry, Level, Role, Rotation, Zones};
 use array::md::Uuid;
 use array::{Array, MemberState, Repair};
 use common::image::data;
@@ -396,6 +396,19 @@ fn a_scrub_of_level_6_mends_the_member_that_is_wrong() {
             let at = DATA_AT + Bytes::SECTOR * member as u64;
             array.device(member).unwrap().inner().damage(at..at + Bytes::SECTOR, Damage::Flipped(100));
         }
+        let found = scrubbed(&runtime, &array, Repair::No);
+        assert_eq!((&found.located, found.mended), (&vec![1; members], vec![0; members]), "{level:?}");
+        let mut named: Vec<usize> = found.misfits.iter().filter_map(|misfit| misfit.member).collect();
+        named.sort_unstable();
+        named.dedup();
+        assert_eq!(named, (0..members).collect::<Vec<_>>(), "{level:?}");
+        for misfit in &found.misfits {
+            let (member, range) = (misfit.member.expect("all are located"), misfit.range.clone());
+            match array.geometry().role(member, Bytes::SECTOR * member as u64) {
+                Role::Data(address) => assert_eq!(range, address..address + Bytes::SECTOR, "{level:?}"),
+                _ => assert_eq!(range, Bytes::ZERO..array.geometry().stripe_size(), "{level:?}"),
+            }
+        }
         let found = scrubbed(&runtime, &array, Repair::WhatIsWrong);
         assert_eq!((found.mismatches, found.mended), (members as u64, vec![1; members]), "{level:?}");
         check(&runtime, &array, &model, &format!("{level:?}"));
@@ -420,6 +433,7 @@ fn a_scrub_does_not_guess() {
         let before = read(&runtime, &array, 0, 8).unwrap();
         let found = scrubbed(&runtime, &array, Repair::WhatIsWrong);
         assert_eq!((found.mismatches, found.believed), (1, 0));
+        assert_eq!((found.located, found.misfits.len(), found.misfits[0].member), (vec![0; 5], 1, None));
         assert_eq!(scrubbed(&runtime, &array, Repair::BelieveData).mismatches, 1);
         assert_eq!(scrubbed(&runtime, &array, Repair::No).mismatches, 0);
         assert_eq!(read(&runtime, &array, 0, 8).unwrap(), before, "data are believed, not changed");

@@ -200,29 +200,8 @@ fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
         None => raid::scrub(members, &permits(members)?, args.repair, &course),
     };
     let found: raid::Scrub = found.map_err(blame)?;
-    let sum = |by_member: &[u64]| by_member.iter().sum::<u64>();
-    let mended = sum(&found.mended);
-    let mut text = format!(
-        "{} blocks did not fit: {mended} mended, {} made to fit by believing the data, {} left\n\
-         {} units could not be read, {} ranges were written anew\n{}",
-        found.mismatches,
-        found.believed,
-        found.mismatches.saturating_sub(mended + found.believed),
-        found.unreadable,
-        sum(&found.rewritten),
-        if found.interrupted { "ended early: the figures are of what was read until then\n" } else { "" }
-    );
-    for (member, blocks) in found.corrupt.iter().enumerate().filter(|(_, blocks)| **blocks > 0) {
-        text.push_str(&format!("member {member} gave {blocks} blocks that did not fit their checksums\n"));
-    }
-    if found.single > 0 {
-        let next = "`arraylab array rebuild` fills the place of the member that is missing";
-        text.push_str(&format!("{} units have one copy left, and were compared with nothing; {next}\n", found.single));
-    }
-    print(pace.json, || json!(found), &text)?;
-    let left =
-        found.unreadable + found.single > 0 || (found.mismatches > 0 && found.mismatches > mended + found.believed);
-    Ok(match (found.interrupted, left) {
+    print(pace.json, || json!(found), &found.text())?;
+    Ok(match (found.interrupted, found.leaves_some()) {
         (true, _) => ExitCode::from(3),
         (false, true) => ExitCode::from(1),
         (false, false) => ExitCode::SUCCESS,

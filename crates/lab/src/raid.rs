@@ -41,7 +41,7 @@ pub use keeper::{Keeper, Keeping};
 pub use make::{Plan, create};
 pub use members::{Permits, remove_unused};
 pub use place::Place;
-pub use scrub::{Scrub, scrub};
+pub use scrub::{Misfit, Scrub, scrub};
 pub use service::{Offer, Served, Service, Upkeep};
 pub use upkeep::{Added, Done, Grown, Rebuild, add, belongs, fail, grow, numbered, rebuild, replace, stop};
 

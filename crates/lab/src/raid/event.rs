@@ -8,6 +8,7 @@ use serde::Serialize;
 use units::{Bytes, Duration};
 
 use super::exact;
+use super::scrub::{Misfit, Scrub, counted};
 use super::upkeep::{BROKEN, outlook};
 
 /// Something that whoever keeps the array wants to know.
@@ -132,7 +133,39 @@ pub enum Event {
     ScrubDone {
         /// Blocks whose redundancy did not fit.
         mismatches: u64,
+        /// Of these, those of which it can be told on which member the block is wrong, by member.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        located: Vec<u64>,
+        /// Of these, those of which it cannot.
+        #[serde(skip_serializing_if = "is_none")]
+        unlocated: u64,
+        /// Mended, by member.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        mended: Vec<u64>,
+        /// Where the first of them are.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        misfits: Vec<Misfit>,
     },
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Event {
+    /// What a scrub found.
+    pub(super) fn of_scrub(found: &Scrub) -> Event {
+        let any = |by_member: &[u64]| {
+            if by_member.iter().any(|blocks| *blocks > 0) { by_member.to_vec() } else { Vec::new() }
+        };
+        Event::ScrubDone {
+            mismatches: found.mismatches,
+            located: any(&found.located),
+            unlocated: found.unlocated,
+            mended: any(&found.mended),
+            misfits: found.misfits.clone(),
+        }
+    }
 }
 
 /// What it means that another server has the same members.
@@ -203,9 +236,19 @@ impl fmt::Display for Event {
                 write!(f, "scrub: ended at {upto} of the array, and {mismatches} blocks before that did not fit")
             }
             Event::ScrubFailed { cause } => write!(f, "scrub: {cause}"),
-            Event::ScrubDone { mismatches: 0 } => f.write_str("scrub: all fits"),
-            Event::ScrubDone { mismatches: 1 } => f.write_str("scrub: 1 block did not fit"),
-            Event::ScrubDone { mismatches } => write!(f, "scrub: {mismatches} blocks did not fit"),
+            Event::ScrubDone { mismatches: 0, .. } => f.write_str("scrub: all fits"),
+            Event::ScrubDone { mismatches, located, unlocated, mended, misfits } => {
+                write!(f, "scrub: {} did not fit", counted(*mismatches))?;
+                for (member, blocks) in located.iter().enumerate().filter(|(_, blocks)| **blocks > 0) {
+                    let mended = if mended.get(member) == Some(blocks) { ", mended" } else { "" };
+                    write!(f, "; member {member} is wrong in {blocks}{mended}")?;
+                }
+                if !located.is_empty() && *unlocated > 0 {
+                    write!(f, "; of {unlocated} it cannot be told who is wrong")?;
+                }
+                let Some(first) = misfits.first() else { return Ok(()) };
+                write!(f, "; the first within bytes {} to {} of the array", first.from, first.to)
+            }
         }
     }
 }

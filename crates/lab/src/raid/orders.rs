@@ -261,9 +261,10 @@ async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &C
         error
     })?;
     let (upto, mismatches) = (found.upto, found.mismatches);
+    let found = Scrub::of(&keeper.array, found, how, &before);
     keeper.tell(&match upto < keeper.array.geometry().size() {
         true => Event::ScrubEnded { upto, mismatches },
-        false => Event::ScrubDone { mismatches },
+        false => Event::of_scrub(&found),
     });
-    Ok(Scrub::of(&keeper.array, found, &before))
+    Ok(found)
 }

@@ -15,7 +15,13 @@ use super::{Course, Place, RaidError};
 pub struct Scrub {
     /// Blocks of 512 bytes (or of the members' blocks, if larger) whose redundancy did not fit.
     pub mismatches: u64,
-    /// Of these, located and mended, by member.
+    /// Of these, those of which it can be told on which member the block is wrong, by member. Only level 6 tells.
+    pub located: Vec<u64>,
+    /// Of these, those of which it cannot.
+    pub unlocated: u64,
+    /// Where the first of them are, in order of addresses.
+    pub misfits: Vec<Misfit>,
+    /// Located and mended, by member.
     pub mended: Vec<u64>,
     /// Of these, made to fit by believing the data.
     pub believed: u64,
@@ -27,19 +33,115 @@ pub struct Scrub {
     pub rewritten: Vec<u64>,
     /// Blocks that did not fit their checksums, by member.
     pub corrupt: Vec<u64>,
+    /// What could be located was to be mended; elsewhere the data were to be believed.
+    #[serde(default)]
+    pub repaired: bool,
+    /// The level tells which block is wrong, if one is.
+    #[serde(default)]
+    pub locates: bool,
     /// It was ended early.
     pub interrupted: bool,
 }
 
+/// A stretch of the array whose redundancy did not fit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Misfit {
+    /// Its first byte.
+    pub from: u64,
+    /// The one behind its last.
+    pub to: u64,
+    /// The member that is wrong there, if it can be told.
+    pub member: Option<usize>,
+}
+
 impl Scrub {
     /// What was found in an array. An array counts from its start on; what it had [rewritten](rewritten) before the scrub is none of that's.
-    pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed, before: &[u64]) -> Scrub {
+    pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed, how: Repair, before: &[u64]) -> Scrub {
         let now = rewritten(array);
         let rewritten = now.iter().zip(before).map(|(now, before)| now.saturating_sub(*before)).collect();
         let interrupted = found.upto < array.geometry().size();
-        let Scrubbed { mismatches, mended, believed, corrupt, unreadable, single, .. } = found;
-        Scrub { mismatches, mended, believed, unreadable, single, rewritten, corrupt, interrupted }
+        let Scrubbed { mismatches, located, misfits, mended, believed, corrupt, unreadable, single, .. } = found;
+        let unlocated = mismatches.saturating_sub(located.iter().sum());
+        let misfit =
+            |one: array::Misfit| Misfit { from: one.range.start.get(), to: one.range.end.get(), member: one.member };
+        let misfits = misfits.into_iter().map(misfit).collect();
+        Scrub {
+            mismatches,
+            located,
+            unlocated,
+            misfits,
+            mended,
+            believed,
+            unreadable,
+            single,
+            rewritten,
+            corrupt,
+            repaired: how != Repair::No,
+            locates: array.geometry().level().parities() == 2,
+            interrupted,
+        }
     }
+
+    /// Whether something does not fit, or was compared with nothing, and still is so.
+    pub fn leaves_some(&self) -> bool {
+        let settled = self.mended.iter().sum::<u64>() + self.believed;
+        self.unreadable + self.single > 0 || self.mismatches > settled
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let sum = |by_member: &[u64]| by_member.iter().sum::<u64>();
+        let mended = sum(&self.mended);
+        let mut text = format!(
+            "{} blocks did not fit: {mended} mended, {} made to fit by believing the data, {} left\n\
+             {} units could not be read, {} ranges were written anew\n{}",
+            self.mismatches,
+            self.believed,
+            self.mismatches.saturating_sub(mended + self.believed),
+            self.unreadable,
+            sum(&self.rewritten),
+            if self.interrupted { "ended early: the figures are of what was read until then\n" } else { "" }
+        );
+        for (member, blocks) in self.corrupt.iter().enumerate().filter(|(_, blocks)| **blocks > 0) {
+            text.push_str(&format!("member {member} gave {blocks} blocks that did not fit their checksums\n"));
+        }
+        for (member, blocks) in self.located.iter().enumerate().filter(|(_, blocks)| **blocks > 0) {
+            let blocks = counted(*blocks);
+            text.push_str(&match self.repaired {
+                true => format!("member {member} was wrong in {blocks}, computed from the others and written to it\n"),
+                false => format!("member {member} is wrong in {blocks}; `--repair` computes them from the others\n"),
+            });
+        }
+        // Where the data were believed, what could not be located fits now.
+        if self.unlocated > self.believed {
+            let left = counted(self.unlocated - self.believed);
+            text.push_str(&match self.locates {
+                true => format!(
+                    "of {left} it cannot be told which member is wrong, as more than one may be; compare what the array gives there with a copy of it, \
+                     and write it anew: then it fits\n"
+                ),
+                false => format!(
+                    "of {left} it cannot be told at this level which member is wrong; compare what the array gives there with a copy of it, if there \
+                     is one; `--repair` believes the data, or the first copy\n"
+                ),
+            });
+        }
+        for Misfit { from, to, member } in &self.misfits {
+            let whose = member.map_or("not told which".to_owned(), |member| format!("member {member}"));
+            text.push_str(&format!("  bytes {from} to {to} of the array: {whose}\n"));
+        }
+        if self.single > 0 {
+            let next = "`arraylab array rebuild` fills the place of the member that is missing";
+            let units = self.single;
+            text.push_str(&format!("{units} units have one copy left, and were compared with nothing; {next}\n"));
+        }
+        text
+    }
+}
+
+/// `1 block`, `2 blocks`.
+pub(super) fn counted(blocks: u64) -> String {
+    format!("{blocks} {}", if blocks == 1 { "block" } else { "blocks" })
 }
 
 /// How many sectors an array has written anew since it was opened, by member.
@@ -58,7 +160,7 @@ pub fn scrub(members: &[Place], permits: &Permits, repair: bool, course: &Course
     let how = Repair::usual(repair, array.geometry().level());
     let found = runtime.block_on(array.scrub(how)).map_err(RaidError::failed)?;
     // Nobody else has used it since it was opened.
-    let scrubbed = Scrub::of(&array, found, &vec![0; array.geometry().members()]);
+    let scrubbed = Scrub::of(&array, found, how, &vec![0; array.geometry().members()]);
     Done::left(&live, &array)?;
     Ok(scrubbed)
 }

@@ -1,0 +1,78 @@
+//! What a scrub says of what does not fit, and how it goes on, as its user meets it.
+
+mod common;
+#[path = "common/served.rs"]
+mod served;
+
+use common::Desk;
+use serde_json::json;
+use served::{Server, done, say};
+
+/// Where the data of a member of 16 MiB begin, with a log.
+const DATA_AT: usize = 2 << 20;
+
+/// Changes a byte of a member's data.
+fn flip(desk: &Desk, name: &str, at: usize) {
+    let file = desk.path().join(name);
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[DATA_AT + at] ^= 4;
+    std::fs::write(file, bytes).unwrap();
+}
+
+/// What a scrub says that finds something to do.
+fn found(desk: &Desk, words: &str) -> String {
+    let said = say(desk, words);
+    assert_eq!(said.code, 1, "{words}: {}{}", said.stdout, said.stderr);
+    said.stdout
+}
+
+#[test]
+fn a_scrub_of_level_6_names_who_is_wrong_and_where_and_what_to_do() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 6 --size 16MiB a b c d");
+    // In one stripe b alone, in another one two.
+    flip(&desk, "b", 700);
+    flip(&desk, "a", (1 << 20) + 9);
+    flip(&desk, "c", (1 << 20) + 10);
+    let text = found(&desk, "array scrub a b c d");
+    for words in [
+        "2 blocks did not fit: 0 mended, 0 made to fit by believing the data, 2 left",
+        "member 1 is wrong in 1 block; `--repair` computes them from the others",
+        "of 1 block it cannot be told which member is wrong, as more than one may be; compare",
+        " of the array: member 1\n",
+        "  bytes 2097152 to 2228224 of the array: not told which\n",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let Some(server) = Server::start(&desk, "a b c d") else { return };
+    let said = say(&desk, "array scrub --json a b c d").json();
+    assert_eq!((&said["located"], &said["unlocated"]), (&json!([0, 1, 0, 0]), &json!(1)), "{said}");
+    assert_eq!(said["misfits"][1], json!({ "from": 2_097_152, "to": 2_228_224, "member": null }), "{said}");
+    let (_, events) = server.stop();
+    let event = events.iter().find(|event| event["event"] == "scrub-done").unwrap();
+    assert_eq!((&event["located"], &event["unlocated"]), (&json!([0, 1, 0, 0]), &json!(1)), "{event}");
+    assert_eq!(event["misfits"], said["misfits"]);
+    let text = found(&desk, "array scrub --repair a b c d");
+    for words in [
+        "2 blocks did not fit: 1 mended,",
+        "member 1 was wrong in 1 block, computed from the others and written to it",
+        "of 1 block it cannot be told which member is wrong",
+        "  bytes 2097152 to 2228224 of the array: not told which\n",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let text = found(&desk, "array scrub a b c d");
+    assert!(text.contains("1 blocks did not fit") && !text.contains("member 1"), "{text}");
+}
+
+#[test]
+fn a_scrub_of_a_level_that_cannot_tell_says_so_and_where() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --size 16MiB a b c");
+    flip(&desk, "b", 700);
+    let text = found(&desk, "array scrub a b c");
+    assert!(text.contains("of 1 block it cannot be told at this level which member is wrong"), "{text}");
+    assert!(text.contains("  bytes 0 to 131072 of the array: not told which\n"), "{text}");
+    let text = done(&desk, "array scrub --repair a b c");
+    assert!(text.contains("1 made to fit by believing the data") && !text.contains("cannot be told"), "{text}");
+}
