@@ -76,3 +76,20 @@ fn a_scrub_of_a_level_that_cannot_tell_says_so_and_where() {
     let text = done(&desk, "array scrub --repair a b c");
     assert!(text.contains("1 made to fit by believing the data") && !text.contains("cannot be told"), "{text}");
 }
+
+#[test]
+fn a_scrub_that_makes_the_array_fit_first_says_so() {
+    let desk = Desk::new("");
+    ["a", "b"].iter().for_each(|name| drop(desk.file(name, 16 << 20)));
+    flip(&desk, "a", 700);
+    let create = "array create --level 1 --destroy-data --rate 100kB/s a b";
+    let create = desk.start(&create.split(' ').collect::<Vec<_>>());
+    common::wait_for("the array is made", || say(&desk, "array status a b").stdout.contains("dirty"));
+    common::signal(&create, "INT");
+    common::of(create.wait_with_output().unwrap());
+    flip(&desk, "a", 10 << 20);
+    let said = done(&desk, "array scrub a b");
+    assert!(said.contains("made to fit first (resync), for which "), "{said}");
+    assert!(said.contains("0 units could not be read, 0 ranges"), "{said}");
+    assert!(done(&desk, "array scrub a b").starts_with("0 blocks did not fit"));
+}

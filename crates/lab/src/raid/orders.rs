@@ -13,7 +13,7 @@ use super::event::Event;
 use super::keeper::{Keeper, LOOK};
 use super::members::{data_offset, takes_blocks};
 use super::newcomer::{belongs, let_go, open_former, open_new};
-use super::scrub::{Scrub, comparable, rewritten};
+use super::scrub::{Before, Scrub, comparable};
 use super::upkeep::{
     Added, Done, Rebuild, fill_from_within, former, identity, is_unfinished, replaceable, spared, takes_spares,
 };
@@ -227,14 +227,13 @@ async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &C
     keeper.tell(&Event::ScrubBegan);
     // Level 6 tells which block is wrong; elsewhere the data are believed, as md does.
     let how = Repair::usual(repair, keeper.array.geometry().level());
-    let before = rewritten(&keeper.array);
-    // After a power cut only the data can be believed; what a resync could not read of them may be there by now.
+    // What a resync could not read of them may be there by now.
     let was_due = keeper.array.needs_resync();
     let scrubbing = {
         let array = Rc::clone(&keeper.array);
         keeper.live.runtime().spawn(async move {
-            array.resync().await?;
-            array.scrub(how).await
+            let before = Before::made_to_fit(&array).await?;
+            Ok((array.scrub(how).await?, before))
         })
     };
     let found = loop {
@@ -255,13 +254,13 @@ async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &C
     if was_due && !keeper.array.needs_resync() {
         keeper.tell(&Event::ResyncDone);
     }
-    let found = found.map_err(|error| {
+    let (found, before) = found.map_err(|error| {
         let error = RaidError::failed(error);
         keeper.tell(&Event::ScrubFailed { cause: error.to_string() });
         error
     })?;
     let (upto, mismatches) = (found.upto, found.mismatches);
-    let found = Scrub::of(&keeper.array, found, how, &before);
+    let found = Scrub::of(&keeper.array, found, how, before);
     keeper.tell(&match upto < keeper.array.geometry().size() {
         true => Event::ScrubEnded { upto, mismatches },
         false => Event::of_scrub(&found),

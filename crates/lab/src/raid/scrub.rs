@@ -2,7 +2,7 @@
 
 use array::geometry::Level;
 use array::{Array, Repair, Scrubbed};
-use device::AnyDevice;
+use device::{AnyDevice, DeviceError};
 use serde::{Deserialize, Serialize};
 use uring::{Live, LiveOptions};
 
@@ -13,6 +13,9 @@ use super::{Course, Place, RaidError};
 /// What a scrub found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Scrub {
+    /// Its redundancy was not known to fit, and was made to fit first (a resync): so many ranges were written anew for that.
+    #[serde(default)]
+    pub resynced: Option<u64>,
     /// Blocks of 512 bytes (or of the members' blocks, if larger) whose redundancy did not fit.
     pub mismatches: u64,
     /// Of these, those of which it can be told on which member the block is wrong, by member. Only level 6 tells.
@@ -56,9 +59,9 @@ pub struct Misfit {
 
 impl Scrub {
     /// What was found in an array. An array counts from its start on; what it had [rewritten](rewritten) before the scrub is none of that's.
-    pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed, how: Repair, before: &[u64]) -> Scrub {
+    pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed, how: Repair, before: Before) -> Scrub {
         let now = rewritten(array);
-        let rewritten = now.iter().zip(before).map(|(now, before)| now.saturating_sub(*before)).collect();
+        let rewritten = now.iter().zip(&before.rewritten).map(|(now, before)| now.saturating_sub(*before)).collect();
         let interrupted = found.upto < array.geometry().size();
         let Scrubbed { mismatches, located, misfits, mended, believed, corrupt, unreadable, single, .. } = found;
         let unlocated = mismatches.saturating_sub(located.iter().sum());
@@ -66,6 +69,7 @@ impl Scrub {
             |one: array::Misfit| Misfit { from: one.range.start.get(), to: one.range.end.get(), member: one.member };
         let misfits = misfits.into_iter().map(misfit).collect();
         Scrub {
+            resynced: before.resynced,
             mismatches,
             located,
             unlocated,
@@ -92,8 +96,14 @@ impl Scrub {
     pub fn text(&self) -> String {
         let sum = |by_member: &[u64]| by_member.iter().sum::<u64>();
         let mended = sum(&self.mended);
+        let first = self.resynced.map_or(String::new(), |ranges| {
+            format!(
+                "the array was never made to fit, or was not stopped: its redundancy was made to fit first (resync), for which {ranges} {} written anew\n",
+                if ranges == 1 { "range was" } else { "ranges were" }
+            )
+        });
         let mut text = format!(
-            "{} blocks did not fit: {mended} mended, {} made to fit by believing the data, {} left\n\
+            "{first}{} blocks did not fit: {mended} mended, {} made to fit by believing the data, {} left\n\
              {} units could not be read, {} ranges were written anew\n{}",
             self.mismatches,
             self.believed,
@@ -144,8 +154,25 @@ pub(super) fn counted(blocks: u64) -> String {
     format!("{blocks} {}", if blocks == 1 { "block" } else { "blocks" })
 }
 
+/// What was done to an array before a scrub, or by the resync with which it began, and is not its own.
+pub(super) struct Before {
+    rewritten: Vec<u64>,
+    resynced: Option<u64>,
+}
+
+impl Before {
+    /// Makes redundancy fit, if that is due: after a power cut only the data can be believed, and nothing is wrong with the members.
+    pub async fn made_to_fit(array: &Array<AnyDevice>) -> Result<Before, DeviceError> {
+        let (was_due, before) = (array.needs_resync(), rewritten(array));
+        array.resync().await?;
+        let rewritten = rewritten(array);
+        let ranges = rewritten.iter().sum::<u64>() - before.iter().sum::<u64>();
+        Ok(Before { rewritten, resynced: was_due.then_some(ranges) })
+    }
+}
+
 /// How many sectors an array has written anew since it was opened, by member.
-pub(super) fn rewritten(array: &Array<AnyDevice>) -> Vec<u64> {
+fn rewritten(array: &Array<AnyDevice>) -> Vec<u64> {
     (0..array.geometry().members()).map(|member| array.counts(member).rewritten).collect()
 }
 
@@ -155,12 +182,10 @@ pub fn scrub(members: &[Place], permits: &Permits, repair: bool, course: &Course
     let runtime = live.runtime();
     let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
     comparable(&array)?;
-    // After a power cut only the data can be believed, and nothing is wrong with the members.
-    runtime.block_on(async { array.resync().await.map(drop) }).map_err(RaidError::failed)?;
+    let before = runtime.block_on(Before::made_to_fit(&array)).map_err(RaidError::failed)?;
     let how = Repair::usual(repair, array.geometry().level());
     let found = runtime.block_on(array.scrub(how)).map_err(RaidError::failed)?;
-    // Nobody else has used it since it was opened.
-    let scrubbed = Scrub::of(&array, found, how, &vec![0; array.geometry().members()]);
+    let scrubbed = Scrub::of(&array, found, how, before);
     Done::left(&live, &array)?;
     Ok(scrubbed)
 }
