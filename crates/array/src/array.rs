@@ -310,13 +310,18 @@ impl<D: Device> Array<D> {
 
     /// The unit of locking that holds an address, and where it ends.
     pub(crate) fn unit(&self, address: Bytes) -> (u64, Bytes) {
-        let size = match self.geometry.level() {
+        let size = self.unit_size();
+        let unit = address / size;
+        (unit, (size * (unit + 1)).min(self.geometry.size()))
+    }
+
+    /// How much of the array one unit of locking covers.
+    pub(crate) fn unit_size(&self) -> Bytes {
+        match self.geometry.level() {
             Level::Raid1 => REGION,
             Level::Raid10(_) | Level::Linear | Level::Raid0(_) => self.geometry.chunk(),
             Level::Raid3 | Level::Raid4 | Level::Raid5(_) | Level::Raid6(_) => self.geometry.stripe_size(),
-        };
-        let unit = address / size;
-        (unit, (size * (unit + 1)).min(self.geometry.size()))
+        }
     }
 
     /// How much of a member one unit of locking covers.

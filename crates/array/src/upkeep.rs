@@ -284,6 +284,12 @@ impl<D: Device> Array<D> {
         self.scrub_range(repair, Bytes::ZERO..self.geometry.size()).await
     }
 
+    /// As [`Array::scrub`], from the row or chunk on that holds an address of the array: where another one ended, or anywhere else.
+    pub async fn scrub_from(&self, repair: Repair, from: Bytes) -> Result<Scrubbed, DeviceError> {
+        let unit = self.unit_size();
+        self.scrub_range(repair, unit * (from / unit)..self.geometry.size()).await
+    }
+
     /// As [`Array::scrub`], of the rows or chunks that begin in a range of the array: a scrub can go on where it ended.
     pub async fn scrub_range(&self, repair: Repair, range: Range<Bytes>) -> Result<Scrubbed, DeviceError> {
         self.claim().await?;

@@ -16,7 +16,7 @@ use crate::args::{Array, ArrayAction, Create, Layout, Pace, Rebuild, Scrub};
 use crate::fail::Failure;
 use crate::out;
 use crate::permit;
-use crate::progress::{Bar, interrupt_upkeep};
+use crate::progress::{Bar, interrupt_scrub, interrupt_upkeep};
 
 /// Does what is to be done with an array.
 pub fn array(args: &Array) -> Result<ExitCode, Failure> {
@@ -194,10 +194,11 @@ fn rebuilt(rebuilt: &raid::Rebuild, pace: &Pace) -> Result<ExitCode, Failure> {
 
 fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
     let (members, pace) = (&args.array.members, &args.array.pace);
-    let course = course(pace);
+    let course = Course { interrupted: interrupt_scrub(), ..shown(pace) };
+    let (repair, from) = (args.repair, args.from.unwrap_or(Bytes::ZERO));
     let found = match Server::find(members) {
-        Some(mut server) => server.order(&Order::Scrub { repair: args.repair, rate: pace.rate }, &course),
-        None => raid::scrub(members, &permits(members)?, args.repair, &course),
+        Some(mut server) => server.order(&Order::Scrub { repair, from, rate: pace.rate }, &course),
+        None => raid::scrub(members, &permits(members)?, repair, from, &course),
     };
     let found: raid::Scrub = found.map_err(blame)?;
     print(pace.json, || json!(found), &found.text())?;
@@ -292,12 +293,17 @@ fn admitted(members: &[Place]) -> Result<(Permits, Vec<LeftOut>), Failure> {
 
 /// Bar, rate and Ctrl-C of a command.
 fn course(pace: &Pace) -> Course {
+    Course { interrupted: interrupt_upkeep(), ..shown(pace) }
+}
+
+/// Bar and rate of a command.
+fn shown(pace: &Pace) -> Course {
     let bar = Bar::new(1000);
     let show = move |progress: lab::raid::Progress| {
         let share = progress.done.get() as f64 / progress.of.get().max(1) as f64;
         bar.show((share * 1000.0) as u64, format!("{} of {}", progress.done, progress.of));
     };
-    Course { interrupted: interrupt_upkeep(), show: Rc::new(show), rate: pace.rate }
+    Course { show: Rc::new(show), rate: pace.rate, ..Course::quiet() }
 }
 
 fn blame(error: RaidError) -> Failure {

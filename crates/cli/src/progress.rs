@@ -67,6 +67,11 @@ pub fn interrupt_storm() -> Arc<AtomicBool> {
     )
 }
 
+/// The same for a scrub, of which no member says how far it is.
+pub fn interrupt_scrub() -> Arc<AtomicBool> {
+    on_signals(Vec::new(), "ending; where it goes on is said then (Ctrl-C again: end at once)\n")
+}
+
 /// A flag that Ctrl-C sets, and so do the signals of a closed terminal and of `kill`. The second ends the program at once, but for the
 /// files that it made itself: they are removed.
 pub fn interrupt(made: Vec<PathBuf>) -> Arc<AtomicBool> {

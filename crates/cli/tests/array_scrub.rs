@@ -6,7 +6,7 @@ mod served;
 
 use common::Desk;
 use serde_json::json;
-use served::{Server, done, say};
+use served::{Server, arraylab, done, say};
 
 /// Where the data of a member of 16 MiB begin, with a log.
 const DATA_AT: usize = 2 << 20;
@@ -92,4 +92,40 @@ fn a_scrub_that_makes_the_array_fit_first_says_so() {
     assert!(said.contains("made to fit first (resync), for which "), "{said}");
     assert!(said.contains("0 units could not be read, 0 ranges"), "{said}");
     assert!(done(&desk, "array scrub a b").starts_with("0 blocks did not fit"));
+}
+
+#[test]
+fn a_scrub_that_was_ended_says_where_and_goes_on_there() {
+    for served in [false, true] {
+        let desk = Desk::new("");
+        done(&desk, "array create --level 6 --size 16MiB a b c d");
+        // One behind the place where it is ended, one before.
+        flip(&desk, "b", 700);
+        flip(&desk, "c", 13 << 20);
+        let server = if served { Server::start(&desk, "a b c d") } else { None };
+        if served && server.is_none() {
+            return;
+        }
+        let mut scrub = arraylab(&desk, "array scrub --rate 2MB/s a b c d");
+        let scrub = scrub.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        common::signal(&scrub, "INT");
+        let said = common::of(scrub.wait_with_output().unwrap());
+        assert_eq!(said.code, 3, "{}{}", said.stdout, said.stderr);
+        assert!(!said.stderr.contains("the members say"), "{}", said.stderr);
+        assert!(said.stdout.contains("member 1 is wrong in 1 block"), "what was found until then: {}", said.stdout);
+        let (_, next) = said.stdout.split_once("`--from ").unwrap_or_else(|| panic!("{}", said.stdout));
+        let from = next.split('`').next().unwrap();
+        let rest = found(&desk, &format!("array scrub --json --from {from} a b c d"));
+        let rest: serde_json::Value = serde_json::from_str(&rest).unwrap();
+        assert_eq!((&rest["located"], &rest["interrupted"]), (&json!([0, 0, 1, 0]), &json!(false)), "{rest}");
+        // Somewhere within a stripe: all of that.
+        let text = found(&desk, "array scrub --from 1000B a b c d");
+        assert!(text.contains("2 blocks did not fit") && text.contains("from 1000 B of the array on"), "{text}");
+        let behind = say(&desk, "array scrub --from 1GiB a b c d");
+        assert!(behind.code == 2 && behind.stderr.contains("the array ends at 28 MiB"), "{}", behind.stderr);
+        if let Some(server) = server {
+            assert_eq!(server.stop().0.code, 0);
+        }
+    }
 }

@@ -185,6 +185,9 @@ pub enum RaidError {
         "{level} keeps everything once, and without checksums, so there is nothing to compare it with; `arraylab array create --integrity` makes an array whose checksums a scrub tells by"
     )]
     NothingToCompare { level: String },
+    /// A scrub of nothing.
+    #[error("the array ends at {size:#}, so nothing lies from {from:#} on; name an address before its end with --from")]
+    BehindEnd { from: units::Bytes, size: units::Bytes },
     /// Ctrl-C before a member was taken out.
     #[error(
         "ended before the redundancy fitted, so {place} is still in use; the same command goes on, or `arraylab array stop`"

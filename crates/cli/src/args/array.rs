@@ -397,9 +397,14 @@ pub struct Rebuild {
 
 /// Compare everything with its redundancy
 ///
-/// Sectors that cannot be read are computed and written anew on the way.
+/// Sectors that cannot be read are computed and written anew on the way. An array that was not stopped is made to fit first. Ctrl-C ends it, and it says
+/// where: no member does, so the next one begins there only with --from.
 #[derive(Args)]
 pub struct Scrub {
+    /// Begin at this address of the array, such as 12GiB: where a scrub was ended
+    #[arg(long, value_name = "ADDRESS")]
+    pub from: Option<Bytes>,
+
     /// Make it fit: at level 6 by mending what is wrong, elsewhere by believing the data
     #[arg(long)]
     pub repair: bool,

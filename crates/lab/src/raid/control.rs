@@ -12,7 +12,7 @@ use std::fs::DirBuilder;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -69,9 +69,14 @@ pub enum Order {
     Scrub {
         /// Make it fit.
         repair: bool,
+        /// From this address of the array on.
+        #[serde(default)]
+        from: Bytes,
         /// No faster than this.
         rate: Option<Rate>,
     },
+    /// End the scrub that is under way: whoever asked for it is told what it found until then, and where it goes on.
+    EndScrub,
 }
 
 /// Something that is to become part of the array.
@@ -189,6 +194,7 @@ async fn converse(keeper: &Rc<Keeper>, socket: &Socket) -> io::Result<()> {
 
 /// A server, as the process that gives it orders sees it.
 pub struct Server {
+    path: PathBuf,
     stream: BufReader<UnixStream>,
 }
 
@@ -204,11 +210,15 @@ impl Server {
             Some(live.runtime().block_on(read).ok()?.array)
         };
         let path = socket_of(members.iter().find_map(identity)?).ok()?;
-        let connect = || Some(Server { stream: BufReader::new(UnixStream::connect(&path).ok()?) });
+        let connect = || Server::at(&path);
         let look = || if connect().is_some_and(|mut server| server.is_dead()) { Err(()) } else { Ok(()) };
         // What is still there then is for whoever gives the order to say.
         _ = patiently(look, |()| true);
         connect()
+    }
+
+    fn at(path: &Path) -> Option<Server> {
+        Some(Server { path: path.to_owned(), stream: BufReader::new(UnixStream::connect(path).ok()?) })
     }
 
     /// Whether nobody will ever answer. A server that is too busy to answer within this time is one all the same.
@@ -222,12 +232,14 @@ impl Server {
         }
     }
 
-    /// Gives an order and waits until it is carried out. On the way progress is shown; if it is interrupted then, the server hears no more.
+    /// Gives an order and waits until it is carried out. On the way progress is shown; if it is interrupted then, the server hears no more, unless it is a
+    /// scrub: that is ended, and says what it found.
     pub fn order<T: DeserializeOwned>(&mut self, order: &Order, course: &Course) -> Result<T, RaidError> {
         let gone = |source| RaidError::Server { source };
         let mut line = serde_json::to_vec(order).map_err(|error| gone(error.into()))?;
         line.push(b'\n');
         self.stream.get_mut().write_all(&line).map_err(gone)?;
+        let mut ended = false;
         loop {
             let mut line = String::new();
             if self.stream.read_line(&mut line).map_err(gone)? == 0 {
@@ -236,8 +248,14 @@ impl Server {
             match serde_json::from_str(&line).map_err(|error| gone(error.into()))? {
                 Answer::Progress(upkeep) => {
                     (course.show)(Progress { done: upkeep.done, of: upkeep.of });
-                    if course.interrupted.load(Relaxed) {
-                        return Err(RaidError::Unwatched);
+                    if course.interrupted.load(Relaxed) && !ended {
+                        // The server attends to this line when the scrub has ended, so that is asked for on another.
+                        let mut other = match order {
+                            Order::Scrub { .. } => Server::at(&self.path).ok_or(RaidError::Unwatched)?,
+                            _ => return Err(RaidError::Unwatched),
+                        };
+                        other.order::<Value>(&Order::EndScrub, &Course::quiet())?;
+                        ended = true;
                     }
                 }
                 Answer::Done(value) => return serde_json::from_value(value).map_err(|error| gone(error.into())),

@@ -13,11 +13,14 @@ use super::event::Event;
 use super::keeper::{Keeper, LOOK};
 use super::members::{data_offset, takes_blocks};
 use super::newcomer::{belongs, let_go, open_former, open_new};
-use super::scrub::{Before, Scrub, comparable};
+use super::scrub::{Before, Scrub, comparable, within};
 use super::upkeep::{
     Added, Done, Rebuild, fill_from_within, former, identity, is_unfinished, replaceable, spared, takes_spares,
 };
 use super::{Place, RaidError};
+
+/// What a scrub is called among the upkeep.
+const SCRUB: &str = "scrub";
 
 /// Carries out an order; what comes back is what the command prints.
 pub(super) async fn carry_out(keeper: &Rc<Keeper>, order: Order, caller: &Caller<'_>) -> Result<Value, RaidError> {
@@ -29,7 +32,15 @@ pub(super) async fn carry_out(keeper: &Rc<Keeper>, order: Order, caller: &Caller
             replace(keeper, member, onto, rate, caller).await.map(|done| json!(done))
         }
         Order::Add { device, rate } => add(keeper, device, rate, caller).await.map(|added| json!(added)),
-        Order::Scrub { repair, rate } => scrub(keeper, repair, rate, caller).await.map(|found| json!(found)),
+        Order::Scrub { repair, from, rate } => {
+            scrub(keeper, (repair, from), rate, caller).await.map(|found| json!(found))
+        }
+        Order::EndScrub => {
+            if keeper.upkeep().is_some_and(|upkeep| upkeep.what == SCRUB) {
+                keeper.enough.set(true);
+            }
+            Ok(Value::Null)
+        }
     }
 }
 
@@ -217,10 +228,16 @@ async fn follow(
     })
 }
 
-async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &Caller<'_>) -> Result<Scrub, RaidError> {
+async fn scrub(
+    keeper: &Rc<Keeper>,
+    (repair, from): (bool, Bytes),
+    rate: Option<Rate>,
+    caller: &Caller<'_>,
+) -> Result<Scrub, RaidError> {
     free(keeper)?;
     comparable(&keeper.array)?;
-    let _turn = keeper.begin("scrub", None).await;
+    within(&keeper.array, from)?;
+    let _turn = keeper.begin(SCRUB, None).await;
     if rate.is_some() {
         keeper.array.limit(rate);
     }
@@ -233,7 +250,7 @@ async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &C
         let array = Rc::clone(&keeper.array);
         keeper.live.runtime().spawn(async move {
             let before = Before::made_to_fit(&array).await?;
-            Ok((array.scrub(how).await?, before))
+            Ok((array.scrub_from(how, from).await?, before))
         })
     };
     let found = loop {
@@ -260,7 +277,7 @@ async fn scrub(keeper: &Rc<Keeper>, repair: bool, rate: Option<Rate>, caller: &C
         error
     })?;
     let (upto, mismatches) = (found.upto, found.mismatches);
-    let found = Scrub::of(&keeper.array, found, how, before);
+    let found = Scrub::of(&keeper.array, found, (how, from), before);
     keeper.tell(&match upto < keeper.array.geometry().size() {
         true => Event::ScrubEnded { upto, mismatches },
         false => Event::of_scrub(&found),

@@ -1,9 +1,12 @@
 //! Comparing everything with its redundancy.
+//!
+//! How far a scrub came is on no member (md keeps it in memory, too): whoever ends one is told, and says from where the next one goes.
 
 use array::geometry::Level;
 use array::{Array, Repair, Scrubbed};
 use device::{AnyDevice, DeviceError};
 use serde::{Deserialize, Serialize};
+use units::Bytes;
 use uring::{Live, LiveOptions};
 
 use super::members::{Permits, open};
@@ -42,6 +45,12 @@ pub struct Scrub {
     /// The level tells which block is wrong, if one is.
     #[serde(default)]
     pub locates: bool,
+    /// Where in the array it began.
+    #[serde(default)]
+    pub from: u64,
+    /// Where it ended: everything from the beginning up to there was compared.
+    #[serde(default)]
+    pub upto: u64,
     /// It was ended early.
     pub interrupted: bool,
 }
@@ -59,11 +68,11 @@ pub struct Misfit {
 
 impl Scrub {
     /// What was found in an array. An array counts from its start on; what it had [rewritten](rewritten) before the scrub is none of that's.
-    pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed, how: Repair, before: Before) -> Scrub {
+    pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed, (how, from): (Repair, Bytes), before: Before) -> Scrub {
         let now = rewritten(array);
         let rewritten = now.iter().zip(&before.rewritten).map(|(now, before)| now.saturating_sub(*before)).collect();
         let interrupted = found.upto < array.geometry().size();
-        let Scrubbed { mismatches, located, misfits, mended, believed, corrupt, unreadable, single, .. } = found;
+        let Scrubbed { mismatches, located, misfits, mended, believed, corrupt, unreadable, single, upto, .. } = found;
         let unlocated = mismatches.saturating_sub(located.iter().sum());
         let misfit =
             |one: array::Misfit| Misfit { from: one.range.start.get(), to: one.range.end.get(), member: one.member };
@@ -82,6 +91,8 @@ impl Scrub {
             corrupt,
             repaired: how != Repair::No,
             locates: array.geometry().level().parities() == 2,
+            from: from.get(),
+            upto: upto.get(),
             interrupted,
         }
     }
@@ -90,6 +101,15 @@ impl Scrub {
     pub fn leaves_some(&self) -> bool {
         let settled = self.mended.iter().sum::<u64>() + self.believed;
         self.unreadable + self.single > 0 || self.mismatches > settled
+    }
+
+    /// Where one that was ended goes on.
+    fn goes_on(&self) -> String {
+        // No space, so that it is one word of a command.
+        let upto = format!("{:#}", Bytes::new(self.upto)).replace(' ', "");
+        format!(
+            "ended early, at {upto} of the array: the figures are of what was compared until then; `--from {upto}` goes on there\n"
+        )
     }
 
     /// For people.
@@ -104,13 +124,17 @@ impl Scrub {
         });
         let mut text = format!(
             "{first}{} blocks did not fit: {mended} mended, {} made to fit by believing the data, {} left\n\
-             {} units could not be read, {} ranges were written anew\n{}",
+             {} units could not be read, {} ranges were written anew\n{}{}",
             self.mismatches,
             self.believed,
             self.mismatches.saturating_sub(mended + self.believed),
             self.unreadable,
             sum(&self.rewritten),
-            if self.interrupted { "ended early: the figures are of what was read until then\n" } else { "" }
+            match self.from {
+                0 => String::new(),
+                from => format!("the figures are of what lies from {:#} of the array on\n", Bytes::new(from)),
+            },
+            if self.interrupted { self.goes_on() } else { String::new() }
         );
         for (member, blocks) in self.corrupt.iter().enumerate().filter(|(_, blocks)| **blocks > 0) {
             text.push_str(&format!("member {member} gave {blocks} blocks that did not fit their checksums\n"));
@@ -167,7 +191,7 @@ impl Before {
         array.resync().await?;
         let rewritten = rewritten(array);
         let ranges = rewritten.iter().sum::<u64>() - before.iter().sum::<u64>();
-        Ok(Before { rewritten, resynced: was_due.then_some(ranges) })
+        Ok(Before { rewritten, resynced: (was_due && !array.needs_resync()).then_some(ranges) })
     }
 }
 
@@ -176,18 +200,31 @@ fn rewritten(array: &Array<AnyDevice>) -> Vec<u64> {
     (0..array.geometry().members()).map(|member| array.counts(member).rewritten).collect()
 }
 
-/// Compares everything with its redundancy.
-pub fn scrub(members: &[Place], permits: &Permits, repair: bool, course: &Course) -> Result<Scrub, RaidError> {
+/// Compares everything from an address of the array on with its redundancy.
+pub fn scrub(
+    members: &[Place],
+    permits: &Permits,
+    repair: bool,
+    from: Bytes,
+    course: &Course,
+) -> Result<Scrub, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
     let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
     comparable(&array)?;
+    within(&array, from)?;
     let before = runtime.block_on(Before::made_to_fit(&array)).map_err(RaidError::failed)?;
     let how = Repair::usual(repair, array.geometry().level());
-    let found = runtime.block_on(array.scrub(how)).map_err(RaidError::failed)?;
-    let scrubbed = Scrub::of(&array, found, how, before);
+    let found = runtime.block_on(array.scrub_from(how, from)).map_err(RaidError::failed)?;
+    let scrubbed = Scrub::of(&array, found, (how, from), before);
     Done::left(&live, &array)?;
     Ok(scrubbed)
+}
+
+/// Refuses to begin where the array has ended.
+pub(super) fn within(array: &Array<AnyDevice>, from: Bytes) -> Result<(), RaidError> {
+    let size = array.geometry().size();
+    if from < size { Ok(()) } else { Err(RaidError::BehindEnd { from, size }) }
 }
 
 /// Refuses an array in which there is nothing to compare data with: it has neither redundancy nor checksums; or parity, and a member is missing.
