@@ -167,6 +167,22 @@ impl<D: Device> Array<D> {
         self.resume_replace(member).await
     }
 
+    /// Calls off a replacement: the device that was to replace a member is used no more, the members say so, and the member stays. Says whether that was in
+    /// time: a device that has taken the place by now is the member.
+    pub async fn call_off_replacement(&self, member: usize) -> Result<bool, DeviceError> {
+        let this = &self.members[member];
+        let Some(twin) = this.twin() else { return Ok(false) };
+        let before = this.device().map(|device| device.shape().name.clone());
+        twin.lose(&DeviceError::Gone);
+        self.settle().await?;
+        // Whoever was putting it into the place comes to the end of that first, or finds it lost.
+        let _one = match &self.state {
+            Some(state) => Some(state.turn().await),
+            None => None,
+        };
+        Ok(this.twin().is_none() && this.device().map(|device| device.shape().name.clone()) == before)
+    }
+
     /// Goes on with a replacement where its mark is. Nothing happens to a member without a twin.
     pub async fn resume_replace(&self, member: usize) -> Result<Vec<Range<Bytes>>, DeviceError> {
         let this = &self.members[member];

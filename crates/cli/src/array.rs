@@ -211,6 +211,13 @@ fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
 
 /// What it means that a member was taken out of use, and what to do next.
 fn failed(member: &Place, done: &Done, served: bool) -> String {
+    if let Some(stays) = done.called_off {
+        let next = "`arraylab array replace` replaces it by another device";
+        return format!(
+            "{member} replaces member {stays} no more; that stays as it was, and {next}\n{}",
+            left_as(done, served)
+        );
+    }
     let next = match (done.spares.is_empty(), served) {
         (true, _) => {
             "`arraylab array rebuild --onto DEVICE` with the members that are left fills its place on another device; \

@@ -172,6 +172,14 @@ pub enum RaidError {
         "member {member} is being replaced already, by {device}; leave --member and --onto away to go on with that"
     )]
     Replacing { member: usize, device: String },
+    /// Too late to be called off.
+    #[error(
+        "{place} has taken the place of member {member} meanwhile; `arraylab array fail` takes it out as any member"
+    )]
+    Replaced { place: Place, member: usize },
+    /// A replacement was ended by another command.
+    #[error("the replacement of member {member} was called off by `arraylab array fail`; the member stays")]
+    CalledOff { member: usize },
     /// No spares.
     #[error("{level} has no redundancy from which a spare could be filled, so it takes none")]
     NoSpares { level: String },

@@ -266,9 +266,11 @@ pub struct ServeArray {
 }
 
 /// Take a member out of use: the others say that it has failed
+///
+/// Of a device that is to replace a member, that is called off: the member stays.
 #[derive(Args)]
 pub struct Fail {
-    /// The member to take out
+    /// The member to take out, or the device that is to replace one
     #[arg(long, value_name = "PATH")]
     pub member: Place,
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use array::geometry::{Geometry, Level, picture};
 use array::geometry_of;
-use array::md::{Features, Resync, Superblock};
+use array::md::{Features, MemberRole, Resync, Superblock};
 use array::standing::{Standing, newest};
 use device::Device;
 use serde::Serialize;

@@ -30,6 +30,8 @@ use super::{Place, RaidError};
 
 /// How often members are looked at, and whoever follows an upkeep is told how far it is.
 pub(super) const LOOK: Duration = Duration::millis(200);
+/// What a replacement is called among the upkeep.
+const REPLACEMENT: &str = "replacement";
 /// How much later an upkeep is tried again that failed.
 const AGAIN: Duration = Duration::seconds(5);
 /// How long an upkeep may take to the end of its unit.
@@ -74,6 +76,8 @@ pub struct Keeper {
     unfilled: RefCell<Option<(usize, DeviceError)>>,
     /// It was said that another server has the members.
     rival_told: Cell<bool>,
+    /// The replacement under way is being called off.
+    called_off: Cell<bool>,
 }
 
 impl Keeper {
@@ -133,6 +137,7 @@ impl Keeper {
             listening: RefCell::default(),
             unfilled: RefCell::default(),
             rival_told: Cell::new(false),
+            called_off: Cell::new(false),
         }))
     }
 
@@ -390,7 +395,8 @@ impl Keeper {
         device: String,
         copying: impl Future<Output = Result<Vec<std::ops::Range<Bytes>>, DeviceError>>,
     ) -> Result<(), RaidError> {
-        let _turn = self.begin("replacement", Some(member)).await;
+        let _turn = self.begin(REPLACEMENT, Some(member)).await;
+        self.called_off.set(false);
         (self.tell)(&Event::ReplaceBegan { member, device });
         let copied = copying.await;
         self.end();
@@ -403,12 +409,29 @@ impl Keeper {
                 let cause = "the copy was ended; the next start goes on".to_owned();
                 (self.tell)(&Event::ReplaceFailed { member, cause });
             }
+            Err(_) if self.called_off.replace(false) => {
+                (self.tell)(&Event::ReplaceFailed { member, cause: "it was called off".into() });
+                return Err(RaidError::CalledOff { member });
+            }
             Err(error) => {
                 (self.tell)(&Event::ReplaceFailed { member, cause: error.to_string() });
                 self.unfilled.replace(Some((member, error)));
             }
         }
         self.is_filled(member)
+    }
+
+    /// Calls off the replacement of a member by the device at this place, if that is what it is for; says whose it was.
+    pub(super) async fn call_off(&self, place: &Place) -> Result<Option<usize>, RaidError> {
+        // Set first: whoever copies finds out while this waits.
+        let is_under_way = self.upkeep().is_some_and(|upkeep| upkeep.what == REPLACEMENT);
+        self.called_off.set(is_under_way);
+        let called_off = upkeep::call_off(&self.array, place).await;
+        if !matches!(called_off, Ok(Some(_))) {
+            self.called_off.set(false);
+        }
+        self.let_go();
+        called_off
     }
 
     /// Waits for the turn of an upkeep.

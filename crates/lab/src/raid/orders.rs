@@ -53,6 +53,9 @@ fn done(keeper: &Keeper) -> Done {
 }
 
 async fn fail(keeper: &Keeper, name: &str) -> Result<Done, RaidError> {
+    if let called_off @ Some(_) = keeper.call_off(&place(name)?).await? {
+        return Ok(Done { called_off, ..done(keeper) });
+    }
     let is_lost = |place: &Place| {
         keeper.lost.borrow().iter().any(|name| name.parse::<Place>().is_ok_and(|other| other.is_same(place)))
     };

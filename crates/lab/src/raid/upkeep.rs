@@ -28,6 +28,9 @@ pub struct Done {
     pub needed: Vec<usize>,
     /// Devices that wait to take the place of a member that fails.
     pub spares: Vec<String>,
+    /// The member that was to be replaced, and stays: its replacement was called off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called_off: Option<usize>,
 }
 
 impl Done {
@@ -48,7 +51,8 @@ impl Done {
     pub(super) fn of(array: &Array<AnyDevice>) -> Done {
         let not_whole = not_whole(array);
         let survives = array.losses_left().unwrap_or(0);
-        Done { clean: !array.is_dirty(), not_whole, survives, needed: needed(array), spares: array.spares() }
+        let (needed, spares) = (needed(array), array.spares());
+        Done { clean: !array.is_dirty(), not_whole, survives, needed, spares, called_off: None }
     }
 
     /// What it means for losses to come.
@@ -124,10 +128,24 @@ fn member_of(array: &Array<AnyDevice>, place: &Place) -> Result<usize, RaidError
     })
 }
 
-/// Takes a member out of use: the others say that it has failed.
+/// Calls off the replacement of a member by the device at this place, if that is what it is for; says whose it was.
+pub(super) async fn call_off(array: &Array<AnyDevice>, place: &Place) -> Result<Option<usize>, RaidError> {
+    let is_it = |name: &str| name.parse::<Place>().is_ok_and(|other| other.is_same(place));
+    let Some((member, _)) = array.replacing().filter(|(_, device)| is_it(device)) else { return Ok(None) };
+    match array.call_off_replacement(member).await {
+        Ok(true) => Ok(Some(member)),
+        Ok(false) => Err(RaidError::Replaced { place: place.clone(), member }),
+        Err(error) => Err(RaidError::of(array, error)),
+    }
+}
+
+/// Takes a member out of use: the others say that it has failed. Of a device that is to replace a member, that is called off, and the member stays.
 pub fn fail(members: &[Place], permits: &Permits, place: &Place, course: &Course) -> Result<Done, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
+    if let called_off @ Some(_) = live.runtime().block_on(call_off(&array, place))? {
+        return Ok(Done { called_off, ..Done::stopped(&live, &array)? });
+    }
     let member = spared(&array, place).map_err(|error| match error {
         // The array was opened without what had failed, and does not know it.
         RaidError::NoMember { place, .. } if is_left_out(members, &place) => RaidError::FailedAlready { place },
