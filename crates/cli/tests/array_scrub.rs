@@ -47,7 +47,7 @@ fn a_scrub_of_level_6_names_who_is_wrong_and_where_and_what_to_do() {
     let Some(server) = Server::start(&desk, "a b c d") else { return };
     let said = say(&desk, "array scrub --json a b c d").json();
     assert_eq!((&said["located"], &said["unlocated"]), (&json!([0, 1, 0, 0]), &json!(1)), "{said}");
-    assert_eq!(said["misfits"][1], json!({ "from": 2_097_152, "to": 2_228_224, "member": null }), "{said}");
+    assert_eq!(said["misfits"][1], json!({ "from_bytes": 2_097_152, "to_bytes": 2_228_224, "member": null }), "{said}");
     let (_, events) = server.stop();
     let event = events.iter().find(|event| event["event"] == "scrub-done").unwrap();
     assert_eq!((&event["located"], &event["unlocated"]), (&json!([0, 1, 0, 0]), &json!(1)), "{event}");

@@ -46,10 +46,10 @@ pub struct Scrub {
     #[serde(default)]
     pub locates: bool,
     /// Where in the array it began.
-    #[serde(default)]
+    #[serde(rename = "from_bytes", default)]
     pub from: u64,
     /// Where it ended: everything from the beginning up to there was compared.
-    #[serde(default)]
+    #[serde(rename = "upto_bytes", default)]
     pub upto: u64,
     /// It was ended early.
     pub interrupted: bool,
@@ -59,8 +59,10 @@ pub struct Scrub {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Misfit {
     /// Its first byte.
+    #[serde(rename = "from_bytes")]
     pub from: u64,
     /// The one behind its last.
+    #[serde(rename = "to_bytes")]
     pub to: u64,
     /// The member that is wrong there, if it can be told.
     pub member: Option<usize>,
