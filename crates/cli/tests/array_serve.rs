@@ -452,7 +452,7 @@ fn a_served_array_takes_no_export_that_is_in_use_or_carries_data() {
     for (onto, next) in [
         (&b, "is in use by the array itself"),
         (&a, "is in use by the array itself"),
-        (&alias, "carries Linux md 1.2"),
+        (&alias, "is in use by the array itself"),
         (&"s".to_owned(), "is in use by the array itself"),
         (&full, "carries ext2/ext3/ext4"),
     ] {
