@@ -22,7 +22,7 @@ fn begin(desk: &Desk) -> std::process::Child {
 
 fn is_as_before(desk: &Desk, members: &str) {
     let status = say(desk, &format!("array status --json {members}")).json();
-    assert_eq!((&status["not_whole"], &status["members"][0]["path"]), (&json!(0), &json!("a")), "{status}");
+    assert_eq!((&status["not_whole"], &status["members"][0]["path"]), (&json!([]), &json!("a")), "{status}");
     assert!(!status.to_string().contains("replacing"), "{status}");
 }
 
@@ -56,7 +56,7 @@ fn a_replacement_under_way_in_a_server_is_called_off() {
     let said = common::of(replace.wait_with_output().unwrap());
     assert!(said.code == 2 && said.stderr.contains("was called off"), "{}: {}", said.code, said.stderr);
     let status = say(&desk, "array status --json a b c").json();
-    assert_eq!((&status["not_whole"], &status["served"]["replacing"]), (&json!(0), &json!(null)), "{status}");
+    assert_eq!((&status["not_whole"], &status["served"]["replacing"]), (&json!([]), &json!(null)), "{status}");
     done(&desk, "array scrub a b c");
     let (said, events) = server.stop();
     assert_eq!(said.code, 0, "{}", said.stderr);

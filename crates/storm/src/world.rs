@@ -98,7 +98,9 @@ impl World {
             // These bugs need an array that they can hurt.
             Some(Bug::WrongRotation) => (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Resync),
             Some(Bug::SwapPAndQ) => (Level::Raid6(DoubleRotation::default()), 4, Consistency::Resync),
-            Some(Bug::SkipLog) if seed.is_multiple_of(2) => (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl),
+            Some(Bug::SkipLog) if seed.is_multiple_of(2) => {
+                (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl)
+            }
             Some(Bug::SkipLog) => (Level::Raid6(DoubleRotation::default()), 4, Consistency::Ppl),
             _ => all[random.random_range(0..all.len())],
         };

@@ -233,7 +233,7 @@ impl fmt::Display for Event {
             Event::ResyncFailed { cause } => write!(f, "resync: {cause}; the array stays dirty"),
             Event::ScrubBegan => f.write_str("scrub: everything is compared with its redundancy"),
             Event::ScrubEnded { upto, mismatches } => {
-                write!(f, "scrub: ended at {upto} of the array, and {mismatches} blocks before that did not fit")
+                write!(f, "scrub: ended at {upto} of the array, and {} before that did not fit", counted(*mismatches))
             }
             Event::ScrubFailed { cause } => write!(f, "scrub: {cause}"),
             Event::ScrubDone { mismatches: 0, .. } => f.write_str("scrub: all fits"),
