@@ -442,6 +442,9 @@ impl<D: Device> Array<D> {
     /// Gives a device that takes a member's place a log of its own. What it may hold of another time, when it was a member before, goes:
     /// generations are counted anew, and old headers would be followed as if they were newer.
     pub(crate) async fn new_log(&self, member: usize, valid: bool) -> Result<(), DeviceError> {
+        let Some(ppl) = &self.ppl else { return Ok(()) };
+        // Who waits since the device before it writes its entry to one log or the other.
+        let _turn = ppl.logs[member].turn.acquire(0).await;
         self.reset_log(member, false).await?;
         if valid { self.reset_log(member, true).await } else { Ok(()) }
     }

@@ -26,6 +26,7 @@ use super::{HEADER, Ppl};
 use crate::array::Array;
 use crate::geometry::Stripe;
 use crate::md::{PplEntry, PplHeader, Uuid};
+use crate::member::MemberState;
 
 /// An entry of a member's log.
 struct Logged {
@@ -131,6 +132,13 @@ impl<D: Device> Array<D> {
         let mut logged = Vec::new();
         for (member, log) in ppl.logs.iter().enumerate() {
             if self.members[member].device().is_none() {
+                continue;
+            }
+            // Nothing of it is current, so no entry is of any use; and the power cut may have met the beginning of its log.
+            if self.members[member].state() == MemberState::Rebuilding(Bytes::ZERO) {
+                if let Err(error) = self.new_log(member, true).await {
+                    self.could_not_store(member, &error);
+                }
                 continue;
             }
             let reply = self.members[member].send(Request::read(log.start.get(), Buffer::zeroed(log.size))).await;
