@@ -64,6 +64,9 @@ pub enum PplError {
     /// More than fit.
     #[error("the PPL header says it has {0} entries, at most 148 fit")]
     Entries(u32),
+    /// Each log write counts one on, and must be able to.
+    #[error("the PPL header says it is number {0}, which cannot be")]
+    Generation(u64),
     /// A field that cannot be.
     #[error("entry {entry} of the PPL header says {field} {value}, which cannot be")]
     Field { entry: usize, field: &'static str, value: u64 },
@@ -102,6 +105,10 @@ impl PplHeader {
         if count as usize > MOST_ENTRIES {
             return Err(PplError::Entries(count));
         }
+        let generation = u64_at(bytes, 520);
+        if generation > u64::MAX / 2 {
+            return Err(PplError::Generation(generation));
+        }
         let entry = |index: usize| {
             let bytes = &bytes[FIRST_ENTRY + index * ENTRY..][..ENTRY];
             let bad = |field, value| PplError::Field { entry: index, field, value };
@@ -126,7 +133,7 @@ impl PplHeader {
         };
         let entries = (0..count as usize).map(entry).collect::<Result<_, _>>()?;
         let oldest = Some(u64_at(bytes, OLDEST)).filter(|oldest| *oldest != u64::MAX);
-        Ok(PplHeader { signature: found, generation: u64_at(bytes, 520), oldest, entries })
+        Ok(PplHeader { signature: found, generation, oldest, entries })
     }
 
     /// Its 4 KiB. Panics with more than 148 entries: the writer starts another header.

@@ -2,8 +2,8 @@
 //!
 //! A write of a band is preceded by a log write on each member that holds a parity of the band: the parity of the chunks that the write
 //! leaves alone, durable before data and parity are on their way. [`PplHeader`] has the format, and why that is enough for one parity.
-//! With two, both are logged. After a cut in between, and the loss of any two members, the chunks that were left alone can then be computed:
-//! of the two log entries one for each of them is left, and so is one parity less than that with each further member that is lost (`replay`).
+//! With two, both are logged. After a cut in between, and the loss of any two members, the chunks that were left alone can then be computed: as many
+//! parities are left as members with data are missing, each with the entry that mends it (`replay`).
 //!
 //! md has this log at level 5. At levels 3, 4 and 6 it is arraylab's own, beside a bitmap, where md does not look
 //! ([`Superblock::own_ppl_at`]); md opens such an array, and what it leaves open there a resync closes.
@@ -455,7 +455,7 @@ impl<D: Device> Array<D> {
         let log = &ppl.logs[member];
         log.newest.borrow_mut().clear();
         if !valid {
-            log.ring.iter().for_each(|ring| ring.restart(None));
+            log.ring.iter().for_each(|ring| assert!(ring.restart(None), "an empty log has room"));
             let nothing = Buffer::zeroed(log.size).freeze();
             return self.members[member].send(Request::write(log.start.get(), nothing).with_fua()).await.result;
         }

@@ -149,7 +149,7 @@ impl<D: Device> Array<D> {
             match found(bytes, ppl.array, member) {
                 Ok(found) => {
                     log.generation.set(found.generation);
-                    log.ring.iter().for_each(|ring| ring.restart(found.places.clone()));
+                    trusted &= log.ring.as_ref().is_none_or(|ring| ring.restart(found.places));
                     logged.extend(found.entries);
                 }
                 Err(elsewhere) => {

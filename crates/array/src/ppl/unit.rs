@@ -87,14 +87,16 @@ impl Ring {
     }
 
     /// Begins with these places, which the newest header names, the last of them its own: those of units of before, which are over. Units that are
-    /// under way are none of it any more.
-    pub fn restart(&self, named: impl IntoIterator<Item = (u64, Range<Bytes>)>) {
+    /// under way are none of it any more. Says whether there is room for a header, as there always is where these are not a stranger's.
+    pub fn restart(&self, named: impl IntoIterator<Item = (u64, Range<Bytes>)>) -> bool {
         let mut places = self.places.borrow_mut();
         places.clear();
         places.extend(named.into_iter().map(|(generation, place)| (generation, (place, true))));
         self.next.set(places.last_key_value().map_or(Bytes::ZERO, |(_, (place, _))| place.end));
+        let inside = places.values().all(|(place, _)| place.end <= self.size);
         drop(places);
         self.over.notify();
+        inside && self.is_free(&self.room_behind(self.next.get(), HEADER))
     }
 }
 
@@ -127,6 +129,14 @@ mod tests {
     use runtime::Random;
 
     use super::*;
+
+    #[test]
+    fn places_that_a_stranger_named_are_believed_only_if_a_header_finds_room_beside_them() {
+        let ring = Ring::new(HEADER * 8);
+        assert!(ring.restart([(6, HEADER * 2..HEADER * 4), (7, HEADER * 4..HEADER * 5)]));
+        assert!(!ring.restart([(7, Bytes::ZERO..HEADER * 9)]), "beyond the end");
+        assert!(!ring.restart([(6, Bytes::ZERO..HEADER * 4), (7, HEADER * 4..HEADER * 8)]), "full");
+    }
 
     /// What the newest durable header names is never written over, and a header always finds room, whichever units end first.
     #[test]
