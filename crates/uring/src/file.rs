@@ -3,21 +3,24 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use device::{Device, DeviceError, Extent, Operation, Payload, Reply, Request, Shape, Stamps};
+use futures_util::future::FutureExt;
 use host::guard::WritePermit;
 use runtime::Runtime;
 use rustix::fs::{Advice, SeekFrom};
 use units::Bytes;
 
+use crate::commit::Commit;
 use crate::engine::{Choice, Engine, IN_MEMORY, choose};
 use crate::flight::RingFile;
 use crate::live::Live;
 use crate::map::Mapping;
 use crate::slot::Slots;
 use crate::sync;
-use crate::target::{Mode, OpenError, Target};
+use crate::target::{Mode, OpenError, Store, Target};
 use crate::threads::Threads;
 use crate::turn::Turns;
 
@@ -83,7 +86,7 @@ pub struct FileDevice {
 
 /// What carries requests out.
 enum Hands {
-    IoUring { file: RingFile, ranges: RingFile, copies: Option<Turns> },
+    IoUring { file: Rc<RingFile>, ranges: RingFile, copies: Option<Turns>, commit: Option<Commit> },
     Sync(Turns),
     Mapped(Mapping, Turns),
     Threads(Threads),
@@ -131,7 +134,10 @@ impl FileDevice {
                 };
                 ring.in_portions();
                 let copies = (options.copies && target.mode == Mode::Buffered).then(Turns::default);
-                Hands::IoUring { file: register(&target.file)?, ranges: register(&ranges)?, copies }
+                let file = Rc::new(register(&target.file)?);
+                let shares_syncs = target.mode == Mode::Buffered && target.store == Store::File;
+                let commit = shares_syncs.then(|| commit(&file));
+                Hands::IoUring { file, ranges: register(&ranges)?, copies, commit }
             }
             Engine::Sync => Hands::Sync(Turns::default()),
             Engine::Mapped => {
@@ -192,6 +198,22 @@ impl FileDevice {
         drop_cache(&self.file)
     }
 
+    /// Carries out a durable write, or a flush, with a sync that it shares.
+    async fn share_sync(&self, commit: &Commit, mut request: Request) -> Reply {
+        if request.operation == Operation::Flush {
+            let submitted = self.runtime.now();
+            let (result, completed) = commit.settle(Bytes::ZERO..Bytes::new(u64::MAX)).await;
+            return request.answer(result, Stamps { submitted, completed });
+        }
+        let range = request.offset..request.offset + request.length;
+        request.fua = false;
+        let mut reply = Box::pin(self.submit(request)).await;
+        if reply.result.is_ok() {
+            (reply.result, reply.stamps.completed) = commit.settle(range).await;
+        }
+        reply
+    }
+
     /// Zeroes or discards a range.
     async fn on_range(&self, request: Request) -> Reply {
         if self.flushes_before_ranges {
@@ -241,6 +263,25 @@ impl FileDevice {
     }
 }
 
+/// Whether something is durable once it is replied to.
+fn is_durable(request: &Request) -> bool {
+    request.operation == Operation::Flush || request.operation == Operation::Write && request.fua
+}
+
+/// The syncs of a file, by its ring.
+fn commit(file: &Rc<RingFile>) -> Commit {
+    let file = Rc::clone(file);
+    Commit::new(move |range| {
+        let file = Rc::clone(&file);
+        async move {
+            let sync = Request { offset: range.start, length: range.end - range.start, ..Request::flush() };
+            let reply = file.carry_out(sync).await;
+            (reply.result, reply.stamps.completed)
+        }
+        .boxed_local()
+    })
+}
+
 /// Forgets what the page cache holds of a file, after writing back what is dirty.
 pub fn drop_cache(file: &File) -> std::io::Result<()> {
     rustix::fs::fdatasync(file)?;
@@ -262,6 +303,9 @@ impl Device for FileDevice {
             return Box::pin(self.on_range(request)).await;
         }
         match &self.hands {
+            Hands::IoUring { commit: Some(commit), .. } if is_durable(&request) => {
+                self.share_sync(commit, request).await
+            }
             Hands::IoUring { copies: Some(turns), .. } if request.operation == Operation::Write && !request.fua => {
                 self.in_turn(turns, request).await
             }

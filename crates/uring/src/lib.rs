@@ -23,6 +23,7 @@
 
 mod bell;
 mod call;
+mod commit;
 mod engine;
 mod fault;
 mod file;

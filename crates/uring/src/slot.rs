@@ -219,7 +219,11 @@ impl Slots {
                 }
             }
             (Operation::Flush, Payload::None) => {
-                opcode::Fsync::new(file).flags(io_uring::types::FsyncFlags::DATASYNC).build()
+                // Of the whole file without a length: what a length cannot say is no range.
+                let (offset, length) = (request.offset.get(), u32::try_from(request.length.get()));
+                let (offset, length) = length.map_or((0, 0), |length| (offset, length));
+                let datasync = io_uring::types::FsyncFlags::DATASYNC;
+                opcode::Fsync::new(file).offset(offset).len(length).flags(datasync).build()
             }
             (Operation::Discard, Payload::None) => {
                 opcode::Fallocate::new(file, request.length.get()).offset(offset).mode(discarding_mode()).build()
