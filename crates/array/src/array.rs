@@ -18,6 +18,7 @@ use units::{Bytes, Duration, Rate};
 
 use crate::bad::joined;
 use crate::count::UnderWay;
+use crate::gather::Gathering;
 use crate::geometry::{Geometry, Level, Role};
 use crate::intent::Intent;
 use crate::journal::Journal;
@@ -43,6 +44,7 @@ pub struct Array<D> {
     pub(crate) kernel: &'static Kernel,
     pub(crate) members: Vec<Member<D>>,
     pub(crate) locks: Locks,
+    pub(crate) gathering: Gathering,
     /// What limits the time of small writes.
     pub(crate) time_outs: TimeOuts,
     /// How many members are not [plain](Member::plain).
@@ -157,6 +159,7 @@ impl<D: Device> Array<D> {
             special,
             time_outs: TimeOuts::default(),
             locks: Locks::new(runtime),
+            gathering: Gathering::default(),
             pool: Pool::default(),
             state: None,
             intent: None,

@@ -17,6 +17,7 @@ mod copies;
 mod count;
 mod few;
 mod format;
+mod gather;
 pub mod geometry;
 mod grow;
 mod integrity;

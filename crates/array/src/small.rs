@@ -40,10 +40,8 @@ impl<D: Device> Array<D> {
             (row, place.member, stripe, place.offset..place.offset + length)
         };
         let parity = stripe.p();
-        let _lock = match self.locks.try_lock(row) {
-            Some(lock) => lock,
-            None => self.locks.lock(row).await,
-        };
+        // Who must wait may go together with others.
+        let Some(_lock) = self.locks.try_lock(row) else { return Ok(false) };
         let limit = self.members[own].limit();
         let mut timer = self.time_outs.take(&self.runtime, limit);
 

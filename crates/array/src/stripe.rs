@@ -84,11 +84,16 @@ enum Way {
 }
 
 impl<D: Device> Array<D> {
-    /// Writes data that lie within one row.
-    pub(crate) async fn write_row(&self, at: Bytes, data: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
+    /// Writes data that lie within one row, of which the caller has the lock.
+    pub(crate) async fn write_locked(
+        &self,
+        row: u64,
+        at: Bytes,
+        data: Data,
+        fua: bool,
+        id: u64,
+    ) -> Result<(), DeviceError> {
         let chunk = self.geometry.chunk();
-        let row = self.unit(at).0;
-        let _lock = self.locks.lock(row).await;
         let stripe = self.geometry.stripe(row);
         let (at, data) = if self.journal.is_some() { self.whole_pages(at, data, id).await? } else { (at, data) };
         let from = at % self.geometry.stripe_size();
