@@ -1,12 +1,15 @@
-//! The clients of an array: each writes, flushes and reads sectors of its own, one request at a time, and believes nothing.
+//! The clients of an array: each writes, flushes and reads sectors of its own, one thing at a time, and believes nothing. A write may be several
+//! requests at once.
 
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
 use array::{Array, MemberState};
-use device::{Buffer, Device, Operation, Request};
+use device::{Buffer, Device, DeviceError, Operation, Request};
+use futures_util::future::join_all;
 use rand::RngExt;
+use rand::seq::SliceRandom;
 use runtime::Random;
 use units::{Bytes, Duration};
 
@@ -15,9 +18,27 @@ use crate::disk::Disk;
 use crate::oracle::sectors_of;
 use crate::world::World;
 
+/// How many work at once.
+pub const CLIENTS: usize = 4;
+
 /// Members that the array knows to be lost.
 fn lost(world: &World, array: &Array<Rc<Disk>>) -> Vec<usize> {
     (0..world.members()).filter(|member| array.state(*member) == MemberState::Failed).collect()
+}
+
+/// What is written in several pieces at once, as often as not.
+fn in_pieces(random: &mut Random, touched: Range<u64>, block: u64) -> Vec<Range<u64>> {
+    if random.random_bool(0.5) {
+        return vec![touched];
+    }
+    let blocks = (touched.end - touched.start) / block;
+    let cuts = (0..random.random_range(1..6)).map(|_| touched.start + random.random_range(0..blocks) * block);
+    let mut cuts: Vec<u64> = cuts.chain([touched.start, touched.end]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut pieces: Vec<Range<u64>> = cuts.array_windows().map(|[from, to]| *from..*to).collect();
+    pieces.shuffle(random);
+    pieces
 }
 
 /// Works until `over`. Errors are broken promises: a storm never takes more than the level survives. Only where the journal is lost are
@@ -48,18 +69,28 @@ pub async fn client(
         match random.random_range(0..20) {
             0..11 => {
                 let fua = random.random_bool(0.2);
-                let value = oracle.borrow_mut().fresh();
-                oracle.borrow_mut().may_write(touched.clone(), value);
-                let mut request = Request::write(Bytes::SECTOR * from, data_of(&sectors_of(value, count)));
-                request.fua = fua;
-                oracle.borrow_mut().begin(number, touched.clone(), lost(world, array));
-                if let Err(error) = array.submit(request).await.result {
+                let mut writes = Vec::new();
+                for (index, piece) in in_pieces(&mut random, touched.clone(), block).into_iter().enumerate() {
+                    let value = oracle.borrow_mut().fresh();
+                    oracle.borrow_mut().may_write(piece.clone(), value);
+                    let (from, count) = (piece.start, piece.end - piece.start);
+                    let mut request = Request::write(Bytes::SECTOR * from, data_of(&sectors_of(value, count)));
+                    request.fua = fua;
+                    let number = number + CLIENTS * index;
+                    oracle.borrow_mut().begin(number, piece.clone(), lost(world, array));
+                    writes.push(async move {
+                        array.submit(request).await.result?;
+                        oracle.borrow_mut().end(number);
+                        if fua {
+                            oracle.borrow_mut().must_hold(piece, &vec![value; count as usize]);
+                        }
+                        Ok(())
+                    });
+                }
+                let results: Vec<Result<(), DeviceError>> = join_all(writes).await;
+                if let Some(error) = results.into_iter().find_map(Result::err) {
                     let excused = array.has_lost_journal() || world.is_out(array);
                     return if excused { Ok(()) } else { Err(failed("a write", error)) };
-                }
-                oracle.borrow_mut().end(number);
-                if fua {
-                    oracle.borrow_mut().must_hold(touched.clone(), &vec![value; count as usize]);
                 }
             }
             11 => {

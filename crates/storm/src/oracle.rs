@@ -17,7 +17,7 @@ pub struct Oracle {
     /// Sectors that may hold anything: the array was opened by force, and they were computed from parity that may not fit; or it has grown
     /// by them.
     free: BTreeSet<usize>,
-    /// Writes that were not answered, by client, and the members that were known to be lost when they were sent.
+    /// Writes that were not answered, by their numbers, and the members that were known to be lost when they were sent.
     under_way: BTreeMap<usize, (Range<u64>, Vec<usize>)>,
 }
 
@@ -63,14 +63,14 @@ impl Oracle {
         }
     }
 
-    /// A client sends a write of these sectors while these members are known to be lost.
-    pub fn begin(&mut self, client: usize, sectors: Range<u64>, lost: Vec<usize>) {
-        self.under_way.insert(client, (sectors, lost));
+    /// A client sends a write of these sectors, under a number, while these members are known to be lost.
+    pub fn begin(&mut self, number: usize, sectors: Range<u64>, lost: Vec<usize>) {
+        self.under_way.insert(number, (sectors, lost));
     }
 
-    /// The client's write is answered.
-    pub fn end(&mut self, client: usize) {
-        self.under_way.remove(&client);
+    /// The write of this number is answered.
+    pub fn end(&mut self, number: usize) {
+        self.under_way.remove(&number);
     }
 
     /// The array was stopped: all that was answered is durable to the last byte. Of writes that were refused nobody knows.

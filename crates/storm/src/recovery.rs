@@ -178,7 +178,9 @@ pub async fn rebuild(world: &World, array: &Array<Rc<Disk>>, member: usize) -> R
 /// A disk that is to take a member's place: a new one, or one that had a place before, with all that it still holds.
 fn newcomer(world: &World, array: &Array<Rc<Disk>>) -> Rc<Disk> {
     let fits = |disk: &Rc<Disk>| {
-        disk.shape().size >= world.room() && disk.shape().logical_block <= array.shape().logical_block
+        disk.shape().size >= world.room()
+            && disk.shape().logical_block <= array.shape().logical_block
+            && !world.coming_back.borrow().contains(&disk.shape().name)
     };
     let former = world.shelf.borrow().iter().position(fits);
     match former.filter(|_| !world.cheats() && world.happens(0.4)) {
@@ -198,11 +200,14 @@ pub async fn bring_back(world: &World, array: &Array<Rc<Disk>>, member: usize) -
     // What it learnt by reading before it left it may have forgotten.
     world.summed.set(false);
     world.rebuilding.borrow_mut().push(member);
-    let given = array.returning().iter().any(|(returning, _)| *returning == member);
+    let given = array.returning().into_iter().find(|(returning, _)| *returning == member);
     let returned = match given {
-        true => array.bring_back(member).await,
+        Some((_, name)) => {
+            world.coming_back.borrow_mut().push(name);
+            array.bring_back(member).await
+        }
         // It left a moment ago.
-        false => {
+        None => {
             let disk = Rc::clone(&world.disks.borrow()[member]);
             let read = disk.submit(Request::read(SUPERBLOCK_AT, Buffer::zeroed(SUPERBLOCK_SIZE))).await;
             let bytes = read.result.ok().and(read.buffer);

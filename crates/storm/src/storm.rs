@@ -18,7 +18,7 @@ use serde::Serialize;
 use units::{Bytes, Duration};
 
 use crate::bug::Bug;
-use crate::client::client;
+use crate::client::{CLIENTS, client};
 use crate::disk::{Disk, Lie};
 use crate::growth::grow;
 use crate::levels::Choice;
@@ -182,11 +182,11 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     let near = world.is_large() && world.happens(0.7);
     let part = if near { sectors / 6 } else { sectors };
     let first = if near { world.choose(sectors - part) / block * block } else { 0 };
-    let quarter = part / 4 / block * block;
+    let quarter = part / CLIENTS as u64 / block * block;
     let round = world.choose(u64::MAX);
     // Some rounds are slow, so that the array finds the time to say that it is clean.
     let pauses = world.happens(0.2);
-    let clients = (0..4).map(|number| {
+    let clients = (0..CLIENTS as u64).map(|number| {
         let random = Random::named(round, &format!("client {number}"));
         let own = first + number * quarter..first + (number + 1) * quarter;
         client(world, array, random, number as usize, own, pauses, &over)

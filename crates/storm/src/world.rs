@@ -66,6 +66,8 @@ pub struct World {
     pub rebuilding: RefCell<Vec<usize>>,
     /// Disks that were replaced, with what was on them.
     pub shelf: RefCell<Vec<Rc<Disk>>>,
+    /// What those of them are called that are coming back: they are in the array's hands.
+    pub coming_back: RefCell<Vec<String>>,
     /// Disks that wait for a member to fail, and the one that is to replace a member, which are given to the array with the members.
     pub waiting: RefCell<Vec<Rc<Disk>>>,
     pub random: RefCell<Random>,
@@ -169,6 +171,7 @@ impl World {
             not_whole: RefCell::default(),
             rebuilding: RefCell::default(),
             shelf: RefCell::default(),
+            coming_back: RefCell::default(),
             waiting: RefCell::default(),
             random: RefCell::new(random),
             oracle: RefCell::new(oracle),
@@ -447,6 +450,7 @@ impl World {
         self.outage.set(false);
         self.gone.borrow_mut().clear();
         self.rebuilding.borrow_mut().clear();
+        self.coming_back.borrow_mut().clear();
         (self.runtime, self.disks, self.shelf) = (next, RefCell::new(disks), RefCell::new(shelf));
         self.waiting = RefCell::new(waiting);
     }
