@@ -86,7 +86,7 @@ pub struct FileDevice {
 
 /// What carries requests out.
 enum Hands {
-    IoUring { file: Rc<RingFile>, ranges: RingFile, copies: Option<Turns>, commit: Option<Commit> },
+    IoUring { file: Rc<RingFile>, ranges: RingFile, copies: Option<Turns>, commit: Option<Box<Commit>> },
     Sync(Turns),
     Mapped(Mapping, Turns),
     Threads(Threads),
@@ -136,7 +136,7 @@ impl FileDevice {
                 let copies = (options.copies && target.mode == Mode::Buffered).then(Turns::default);
                 let file = Rc::new(register(&target.file)?);
                 let shares_syncs = target.mode == Mode::Buffered && target.store == Store::File;
-                let commit = shares_syncs.then(|| commit(&file));
+                let commit = shares_syncs.then(|| Box::new(commit(&file)));
                 Hands::IoUring { file, ranges: register(&ranges)?, copies, commit }
             }
             Engine::Sync => Hands::Sync(Turns::default()),
