@@ -24,6 +24,7 @@ use crate::intent::Intent;
 use crate::journal::Journal;
 use crate::lock::Locks;
 use crate::member::{Member, MemberCounts, MemberState};
+use crate::order::Order;
 use crate::pace::Watcher;
 use crate::ppl::Ppl;
 use crate::rarely::rarely;
@@ -45,6 +46,7 @@ pub struct Array<D> {
     pub(crate) members: Vec<Member<D>>,
     pub(crate) locks: Locks,
     pub(crate) gathering: Gathering,
+    order: Order,
     /// What limits the time of small writes.
     pub(crate) time_outs: TimeOuts,
     /// How many members are not [plain](Member::plain).
@@ -160,6 +162,7 @@ impl<D: Device> Array<D> {
             time_outs: TimeOuts::default(),
             locks: Locks::new(runtime),
             gathering: Gathering::default(),
+            order: Order::default(),
             pool: Pool::default(),
             state: None,
             intent: None,
@@ -468,6 +471,16 @@ impl<D: Device> Device for Array<D> {
             return request.answer(Ok(()), Stamps { submitted, completed: submitted });
         }
         let Request { operation, offset, length, payload, fua, punch, id } = request;
+        let _turn = match operation {
+            Operation::Read | Operation::Flush => None,
+            Operation::Write | Operation::WriteZeroes | Operation::Discard => {
+                let range = offset..offset + length;
+                Some(match self.order.try_take(&range) {
+                    Some(turn) => turn,
+                    None => rarely(|| self.order.take(range)).await,
+                })
+            }
+        };
         let mut read = None;
         let result = match (operation, payload) {
             (Operation::Read, Payload::Into(buffer)) => {

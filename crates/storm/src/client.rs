@@ -38,6 +38,13 @@ fn in_pieces(random: &mut Random, touched: Range<u64>, block: u64) -> Vec<Range<
     cuts.dedup();
     let mut pieces: Vec<Range<u64>> = cuts.array_windows().map(|[from, to]| *from..*to).collect();
     pieces.shuffle(random);
+    if random.random_bool(0.2) {
+        let first = random.random_range(0..blocks);
+        let last = random.random_range(first..blocks);
+        let again = touched.start + first * block..touched.start + (last + 1) * block;
+        // Sent last, it overlaps some of them, and is to win.
+        pieces.push(again);
+    }
     pieces
 }
 
