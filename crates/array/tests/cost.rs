@@ -9,11 +9,11 @@ use std::rc::Rc;
 use array::geometry::{DoubleRotation, Geometry, Level, Rotation};
 use array::md::{Consistency, NewArray, NewMember, Stamp, Uuid, create};
 use array::{Array, OpenOptions, format};
-use device::filter::{Event, Recorder};
+use device::filter::{Effect, Event, Faulty, Recorder, Rule};
 use device::{Buffer, Data, Device, MemoryDevice, Operation, Request, Shape};
 use futures_util::future::join_all;
 use runtime::Runtime;
-use units::Bytes;
+use units::{Bytes, Duration};
 
 const SIZE: Bytes = Bytes::mib(64);
 const CHUNK: Bytes = Bytes::kib(32);
@@ -28,7 +28,21 @@ struct Counts {
     kib: u64,
 }
 
-type Disk = Rc<Recorder<MemoryDevice, Box<dyn Fn(&Event)>>>;
+impl Counts {
+    fn print(&self, name: &str, what: &str, writes: u64) {
+        let per = |count: u64| count as f64 / writes as f64;
+        println!(
+            "| {name} | {what} | {:.2} | {:.2} | {:.2} | {:.2} | {:.1} |",
+            per(self.reads),
+            per(self.writes + self.flushes),
+            per(self.fua),
+            per(self.flushes),
+            per(self.kib)
+        );
+    }
+}
+
+type Disk = Rc<Recorder<Faulty<MemoryDevice>, Box<dyn Fn(&Event)>>>;
 
 struct Bed {
     runtime: Runtime,
@@ -73,7 +87,7 @@ fn bed_of(level: Level, members: u8, consistency: Consistency) -> Bed {
             }
             counts.set(now);
         };
-        let memory = MemoryDevice::new(&runtime, Shape::new("disk", SIZE));
+        let memory = Faulty::new(&runtime, MemoryDevice::new(&runtime, Shape::new("disk", SIZE)), 1);
         Rc::new(Recorder::new(&runtime, memory, Box::new(observe) as Box<dyn Fn(&Event)>))
     };
     let disks: Vec<Disk> = (0..superblocks.len()).map(disk).collect();
@@ -108,17 +122,7 @@ impl Bed {
             ("4 KiB, the same again and again", 200, self.count(200, Bytes::kib(4), 1, |_| Bytes::mib(1))),
             ("full row of 96 KiB", 400, self.count(400, row, 1, |number| row * number)),
         ];
-        for (what, writes, counts) in all {
-            let per = |count: u64| count as f64 / writes as f64;
-            println!(
-                "| {name} | {what} | {:.2} | {:.2} | {:.2} | {:.2} | {:.1} |",
-                per(counts.reads),
-                per(counts.writes + counts.flushes),
-                per(counts.fua),
-                per(counts.flushes),
-                per(counts.kib)
-            );
-        }
+        all.iter().for_each(|(what, writes, counts)| counts.print(name, what, *writes));
         all.map(|(_, _, counts)| counts)
     }
 }
@@ -177,6 +181,29 @@ fn two_parities_are_logged_on_two_members() {
     assert_eq!((full.reads, full.writes, full.flushes), (0, 400 * 7, 0));
     let [random, many, ..] = six(Consistency::Journal).table("journal, level 6");
     assert!((8000..8003).contains(&random.writes) && many.writes < 3200 * 7 / 2, "{random:?}, {many:?}");
+}
+
+/// Disks take 100 us, so that writes wait for each other: 24 of 4 KiB, which fill a row of three chunks, are sent at once.
+#[test]
+fn small_writes_that_adjoin_are_carried_out_together() {
+    let one_after_the_other = |name, consistency| {
+        let bed = bed(consistency);
+        for member in 0..4 {
+            let disk = bed.array.device(member).unwrap();
+            disk.inner().add(Rule::new(Effect::Stall(Duration::micros(100))));
+        }
+        let counts = bed.count(2400, Bytes::kib(4), 24, |number| Bytes::kib(4) * number);
+        counts.print(name, "4 KiB, one after the other, 24 at once", 2400);
+        counts
+    };
+    // By itself each takes two reads and two writes, and another one to a log.
+    let nothing = one_after_the_other("resync", Consistency::Resync);
+    assert!(nothing.reads + nothing.writes < 2400, "{nothing:?}");
+    // Pieces of one chunk only.
+    let log = one_after_the_other("PPL", Consistency::Ppl);
+    assert!(log.reads + log.writes < 2 * 2400, "{log:?}");
+    let journal = one_after_the_other("journal", Consistency::Journal);
+    assert!(journal.reads + journal.writes < 2400, "{journal:?}");
 }
 
 #[test]
