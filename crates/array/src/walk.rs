@@ -4,14 +4,20 @@
 //! time, so that the members that are read and the one that is written all have something to do; but the mark passes them in order, and a
 //! unit stays locked until it has: what is written there before goes only where the mark says, and would be missing.
 //!
+//! Whoever holds locks and waits for more may wait for somebody who waits for him, and the units of a member are in no order that others keep: far and offset
+//! copies go back and forth. So a walk waits for a lock only while it holds none. One that somebody else has it tries again when the next unit is
+//! done.
+//!
 //! Every so often nothing is under way, and the mark is recorded: nobody holds a lock while the members are flushed.
 
 use std::cell::Cell;
+use std::future::pending;
 use std::ops::Range;
 use std::pin::pin;
 
 use device::{Device, DeviceError};
-use futures_util::stream::{StreamExt, iter};
+use futures_util::future::{Either, select};
+use futures_util::stream::{FuturesOrdered, StreamExt};
 use units::Bytes;
 
 use crate::array::Array;
@@ -45,15 +51,35 @@ impl<D: Device> Array<D> {
         while at < needed {
             let stretch = at..(at + step * MARK_EVERY).min(needed);
             let (walk, fill) = (&walk, &fill);
-            let unit = |unit: Range<Bytes>| async move {
-                self.pace(walk, unit.start).await;
-                let lock = self.lock_behind(member, unit.start).await;
-                (unit.end, fill(unit).await, lock)
-            };
-            let units = Self::pieces(stretch, |at| at + step).into_iter().take_while(|_| goes_on.get());
-            let mut units = pin!(iter(units).map(unit).buffered(at_once));
+            let begin = |unit: Range<Bytes>, lock| async move { (unit.end, fill(unit).await, lock) };
+            let mut units = Self::pieces(stretch, |at| at + step).into_iter().peekable();
+            let mut under_way = FuturesOrdered::new();
             let mut failed = None;
-            while let Some((end, filled, _lock)) = units.next().await {
+            loop {
+                let next = units.peek().filter(|_| goes_on.get() && under_way.len() < at_once);
+                let may_wait = under_way.is_empty();
+                let next_locked = async {
+                    let Some(next) = next else { return pending().await };
+                    self.pace(walk, next.start).await;
+                    self.lock_behind(member, next.start, may_wait).await
+                };
+                if may_wait && next.is_none() {
+                    break;
+                }
+                let done = match may_wait {
+                    true => Either::Left(next_locked.await),
+                    false => match select(pin!(next_locked), under_way.next()).await {
+                        Either::Left((lock, _)) => Either::Left(lock),
+                        Either::Right((done, _)) => Either::Right(done.expect("units are under way")),
+                    },
+                };
+                let (end, filled, _lock) = match done {
+                    Either::Left(lock) => {
+                        under_way.push_back(begin(units.next().expect("it was looked at"), lock));
+                        continue;
+                    }
+                    Either::Right(done) => done,
+                };
                 // What was under way when the walk was ended, or failed, is waited for, and done again by the next.
                 if !goes_on.get() {
                     continue;
@@ -91,13 +117,17 @@ impl<D: Device> Array<D> {
         upto.unwrap_or(Bytes::ZERO).round_down(self.step())
     }
 
-    /// The lock of what lies at an address of a member, if anything does.
-    async fn lock_behind(&self, member: usize, at: Bytes) -> Option<UnitLock<'_>> {
+    /// The lock of what lies at an address of a member, if anything does; never, if somebody has it and it may not be waited for.
+    async fn lock_behind(&self, member: usize, at: Bytes, may_wait: bool) -> Option<UnitLock<'_>> {
         let unit = match self.geometry.role(member, at) {
             Role::Data(address) => self.unit(address).0,
             Role::P(row) | Role::Q(row) => row,
             Role::Unused => return None,
         };
-        Some(self.locks.lock(unit).await)
+        match self.locks.try_lock(unit) {
+            None if may_wait => Some(self.locks.lock(unit).await),
+            None => pending().await,
+            lock => lock,
+        }
     }
 }

@@ -566,3 +566,31 @@ fn room_that_members_have_is_used_when_the_array_grows() {
     let refused = runtime.block_on(Rc::into_inner(array).unwrap().grow());
     assert!(matches!(refused, Err(GrowError::Level(_))), "{refused:?}");
 }
+
+/// A copy is under way in several units at a time, and keeps those locked that are done before an earlier one; a discard locks all its units.
+#[test]
+fn a_discard_and_a_replacement_do_not_wait_for_each_other() {
+    let runtime = Runtime::simulated();
+    let disks = disks(&runtime, (Level::Raid1, 2, Consistency::Bitmap));
+    let array = open(&runtime, &disks);
+    let data = data_offset(&array);
+    runtime.block_on(array.submit(Request::write(BLOCK * 20, block(1)))).result.unwrap();
+    // A write holds the first unit for a while. The discard waits for it, and so does the copy of that unit, but not the copy of the next.
+    let slow = Rule::new(Effect::Stall(Duration::millis(5))).on(Operation::Write).within(data..data + BLOCK);
+    disks[0].add(slow);
+    runtime.block_on(async {
+        let at = async |micros, request| {
+            runtime.sleep(Duration::micros(micros)).await;
+            array.submit(request).await.result.unwrap();
+        };
+        let replaced = async {
+            runtime.sleep(Duration::micros(500)).await;
+            array.replace(1, disk(&runtime, SIZE), data, Uuid([9; 16])).await.unwrap();
+        };
+        let write = at(0, Request::write(Bytes::ZERO, block(2)));
+        let discard = at(100, Request::discard(BLOCK, Bytes::kib(192)));
+        futures_util::join!(write, discard, replaced)
+    });
+    assert!(array.is_complete() && array.replacing().is_none());
+    fits(&runtime, &array);
+}
