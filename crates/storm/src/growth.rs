@@ -22,7 +22,7 @@ use crate::world::{Growing, World};
 
 /// Has a stopped array grow. One that cannot must say so, and be as before.
 pub fn grow(world: &mut World) -> Result<(), String> {
-    let (array, _) = world.runtime.block_on(open(world))?;
+    let (array, _) = world.finish(open(world))?;
     world.adopt(&array);
     let becomes = becomes(world, &array);
     let lost = also_lost(world, &array);

@@ -38,7 +38,7 @@ pub fn recover(world: &mut World) -> Result<Array<Rc<Disk>>, String> {
         world.outcome.borrow_mut().recovery_cuts += 1;
         world.cut();
     }
-    world.runtime.block_on(recovery(world))
+    world.finish(recovery(world))
 }
 
 async fn recovery(world: &World) -> Result<Array<Rc<Disk>>, String> {
@@ -214,6 +214,8 @@ pub async fn bring_back(world: &World, array: &Array<Rc<Disk>>, member: usize) -
             let superblock = bytes.and_then(|it| Superblock::parse(it.bytes().expect("it is real")).ok());
             // An array that was opened without its disks of larger blocks takes none of them while it serves.
             let fits = disk.shape().logical_block <= array.shape().logical_block;
+            // It may be on its way to another place, which it had before it was to fill this one.
+            let fits = fits && !world.coming_back.borrow().contains(&disk.shape().name);
             match superblock.filter(|superblock| fits && array.may_return(superblock) == Some(member)) {
                 Some(superblock) => Some(array.readd(disk, &superblock).await),
                 None => None,

@@ -232,7 +232,7 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
             std::future::pending().await
         };
         let first = async { select(pin!(broken), pin!(cut)).await.factor_first().0 };
-        return world.runtime.block_on(first);
+        return world.finish(first);
     }
     let end = async {
         world.runtime.sleep(lasts).await;
@@ -249,7 +249,7 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
             stopped => stopped.map(|()| true).map_err(|error| format!("the array does not stop: {error}")),
         }
     };
-    if !world.runtime.block_on(stopped)? {
+    if !world.finish(stopped)? {
         return Ok(());
     }
     world.outcome.borrow_mut().stops += 1;

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::pin::pin;
 use std::rc::Rc;
 
 use array::geometry::{DoubleRotation, Geometry, Level, Rotation};
@@ -9,9 +10,10 @@ use array::md::{self, Bitmap, Consistency, NewArray, NewMember, SUPERBLOCK_AT, S
 use array::{Array, MemberState, add_checksums, checksum_room, format};
 use device::filter::Damage;
 use device::{Device, DeviceError, Request, Shape};
+use futures_util::future::{Either, select};
 use rand::RngExt;
 use runtime::{Random, Runtime};
-use units::Bytes;
+use units::{Bytes, Duration};
 
 use crate::bug::{Bug, data_of};
 use crate::disk::{Disk, Lie};
@@ -310,8 +312,14 @@ impl World {
             }
             self.waiting.borrow_mut().retain(|disk| !Rc::ptr_eq(disk, &now));
             self.shelf.borrow_mut().retain(|disk| !Rc::ptr_eq(disk, &now));
+            let filled = self.place_of(&now);
             let before = std::mem::replace(&mut self.disks.borrow_mut()[member], now);
             self.put_away(member, before);
+            // It was to fill another place, too, when the power went, and that was forgotten.
+            if let Some(filled) = filled {
+                let nobody = self.new_disk();
+                self.disks.borrow_mut()[filled] = nobody;
+            }
         }
     }
 
@@ -322,6 +330,16 @@ impl World {
             self.shelf.borrow_mut().push(disk);
         }
         self.gone.borrow_mut().retain(|gone| *gone != member);
+    }
+
+    /// Does something that must come to an end. No request takes longer than its members' time-outs, so whatever takes an hour waits for itself.
+    pub fn finish<T>(&self, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+        let ends = pin!(self.runtime.sleep(Duration::seconds(3600)));
+        match self.runtime.try_block_on(select(pin!(work), ends)) {
+            Ok(Either::Left((result, _))) => result,
+            Ok(Either::Right(_)) => Err("something is never answered".into()),
+            Err(stalled) => Err(stalled.to_string()),
+        }
     }
 
     /// Adds to the story.
