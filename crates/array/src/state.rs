@@ -38,6 +38,8 @@ pub(crate) struct State {
     /// Members differ in their events: the power cut met a record, or one was dropped. They must be made equal before the next one, or those that it
     /// does not reach would be two behind, and taken for stale.
     uneven: Cell<bool>,
+    /// A record was begun, and has not reached all members: what the superblocks say here is not there yet.
+    begun: Cell<bool>,
     /// Who was to replace a member that is gone has its place now, and the members do not say so yet.
     succeeded: Cell<bool>,
     /// It was opened dirty, and redundancy has not been made to fit since.
@@ -102,6 +104,7 @@ impl State {
         State {
             untold: Cell::new(untold),
             uneven: Cell::new(uneven),
+            begun: Cell::new(false),
             succeeded: Cell::new(succeeded),
             superblocks: RefCell::new(superblocks),
             recording: Resource::new(runtime, 1),
@@ -214,7 +217,7 @@ impl<D: Device> Array<D> {
             let member = &self.members[number];
             superblocks[number].is_some() && (member.state() == MemberState::Failed || member.is_bad_untold())
         };
-        !(0..self.members.len()).any(is_untold) && !self.has_lost_twin()
+        !state.begun.get() && !(0..self.members.len()).any(is_untold) && !self.has_lost_twin()
     }
 
     /// Gives all members the newest superblock, if the last power cut met a record. It says nothing new. The caller holds `recording`.
@@ -272,53 +275,39 @@ impl<D: Device> Array<D> {
         self.unbroken()?;
         self.make_even().await;
         self.look_for_rival().await;
-        self.unbroken()?;
-        let lost_journal = self.leave_journal().await;
+        let mut lost = Vec::new();
         loop {
+            self.unbroken()?;
+            let lost_journal = self.leave_journal().await;
             // First, so that who has failed stays untold, and nothing is acknowledged: of a broken array its members say what they said before.
             self.unbroken()?;
-            let lost: Vec<usize> = self.drop_lost_twins().into_iter().chain(lost_journal).collect();
             let failed = |member: usize| self.members.get(member).is_none_or(|m| m.state() == MemberState::Failed);
-            let writes: Vec<(usize, Superblock)> = {
-                let mut superblocks = state.superblocks.borrow_mut();
-                (0..self.members.len()).filter(|member| failed(*member)).for_each(|member| superblocks[member] = None);
-                for superblock in superblocks.iter_mut().flatten() {
-                    // Members that are merely missing too: from now on they are stale, and may come back only one event behind.
-                    for role in &mut superblock.roles {
-                        if matches!(MemberRole::from_number(*role), MemberRole::Active(column) if failed(column.into()))
-                        {
-                            *role = MemberRole::Faulty.number();
-                        }
-                    }
-                    lost.iter().for_each(|number| superblock.roles[*number] = MemberRole::Faulty.number());
-                    superblock.events += 1;
-                    superblock.updated = state.lookout.get().unwrap_or(superblock.updated);
-                    change(superblock);
-                }
-                for (member, superblock) in superblocks.iter_mut().enumerate() {
-                    let Some(superblock) = superblock else { continue };
-                    superblock.features = match self.members[member].bad().is_empty() {
-                        true => superblock.features.without(Features::BAD_BLOCKS),
-                        false => superblock.features.with(Features::BAD_BLOCKS),
-                    };
-                    superblock.seal(self.ppl.as_ref().and_then(Ppl::own_place));
-                }
-                superblocks.iter().enumerate().filter_map(|(m, s)| Some((m, s.clone()?))).collect()
-            };
+            lost.extend(self.drop_lost_twins().into_iter().chain(lost_journal));
+            let next = self.next_superblocks(state, &lost, &change);
+            let of = |(member, superblock): (usize, &Option<Superblock>)| Some((member, superblock.clone()?));
+            let writes: Vec<(usize, Superblock)> = next.iter().enumerate().filter_map(of).collect();
             if writes.is_empty() {
                 return Err(DeviceError::Gone);
             }
             self.raise_bitmap_events(writes[0].1.events).await;
-            if let Some(journal) = self.journal.as_ref().filter(|journal| !journal.has_failed()) {
-                // Its failure stops the writes to come; the members' state is told all the same.
+            if let Some(journal) = &self.journal
+                && lost_journal.is_none()
+            {
                 _ = journal.follow(&writes[0].1).await;
+                // It is left first. Were the members told of more events than it knows of, a power cut would make it stale, with all that it alone holds.
+                if journal.has_failed() {
+                    continue;
+                }
             }
+            *state.superblocks.borrow_mut() = next;
+            // Whoever asked for this may be dropped meanwhile; then the next record must begin by finishing it, and nothing is answered before.
+            state.uneven.set(true);
+            state.begun.set(true);
             self.tell_twins(&writes[0].1).await;
             self.tell_spares(&writes[0].1).await;
-            // Whoever asked for this may be dropped meanwhile; then the next record must begin by finishing it.
-            state.uneven.set(true);
             self.write_superblocks(writes).await;
             state.uneven.set(false);
+            state.begun.set(false);
             state.succeeded.set(false);
             state.claimed.set(true);
             let all_told = (0..self.members.len()).all(|m| !failed(m) || state.superblocks.borrow()[m].is_none());
@@ -326,6 +315,36 @@ impl<D: Device> Array<D> {
                 return Ok(());
             }
         }
+    }
+
+    /// What the members are to say next: none of those that have failed, of which the others, like those with these numbers, are to say so.
+    fn next_superblocks(
+        &self,
+        state: &State,
+        lost: &[usize],
+        change: impl Fn(&mut Superblock),
+    ) -> Vec<Option<Superblock>> {
+        let failed = |member: usize| self.members.get(member).is_none_or(|m| m.state() == MemberState::Failed);
+        let next = |(member, superblock): (usize, &Option<Superblock>)| {
+            let mut superblock = superblock.clone().filter(|_| !failed(member))?;
+            // Members that are merely missing too: from now on they are stale, and may come back only one event behind.
+            for role in &mut superblock.roles {
+                if matches!(MemberRole::from_number(*role), MemberRole::Active(column) if failed(column.into())) {
+                    *role = MemberRole::Faulty.number();
+                }
+            }
+            lost.iter().for_each(|number| superblock.roles[*number] = MemberRole::Faulty.number());
+            superblock.events += 1;
+            superblock.updated = state.lookout.get().unwrap_or(superblock.updated);
+            change(&mut superblock);
+            superblock.features = match self.members[member].bad().is_empty() {
+                true => superblock.features.without(Features::BAD_BLOCKS),
+                false => superblock.features.with(Features::BAD_BLOCKS),
+            };
+            superblock.seal(self.ppl.as_ref().and_then(Ppl::own_place));
+            Some(superblock)
+        };
+        state.superblocks.borrow().iter().enumerate().map(next).collect()
     }
 
     /// Records that a device takes a failed member's place, whose data area this is; nothing of it is current. It has the number of a spare or
