@@ -107,13 +107,14 @@ async fn admit(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
     };
     let mut opened = open(&devices, false).await;
     // A disk that has failed, or lost its place, said last that a member had failed, which has come back since, and says the same of that disk. Without
-    // those who saw both this looks like two halves that went on alone, and must be refused; here it is known whom to believe. After an outage no
-    // member is whole, so those are not believed first that have no place any more.
+    // those who saw both this looks like two halves that went on alone, and must be refused; here it is known whom to believe. The same holds of one that
+    // was lost with the power, which met the record of another's failure, if all that it counts on were replaced meanwhile. After an outage no member
+    // is whole, so those are not believed first that have no place any more.
     let stale = |first: usize, second: usize, devices: &[Rc<Disk>]| {
         let not_whole = [first, second].into_iter().filter(|device| !world.was_whole(&devices[*device]));
         not_whole.min_by_key(|device| world.place_of(&devices[*device]).is_some())
     };
-    while world.returned.get()
+    while (world.returned.get() || world.estranged.get())
         && let Err(OpenError::SplitBrain { first, second }) = &opened
         && let Some(stale) = stale(*first, *second, &devices)
     {
@@ -170,8 +171,10 @@ pub async fn rebuild(world: &World, array: &Array<Rc<Disk>>, member: usize) -> R
     world.disks.borrow_mut()[member] = Rc::clone(&fresh);
     world.outcome.borrow_mut().rebuilds += 1;
     world.rebuilding.borrow_mut().push(member);
+    world.not_whole.borrow_mut().push(member);
     whole(array.rebuild(member, fresh, world.data_offset, world.identity()).await)?;
     world.rebuilding.borrow_mut().retain(|other| *other != member);
+    world.not_whole.borrow_mut().retain(|other| *other != member);
     Ok(())
 }
 

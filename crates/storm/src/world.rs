@@ -50,6 +50,8 @@ pub struct World {
     pub grown: Cell<bool>,
     /// A member has come back, or began to.
     pub returned: Cell<bool>,
+    /// A member lost its place while one that was lost with the power was away, which may count on nobody else who is left.
+    pub estranged: Cell<bool>,
     /// Disks have more room than the array uses.
     spacious: bool,
     /// What clients write is whole blocks of this size: 512 bytes or 4 KiB.
@@ -62,7 +64,7 @@ pub struct World {
     pub disks: RefCell<Vec<Rc<Disk>>>,
     /// Members that were lost with the power; they come back with the next.
     pub gone: RefCell<Vec<usize>>,
-    /// Members that had failed when the array was last left, or were being rebuilt.
+    /// Members that had failed when the array was last left, or were being rebuilt, or whose place another disk was to fill since.
     pub not_whole: RefCell<Vec<usize>>,
     /// Members that are being rebuilt: until that is answered, nothing is promised of them.
     pub rebuilding: RefCell<Vec<usize>>,
@@ -163,6 +165,7 @@ impl World {
             growing: RefCell::default(),
             grown: Cell::new(false),
             returned: Cell::new(false),
+            estranged: Cell::new(false),
             spacious: varied,
             block,
             mixed,
@@ -325,6 +328,9 @@ impl World {
 
     /// A disk has lost its place as a member.
     pub fn put_away(&self, member: usize, disk: Rc<Disk>) {
+        if self.gone.borrow().iter().any(|gone| *gone != member) {
+            self.estranged.set(true);
+        }
         // One that was away may hold a record that nobody else has, and say on its return that it went on alone.
         if !self.gone.borrow().contains(&member) && !disk.is_spoilt() {
             self.shelf.borrow_mut().push(disk);
