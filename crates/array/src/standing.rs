@@ -4,7 +4,8 @@
 //! that was acknowledged; one that is further behind, or is called failed, was gone while others went on.
 //!
 //! md takes any of those with the most events. Here the power cut may leave a record on the one member that was lost with the power, and the others then
-//! make one of the same number without it: of equally many events, those count that none of them calls failed. Two that call each
+//! make one of the same number without it: of equally many events, those count that none of them calls failed, and of these first one that itself calls
+//! another failed, which knows more. Members count before all others, which a record reaches before them. Two that call each
 //! other failed each went on without the other, and are refused, where md takes the one that it meets first.
 
 use crate::md::{Features, MemberRole, Superblock};
@@ -45,9 +46,12 @@ impl Standing {
 
 /// The superblock that decides. There is none of no devices.
 pub fn newest<'s>(superblocks: &[&'s Superblock]) -> Option<&'s Superblock> {
-    let outlived =
-        |it: &Superblock| superblocks.iter().any(|other| other.events == it.events && calls_failed(other, it));
-    superblocks.iter().copied().max_by_key(|it| (it.events, !outlived(it)))
+    let alike = |it: &Superblock, other: &Superblock| other.events == it.events;
+    let outlived = |it: &Superblock| superblocks.iter().any(|other| alike(it, other) && calls_failed(other, it));
+    let outlives = |it: &Superblock| superblocks.iter().any(|other| alike(it, other) && calls_failed(it, other));
+    let serves =
+        |it: &Superblock| matches!(it.role(), MemberRole::Active(_)) && !it.features.has(Features::REPLACEMENT);
+    superblocks.iter().copied().max_by_key(|it| (it.events, !outlived(it), outlives(it), serves(it)))
 }
 
 /// Two devices, by their place among these, that call each other failed although both went on: whom to believe is not for us to say.

@@ -43,6 +43,33 @@ fn of_as_many_events_those_count_that_nobody_calls_failed() {
     }
 }
 
+/// The power cut met the record that made members of two for one place, one to replace the other, which was lost with it. The others were told of that under the
+/// same number; a spare was not, and of the others perhaps only the one that is `told`.
+#[test]
+fn of_as_many_events_those_know_more_that_call_another_failed() {
+    for told in [vec![1, 2], vec![2], vec![1]] {
+        let mut all = three([8; 3]);
+        let mut spare = Superblock { number: 4, ..all[0].clone() };
+        let twin = Superblock { number: 3, ..all[0].clone() };
+        all.push(twin);
+        for superblock in all.iter_mut().chain([&mut spare]) {
+            superblock.roles.truncate(3);
+            superblock.roles.extend([0, MemberRole::Spare.number()]);
+        }
+        told.iter().chain(&[3]).for_each(|member: &usize| all[*member].roles[0] = FAULTY);
+        all.push(spare);
+        for first in 0..all.len() {
+            let mut given = all.clone();
+            given.rotate_left(first);
+            let stands = standing(&given);
+            let of = |number: u32| &stands[given.iter().position(|it| it.number == number).expect("it is given")];
+            assert_eq!(*of(0), Standing::Stale, "{told:?}, {first}");
+            assert_eq!([3, 1, 2].map(of), [0, 1, 2].map(Standing::Member).each_ref(), "{told:?}, {first}");
+            assert_eq!(*of(4), Standing::Spare);
+        }
+    }
+}
+
 #[test]
 fn halves_that_call_each_other_failed_are_found() {
     let kind = (Level::Raid1, 2, Consistency::Resync);

@@ -378,8 +378,9 @@ impl<D: Device> Array<D> {
             if taken.is_empty() {
                 // Those that are over have room, once a header says so.
                 ring.over.wait_until(|| ring.is_stale()).await;
-                self.unbroken()?;
             }
+            // Nor may a header of a broken array say that what it left torn is over.
+            self.unbroken()?;
             // What it does not take would fill the ring, and nothing is freed there any more.
             if self.members[member].state() == MemberState::Failed {
                 return Err(DeviceError::Gone);
