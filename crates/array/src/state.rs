@@ -359,10 +359,11 @@ impl<D: Device> Array<D> {
         let Some(state) = &self.state else { return Ok(()) };
         let _one = state.recording.acquire(0).await;
         self.make_even().await;
-        {
+        let (own, is_spare) = {
             let mut superblocks = state.superblocks.borrow_mut();
             let sibling = superblocks.iter().flatten().next().cloned().ok_or(DeviceError::Gone)?;
             let number = number.or_else(|| self.free_number(&sibling.roles)).ok_or(DeviceError::NoSpace)?;
+            let is_spare = MemberRole::from_number(sibling.roles[number]) == MemberRole::Spare;
             superblocks[member] = Some(Superblock {
                 // The others' bad blocks are not its own.
                 features: sibling.features.without(Features::BAD_BLOCKS).with(Features::RECOVERY),
@@ -385,6 +386,12 @@ impl<D: Device> Array<D> {
                     .for_each(|role| *role = MemberRole::Faulty.number());
                 superblock.roles[number] = MemberRole::Active(member as u16).number();
             }
+            (superblocks[member].clone().expect("it was made above"), is_spare)
+        };
+        if !is_spare {
+            // A power cut may have left a record on it alone, under a number of events that the others gave another one since. Were it to miss the next, it would be
+            // one behind and taken for current; so it says that it is not before the others call it a member. (Spares are known to be empty.)
+            self.members[member].tell(&own).await?;
         }
         self.record(|_| {}).await
     }

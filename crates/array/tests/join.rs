@@ -448,6 +448,41 @@ fn a_member_that_missed_what_is_marked_no_more_does_not_come_back() {
     assert!(runtime.block_on(array.bring_back(2)).is_none());
 }
 
+/// A power cut left the record of another's failure on the member that was lost with it, under the number of events that the others gave their own record of its
+/// absence. When it comes back, the next cut meets the record of that, which it misses: it is one behind, and stale.
+#[test]
+fn a_member_that_comes_back_is_not_current_before_it_says_that_it_is_not() {
+    for told in 0..2 {
+        let runtime = Runtime::simulated();
+        let disks = disks(&runtime, (Level::Raid1, 3, Consistency::Bitmap));
+        let array = open(&runtime, &disks);
+        write_all(&runtime, &array, &model(&array), 1);
+        runtime.block_on(array.stop()).unwrap();
+        drop(array);
+        edit(&runtime, &disks[2], |superblock| {
+            superblock.events += 1;
+            superblock.roles[1] = 0xfffe;
+        });
+        let array = open(&runtime, &disks[..2]);
+        runtime.block_on(array.submit(Request::write(Bytes::ZERO, block(777)))).result.unwrap();
+        let away = superblock(&runtime, &disks[2]);
+        assert_eq!(array.may_return(&away), Some(2));
+        let superblocks = SUPERBLOCK_AT..SUPERBLOCK_AT + BLOCK;
+        let never = Effect::Stall(Duration::seconds(1));
+        disks[2].add(Rule::new(never).on(Operation::Write).within(superblocks).after(told));
+        runtime.block_on(async {
+            let returns = std::pin::pin!(array.readd(Rc::clone(&disks[2]), &away));
+            let cut = std::pin::pin!(runtime.sleep(Duration::millis(20)));
+            assert!(matches!(futures_util::future::select(returns, cut).await, futures_util::future::Either::Right(_)));
+        });
+        drop(array);
+        disks[2].clear_rules();
+        let array = open(&runtime, &disks);
+        assert_ne!(array.state(2), MemberState::Active, "after {told} records on it");
+        (0..2).for_each(|member| assert_eq!(array.state(member), MemberState::Active));
+    }
+}
+
 /// The same bytes on larger disks. What was behind the end before is anything.
 fn larger(runtime: &Runtime, small: &[Disk]) -> Vec<Disk> {
     let larger = |(from, seed): (&Disk, u64)| {
