@@ -348,13 +348,14 @@ impl<D: Device> Array<D> {
     }
 
     /// Records that a device takes a failed member's place, whose data area this is; nothing of it is current. It has the number of a spare or
-    /// former member, or gets one; an error if none is left for it.
+    /// former member, or gets one; an error if none is left for it. If it `returns`, this is what it says.
     pub(crate) async fn record_replacement(
         &self,
         member: usize,
         data: Range<Bytes>,
         identity: Uuid,
         number: Option<usize>,
+        returns: Option<&Superblock>,
     ) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
         let _one = state.recording.acquire(0).await;
@@ -388,10 +389,15 @@ impl<D: Device> Array<D> {
             }
             (superblocks[member].clone().expect("it was made above"), is_spare)
         };
-        if !is_spare {
-            // A power cut may have left a record on it alone, under a number of events that the others gave another one since. Were it to miss the next, it would be
-            // one behind and taken for current; so it says that it is not before the others call it a member. (Spares are known to be empty.)
-            self.members[member].tell(&own).await?;
+        // A power cut may have left a record on it alone, under a number of events that the others gave another one since. Were it to miss the next, it would be
+        // one behind and taken for current. So it says first that it is further behind, or else that nothing of it counts. (Spares are known to be empty.)
+        let first = match returns {
+            Some(it) if it.events < own.events => None,
+            Some(it) => Some(Superblock { events: own.events.saturating_sub(1), ..it.clone() }),
+            None => Some(own).filter(|_| !is_spare),
+        };
+        if let Some(first) = first {
+            self.members[member].tell(&first).await?;
         }
         self.record(|_| {}).await
     }

@@ -153,7 +153,8 @@ impl<D: Device> Array<D> {
             self.copy_bitmap(member).await?;
             self.new_log(member, !self.is_resync_due()).await?;
             let data_size = kept.as_ref().map_or(self.geometry.used_of(member), |kept| kept.data_size);
-            self.record_replacement(member, data_offset..data_offset + data_size, identity, number).await?;
+            let data = data_offset..data_offset + data_size;
+            self.record_replacement(member, data, identity, number, returns.as_ref()).await?;
             Ok(kept)
         };
         placed.await.inspect_err(|error| self.lose(member, error))
