@@ -32,6 +32,12 @@ struct Change {
     range: Range<Bytes>,
 }
 
+impl Change {
+    fn overlaps(&self, range: &Range<Bytes>) -> bool {
+        self.range.start < range.end && range.start < self.range.end
+    }
+}
+
 /// Its turn has come, and lasts until it is dropped.
 pub(crate) struct Turn<'a> {
     order: &'a Order,
@@ -57,8 +63,7 @@ impl Order {
     /// The turn of a change that nothing overlaps.
     #[inline]
     pub fn try_take(&self, range: &Range<Bytes>) -> Option<Turn<'_>> {
-        let overlaps = |change: &Change| change.range.start < range.end && range.start < change.range.end;
-        if self.under_way.borrow().iter().any(overlaps) {
+        if self.under_way.borrow().iter().any(|change| change.overlaps(range)) {
             return None;
         }
         Some(self.arrive(range.clone()))
@@ -83,9 +88,8 @@ impl Order {
 
     fn newest_before(&self, number: u64, range: &Range<Bytes>) -> Option<(u64, Signal)> {
         let under_way = self.under_way.borrow();
-        let before = under_way.iter().filter(|change| change.number < number);
-        let overlapping = before.filter(|change| change.range.start < range.end && range.start < change.range.end);
-        let newest = overlapping.map(|change| change.number).max()?;
+        let before = under_way.iter().filter(|change| change.number < number && change.overlaps(range));
+        let newest = before.map(|change| change.number).max()?;
         Some((newest, self.awaited.borrow_mut().entry(newest).or_default().clone()))
     }
 

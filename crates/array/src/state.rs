@@ -24,7 +24,7 @@ use units::Bytes;
 
 use crate::array::Array;
 use crate::md::{Features, MemberRole, Resync, Stamp, Superblock, Uuid};
-use crate::member::MemberState;
+use crate::member::{Member, MemberState};
 use crate::ppl::Ppl;
 
 /// The superblocks as they are on the members, by role.
@@ -226,7 +226,7 @@ impl<D: Device> Array<D> {
         if state.uneven.get() {
             self.look_for_rival().await;
         }
-        if self.rival().is_none() && state.uneven.replace(false) {
+        if self.rival().is_none() && state.uneven.get() {
             let in_use = |member: &usize| self.members[*member].state() != MemberState::Failed;
             let writes = {
                 let superblocks = state.superblocks.borrow();
@@ -234,6 +234,9 @@ impl<D: Device> Array<D> {
                 (0..self.members.len()).filter(in_use).filter_map(of).collect()
             };
             self.write_superblocks(writes).await;
+            // Whoever asked for this may be dropped meanwhile, too.
+            state.uneven.set(false);
+            state.begun.set(false);
         }
     }
 
@@ -281,7 +284,6 @@ impl<D: Device> Array<D> {
             let lost_journal = self.leave_journal().await;
             // First, so that who has failed stays untold, and nothing is acknowledged: of a broken array its members say what they said before.
             self.unbroken()?;
-            let failed = |member: usize| self.members.get(member).is_none_or(|m| m.state() == MemberState::Failed);
             lost.extend(self.drop_lost_twins().into_iter().chain(lost_journal));
             let next = self.next_superblocks(state, &lost, &change);
             let of = |(member, superblock): (usize, &Option<Superblock>)| Some((member, superblock.clone()?));
@@ -310,8 +312,11 @@ impl<D: Device> Array<D> {
             state.begun.set(false);
             state.succeeded.set(false);
             state.claimed.set(true);
-            let all_told = (0..self.members.len()).all(|m| !failed(m) || state.superblocks.borrow()[m].is_none());
-            if all_told && !self.has_lost_twin() {
+            let is_untold = |(member, superblock): (&Member<D>, &Option<Superblock>)| {
+                member.state() == MemberState::Failed && superblock.is_some()
+            };
+            let untold = self.members.iter().zip(&*state.superblocks.borrow()).any(is_untold);
+            if !untold && !self.has_lost_twin() {
                 return Ok(());
             }
         }
@@ -390,7 +395,8 @@ impl<D: Device> Array<D> {
             (superblocks[member].clone().expect("it was made above"), is_spare)
         };
         // A power cut may have left a record on it alone, under a number of events that the others gave another one since. Were it to miss the next, it would be
-        // one behind and taken for current. So it says first that it is further behind, or else that nothing of it counts. (Spares are known to be empty.)
+        // one behind and taken for current. So it says first that it is further behind, or else that nothing of it counts. (Spares are known to be empty; and what
+        // has a number that nobody had is judged by the one that it had before, until it is told.)
         let first = match returns {
             Some(it) if it.events < own.events => None,
             Some(it) => Some(Superblock { events: own.events.saturating_sub(1), ..it.clone() }),

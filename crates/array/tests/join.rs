@@ -629,3 +629,31 @@ fn a_discard_and_a_replacement_do_not_wait_for_each_other() {
     assert!(array.is_complete() && array.replacing().is_none());
     fits(&runtime, &array);
 }
+
+/// Who asked for it is gone before the others have it; who asks next is not answered before they do.
+#[test]
+fn a_record_that_is_dropped_is_finished_before_anything_is_answered() {
+    for case in LEVELS {
+        let runtime = Runtime::simulated();
+        let disks = disks(&runtime, case);
+        let array = open(&runtime, &disks);
+        runtime.block_on(array.submit(Request::write(Bytes::ZERO, block(1)))).result.unwrap();
+        let never = Rule::new(Effect::Stall(Duration::seconds(1))).on(Operation::Write);
+        let superblocks = SUPERBLOCK_AT..SUPERBLOCK_AT + BLOCK;
+        disks.iter().for_each(|disk| disk.add(never.clone().within(superblocks.clone())));
+        array.fail(0);
+        runtime.block_on(async {
+            let flush = std::pin::pin!(array.submit(Request::flush()));
+            let dropped = std::pin::pin!(runtime.sleep(Duration::millis(5)));
+            assert!(matches!(
+                futures_util::future::select(flush, dropped).await,
+                futures_util::future::Either::Right(_)
+            ));
+        });
+        disks.iter().for_each(|disk| disk.clear_rules());
+        runtime.block_on(array.submit(Request::flush())).result.unwrap();
+        for disk in &disks[1..] {
+            assert_eq!(superblock(&runtime, disk).roles[0], 0xfffe, "{case:?}");
+        }
+    }
+}

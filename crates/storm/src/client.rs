@@ -26,7 +26,7 @@ fn lost(world: &World, array: &Array<Rc<Disk>>) -> Vec<usize> {
     (0..world.members()).filter(|member| array.state(*member) == MemberState::Failed).collect()
 }
 
-/// What is written in several pieces at once, as often as not.
+/// What is written in several pieces at once, as often as not; some of it perhaps twice.
 fn in_pieces(random: &mut Random, touched: Range<u64>, block: u64) -> Vec<Range<u64>> {
     if random.random_bool(0.5) {
         return vec![touched];
