@@ -155,7 +155,14 @@ impl<D: Device> Roster<D> {
             let (features, unfinished) =
                 (superblock.features.without(Features::REPLACEMENT), superblock.features.has(Features::RECOVERY));
             let superblock = match (alone && !unfinished, stopped && unfinished) {
-                (true, _) => Superblock { features, recovery: 0, ..superblock },
+                (true, _) => {
+                    let mut whole = Superblock { features, recovery: 0, ..superblock };
+                    // It had been given its log before that record, and is told that it is a member under the number of events that the others have.
+                    if self.sealed {
+                        whole.seal(whole.own_ppl_at());
+                    }
+                    whole
+                }
                 (false, true) => Superblock { features, ..superblock },
                 (false, false) => Superblock { features: features.with(Features::RECOVERY), recovery: 0, ..superblock },
             };

@@ -106,9 +106,10 @@ fn calls_failed(by: &Superblock, it: &Superblock) -> bool {
 
 /// Who is called failed by a member that it counts on itself did not go on without that one: whatever it recorded last alone was never
 /// acknowledged, and it is merely stale. Of a device that took a place since, or of a spare, it knows nothing, and could do without
-/// the one that is to replace it.
+/// the one that is to replace it, unless it knows nobody else in that place.
 fn counts_on(it: &Superblock, other: &Superblock) -> bool {
     let role = called(it, other);
     let other_member = matches!(role, MemberRole::Active(_)) && role != it.role();
-    other_member && role == other.role() && !other.features.has(Features::REPLACEMENT)
+    let alone = it.roles.iter().filter(|number| **number == role.number()).count() == 1;
+    other_member && role == other.role() && (alone || !other.features.has(Features::REPLACEMENT))
 }

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use array::geometry::{Copies, DoubleRotation, Level, Rotation};
-use array::md::{Consistency, SUPERBLOCK_AT, Superblock, Uuid};
+use array::md::{Consistency, Features, SUPERBLOCK_AT, Superblock, Uuid};
 use array::{Array, GrowError, MemberState, OpenError, OpenOptions, Repair, format};
 use common::superblocks;
 use device::filter::{Delay, Effect, Faulty, Latency, Rule};
@@ -628,6 +628,38 @@ fn a_discard_and_a_replacement_do_not_wait_for_each_other() {
     });
     assert!(array.is_complete() && array.replacing().is_none());
     fits(&runtime, &array);
+}
+
+/// The power cut met the record that put it in its place, with another member's loss; and the next one came before anything was recorded anew. It keeps the log.
+#[test]
+fn what_has_just_taken_a_place_keeps_the_log_over_a_second_cut() {
+    let runtime = Runtime::simulated();
+    let mut disks = disks(&runtime, (Level::Raid4, 3, Consistency::Ppl));
+    let array = open(&runtime, &disks);
+    runtime.block_on(array.submit(Request::write(Bytes::ZERO, block(1)))).result.unwrap();
+    let new = disk(&runtime, SIZE);
+    runtime.block_on(array.replace(0, Rc::clone(&new), data_offset(&array), Uuid([9; 16]))).unwrap();
+    runtime.block_on(array.submit(Request::write(BLOCK, block(2)))).result.unwrap();
+    drop(array);
+    edit(&runtime, &new, |superblock| {
+        superblock.features = superblock.features.with(Features::REPLACEMENT);
+        (superblock.events, superblock.recovery, superblock.roles[0]) = (superblock.events - 1, 0, 0);
+    });
+    disks[0] = new;
+    disks.pop();
+    let superblocks = SUPERBLOCK_AT..SUPERBLOCK_AT + BLOCK;
+    let never = Rule::new(Effect::Stall(Duration::seconds(1))).on(Operation::Write).within(superblocks).after(1);
+    disks.iter().for_each(|disk| disk.add(never.clone()));
+    runtime.block_on(async {
+        let opens = Array::open(&runtime, "array", disks.to_vec(), OpenOptions::default());
+        let cut = runtime.sleep(Duration::millis(50));
+        let (opens, cut) = (std::pin::pin!(opens), std::pin::pin!(cut));
+        assert!(matches!(futures_util::future::select(opens, cut).await, futures_util::future::Either::Right(_)));
+    });
+    disks.iter().for_each(|disk| disk.clear_rules());
+    let array = open(&runtime, &disks);
+    let read = runtime.block_on(array.submit(Request::read(BLOCK, Buffer::zeroed(BLOCK))));
+    assert!(read.buffer.unwrap().bytes() == block(2).bytes());
 }
 
 /// Who asked for it is gone before the others have it; who asks next is not answered before they do.

@@ -78,6 +78,26 @@ fn halves_that_call_each_other_failed_are_found() {
     assert_eq!(split_brain(&halves.iter().collect::<Vec<_>>()), Some((0, 1)));
 }
 
+/// The record that put a device in the place that it was to have reached one member only, which was lost with the power: that one counts on it, and did not go on
+/// without it.
+#[test]
+fn who_counts_on_one_that_was_to_replace_another_is_no_half() {
+    let mut all = three([8, 8, 5]);
+    all.push(Superblock { number: 3, features: all[0].features.with(Features::REPLACEMENT), ..all[0].clone() });
+    for (superblock, roles) in
+        all.iter_mut().zip([[0, FAULTY, FAULTY, 0], [0, 1, 2, 0], [FAULTY, 1, 2, 0], [0, FAULTY, FAULTY, 0]])
+    {
+        superblock.roles.splice(..4, roles);
+    }
+    all.remove(1);
+    assert_eq!(split_brain(&all.iter().collect::<Vec<_>>()), None);
+    assert_eq!(standing(&all), [Standing::Member(0), Standing::Stale, Standing::Replacing(0)]);
+    // Where both had that place, it could do without the second.
+    all[1].roles.truncate(4);
+    all[1].roles.push(0);
+    assert_eq!(split_brain(&all.iter().collect::<Vec<_>>()), Some((0, 1)));
+}
+
 #[test]
 fn who_had_the_number_of_another_before_is_no_half() {
     let kind = (Level::Raid1, 2, Consistency::Resync);
