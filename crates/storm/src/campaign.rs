@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use serde::Serialize;
 
 use crate::levels::Choice;
-use crate::storm::{Outcome, storm};
+use crate::storm::{Broken, Outcome, replay, storm};
 
 /// Seeds that a thread takes at a time: a few milliseconds of work.
 const BATCH: u64 = 16;
@@ -33,8 +33,20 @@ pub struct Violation {
     pub what: String,
     /// The command that replays it.
     pub replay: String,
-    /// What had happened until then, with the times since the power came.
+    /// What had happened until then, with the times since the power came, and what superblocks said.
     pub story: Vec<String>,
+}
+
+/// The story with superblocks: the storm is run once more for it.
+fn whole_story(broken: Broken, choice: Choice) -> Vec<String> {
+    match replay(broken.seed, choice, None) {
+        Err(again) if again.what == broken.what => again.story,
+        // It is the same each time, or the fault is the storm's own, and is not to hide what was found.
+        other => {
+            let differs = format!("replayed, this storm ended otherwise: {other:?}");
+            broken.story.into_iter().chain([differs]).collect()
+        }
+    }
 }
 
 /// Runs the storms of `seeds` in `threads` threads until all are done or `stop` is set; `done` counts them meanwhile.
@@ -55,7 +67,7 @@ pub fn campaign(seeds: Range<u64>, choice: Choice, threads: usize, stop: &Atomic
                         seed,
                         what: broken.to_string(),
                         replay: format!("arraylab storm --seeds {seed}..{}{}", seed + 1, choice.option()),
-                        story: broken.story,
+                        story: whole_story(broken, choice),
                     }),
                 }
                 mine.seeds += 1;

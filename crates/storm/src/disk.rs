@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use array::geometry::Geometry;
-use array::md::SUPERBLOCK_AT;
+use array::md::{SUPERBLOCK_AT, Superblock};
 use device::filter::{Damage, Delay, Faulty, Latency, Medium, Rule, WriteCache};
 use device::{Buffer, Device, MemoryDevice, Operation, Payload, Reply, Request, Shape, Stamps};
 use runtime::Runtime;
@@ -14,6 +14,7 @@ use units::{Bytes, Duration};
 
 use crate::bug::{Bug, changed, data_of, without_marks};
 use crate::oracle::sectors_of;
+use crate::story::{Said, Story};
 
 /// From the array to the medium: faults of requests, damaged sectors, the way there, the cache, what survives a power cut.
 type Stack = Faulty<Medium<Delay<WriteCache<MemoryDevice>>>>;
@@ -27,6 +28,9 @@ pub struct Disk {
     wrong: RefCell<BTreeMap<u64, Vec<u8>>>,
     /// What becomes of the next write to the data, which lie here.
     lie: RefCell<Option<(Lie, Range<Bytes>)>>,
+    story: Rc<Story>,
+    /// What its superblock said when it was last told of.
+    said: RefCell<String>,
     /// How a bug finds the place where it sends writes of this disk.
     astray: RefCell<Option<Astray>>,
 }
@@ -58,7 +62,7 @@ fn stack(runtime: &Runtime, cache: WriteCache<MemoryDevice>, seed: u64) -> Rc<St
 
 impl Disk {
     /// A disk of zeroes. Its delays are drawn from `seed` and its name.
-    pub fn new(runtime: &Runtime, shape: Shape, seed: u64, bug: Option<Bug>) -> Rc<Disk> {
+    pub fn new(runtime: &Runtime, shape: Shape, seed: u64, bug: Option<Bug>, story: &Rc<Story>) -> Rc<Disk> {
         let cache = WriteCache::new(runtime, MemoryDevice::new(runtime, shape));
         Rc::new(Disk {
             runtime: runtime.clone(),
@@ -66,6 +70,8 @@ impl Disk {
             bug,
             wrong: RefCell::default(),
             lie: RefCell::default(),
+            story: Rc::clone(story),
+            said: RefCell::default(),
             astray: RefCell::default(),
         })
     }
@@ -99,6 +105,8 @@ impl Disk {
             bug: self.bug,
             wrong: RefCell::new(wrong),
             lie: RefCell::default(),
+            story: Rc::clone(&self.story),
+            said: RefCell::default(),
             astray: RefCell::default(),
         })
     }
@@ -204,6 +212,16 @@ impl Disk {
 }
 
 impl Disk {
+    /// Tells what a superblock says that passes by, unless it is known.
+    fn tell(&self, verb: &str, bytes: Option<&[u8]>) {
+        let Some(Ok(superblock)) = bytes.map(Superblock::parse) else { return };
+        let says = Said(&superblock).to_string();
+        if *self.said.borrow() != says {
+            self.story.tell(&self.runtime, format_args!("{} {verb}: {says}", self.shape().name));
+            *self.said.borrow_mut() = says;
+        }
+    }
+
     /// Carries a request out; what is read is what the sectors seem to hold.
     async fn submit_seeming(&self, request: Request) -> Reply {
         let (operation, offset) = (request.operation, request.offset);
@@ -226,15 +244,9 @@ impl Disk {
         }
         reply
     }
-}
 
-impl Device for Disk {
-    fn shape(&self) -> &Shape {
-        self.stack.shape()
-    }
-
-    async fn submit(&self, mut request: Request) -> Reply {
-        let Some(bug) = self.bug else { return self.submit_seeming(request).await };
+    /// Does what the bug makes of a request.
+    async fn submit_cheating(&self, mut request: Request, bug: Bug) -> Reply {
         let is_superblock = request.offset == SUPERBLOCK_AT && !request.length.is_zero();
         match request.operation {
             Operation::Flush if bug == Bug::SkipFlush => {
@@ -268,6 +280,27 @@ impl Device for Disk {
         if let (true, true, Some(buffer)) = (is_superblock, reads, &mut reply.buffer) {
             let bytes = changed(buffer.bytes().expect("it is real"), |superblock| bug.on_reading(superblock));
             buffer.bytes_mut().expect("it is real").copy_from_slice(&bytes);
+        }
+        reply
+    }
+}
+
+impl Device for Disk {
+    fn shape(&self) -> &Shape {
+        self.stack.shape()
+    }
+
+    async fn submit(&self, request: Request) -> Reply {
+        let told = self.story.has_superblocks() && request.offset == SUPERBLOCK_AT && !request.length.is_zero();
+        if let (true, Payload::From(data)) = (told, &request.payload) {
+            self.tell("is told", data.bytes());
+        }
+        let reply = match self.bug {
+            None => self.submit_seeming(request).await,
+            Some(bug) => self.submit_cheating(request, bug).await,
+        };
+        if let (true, true, Some(buffer)) = (told, reply.result.is_ok(), &reply.buffer) {
+            self.tell("says", buffer.bytes());
         }
         reply
     }

@@ -29,6 +29,7 @@ mod outage;
 mod recovery;
 mod scenario;
 mod storm;
+mod story;
 mod world;
 
 pub use bug::Bug;
@@ -37,4 +38,4 @@ pub use disk::Disk;
 pub use levels::{Choice, UnknownLevel, levels};
 pub use oracle::Oracle;
 pub use scenario::{SCENARIOS, Scenario};
-pub use storm::{Broken, Outcome, storm};
+pub use storm::{Broken, Outcome, replay, storm};

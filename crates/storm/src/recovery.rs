@@ -82,6 +82,7 @@ async fn recovery(world: &World) -> Result<Array<Rc<Disk>>, String> {
 /// Opens the array; by force where a power cut met it without a member.
 pub async fn open(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
     let opened = admit(world).await?;
+    world.miss();
     world.measure(&opened.0)?;
     Ok(opened)
 }
@@ -108,8 +109,8 @@ async fn admit(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
     let mut opened = open(&devices, false).await;
     // A disk that has failed, or lost its place, said last that a member had failed, which has come back since, and says the same of that disk. Without
     // those who saw both this looks like two halves that went on alone, and must be refused; here it is known whom to believe. The same holds of one that
-    // was lost with the power, which met the record of another's failure, if all that it counts on were replaced meanwhile. After an outage no member
-    // is whole, so those are not believed first that have no place any more.
+    // was lost with the power, which met the record of another's failure, if all that it counts on were replaced meanwhile, or are gone. After an outage
+    // no member is whole, so those are not believed first that have no place any more.
     let stale = |first: usize, second: usize, devices: &[Rc<Disk>]| {
         let not_whole = [first, second].into_iter().filter(|device| !world.was_whole(&devices[*device]));
         not_whole.min_by_key(|device| world.place_of(&devices[*device]).is_some())

@@ -24,6 +24,7 @@ use crate::growth::grow;
 use crate::levels::Choice;
 use crate::outage::Outage;
 use crate::recovery::{add_spare, bring_back, rebuild, rebuild_on_spare, recover, replace};
+use crate::story::Story;
 use crate::world::World;
 
 /// What happened in a storm, or in many.
@@ -148,7 +149,16 @@ enum Trouble {
 
 /// Runs the storm of a seed.
 pub fn storm(seed: u64, choice: Choice, bug: Option<Bug>) -> Result<Outcome, Broken> {
-    let mut world = World::new(seed, choice, bug);
+    run(World::new(seed, choice, bug, Story::new(false)))
+}
+
+/// Runs the same storm, and tells of superblocks, too.
+pub fn replay(seed: u64, choice: Choice, bug: Option<Bug>) -> Result<Outcome, Broken> {
+    run(World::new(seed, choice, bug, Story::new(true)))
+}
+
+fn run(mut world: World) -> Result<Outcome, Broken> {
+    let seed = world.seed;
     let sums = if world.checksums { ", checksums" } else { "" };
     let (members, blocks) = (world.members(), world.blocks());
     let array = format!("{} on {members} members{blocks}, {:?}{sums}", world.level, world.consistency);

@@ -1,6 +1,7 @@
 //! The world of one storm: disks, power, chance, and what is known of the data.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
@@ -20,6 +21,7 @@ use crate::disk::{Disk, Lie};
 use crate::levels::{Choice, levels};
 use crate::oracle::Oracle;
 use crate::storm::Outcome;
+use crate::story::Story;
 
 /// Of disks with blocks of 512 bytes, and of 4 KiB: small, so that requests meet in one row, and yet of several blocks.
 const CHUNKS: [Bytes; 2] = [Bytes::kib(4), Bytes::kib(16)];
@@ -50,8 +52,10 @@ pub struct World {
     pub grown: Cell<bool>,
     /// A member has come back, or began to.
     pub returned: Cell<bool>,
-    /// A member lost its place while one that was lost with the power was away, which may count on nobody else who is left.
+    /// A member lost its place while one that was lost with the power was away, or was such a one itself: it may count on nobody who is left.
     pub estranged: Cell<bool>,
+    /// What disks are called without which the array was opened: they may hold a record that nobody else has.
+    missed: RefCell<BTreeSet<String>>,
     /// Disks have more room than the array uses.
     spacious: bool,
     /// What clients write is whole blocks of this size: 512 bytes or 4 KiB.
@@ -77,8 +81,7 @@ pub struct World {
     pub random: RefCell<Random>,
     pub oracle: RefCell<Oracle>,
     pub outcome: RefCell<Outcome>,
-    /// What happened, in order: what a broken promise is explained by.
-    pub story: RefCell<Vec<String>>,
+    pub story: Rc<Story>,
     /// The journal failed, at some time; and the array was opened without it since, and has none now.
     pub journal_failed: Cell<bool>,
     pub without_journal: Cell<bool>,
@@ -97,7 +100,7 @@ pub struct World {
 
 impl World {
     /// A new array of a level that the seed chooses.
-    pub fn new(seed: u64, choice: Choice, bug: Option<Bug>) -> World {
+    pub fn new(seed: u64, choice: Choice, bug: Option<Bug>, story: Story) -> World {
         let mut random = Random::named(seed, "storm");
         let all = levels(choice);
         let (level, members, consistency) = match bug {
@@ -111,12 +114,20 @@ impl World {
             _ => all[random.random_range(0..all.len())],
         };
         let checksums = bug == Some(Bug::ForgetSumMarks) || bug.is_none() && random.random_bool(0.4);
-        World::with(seed, random, (level, members, consistency), checksums, bug, bug.is_none())
+        World::with(seed, random, (level, members, consistency), checksums, bug, bug.is_none(), story)
     }
 
     /// A new array like this, for a scenario.
     pub fn of(level: Level, members: usize, consistency: Consistency, checksums: bool) -> World {
-        World::with(0, Random::named(0, "scenario"), (level, members, consistency), checksums, None, false)
+        World::with(
+            0,
+            Random::named(0, "scenario"),
+            (level, members, consistency),
+            checksums,
+            None,
+            false,
+            Story::default(),
+        )
     }
 
     fn with(
@@ -126,7 +137,9 @@ impl World {
         checksums: bool,
         bug: Option<Bug>,
         varied: bool,
+        story: Story,
     ) -> World {
+        let story = Rc::new(story);
         let (array, name) = (Uuid([9; 16]), "storm".into());
         // Drawn from numbers of their own, so that other storms stay what they were.
         let mut blocks = Random::named(seed, "blocks");
@@ -166,6 +179,7 @@ impl World {
             grown: Cell::new(false),
             returned: Cell::new(false),
             estranged: Cell::new(false),
+            missed: RefCell::default(),
             spacious: varied,
             block,
             mixed,
@@ -181,7 +195,7 @@ impl World {
             random: RefCell::new(random),
             oracle: RefCell::new(oracle),
             outcome: RefCell::default(),
-            story: RefCell::default(),
+            story,
             journal_failed: Cell::new(false),
             without_journal: Cell::new(false),
             outage: Cell::new(false),
@@ -197,7 +211,7 @@ impl World {
         let mut disks: Vec<Rc<Disk>> = (0..members).map(|_| world.disk(its_block())).collect();
         if consistency == Consistency::Journal {
             let shape = Shape { logical_block: its_block(), ..Shape::new("journal", journal) };
-            disks.push(Disk::new(&world.runtime, shape, seed, bug));
+            disks.push(Disk::new(&world.runtime, shape, seed, bug, &world.story));
         }
         let fine = varied && bitmap && world.happens(0.7);
         let made = async {
@@ -239,7 +253,7 @@ impl World {
         let size = self.room() + more;
         let number = self.made.replace(self.made.get() + 1);
         let shape = Shape { logical_block: block, ..Shape::new(format!("disk {number}"), size) };
-        Disk::new(&self.runtime, shape, self.seed, self.bug)
+        Disk::new(&self.runtime, shape, self.seed, self.bug, &self.story)
     }
 
     /// What lies where.
@@ -326,9 +340,17 @@ impl World {
         }
     }
 
+    /// The array was opened without those members that are gone, or whose superblocks are spoilt.
+    pub fn miss(&self) {
+        let (disks, gone) = (self.disks.borrow(), self.gone.borrow());
+        let missing = disks.iter().enumerate().filter(|(member, disk)| gone.contains(member) || disk.is_spoilt());
+        self.missed.borrow_mut().extend(missing.map(|(_, disk)| disk.shape().name.clone()));
+    }
+
     /// A disk has lost its place as a member.
     pub fn put_away(&self, member: usize, disk: Rc<Disk>) {
-        if self.gone.borrow().iter().any(|gone| *gone != member) {
+        let others_gone = self.gone.borrow().iter().any(|gone| *gone != member);
+        if others_gone || self.missed.borrow().contains(&disk.shape().name) {
             self.estranged.set(true);
         }
         // One that was away may hold a record that nobody else has, and say on its return that it went on alone.
@@ -350,7 +372,7 @@ impl World {
 
     /// Adds to the story.
     pub fn tell(&self, what: impl std::fmt::Display) {
-        self.story.borrow_mut().push(format!("{}: {what}", self.runtime.now().since(units::Instant::START)));
+        self.story.tell(&self.runtime, what);
     }
 
     /// Whose place a disk has.

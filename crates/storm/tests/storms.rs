@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use storm::{Bug, Choice, campaign, storm};
+use storm::{Bug, Choice, campaign, replay, storm};
 
 #[test]
 fn nothing_promised_is_lost_in_any_storm() {
@@ -54,6 +54,19 @@ fn the_last_seeds_are_as_many_as_they_are() {
 #[test]
 fn a_storm_repeats_with_its_seed() {
     assert_eq!(storm(7, Choice::ALL, None), storm(7, Choice::ALL, None));
+}
+
+#[test]
+fn a_replay_tells_the_same_story_and_what_superblocks_say() {
+    let bug = Some(Bug::ForgetSumMarks);
+    let broken = (0..60).find_map(|seed| storm(seed, Choice::ALL, bug).err()).expect("it is caught");
+    let again = replay(broken.seed, Choice::ALL, bug).expect_err("it is as it was");
+    let of_superblocks = |line: &String| line.contains(" is told: ") || line.contains(" says: ");
+    let (said, rest): (Vec<String>, Vec<String>) = again.story.into_iter().partition(of_superblocks);
+    assert_eq!((again.what, rest), (broken.what, broken.story));
+    for part in [" is told: ", " says: ", " events, 0, clean, roles [0 1", ", dirty from 0 B, "] {
+        assert!(said.iter().any(|line| line.contains(part)), "{part} in {said:#?}");
+    }
 }
 
 /// Each broken promise is seen by some storm among a few.
