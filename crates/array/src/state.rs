@@ -135,10 +135,16 @@ impl<D: Device> Array<D> {
     /// Before anything is made to fit, or read, without a member that a power cut took too: the others must say that it is missing, or that another
     /// has its place. It could come back with what it holds, and be believed, after something else was read or computed in its place.
     pub(crate) async fn tell_missing(&self) -> Result<(), DeviceError> {
+        // What a journal replays, it misses too.
+        let may_change = self.journal.is_some() || self.is_dirty();
+        if may_change { self.disown_missing().await } else { Ok(()) }
+    }
+
+    /// Has the members say who is missing, or that another has its place, unless they do.
+    pub(crate) async fn disown_missing(&self) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
         let missing = self.members.iter().any(|member| member.state() == MemberState::Failed);
-        // What a journal replays, it misses too.
-        if !(missing || state.succeeded.get()) || !(state.dirty.get() || self.journal.is_some()) {
+        if !(missing || state.succeeded.get()) {
             return Ok(());
         }
         let _one = state.recording.acquire(0).await;

@@ -23,6 +23,7 @@ use units::Bytes;
 use crate::array::Array;
 use crate::few::{Few, side_by_side};
 use crate::geometry::Stripe;
+use crate::member::MemberState;
 use crate::rarely::rarely;
 
 /// A band of a row: a run of chunks that are written in the same range of addresses, and their new bytes.
@@ -132,7 +133,8 @@ impl<D: Device> Array<D> {
 
     /// Writes a band in as many steps as the partial parity log needs: a range that an entry can hold, and where a member that is
     /// missing would be written, the others before it, run by run, and it last. What is there and what is computed then never change
-    /// at the same time, and the missing chunk reads as old or as new at any instant.
+    /// at the same time, and the missing chunk reads as old or as new at any instant. A member that is being filled is missing in this sense:
+    /// a power cut takes it back to the mark that was last recorded.
     async fn write_steps(&self, band: &Band, fua: bool, id: u64) -> Result<(), DeviceError> {
         let longest = match (&self.ppl, &self.journal) {
             (Some(ppl), _) => ppl.longest(),
@@ -140,7 +142,7 @@ impl<D: Device> Array<D> {
             (None, None) => return self.write_band(band, fua, id).await,
         };
         for range in Self::pieces(band.range.clone(), |at| at + longest) {
-            let missing = |index: usize| !self.members[band.stripe.data_member(index)].takes_writes(&range);
+            let missing = |index: usize| self.members[band.stripe.data_member(index)].state() != MemberState::Active;
             let written = band.written.clone();
             let parity = band.stripe.parity_members().any(|member| self.members[member].takes_writes(&range));
             if self.ppl.is_none() || written.len() == 1 || !parity || !written.clone().any(missing) {

@@ -139,8 +139,10 @@ impl<D: Device> Array<D> {
         if self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Err(DeviceError::Unsupported);
         }
-        // The old member's failure is recorded first, or its superblock would stand beside the new one's.
+        // The old member's failure is recorded first, or its superblock would stand beside the new one's. So is that it is missing, if it merely was when the
+        // array was opened: it may be this very device, and while it is called current its log must be what it was.
         self.settle().await?;
+        self.disown_missing().await?;
         self.members[member].replace(device, data_offset);
         let placed = async {
             let kept = match &returns {
@@ -205,8 +207,11 @@ impl<D: Device> Array<D> {
         };
         if self.along_member(member, from, fill, pass, record).await? {
             self.flush_rebuilt(member).await.inspect_err(lose)?;
-            this.set_state(MemberState::Active);
             self.record_rebuilt(member, None).await?;
+            // Not before: until the members say so a power cut takes it back, and writes have to reckon with that.
+            if matches!(this.state(), MemberState::Rebuilding(_)) {
+                this.set_state(MemberState::Active);
+            }
         }
         Ok(lost)
     }

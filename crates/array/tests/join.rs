@@ -3,6 +3,7 @@
 mod common;
 
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::rc::Rc;
 
 use array::geometry::{Copies, DoubleRotation, Level, Rotation};
@@ -11,6 +12,7 @@ use array::{Array, GrowError, MemberState, OpenError, OpenOptions, Repair, forma
 use common::superblocks;
 use device::filter::{Delay, Effect, Faulty, Latency, Rule};
 use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
+use futures_util::future::{Either, select};
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
@@ -480,6 +482,51 @@ fn a_member_that_comes_back_is_not_current_before_it_says_that_it_is_not() {
         let array = open(&runtime, &disks);
         assert_ne!(array.state(2), MemberState::Active, "after {told} records on it");
         (0..2).for_each(|member| assert_eq!(array.state(member), MemberState::Active));
+    }
+}
+
+/// It was not there when the array was opened, and until something is written the others call it a member. A power cut while it comes back, or is filled as something
+/// new, finds it as it was, or called missing: it is never believed with a log that was made anew.
+#[test]
+fn a_member_that_was_merely_missing_is_called_so_before_anything_of_it_is_changed() {
+    let case = LEVELS[4];
+    for as_new in [false, true] {
+        let mut cut_after = Duration::ZERO;
+        loop {
+            let runtime = Runtime::simulated();
+            let disks = disks(&runtime, case);
+            let array = open(&runtime, &disks);
+            let model = model(&array);
+            array.fail(2);
+            for number in 0..9 {
+                runtime.block_on(array.submit(Request::write(BLOCK * number, block(77 + number)))).result.unwrap();
+                model.borrow_mut()[number as usize] = 77 + number;
+            }
+            runtime.block_on(array.stop()).unwrap();
+            drop(array);
+            let array = open(&runtime, &[&disks[..1], &disks[3..]].concat());
+            let (superblock, device) = (superblock(&runtime, &disks[1]), Rc::clone(&disks[1]));
+            let done = runtime.block_on(async {
+                let offset = data_offset(&array);
+                let filled = async {
+                    match as_new {
+                        true => array.rebuild(1, device, offset, superblock.member).await,
+                        false => array.readd(device, &superblock).await,
+                    }
+                };
+                let (filled, cut) = (pin!(filled), pin!(runtime.sleep(cut_after)));
+                matches!(select(filled, cut).await, Either::Left(_))
+            });
+            drop(array);
+            let opened = Array::open(&runtime, "array", disks.clone(), OpenOptions::default());
+            let array = runtime.block_on(opened).unwrap_or_else(|error| panic!("cut after {cut_after}: {error}"));
+            assert_holds(&runtime, &array, &model);
+            if done {
+                break;
+            }
+            cut_after += Duration::micros(30);
+        }
+        assert!(cut_after > Duration::micros(300), "{cut_after}: it was cut several times on its way");
     }
 }
 

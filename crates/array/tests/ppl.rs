@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::pin::pin;
 use std::rc::Rc;
 
 use array::geometry::{DoubleRotation, Level, Rotation};
@@ -10,7 +11,7 @@ use array::{Array, MemberState, OpenOptions, Repair, format};
 use common::superblocks;
 use device::filter::{Delay, Effect, Faulty, Latency, Rule};
 use device::{Buffer, Data, Device, MemoryDevice, Request, Shape};
-use futures_util::future::join_all;
+use futures_util::future::{Either, join_all, select};
 use rand::RngExt;
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration};
@@ -287,4 +288,70 @@ fn q_follows_p_where_the_chunk_that_was_written_is_missing() {
     runtime.block_on(array.rebuild(lost, disks[lost].clone(), data_offset, Uuid([7; 16]))).unwrap();
     assert_eq!(array.state(lost), MemberState::Active);
     assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 0);
+}
+
+/// The power cut takes a member that is being filled back to the mark that was last recorded, here to the beginning: what it held by then is computed.
+#[test]
+fn a_write_beside_a_rebuild_is_old_or_new_in_each_chunk_after_a_cut() {
+    let mut torn = 0;
+    for (level, members) in [(FIVE, 4), (Level::Raid3, 4), (SIX, 5)] {
+        for seed in 0..60 {
+            let runtime = Runtime::simulated();
+            let superblocks = superblocks((level, members, Consistency::Ppl), CHUNK, SIZE, 1);
+            let disk = |number: usize| {
+                let memory = MemoryDevice::new(&runtime, Shape::new("disk", SIZE));
+                let latency = Latency::Uniform(Duration::micros(5), Duration::micros(100));
+                Rc::new(Delay::new(&runtime, memory, latency, seed * 8 + number as u64))
+            };
+            let mut disks: Vec<_> = (0..members).map(disk).collect();
+            runtime.block_on(format(&disks, &superblocks)).unwrap();
+            let open = |disks: &[_]| {
+                let opened = Array::open(&runtime, "array", disks.to_vec(), OpenOptions::default());
+                runtime.block_on(opened).unwrap_or_else(|error| panic!("{level}, seed {seed}: {error}"))
+            };
+            let array = open(&disks);
+            let row = array.geometry().stripe_size();
+            // No sum of some of them is another one.
+            let row_of = |first: u8| -> Vec<u8> {
+                let chunks = (0..row / CHUNK).map(|index| filled(first << index));
+                chunks.flat_map(|chunk| chunk.bytes().unwrap().to_vec()).collect()
+            };
+            let (old, new) = (row_of(0x01), row_of(0x10));
+            let write = |bytes: &[u8]| {
+                let mut buffer = Buffer::zeroed(row);
+                buffer.bytes_mut().unwrap().copy_from_slice(bytes);
+                array.submit(Request::write(Bytes::ZERO, buffer.freeze()))
+            };
+            runtime.block_on(write(&old)).result.unwrap();
+            let member = array.geometry().stripe(0).data_member(1);
+            array.fail(member);
+            disks[member] = disk(members);
+            let offset = superblocks[0].data_offset;
+            let mut answered = false;
+            runtime.block_on(async {
+                let rebuild = pin!(array.rebuild(member, disks[member].clone(), offset, Uuid([7; 16])));
+                let client = async {
+                    while !matches!(array.state(member), MemberState::Rebuilding(upto) if upto >= CHUNK) {
+                        runtime.sleep(Duration::micros(10)).await;
+                    }
+                    // Some of the log, data and parity are on their way for as long.
+                    let cut = pin!(runtime.sleep(Duration::micros(seed * 15)));
+                    answered = matches!(select(pin!(write(&new)), cut).await, Either::Left(_));
+                };
+                assert!(matches!(select(rebuild, pin!(client)).await, Either::Right(_)), "it is still being filled");
+            });
+            drop(array);
+            let array = open(&disks);
+            assert_eq!(array.state(member), MemberState::Rebuilding(Bytes::ZERO), "no mark was recorded");
+            let reply = runtime.block_on(array.submit(Request::read(Bytes::ZERO, Buffer::zeroed(row))));
+            reply.result.unwrap();
+            let buffer = reply.buffer.unwrap();
+            let found = buffer.bytes().unwrap();
+            let is = |other: &[u8]| found.iter().zip(other).filter(|(found, other)| found == other).count();
+            assert_eq!(is(&old) + is(&new), found.len(), "{level}, seed {seed}: neither old nor new");
+            assert!(!answered || found == new, "{level}, seed {seed}: an answered write is lost");
+            torn += u64::from(found != old && found != new);
+        }
+    }
+    assert!(torn > 5, "{torn} cuts met the write half-way");
 }

@@ -21,9 +21,9 @@ use crate::world::World;
 /// How many work at once.
 pub const CLIENTS: usize = 4;
 
-/// Members that the array knows to be lost.
+/// Members that the array knows to be lost, or fills.
 fn lost(world: &World, array: &Array<Rc<Disk>>) -> Vec<usize> {
-    (0..world.members()).filter(|member| array.state(*member) == MemberState::Failed).collect()
+    (0..world.members()).filter(|member| array.state(*member) != MemberState::Active).collect()
 }
 
 /// What is written in several pieces at once, as often as not; some of it perhaps twice.

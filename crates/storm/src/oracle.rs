@@ -17,7 +17,7 @@ pub struct Oracle {
     /// Sectors that may hold anything: the array was opened by force, and they were computed from parity that may not fit; or it has grown
     /// by them.
     free: BTreeSet<usize>,
-    /// Writes that were not answered, by their numbers, and the members that were known to be lost when they were sent.
+    /// Writes that were not answered, by their numbers, and the members that have been known not to be whole since they were sent.
     under_way: BTreeMap<usize, (Range<u64>, Vec<usize>)>,
 }
 
@@ -63,9 +63,14 @@ impl Oracle {
         }
     }
 
-    /// A client sends a write of these sectors, under a number, while these members are known to be lost.
+    /// A client sends a write of these sectors, under a number, while these members are known not to be whole.
     pub fn begin(&mut self, number: usize, sectors: Range<u64>, lost: Vec<usize>) {
         self.under_way.insert(number, (sectors, lost));
+    }
+
+    /// These members are whole: what is under way may have been sent to them as to all others.
+    pub fn are_whole(&mut self, members: &[usize]) {
+        self.under_way.values_mut().for_each(|(_, lost)| lost.retain(|member| !members.contains(member)));
     }
 
     /// The write of this number is answered.
@@ -142,7 +147,7 @@ impl Oracle {
     }
 
     /// The array is opened without `missing` by its partial parity log. Of a write that was under way, touches several chunks of a row and
-    /// began while a member was there, the log does not know that member's part (see `array`'s `ppl`).
+    /// may have been sent to a whole member, the log does not know that member's part (see `array`'s `ppl`).
     pub fn logged(&mut self, geometry: &Geometry, missing: &[usize]) {
         let member = |sector: u64| geometry.place(Bytes::SECTOR * sector).member;
         let row = |sector: u64| Bytes::SECTOR * sector / geometry.stripe_size();

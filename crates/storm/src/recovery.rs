@@ -115,7 +115,7 @@ async fn admit(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
         let not_whole = [first, second].into_iter().filter(|device| !world.was_whole(&devices[*device]));
         not_whole.min_by_key(|device| world.place_of(&devices[*device]).is_some())
     };
-    while (world.returned.get() || world.estranged.get())
+    while (world.returned.get() || world.missed.get())
         && let Err(OpenError::SplitBrain { first, second }) = &opened
         && let Some(stale) = stale(*first, *second, &devices)
     {

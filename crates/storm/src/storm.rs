@@ -169,6 +169,9 @@ fn run(mut world: World) -> Result<Outcome, Broken> {
         if round < 3 {
             rage(&world, &array).map_err(|what| broken(&world, what))?;
             let lost = also_lost(&world, &array);
+            let is_whole = |member: &usize| array.state(*member) == MemberState::Active;
+            let whole: Vec<usize> = (0..world.members()).filter(is_whole).collect();
+            world.oracle.borrow_mut().are_whole(&whole);
             drop(array);
             let stopped = world.stopped.get();
             world.cut();

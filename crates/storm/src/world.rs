@@ -1,7 +1,6 @@
 //! The world of one storm: disks, power, chance, and what is known of the data.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
@@ -52,10 +51,8 @@ pub struct World {
     pub grown: Cell<bool>,
     /// A member has come back, or began to.
     pub returned: Cell<bool>,
-    /// A member lost its place while one that was lost with the power was away, or was such a one itself: it may count on nobody who is left.
-    pub estranged: Cell<bool>,
-    /// What disks are called without which the array was opened: they may hold a record that nobody else has.
-    missed: RefCell<BTreeSet<String>>,
+    /// The array was opened without a member, which may hold a record that nobody else has, and count on nobody who is left when it comes back.
+    pub missed: Cell<bool>,
     /// Disks have more room than the array uses.
     spacious: bool,
     /// What clients write is whole blocks of this size: 512 bytes or 4 KiB.
@@ -178,8 +175,7 @@ impl World {
             growing: RefCell::default(),
             grown: Cell::new(false),
             returned: Cell::new(false),
-            estranged: Cell::new(false),
-            missed: RefCell::default(),
+            missed: Cell::new(false),
             spacious: varied,
             block,
             mixed,
@@ -342,17 +338,12 @@ impl World {
 
     /// The array was opened without those members that are gone, or whose superblocks are spoilt.
     pub fn miss(&self) {
-        let (disks, gone) = (self.disks.borrow(), self.gone.borrow());
-        let missing = disks.iter().enumerate().filter(|(member, disk)| gone.contains(member) || disk.is_spoilt());
-        self.missed.borrow_mut().extend(missing.map(|(_, disk)| disk.shape().name.clone()));
+        let missing = !self.gone.borrow().is_empty() || self.disks.borrow().iter().any(|disk| disk.is_spoilt());
+        self.missed.set(self.missed.get() || missing);
     }
 
     /// A disk has lost its place as a member.
     pub fn put_away(&self, member: usize, disk: Rc<Disk>) {
-        let others_gone = self.gone.borrow().iter().any(|gone| *gone != member);
-        if others_gone || self.missed.borrow().contains(&disk.shape().name) {
-            self.estranged.set(true);
-        }
         // One that was away may hold a record that nobody else has, and say on its return that it went on alone.
         if !self.gone.borrow().contains(&member) && !disk.is_spoilt() {
             self.shelf.borrow_mut().push(disk);

@@ -27,8 +27,8 @@
 //! again, needs no log write: what the entry says of the other chunks still holds, or a newer entry would say so.
 //!
 //! What the log cannot do: of a write that touches several chunks of a row, a member that is lost *in the same cut* may hold neither the
-//! old nor the new bytes in its part of it. (If the member was lost before, the chunks are written one after the other, each
-//! under an entry of its own, and nothing is lost.) A journal has no such gap.
+//! old nor the new bytes in its part of it. (If the member was lost before, or is being filled, the chunks are
+//! written one after the other, each under an entry of its own, and nothing is lost.) A journal has no such gap.
 //!
 //! Rejected for level 6: the log of P alone, as the loss of its member and of one with data leaves Q, of which nothing is known then; and all
 //! that is written, as a journal has it, which costs as many bytes more as the write has, and needs no parity of its own only on another device.
