@@ -8,6 +8,31 @@ use units::Bytes;
 
 use crate::array::Array;
 use crate::md::{BadBlock, BadBlocks, Features, Superblock};
+use crate::member::Member;
+
+/// A bad-block log is being written. What changes meanwhile is untold; if whoever writes it is dropped, or cannot, so is all of it.
+struct Telling<'a, D: Device> {
+    member: &'a Member<D>,
+    told: bool,
+}
+
+impl<'a, D: Device> Telling<'a, D> {
+    fn begin(member: &'a Member<D>) -> Telling<'a, D> {
+        member.set_bad_untold(false);
+        Telling { member, told: false }
+    }
+    fn end(mut self) {
+        self.told = true;
+    }
+}
+
+impl<D: Device> Drop for Telling<'_, D> {
+    fn drop(&mut self) {
+        if !self.told {
+            self.member.set_bad_untold(true);
+        }
+    }
+}
 
 impl<D: Device> Array<D> {
     /// Writes the bad-block log of a member, if it has changed. An error if there is no room for it.
@@ -26,10 +51,12 @@ impl<D: Device> Array<D> {
         let bytes = log.to_bytes(room).map_err(|_| DeviceError::NoSpace)?;
         let mut buffer = Buffer::zeroed(room);
         buffer.bytes_mut().expect("it is real").copy_from_slice(&bytes);
-        this.bad_is_told();
+        let telling = Telling::begin(this);
         // What is bad no more has been written since, and must be durable before the log says so.
         this.send(Request::flush()).await.result?;
-        this.send(Request::write(at, buffer.freeze()).with_fua()).await.result
+        this.send(Request::write(at, buffer.freeze()).with_fua()).await.result?;
+        telling.end();
+        Ok(())
     }
 
     /// Reads the bad-block log of a member that has one.

@@ -32,6 +32,11 @@ pub enum GrowError {
         "an array with a journal does not grow, neither here nor in md; make a larger array, and copy to it what this one stores"
     )]
     Journal,
+    /// More than a bitmap covers.
+    #[error(
+        "the array would have more than the 60 TiB that a bitmap of one page covers; make a larger array without one, and copy to it what this one stores"
+    )]
+    Bitmap,
     /// Checksums lie behind the data, and must have another place before data take it.
     #[error(
         "the checksums of member {member} have to move behind the data that it is to have, and would meet themselves there; \
@@ -86,6 +91,10 @@ impl<D: Device> Array<D> {
             return Err(GrowError::NoRoom { used: before });
         }
         let used = grown.map_err(|_| GrowError::NoRoom { used: before })?.used();
+        let covers = |superblock: &Superblock| Bitmap::covered(&Superblock { size: used, ..superblock.clone() });
+        if intent.is_some() && superblocks.iter().any(|superblock| !Bitmap::can_cover(covers(superblock))) {
+            return Err(GrowError::Bitmap);
+        }
         let become_of = |(member, (superblock, room)): (usize, (Superblock, Bytes))| {
             // Checksums stay where they are if those of all that will be used are there.
             let stays = self.members[member].checksums().is_some() && superblock.data_size >= used;

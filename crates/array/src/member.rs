@@ -71,6 +71,8 @@ pub(crate) struct Member<D> {
     twin: RefCell<Option<Rc<Twin<D>>>>,
     /// The error that ended its use.
     cause: RefCell<Option<DeviceError>>,
+    /// It is filled, and the members are about to say so: a power cut may yet take it back.
+    unproven: Cell<bool>,
     /// When its device took another's place, if it did.
     placed: Cell<Option<Instant>>,
     /// Sums of the superblocks that may be on its device: the one that was found or written last, and those whose writing was given up since.
@@ -103,6 +105,7 @@ impl<D: Device> Member<D> {
             reading: Cell::new(0),
             twin: RefCell::default(),
             cause: RefCell::default(),
+            unproven: Cell::new(false),
             placed: Cell::new(None),
             told: RefCell::default(),
             tellings: Cell::new(0),
@@ -200,7 +203,17 @@ impl<D: Device> Member<D> {
         self.unreadable.take();
         *self.cause.borrow_mut() = None;
         self.placed.set(Some(self.runtime.now()));
+        self.unproven.set(false);
         self.set_state(MemberState::Rebuilding(Bytes::ZERO));
+    }
+
+    /// Whether it is all there, and will be after a power cut.
+    pub fn is_whole(&self) -> bool {
+        self.state() == MemberState::Active && !self.unproven.get()
+    }
+    /// Whether the members have yet to say that it is filled.
+    pub fn set_unproven(&self, unproven: bool) {
+        self.unproven.set(unproven);
     }
 
     /// Lets go of the device of a failed member. What was sent to it before holds it until it is answered.
@@ -299,8 +312,8 @@ impl<D: Device> Member<D> {
     pub fn is_bad_untold(&self) -> bool {
         self.bad_untold.get()
     }
-    pub fn bad_is_told(&self) {
-        self.bad_untold.set(false);
+    pub fn set_bad_untold(&self, untold: bool) {
+        self.bad_untold.set(untold);
     }
 
     pub fn limit(&self) -> Duration {
@@ -313,10 +326,16 @@ impl<D: Device> Member<D> {
 
     /// Sends a request to the device, wherever it lies on it; nothing to one that has failed, or everyone would wait for it in turn.
     pub async fn send(&self, request: Request) -> Reply {
-        match self.device().filter(|_| self.state() != MemberState::Failed) {
-            Some(device) => within(&self.runtime, self.limit.get(), &*device, request).await,
-            None => request.refuse(DeviceError::Gone, self.runtime.now()),
+        let Some(device) = self.device().filter(|_| self.state() != MemberState::Failed) else {
+            return request.refuse(DeviceError::Gone, self.runtime.now());
+        };
+        let (placed, limit) = (self.placed.get(), self.limit.get());
+        let mut reply = within(&self.runtime, limit, &*device, request).await;
+        // What a device could not do that has lost its place meanwhile is not held against the one that has it now (`lose`).
+        if reply.result.is_err() && self.placed.get() != placed {
+            reply.result = Err(DeviceError::TimedOut(limit));
         }
+        reply
     }
 
     /// Reads from its data area. The buffer comes back either way.

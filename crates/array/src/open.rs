@@ -14,7 +14,7 @@ use crate::geometry::{Geometry, GeometryError, Level};
 use crate::integrity::area::superblock_sum;
 use crate::intent::Intent;
 use crate::journal::Journal;
-use crate::md::{Features, Numbers, Resync, Superblock, SuperblockError, UnknownLevel, Uuid};
+use crate::md::{Features, MOST_WITH_JOURNAL, Numbers, Resync, Superblock, SuperblockError, UnknownLevel, Uuid};
 use crate::member::MemberState;
 use crate::ppl::Ppl;
 use crate::roster::Roster;
@@ -67,6 +67,16 @@ pub enum OpenError {
     /// A feature that the level does not have.
     #[error("the array has a {0}, which nothing is known about; look at it with mdadm --examine")]
     Feature(&'static str),
+    /// md refuses it, too.
+    #[error(
+        "the array has a journal and {members} members, of which the journal's format takes {MOST_WITH_JOURNAL}; leave the journal away, and open the array by force"
+    )]
+    JournalOfTooMany { members: usize },
+    /// A layout that nothing is computed for.
+    #[error(
+        "the array has a DDF layout of level 6 with chunks of {chunk:#}, and 1 MiB is the most that is understood here; use it with mdadm"
+    )]
+    Ddf { chunk: Bytes },
     /// The journal is not there.
     #[error(
         "the array has a journal, and no device is it, or a stale one; give it too, or open the array by force: what the journal holds is then lost, and parity has to be made to fit"
@@ -132,6 +142,12 @@ impl<D: Device> Array<D> {
         let sizes = roster.sizes();
         let geometry = geometry_of(&roster.newest, &sizes)?;
         let level = geometry.level();
+        if geometry.chunk_is_too_large() {
+            return Err(OpenError::Ddf { chunk: geometry.chunk() });
+        }
+        if roster.journal.is_some() && members > MOST_WITH_JOURNAL {
+            return Err(OpenError::JournalOfTooMany { members });
+        }
         let missing: Vec<usize> = (0..members).filter(|role| roster.members[*role].is_none()).collect();
         if !geometry.survives(|member| missing.contains(&member)) {
             let (missing, endurance) = (missing.len(), level.endurance(members));

@@ -348,6 +348,7 @@ impl<D: Device> Array<D> {
             superblock.events += 1;
             superblock.updated = state.lookout.get().unwrap_or(superblock.updated);
             change(&mut superblock);
+            superblock.features = superblock.features.without(Features::BY_BITMAP);
             superblock.features = match self.members[member].bad().is_empty() {
                 true => superblock.features.without(Features::BAD_BLOCKS),
                 false => superblock.features.with(Features::BAD_BLOCKS),
@@ -378,7 +379,11 @@ impl<D: Device> Array<D> {
             let is_spare = MemberRole::from_number(sibling.roles[number]) == MemberRole::Spare;
             superblocks[member] = Some(Superblock {
                 // The others' bad blocks are not its own.
-                features: sibling.features.without(Features::BAD_BLOCKS).with(Features::RECOVERY),
+                features: sibling
+                    .features
+                    .without(Features::BAD_BLOCKS)
+                    .without(Features::BY_BITMAP)
+                    .with(Features::RECOVERY),
                 data_offset: data.start,
                 data_size: data.end - data.start,
                 recovery: 0,

@@ -22,8 +22,7 @@ use units::Bytes;
 
 use crate::array::Array;
 use crate::few::{Few, side_by_side};
-use crate::geometry::Stripe;
-use crate::member::MemberState;
+use crate::geometry::{LARGEST_DDF_CHUNK, Stripe};
 use crate::rarely::rarely;
 
 /// A band of a row: a run of chunks that are written in the same range of addresses, and their new bytes.
@@ -142,7 +141,7 @@ impl<D: Device> Array<D> {
             (None, None) => return self.write_band(band, fua, id).await,
         };
         for range in Self::pieces(band.range.clone(), |at| at + longest) {
-            let missing = |index: usize| self.members[band.stripe.data_member(index)].state() != MemberState::Active;
+            let missing = |index: usize| !self.members[band.stripe.data_member(index)].is_whole();
             let written = band.written.clone();
             let parity = band.stripe.parity_members().any(|member| self.members[member].takes_writes(&range));
             if self.ppl.is_none() || written.len() == 1 || !parity || !written.clone().any(missing) {
@@ -324,7 +323,7 @@ impl<D: Device> Array<D> {
 
     /// The data blocks as Q counts them, zeroes where nothing lies.
     pub(crate) fn in_order_of_powers<'a>(&self, stripe: &Stripe, data: &[Option<&'a [u8]>]) -> Vec<&'a [u8]> {
-        static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
+        static ZEROES: [u8; LARGEST_DDF_CHUNK.as_usize()] = [0; LARGEST_DDF_CHUNK.as_usize()];
         let length = data[0].map_or(0, <[u8]>::len);
         assert!(length <= ZEROES.len() || stripe.powers() == stripe.data(), "chunks of DDF layouts are up to 1 MiB");
         let mut blocks: Vec<&[u8]> = vec![&[]; stripe.powers()];

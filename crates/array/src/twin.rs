@@ -306,6 +306,8 @@ impl<D: Device> Array<D> {
     async fn record_copied(&self, twin: &Twin<D>, upto: Bytes) -> Result<(), DeviceError> {
         let state = self.state.as_ref().expect("a twin has a superblock");
         let _one = state.turn().await;
+        // What could not be copied is in no log before it is the member. A restart would not know of it, and copies anew.
+        let upto = if twin.own.bad().is_empty() { upto } else { Bytes::ZERO };
         twin.superblock.borrow_mut().recovery = upto / Bytes::SECTOR;
         self.record(|_| {}).await
     }
@@ -324,8 +326,8 @@ impl<D: Device> Array<D> {
             return Err(twin.cause());
         }
         let _one = state.turn().await;
-        // Whole: if the next record is met by a power cut, it is the member all the same.
-        {
+        // Whole: if the next record is met by a power cut, it is the member all the same; unless something could not be copied.
+        if twin.own.bad().is_empty() {
             let mut superblock = twin.superblock.borrow_mut();
             superblock.features = superblock.features.without(Features::RECOVERY);
             superblock.recovery = 0;

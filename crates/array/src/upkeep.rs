@@ -207,11 +207,11 @@ impl<D: Device> Array<D> {
         };
         if self.along_member(member, from, fill, pass, record).await? {
             self.flush_rebuilt(member).await.inspect_err(lose)?;
+            // Until the members say so a power cut takes it back, and writes have to reckon with that.
+            this.set_unproven(true);
+            this.set_state(MemberState::Active);
             self.record_rebuilt(member, None).await?;
-            // Not before: until the members say so a power cut takes it back, and writes have to reckon with that.
-            if matches!(this.state(), MemberState::Rebuilding(_)) {
-                this.set_state(MemberState::Active);
-            }
+            this.set_unproven(false);
         }
         Ok(lost)
     }

@@ -44,7 +44,8 @@ impl<D: Device> Array<D> {
         record: impl AsyncFn(Bytes) -> Result<(), DeviceError>,
     ) -> Result<bool, DeviceError> {
         let (needed, step) = (self.geometry.used_of(member), self.step());
-        assert!(from.is_multiple_of(step) && from <= needed, "a mark lies between units");
+        assert!(from.is_multiple_of(step) || from == needed, "a mark lies between units, or at the end");
+        assert!(from <= needed, "a mark lies behind the end");
         let at_once = (UNDER_WAY / step).clamp(2, 16) as usize;
         let walk = self.walk(from, needed);
         let (mut at, goes_on) = (from, Cell::new(true));

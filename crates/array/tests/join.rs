@@ -11,10 +11,10 @@ use array::md::{Consistency, Features, SUPERBLOCK_AT, Superblock, Uuid};
 use array::{Array, GrowError, MemberState, OpenError, OpenOptions, Repair, format};
 use common::superblocks;
 use device::filter::{Delay, Effect, Faulty, Latency, Rule};
-use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
+use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Reply, Request, Shape};
 use futures_util::future::{Either, select};
 use runtime::Runtime;
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Instant};
 
 type Disk = Rc<Faulty<Delay<MemoryDevice>>>;
 const CHUNK: Bytes = Bytes::kib(4);
@@ -199,6 +199,99 @@ fn a_replacement_that_was_ended_goes_on_where_it_was() {
             }
         }
     }
+}
+
+/// Two members cannot read one row, so that a block can neither be copied nor computed. That is in no log before the new one is the member.
+#[test]
+fn what_a_replacement_could_not_copy_stays_lost_when_it_was_ended() {
+    let case = LEVELS[1];
+    let runtime = Runtime::simulated();
+    let mut disks = disks(&runtime, case);
+    let array = open(&runtime, &disks);
+    let model = model(&array);
+    write_all(&runtime, &array, &model, 1);
+    let offset = data_offset(&array);
+    // In a row whose parity is on neither, so that it is data on both.
+    let row = (4..8).find(|row| ![0, 1].contains(&array.geometry().stripe(*row).p())).unwrap();
+    let lost = offset + CHUNK * row..offset + CHUNK * (row + 1);
+    let medium = DeviceError::Medium { offset: lost.start, length: CHUNK };
+    for disk in &disks[..2] {
+        disk.add(Rule::new(Effect::Fail(medium.clone())).on(Operation::Read).within(lost.clone()));
+    }
+    let new = disk(&runtime, SIZE);
+    array.watch(|progress| progress.done < progress.of / 2);
+    let copied = runtime.block_on(array.replace(1, Rc::clone(&new), offset, Uuid([9; 16]))).unwrap();
+    let block = copied[0].start..copied[copied.len() - 1].end;
+    assert_eq!(block.end - block.start, CHUNK, "{copied:?}");
+    runtime.block_on(array.stop()).unwrap();
+    drop(array);
+    disks.push(new);
+    let array = open(&runtime, &disks);
+    assert_eq!(runtime.block_on(array.resume_replace(1)).unwrap(), copied, "it is found anew");
+    assert_eq!((array.replacing(), array.state(1)), (None, MemberState::Active));
+    let read = || {
+        let request = Request::read(block.start, Buffer::zeroed(block.end - block.start));
+        runtime.block_on(array.submit(request)).result
+    };
+    assert!(matches!(read(), Err(DeviceError::Medium { .. })), "{:?}", read());
+    runtime.block_on(array.stop()).unwrap();
+    drop(array);
+    // The new member's log has it, too.
+    let array = open(&runtime, &[disks[0].clone(), disks[4].clone(), disks[2].clone(), disks[3].clone()]);
+    let request = Request::read(block.start, Buffer::zeroed(block.end - block.start));
+    assert!(matches!(runtime.block_on(array.submit(request)).result, Err(DeviceError::Medium { .. })));
+}
+
+/// A disk that dies: it takes no writes to its data, and takes its time to say so of all but the first block.
+struct Dying {
+    runtime: Runtime,
+    memory: MemoryDevice,
+    refuses_from: Cell<Option<Bytes>>,
+}
+
+impl Device for Dying {
+    fn shape(&self) -> &Shape {
+        self.memory.shape()
+    }
+    async fn submit(&self, request: Request) -> Reply {
+        let from = self.refuses_from.get().filter(|from| request.offset >= *from);
+        let (Some(from), Operation::Write) = (from, request.operation) else {
+            return self.memory.submit(request).await;
+        };
+        if request.offset > from {
+            self.runtime.sleep(Duration::millis(50)).await;
+        }
+        request.refuse(DeviceError::Kernel { errno: 5 }, self.runtime.now())
+    }
+}
+
+/// What a dying disk was still sent comes back as errors when another has its place.
+#[test]
+fn late_errors_of_a_device_are_not_held_against_its_successor() {
+    let runtime = Runtime::simulated();
+    let superblocks = superblocks(LEVELS[0], CHUNK, SIZE, 1);
+    let disk = || {
+        let memory = MemoryDevice::new(&runtime, Shape::new("disk", SIZE));
+        Rc::new(Dying { runtime: runtime.clone(), memory, refuses_from: Cell::new(None) })
+    };
+    let disks: Vec<Rc<Dying>> = superblocks.iter().map(|_| disk()).collect();
+    runtime.block_on(format(&disks, &superblocks)).unwrap();
+    let array = Array::open(&runtime, "array", disks.clone(), OpenOptions::default());
+    let array = runtime.block_on(array).unwrap();
+    let offset = superblocks[1].data_offset;
+    disks[1].refuses_from.set(Some(offset));
+    runtime.block_on(async {
+        let late = array.submit(Request::write(BLOCK * 32, block(2)));
+        let replaced = async {
+            array.submit(Request::write(Bytes::ZERO, block(1))).await.result.unwrap();
+            assert_eq!(array.state(1), MemberState::Failed);
+            array.rebuild(1, disk(), offset, Uuid([9; 16])).await
+        };
+        let (late, replaced) = futures_util::join!(late, replaced);
+        assert_eq!((late.result, replaced), (Ok(()), Ok(vec![])));
+        assert!(runtime.now().since(Instant::START) >= Duration::millis(50));
+    });
+    assert_eq!(array.state(1), MemberState::Active, "{:?}", array.failure(1));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod modelled;
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -232,7 +233,10 @@ fn announce(args: &Serve, items: &[Item], listeners: &[Listener]) -> Result<(), 
 /// What was done, and whether all of it is safe.
 pub fn conclude(served: &Served) -> Result<ExitCode, Failure> {
     let many = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    eprintln!(
+    // The terminal may be what has ended the server, and nobody is told then; but what is left to do is done.
+    let mut words = std::io::stderr();
+    let _ = writeln!(
+        words,
         "{}, {}: {} read, {} written, {}",
         many(served.connections, "connection"),
         many(served.requests, "request"),
@@ -241,7 +245,8 @@ pub fn conclude(served: &Served) -> Result<ExitCode, Failure> {
         many(served.errors, "error")
     );
     if served.abandoned > 0 {
-        eprintln!(
+        let _ = writeln!(
+            words,
             "{} did not end in time, and requests were left unanswered",
             many(served.abandoned.into(), "connection")
         );

@@ -276,6 +276,25 @@ fn what_carries_data_joins_an_array_only_if_it_is_named_twice() {
     assert_eq!((&status["not_whole"], &status["clean"]), (&json!([]), &json!(true)), "{status}");
 }
 
+/// To fill it anew would take what redundancy there is, and what another member cannot read with it.
+#[test]
+fn a_member_that_has_missed_nothing_is_not_added() {
+    let desk = Desk::new("");
+    let code = |words: &str| say(&desk, words).code;
+    assert_eq!(code("array create --level 5 --size 8MiB a b c"), 0);
+    for words in ["array add --device a b c", "array add --device a a b c"] {
+        let before = std::fs::read(desk.path().join("a")).unwrap();
+        let refused = say(&desk, words);
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert!(refused.stderr.contains("has missed nothing: name it among the members"), "{}", refused.stderr);
+        assert!(std::fs::read(desk.path().join("a")).unwrap() == before, "{words}");
+    }
+    assert_eq!(code("array fail --member a a b c"), 0);
+    assert_eq!(code("array add --device a b c"), 0);
+    let status = say(&desk, "array status --json a b c").json();
+    assert_eq!((&status["clean"], &status["not_whole"]), (&json!(true), &json!([])), "{status}");
+}
+
 #[test]
 fn what_cannot_be_done_to_an_array_is_refused_with_the_next_step_and_leaves_no_file() {
     let desk = Desk::new("");

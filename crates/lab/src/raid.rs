@@ -36,7 +36,7 @@ pub use control::{NewPlace, Order, Server};
 pub use describe::{MemberStatus, Status, layout, status};
 pub use event::Event;
 pub use examined::{Checksums, Examined, examine};
-pub use given::{LeftOut, left_out};
+pub use given::{LeftOut, is_in_use, left_out};
 pub use keeper::{Keeper, Keeping};
 pub use make::{Plan, create};
 pub use members::{Permits, remove_unused};

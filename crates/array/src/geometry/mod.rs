@@ -25,6 +25,9 @@ pub use name::UnknownName;
 pub use picture::picture;
 pub use rotation::{DoubleRotation, Rotation, Stripe};
 
+/// Chunks of DDF layouts of level 6: zeroes stand for the blocks of other members, and must be as many.
+pub const LARGEST_DDF_CHUNK: Bytes = Bytes::mib(1);
+
 /// How data and redundancy are laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Level {
@@ -225,6 +228,11 @@ impl Geometry {
     /// The level and its layout.
     pub fn level(&self) -> Level {
         self.level
+    }
+    /// Whether parity cannot be computed of such chunks: a DDF layout of level 6 counts zeroes where other members' data would be, and there are so many.
+    pub fn chunk_is_too_large(&self) -> bool {
+        let counts_others = || self.stripe(0).powers() > self.stripe(0).data();
+        self.level.parities() == 2 && self.chunk > LARGEST_DDF_CHUNK && counts_others()
     }
     /// What lies on one member before the next takes over. One sector for levels without chunks.
     pub fn chunk(&self) -> Bytes {

@@ -86,15 +86,26 @@ impl Bitmap {
         fine.clamp(Bytes::kib(64), Bytes::mib(64)).max(fits)
     }
 
-    /// The bitmap of a new array's member: empty if redundancy fits, full if a resync has to make it fit.
-    pub fn of_new(superblock: &Superblock) -> Bitmap {
-        let covers = match (Numbers { level: superblock.level, layout: superblock.layout }).level() {
+    /// Whether a bitmap of one page can cover so much: the format has 32 bits for the bytes of a region, a power of two.
+    pub fn can_cover(covers: Bytes) -> bool {
+        Bitmap::region_for(covers) <= Bytes::gib(2)
+    }
+
+    /// What the bitmap of an array covers: of level 10 the array, else each member.
+    pub fn covered(superblock: &Superblock) -> Bytes {
+        match (Numbers { level: superblock.level, layout: superblock.layout }).level() {
             Ok(level @ Level::Raid10(_)) => {
                 let sizes = vec![superblock.size; superblock.members as usize];
                 Geometry::new(level, superblock.chunk, &sizes).map_or(superblock.size, |geometry| geometry.size())
             }
             _ => superblock.size,
-        };
+        }
+    }
+
+    /// The bitmap of a new array's member: empty if redundancy fits, full if a resync has to make it fit. Of [what it can cover](Bitmap::can_cover).
+    pub fn of_new(superblock: &Superblock) -> Bitmap {
+        let covers = Bitmap::covered(superblock);
+        assert!(Bitmap::can_cover(covers), "{covers} are more than a bitmap covers");
         let mut bitmap = Bitmap::full(superblock.array, superblock.events, covers, Bitmap::region_for(covers));
         bitmap.reserved_sectors = 8;
         if superblock.resync == Resync::Clean {

@@ -5,7 +5,7 @@
 
 use units::Bytes;
 
-use super::{Features, MemberRole, Numbers, Resync, Stamp, Superblock, Uuid};
+use super::{Bitmap, Features, MemberRole, Numbers, Resync, Stamp, Superblock, Uuid};
 use crate::geometry::{Geometry, GeometryError, Level, Spread};
 
 /// What a new array is to be.
@@ -73,7 +73,7 @@ pub enum CreateError {
     Name { name: String, length: usize },
     /// Smaller than the metadata.
     #[error(
-        "device {device} holds {size}; a member needs 1 MiB for metadata (2 MiB with a partial parity log) and a chunk of data or more, a journal 256 KiB for each device"
+        "device {device} holds {size}; a member needs 1 MiB for metadata (2 MiB with a partial parity log) and a chunk of data or more (one for each far or offset copy), a journal 256 KiB for each device"
     )]
     TooSmall { device: usize, size: Bytes },
     /// A chunk that md refuses.
@@ -82,11 +82,26 @@ pub enum CreateError {
     /// A way that the level does not have.
     #[error("{what} {needs}; {level} takes {instead}")]
     Consistency { what: &'static str, needs: &'static str, level: &'static str, instead: &'static str },
+    /// More than the journal's format has room for.
+    #[error(
+        "a journal takes the writes of up to {MOST_WITH_JOURNAL} members, not of {members}; take a partial parity log, which is the default"
+    )]
+    Journal { members: usize },
+    /// More than the bitmap's format has room for.
+    #[error(
+        "a bitmap has room for an array of 60 TiB, not of {covers:#}, as its regions are of 2 GiB at the most; take `--consistency resync`, or smaller members"
+    )]
+    Bitmap { covers: Bytes },
+    /// Blocks of zeroes that stand for others are as large.
+    #[error("chunks of a DDF layout are of 1 MiB or less, not of {chunk:#}")]
+    Ddf { chunk: Bytes },
     /// Copies that md would put in one place.
     #[error("md cannot store {near} near copies by offset on {members} members; take a multiple of {near}")]
     Collision { near: u32, members: usize },
 }
 
+/// So many data blocks fit into one block of the journal's metadata, and a row is logged as a whole. md has the same limit (`r5l_init_log`).
+pub const MOST_WITH_JOURNAL: usize = 203;
 /// Roles that mdadm makes room for.
 const ROLES: usize = 128;
 /// The bad-block log, in sectors from the superblock; where mdadm puts it on small members. Behind a partial parity log.
@@ -184,6 +199,15 @@ pub fn create(new: &NewArray, devices: &[NewMember]) -> Result<(Vec<Superblock>,
     });
     let sizes: Vec<Bytes> = sizes.collect::<Result<_, _>>()?;
     let geometry = Geometry::new(new.level, chunk, &sizes)?;
+    if geometry.size().is_zero() {
+        return Err(CreateError::TooSmall { device: 0, size: members[0].size });
+    }
+    if journaled && members.len() > MOST_WITH_JOURNAL {
+        return Err(CreateError::Journal { members: members.len() });
+    }
+    if geometry.chunk_is_too_large() {
+        return Err(CreateError::Ddf { chunk });
+    }
     let numbers = Numbers::of(new.level);
     let mut name = [0; 32];
     name[..new.name.len()].copy_from_slice(new.name.as_bytes());
@@ -237,6 +261,49 @@ pub fn create(new: &NewArray, devices: &[NewMember]) -> Result<(Vec<Superblock>,
         superblock
     };
     let with_journal = members.iter().zip(sizes.iter().copied()).chain(journal);
-    let superblocks = with_journal.enumerate().map(superblock).map(noted).collect();
+    let superblocks: Vec<Superblock> = with_journal.enumerate().map(superblock).map(noted).collect();
+    let covers = Bitmap::covered(&superblocks[0]);
+    if bitmap && !Bitmap::can_cover(covers) {
+        return Err(CreateError::Bitmap { covers });
+    }
     Ok((superblocks, geometry))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::{Copies, DoubleRotation, Rotation};
+
+    fn made(level: Level, members: usize, size: Bytes, chunk: Bytes, consistency: Consistency) -> Result<(), String> {
+        let (array, name) = (Uuid([1; 16]), "array".to_owned());
+        let new = NewArray { level, chunk, name, array, now: Stamp(0), consistency, clean: true };
+        let member = |number: usize| NewMember { size, member: Uuid([number as u8; 16]) };
+        let journal = usize::from(consistency == Consistency::Journal);
+        let devices: Vec<NewMember> = (0..members + journal).map(member).collect();
+        create(&new, &devices).map(drop).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_the_formats_have_no_room_for_is_refused() {
+        let chunk = Bytes::kib(64);
+        let five = Level::Raid5(Rotation::LeftSymmetric);
+        let of_journal = |members| made(five, members, Bytes::gib(1), chunk, Consistency::Journal);
+        assert_eq!(of_journal(MOST_WITH_JOURNAL), Ok(()));
+        assert!(of_journal(MOST_WITH_JOURNAL + 1).unwrap_err().contains("up to 203 members, not of 204"));
+        // Eight disks in pairs store what four hold.
+        let of_bitmap =
+            |tib: u64| made(Level::Raid10(Copies::near(2)), 8, Bytes::gib(1024) * tib, chunk, Consistency::Bitmap);
+        assert_eq!(of_bitmap(15), Ok(()));
+        assert!(of_bitmap(16).unwrap_err().contains("60 TiB"));
+        let of_ddf = |chunk| {
+            let level = Level::Raid6(DoubleRotation::DdfNContinue);
+            made(level, 4, Bytes::gib(1), chunk, Consistency::Bitmap)
+        };
+        assert_eq!(of_ddf(Bytes::mib(1)), Ok(()));
+        assert!(of_ddf(Bytes::mib(2)).unwrap_err().contains("1 MiB or less, not of 2 MiB"));
+        // Room for a chunk on each, and not for its copies.
+        let of_far = |kib| made(Level::Raid10(Copies::far(2)), 4, Bytes::kib(kib), chunk, Consistency::Resync);
+        assert_eq!(of_far(1024 + 128), Ok(()));
+        assert!(of_far(1024 + 64).unwrap_err().contains("one for each far or offset copy"));
+    }
 }

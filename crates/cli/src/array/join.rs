@@ -27,6 +27,10 @@ pub fn add(args: &Add) -> Result<ExitCode, Failure> {
         if others.is_empty() {
             return Err(refused("name the members of the array that it is added to, too".into()));
         }
+        if !args.destroy_data && raid::is_in_use(&others, device) {
+            let next = "name it among the members; with --destroy-data it is filled anew";
+            return Err(refused(format!("{device} is a member of the array, and has missed nothing: {next}")));
+        }
         let mut all = permits(&others)?;
         // What was a member carries the array's data, and comes back as one.
         all.extend(match raid::belongs(&others, device) && !args.destroy_data {
@@ -51,7 +55,11 @@ pub fn add(args: &Add) -> Result<ExitCode, Failure> {
     }
     text.push_str(&left_as(&added.done, served));
     print(pace.json, || json!(added), &text)?;
-    Ok(if added.interrupted { ExitCode::from(3) } else { ExitCode::SUCCESS })
+    Ok(match (added.interrupted, added.lost.is_empty()) {
+        (true, _) => ExitCode::from(3),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(1),
+    })
 }
 
 /// Replaces a member while it serves.

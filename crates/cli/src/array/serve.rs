@@ -61,7 +61,7 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
         return Err(Failure::world(anyhow::anyhow!("requests are still under way; {next}")));
     }
     let left = keeper.stop().map_err(blame)?;
-    eprintln!("the array is stopped: {}", crate::array::left_as(&left, false).trim_end());
+    let _ = writeln!(std::io::stderr(), "the array is stopped: {}", crate::array::left_as(&left, false).trim_end());
     is_whole_enough(&keeper)?;
     Ok(done)
 }

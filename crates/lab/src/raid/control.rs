@@ -4,8 +4,8 @@
 //! instead: a Unix socket of mode 0600 in the folder for such things, under the array's identity, which every member says. Each
 //! line is a JSON document: an [`Order`], then any number of [`Answer`]s of which the last is not about progress.
 //!
-//! The folder is `$XDG_RUNTIME_DIR/arraylab`, without that variable `/run/arraylab` (root) or `/tmp/arraylab-UID`. Whoever could put a
-//! socket there could as well write to the members. A socket that a killed server left is removed by the next server of its array,
+//! The folder is `$XDG_RUNTIME_DIR/arraylab`, without that variable `/run/arraylab` (root) or `/tmp/arraylab-UID`. It is used
+//! only if nobody else may put a socket there (below `/tmp` another could have made it first); whoever can could as well write to the members. A socket that a killed server left is removed by the next server of its array,
 //! which holds the members, so that nobody else can be serving them.
 
 use std::fs::DirBuilder;
@@ -118,6 +118,12 @@ fn socket_of(array: Uuid) -> io::Result<PathBuf> {
     Ok(folder.join(array.to_string().replace(':', "")))
 }
 
+/// Whether a folder is this user's, and nobody else may put a socket there: who can gives the answers to this user's orders.
+fn is_ours(folder: &Path) -> io::Result<bool> {
+    let (it, me) = (std::fs::symlink_metadata(folder)?, std::fs::metadata("/proc/self")?.uid());
+    Ok(it.is_dir() && it.uid() == me && it.mode() & 0o022 == 0)
+}
+
 impl Keeper {
     /// The socket on which orders come in; one that a killed server left there goes.
     pub fn listen(&self) -> Result<Listener, RaidError> {
@@ -126,6 +132,11 @@ impl Keeper {
         let path = socket_of(array).map_err(no_place)?;
         let folder = path.parent().expect("a socket is in a folder");
         DirBuilder::new().mode(0o700).recursive(true).create(folder).map_err(no_place)?;
+        if !is_ours(folder).map_err(no_place)? {
+            let next = "remove it, or set XDG_RUNTIME_DIR to a folder of your own";
+            let words = format!("{} is a folder that others own or may write to; {next}", folder.display());
+            return Err(no_place(io::Error::other(words)));
+        }
         // A server that was killed has let go of the members before, and goes on listening for as long as the kernel takes to end it.
         match patiently(|| Listener::unix(&self.live, &path), |error| matches!(error, ListenError::Occupied { .. })) {
             Err(ListenError::Stale { .. }) => {
@@ -210,6 +221,7 @@ impl Server {
             Some(live.runtime().block_on(read).ok()?.array)
         };
         let path = socket_of(members.iter().find_map(identity)?).ok()?;
+        path.parent().and_then(|folder| is_ours(folder).ok()).filter(|ours| *ours)?;
         let connect = || Server::at(&path);
         let look = || if connect().is_some_and(|mut server| server.is_dead()) { Err(()) } else { Ok(()) };
         // What is still there then is for whoever gives the order to say.
@@ -267,5 +279,36 @@ impl Server {
     /// How the array is.
     pub fn status(&mut self, course: &Course) -> Result<Service, RaidError> {
         self.order(&Order::Status, course)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_not_ours() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("arraylab");
+        std::fs::create_dir(&folder).unwrap();
+        let with_mode = |mode| {
+            std::fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+            is_ours(&folder).unwrap()
+        };
+        assert!(with_mode(0o700) && with_mode(0o755));
+        assert!(!with_mode(0o777) && !with_mode(0o770));
+        assert!(with_mode(0o700));
+        let link = outer.path().join("link");
+        symlink(&folder, &link).unwrap();
+        assert!(!is_ours(&link).unwrap(), "somebody else may have made it, and turn it elsewhere");
+        assert!(is_ours(&outer.path().join("none")).is_err());
+        if chown(&folder, Some(12_345), None).is_err() {
+            println!("skipped: a folder of another user (needs root)");
+            return;
+        }
+        assert!(!is_ours(&folder).unwrap());
     }
 }

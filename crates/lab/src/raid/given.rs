@@ -3,7 +3,7 @@
 //! An array opens without what is damaged or stale, as if it had not been given. That is right for the array, and wrong for whoever gave
 //! the device and hears nothing of it: so they are told beforehand. The rules are those by which the array opens ([`array::standing`]).
 
-use array::md::{MemberRole, Superblock, Uuid};
+use array::md::{Features, MemberRole, Superblock, Uuid};
 use array::standing::{Standing, newest};
 use device::{Device, DeviceError};
 use serde::Serialize;
@@ -69,6 +69,21 @@ pub fn left_out(places: &[Place]) -> Result<Vec<LeftOut>, RaidError> {
         }
     }
     Ok(left_out)
+}
+
+/// Whether a device is a member, or the journal, of the array that these are of, as current as they are, and not about to be filled: what is on it is in use.
+pub fn is_in_use(members: &[Place], device: &Place) -> bool {
+    let live = Live::start(&LiveOptions::default());
+    let said = |place: &Place| {
+        let read = async { superblock(place, &to_read(&live, place).await?).await };
+        live.runtime().block_on(read).ok()
+    };
+    let Some(own) = said(device) else { return false };
+    let others: Vec<Superblock> = members.iter().filter_map(said).filter(|it| it.array == own.array).collect();
+    let all: Vec<&Superblock> = others.iter().chain([&own]).collect();
+    let filled = !own.features.has(Features::RECOVERY);
+    let standing = newest(&all).map(|newest| Standing::of(&own, newest));
+    !others.is_empty() && filled && matches!(standing, Some(Standing::Member(_) | Standing::Journal))
 }
 
 /// Why a device has nothing to say, without its name.
