@@ -71,7 +71,8 @@ pub fn left_out(places: &[Place]) -> Result<Vec<LeftOut>, RaidError> {
     Ok(left_out)
 }
 
-/// Whether a device is a member, or the journal, of the array that these are of, as current as they are, and not about to be filled: what is on it is in use.
+/// Whether a device is a member, or the journal, of the array that these are of, as current as they are, and not about to be filled: what is on it is in use, and
+/// would be filled anew. (With a bitmap it would come back as it is.)
 pub fn is_in_use(members: &[Place], device: &Place) -> bool {
     let live = Live::start(&LiveOptions::default());
     let said = |place: &Place| {
@@ -80,10 +81,12 @@ pub fn is_in_use(members: &[Place], device: &Place) -> bool {
     };
     let Some(own) = said(device) else { return false };
     let others: Vec<Superblock> = members.iter().filter_map(said).filter(|it| it.array == own.array).collect();
-    let all: Vec<&Superblock> = others.iter().chain([&own]).collect();
+    // What it says itself of who is in use is no argument: it may have gone on alone.
+    let all: Vec<&Superblock> = others.iter().collect();
     let filled = !own.features.has(Features::RECOVERY);
+    let as_it_is = own.features.has(Features::BITMAP) && !own.features.has(Features::BAD_BLOCKS);
     let standing = newest(&all).map(|newest| Standing::of(&own, newest));
-    !others.is_empty() && filled && matches!(standing, Some(Standing::Member(_) | Standing::Journal))
+    filled && !as_it_is && matches!(standing, Some(Standing::Member(_) | Standing::Journal))
 }
 
 /// Why a device has nothing to say, without its name.
