@@ -92,7 +92,7 @@ impl<D: Device> Array<D> {
         }
         let used = grown.map_err(|_| GrowError::NoRoom { used: before })?.used();
         let covers = |superblock: &Superblock| Bitmap::covered(&Superblock { size: used, ..superblock.clone() });
-        if intent.is_some() && superblocks.iter().any(|superblock| !Bitmap::can_cover(covers(superblock))) {
+        if intent.is_some() && superblocks.iter().any(|superblock| !Bitmap::fits_one_page(covers(superblock))) {
             return Err(GrowError::Bitmap);
         }
         let become_of = |(member, (superblock, room)): (usize, (Superblock, Bytes))| {

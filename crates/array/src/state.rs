@@ -95,6 +95,7 @@ impl State {
         for superblock in superblocks.iter_mut().flatten() {
             superblock.events = newest.events;
             superblock.roles.clone_from(&newest.roles);
+            superblock.features = superblock.features.without(Features::BY_BITMAP);
         }
         for superblock in superblocks.iter_mut().flatten().filter(|_| dirty) {
             // The power cut met the record that said dirty: some have it, some not, and the next one must say it to all.
@@ -348,7 +349,6 @@ impl<D: Device> Array<D> {
             superblock.events += 1;
             superblock.updated = state.lookout.get().unwrap_or(superblock.updated);
             change(&mut superblock);
-            superblock.features = superblock.features.without(Features::BY_BITMAP);
             superblock.features = match self.members[member].bad().is_empty() {
                 true => superblock.features.without(Features::BAD_BLOCKS),
                 false => superblock.features.with(Features::BAD_BLOCKS),
@@ -379,11 +379,7 @@ impl<D: Device> Array<D> {
             let is_spare = MemberRole::from_number(sibling.roles[number]) == MemberRole::Spare;
             superblocks[member] = Some(Superblock {
                 // The others' bad blocks are not its own.
-                features: sibling
-                    .features
-                    .without(Features::BAD_BLOCKS)
-                    .without(Features::BY_BITMAP)
-                    .with(Features::RECOVERY),
+                features: sibling.features.without(Features::BAD_BLOCKS).with(Features::RECOVERY),
                 data_offset: data.start,
                 data_size: data.end - data.start,
                 recovery: 0,

@@ -45,7 +45,8 @@ impl<D: Device> Twin<D> {
     pub fn new(runtime: &Runtime, device: D, superblock: Superblock, upto: Bytes) -> Twin<D> {
         // Whole, but not yet in its place: copied once more, as it may lack what was written since.
         let upto = if superblock.features.has(Features::RECOVERY) { upto } else { Bytes::ZERO };
-        let superblock = Superblock { features: superblock.features.with(Features::RECOVERY), ..superblock };
+        let features = superblock.features.with(Features::RECOVERY).without(Features::BY_BITMAP);
+        let superblock = Superblock { features, ..superblock };
         Twin {
             own: Member::new(runtime, Some((device, superblock.data_offset)), &Rc::default()),
             upto: Cell::new(upto),

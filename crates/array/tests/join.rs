@@ -1,246 +1,21 @@
-//! What joins an array while it serves: replacements, spares, members that were away, room that has grown.
+//! What joins an array while it serves: spares, members that were away, room that has grown.
 
 mod common;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 
-use array::geometry::{Copies, DoubleRotation, Level, Rotation};
-use array::md::{Consistency, Features, SUPERBLOCK_AT, Superblock, Uuid};
-use array::{Array, GrowError, MemberState, OpenError, OpenOptions, Repair, format};
+use array::geometry::{Copies, Level};
+use array::md::{Consistency, Features, SUPERBLOCK_AT, Uuid};
+use array::{Array, GrowError, MemberState, OpenOptions, Repair, format};
+use common::rig::*;
 use common::superblocks;
-use device::filter::{Delay, Effect, Faulty, Latency, Rule};
-use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Reply, Request, Shape};
+use device::filter::{Effect, Rule};
+use device::{Buffer, Device, DeviceError, MemoryDevice, Operation, Reply, Request, Shape};
 use futures_util::future::{Either, select};
 use runtime::Runtime;
 use units::{Bytes, Duration, Instant};
-
-type Disk = Rc<Faulty<Delay<MemoryDevice>>>;
-const CHUNK: Bytes = Bytes::kib(4);
-/// Behind 2 MiB at most of metadata; a copy passes several marks on its way.
-const SIZE: Bytes = Bytes::kib(2048 + 2400);
-const BLOCK: Bytes = Bytes::kib(4);
-
-fn disk(runtime: &Runtime, size: Bytes) -> Disk {
-    let memory = MemoryDevice::new(runtime, Shape::new("disk", size));
-    let delay = Delay::new(runtime, memory, Latency::Fixed(Duration::micros(20)), 1);
-    Rc::new(Faulty::new(runtime, delay, 1))
-}
-
-const LEVELS: [(Level, usize, Consistency); 6] = [
-    (Level::Raid1, 2, Consistency::Bitmap),
-    (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl),
-    (Level::Raid4, 3, Consistency::Ppl),
-    (Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric)), 5, Consistency::Bitmap),
-    (Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric)), 5, Consistency::Ppl),
-    (Level::Raid10(Copies::near(2)), 3, Consistency::Bitmap),
-];
-
-fn disks(runtime: &Runtime, case: (Level, usize, Consistency)) -> Vec<Disk> {
-    let superblocks = superblocks(case, CHUNK, SIZE, 1);
-    let disks: Vec<Disk> = superblocks.iter().map(|_| disk(runtime, SIZE)).collect();
-    runtime.block_on(format(&disks, &superblocks)).unwrap();
-    disks
-}
-
-fn open(runtime: &Runtime, disks: &[Disk]) -> Rc<Array<Disk>> {
-    let opened = runtime.block_on(Array::open(runtime, "array", disks.to_vec(), OpenOptions::default()));
-    Rc::new(opened.unwrap_or_else(|error| panic!("{error}")))
-}
-
-fn superblock(runtime: &Runtime, disk: &Disk) -> Superblock {
-    let reply = runtime.block_on(disk.submit(Request::read(SUPERBLOCK_AT, Buffer::zeroed(Bytes::kib(4)))));
-    Superblock::parse(reply.buffer.unwrap().bytes().unwrap()).unwrap()
-}
-
-fn edit(runtime: &Runtime, disk: &Disk, change: impl Fn(&mut Superblock)) {
-    let mut superblock = superblock(runtime, disk);
-    change(&mut superblock);
-    let (bytes, mut buffer) = (superblock.to_bytes(), Buffer::zeroed(Bytes::kib(4)));
-    buffer.bytes_mut().unwrap()[..bytes.len()].copy_from_slice(&bytes);
-    runtime.block_on(disk.submit(Request::write(SUPERBLOCK_AT, buffer.freeze()))).result.unwrap();
-}
-
-fn block(value: u64) -> Data {
-    let mut buffer = Buffer::zeroed(BLOCK);
-    buffer.bytes_mut().unwrap().chunks_mut(8).for_each(|word| word.copy_from_slice(&value.to_le_bytes()));
-    buffer.freeze()
-}
-
-/// What was acknowledged for each block.
-type Model = Rc<RefCell<Vec<u64>>>;
-
-fn model(array: &Array<Disk>) -> Model {
-    Rc::new(RefCell::new(vec![0; (array.geometry().size() / BLOCK) as usize]))
-}
-
-/// Writes all over the array until it is told to end.
-fn load(runtime: &Runtime, array: &Rc<Array<Disk>>, model: &Model, ending: &Rc<Cell<bool>>) -> runtime::JoinHandle<()> {
-    let (array, model, ending, own) = (Rc::clone(array), Rc::clone(model), Rc::clone(ending), runtime.clone());
-    runtime.spawn(async move {
-        let blocks = model.borrow().len() as u64;
-        for round in 1u64.. {
-            let number = round * 7919 % blocks;
-            array.submit(Request::write(BLOCK * number, block(round))).await.result.unwrap();
-            model.borrow_mut()[number as usize] = round;
-            if round.is_multiple_of(40) {
-                array.submit(Request::flush()).await.result.unwrap();
-            }
-            own.sleep(Duration::micros(50)).await;
-            if ending.get() {
-                return;
-            }
-        }
-    })
-}
-
-/// Writes every block, from this value on.
-fn write_all(runtime: &Runtime, array: &Array<Disk>, model: &Model, from: u64) {
-    for (number, value) in model.borrow_mut().iter_mut().enumerate() {
-        *value = from + number as u64;
-        let request = Request::write(BLOCK * number as u64, block(*value));
-        runtime.block_on(array.submit(request)).result.unwrap();
-    }
-}
-
-fn assert_holds(runtime: &Runtime, array: &Array<Disk>, model: &Model) {
-    for (number, value) in model.borrow().iter().enumerate() {
-        let reply = runtime.block_on(array.submit(Request::read(BLOCK * number as u64, Buffer::zeroed(BLOCK))));
-        reply.result.unwrap();
-        assert_eq!(reply.buffer.unwrap().bytes(), block(*value).bytes(), "block {number}");
-    }
-}
-
-fn fits(runtime: &Runtime, array: &Array<Disk>) {
-    assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 0);
-}
-
-/// Where the data of a new member begin.
-fn data_offset(array: &Array<Disk>) -> Bytes {
-    array.member_layout().unwrap().data_offset
-}
-
-#[test]
-fn a_member_is_replaced_under_load_without_losing_redundancy() {
-    for case in LEVELS {
-        let runtime = Runtime::simulated();
-        let mut disks = disks(&runtime, case);
-        let array = open(&runtime, &disks);
-        let (model, ending) = (model(&array), Rc::new(Cell::new(false)));
-        let writer = load(&runtime, &array, &model, &ending);
-        // What the old one cannot give is computed; a write elsewhere may have mended it before.
-        let lost = data_offset(&array) + Bytes::kib(80)..data_offset(&array) + Bytes::kib(96);
-        let medium = DeviceError::Medium { offset: lost.start, length: lost.end - lost.start };
-        disks[1].add(Rule::new(Effect::Fail(medium)).on(Operation::Read).within(lost));
-        let new = disk(&runtime, SIZE);
-        let offset = data_offset(&array);
-        let copied = runtime.block_on(array.replace(1, Rc::clone(&new), offset, Uuid([9; 16])));
-        assert_eq!(copied.unwrap(), [], "{case:?}");
-        ending.set(true);
-        runtime.block_on(writer);
-        assert!((0..case.1).all(|member| array.state(member) == MemberState::Active), "{case:?}");
-        let old = std::mem::replace(&mut disks[1], new);
-        assert_holds(&runtime, &array, &model);
-        fits(&runtime, &array);
-        runtime.block_on(array.stop()).unwrap();
-        drop(array);
-        // The old one is a member no more, even if it is named.
-        disks.push(old);
-        let array = open(&runtime, &disks);
-        assert!(Rc::ptr_eq(&*array.device(1).unwrap(), &disks[1]), "{case:?}");
-        assert_holds(&runtime, &array, &model);
-        array.fail(0);
-        assert_holds(&runtime, &array, &model);
-    }
-}
-
-#[test]
-fn a_replacement_that_was_ended_goes_on_where_it_was() {
-    for case in LEVELS {
-        // The mark as it was recorded; somewhere in a unit, as md's are; and behind the end, where nothing can be believed of it.
-        for (without_old, further) in [(false, 0), (true, 0), (false, 3), (true, 3), (true, 1 << 40)] {
-            let runtime = Runtime::simulated();
-            let mut disks = disks(&runtime, case);
-            let array = open(&runtime, &disks);
-            let (model, ending) = (model(&array), Rc::new(Cell::new(false)));
-            let writer = load(&runtime, &array, &model, &ending);
-            let new = disk(&runtime, SIZE);
-            array.watch(|progress| progress.done < progress.of / 2);
-            let offset = data_offset(&array);
-            runtime.block_on(array.replace(1, Rc::clone(&new), offset, Uuid([9; 16]))).unwrap();
-            ending.set(true);
-            runtime.block_on(writer);
-            assert_eq!(array.replacing().map(|(member, _)| member), Some(1), "{case:?}");
-            runtime.block_on(array.stop()).unwrap();
-            drop(array);
-            edit(&runtime, &new, |superblock| superblock.recovery += further);
-            let old = std::mem::replace(&mut disks[1], new);
-            if without_old {
-                // It is the member now, as far as it is filled.
-                let array = open(&runtime, &disks);
-                let MemberState::Rebuilding(upto) = array.state(1) else { panic!("{case:?}") };
-                assert_eq!(upto.is_zero(), further > 3, "{case:?}: {upto}");
-                assert_holds(&runtime, &array, &model);
-                write_all(&runtime, &array, &model, 1 << 32);
-                assert_eq!(runtime.block_on(array.resume_rebuild(1)).unwrap(), []);
-                fits(&runtime, &array);
-                assert_holds(&runtime, &array, &model);
-            } else {
-                disks.push(old);
-                let array = open(&runtime, &disks);
-                assert_eq!(array.replacing().map(|(member, _)| member), Some(1));
-                assert_eq!(array.state(1), MemberState::Active);
-                write_all(&runtime, &array, &model, 1 << 32);
-                assert_eq!(runtime.block_on(array.resume_replace(1)).unwrap(), []);
-                assert_eq!(array.replacing(), None);
-                fits(&runtime, &array);
-                assert_holds(&runtime, &array, &model);
-            }
-        }
-    }
-}
-
-/// Two members cannot read one row, so that a block can neither be copied nor computed. That is in no log before the new one is the member.
-#[test]
-fn what_a_replacement_could_not_copy_stays_lost_when_it_was_ended() {
-    let case = LEVELS[1];
-    let runtime = Runtime::simulated();
-    let mut disks = disks(&runtime, case);
-    let array = open(&runtime, &disks);
-    let model = model(&array);
-    write_all(&runtime, &array, &model, 1);
-    let offset = data_offset(&array);
-    // In a row whose parity is on neither, so that it is data on both.
-    let row = (4..8).find(|row| ![0, 1].contains(&array.geometry().stripe(*row).p())).unwrap();
-    let lost = offset + CHUNK * row..offset + CHUNK * (row + 1);
-    let medium = DeviceError::Medium { offset: lost.start, length: CHUNK };
-    for disk in &disks[..2] {
-        disk.add(Rule::new(Effect::Fail(medium.clone())).on(Operation::Read).within(lost.clone()));
-    }
-    let new = disk(&runtime, SIZE);
-    array.watch(|progress| progress.done < progress.of / 2);
-    let copied = runtime.block_on(array.replace(1, Rc::clone(&new), offset, Uuid([9; 16]))).unwrap();
-    let block = copied[0].start..copied[copied.len() - 1].end;
-    assert_eq!(block.end - block.start, CHUNK, "{copied:?}");
-    runtime.block_on(array.stop()).unwrap();
-    drop(array);
-    disks.push(new);
-    let array = open(&runtime, &disks);
-    assert_eq!(runtime.block_on(array.resume_replace(1)).unwrap(), copied, "it is found anew");
-    assert_eq!((array.replacing(), array.state(1)), (None, MemberState::Active));
-    let read = || {
-        let request = Request::read(block.start, Buffer::zeroed(block.end - block.start));
-        runtime.block_on(array.submit(request)).result
-    };
-    assert!(matches!(read(), Err(DeviceError::Medium { .. })), "{:?}", read());
-    runtime.block_on(array.stop()).unwrap();
-    drop(array);
-    // The new member's log has it, too.
-    let array = open(&runtime, &[disks[0].clone(), disks[4].clone(), disks[2].clone(), disks[3].clone()]);
-    let request = Request::read(block.start, Buffer::zeroed(block.end - block.start));
-    assert!(matches!(runtime.block_on(array.submit(request)).result, Err(DeviceError::Medium { .. })));
-}
 
 /// A disk that dies: it takes no writes to its data, and takes its time to say so of all but the first block.
 struct Dying {
@@ -292,94 +67,6 @@ fn late_errors_of_a_device_are_not_held_against_its_successor() {
         assert!(runtime.now().since(Instant::START) >= Duration::millis(50));
     });
     assert_eq!(array.state(1), MemberState::Active, "{:?}", array.failure(1));
-}
-
-#[test]
-fn a_member_that_was_gone_while_its_replacement_served_is_stale_when_it_comes_back() {
-    for case in LEVELS {
-        // Both together, or the old one alone.
-        for both in [true, false] {
-            let runtime = Runtime::simulated();
-            let mut disks = disks(&runtime, case);
-            let array = open(&runtime, &disks);
-            let model = model(&array);
-            write_all(&runtime, &array, &model, 1);
-            let new = disk(&runtime, SIZE);
-            array.watch(|progress| progress.done < progress.of / 2);
-            let offset = data_offset(&array);
-            runtime.block_on(array.replace(1, Rc::clone(&new), offset, Uuid([9; 16]))).unwrap();
-            runtime.block_on(array.stop()).unwrap();
-            drop(array);
-            // Some of it is written without the old one, and then the power goes.
-            let old = std::mem::replace(&mut disks[1], Rc::clone(&new));
-            let array = open(&runtime, &disks);
-            for number in [0, 5, 9] {
-                runtime.block_on(array.submit(Request::write(BLOCK * number, block(1 << 40 | number)))).result.unwrap();
-                model.borrow_mut()[number as usize] = 1 << 40 | number;
-            }
-            drop(array);
-            if both {
-                disks.push(old)
-            } else {
-                disks[1] = old
-            };
-            // With a write hole an array is not opened that was not stopped and has none that is whole in a place, nor with one there that is stale.
-            if case.0.parities() > 0 && case.2 != Consistency::Ppl {
-                let opened = Array::open(&runtime, "array", disks.clone(), OpenOptions::default());
-                assert!(matches!(runtime.block_on(opened), Err(OpenError::DirtyDegraded { .. })), "{case:?}");
-                continue;
-            }
-            let array = open(&runtime, &disks);
-            assert_eq!(array.state(1) == MemberState::Failed, !both, "{case:?}");
-            assert_holds(&runtime, &array, &model);
-        }
-    }
-}
-
-#[test]
-fn a_replacement_that_fails_costs_nothing() {
-    for case in LEVELS {
-        let runtime = Runtime::simulated();
-        let mut disks = disks(&runtime, case);
-        let array = open(&runtime, &disks);
-        let (model, ending) = (model(&array), Rc::new(Cell::new(false)));
-        let writer = load(&runtime, &array, &model, &ending);
-        let new = disk(&runtime, SIZE);
-        let offset = data_offset(&array);
-        let broken = offset + array.geometry().used() / 2..SIZE;
-        new.add(Rule::new(Effect::Fail(DeviceError::Kernel { errno: 5 })).on(Operation::Write).within(broken));
-        let copied = runtime.block_on(array.replace(1, Rc::clone(&new), offset, Uuid([9; 16])));
-        assert_eq!(copied, Err(DeviceError::Kernel { errno: 5 }), "{case:?}");
-        ending.set(true);
-        runtime.block_on(writer);
-        assert_eq!(array.replacing(), None);
-        assert_holds(&runtime, &array, &model);
-        fits(&runtime, &array);
-        drop(array);
-        // Opened again with it, as after a power cut: it is nobody's twin.
-        disks.push(new);
-        let array = open(&runtime, &disks);
-        assert_eq!(array.replacing(), None, "{case:?}");
-        assert_eq!(array.state(1), MemberState::Active);
-        assert_holds(&runtime, &array, &model);
-    }
-}
-
-#[test]
-fn reads_are_spread_over_copies_after_a_replacement_that_failed() {
-    let runtime = Runtime::simulated();
-    let disks = disks(&runtime, LEVELS[0]);
-    let array = open(&runtime, &disks);
-    write_all(&runtime, &array, &model(&array), 1);
-    let new = disk(&runtime, SIZE);
-    let offset = data_offset(&array);
-    let broken = offset + array.geometry().used() / 2..SIZE;
-    new.add(Rule::new(Effect::Vanish).on(Operation::Write).within(broken));
-    assert_eq!(runtime.block_on(array.replace(1, new, offset, Uuid([9; 16]))), Err(DeviceError::Gone));
-    disks.iter().for_each(|disk| disk.add(Rule::new(Effect::Stall(Duration::micros(1))).on(Operation::Read)));
-    let reads = (0..8).map(|number| array.submit(Request::read(BLOCK * number, Buffer::zeroed(BLOCK))));
-    runtime.block_on(futures_util::future::join_all(reads)).iter().for_each(|reply| assert_eq!(reply.result, Ok(())));
-    assert_eq!(disks.iter().map(|disk| disk.suffered()).collect::<Vec<_>>(), [4, 4]);
 }
 
 #[test]
@@ -566,9 +253,9 @@ fn a_member_that_comes_back_is_not_current_before_it_says_that_it_is_not() {
         let never = Effect::Stall(Duration::seconds(1));
         disks[2].add(Rule::new(never).on(Operation::Write).within(superblocks).after(told));
         runtime.block_on(async {
-            let returns = std::pin::pin!(array.readd(Rc::clone(&disks[2]), &away));
-            let cut = std::pin::pin!(runtime.sleep(Duration::millis(20)));
-            assert!(matches!(futures_util::future::select(returns, cut).await, futures_util::future::Either::Right(_)));
+            let returns = pin!(array.readd(Rc::clone(&disks[2]), &away));
+            let cut = pin!(runtime.sleep(Duration::millis(20)));
+            assert!(matches!(select(returns, cut).await, Either::Right(_)));
         });
         drop(array);
         disks[2].clear_rules();
@@ -623,6 +310,33 @@ fn a_member_that_was_merely_missing_is_called_so_before_anything_of_it_is_change
     }
 }
 
+/// It goes on in the member's superblock until the member is whole, and the next device that is filled would say it, too: md would copy to it what the bitmap
+/// marks, and nothing else.
+#[test]
+fn that_md_filled_a_member_by_the_bitmap_is_said_of_none_that_is_filled_here() {
+    let runtime = Runtime::simulated();
+    let mut disks = disks(&runtime, LEVELS[3]);
+    let array = open(&runtime, &disks);
+    let model = model(&array);
+    write_all(&runtime, &array, &model, 1);
+    runtime.block_on(array.stop()).unwrap();
+    drop(array);
+    let by_bitmap = Features::RECOVERY.with(Features::BY_BITMAP);
+    edit(&runtime, &disks[0], |superblock| superblock.features = superblock.features.with(by_bitmap));
+    let array = open(&runtime, &disks);
+    assert_eq!(array.state(0), MemberState::Rebuilding(Bytes::ZERO));
+    array.fail(1);
+    disks[1] = disk(&runtime, SIZE);
+    array.watch(|progress| progress.done < progress.of / 2);
+    let offset = data_offset(&array);
+    assert_eq!(runtime.block_on(array.rebuild(1, Rc::clone(&disks[1]), offset, Uuid([9; 16]))).unwrap(), []);
+    for disk in &disks {
+        let features = superblock(&runtime, disk).features;
+        assert!(!features.has(Features::BY_BITMAP), "{features:?}");
+    }
+    assert_holds(&runtime, &array, &model);
+}
+
 /// The same bytes on larger disks. What was behind the end before is anything.
 fn larger(runtime: &Runtime, small: &[Disk]) -> Vec<Disk> {
     let larger = |(from, seed): (&Disk, u64)| {
@@ -655,7 +369,7 @@ fn a_growth_that_a_power_cut_meets_has_happened_or_not() {
             let mute = Rule::new(Effect::Hang).on(Operation::Write).within(superblocks);
             large[told..].iter().for_each(|disk| disk.add(mute.clone()));
             let cut = Box::pin(runtime.sleep(Duration::seconds(1)));
-            runtime.block_on(futures_util::future::select(Box::pin(array.grow()), cut));
+            runtime.block_on(select(Box::pin(array.grow()), cut));
             large.iter().for_each(|disk| {
                 disk.clear_rules();
                 disk.resume();
@@ -742,66 +456,6 @@ fn room_that_members_have_is_used_when_the_array_grows() {
     assert!(matches!(refused, Err(GrowError::Level(_))), "{refused:?}");
 }
 
-/// A copy is under way in several units at a time, and keeps those locked that are done before an earlier one; a discard locks all its units.
-#[test]
-fn a_discard_and_a_replacement_do_not_wait_for_each_other() {
-    let runtime = Runtime::simulated();
-    let disks = disks(&runtime, (Level::Raid1, 2, Consistency::Bitmap));
-    let array = open(&runtime, &disks);
-    let data = data_offset(&array);
-    runtime.block_on(array.submit(Request::write(BLOCK * 20, block(1)))).result.unwrap();
-    // A write holds the first unit for a while. The discard waits for it, and so does the copy of that unit, but not the copy of the next.
-    let slow = Rule::new(Effect::Stall(Duration::millis(5))).on(Operation::Write).within(data..data + BLOCK);
-    disks[0].add(slow);
-    runtime.block_on(async {
-        let at = async |micros, request| {
-            runtime.sleep(Duration::micros(micros)).await;
-            array.submit(request).await.result.unwrap();
-        };
-        let replaced = async {
-            runtime.sleep(Duration::micros(500)).await;
-            array.replace(1, disk(&runtime, SIZE), data, Uuid([9; 16])).await.unwrap();
-        };
-        let write = at(0, Request::write(Bytes::ZERO, block(2)));
-        let discard = at(100, Request::discard(BLOCK, Bytes::kib(192)));
-        futures_util::join!(write, discard, replaced)
-    });
-    assert!(array.is_complete() && array.replacing().is_none());
-    fits(&runtime, &array);
-}
-
-/// The power cut met the record that put it in its place, with another member's loss; and the next one came before anything was recorded anew. It keeps the log.
-#[test]
-fn what_has_just_taken_a_place_keeps_the_log_over_a_second_cut() {
-    let runtime = Runtime::simulated();
-    let mut disks = disks(&runtime, (Level::Raid4, 3, Consistency::Ppl));
-    let array = open(&runtime, &disks);
-    runtime.block_on(array.submit(Request::write(Bytes::ZERO, block(1)))).result.unwrap();
-    let new = disk(&runtime, SIZE);
-    runtime.block_on(array.replace(0, Rc::clone(&new), data_offset(&array), Uuid([9; 16]))).unwrap();
-    runtime.block_on(array.submit(Request::write(BLOCK, block(2)))).result.unwrap();
-    drop(array);
-    edit(&runtime, &new, |superblock| {
-        superblock.features = superblock.features.with(Features::REPLACEMENT);
-        (superblock.events, superblock.recovery, superblock.roles[0]) = (superblock.events - 1, 0, 0);
-    });
-    disks[0] = new;
-    disks.pop();
-    let superblocks = SUPERBLOCK_AT..SUPERBLOCK_AT + BLOCK;
-    let never = Rule::new(Effect::Stall(Duration::seconds(1))).on(Operation::Write).within(superblocks).after(1);
-    disks.iter().for_each(|disk| disk.add(never.clone()));
-    runtime.block_on(async {
-        let opens = Array::open(&runtime, "array", disks.to_vec(), OpenOptions::default());
-        let cut = runtime.sleep(Duration::millis(50));
-        let (opens, cut) = (std::pin::pin!(opens), std::pin::pin!(cut));
-        assert!(matches!(futures_util::future::select(opens, cut).await, futures_util::future::Either::Right(_)));
-    });
-    disks.iter().for_each(|disk| disk.clear_rules());
-    let array = open(&runtime, &disks);
-    let read = runtime.block_on(array.submit(Request::read(BLOCK, Buffer::zeroed(BLOCK))));
-    assert!(read.buffer.unwrap().bytes() == block(2).bytes());
-}
-
 /// Who asked for it is gone before the others have it; who asks next is not answered before they do.
 #[test]
 fn a_record_that_is_dropped_is_finished_before_anything_is_answered() {
@@ -815,12 +469,9 @@ fn a_record_that_is_dropped_is_finished_before_anything_is_answered() {
         disks.iter().for_each(|disk| disk.add(never.clone().within(superblocks.clone())));
         array.fail(0);
         runtime.block_on(async {
-            let flush = std::pin::pin!(array.submit(Request::flush()));
-            let dropped = std::pin::pin!(runtime.sleep(Duration::millis(5)));
-            assert!(matches!(
-                futures_util::future::select(flush, dropped).await,
-                futures_util::future::Either::Right(_)
-            ));
+            let flush = pin!(array.submit(Request::flush()));
+            let dropped = pin!(runtime.sleep(Duration::millis(5)));
+            assert!(matches!(select(flush, dropped).await, Either::Right(_)));
         });
         disks.iter().for_each(|disk| disk.clear_rules());
         runtime.block_on(array.submit(Request::flush())).result.unwrap();

@@ -12,6 +12,8 @@ use crate::geometry::{Geometry, Level};
 
 const MAGIC: u32 = 0x6d74_6962;
 const HEADER: usize = 256;
+/// Bits behind it in one page.
+const BITS: u64 = (4096 - HEADER as u64) * 8;
 /// Header bits: "stale" and "write error", which md sets to make itself do a full resync.
 const STALE: u32 = 1 << 1 | 1 << 2;
 
@@ -77,18 +79,16 @@ impl Bitmap {
     }
 
     /// The size of a region with which a bitmap of what it covers fits into one page: at least a 64th of it, 64 KiB or more, and 64 MiB
-    /// (mdadm's choice) where that is enough.
+    /// (mdadm's choice) where that is enough. It has 32 bits, and is a power of two, so above 60 TiB it takes more pages.
     pub fn region_for(covers: Bytes) -> Bytes {
-        /// Bits behind the header in 4 KiB.
-        const BITS: u64 = (4096 - HEADER as u64) * 8;
         let fine = Bytes::new((covers.get() / 64).max(1).next_power_of_two());
         let fits = Bytes::new(covers.get().div_ceil(BITS).max(1).next_power_of_two());
-        fine.clamp(Bytes::kib(64), Bytes::mib(64)).max(fits)
+        fine.clamp(Bytes::kib(64), Bytes::mib(64)).max(fits).min(Bytes::gib(2))
     }
 
-    /// Whether a bitmap of one page can cover so much: the format has 32 bits for the bytes of a region, a power of two.
-    pub fn can_cover(covers: Bytes) -> bool {
-        Bitmap::region_for(covers) <= Bytes::gib(2)
+    /// Whether that is one page, as much as new arrays have room for.
+    pub fn fits_one_page(covers: Bytes) -> bool {
+        covers.get().div_ceil(Bitmap::region_for(covers).get()) <= BITS
     }
 
     /// What the bitmap of an array covers: of level 10 the array, else each member.
@@ -102,10 +102,9 @@ impl Bitmap {
         }
     }
 
-    /// The bitmap of a new array's member: empty if redundancy fits, full if a resync has to make it fit. Of [what it can cover](Bitmap::can_cover).
+    /// The bitmap of a new array's member: empty if redundancy fits, full if a resync has to make it fit.
     pub fn of_new(superblock: &Superblock) -> Bitmap {
         let covers = Bitmap::covered(superblock);
-        assert!(Bitmap::can_cover(covers), "{covers} are more than a bitmap covers");
         let mut bitmap = Bitmap::full(superblock.array, superblock.events, covers, Bitmap::region_for(covers));
         bitmap.reserved_sectors = 8;
         if superblock.resync == Resync::Clean {
@@ -165,7 +164,8 @@ impl Bitmap {
         put(&mut bytes, 32, &self.events_cleared.to_le_bytes());
         put(&mut bytes, 40, &(self.covers / Bytes::SECTOR).to_le_bytes());
         put(&mut bytes, 48, &self.state.to_le_bytes());
-        put(&mut bytes, 52, &(self.region.get() as u32).to_le_bytes());
+        let region = u32::try_from(self.region.get()).expect("a region has 32 bits");
+        put(&mut bytes, 52, &region.to_le_bytes());
         put(&mut bytes, 56, &((self.sleep.as_nanos() / 1_000_000_000) as u32).to_le_bytes());
         put(&mut bytes, 60, &self.write_behind.to_le_bytes());
         put(&mut bytes, 64, &self.reserved_sectors.to_le_bytes());

@@ -87,9 +87,9 @@ pub enum CreateError {
         "a journal takes the writes of up to {MOST_WITH_JOURNAL} members, not of {members}; take a partial parity log, which is the default"
     )]
     Journal { members: usize },
-    /// More than the bitmap's format has room for.
+    /// More than the page covers that there is room for.
     #[error(
-        "a bitmap has room for an array of 60 TiB, not of {covers:#}, as its regions are of 2 GiB at the most; take `--consistency resync`, or smaller members"
+        "the bitmap of a new array covers 60 TiB (of level 10 the array, else a member), not {covers:#}; take `--consistency resync`, or smaller members"
     )]
     Bitmap { covers: Bytes },
     /// Blocks of zeroes that stand for others are as large.
@@ -263,7 +263,7 @@ pub fn create(new: &NewArray, devices: &[NewMember]) -> Result<(Vec<Superblock>,
     let with_journal = members.iter().zip(sizes.iter().copied()).chain(journal);
     let superblocks: Vec<Superblock> = with_journal.enumerate().map(superblock).map(noted).collect();
     let covers = Bitmap::covered(&superblocks[0]);
-    if bitmap && !Bitmap::can_cover(covers) {
+    if bitmap && !Bitmap::fits_one_page(covers) {
         return Err(CreateError::Bitmap { covers });
     }
     Ok((superblocks, geometry))
@@ -295,6 +295,9 @@ mod tests {
             |tib: u64| made(Level::Raid10(Copies::near(2)), 8, Bytes::gib(1024) * tib, chunk, Consistency::Bitmap);
         assert_eq!(of_bitmap(15), Ok(()));
         assert!(of_bitmap(16).unwrap_err().contains("60 TiB"));
+        // What md made of such disks is replaced all the same.
+        let large = Bitmap::full(Uuid([1; 16]), 3, Bytes::gib(1024) * 100, Bitmap::region_for(Bytes::gib(1024) * 100));
+        assert_eq!(Bitmap::parse(&large.to_bytes()), Ok(large));
         let of_ddf = |chunk| {
             let level = Level::Raid6(DoubleRotation::DdfNContinue);
             made(level, 4, Bytes::gib(1), chunk, Consistency::Bitmap)

@@ -87,7 +87,7 @@ impl Features {
     pub const BAD_BLOCKS: Features = Features(1 << 3);
     /// This member is to replace the one of the same role.
     pub const REPLACEMENT: Features = Features(1 << 4);
-    /// md is filling this member by the bitmap. Nothing here says so, and a member that is filled whole must not.
+    /// md is filling this member by the bitmap. Members are filled whole here, and must not say so: it is taken away when they are read.
     pub const BY_BITMAP: Features = Features(1 << 7);
     /// There is a journal.
     pub const JOURNAL: Features = Features(1 << 9);

@@ -11,6 +11,7 @@ use units::Bytes;
 
 pub mod bed;
 pub mod image;
+pub mod rig;
 
 /// Superblocks of a new array that was stopped, of members with so much room each. Its identity is made of `array`, its members' of 1, 2, 3...
 pub fn superblocks(

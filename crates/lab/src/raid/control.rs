@@ -4,9 +4,9 @@
 //! instead: a Unix socket of mode 0600 in the folder for such things, under the array's identity, which every member says. Each
 //! line is a JSON document: an [`Order`], then any number of [`Answer`]s of which the last is not about progress.
 //!
-//! The folder is `$XDG_RUNTIME_DIR/arraylab`, without that variable `/run/arraylab` (root) or `/tmp/arraylab-UID`. It is used
-//! only if nobody else may put a socket there (below `/tmp` another could have made it first); whoever can could as well write to the members. A socket that a killed server left is removed by the next server of its array,
-//! which holds the members, so that nobody else can be serving them.
+//! The folder is `$XDG_RUNTIME_DIR/arraylab`, without that variable `/run/arraylab` (root) or `/tmp/arraylab-UID`. It is used only if nobody
+//! else may put a socket there: below `/tmp` another user could have made it first, and would be given the orders. A socket that a killed
+//! server left is removed by the next server of its array, which holds the members, so that nobody else can be serving them.
 
 use std::fs::DirBuilder;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
@@ -26,7 +26,7 @@ use units::{Bytes, Rate};
 use uring::{ListenError, Listener, Live, LiveOptions, Parcel, Socket};
 
 use super::keeper::Keeper;
-use super::members::{superblock, to_read};
+use super::members::superblock_in;
 use super::orders;
 use super::service::{Service, Upkeep};
 use super::{Course, Place, Progress, RaidError};
@@ -133,8 +133,7 @@ impl Keeper {
         let folder = path.parent().expect("a socket is in a folder");
         DirBuilder::new().mode(0o700).recursive(true).create(folder).map_err(no_place)?;
         if !is_ours(folder).map_err(no_place)? {
-            let next = "remove it, or set XDG_RUNTIME_DIR to a folder of your own";
-            let words = format!("{} is a folder that others own or may write to; {next}", folder.display());
+            let words = format!("{} is somebody else's, or others may write to it", folder.display());
             return Err(no_place(io::Error::other(words)));
         }
         // A server that was killed has let go of the members before, and goes on listening for as long as the kernel takes to end it.
@@ -216,11 +215,8 @@ impl Server {
     /// and this waits for its end.
     pub fn find(members: &[Place]) -> Option<Server> {
         let live = Live::start(&LiveOptions::default());
-        let identity = |place: &Place| {
-            let read = async { superblock(place, &to_read(&live, place).await?).await };
-            Some(live.runtime().block_on(read).ok()?.array)
-        };
-        let path = socket_of(members.iter().find_map(identity)?).ok()?;
+        let identity = members.iter().find_map(|place| Some(superblock_in(&live, place)?.array));
+        let path = socket_of(identity?).ok()?;
         path.parent().and_then(|folder| is_ours(folder).ok()).filter(|ours| *ours)?;
         let connect = || Server::at(&path);
         let look = || if connect().is_some_and(|mut server| server.is_dead()) { Err(()) } else { Ok(()) };

@@ -11,7 +11,7 @@ use units::Bytes;
 use uring::{Live, LiveOptions};
 
 use super::halves::Halves;
-use super::members::{superblock, to_read};
+use super::members::{superblock, superblock_in, to_read};
 use super::{Place, RaidError};
 
 /// A device that an array is opened without.
@@ -75,17 +75,13 @@ pub fn left_out(places: &[Place]) -> Result<Vec<LeftOut>, RaidError> {
 /// would be filled anew. (With a bitmap it would come back as it is.)
 pub fn is_in_use(members: &[Place], device: &Place) -> bool {
     let live = Live::start(&LiveOptions::default());
-    let said = |place: &Place| {
-        let read = async { superblock(place, &to_read(&live, place).await?).await };
-        live.runtime().block_on(read).ok()
-    };
-    let Some(own) = said(device) else { return false };
-    let others: Vec<Superblock> = members.iter().filter_map(said).filter(|it| it.array == own.array).collect();
+    let Some(own) = superblock_in(&live, device) else { return false };
     // What it says itself of who is in use is no argument: it may have gone on alone.
-    let all: Vec<&Superblock> = others.iter().collect();
+    let others = members.iter().filter_map(|place| superblock_in(&live, place)).filter(|it| it.array == own.array);
+    let others: Vec<Superblock> = others.collect();
     let filled = !own.features.has(Features::RECOVERY);
     let as_it_is = own.features.has(Features::BITMAP) && !own.features.has(Features::BAD_BLOCKS);
-    let standing = newest(&all).map(|newest| Standing::of(&own, newest));
+    let standing = newest(&others.iter().collect::<Vec<_>>()).map(|newest| Standing::of(&own, newest));
     filled && !as_it_is && matches!(standing, Some(Standing::Member(_) | Standing::Journal))
 }
 

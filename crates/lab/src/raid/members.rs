@@ -89,6 +89,11 @@ pub(super) async fn superblock(place: &Place, device: &AnyDevice) -> Result<Supe
     Err(RaidError::Superblock { place, error })
 }
 
+/// The superblock in a place, if there is one that can be read.
+pub(super) fn superblock_in(live: &Live, place: &Place) -> Option<Superblock> {
+    live.runtime().block_on(async { superblock(place, &to_read(live, place).await.ok()?).await.ok() })
+}
+
 /// The version of the md superblock that a device has where versions other than 1.2 keep it.
 async fn other_version(device: &AnyDevice) -> Option<&'static str> {
     let (size, block) = (device.shape().size, device.shape().logical_block);

@@ -11,7 +11,7 @@ use units::Bytes;
 use uring::{Live, LiveOptions};
 
 use super::given::left_out;
-use super::members::{Permits, data_offset, names, open, superblock, to_read, to_write};
+use super::members::{Permits, data_offset, names, open, superblock, superblock_in, to_read, to_write};
 use super::{Course, Place, RaidError, exact};
 
 /// How a command left the array.
@@ -308,10 +308,7 @@ pub struct Added {
 /// Whether a place is, or was, part of the array that these are members of.
 pub fn belongs(members: &[Place], place: &Place) -> bool {
     let live = Live::start(&LiveOptions::default());
-    let array = |place: &Place| {
-        let read = async { superblock(place, &to_read(&live, place).await?).await };
-        Some(live.runtime().block_on(read).ok()?.array)
-    };
+    let array = |place: &Place| Some(superblock_in(&live, place)?.array);
     array(place).is_some_and(|own| members.iter().find_map(array) == Some(own))
 }
 
