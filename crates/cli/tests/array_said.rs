@@ -278,6 +278,12 @@ fn who_is_too_small_for_a_new_array_is_named() {
     );
     refused(
         &desk,
+        "array create --level 10 --layout f2 --size 1088KiB d e",
+        "d holds 1088 KiB; a member needs 1 MiB for metadata (2 MiB with a partial parity log) and a chunk of data or more \
+         (one for each far or offset copy)",
+    );
+    refused(
+        &desk,
         "array create --level 5 --size 8MiB --destroy-data --journal less a b c",
         "less holds 1 MiB; a member",
     );

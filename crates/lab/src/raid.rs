@@ -27,6 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use array::md::NEEDED_ROOM;
 use units::Rate;
 
 pub use array::Progress;
@@ -95,9 +96,7 @@ pub enum RaidError {
     #[error(transparent)]
     Create(#[from] array::md::CreateError),
     /// Nor of something so small.
-    #[error(
-        "{place} holds {size:#}; a member needs 1 MiB for metadata (2 MiB with a partial parity log) and a chunk of data or more, a journal 256 KiB for each device"
-    )]
+    #[error("{place} holds {size:#}; {NEEDED_ROOM}")]
     NoRoomForData { place: Place, size: units::Bytes },
     /// It stopped working.
     #[error("the array failed: {0}; see `arraylab array status`")]

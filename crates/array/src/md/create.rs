@@ -72,9 +72,7 @@ pub enum CreateError {
     #[error("the name \"{name}\" takes {length} bytes, and md has room for 32; give a shorter one")]
     Name { name: String, length: usize },
     /// Smaller than the metadata.
-    #[error(
-        "device {device} holds {size}; a member needs 1 MiB for metadata (2 MiB with a partial parity log) and a chunk of data or more (one for each far or offset copy), a journal 256 KiB for each device"
-    )]
+    #[error("device {device} holds {size}; {NEEDED_ROOM}")]
     TooSmall { device: usize, size: Bytes },
     /// A chunk that md refuses.
     #[error("md takes only powers of two from 4 KiB as chunk of {level}, not {chunk:#}; 64 KiB would do")]
@@ -100,6 +98,9 @@ pub enum CreateError {
     Collision { near: u32, members: usize },
 }
 
+/// What a device of a new array must have room for.
+pub const NEEDED_ROOM: &str = "a member needs 1 MiB for metadata (2 MiB with a partial parity log) and a chunk of data or more (one for \
+    each far or offset copy), a journal 256 KiB for each device";
 /// So many data blocks fit into one block of the journal's metadata, and a row is logged as a whole. md has the same limit (`r5l_init_log`).
 pub const MOST_WITH_JOURNAL: usize = 203;
 /// Roles that mdadm makes room for.

@@ -19,7 +19,7 @@ mod superblock;
 
 pub use badblocks::{BadBlock, BadBlocks, BadBlocksError};
 pub use bitmap::{Bitmap, BitmapError};
-pub use create::{Consistency, CreateError, MOST_WITH_JOURNAL, NewArray, NewMember, create};
+pub use create::{Consistency, CreateError, MOST_WITH_JOURNAL, NEEDED_ROOM, NewArray, NewMember, create};
 pub use journal::{JournalBlock, JournalError, JournalPayload};
 pub use level::{Numbers, UnknownLevel};
 pub(crate) use note::are_sealed;
