@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use device::{Device, DeviceError, Request};
+use device::{Device, DeviceError};
 use runtime::Runtime;
 use units::Bytes;
 
@@ -87,6 +87,11 @@ pub enum OpenError {
         "the journal says that its log holds {size:#}, where {members} members need {needed:#}: its superblock is damaged; leave it away and open the array by force: what it holds is then lost, and parity has to be made to fit"
     )]
     JournalTooSmall { size: Bytes, needed: Bytes, members: usize },
+    /// What Linux left in it in write-back mode fills it.
+    #[error(
+        "the journal is in use with {used:#} of {size:#}, and {rest:#} of that have no parity yet: there is no room to write them safely; assemble the array once with mdadm, which writes them, or leave the journal away and open the array by force: what it holds is then lost"
+    )]
+    JournalFull { rest: Bytes, used: Bytes, size: Bytes },
     /// The log could not be replayed.
     #[error(
         "what was under way when the array was last in use could not be completed: {0}; replace the member that fails"
@@ -276,11 +281,6 @@ impl<D: Device> Array<D> {
             }
             return Ok(());
         };
-        let rest = self.replay_journal(journal).await.map_err(OpenError::Replay)?;
-        journal.begin_anew().await.map_err(OpenError::Replay)?;
-        for (at, data) in rest {
-            self.submit(Request::write(at, data)).await.result.map_err(OpenError::Replay)?;
-        }
-        Ok(())
+        self.replay_journal(journal).await
     }
 }

@@ -39,6 +39,17 @@ pub(crate) struct Band {
 }
 
 impl Band {
+    /// A band of single blocks, one for each chunk that is written.
+    pub fn of_pages(stripe: Stripe, range: Range<Bytes>, written: Range<usize>, pages: &[Data]) -> Band {
+        let chunk = range.end - range.start;
+        assert_eq!(pages.len(), written.len(), "a block for each chunk");
+        let mut data = Buffer::zeroed(chunk * pages.len() as u64);
+        for (to, page) in data.bytes_mut().expect("it is real").chunks_exact_mut(chunk.as_usize()).zip(pages) {
+            to.copy_from_slice(page.bytes().expect("it is real"));
+        }
+        Band { stripe, range, written, data: data.freeze(), skip: Bytes::ZERO, chunk }
+    }
+
     fn length(&self) -> Bytes {
         self.range.end - self.range.start
     }
@@ -134,7 +145,7 @@ impl<D: Device> Array<D> {
     /// missing would be written, the others before it, run by run, and it last. What is there and what is computed then never change
     /// at the same time, and the missing chunk reads as old or as new at any instant. A member that is being filled is missing in this sense:
     /// a power cut takes it back to the mark that was last recorded.
-    async fn write_steps(&self, band: &Band, fua: bool, id: u64) -> Result<(), DeviceError> {
+    pub(crate) async fn write_steps(&self, band: &Band, fua: bool, id: u64) -> Result<(), DeviceError> {
         let longest = match (&self.ppl, &self.journal) {
             (Some(ppl), _) => ppl.longest(),
             (None, Some(journal)) => journal.longest(self.members.len()),

@@ -1,16 +1,16 @@
-//! A journal that fails: what it alone holds must be on the members before they say so.
+//! What a journal alone holds is not lost: neither when it fails, nor when the power does while what Linux left in it is brought to the members.
 
 mod common;
 
 use std::rc::Rc;
 
 use array::geometry::{Level, Rotation};
-use array::md::{Consistency, SUPERBLOCK_AT};
-use array::{Array, OpenOptions, format};
-use device::filter::{Effect, Faulty, Rule, WriteCache};
+use array::md::{Consistency, JournalBlock, JournalPayload, SUPERBLOCK_AT, Superblock};
+use array::{Array, OpenError, OpenOptions, Repair, format};
+use device::filter::{Delay, Effect, Faulty, Latency, Rule, WriteCache};
 use device::{Buffer, Data, Device, MemoryDevice, Operation, Request, Shape};
 use runtime::Runtime;
-use units::Bytes;
+use units::{Bytes, Duration};
 
 const SIZE: Bytes = Bytes::mib(4);
 const BLOCK: Bytes = Bytes::kib(4);
@@ -75,4 +75,115 @@ fn what_a_journal_holds_is_on_the_members_before_they_record_what_it_does_not_kn
         reply.result.unwrap();
         assert!(reply.buffer.unwrap().bytes() == block(number as u8 + 1).bytes(), "block {number} is lost");
     }
+}
+
+/// A disk that takes its time for what is durable, and forgets the rest with the power.
+type Volatile = Rc<WriteCache<Delay<MemoryDevice>>>;
+
+/// An array of four members and a journal, each of whose blocks has its number, stopped.
+fn stopped(runtime: &Runtime, blocks: u64) -> (Vec<Volatile>, Vec<Superblock>) {
+    let level = Level::Raid5(Rotation::LeftSymmetric);
+    let superblocks = common::superblocks((level, 5, Consistency::Journal), BLOCK, SIZE, 1);
+    let disk = || {
+        let memory = MemoryDevice::new(runtime, Shape::new("disk", SIZE));
+        let delay = Delay::new(runtime, memory, Latency::Fixed(Duration::micros(20)), 1);
+        Rc::new(WriteCache::new(runtime, delay))
+    };
+    let disks: Vec<Volatile> = superblocks.iter().map(|_| disk()).collect();
+    runtime.block_on(async {
+        format(&disks, &superblocks).await.unwrap();
+        let array = Array::open(runtime, "array", disks.clone(), OpenOptions::default()).await.unwrap();
+        for number in 0..blocks {
+            array.submit(Request::write(BLOCK * number, block(number as u8))).await.result.unwrap();
+        }
+        array.stop().await.unwrap();
+    });
+    (disks, superblocks)
+}
+
+/// What a block holds in the log.
+fn newer(number: u64) -> u8 {
+    (100 + number % 100) as u8
+}
+
+/// What md leaves in its log in write-back mode: new data of these blocks without parity, in meta blocks of so many.
+fn leave_without_parity(runtime: &Runtime, journal: &Volatile, blocks: &[u64], in_one: usize) {
+    let read = |at: Bytes| runtime.block_on(journal.submit(Request::read(at, Buffer::zeroed(BLOCK)))).buffer.unwrap();
+    let superblock = Superblock::parse(read(SUPERBLOCK_AT).bytes().unwrap()).unwrap();
+    let tail = Bytes::SECTOR * superblock.recovery;
+    let empty = read(superblock.data_offset + tail);
+    let empty = JournalBlock::parse(empty.bytes().unwrap(), superblock.array).unwrap();
+    assert!(empty.payloads.is_empty(), "it was stopped");
+    let mut log = Vec::new();
+    for (few, sequence) in blocks.chunks(in_one).zip(empty.sequence + 1..) {
+        let position = tail + BLOCK + Bytes::new(log.len() as u64);
+        let sum = |number: u64| JournalBlock::checksum(superblock.array, block(newer(number)).bytes().unwrap());
+        let of = |number: &u64| JournalPayload::Data { at: BLOCK * *number, checksums: vec![sum(*number)] };
+        let meta = JournalBlock { sequence, position, payloads: few.iter().map(of).collect() };
+        log.extend(meta.to_bytes(superblock.array).unwrap());
+        few.iter().for_each(|number| log.extend_from_slice(block(newer(*number)).bytes().unwrap()));
+    }
+    let mut pages = Buffer::zeroed(Bytes::new(log.len() as u64));
+    pages.bytes_mut().unwrap().copy_from_slice(&log);
+    let request = Request::write(superblock.data_offset + tail + BLOCK, pages.freeze()).with_fua();
+    runtime.block_on(journal.submit(request)).result.unwrap();
+}
+
+/// The power goes after ever longer times, at last after all is done, and what is not durable stays by halves.
+#[test]
+fn what_linux_left_without_parity_survives_a_power_cut_while_it_is_written() {
+    const BLOCKS: u64 = 24;
+    let new = [1, 5, 6, 7, 14, 22];
+    let mut cuts = 0;
+    for halves in 0..3 {
+        for micros in (1..).step_by(13) {
+            let runtime = Runtime::simulated();
+            let (disks, _) = stopped(&runtime, BLOCKS);
+            leave_without_parity(&runtime, &disks[4], &new, 2);
+            let opening = {
+                let (own, disks) = (runtime.clone(), disks.clone());
+                runtime.spawn(async move { Array::open(&own, "array", disks, OpenOptions::default()).await.is_ok() })
+            };
+            runtime.block_on(runtime.sleep(Duration::micros(micros)));
+            let done = opening.take().is_some();
+            runtime.clear();
+            for disk in &disks {
+                runtime.block_on(disk.cut(|write, _| halves == 2 || write.write % 2 == halves)).unwrap();
+            }
+            let array =
+                runtime.block_on(Array::open(&runtime, "array", disks.clone(), OpenOptions::default())).unwrap();
+            for number in 0..BLOCKS {
+                let reply = runtime.block_on(array.submit(Request::read(BLOCK * number, Buffer::zeroed(BLOCK))));
+                reply.result.unwrap();
+                let value = if new.contains(&number) { newer(number) } else { number as u8 };
+                let holds = reply.buffer.unwrap().bytes() == block(value).bytes();
+                assert!(holds, "block {number}, power lost after {micros} us");
+            }
+            assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 0, "after {micros} us");
+            cuts += 1;
+            if done {
+                break;
+            }
+        }
+    }
+    assert!(cuts > 30, "{cuts} cuts");
+}
+
+/// Of what stays in the log until it is written, there may be more than finds room there a second time.
+#[test]
+fn a_journal_that_is_full_of_what_has_no_parity_is_left_as_it_is() {
+    let runtime = Runtime::simulated();
+    let (disks, superblocks) = stopped(&runtime, 1);
+    let size = superblocks[4].data_size;
+    // A third of it, and what says so; to stay in the log each takes two more.
+    let many: Vec<u64> = (0..size / BLOCK / 3).collect();
+    leave_without_parity(&runtime, &disks[4], &many, 16);
+    let superblock = || {
+        let reply = runtime.block_on(disks[4].submit(Request::read(SUPERBLOCK_AT, Buffer::zeroed(BLOCK))));
+        Superblock::parse(reply.buffer.unwrap().bytes().unwrap()).unwrap()
+    };
+    let tail = superblock().recovery;
+    let opened = runtime.block_on(Array::open(&runtime, "array", disks.clone(), OpenOptions::default()));
+    assert!(matches!(opened, Err(OpenError::JournalFull { .. })), "{:?}", opened.map(|_| ()));
+    assert_eq!(superblock().recovery, tail, "the log begins where it did");
 }

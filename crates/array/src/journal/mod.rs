@@ -14,12 +14,15 @@
 //! | here | log, data, parity: 3.0; with more of them at once the log write is shared | 0 |
 //!
 //! The log's unit is a page of 4 KiB, so a write that covers a page in part reads the rest first. A journal that fails stops writes: the
-//! members have all that was acknowledged, but the next write could not be closed. md's write-back mode (data in the log without parity)
-//! is not offered; what it left is written the usual way at the start.
+//! members have all that was acknowledged, but the next write could not be closed.
+//!
+//! md's write-back mode (data in the log without parity) is not offered. What it left is written the usual way at the start, under the log like
+//! everything else, and stays in the log until that is done: wherever the log begins anew meanwhile, it begins with what is left of that.
 
 mod replay;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -49,6 +52,8 @@ pub(crate) struct Journal<D> {
     pub head: Cell<Bytes>,
     pub sequence: Cell<u64>,
     used: Cell<Bytes>,
+    /// Pages that the log holds without parity, by their addresses in the array: they are not on the members yet.
+    pub rest: RefCell<BTreeMap<Bytes, Data>>,
     failed: Cell<bool>,
     /// The members say, or are about to, that it has failed.
     pub left: Cell<bool>,
@@ -129,6 +134,7 @@ impl<D: Device> Journal<D> {
             head: Cell::new(Bytes::ZERO),
             sequence: Cell::new(0),
             used: Cell::new(Bytes::ZERO),
+            rest: RefCell::default(),
             failed: Cell::new(false),
             left: Cell::new(false),
             turn: Resource::new(runtime, 1),
@@ -195,11 +201,11 @@ impl<D: Device> Journal<D> {
     }
 
     /// The blocks of a unit: meta blocks, each with the pages of its columns behind it.
-    fn blocks(&self, taken: &[Rc<Pending>]) -> Vec<u8> {
+    fn blocks<'a>(&self, columns: impl Iterator<Item = &'a Column>) -> Vec<u8> {
         /// What a meta block holds behind its own head.
         const ROOM: usize = 4096 - 32;
         let mut bytes: Vec<u8> = Vec::new();
-        let mut columns = taken.iter().flat_map(|pending| &pending.columns).peekable();
+        let mut columns = columns.peekable();
         while columns.peek().is_some() {
             let (mut payloads, mut pages, mut room) = (Vec::new(), Vec::new(), ROOM);
             while let Some(column) = columns.next_if(|column| column.head() <= room) {
@@ -218,16 +224,38 @@ impl<D: Device> Journal<D> {
         bytes
     }
 
-    /// Lets the log begin at its head, with an empty block, and the superblock say so. If that fails, so has the journal.
+    /// What the log takes to begin anew: an empty block, or what is to stay in it, with a meta block for each page at the most.
+    pub fn beginning(&self) -> Bytes {
+        PAGE * (self.rest.borrow().len() as u64 * 2).max(1)
+    }
+
+    /// Whether the log, of which so much is in use, can begin anew, and do so again with a write of a page of each of so many chunks in between.
+    pub fn has_room_to_begin(&self, used: Bytes, chunks: usize) -> bool {
+        let (beginning, write) = (self.beginning(), PAGE * (chunks as u64 + 1));
+        used + beginning <= self.size && beginning * 2 + write <= self.size
+    }
+
+    /// Lets the log begin at its head, with what is to stay in it, or an empty block, and the superblock say so. If that fails, so has the journal.
     pub async fn begin_anew(&self) -> Result<(), DeviceError> {
         let tail = self.head.get();
-        let empty = JournalBlock { sequence: self.sequence.get(), position: tail, payloads: Vec::new() };
+        let kept: Vec<Column> = self.rest.borrow().iter().map(|(at, page)| self.alone(*at, page)).collect();
+        let blocks = if kept.is_empty() { self.empty_block() } else { self.blocks(kept.iter()) };
         self.used.set(Bytes::ZERO);
-        let begun = self.append(&empty.to_bytes(self.array).expect("it is empty"), 0).await;
-        begun.inspect_err(|_| self.failed.set(true))?;
-        self.sequence.set(self.sequence.get() + 1);
+        self.append(&blocks, 0).await.inspect_err(|_| self.failed.set(true))?;
         self.superblock.borrow_mut().recovery = tail / Bytes::SECTOR;
         self.write_superblock().await
+    }
+
+    /// A page without parity.
+    fn alone(&self, at: Bytes, page: &Data) -> Column {
+        let checksums = vec![JournalBlock::checksum(self.array, page.bytes().expect("it is real"))];
+        Column { payloads: vec![JournalPayload::Data { at, checksums }], pages: vec![page.clone()] }
+    }
+
+    fn empty_block(&self) -> Vec<u8> {
+        let empty = JournalBlock { sequence: self.sequence.get(), position: self.head.get(), payloads: Vec::new() };
+        self.sequence.set(self.sequence.get() + 1);
+        empty.to_bytes(self.array).expect("it is empty")
     }
 
     /// Takes over what the members' superblocks say, and writes its own.
@@ -344,11 +372,11 @@ impl<D: Device> Array<D> {
                 taken.push(Rc::clone(other));
             }
         }
-        if journal.used.get() + total + PAGE > journal.size {
+        if journal.used.get() + total + journal.beginning() > journal.size {
             self.empty_journal(journal).await?;
             journal.begin_anew().await?;
         }
-        let blocks = journal.blocks(&taken);
+        let blocks = journal.blocks(taken.iter().flat_map(|pending| &pending.columns));
         journal.append(&blocks, id).await?;
         let under_way = &journal.under_way;
         under_way.units.set(under_way.units.get() + 1);
@@ -368,14 +396,14 @@ impl<D: Device> Array<D> {
         self.settle().await
     }
 
-    /// At the end of service, or of a step of a rebuild: a journal with nothing in it. One that fails now is no error: the members have
-    /// all that it held, and only the writes to come need it.
     /// What the journal's device is called, if there is one that takes writes.
     pub fn journal_device(&self) -> Option<String> {
         let journal = self.journal.as_ref().filter(|journal| !journal.has_failed())?;
         Some(journal.device.shape().name.clone())
     }
 
+    /// At the end of service, or of a step of a rebuild: a journal with nothing in it. One that fails now is no error: the members have
+    /// all that it held, and only the writes to come need it.
     pub(crate) async fn close_journal(&self) -> Result<(), DeviceError> {
         let Some(journal) = self.journal.as_ref().filter(|journal| !journal.has_failed()) else { return Ok(()) };
         let _turn = journal.turn.acquire(0).await;
