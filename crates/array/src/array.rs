@@ -402,7 +402,7 @@ impl<D: Device> Array<D> {
         Ok(())
     }
 
-    async fn flush(&self, id: u64) -> Result<(), DeviceError> {
+    pub(crate) async fn flush(&self, id: u64) -> Result<(), DeviceError> {
         self.unrivalled()?;
         // What was acknowledged is durable in the journal.
         if self.journal.as_ref().is_none_or(Journal::has_failed) {

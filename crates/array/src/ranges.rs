@@ -51,7 +51,7 @@ impl<D: Device> Array<D> {
                 }
             } else if zeroes.fua {
                 // There are no durable zeroes.
-                self.flush_members(zeroes.id).await?;
+                self.flush(zeroes.id).await?;
             }
         }
         result
@@ -62,7 +62,7 @@ impl<D: Device> Array<D> {
         for step in Self::pieces(range, |at| (at + STEP).round_down(STEP)) {
             let discard = |range: &Range<Bytes>| Request::discard(range.start, range.end - range.start).with_id(id);
             let Some(done) = self.by_members(&step, discard).await? else { return Ok(()) };
-            // Forgetting is a wish; but who is gone, or hangs, is found out by whatever it is asked.
+            // Forgetting is a wish; but who is gone is found out by whatever it is asked.
             for (member, result) in done {
                 if let Err(error) = result
                     && error != DeviceError::Unsupported
@@ -121,10 +121,26 @@ impl<D: Device> Array<D> {
             }
         };
         drop(marked);
+        if let Some(results) = &done {
+            self.give_up_late(results)?;
+        }
         if !self.may_answer() {
             rarely(|| self.settle()).await?;
         }
         Ok(done)
+    }
+
+    /// What a member did not do in time it may do yet, over whatever is written there from now on. So it is used no more, and where the array cannot do
+    /// without it nothing is done in its place.
+    fn give_up_late(&self, results: &[(usize, Result<(), DeviceError>)]) -> Result<(), Box<DeviceError>> {
+        for (member, result) in results {
+            let Err(late @ DeviceError::TimedOut(_)) = result else { continue };
+            if self.geometry.level().losses_survived(self.members.len()) == 0 {
+                return Err(late.clone().into());
+            }
+            self.could_not_store(*member, late);
+        }
+        Ok(self.unbroken()?)
     }
 
     /// Whether nobody but the members has to know what is zeroed.

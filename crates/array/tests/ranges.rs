@@ -10,7 +10,7 @@ use device::filter::{Effect, Faulty, Rule};
 use device::{Buffer, Device, DeviceError, Extent, MemoryDevice, Operation, Request, Shape};
 use proptest::prelude::*;
 use runtime::Runtime;
-use units::Bytes;
+use units::{Bytes, Duration};
 
 type Disk = Faulty<MemoryDevice>;
 const CHUNK: Bytes = Bytes::kib(16);
@@ -167,6 +167,35 @@ fn what_members_cannot_do_is_written_or_left() {
                 "{level}"
             );
             assert!(contents(&runtime, &array)[..CHUNK.as_usize()] == model[..CHUNK.as_usize()], "{level}");
+        }
+    }
+}
+
+/// What was asked of a member that did not answer in time may yet be carried out.
+#[test]
+fn zeroes_that_come_late_are_not_over_what_was_written_since() {
+    for operation in [Operation::WriteZeroes, Operation::Discard] {
+        for (level, members) in without_parity() {
+            let runtime = Runtime::simulated();
+            let array = array(&runtime, (level, members), faulty(&runtime));
+            array.set_time_limit(Duration::seconds(2));
+            let size = array.shape().size;
+            array.device(1).unwrap().add(Rule::new(Effect::Hang).on(operation));
+            let request = match operation {
+                Operation::Discard => Request::discard(Bytes::ZERO, size),
+                _ => Request::write_zeroes(Bytes::ZERO, size),
+            };
+            let result = runtime.block_on(array.submit(request)).result;
+            let redundant = array.geometry().copies() > 1;
+            let late = Err(DeviceError::TimedOut(Duration::seconds(2)));
+            assert_eq!(result, if redundant { Ok(()) } else { late }, "{level}: {operation:?}");
+            assert_eq!(array.state(1) == MemberState::Failed, redundant, "{level}: {operation:?}");
+            if redundant {
+                let model = fill(&runtime, &array);
+                array.device(1).unwrap().resume();
+                runtime.block_on(runtime.sleep(Duration::seconds(1)));
+                assert!(contents(&runtime, &array) == model, "{level}: {operation:?}");
+            }
         }
     }
 }
