@@ -61,11 +61,22 @@ pub(crate) struct Ppl {
     /// It is arraylab's own: md knows nothing of it.
     own: bool,
     logs: Vec<Log>,
-    /// Parity fits everywhere but where the logs say; before that (a new array) logging would promise too much.
-    trusted: Cell<bool>,
-    /// Writes under way that began before.
+    trust: Cell<Trust>,
+    /// Writes under way that are in no log.
     unlogged: Cell<u32>,
-    done: Signal,
+    /// There are fewer of them, or the trust has changed.
+    changed: Signal,
+}
+
+/// What the logs are worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// Parity may not fit elsewhere (a new array, or one whose resync is due): logging would promise too much.
+    No,
+    /// It fits but for writes under way that are in no log. The first header would promise that there are none, so writes wait until there are.
+    Awaited,
+    /// Parity fits everywhere but where the logs say.
+    Yes,
 }
 
 /// The log of one member.
@@ -104,7 +115,18 @@ impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         if let Ticket::Unlogged(ppl) = self {
             ppl.unlogged.set(ppl.unlogged.get() - 1);
-            ppl.done.notify();
+            ppl.changed.notify();
+        }
+    }
+}
+
+/// Who gives up waiting for the writes that are in no log leaves the logs untrusted.
+struct Awaiting<'a>(&'a Ppl);
+
+impl Drop for Awaiting<'_> {
+    fn drop(&mut self) {
+        if self.0.trust.get() == Trust::Awaited {
+            self.0.set_trust(Trust::No);
         }
     }
 }
@@ -173,10 +195,15 @@ impl Ppl {
             array: sibling.array,
             own,
             logs: superblocks.iter().map(log).collect(),
-            trusted: Cell::new(false),
+            trust: Cell::new(Trust::No),
             unlogged: Cell::new(0),
-            done: Signal::default(),
+            changed: Signal::default(),
         })
+    }
+
+    fn set_trust(&self, trust: Trust) {
+        self.trust.set(trust);
+        self.changed.notify();
     }
 
     /// Whether it is arraylab's own.
@@ -268,7 +295,10 @@ impl<D: Device> Array<D> {
         if parities.is_empty() {
             return Ok(None);
         }
-        if !ppl.trusted.get() {
+        if ppl.trust.get() == Trust::Awaited {
+            ppl.changed.wait_until(|| ppl.trust.get() != Trust::Awaited).await;
+        }
+        if ppl.trust.get() == Trust::No {
             ppl.unlogged.set(ppl.unlogged.get() + 1);
             return Ok(Some(Ticket::Unlogged(ppl)));
         }
@@ -468,10 +498,14 @@ impl<D: Device> Array<D> {
     /// Lets writes be logged, after parity was made to fit, or refuses it.
     pub(crate) async fn trust_logs(&self, trusted: bool) -> Result<(), DeviceError> {
         let Some(ppl) = &self.ppl else { return Ok(()) };
-        ppl.trusted.set(trusted);
         if trusted {
             // A cut during a write that was not logged must still be followed by a resync.
-            ppl.done.wait_until(|| ppl.unlogged.get() == 0).await;
+            ppl.set_trust(Trust::Awaited);
+            let _awaiting = Awaiting(ppl);
+            ppl.changed.wait_until(|| ppl.unlogged.get() == 0).await;
+            ppl.set_trust(Trust::Yes);
+        } else {
+            ppl.set_trust(Trust::No);
         }
         for (member, log) in ppl.logs.iter().enumerate() {
             let _turn = log.turn.acquire(0).await;
