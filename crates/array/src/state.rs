@@ -72,8 +72,14 @@ impl State {
     pub fn is_dirty(&self) -> bool {
         self.dirty.get()
     }
-    pub fn set_dirty(&self, dirty: bool) {
-        self.dirty.set(dirty);
+    /// The members are about to say that redundancy fits. From here on a write has to say again that it may not, and waits its turn for that.
+    pub fn begin_cleaning(&self) -> Cleaning<'_> {
+        self.dirty.set(false);
+        Cleaning(Some(self))
+    }
+    /// What the superblocks say here is to be on the members before anything is answered.
+    pub fn have_begun(&self) {
+        self.begun.set(true);
     }
 
     /// Of an array whose newest superblock is `newest`, and whose members do not say that the log is kept which it has, if they are `unsealed`.
@@ -118,6 +124,25 @@ impl State {
             rival: Cell::new(None),
             resync_from: Cell::new(resync_from),
             resync_left: RefCell::default(),
+        }
+    }
+}
+
+/// Saying that redundancy fits. Who gives it up has perhaps told some members, and not all: then it is as if nothing were told.
+pub(crate) struct Cleaning<'a>(Option<&'a State>);
+
+impl Cleaning<'_> {
+    /// The members say so.
+    pub fn done(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Cleaning<'_> {
+    fn drop(&mut self) {
+        if let Some(state) = self.0 {
+            state.dirty.set(true);
+            state.untold.set(true);
         }
     }
 }

@@ -55,12 +55,9 @@ impl<D: Device> Array<D> {
         if self.writes_begun.get() != before || self.writes_under_way.get() > 0 || !state.is_dirty() {
             return Ok(());
         }
-        // From here on a write has to say again that the array is dirty, and waits its turn for that.
-        state.set_dirty(false);
-        let recorded = self.record(|superblock| superblock.resync = Resync::Clean).await;
-        if recorded.is_err() {
-            state.set_dirty(true);
-        }
-        recorded
+        let cleaning = state.begin_cleaning();
+        self.record(|superblock| superblock.resync = Resync::Clean).await?;
+        cleaning.done();
+        Ok(())
     }
 }
