@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-use device::{Buffer, Data, Device, DeviceError, Reply, Request};
+use device::{Buffer, Data, Device, DeviceError, Reply, Request, Shape};
 use futures_util::future::join;
 use runtime::Runtime;
 use units::{Bytes, Duration, Instant};
@@ -84,6 +84,21 @@ pub(crate) struct Member<D> {
     /// Whether it is [plain](Member::plain), and how many members of its array are not.
     plain: Cell<bool>,
     special: Rc<Cell<usize>>,
+}
+
+/// A member's whole device, asked with the member's patience.
+pub(crate) struct Patient<'a, D> {
+    pub member: &'a Member<D>,
+    pub device: Rc<D>,
+}
+
+impl<D: Device> Device for Patient<'_, D> {
+    fn shape(&self) -> &Shape {
+        self.device.shape()
+    }
+    async fn submit(&self, request: Request) -> Reply {
+        self.member.send(request).await
+    }
 }
 
 impl<D: Device> Member<D> {

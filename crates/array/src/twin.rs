@@ -27,7 +27,8 @@ use crate::array::Array;
 use crate::format::format;
 use crate::geometry::Role;
 use crate::md::{Features, MemberRole, Resync, Superblock, Uuid};
-use crate::member::{Member, MemberState};
+use crate::member::{Member, MemberState, Patient, Place};
+use crate::upkeep::Promise;
 
 /// The device that is to replace a member.
 pub(crate) struct Twin<D> {
@@ -125,47 +126,59 @@ impl<D: Device> Array<D> {
         let state = self.state.as_ref().ok_or(DeviceError::Unsupported)?;
         let used = self.geometry.used_of(member);
         self.check_member_room(member, &device, data_offset)?;
+        self.check_replaceable(member)?;
         let sums = self.has_checksums();
-        let whole = self.members[member].state() == MemberState::Active && self.members[member].twin().is_none();
-        if !whole || self.geometry.level().losses_survived(self.members.len()) == 0 {
-            return Err(DeviceError::Unsupported);
+        let sibling = state.sibling().ok_or(DeviceError::Gone)?;
+        let number = self.free_number(&sibling.roles).ok_or(DeviceError::NoSpace)?;
+        let _promise = Promise::new(&self.promised, number);
+        // Behind the data are their checksums.
+        let data_size = if sums { used } else { device.shape().size - data_offset };
+        let of_twin = |sibling: Superblock| Superblock {
+            features: sibling
+                .features
+                .without(Features::BAD_BLOCKS)
+                .with(Features::RECOVERY)
+                .with(Features::REPLACEMENT),
+            data_offset,
+            data_size,
+            recovery: 0,
+            number: number as u32,
+            corrected_reads: 0,
+            member: identity,
+            member_flags: 0,
+            ..sibling
+        };
+        let array = sibling.array;
+        let first = of_twin(sibling);
+        let twin = Rc::new(Twin::new(&self.runtime, device, first.clone(), Bytes::ZERO));
+        twin.own.set_limit(self.members[member].limit());
+        // A log and a bitmap of its own, lest it become the member before they are copied. It takes its time, and nobody waits for it: no member calls this
+        // number active yet.
+        let new = Patient { member: &twin.own, device: twin.own.device().expect("it was given above") };
+        format(&[new], &[Superblock { resync: Resync::Clean, ..first }]).await?;
+        if sums {
+            twin.own.make_checksums(array, identity, used).await?;
         }
-        let twin = {
+        {
             let _one = state.turn().await;
-            let sibling = state.sibling().ok_or(DeviceError::Gone)?;
-            let number = self.free_number(&sibling.roles).ok_or(DeviceError::NoSpace)?;
-            let superblock = Superblock {
-                features: sibling
-                    .features
-                    .without(Features::BAD_BLOCKS)
-                    .with(Features::RECOVERY)
-                    .with(Features::REPLACEMENT),
-                data_offset,
-                // Behind it are its checksums.
-                data_size: if sums { used } else { device.shape().size - data_offset },
-                recovery: 0,
-                number: number as u32,
-                corrected_reads: 0,
-                member: identity,
-                member_flags: 0,
-                ..sibling
-            };
-            // A log and a bitmap of its own, lest it become the member before they are copied.
-            format(std::slice::from_ref(&device), &[Superblock { resync: Resync::Clean, ..superblock.clone() }])
-                .await?;
-            let twin = Rc::new(Twin::new(&self.runtime, device, superblock, Bytes::ZERO));
-            if sums {
-                twin.own.make_checksums(sibling.array, identity, used).await?;
-            }
+            self.check_replaceable(member)?;
+            *twin.superblock.borrow_mut() = of_twin(state.sibling().ok_or(DeviceError::Gone)?);
             self.members[member].set_twin(Some(Rc::clone(&twin)));
             let role = MemberRole::Active(member as u16).number();
             self.record(|superblock| superblock.roles[number] = role).await?;
-            twin
-        };
+        }
         if self.members[member].twin().is_none() {
             return Err(twin.cause());
         }
         self.resume_replace(member).await
+    }
+
+    /// Refuses to replace a member that is not whole, or is being replaced, or has nobody who could stand in for it.
+    fn check_replaceable(&self, member: usize) -> Result<(), DeviceError> {
+        let this = &self.members[member];
+        let whole = this.state() == MemberState::Active && this.twin().is_none();
+        let redundant = self.geometry.level().losses_survived(self.members.len()) > 0;
+        if whole && redundant { Ok(()) } else { Err(DeviceError::Unsupported) }
     }
 
     /// Calls off a replacement: the device that was to replace a member is used no more, the members say so, and the member stays. Says whether that was in
@@ -343,23 +356,22 @@ impl<D: Device> Array<D> {
             Some(sums) => Some(sums.hold().await),
             None => None,
         };
-        let before = this.take_over(twin);
+        let trial = Trial { member: this, twin, before: Some(this.take_over(twin)) };
         let told = match self.copy_bitmap(member).await {
             Ok(()) => self.new_log(member, !self.is_resync_due()).await,
             error => error,
         };
         if let Err(error) = told {
             // The old member is as good as before.
-            this.restore(before);
+            drop(trial);
             twin.lose(&error);
-            this.set_twin(Some(Rc::clone(twin)));
             self.record(|_| {}).await?;
             return Err(error);
         }
-        let old = {
+        {
             let mut superblocks = state.superblocks.borrow_mut();
             let sibling = superblocks[member].clone().ok_or(DeviceError::Gone)?;
-            let own = twin.superblock.borrow();
+            let (own, old) = (twin.superblock.borrow(), sibling.number as usize);
             superblocks[member] = Some(Superblock {
                 features: sibling.features.without(Features::BAD_BLOCKS).without(Features::RECOVERY),
                 data_offset: own.data_offset,
@@ -371,10 +383,36 @@ impl<D: Device> Array<D> {
                 member_flags: own.member_flags,
                 ..sibling
             });
-            sibling.number as usize
-        };
+            superblocks.iter_mut().flatten().for_each(|it| it.roles[old] = MemberRole::Faulty.number());
+        }
+        // From here on it is the member, even if whoever asked for this is dropped before the members say so.
+        state.have_begun();
+        trial.succeed();
         sums.iter().for_each(|sums| sums.retire());
         drop(retiring);
-        self.record(|superblock| superblock.roles[old] = MemberRole::Faulty.number()).await
+        self.record(|_| {}).await
+    }
+}
+
+/// The twin in the place of the member, before it has what lies on a member beside its data. If that is not to be, or whoever asked for it is dropped, the
+/// member is in its place again, as good as before.
+struct Trial<'a, D: Device> {
+    member: &'a Member<D>,
+    twin: &'a Rc<Twin<D>>,
+    before: Option<Place<D>>,
+}
+
+impl<D: Device> Trial<'_, D> {
+    fn succeed(mut self) {
+        self.before = None;
+    }
+}
+
+impl<D: Device> Drop for Trial<'_, D> {
+    fn drop(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.member.restore(before);
+            self.member.set_twin(Some(Rc::clone(self.twin)));
+        }
     }
 }

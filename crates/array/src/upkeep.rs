@@ -64,13 +64,13 @@ impl<D> Newcomer<D> {
 }
 
 /// A number that is promised to a newcomer until it is dropped.
-struct Promise<'a> {
+pub(crate) struct Promise<'a> {
     promised: &'a RefCell<Vec<usize>>,
     number: usize,
 }
 
 impl<'a> Promise<'a> {
-    fn new(promised: &'a RefCell<Vec<usize>>, number: usize) -> Promise<'a> {
+    pub fn new(promised: &'a RefCell<Vec<usize>>, number: usize) -> Promise<'a> {
         promised.borrow_mut().push(number);
         Promise { promised, number }
     }

@@ -284,3 +284,72 @@ fn what_has_just_taken_a_place_keeps_the_log_over_a_second_cut() {
     let read = runtime.block_on(array.submit(Request::read(BLOCK, Buffer::zeroed(BLOCK))));
     assert!(read.buffer.unwrap().bytes() == block(2).bytes());
 }
+
+#[test]
+fn a_new_disk_that_does_not_answer_holds_nobody_up() {
+    for case in LEVELS {
+        let runtime = Runtime::simulated();
+        let disks = disks(&runtime, case);
+        let array = open(&runtime, &disks);
+        array.set_time_limit(Duration::seconds(2));
+        let new = disk(&runtime, SIZE);
+        new.add(Rule::new(Effect::Hang));
+        let replacing = {
+            let (array, offset) = (Rc::clone(&array), data_offset(&array));
+            runtime.spawn(async move { array.replace(1, new, offset, Uuid([9; 16])).await })
+        };
+        runtime.block_on(runtime.sleep(Duration::millis(1)));
+        // The first one, before which the members must say that the array is dirty.
+        let before = runtime.now();
+        runtime.block_on(array.submit(Request::write(Bytes::ZERO, block(1)))).result.unwrap();
+        let took = runtime.now().since(before);
+        assert!(took < Duration::millis(10), "{case:?}: a write took {took}");
+        let late = Err(DeviceError::TimedOut(Duration::seconds(2)));
+        assert_eq!(runtime.block_on(replacing), late, "{case:?}");
+        assert_eq!(array.replacing(), None, "{case:?}");
+    }
+}
+
+/// As at the end of a server, which drops what it does besides, and then says that the array is stopped.
+#[test]
+fn a_replacement_that_is_dropped_at_any_instant_leaves_one_of_the_two_as_the_member() {
+    let mut replaced = [0, 0];
+    for case in [LEVELS[0], LEVELS[1], LEVELS[4]] {
+        let end = Cell::new(Duration::ZERO);
+        for step in 0..16u64 {
+            let runtime = Runtime::simulated();
+            let mut disks = disks(&runtime, case);
+            let array = open(&runtime, &disks);
+            let model = model(&array);
+            let blocks = model.borrow().len();
+            for number in (0..blocks).step_by(7) {
+                let value = 1 + number as u64;
+                runtime.block_on(array.submit(Request::write(BLOCK * number as u64, block(value)))).result.unwrap();
+                model.borrow_mut()[number] = value;
+            }
+            let new = disk(&runtime, SIZE);
+            let offset = data_offset(&array);
+            let before = runtime.now();
+            let replace = Box::pin(array.replace(1, Rc::clone(&new), offset, Uuid([9; 16])));
+            match step {
+                0 => _ = runtime.block_on(replace).unwrap(),
+                // At the end it takes the place.
+                step => {
+                    let cut = runtime.sleep(end.get().saturating_sub(Duration::micros(15 * (step - 1))));
+                    drop(runtime.block_on(select(replace, pin!(cut))));
+                }
+            }
+            end.set(end.get().max(runtime.now().since(before)));
+            runtime.block_on(array.stop()).unwrap();
+            drop(array);
+            disks.push(Rc::clone(&new));
+            let array = open(&runtime, &disks);
+            let is_new = Rc::ptr_eq(&*array.device(1).unwrap(), &new);
+            assert!(array.is_complete() && !array.needs_resync(), "{case:?}, step {step}");
+            replaced[usize::from(is_new)] += 1;
+            assert_holds(&runtime, &array, &model);
+            fits(&runtime, &array);
+        }
+    }
+    assert!(replaced.iter().all(|count| *count > 5), "{replaced:?}");
+}

@@ -3,27 +3,12 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use device::{Buffer, Data, Device, DeviceError, Reply, Request, Shape};
+use device::{Buffer, Data, Device, DeviceError, Reply, Request};
 use units::Bytes;
 
 use super::area::{PAGE, SUMS, block_sum, page_bytes, parse_page};
 use super::{Checksums, Page, Span, data};
 use crate::member::Member;
-
-/// A member's whole device, asked with the member's patience.
-pub(super) struct Patient<'a, D> {
-    pub member: &'a Member<D>,
-    pub device: Rc<D>,
-}
-
-impl<D: Device> Device for Patient<'_, D> {
-    fn shape(&self) -> &Shape {
-        self.device.shape()
-    }
-    async fn submit(&self, request: Request) -> Reply {
-        self.member.send(request).await
-    }
-}
 
 /// A write whose sums are to follow. Whoever drops it unfinished leaves blocks of which nothing is known.
 pub(crate) struct Writing<'a> {

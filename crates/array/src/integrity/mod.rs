@@ -45,7 +45,7 @@ use units::Bytes;
 
 use crate::array::Array;
 use crate::md::{MemberRole, Superblock, Uuid};
-use crate::member::{Member, MemberState};
+use crate::member::{Member, MemberState, Patient};
 use area::{Header, Layout, PAGE, SUMS};
 
 /// Memory for sums of a member, unless said otherwise: those of 8 GiB of data.
@@ -314,7 +314,7 @@ impl<D: Device> Member<D> {
                     (header.generation, header.found, header.renewed) =
                         (old.generation + 1, old.found, old.renewed + 1);
                 }
-                clear_area(&member::Patient { member: self, device }, &layout, &header).await?;
+                clear_area(&Patient { member: self, device }, &layout, &header).await?;
                 Some(Checksums::new(self.runtime(), layout, header, 1))
             }
         };
@@ -355,7 +355,7 @@ impl<D: Device> Member<D> {
         let Some(device) = self.device() else { return Ok(None) };
         let layout = Layout::new(self.data_offset(), used, device.shape().logical_block);
         let header = Header::new(&layout, array, identity, 0);
-        clear_area(&member::Patient { member: self, device }, &layout, &header).await?;
+        clear_area(&Patient { member: self, device }, &layout, &header).await?;
         let checksums = Rc::new(Checksums::new(self.runtime(), layout, header, 1));
         *checksums.suspect.borrow_mut() = Some(BTreeSet::new());
         self.set_checksums(Some(Rc::clone(&checksums)));

@@ -7,10 +7,9 @@ use device::{Buffer, Device, DeviceError, Request};
 use runtime::Grant;
 
 use super::area::{Header, Layout, PAGE, SUMS, page_bytes, parse_page};
-use super::member::Patient;
 use super::{Checksums, data, newest_header};
 use crate::md::Superblock;
-use crate::member::{Member, MemberState};
+use crate::member::{Member, MemberState, Patient};
 
 impl Checksums {
     /// Marked regions in which nothing is being written, nor was since the last call unless `all` are wanted.
