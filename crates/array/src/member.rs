@@ -50,6 +50,7 @@ pub(crate) struct Place<D> {
     checksums: Option<Rc<Checksums>>,
     placed: Option<Instant>,
     told: Vec<u32>,
+    last: bool,
 }
 
 pub(crate) struct Member<D> {
@@ -65,6 +66,8 @@ pub(crate) struct Member<D> {
     bad: RefCell<Vec<Range<Bytes>>>,
     /// What is bad has changed since the member was told.
     bad_untold: Cell<bool>,
+    /// It is read, and believed, only where no other copy is (md: write-mostly).
+    last: Cell<bool>,
     /// Reads under way, to spread them over copies.
     reading: Cell<u64>,
     /// The device that is to replace it.
@@ -117,6 +120,7 @@ impl<D: Device> Member<D> {
             counts: Cell::default(),
             unreadable: RefCell::default(),
             bad: RefCell::default(),
+            last: Cell::new(false),
             reading: Cell::new(0),
             twin: RefCell::default(),
             cause: RefCell::default(),
@@ -207,6 +211,12 @@ impl<D: Device> Member<D> {
     pub fn reading(&self) -> u64 {
         self.reading.get()
     }
+    pub fn is_last(&self) -> bool {
+        self.last.get()
+    }
+    pub fn set_last(&self, last: bool) {
+        self.last.set(last);
+    }
 
     /// Puts another device in its place, of which nothing is current.
     pub fn replace(&self, device: Rc<D>, data_offset: Bytes) {
@@ -219,6 +229,7 @@ impl<D: Device> Member<D> {
         *self.cause.borrow_mut() = None;
         self.placed.set(Some(self.runtime.now()));
         self.unproven.set(false);
+        self.last.set(false);
         self.set_state(MemberState::Rebuilding(Bytes::ZERO));
     }
 
@@ -252,7 +263,8 @@ impl<D: Device> Member<D> {
         let (device, data_offset) = (own.device(), own.data_offset());
         let placed = Some(self.runtime.now());
         let told = own.told.borrow().clone();
-        let place = Place { device, data_offset, bad: own.bad(), checksums: own.checksums(), placed, told };
+        let place =
+            Place { device, data_offset, bad: own.bad(), checksums: own.checksums(), placed, told, last: false };
         self.set_twin(None);
         self.unreadable.take();
         self.restore(place)
@@ -268,6 +280,7 @@ impl<D: Device> Member<D> {
             checksums: self.checksums.replace(place.checksums),
             placed: self.placed.replace(place.placed),
             told: self.told.replace(place.told),
+            last: self.last.replace(place.last),
         };
         self.reckon();
         before

@@ -209,6 +209,7 @@ impl<D: Device> Array<D> {
             if superblock.features.has(Features::RECOVERY) {
                 self.members[role].set_state(MemberState::Rebuilding(self.filled_upto(role, superblock)));
             }
+            self.members[role].set_last(superblock.is_write_mostly());
             self.recall_bad(role, superblock).await.map_err(|error| OpenError::Device { device: role, error })?;
         }
         self.open_checksums(superblocks, known).await;

@@ -1,9 +1,10 @@
 //! The pace of an upkeep: who watches it, how fast it may be, and when it is to end.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use device::Device;
-use units::{Bytes, Instant, Rate};
+use units::{Bytes, Duration, Instant, Rate};
 
 use crate::array::Array;
 
@@ -19,11 +20,23 @@ pub struct Progress {
 /// Whoever watches: told after each unit, and asked whether to go on.
 pub(crate) type Watcher = Rc<dyn Fn(Progress) -> bool>;
 
+/// How long an upkeep that went too fast waits before it asks again whether to go on.
+const ASKS_EVERY: Duration = Duration::seconds(1);
+
 /// An upkeep that has begun.
 pub(crate) struct Walk {
     began: Instant,
     from: Bytes,
     of: Bytes,
+    /// What it passed over: that takes no time, and nobody has to wait for it.
+    spared: Cell<Bytes>,
+}
+
+impl Walk {
+    /// Passes over so much.
+    pub fn spare(&self, length: Bytes) {
+        self.spared.set(self.spared.get() + length);
+    }
 }
 
 impl<D: Device> Array<D> {
@@ -39,19 +52,27 @@ impl<D: Device> Array<D> {
     }
 
     pub(crate) fn walk(&self, from: Bytes, of: Bytes) -> Walk {
-        Walk { began: self.runtime.now(), from, of }
+        Walk { began: self.runtime.now(), from, of, spared: Cell::new(Bytes::ZERO) }
     }
 
     /// A unit is done. Waits where it went too fast; says whether to go on.
     pub(crate) async fn advance(&self, walk: &Walk, done: Bytes) -> bool {
-        self.pace(walk, done).await;
-        self.goes_on(walk, done)
+        self.goes_on(walk, done) && self.pace(walk, done, done).await
     }
 
-    /// Waits until an upkeep may be so far.
-    pub(crate) async fn pace(&self, walk: &Walk, done: Bytes) {
-        if let Some(rate) = self.rate.get().filter(|rate| !rate.is_zero()) {
-            self.runtime.sleep_until(walk.began + rate.time_for(done - walk.from)).await;
+    /// Waits until an upkeep that is `done` so far may be so far; says whether to go on.
+    pub(crate) async fn pace(&self, walk: &Walk, upto: Bytes, done: Bytes) -> bool {
+        loop {
+            let Some(rate) = self.rate.get().filter(|rate| !rate.is_zero()) else { return true };
+            let (now, due) =
+                (self.runtime.now(), walk.began + rate.time_for((upto - walk.from).saturating_sub(walk.spared.get())));
+            if due <= now {
+                return true;
+            }
+            self.runtime.sleep_until(due.min(now + ASKS_EVERY)).await;
+            if due > now + ASKS_EVERY && !self.goes_on(walk, done) {
+                return false;
+            }
         }
     }
 

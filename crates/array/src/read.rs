@@ -45,7 +45,8 @@ impl<D: Device> Array<D> {
             copies.filter(|place| self.members[place.member].is_current(&(place.offset..place.offset + length)));
         let mut into = into;
         // The member with the fewest reads under way; the first of several.
-        let Some(place) = current.min_by_key(|place| self.members[place.member].reading()) else {
+        let rank = |place: &Place| (self.members[place.member].is_last(), self.members[place.member].reading());
+        let Some(place) = current.min_by_key(rank) else {
             return rarely(|| self.read_again(run, into, None, id)).await;
         };
         let result;
@@ -150,7 +151,7 @@ impl<D: Device> Array<D> {
         let (mut into, mut unreadable, mut failed) = (into, Vec::new(), Vec::new());
         let mut places: Vec<Place> =
             (0..self.geometry.copies()).map(|copy| self.geometry.copy(range.start, copy)).collect();
-        places.sort_by_key(|place| Some(place.member) != suspect);
+        places.sort_by_key(|place| (Some(place.member) != suspect, self.members[place.member].is_last()));
         for place in places {
             let member = &self.members[place.member];
             if !member.is_current(&(place.offset..place.offset + length)) {

@@ -28,6 +28,7 @@ use crate::format::format;
 use crate::geometry::Role;
 use crate::md::{Features, MemberRole, Resync, Superblock, Uuid};
 use crate::member::{Member, MemberState, Patient, Place};
+use crate::pace::Walk;
 use crate::upkeep::Promise;
 
 /// The device that is to replace a member.
@@ -203,7 +204,7 @@ impl<D: Device> Array<D> {
         let Some(twin) = this.twin() else { return Ok(Vec::new()) };
         self.claim().await?;
         let mut lost = Vec::new();
-        let fill = async |unit: Range<Bytes>| Ok(self.copy_to_twin(member, &twin, unit).await);
+        let fill = async |unit: Range<Bytes>, _: &Walk| Ok(self.copy_to_twin(member, &twin, unit).await);
         let pass = |upto: Bytes, without: Vec<Range<Bytes>>| {
             if self.has_lost(member, &twin) {
                 return Err(twin.cause());

@@ -18,6 +18,7 @@ use crate::integrity::kept::Kept;
 use crate::md::{Superblock, Uuid};
 use crate::member::MemberState;
 use crate::misfit::{Misfit, note};
+use crate::pace::Walk;
 
 /// What to do with a stripe whose parity does not fit its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,9 +181,10 @@ impl<D: Device> Array<D> {
         self.claim().await?;
         let mut lost = Vec::new();
         let lose = |error: &DeviceError| self.lose(member, error);
-        let fill = async |unit: Range<Bytes>| {
+        let fill = async |unit: Range<Bytes>, walk: &Walk| {
             if !wanted(unit.start, unit.end) {
                 // As it was when it left.
+                walk.spare(unit.end - unit.start);
                 return Ok(Vec::new());
             }
             let Some(bytes) = self.contents_of(member, unit.clone()).await else {
@@ -264,8 +266,10 @@ impl<D: Device> Array<D> {
             }
         }
         let Role::Data(address) = role else { return Some(Buffer::zeroed(length)) };
-        for copy in 0..self.geometry.copies() {
-            let place = self.geometry.copy(address, copy);
+        let mut places: Vec<Place> =
+            (0..self.geometry.copies()).map(|copy| self.geometry.copy(address, copy)).collect();
+        places.sort_by_key(|place| self.members[place.member].is_last());
+        for place in places {
             let there = place.offset..place.offset + length;
             if place.member == member || !self.members[place.member].is_current(&there) {
                 continue;
@@ -322,6 +326,7 @@ impl<D: Device> Array<D> {
         while found.upto < range.end {
             let (unit, end) = self.unit(found.upto);
             if !wanted(found.upto..end) {
+                walk.spare(end - found.upto);
                 found.upto = end;
                 continue;
             }
@@ -397,7 +402,10 @@ impl<D: Device> Array<D> {
         } else {
             let copy = |copy| Place { run: length, ..self.geometry.copy(range.start, copy) };
             let there = |place: &Place| self.members[place.member].takes_writes(&(place.offset..place.offset + length));
-            (0..self.geometry.copies()).map(copy).filter(there).collect()
+            let mut places: Vec<Place> = (0..self.geometry.copies()).map(copy).filter(there).collect();
+            // The first is the one to believe.
+            places.sort_by_key(|place| self.members[place.member].is_last());
+            places
         }
     }
 

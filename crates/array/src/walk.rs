@@ -24,6 +24,7 @@ use crate::array::Array;
 use crate::geometry::Role;
 use crate::lock::UnitLock;
 use crate::md::Superblock;
+use crate::pace::Walk;
 
 /// Units between two records of the mark.
 const MARK_EVERY: u64 = 256;
@@ -32,14 +33,14 @@ const MARK_EVERY: u64 = 256;
 const UNDER_WAY: Bytes = Bytes::mib(1);
 
 impl<D: Device> Array<D> {
-    /// Goes along a member from an address on. `fill` brings a unit up to date and says something about it, `pass` is told of that and of
+    /// Goes along a member from an address on. `fill` brings a unit up to date, or says that it need not, and something about it, `pass` is told of that and of
     /// the mark's new place, in order, and `record` makes durable that it is there. Says whether it came to the end, or
     /// whoever [watches](Array::watch) ended it, after the mark was recorded.
     pub(crate) async fn along_member<T>(
         &self,
         member: usize,
         from: Bytes,
-        fill: impl AsyncFn(Range<Bytes>) -> Result<T, DeviceError>,
+        fill: impl AsyncFn(Range<Bytes>, &Walk) -> Result<T, DeviceError>,
         mut pass: impl FnMut(Bytes, T) -> Result<(), DeviceError>,
         record: impl AsyncFn(Bytes) -> Result<(), DeviceError>,
     ) -> Result<bool, DeviceError> {
@@ -52,7 +53,7 @@ impl<D: Device> Array<D> {
         while at < needed {
             let stretch = at..(at + step * MARK_EVERY).min(needed);
             let (walk, fill) = (&walk, &fill);
-            let begin = |unit: Range<Bytes>, lock| async move { (unit.end, fill(unit).await, lock) };
+            let begin = |unit: Range<Bytes>, lock| async move { (unit.end, fill(unit, walk).await, lock) };
             let mut units = Self::pieces(stretch, |at| at + step).into_iter().peekable();
             let mut under_way = FuturesOrdered::new();
             let mut failed = None;
@@ -61,8 +62,10 @@ impl<D: Device> Array<D> {
                 let may_wait = under_way.is_empty();
                 let next_locked = async {
                     let Some(next) = next else { return pending().await };
-                    self.pace(walk, next.start).await;
-                    self.lock_behind(member, next.start, may_wait).await
+                    match self.pace(walk, next.start, at).await {
+                        true => Some(self.lock_behind(member, next.start, may_wait).await),
+                        false => None,
+                    }
                 };
                 if may_wait && next.is_none() {
                     break;
@@ -75,7 +78,11 @@ impl<D: Device> Array<D> {
                     },
                 };
                 let (end, filled, _lock) = match done {
-                    Either::Left(lock) => {
+                    Either::Left(None) => {
+                        goes_on.set(false);
+                        continue;
+                    }
+                    Either::Left(Some(lock)) => {
                         under_way.push_back(begin(units.next().expect("it was looked at"), lock));
                         continue;
                     }
@@ -99,7 +106,9 @@ impl<D: Device> Array<D> {
             if let Some(error) = failed {
                 return Err(error);
             }
-            self.pace(walk, at).await;
+            if goes_on.get() {
+                goes_on.set(self.pace(walk, at, at).await);
+            }
             if at < needed {
                 record(at).await?;
             }

@@ -15,7 +15,7 @@ use device::filter::{Effect, Rule};
 use device::{Buffer, Device, DeviceError, MemoryDevice, Operation, Reply, Request, Shape};
 use futures_util::future::{Either, select};
 use runtime::Runtime;
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Instant, Rate};
 
 /// A disk that dies: it takes no writes to its data, and takes its time to say so of all but the first block.
 struct Dying {
@@ -145,7 +145,12 @@ fn a_member_that_was_away_gets_what_was_written_meanwhile_and_no_more() {
         // Far from what was written, so it is not looked at. A whole rebuild would mend it.
         flip(&runtime, &disks[1], data_offset(&array) + array.geometry().used() - Bytes::kib(8));
         (5..9).for_each(|number| write(&array, number, 3));
+        // What it need not look at does not count: of 2400 KiB that would be 24 s.
+        array.limit(Some(Rate::bytes_per_second(102_400.0)));
+        let before = runtime.now();
         assert_eq!(runtime.block_on(array.bring_back(1)).expect("it may return").unwrap(), []);
+        let took = runtime.now().since(before);
+        assert!(took > Duration::millis(100) && took < Duration::seconds(4), "{case:?}: {took}");
         assert_eq!(array.state(1), MemberState::Active);
         assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 1, "{case:?}");
         flip(&runtime, &disks[1], data_offset(&array) + array.geometry().used() - Bytes::kib(8));

@@ -11,7 +11,7 @@ use common::superblocks;
 use device::filter::{Effect, Faulty, Rule};
 use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
 use runtime::Runtime;
-use units::Bytes;
+use units::{Bytes, Duration};
 
 type Disk = Rc<Faulty<MemoryDevice>>;
 const CHUNK: Bytes = Bytes::kib(4);
@@ -650,7 +650,23 @@ fn upkeep_is_held_to_its_rate_and_goes_in_parts() {
     let found = runtime.block_on(array.scrub(Repair::No)).unwrap();
     let took = runtime.now().since(before).as_seconds();
     assert!((11.9..12.5).contains(&took), "{took} s");
+    // However slow it is, it is ended soon after somebody has said so.
+    array.limit(Some(units::Rate::bytes_per_second(512.0)));
+    array.watch({
+        let (runtime, ending) = (runtime.clone(), runtime.now() + Duration::millis(2_500));
+        move |_| runtime.now() < ending
+    });
+    let before = runtime.now();
+    let ended = runtime.block_on(array.scrub(Repair::No)).unwrap();
+    assert!(ended.upto < array.geometry().size());
+    array.fail(1);
+    runtime.block_on(array.rebuild(1, disk(&runtime), DATA_AT, Uuid([78; 16]))).unwrap();
+    assert!(matches!(array.state(1), MemberState::Rebuilding(_)), "it was ended");
+    let took = runtime.now().since(before).as_seconds();
+    assert!((2.5..5.0).contains(&took), "{took} s");
+    array.watch(|_| true);
     array.limit(None);
+    runtime.block_on(array.resume_rebuild(1)).unwrap();
     let garbage = Request::write(DATA_AT + CHUNK * 9, data(77, CHUNK));
     runtime.block_on(disks[0].submit(garbage)).result.unwrap();
     let size = array.geometry().size();

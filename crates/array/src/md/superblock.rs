@@ -384,6 +384,11 @@ impl Superblock {
         MemberRole::from_number(self.roles[self.number as usize])
     }
 
+    /// Whether it is to be read only where no other copy is. With write-behind, it may lack what was written, and answered, before the array was left.
+    pub fn is_write_mostly(&self) -> bool {
+        self.member_flags & 1 != 0
+    }
+
     /// Where the bad-block log lies on the member, if there is room for one. What is there means something only with feature
     /// `BAD_BLOCKS`; before the first bad block md leaves the room as it found it.
     pub fn bad_blocks_at(&self) -> Option<Bytes> {
