@@ -74,6 +74,9 @@ impl Disks {
 
 const ASSEMBLE: &str = "mdadm --assemble --run /dev/md0 $D0 $D1 $D2 $D3 > /tmp/log 2>&1 || { cat /tmp/log; exit 3; }";
 
+/// Words that wait until md says on the members that the array is clean.
+const CLEAN: &str = "while grep -q active /sys/block/md0/md/array_state; do sleep 0.1; done";
+
 /// Words that print the bad sectors that md knows of, in lines of one range: `bad: FIRST COUNT`.
 const BAD: &str = "sed 's/^/bad: /' /sys/block/md0/md/dev-*/bad_blocks";
 
@@ -167,7 +170,9 @@ fn we_do_not_read_what_md_calls_bad_and_mend_it() {
                 settle(0)
             ),
             format!("dd if=$D{MEMBERS} of=/dev/md0 bs=1M 2>/dev/null || true; sync"),
-            format!("M=/sys/block/md0/md/dev-$(basename $D1); {}", say.join("; ")),
+            format!("M=/sys/block/md0/md/dev-$(basename $D1); {CLEAN}; {}", say.join("; ")),
+            // It stores its list with the next superblocks, and does not wait for that when it is stopped.
+            format!("dd if=$D{MEMBERS} of=/dev/md0 bs=4k count=1 2>/dev/null; sync; {CLEAN}"),
             format!("{BAD}; mdadm --stop /dev/md0 2>&1"),
         ],
     );
