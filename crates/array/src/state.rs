@@ -153,6 +153,11 @@ impl<D: Device> Array<D> {
         self.state.as_ref().is_some_and(|state| state.dirty.get())
     }
 
+    /// Whether members are being told something. Whoever ends what goes on beside the requests waits until they have been: the array may count as clean before.
+    pub fn is_recording(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.recording.in_use() > 0)
+    }
+
     /// Whether redundancy has to be made to fit first.
     pub(crate) fn is_resync_due(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.resync_due.get())

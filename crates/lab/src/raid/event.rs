@@ -177,7 +177,7 @@ pub(super) fn rival(opened: &str) -> String {
 
 /// Why a resync that met no error did not make everything fit: it left these ranges of the array, or was ended.
 pub(super) fn unfinished(left: &[Range<Bytes>]) -> String {
-    let Some(Range { start, end }) = left.first() else { return "it was ended before its end".into() };
+    let Some(Range { start, end }) = left.first() else { return "it was ended; the next start goes on".into() };
     let more = match left.len() {
         1 => String::new(),
         places => format!(", and in {} more places,", places - 1),

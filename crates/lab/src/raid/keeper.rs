@@ -5,7 +5,8 @@
 //! orders that come in through the [control socket](super::control). One upkeep runs at a time: two would only share the members' arms.
 //!
 //! An array is stopped when the last request is answered and the upkeep has come to the end of its unit: what it did is marked on
-//! the members, and the next start goes on from there.
+//! the members, and the next start goes on from there. Until then all of it goes on: an upkeep that is dropped where it is leaves no mark, and a
+//! tending that is dropped while it records has called the array clean before its members say so.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -34,8 +35,10 @@ pub(super) const LOOK: Duration = Duration::millis(200);
 const REPLACEMENT: &str = "replacement";
 /// How much later an upkeep is tried again that failed.
 const AGAIN: Duration = Duration::seconds(5);
-/// How long an upkeep may take to the end of its unit.
-const PATIENCE: Duration = Duration::seconds(10);
+/// How long an upkeep may take to the end of its unit: longer than a member that hangs takes to count as failed, if nobody has set another time limit.
+const PATIENCE: Duration = Duration::seconds(45);
+/// How often it is looked whether what the members are told has reached them.
+const MOMENT: Duration = Duration::millis(5);
 
 /// How an array is kept.
 pub struct Keeping {
@@ -167,13 +170,31 @@ impl Keeper {
         self.listening.replace(places);
     }
 
-    /// Keeps the array while `serving` is under way.
+    /// Keeps the array while `serving` is under way, and until the upkeep has come to the end of its unit then.
     pub async fn keep<T>(self: &Rc<Keeper>, control: &Listener, serving: impl Future<Output = T>) -> T {
         let beside = join4(self.array.tend(), self.notice(), self.attend(), control::attend(self, control));
-        match select(pin!(serving), pin!(beside)).await {
+        let served = async {
+            let served = serving.await;
+            self.end_upkeep().await;
+            served
+        };
+        match select(pin!(served), pin!(beside)).await {
             Either::Left((served, _)) => served,
             Either::Right(_) => unreachable!("tending never ends"),
         }
+    }
+
+    /// Has the upkeep end, and waits until it has, and the members say what it leaves; not for ever, as a device may never answer.
+    async fn end_upkeep(&self) {
+        self.ending.set(true);
+        let runtime = self.live.runtime();
+        let at_rest = async {
+            let _turn = self.turn.acquire(0).await;
+            while self.array.is_recording() {
+                runtime.sleep(MOMENT).await;
+            }
+        };
+        let _: Either<_, _> = select(pin!(at_rest), pin!(runtime.sleep(PATIENCE))).await;
     }
 
     /// An error if another server has the members: what is there is left to that one.
@@ -186,13 +207,8 @@ impl Keeper {
         }
     }
 
-    /// Ends the upkeep, and stops the array: its members say how it was left. Requests must have been answered.
+    /// Stops the array that is [kept](Keeper::keep) no more: its members say how it was left. Requests must have been answered.
     pub fn stop(&self) -> Result<Done, RaidError> {
-        self.ending.set(true);
-        let runtime = self.live.runtime();
-        runtime.block_on(async {
-            let _: Either<_, _> = select(pin!(self.turn.acquire(0)), pin!(runtime.sleep(PATIENCE))).await;
-        });
         let left = Done::left(&self.live, &self.array);
         // Who failed since the last look, or while the array was stopped, is spoken of, too.
         self.look();

@@ -1,0 +1,81 @@
+//! What a served array leaves when its server is ended in the middle of an upkeep: the next one goes on there.
+
+mod common;
+#[path = "common/served.rs"]
+mod served;
+
+use std::cell::Cell;
+
+use common::{Desk, names, wait_for};
+use device::{Buffer, Device, Request};
+use nbd::Client;
+use serde_json::Value;
+use served::{Server, done, say};
+use units::Bytes;
+use uring::{Live, LiveOptions};
+
+/// How far the upkeep of this name is that the server is at.
+fn done_bytes(desk: &Desk, members: &str, what: &str) -> Option<u64> {
+    let status: Value = serde_json::from_str(&done(desk, &format!("array status --json {members}"))).unwrap();
+    let upkeep = &status["served"]["upkeep"];
+    upkeep["done_bytes"].as_u64().filter(|done| upkeep["what"] == what && *done > 0)
+}
+
+/// A field of what a member says of itself.
+fn said_by(desk: &Desk, member: &str, field: &str) -> u64 {
+    say(desk, &format!("array examine --json {member}")).json()[0][field].as_u64().unwrap()
+}
+
+#[test]
+fn a_resync_goes_on_where_the_end_of_its_server_met_it() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --consistency resync --stripe-unit 16KiB --size 16MiB a b c");
+    let Some(mut server) = Server::start(&desk, "a b c") else { return };
+    let live = Live::start(&LiveOptions::default());
+    let client = live.runtime().block_on(Client::connect(&live, &server.uri().parse().unwrap())).unwrap();
+    let written = Request::write(Bytes::ZERO, Buffer::zeroed(Bytes::kib(4)).freeze());
+    live.runtime().block_on(client.submit(written)).result.unwrap();
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    std::fs::remove_file(desk.path().join("s.sock")).unwrap();
+    let server = Server::start(&desk, "a b c --rate 500kB/s").unwrap();
+    wait_for("the resync is under way", || done_bytes(&desk, "a", "resync") > Some(200_000));
+    let (said, events) = server.stop();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(names(&events), ["resync-began", "resync-failed"], "{events:?}");
+    assert_eq!(events[1]["cause"], "it was ended; the next start goes on");
+    let mark = said_by(&desk, "a", "fits_up_to_bytes");
+    assert!(mark >= 100_000, "{mark} bytes of each member are said to fit");
+    let server = Server::start(&desk, "a b c --rate 100kB/s").unwrap();
+    let first = Cell::new(None);
+    wait_for("it goes on", || {
+        first.set(done_bytes(&desk, "a", "resync"));
+        first.get().is_some()
+    });
+    let first = first.get();
+    assert!(first >= Some(2 * mark), "it goes on at {first:?}, and {mark} bytes of each of two members' data fitted");
+    assert_eq!(server.stop().0.code, 0);
+}
+
+#[test]
+fn a_rebuild_that_the_server_began_by_itself_goes_on_where_its_end_met_it() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --stripe-unit 16KiB --spare s --size 16MiB a b c");
+    let Some(server) = Server::start(&desk, "a b c s --rate 500kB/s") else { return };
+    done(&desk, "array fail --member b a");
+    wait_for("the rebuild is under way", || done_bytes(&desk, "a", "rebuild") > Some(100_000));
+    let (said, events) = server.stop();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(names(&events), ["member-failed", "rebuild-began", "rebuild-failed"], "{events:?}");
+    let mark = said_by(&desk, "s", "rebuilt_bytes");
+    assert!(mark >= 100_000, "{mark} bytes are said to be rebuilt");
+    let server = Server::start(&desk, "a c s --rate 100kB/s").unwrap();
+    let first = Cell::new(None);
+    wait_for("it goes on", || {
+        first.set(done_bytes(&desk, "a", "rebuild"));
+        first.get().is_some()
+    });
+    let first = first.get();
+    assert!(first >= Some(mark), "it goes on at {first:?}, and {mark} bytes were rebuilt");
+    assert_eq!(server.stop().0.code, 0);
+}
