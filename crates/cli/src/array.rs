@@ -7,7 +7,7 @@ mod serve;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use lab::raid::{self, Course, Done, LeftOut, Level, Order, Permits, Place, Plan, RaidError, Server};
+use lab::raid::{self, Course, Done, Given, LeftOut, Level, Order, Permits, Place, Plan, RaidError, Server};
 use serde_json::{Value, json};
 use units::Bytes;
 
@@ -42,7 +42,7 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
             let order = Order::Fail { member: args.member.absolute().to_string() };
             let (done, served): (Result<Done, RaidError>, bool) = match Server::find(members) {
                 Some(mut server) => (server.order(&order, &course), true),
-                None => (raid::fail(members, &permits(members)?, &args.member, &course), false),
+                None => (raid::fail(members, &permits(members, None)?, &args.member, &course), false),
             };
             let done = done.map_err(blame)?;
             print(pace.json, || json!(done), &failed(&args.member, &done, served))?;
@@ -57,7 +57,7 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
                     "the array is being served by process {process}; end that (kill {process}), and it stops the array"
                 )));
             }
-            let done = raid::stop(members, &permits(members)?, args.force, &course(pace)).map_err(blame)?;
+            let done = raid::stop(members, &admitted(members)?.0, args.force, &course(pace)).map_err(blame)?;
             print(pace.json, || json!(done), &left(&done))?;
             Ok(code(&done))
         }
@@ -151,7 +151,7 @@ fn rebuild(args: &Rebuild) -> Result<ExitCode, Failure> {
         let order = Order::Rebuild { onto: onto.as_ref().map(Newcomer::for_server), rate: pace.rate };
         return rebuilt(&server.order(&order, &course(pace)).map_err(blame)?, pace);
     }
-    let mut permits = permits(members)?;
+    let mut permits = admitted(members)?.0;
     if let Some(onto) = &onto {
         if let Some(member) = members.iter().find(|member| member.is_same(onto.place)) {
             let next = "leave --onto away to go on with its rebuild, or leave it away from the members to begin anew";
@@ -198,7 +198,7 @@ fn scrub(args: &Scrub) -> Result<ExitCode, Failure> {
     let (repair, from) = (args.repair, args.from.unwrap_or(Bytes::ZERO));
     let found = match Server::find(members) {
         Some(mut server) => server.order(&Order::Scrub { repair, from, rate: pace.rate }, &course),
-        None => raid::scrub(members, &permits(members)?, repair, from, &course),
+        None => raid::scrub(members, &permits(members, None)?, repair, from, &course),
     };
     let found: raid::Scrub = found.map_err(blame)?;
     print(pace.json, || json!(found), &found.text())?;
@@ -284,18 +284,28 @@ fn different(members: &[Place]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn permits(members: &[Place]) -> Result<Permits, Failure> {
-    Ok(admitted(members)?.0)
+/// Leave to write to the members of an array, for what is done with all of them, and `beside` them with what is to become part of it.
+fn permits(members: &[Place], beside: Option<&Place>) -> Result<Permits, Failure> {
+    different(members)?;
+    let given = raid::given(members, beside).map_err(blame)?;
+    given.is_enough().map_err(blame)?;
+    admit(members, &given)
 }
 
-/// Leave to write to the members of an array, and which of them it is opened without: that is said before anything is done to it without them.
+/// Leave to write to the members of an array that may lack some, and which of those named it is opened without.
 fn admitted(members: &[Place]) -> Result<(Permits, Vec<LeftOut>), Failure> {
     different(members)?;
-    let left_out = raid::left_out(members).map_err(blame)?;
-    for LeftOut { path, why } in &left_out {
+    let given = raid::given(members, None).map_err(blame)?;
+    Ok((admit(members, &given)?, given.left_out))
+}
+
+/// Leave to write to the members of an array. Whom it is opened without is said before anything is done to it without them.
+fn admit(members: &[Place], given: &Given) -> Result<Permits, Failure> {
+    for LeftOut { path, why } in &given.left_out {
         eprintln!("{path} is left out: {why}");
     }
-    Ok((permit::members(members.iter().filter_map(Place::path))?, left_out))
+    given.without().iter().for_each(|without| eprintln!("{without}"));
+    permit::members(members.iter().filter_map(Place::path))
 }
 
 /// Bar, rate and Ctrl-C of a command.

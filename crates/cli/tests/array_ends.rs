@@ -1,4 +1,5 @@
-//! What a served array leaves when its server is ended in the middle of an upkeep: the next one goes on there.
+//! What a served array leaves when its server is ended in the middle of an upkeep, where the next one goes on; and when it is killed: an array that was not
+//! stopped, of which nobody should forget a member.
 
 mod common;
 #[path = "common/served.rs"]
@@ -9,7 +10,7 @@ use std::cell::Cell;
 use common::{Desk, names, wait_for};
 use device::{Buffer, Device, Request};
 use nbd::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 use served::{Server, done, say};
 use units::Bytes;
 use uring::{Live, LiveOptions};
@@ -26,11 +27,8 @@ fn said_by(desk: &Desk, member: &str, field: &str) -> u64 {
     say(desk, &format!("array examine --json {member}")).json()[0][field].as_u64().unwrap()
 }
 
-#[test]
-fn a_resync_goes_on_where_the_end_of_its_server_met_it() {
-    let desk = Desk::new("");
-    done(&desk, "array create --level 5 --consistency resync --stripe-unit 16KiB --size 16MiB a b c");
-    let Some(mut server) = Server::start(&desk, "a b c") else { return };
+/// Leaves an array that was not stopped.
+fn killed_after_a_write(desk: &Desk, mut server: Server) {
     let live = Live::start(&LiveOptions::default());
     let client = live.runtime().block_on(Client::connect(&live, &server.uri().parse().unwrap())).unwrap();
     let written = Request::write(Bytes::ZERO, Buffer::zeroed(Bytes::kib(4)).freeze());
@@ -38,6 +36,14 @@ fn a_resync_goes_on_where_the_end_of_its_server_met_it() {
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     std::fs::remove_file(desk.path().join("s.sock")).unwrap();
+}
+
+#[test]
+fn a_resync_goes_on_where_the_end_of_its_server_met_it() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --consistency resync --stripe-unit 16KiB --size 16MiB a b c");
+    let Some(server) = Server::start(&desk, "a b c") else { return };
+    killed_after_a_write(&desk, server);
     let server = Server::start(&desk, "a b c --rate 500kB/s").unwrap();
     wait_for("the resync is under way", || done_bytes(&desk, "a", "resync") > Some(200_000));
     let (said, events) = server.stop();
@@ -78,4 +84,33 @@ fn a_rebuild_that_the_server_began_by_itself_goes_on_where_its_end_met_it() {
     let first = first.get();
     assert!(first >= Some(mark), "it goes on at {first:?}, and {mark} bytes were rebuilt");
     assert_eq!(server.stop().0.code, 0);
+}
+
+#[test]
+fn a_member_that_was_forgotten_is_not_recorded_as_missing_by_a_command_that_is_refused() {
+    for array in ["--level 5", "--level 1", "--level 5 --journal j"] {
+        let desk = Desk::new("");
+        done(&desk, &format!("array create {array} --size 8MiB a b c"));
+        let journal = if array.contains("journal") { "j" } else { "" };
+        let Some(server) = Server::start(&desk, &format!("a b c {journal}")) else { return };
+        killed_after_a_write(&desk, server);
+        let events = said_by(&desk, "a", "events");
+        for command in ["fail --member x", "scrub", "grow", "replace --member x --onto y --size 8MiB", "add --device y"]
+        {
+            let refused = say(&desk, &format!("array {command} a b {journal}"));
+            let why = "member 2 was not named, and the array ";
+            assert!(
+                refused.code == 2 && refused.stderr.starts_with("error: ") && refused.stderr.contains(why),
+                "{refused:?}"
+            );
+            assert_eq!(said_by(&desk, "a", "events"), events, "{array}: {command}");
+        }
+        assert!(!desk.path().join("y").exists());
+        let stopped = say(&desk, &format!("array stop --json a b c {journal}"));
+        assert_eq!(stopped.json()["not_whole"], json!([]), "{stopped:?}");
+        // What is for an array that lacks members goes on without, and says so.
+        let stopped = say(&desk, &format!("array stop a b {journal}"));
+        let without = "member 2 is not among the devices named, and the array is opened without it\n";
+        assert!(stopped.code == 0 && stopped.stderr == without, "{stopped:?}");
+    }
 }

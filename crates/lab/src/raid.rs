@@ -37,7 +37,7 @@ pub use control::{NewPlace, Order, Server};
 pub use describe::{MemberStatus, Status, layout, status};
 pub use event::Event;
 pub use examined::{Checksums, Examined, examine};
-pub use given::{LeftOut, is_in_use, left_out};
+pub use given::{Given, LeftOut, given, is_in_use};
 pub use keeper::{Keeper, Keeping};
 pub use make::{Plan, create};
 pub use members::{Permits, remove_unused};
@@ -131,6 +131,12 @@ pub enum RaidError {
         *data_offset + *needed
     )]
     MemberTooSmall { place: Place, size: units::Bytes, data_offset: units::Bytes, needed: units::Bytes },
+    /// Somebody was forgotten.
+    #[error(
+        "{members} {were} not named, and the array {why}: it would be recorded first that what is not named is missing. Name it, too; \
+         if it is lost, `arraylab array stop` with the others goes on without it, and the same command does what it is for then"
+    )]
+    NotNamed { members: String, were: &'static str, why: &'static str },
     /// A device that was used while the array was used without it.
     #[error(
         "{place} went on without {others}, so each may hold writes that the other lacks ({place} has seen {its} changes of the array, {others} {theirs}). \

@@ -31,7 +31,7 @@ pub fn add(args: &Add) -> Result<ExitCode, Failure> {
             let next = "name it among the members; with --destroy-data it is filled anew";
             return Err(refused(format!("{device} is a member of the array, and has missed nothing: {next}")));
         }
-        let mut all = permits(&others)?;
+        let mut all = permits(&others, Some(device))?;
         // What was a member carries the array's data, and comes back as one.
         all.extend(match raid::belongs(&others, device) && !args.destroy_data {
             true => permit::members(device.path())?,
@@ -72,7 +72,7 @@ pub fn replace(args: &Replace) -> Result<ExitCode, Failure> {
         let order = Order::Replace { member, onto: onto.as_ref().map(Newcomer::for_server), rate: pace.rate };
         server.order(&order, &course).map_err(blame)?
     } else {
-        let mut all = permits(members)?;
+        let mut all = permits(members, None)?;
         if let Some(onto) = &onto {
             if let Some(member) = members.iter().find(|member| member.is_same(onto.place)) {
                 let next = "leave --member and --onto away to go on, or leave it away from the members";
@@ -108,7 +108,7 @@ pub fn grow(args: &Upkeep) -> Result<ExitCode, Failure> {
         let next = "clients cannot be told of another size; end the server, and begin it again afterwards";
         return Err(Failure::input(anyhow::anyhow!("the array is being served, and {next}")));
     }
-    let grown = raid::grow(&args.members, &permits(&args.members)?, &course(&args.pace)).map_err(blame)?;
+    let grown = raid::grow(&args.members, &permits(&args.members, None)?, &course(&args.pace)).map_err(blame)?;
     let text = format!("the array stores {}\n{}", grown.size, left(&grown.done));
     print(args.pace.json, || json!(grown), &text)?;
     Ok(code(&grown.done))

@@ -26,6 +26,7 @@ pub fn writes() -> String {
 }
 
 /// What a command said and how it ended.
+#[derive(Debug)]
 pub struct Said {
     pub code: i32,
     pub stdout: String,

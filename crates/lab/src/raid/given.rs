@@ -1,9 +1,15 @@
-//! The devices that were given for an array: which of them it is opened without, and why.
+//! The devices that were given for an array: which of them it is opened without, and why, and which of its members were not given.
 //!
 //! An array opens without what is damaged or stale, as if it had not been given. That is right for the array, and wrong for whoever gave
 //! the device and hears nothing of it: so they are told beforehand. The rules are those by which the array opens ([`array::standing`]).
+//!
+//! Nor does it mind a member that was not given, if it can do without. Where something may have been under way, the others record at once that this one is
+//! missing, as anything may be read or computed in its place from then on. So whoever has merely forgotten to name it is refused before, unless the command is
+//! for an array that lacks members. (To take the record back when the command fails was rejected: what was replayed from the logs meanwhile, the member
+//! has missed.)
 
-use array::md::{Features, MemberRole, Superblock, Uuid};
+use array::geometry_of;
+use array::md::{Features, MemberRole, Resync, Superblock, Uuid};
 use array::standing::{Standing, newest};
 use device::{Device, DeviceError};
 use serde::Serialize;
@@ -12,6 +18,7 @@ use uring::{Live, LiveOptions};
 
 use super::halves::Halves;
 use super::members::{superblock, superblock_in, to_read};
+use super::upkeep::numbered;
 use super::{Place, RaidError};
 
 /// A device that an array is opened without.
@@ -23,13 +30,51 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// Which of these devices their array will be opened without. An array that could not be opened at all for one of them is refused by its name.
-pub fn left_out(places: &[Place]) -> Result<Vec<LeftOut>, RaidError> {
+/// What is to be known of the devices given for an array before it is opened.
+pub struct Given {
+    /// Those that it is opened without.
+    pub left_out: Vec<LeftOut>,
+    /// Members that nobody has named, by number, though the others count on them. A device that says nothing may be one of them.
+    pub not_named: Vec<usize>,
+    /// The first thing that its members record is that these are missing, and this is why.
+    recorded: Option<&'static str>,
+}
+
+impl Given {
+    /// An error if something would be recorded of members that nobody has named.
+    pub fn is_enough(&self) -> Result<(), RaidError> {
+        match self.recorded.filter(|_| !self.not_named.is_empty()) {
+            Some(why) => Err(RaidError::NotNamed {
+                members: numbered(&self.not_named, ", "),
+                were: if self.not_named.len() == 1 { "was" } else { "were" },
+                why,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Of members that were not named, that the array is opened without them.
+    pub fn without(&self) -> Option<String> {
+        let are = match self.not_named.len() {
+            0 => return None,
+            1 => "is not among the devices named, and the array is opened without it",
+            _ => "are not among the devices named, and the array is opened without them",
+        };
+        Some(format!("{} {are}", numbered(&self.not_named, ", ")))
+    }
+}
+
+/// Looks at the devices given for an array, and `beside` them at what is to become part of it, and need not be named twice. An array that could not be
+/// opened at all for one of them is refused by its name.
+pub fn given(places: &[Place], beside: Option<&Place>) -> Result<Given, RaidError> {
     let live = Live::start(&LiveOptions::default());
-    let (mut found, mut left_out) = (Vec::new(), Vec::new());
+    let (mut found, mut left_out, mut silent) = (Vec::new(), Vec::new(), 0);
     for path in places {
         // What cannot be opened for reading is refused when it is opened for writing, with the same words.
-        let Ok(device) = live.runtime().block_on(to_read(&live, path)) else { continue };
+        let Ok(device) = live.runtime().block_on(to_read(&live, path)) else {
+            silent += 1;
+            continue;
+        };
         match live.runtime().block_on(superblock(path, &device)) {
             Ok(superblock) => found.push((path.clone(), superblock, device.shape().size)),
             // Too small for a superblock: the array is refused with it.
@@ -39,24 +84,20 @@ pub fn left_out(places: &[Place]) -> Result<Vec<LeftOut>, RaidError> {
             Err(error) => left_out.push(LeftOut { path: path.clone(), why: reason(&error) }),
         }
     }
+    silent += left_out.len();
     of_one_array(found.iter().map(|(path, superblock, _)| (path, superblock.array)))?;
     let superblocks: Vec<&Superblock> = found.iter().map(|(_, superblock, _)| superblock).collect();
     if let Some(halves) = Halves::among(found.iter().map(|(path, superblock, _)| (path, superblock))) {
         return Err(RaidError::Halves(halves.to_string()));
     }
-    let Some(newest) = newest(&superblocks) else { return Ok(left_out) };
-    let is_there = |place: u16| {
-        let has = |it: &&Superblock| match Standing::of(it, newest) {
-            Standing::Member(member) | Standing::Replacing(member) => member == usize::from(place),
-            _ => false,
-        };
-        superblocks.iter().any(has)
+    let Some(newest) = newest(&superblocks) else {
+        return Ok(Given { left_out, not_named: Vec::new(), recorded: None });
     };
     for (path, it, size) in &found {
         if Standing::of(it, newest) == Standing::Stale {
             let why = match it.role() {
                 MemberRole::Journal => "it is a journal that failed, or is stale: what it holds counts no more",
-                MemberRole::Active(place) if !is_there(place) => {
+                MemberRole::Active(place) if !is_filled(place, &superblocks, newest) => {
                     "it is stale: the array went on without it, and `arraylab array add` brings it back"
                 }
                 _ => "it is stale, and no member's place is left for it: `arraylab array add` makes it a spare",
@@ -68,7 +109,55 @@ pub fn left_out(places: &[Place]) -> Result<Vec<LeftOut>, RaidError> {
             return Err(RaidError::MemberTooSmall { place, size: *size, data_offset, needed });
         }
     }
-    Ok(left_out)
+    let beside = beside.and_then(|place| superblock_in(&live, place)).filter(|it| it.array == newest.array);
+    let mut not_named = not_named(&superblocks, beside.as_ref(), newest);
+    if not_named.len() <= silent {
+        not_named.clear();
+    }
+    Ok(Given { left_out, recorded: records(&superblocks, newest), not_named })
+}
+
+/// Whether a device has the place, or is to have it.
+fn is_filled(place: u16, superblocks: &[&Superblock], newest: &Superblock) -> bool {
+    let has = |it: &&Superblock| match Standing::of(it, newest) {
+        Standing::Member(member) | Standing::Replacing(member) => member == usize::from(place),
+        _ => false,
+    };
+    superblocks.iter().any(has)
+}
+
+/// The places in which the newest superblock counts on a device that is not among these. Who is to replace another is none that it counts on.
+fn not_named(superblocks: &[&Superblock], beside: Option<&Superblock>, newest: &Superblock) -> Vec<usize> {
+    let named = |number: usize| {
+        let is_it = |it: &&Superblock| it.number as usize == number && !it.features.has(Features::REPLACEMENT);
+        superblocks.iter().copied().chain(beside).any(|it| is_it(&it))
+    };
+    let with_role = |place: u32| {
+        let role = MemberRole::Active(place as u16).number();
+        newest.roles.iter().enumerate().filter(move |(_, other)| **other == role).map(|(number, _)| number)
+    };
+    let counted_on = |place: &u32| with_role(*place).next().is_some() && !with_role(*place).any(named);
+    (0..newest.members).filter(counted_on).map(|place| place as usize).collect()
+}
+
+/// Why an array records at once who is missing when it is opened, if it does, and can be opened.
+fn records(superblocks: &[&Superblock], newest: &Superblock) -> Option<&'static str> {
+    let mut members: Vec<Option<&Superblock>> = vec![None; newest.members as usize];
+    for it in superblocks {
+        if let Standing::Member(place) = Standing::of(it, newest) {
+            members[place] = Some(it);
+        }
+    }
+    let used = |it: &Superblock| if it.size.is_zero() { it.data_size } else { it.size };
+    let sizes: Vec<Bytes> = members.iter().map(|member| used(member.unwrap_or(newest))).collect();
+    let is_missing = |place: usize| members[place].is_none();
+    if !geometry_of(newest, &sizes).is_ok_and(|geometry| geometry.survives(is_missing)) {
+        return None;
+    }
+    match newest.features.has(Features::JOURNAL) {
+        true => Some("has a journal, which may hold writes"),
+        false => members.iter().flatten().any(|it| it.resync != Resync::Clean).then_some("was not stopped"),
+    }
 }
 
 /// Whether a device is a member, or the journal, of the array that these are of, as current as they are, and not about to be filled: what is on it is in use, and

@@ -15,6 +15,7 @@ use nbd::{PATIENCE, Steady, ToUri, Uri};
 use units::{Bytes, Duration};
 use uring::{FileDevice, FileOptions, Live};
 
+use super::given::given;
 use super::{Course, Place, RaidError};
 use crate::remote;
 
@@ -114,20 +115,34 @@ async fn other_version(device: &AnyDevice) -> Option<&'static str> {
     None
 }
 
-/// Opens the array that these members are.
-pub(super) async fn open(
+/// Opens the array that these members are, for what is done with all of them: refused is what would record that one is missing which was not named.
+pub(super) fn open(
+    live: &Live,
+    members: &[Place],
+    permits: &Permits,
+    course: &Course,
+) -> Result<Array<AnyDevice>, RaidError> {
+    given(members, None)?.is_enough()?;
+    open_without(live, members, permits, false, course)
+}
+
+/// Opens the array that these members are, for what is done without the others.
+pub(super) fn open_without(
     live: &Live,
     members: &[Place],
     permits: &Permits,
     force: bool,
     course: &Course,
 ) -> Result<Array<AnyDevice>, RaidError> {
-    let mut devices = Vec::new();
-    for place in members {
-        devices.push(to_write(live, place, permits).await?);
-    }
-    let options = OpenOptions { force_dirty_degraded: force };
-    let array = Array::open(live.runtime(), "array", devices, options).await?;
+    let opened = async {
+        let mut devices = Vec::new();
+        for place in members {
+            devices.push(to_write(live, place, permits).await?);
+        }
+        let options = OpenOptions { force_dirty_degraded: force };
+        Ok::<_, RaidError>(Array::open(live.runtime(), "array", devices, options).await?)
+    };
+    let array = live.runtime().block_on(opened)?;
     if members.iter().any(|place| matches!(place, Place::Nbd(_))) {
         array.look_out(now());
     }

@@ -212,7 +212,7 @@ pub fn scrub(
 ) -> Result<Scrub, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
-    let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
+    let array = open(&live, members, permits, course)?;
     comparable(&array)?;
     within(&array, from)?;
     let before = runtime.block_on(Before::made_to_fit(&array)).map_err(RaidError::failed)?;

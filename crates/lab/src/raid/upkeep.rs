@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
-use super::given::left_out;
-use super::members::{Permits, data_offset, names, open, superblock, superblock_in, to_read, to_write};
+use super::given::given;
+use super::members::{Permits, data_offset, names, open, open_without, superblock, superblock_in, to_read, to_write};
 use super::{Course, Place, RaidError, exact};
 
 /// How a command left the array.
@@ -142,7 +142,7 @@ pub(super) async fn call_off(array: &Array<AnyDevice>, place: &Place) -> Result<
 /// Takes a member out of use: the others say that it has failed. Of a device that is to replace a member, that is called off, and the member stays.
 pub fn fail(members: &[Place], permits: &Permits, place: &Place, course: &Course) -> Result<Done, RaidError> {
     let live = Live::start(&LiveOptions::default());
-    let array = live.runtime().block_on(open(&live, members, permits, false, course))?;
+    let array = open(&live, members, permits, course)?;
     if let called_off @ Some(_) = live.runtime().block_on(call_off(&array, place))? {
         return Ok(Done { called_off, ..Done::stopped(&live, &array)? });
     }
@@ -165,7 +165,7 @@ pub fn fail(members: &[Place], permits: &Permits, place: &Place, course: &Course
 }
 
 fn is_left_out(members: &[Place], place: &Place) -> bool {
-    left_out(members).is_ok_and(|left_out| left_out.iter().any(|one| one.path.is_same(place)))
+    given(members, None).is_ok_and(|given| given.left_out.iter().any(|one| one.path.is_same(place)))
 }
 
 /// The member at a place, if the array can do without it.
@@ -190,7 +190,7 @@ pub fn rebuild(
 ) -> Result<Rebuild, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
-    let mut array = runtime.block_on(open(&live, members, permits, force, course))?;
+    let mut array = open_without(&live, members, permits, force, course)?;
     let all = 0..array.geometry().members();
     let started = all.clone().find(|member| matches!(array.state(*member), MemberState::Rebuilding(_)));
     let (member, lost) = match started {
@@ -259,7 +259,7 @@ pub fn replace(
 ) -> Result<Rebuild, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
-    let mut array = runtime.block_on(open(&live, members, permits, false, course))?;
+    let mut array = open(&live, members, permits, course)?;
     // What is copied must be right first.
     runtime.block_on(array.resync()).map_err(RaidError::failed)?;
     let (member, lost) = match (array.replacing(), old, onto) {
@@ -323,7 +323,8 @@ pub fn add(
 ) -> Result<Added, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
-    let mut array = runtime.block_on(open(&live, members, permits, false, course))?;
+    given(members, Some(new))?.is_enough()?;
+    let mut array = open_without(&live, members, permits, false, course)?;
     let former = runtime.block_on(former(&live, &array, new, destroy_data))?;
     let returned = former.is_some();
     let (member, lost) = match former {
@@ -394,7 +395,7 @@ pub struct Grown {
 pub fn grow(members: &[Place], permits: &Permits, course: &Course) -> Result<Grown, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();
-    let array = runtime.block_on(open(&live, members, permits, false, course))?;
+    let array = open(&live, members, permits, course)?;
     let went_on = array.needs_resync();
     if went_on || array.is_dirty() {
         let done = Done::stopped(&live, &array)?;
@@ -407,7 +408,7 @@ pub fn grow(members: &[Place], permits: &Permits, course: &Course) -> Result<Gro
         Err(GrowError::NoRoom { .. }) if went_on => {}
         grown => drop(grown?),
     }
-    let array = runtime.block_on(open(&live, members, permits, false, course))?;
+    let array = open(&live, members, permits, course)?;
     Ok(Grown { done: Done::stopped(&live, &array)?, size: array.geometry().size() })
 }
 
@@ -428,6 +429,6 @@ async fn fits(
 /// Makes an array clean that was not stopped. By force that is one, too, whose journal is gone: from then on it has none.
 pub fn stop(members: &[Place], permits: &Permits, force: bool, course: &Course) -> Result<Done, RaidError> {
     let live = Live::start(&LiveOptions::default());
-    let array = live.runtime().block_on(open(&live, members, permits, force, course))?;
+    let array = open_without(&live, members, permits, force, course)?;
     Done::stopped(&live, &array)
 }
