@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::{Desk, Loop, of};
 use serde_json::json;
-use served::{Server, again, arraylab, done, say};
+use served::{Server, again, arraylab, done, orders, say};
 
 const MIB: usize = 1 << 20;
 
@@ -104,9 +104,9 @@ fn a_server_begins_while_the_kernel_ends_the_one_before() {
     let desk = Desk::new("");
     done(&desk, "array create --level 1 --size 8MiB a b");
     let array = say(&desk, "array status --json a b").json()["array"].as_str().unwrap().replace(':', "");
-    std::fs::create_dir_all(desk.path().join("arraylab")).unwrap();
+    std::fs::create_dir_all(orders(&desk)).unwrap();
     // A socket that takes connections and answers nothing is all that is left of who was killed.
-    let path = desk.path().join("arraylab").join(array);
+    let path = orders(&desk).join(array);
     let left = UnixListener::bind(&path).unwrap();
     refused(&desk, "array serve --nbd unix:s.sock a b", "the array is being served already");
     let ending = std::thread::spawn(move || {

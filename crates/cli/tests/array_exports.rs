@@ -5,6 +5,7 @@ mod common;
 mod served;
 
 use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -214,7 +215,15 @@ fn of_two_servers_of_one_array_of_exports_only_one_goes_on() {
         live.runtime().block_on(to.submit(request)).result
     };
     assert_eq!(write(&writer), Ok(()));
+    // On one machine root's have one folder for their sockets: each is put aside while the other is meant.
+    let orders = |server: &Server| PathBuf::from(server.said["orders"].as_str().unwrap());
+    let rename = |from: &Path, to: &Path| std::fs::rename(from, to).unwrap();
+    let of_first = orders(&first);
+    rename(&of_first, &of_first.with_extension("first"));
     let second = Server::start(&elsewhere, &format!("{a} {b}")).unwrap();
+    let of_second = orders(&second);
+    rename(&of_second, &of_second.with_extension("second"));
+    rename(&of_first.with_extension("first"), &of_first);
     let other = client(&live, &second);
     assert_eq!(write(&other), Ok(()));
     wait_for("the first sees the second", || write(&writer).is_err());
@@ -228,6 +237,7 @@ fn of_two_servers_of_one_array_of_exports_only_one_goes_on() {
     assert_eq!(said.code, 3, "{}", said.stderr);
     assert!(said.stderr.contains("another server has this array's members"), "{}", said.stderr);
     assert_eq!(names(&events).iter().filter(|name| **name == "rival").count(), 1, "{events:?}");
+    rename(&of_second.with_extension("second"), &of_second);
     assert_eq!(write(&other), Ok(()));
     let (said, events) = second.stop();
     assert_eq!(said.code, 0, "{}", said.stderr);

@@ -16,7 +16,7 @@ use common::{Desk, names, of, pattern, peer, skip, wait_for};
 use device::{Buffer, Device, Request};
 use nbd::{Client, Uri};
 use serde_json::{Value, json};
-use served::{Server, again, arraylab, done, say};
+use served::{Server, again, arraylab, done, orders, say};
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
@@ -524,7 +524,7 @@ fn a_server_that_was_just_killed_is_none() {
     done(&desk, "array create --level 1 --size 8MiB a b");
     let examined = say(&desk, "array examine --json a").json();
     let array = examined[0]["array"].as_str().unwrap().replace(':', "");
-    let folder = desk.path().join("arraylab");
+    let folder = orders(&desk);
     std::fs::create_dir_all(&folder).unwrap();
     for words in ["array status a b", "array fail --member b a b"] {
         let dying = UnixListener::bind(folder.join(&array)).unwrap();
@@ -539,6 +539,24 @@ fn a_server_that_was_just_killed_is_none() {
         assert!(!said.stdout.contains("served"), "{words}: {}", said.stdout);
         std::fs::remove_file(folder.join(&array)).unwrap();
     }
+}
+
+/// Begun at boot, without the variable that sessions have, or in a session with another one.
+#[test]
+fn a_server_is_found_from_any_session() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 1 --size 8MiB a b");
+    let Some(server) = Server::start_without_session(&desk, "a b") else { return };
+    for session in [Some("."), Some("/nowhere"), None] {
+        let mut status = arraylab(&desk, "array status a");
+        match session {
+            Some(folder) => status.env("XDG_RUNTIME_DIR", folder),
+            None => status.env_remove("XDG_RUNTIME_DIR"),
+        };
+        let said = common::said(status);
+        assert!(said.stdout.contains("  served        by process "), "{session:?}: {}{}", said.stdout, said.stderr);
+    }
+    assert_eq!(server.stop().0.code, 0);
 }
 
 #[test]

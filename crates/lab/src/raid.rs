@@ -249,8 +249,11 @@ pub enum RaidError {
     #[error(transparent)]
     NoLeave(#[from] crate::remote::NoLeave),
     /// Orders cannot be taken.
-    #[error("no socket for orders to the array can be made: {source}; set XDG_RUNTIME_DIR to a folder of your own")]
-    Control { source: std::io::Error },
+    #[error(
+        "no socket for orders to the array can be made in {}: {source}; make that a folder that only you may write to, or, but for root, set XDG_RUNTIME_DIR to one",
+        folder.display()
+    )]
+    Control { folder: std::path::PathBuf, source: std::io::Error },
     /// Nor there.
     #[error(transparent)]
     Listen(#[from] uring::ListenError),

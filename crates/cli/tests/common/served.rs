@@ -2,6 +2,8 @@
 #![allow(dead_code)] // each test file uses its part
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use serde_json::Value;
@@ -34,7 +36,13 @@ pub struct Server {
     pub events: std::thread::JoinHandle<Vec<Value>>,
 }
 
-/// `arraylab`, with a folder of its own for the sockets by which served arrays are found.
+/// The folder of the sockets by which served arrays are found: root has one, others' is the test's own. Identities are no two arrays'.
+pub fn orders(desk: &Desk) -> PathBuf {
+    let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    if root { "/run/arraylab".into() } else { desk.path().join("arraylab") }
+}
+
+/// `arraylab`, with a folder of its own for these sockets, but for root.
 pub fn arraylab(desk: &Desk, words: &str) -> Command {
     let mut command = desk.command(&words.split_whitespace().collect::<Vec<_>>());
     command.env("XDG_RUNTIME_DIR", desk.path());
@@ -51,14 +59,26 @@ pub fn done(desk: &Desk, words: &str) -> String {
     said.stdout
 }
 
+fn serving(words: &str) -> String {
+    format!("array serve --json --nbd unix:s.sock {words}")
+}
+
 impl Server {
     /// Serves at `s.sock`; `None`, and said, where there is no ring.
     pub fn start(desk: &Desk, words: &str) -> Option<Server> {
-        again(|| Server::begin(desk, words))
+        again(|| Server::begin(arraylab(desk, &serving(words))))
     }
 
-    pub fn begin(desk: &Desk, words: &str) -> Result<Server, String> {
-        let mut command = arraylab(desk, &format!("array serve --json --nbd unix:s.sock {words}"));
+    /// As [`Server::start`], by whoever has no session.
+    pub fn start_without_session(desk: &Desk, words: &str) -> Option<Server> {
+        again(|| {
+            let mut command = arraylab(desk, &serving(words));
+            command.env_remove("XDG_RUNTIME_DIR");
+            Server::begin(command)
+        })
+    }
+
+    fn begin(mut command: Command) -> Result<Server, String> {
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

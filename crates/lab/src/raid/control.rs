@@ -4,10 +4,13 @@
 //! instead: a Unix socket of mode 0600 in the folder for such things, under the array's identity, which every member says. Each
 //! line is a JSON document: an [`Order`], then any number of [`Answer`]s of which the last is not about progress.
 //!
-//! The folder is `$XDG_RUNTIME_DIR/arraylab`, without that variable `/run/arraylab` (root) or `/tmp/arraylab-UID`. It is used only if nobody
+//! The folder is `/run/arraylab` for root, whatever session it has: who begins a server at boot and who gives it orders from a terminal must mean the same one.
+//! Others have `$XDG_RUNTIME_DIR/arraylab`, without that variable `/tmp/arraylab-UID`; and as a command may come from where it is set to something else, or
+//! not at all, servers are looked for in all of these, and in `/run/user/UID`, which it usually is. A folder is used only if nobody
 //! else may put a socket there: below `/tmp` another user could have made it first, and would be given the orders. A socket that a killed
 //! server left is removed by the next server of its array, which holds the members, so that nobody else can be serving them.
 
+use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -106,16 +109,21 @@ enum Answer {
     Refused { message: String, input: bool },
 }
 
-/// Where the server of an array listens for orders.
-fn socket_of(array: Uuid) -> io::Result<PathBuf> {
-    let folder = match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()) {
-        Some(folder) => PathBuf::from(folder).join("arraylab"),
-        None => match std::fs::metadata("/proc/self")?.uid() {
-            0 => PathBuf::from("/run/arraylab"),
-            user => PathBuf::from(format!("/tmp/arraylab-{user}")),
-        },
-    };
-    Ok(folder.join(array.to_string().replace(':', "")))
+/// Where servers of a user's arrays may listen for orders, of whom the variable says this: the first is where a new one does.
+fn folders(user: u32, runtime: Option<OsString>) -> Vec<PathBuf> {
+    if user == 0 {
+        return vec![PathBuf::from("/run/arraylab")];
+    }
+    let said = runtime.filter(|folder| !folder.is_empty()).map(|folder| PathBuf::from(folder).join("arraylab"));
+    let usual = [format!("/tmp/arraylab-{user}"), format!("/run/user/{user}/arraylab")].map(PathBuf::from);
+    said.into_iter().chain(usual).collect()
+}
+
+/// The sockets at which the server of an array may listen.
+fn sockets_of(array: Uuid) -> io::Result<Vec<PathBuf>> {
+    let user = std::fs::metadata("/proc/self")?.uid();
+    let socket = |folder: PathBuf| folder.join(array.to_string().replace(':', ""));
+    Ok(folders(user, std::env::var_os("XDG_RUNTIME_DIR")).into_iter().map(socket).collect())
 }
 
 /// Whether a folder is this user's, and nobody else may put a socket there: who can gives the answers to this user's orders.
@@ -127,14 +135,14 @@ fn is_ours(folder: &Path) -> io::Result<bool> {
 impl Keeper {
     /// The socket on which orders come in; one that a killed server left there goes.
     pub fn listen(&self) -> Result<Listener, RaidError> {
-        let no_place = |source| RaidError::Control { source };
         let array = self.array.identity().expect("an array of members says who it is");
-        let path = socket_of(array).map_err(no_place)?;
+        let sockets = sockets_of(array).map_err(|source| RaidError::Control { folder: "/proc/self".into(), source })?;
+        let path = sockets.into_iter().next().expect("there is always one");
         let folder = path.parent().expect("a socket is in a folder");
+        let no_place = |source| RaidError::Control { folder: folder.to_owned(), source };
         DirBuilder::new().mode(0o700).recursive(true).create(folder).map_err(no_place)?;
         if !is_ours(folder).map_err(no_place)? {
-            let words = format!("{} is somebody else's, or others may write to it", folder.display());
-            return Err(no_place(io::Error::other(words)));
+            return Err(no_place(io::Error::other("it is somebody else's, or others may write to it")));
         }
         // A server that was killed has let go of the members before, and goes on listening for as long as the kernel takes to end it.
         match patiently(|| Listener::unix(&self.live, &path), |error| matches!(error, ListenError::Occupied { .. })) {
@@ -216,9 +224,12 @@ impl Server {
     pub fn find(members: &[Place]) -> Option<Server> {
         let live = Live::start(&LiveOptions::default());
         let identity = members.iter().find_map(|place| Some(superblock_in(&live, place)?.array));
-        let path = socket_of(identity?).ok()?;
+        sockets_of(identity?).ok()?.iter().find_map(|path| Server::listening_at(path))
+    }
+
+    fn listening_at(path: &Path) -> Option<Server> {
         path.parent().and_then(|folder| is_ours(folder).ok()).filter(|ours| *ours)?;
-        let connect = || Server::at(&path);
+        let connect = || Server::at(path);
         let look = || if connect().is_some_and(|mut server| server.is_dead()) { Err(()) } else { Ok(()) };
         // What is still there then is for whoever gives the order to say.
         _ = patiently(look, |()| true);
@@ -284,6 +295,21 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     use super::*;
+
+    #[test]
+    fn a_server_is_looked_for_wherever_one_may_listen() {
+        let folders = |user, runtime: Option<&str>| {
+            let folders = folders(user, runtime.map(OsString::from));
+            folders.into_iter().map(|folder| folder.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        // Root has one, so that a server of boot is found from any session.
+        assert_eq!(folders(0, None), ["/run/arraylab"]);
+        assert_eq!(folders(0, Some("/run/user/0")), folders(0, None));
+        let usual = ["/tmp/arraylab-7", "/run/user/7/arraylab"];
+        assert_eq!(folders(7, None), usual);
+        assert_eq!(folders(7, Some("")), usual);
+        assert_eq!(folders(7, Some("/own")), ["/own/arraylab", usual[0], usual[1]]);
+    }
 
     #[test]
     fn a_folder_that_others_may_write_to_is_not_ours() {
