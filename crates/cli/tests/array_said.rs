@@ -71,6 +71,30 @@ fn sizes_are_numbers_of_bytes_and_members_numbers_wherever_an_array_is_told_to_a
 }
 
 #[test]
+fn what_is_not_there_is_null_and_not_left_out() {
+    let desk = Desk::new("");
+    let made = document(&done(&desk, "array create --json --level 1 --size 8MiB a b"));
+    let status = document(&done(&desk, "array status --json a b"));
+    let failed = document(&done(&desk, "array fail --json --member b a b"));
+    let added = document(&done(&desk, "array add --json --device b a"));
+    let is_null = |said: &Value, field: &str| assert_eq!(said.get(field), Some(&Value::Null), "{field}: {said}");
+    for said in [&made, &status] {
+        is_null(said, "split");
+        is_null(said, "served");
+        is_null(&said["members"][0], "reason");
+    }
+    for said in [&failed, &added] {
+        is_null(said, "called_off");
+    }
+    let Some(server) = Server::start(&desk, "a b") else { return };
+    let served = document(&done(&desk, "array status --json a"))["served"].take();
+    is_null(&served, "rival");
+    is_null(&served["members"][0], "reconnections");
+    is_null(&served["members"][0], "failure");
+    assert_eq!(server.stop().0.code, 0);
+}
+
+#[test]
 fn a_superblock_is_told_to_programs_by_fields_with_their_units() {
     let desk = Desk::new("");
     done(&desk, "array create --level 5 --integrity --spare s --size 8MiB a b c");

@@ -51,10 +51,8 @@ pub struct Status {
     /// What belongs to the array and has no place in it: stale and spare devices.
     pub others: Vec<MemberStatus>,
     /// That these are two halves that went on without each other, what each says, and what to do.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
     /// What its server says, if it is being served.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub served: Option<Service>,
     /// It was not stopped, and no log tells what was under way: without one of its members it is opened by force only.
     #[serde(skip)]
@@ -82,7 +80,6 @@ pub struct MemberStatus {
     /// Blocks of it that did not fit their checksums so far, if it keeps any.
     pub corrupt: Option<u64>,
     /// Why the array is not opened with it, or at all; or why its server uses it no more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 

@@ -30,7 +30,7 @@ pub struct Service {
     /// More is lost than the level survives.
     pub broken: bool,
     /// When another server opened the array, if one records on its members, too: this one accepts no write then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub rival: Option<String>,
     /// What it stores.
     #[serde(rename = "size_bytes", with = "exact")]
@@ -70,10 +70,10 @@ pub struct Served {
     /// Ranges that were computed from the others and written again.
     pub rewritten: u64,
     /// How often it was connected again, if it is an export.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub reconnections: Option<u64>,
     /// What it did, if it is used no more and was not told to fail.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub failure: Option<String>,
 }
 

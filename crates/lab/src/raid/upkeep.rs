@@ -29,7 +29,7 @@ pub struct Done {
     /// Devices that wait to take the place of a member that fails.
     pub spares: Vec<String>,
     /// The member that was to be replaced, and stays: its replacement was called off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub called_off: Option<usize>,
 }
 
