@@ -16,7 +16,7 @@ use crate::args::{Array, ArrayAction, Create, Layout, Pace, Rebuild, Scrub};
 use crate::fail::Failure;
 use crate::out;
 use crate::permit;
-use crate::progress::{Bar, interrupt_scrub, interrupt_upkeep};
+use crate::progress::{Bar, interrupt_scrub, interrupt_upkeep, interrupt_watching};
 
 /// Does what is to be done with an array.
 pub fn array(args: &Array) -> Result<ExitCode, Failure> {
@@ -38,11 +38,10 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
         }
         ArrayAction::Fail(args) => {
             let (members, pace) = (&args.array.members, &args.array.pace);
-            let course = course(pace);
             let order = Order::Fail { member: args.member.absolute().to_string() };
             let (done, served): (Result<Done, RaidError>, bool) = match Server::find(members) {
-                Some(mut server) => (server.order(&order, &course), true),
-                None => (raid::fail(members, &permits(members, None)?, &args.member, &course), false),
+                Some(mut server) => (server.order(&order, &watching(pace)), true),
+                None => (raid::fail(members, &permits(members, None)?, &args.member, &course(pace)), false),
             };
             let done = done.map_err(blame)?;
             print(pace.json, || json!(done), &failed(&args.member, &done, served))?;
@@ -149,7 +148,7 @@ fn rebuild(args: &Rebuild) -> Result<ExitCode, Failure> {
     let onto = Newcomer::named("--onto", &args.onto, args.size, args.destroy_data)?;
     if let Some(mut server) = Server::find(members) {
         let order = Order::Rebuild { onto: onto.as_ref().map(Newcomer::for_server), rate: pace.rate };
-        return rebuilt(&server.order(&order, &course(pace)).map_err(blame)?, pace);
+        return rebuilt(&server.order(&order, &watching(pace)).map_err(blame)?, pace);
     }
     let mut permits = admitted(members)?.0;
     if let Some(onto) = &onto {
@@ -311,6 +310,11 @@ fn admit(members: &[Place], given: &Given) -> Result<Permits, Failure> {
 /// Bar, rate and Ctrl-C of a command.
 fn course(pace: &Pace) -> Course {
     Course { interrupted: interrupt_upkeep(), ..shown(pace) }
+}
+
+/// The same of one that a server carries out.
+fn watching(pace: &Pace) -> Course {
+    Course { interrupted: interrupt_watching(), ..shown(pace) }
 }
 
 /// Bar and rate of a command.

@@ -59,6 +59,11 @@ pub fn interrupt_upkeep() -> Arc<AtomicBool> {
     on_signals(Vec::new(), "ending; the members say how far it is (Ctrl-C again: end at once)\n")
 }
 
+/// The same for what a server does, which goes on.
+pub fn interrupt_watching() -> Arc<AtomicBool> {
+    on_signals(Vec::new(), "ending the watch; the server goes on (Ctrl-C again: end at once)\n")
+}
+
 /// As [`interrupt`], for what keeps nothing.
 pub fn interrupt_storm() -> Arc<AtomicBool> {
     on_signals(

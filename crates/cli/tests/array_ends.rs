@@ -6,8 +6,9 @@ mod common;
 mod served;
 
 use std::cell::Cell;
+use std::process::Stdio;
 
-use common::{Desk, names, wait_for};
+use common::{Desk, names, of, signal, wait_for};
 use device::{Buffer, Device, Request};
 use nbd::Client;
 use serde_json::{Value, json};
@@ -84,6 +85,39 @@ fn a_rebuild_that_the_server_began_by_itself_goes_on_where_its_end_met_it() {
     let first = first.get();
     assert!(first >= Some(mark), "it goes on at {first:?}, and {mark} bytes were rebuilt");
     assert_eq!(server.stop().0.code, 0);
+}
+
+/// Whoever has asked for it may go: it is the server's.
+#[test]
+fn ctrl_c_ends_the_watching_of_what_a_server_does_and_fail_ends_that() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 1 --size 8MiB a b");
+    let Some(server) = Server::start(&desk, "a b") else { return };
+    for (order, what) in [("replace --member b --onto c", "replacement"), ("rebuild --onto d", "rebuild")] {
+        if what == "rebuild" {
+            done(&desk, "array fail --member b a");
+        }
+        let mut command = served::arraylab(&desk, &format!("array {order} --size 8MiB --rate 1MB/s a"));
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for("it is under way", || done_bytes(&desk, "a", what).is_some());
+        signal(&command, "INT");
+        let said = of(command.wait_with_output().unwrap());
+        let words = "ending the watch; the server goes on (Ctrl-C again: end at once)\nerror: no longer watched; the server goes on: ";
+        assert!(said.code == 3 && said.stderr.starts_with(words), "{said:?}");
+        let before = done_bytes(&desk, "a", what).unwrap();
+        wait_for("it goes on", || done_bytes(&desk, "a", what) > Some(before));
+        let new = if what == "rebuild" { "d" } else { "c" };
+        done(&desk, &format!("array fail --member {new} a"));
+        wait_for("it has ended", || done_bytes(&desk, "a", what).is_none());
+    }
+    let (said, events) = server.stop();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let expected =
+        ["replace-began", "replace-failed", "member-failed", "rebuild-began", "member-failed", "rebuild-failed"];
+    let mut found = names(&events);
+    // Which of the two is told first is chance.
+    found[4..].sort_unstable();
+    assert_eq!(found, expected, "{events:?}");
 }
 
 #[test]

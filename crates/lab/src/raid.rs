@@ -272,8 +272,15 @@ pub enum RaidError {
     #[error("the array's server is there and does not answer: {source}")]
     Server { source: std::io::Error },
     /// Ctrl-C.
-    #[error("no longer watched; a rebuild goes on in the server (`arraylab array status` shows it), a scrub ends")]
+    #[error(
+        "no longer watched; the server goes on: `arraylab array status` shows how far it is, and `arraylab array fail` with the new device as --member ends it"
+    )]
     Unwatched,
+    /// Ctrl-C, and the server takes no more orders.
+    #[error(
+        "the server takes no order to end the scrub, and ends it when it finds that nobody watches; see `arraylab array status`"
+    )]
+    UnwatchedScrub,
     /// No random bytes.
     #[error("the kernel gives no random bytes for an identity: {0}")]
     Identity(std::io::Error),
@@ -324,7 +331,9 @@ impl RaidError {
             RaidError::NoLeave(no) => no.is_input(),
             RaidError::NotFilled { .. } | RaidError::NoSpace | RaidError::Rival { .. } => false,
             RaidError::NotTakenOut { .. } | RaidError::Unanswered { .. } => false,
-            RaidError::Control { .. } | RaidError::Server { .. } | RaidError::Unwatched => false,
+            RaidError::Control { .. } | RaidError::Server { .. } | RaidError::Unwatched | RaidError::UnwatchedScrub => {
+                false
+            }
             RaidError::Refused { input, .. } => *input,
             RaidError::NotPermitted(refusal) => {
                 !matches!(refusal, NoPermission { .. } | Unreadable { .. } | Failed { .. } | NoSpace { .. })

@@ -313,7 +313,8 @@ pub struct Add {
 ///
 /// It is copied, and what it cannot give is computed from the others; it stays in use until the copy is whole and takes its place, so the
 /// array has its full redundancy all the time. Then the old one is a member no more. Ctrl-C ends it; the mark is on the members, and the same
-/// command with the new one among the members, and neither --member nor --onto, goes on.
+/// command with the new one among the members, and neither --member nor --onto, goes on. While the array is served, Ctrl-C ends the watching
+/// only: the server goes on, until `fail` calls it off.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -372,7 +373,8 @@ pub struct Layout {
 
 /// Fill the place of a missing member; go on with what was ended
 ///
-/// Without --onto a former member among those named comes back (see `add`), or else a spare takes the place. Ctrl-C ends it; the mark is on the members, and the same command with the new member among the others goes on from there.
+/// Without --onto a former member among those named comes back (see `add`), or else a spare takes the place. Ctrl-C ends it; the mark is on the members, and the same
+/// command with the new member among the others goes on from there. While the array is served, Ctrl-C ends the watching only: the server goes on.
 #[derive(Args)]
 pub struct Rebuild {
     /// What takes the place; not needed to go on, nor where there is a spare. Given twice if it carries data that are recognised, and these

@@ -7,21 +7,20 @@ use serde_json::json;
 
 use crate::args::{Add, Replace, Upkeep};
 use crate::array::newcomer::Newcomer;
-use crate::array::{blame, code, course, left, left_as, permits, print, refused};
+use crate::array::{blame, code, course, left, left_as, permits, print, refused, watching};
 use crate::fail::Failure;
 use crate::permit;
 
 /// Adds a spare or a former member.
 pub fn add(args: &Add) -> Result<ExitCode, Failure> {
     let (members, pace) = (&args.array.members, &args.array.pace);
-    let course = course(pace);
     let new = Newcomer::named("--device", &args.device, args.size, args.destroy_data)?;
     let new = new.expect("it is required");
     let device = new.place;
     let server = Server::find(members);
     let served = server.is_some();
     let added: Added = if let Some(mut server) = server {
-        server.order(&Order::Add { device: new.for_server(), rate: pace.rate }, &course).map_err(blame)?
+        server.order(&Order::Add { device: new.for_server(), rate: pace.rate }, &watching(pace)).map_err(blame)?
     } else {
         let others: Vec<Place> = members.iter().filter(|place| !place.is_same(device)).cloned().collect();
         if others.is_empty() {
@@ -37,7 +36,7 @@ pub fn add(args: &Add) -> Result<ExitCode, Failure> {
             true => permit::members(device.path())?,
             false => new.permit()?,
         });
-        let added = raid::add(&others, &all, device, args.destroy_data, &course);
+        let added = raid::add(&others, &all, device, args.destroy_data, &course(pace));
         added.inspect_err(|_| raid::remove_unused(&all)).map_err(blame)?
     };
     let mut text = match (added.member, added.returned) {
@@ -65,12 +64,11 @@ pub fn add(args: &Add) -> Result<ExitCode, Failure> {
 /// Replaces a member while it serves.
 pub fn replace(args: &Replace) -> Result<ExitCode, Failure> {
     let (members, pace) = (&args.array.members, &args.array.pace);
-    let course = course(pace);
     let onto = Newcomer::named("--onto", &args.onto, args.size, args.destroy_data)?;
     let done: raid::Rebuild = if let Some(mut server) = Server::find(members) {
         let member = args.member.as_ref().map(|place| place.absolute().to_string());
         let order = Order::Replace { member, onto: onto.as_ref().map(Newcomer::for_server), rate: pace.rate };
-        server.order(&order, &course).map_err(blame)?
+        server.order(&order, &watching(pace)).map_err(blame)?
     } else {
         let mut all = permits(members, None)?;
         if let Some(onto) = &onto {
@@ -80,7 +78,7 @@ pub fn replace(args: &Replace) -> Result<ExitCode, Failure> {
             }
             all.extend(onto.permit()?);
         }
-        let done = raid::replace(members, &all, args.member.as_ref(), onto.map(|onto| onto.place), &course);
+        let done = raid::replace(members, &all, args.member.as_ref(), onto.map(|onto| onto.place), &course(pace));
         done.inspect_err(|_| raid::remove_unused(&all)).map_err(blame)?
     };
     let mut text = match done.interrupted {

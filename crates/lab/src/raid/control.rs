@@ -270,7 +270,7 @@ impl Server {
                     if course.interrupted.load(Relaxed) && !ended {
                         // The server attends to this line when the scrub has ended, so that is asked for on another.
                         let mut other = match order {
-                            Order::Scrub { .. } => Server::at(&self.path).ok_or(RaidError::Unwatched)?,
+                            Order::Scrub { .. } => Server::at(&self.path).ok_or(RaidError::UnwatchedScrub)?,
                             _ => return Err(RaidError::Unwatched),
                         };
                         other.order::<Value>(&Order::EndScrub, &Course::quiet())?;
