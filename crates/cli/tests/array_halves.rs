@@ -96,3 +96,22 @@ fn two_halves_are_called_so_in_any_order_and_by_every_command() {
     let one = done(&desk, "array status x");
     assert!(one.contains("1 of 2 members not whole"), "{one}");
 }
+
+/// What is suggested is to be copied into a shell.
+#[test]
+fn names_with_spaces_are_one_word_of_the_command_that_is_suggested() {
+    let Some(desk) = halves("--level 1", ["x", "y"]) else { return };
+    for (name, other) in [("x", "half x"), ("y", "it's y")] {
+        std::fs::rename(desk.path().join(name), desk.path().join(other)).unwrap();
+    }
+    let said = desk.arraylab(&["array", "stop", "half x", "it's y"]);
+    let device = r"'it'\''s y'";
+    let commands = [
+        format!("`arraylab array add --destroy-data --device {device} --device {device} 'half x'`"),
+        format!("`arraylab array add --destroy-data --device 'half x' --device 'half x' {device}`"),
+    ];
+    assert!(said.code == 2 && commands.iter().any(|command| said.stderr.contains(command)), "{}", said.stderr);
+    let refused = desk.arraylab(&["array", "add", "--device", "it's y", "half x"]);
+    let command = format!("`arraylab array add --destroy-data --device {device} --device {device}`");
+    assert!(refused.code == 2 && refused.stderr.contains(&command), "{}", refused.stderr);
+}

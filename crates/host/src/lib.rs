@@ -27,6 +27,7 @@ pub mod patience;
 pub mod precaution;
 mod processor;
 mod refusal;
+pub mod shell;
 pub mod signature;
 mod task;
 pub mod throttle;

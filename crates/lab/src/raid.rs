@@ -140,8 +140,9 @@ pub enum RaidError {
     /// A device that was used while the array was used without it.
     #[error(
         "{place} went on without {others}, so each may hold writes that the other lacks ({place} has seen {its} changes of the array, {others} {theirs}). \
-         To go on with {others} and lose what {place} holds: `arraylab array add --destroy-data --device {place} --device {place}` with these members. \
-         To go on with {place}: give it, and whoever went on with it, without these, and add these to it in the same way"
+         To go on with {others} and lose what {place} holds: `arraylab array add --destroy-data --device {word} --device {word}` with these members. \
+         To go on with {place}: give it, and whoever went on with it, without these, and add these to it in the same way",
+        word = place.word()
     )]
     WentOn { place: Place, others: String, its: u64, theirs: u64 },
     /// Devices that went on without each other.

@@ -60,9 +60,10 @@ fn said(it: &Superblock, dated: bool) -> String {
 
 impl fmt::Display for Halves {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let list = |places: &[Place], by: &str| places.iter().map(Place::to_string).collect::<Vec<_>>().join(by);
+        let list = |places: &[Place]| places.iter().map(Place::to_string).collect::<Vec<_>>().join(" and ");
+        let words = |places: &[Place]| places.iter().map(Place::word).collect::<Vec<_>>().join(" ");
         let [(one, says), (other, against)] = &self.halves;
-        let (first, second, device) = (list(one, " and "), list(other, " and "), list(&other[..1], ""));
+        let (first, second, device) = (list(one), list(other), words(&other[..1]));
         write!(
             f,
             "two halves went on without each other, and each may hold writes that the other lacks: {first} {} that {says}; {second} {} that {against}. \
@@ -71,7 +72,7 @@ impl fmt::Display for Halves {
             if one.len() == 1 { "says" } else { "say" },
             if other.len() == 1 { "says" } else { "say" },
             if other.len() == 1 { "holds" } else { "hold" },
-            list(one, " "),
+            words(one),
             if other.len() == 1 { "" } else { ", and so on with each" },
         )
     }

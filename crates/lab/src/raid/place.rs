@@ -50,6 +50,11 @@ impl Place {
         }
     }
 
+    /// The same as a word of a command that somebody may copy.
+    pub fn word(&self) -> String {
+        host::shell::word(&self.to_string())
+    }
+
     /// Whether it names something that is there, or may be: of a server that is known when it is asked.
     pub fn exists(&self) -> bool {
         self.path().is_none_or(Path::exists)
