@@ -300,11 +300,12 @@ fn admitted(members: &[Place]) -> Result<(Permits, Vec<LeftOut>), Failure> {
 
 /// Leave to write to the members of an array. Whom it is opened without is said before anything is done to it without them.
 fn admit(members: &[Place], given: &Given) -> Result<Permits, Failure> {
+    let permits = permit::members(members.iter().filter_map(Place::path))?;
     for LeftOut { path, why } in &given.left_out {
         eprintln!("{path} is left out: {why}");
     }
     given.without().iter().for_each(|without| eprintln!("{without}"));
-    permit::members(members.iter().filter_map(Place::path))
+    Ok(permits)
 }
 
 /// Bar, rate and Ctrl-C of a command.

@@ -202,7 +202,7 @@ fn what_carries_data_is_not_written_without_a_word() {
     assert_eq!(say(&desk, "array create --level 1 a b").code, 2, "a missing file needs a size");
     let not_a_member = say(&desk, "array stop full");
     assert_eq!(not_a_member.code, 2);
-    assert!(not_a_member.stderr.contains("no superblock"), "{}", not_a_member.stderr);
+    assert!(not_a_member.stderr.contains("no md superblock"), "{}", not_a_member.stderr);
 }
 
 #[test]

@@ -152,6 +152,26 @@ fn who_is_left_out_is_named_with_the_reason() {
 }
 
 #[test]
+fn a_member_that_lost_its_superblock_is_told_how_to_be_filled_anew() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --size 8MiB a b c");
+    let file = desk.path().join("b");
+    std::fs::write(&file, vec![0; std::fs::metadata(&file).unwrap().len() as usize]).unwrap();
+    for command in ["scrub", "stop", "serve --nbd unix:s.sock"] {
+        let said = say(&desk, &format!("array {command} a b c"));
+        let next = "leave it away: the others are opened without it if their level allows, and \
+                    `arraylab array rebuild --destroy-data --onto b` with them fills it anew";
+        assert!(
+            said.code == 2 && said.stderr.starts_with("error: b: there is no md superblock"),
+            "{command}: {said:?}"
+        );
+        assert!(said.stderr.contains(next), "{command}: {said:?}");
+    }
+    done(&desk, "array rebuild --destroy-data --onto b a c");
+    done(&desk, "array scrub a b c");
+}
+
+#[test]
 fn of_a_disk_that_is_stale_it_is_said_what_adding_it_would_do() {
     let desk = Desk::new("");
     done(&desk, "array create --level 1 --size 8MiB a b");

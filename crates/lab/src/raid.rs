@@ -81,6 +81,13 @@ pub enum RaidError {
     /// Nothing is to be said of a member.
     #[error("{place}: {error}")]
     Superblock { place: Place, error: array::md::SuperblockError },
+    /// It may have been a member.
+    #[error(
+        "{place}: {error} If it was, and has lost its superblock, leave it away: the others are opened without it if their level allows, and \
+         `arraylab array rebuild --destroy-data --onto {}` with them fills it anew",
+        place.word()
+    )]
+    Blank { place: Place, error: array::md::SuperblockError },
     /// Nothing is to be said of what is no member.
     #[error(
         "{place}: it holds {size:#}, and no superblock of Linux md 1.2, which begins at 4 KiB: it is too small to be a member of an array; see `arraylab array create`"

@@ -9,7 +9,7 @@
 //! has missed.)
 
 use array::geometry_of;
-use array::md::{Features, MemberRole, Resync, Superblock, Uuid};
+use array::md::{Features, MemberRole, Resync, Superblock, SuperblockError, Uuid};
 use array::standing::{Standing, newest};
 use device::{Device, DeviceError};
 use serde::Serialize;
@@ -81,6 +81,17 @@ pub fn given(places: &[Place], beside: Option<&Place>) -> Result<Given, RaidErro
             Err(
                 RaidError::NoRoomForSuperblock { .. } | RaidError::Device { error: DeviceError::Misaligned { .. }, .. },
             ) => {}
+            // Nor is a path written that does not say that it is a member's. What an export says its server knows.
+            Err(RaidError::Superblock { place, error: error @ SuperblockError::NoMagic { .. } })
+                if path.path().is_some() =>
+            {
+                return Err(RaidError::Blank { place, error });
+            }
+            Err(error @ RaidError::Superblock { error: SuperblockError::OtherVersion { .. }, .. })
+                if path.path().is_some() =>
+            {
+                return Err(error);
+            }
             Err(error) => left_out.push(LeftOut { path: path.clone(), why: reason(&error) }),
         }
     }
