@@ -83,11 +83,5 @@ pub fn create(path: &Path, size: Bytes) -> Result<HashMap<PathBuf, WritePermit>,
 
 /// A path that may not be written is the user's to change; what the kernel refuses is not.
 pub fn blame(refusal: Refusal) -> Failure {
-    match refusal {
-        Refusal::NoPermission { .. }
-        | Refusal::Unreadable { .. }
-        | Refusal::Failed { .. }
-        | Refusal::NoSpace { .. } => Failure::world(refusal),
-        _ => Failure::input(refusal),
-    }
+    if refusal.is_input() { Failure::input(refusal) } else { Failure::world(refusal) }
 }

@@ -292,6 +292,39 @@ fn a_size_is_printed_alike_by_status_and_by_serve_and_by_what_grew_it() {
 }
 
 #[test]
+fn a_file_that_cannot_be_made_is_refused_with_what_can_be() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 1 --size 8MiB a b");
+    let with = |size: &str, name: &str| {
+        let create = format!("array create --level 1 --size {size} {name} y");
+        let onto = ["add", "replace --member a", "rebuild"]
+            .iter()
+            .zip(["--device", "--onto", "--onto"])
+            .map(|(command, option)| format!("array {command} {option} {name} --size {size} a b"));
+        onto.chain([create]).collect::<Vec<_>>()
+    };
+    for (size, name, why) in [
+        ("0B", "x", "x: a file of 0 B holds nothing; ask for more"),
+        ("10000PB", "x", "ask for less, or name a path on another one"),
+        (
+            "8MiB",
+            "no/x",
+            "no/x: there is no folder no to make the file in; make that first (mkdir -p no), or name another path",
+        ),
+        ("8MiB", "a/x", "a/x: there is no folder a to make the file in"),
+    ] {
+        for words in with(size, name) {
+            refused(&desk, &words, why);
+        }
+    }
+    assert!(!desk.path().join("x").exists() && !desk.path().join("y").exists());
+    let Some(server) = Server::start(&desk, "a b") else { return };
+    refused(&desk, "array add --device x --size 0B a", "x: a file of 0 B holds nothing");
+    refused(&desk, "array add --device no/x --size 8MiB a", "there is no folder ");
+    assert_eq!(server.stop().0.code, 0);
+}
+
+#[test]
 fn who_is_too_small_for_a_new_array_is_named() {
     let desk = Desk::new("");
     desk.file("less", 1 << 20);

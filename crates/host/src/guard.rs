@@ -153,13 +153,23 @@ const MEMBER: &str = "Linux md 1.2";
 pub fn create(path: &Path) -> Result<WritePermit, Refusal> {
     // O_EXCL: a file, or a link to one, that appeared in the meantime is not taken for ours.
     let opened = OpenOptions::new().read(true).write(true).create_new(true).open(path);
-    let file = opened.map_err(|source| Refusal::from_io(path, source))?;
+    let file = opened.map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Refusal::NoFolder { path: path.to_owned() },
+        _ => Refusal::from_io(path, source),
+    })?;
     lock(path, &file)?;
     Ok(WritePermit { path: path.to_owned(), file, created: true })
 }
 
 /// As [`create`], of this size, with all its room: what is written later finds it there, or the file is not made at all.
 pub fn create_sized(path: &Path, size: Bytes) -> Result<WritePermit, Refusal> {
+    /// The kernel's sizes of files have a sign.
+    const MOST: Bytes = Bytes::new(i64::MAX as u64);
+    match size {
+        Bytes::ZERO => return Err(Refusal::NoSize { path: path.to_owned() }),
+        size if size > MOST => return Err(Refusal::TooLarge { path: path.to_owned(), size }),
+        _ => {}
+    }
     let permit = create(path)?;
     match permit.reserve(size) {
         Ok(()) => Ok(permit),
@@ -168,6 +178,7 @@ pub fn create_sized(path: &Path, size: Bytes) -> Result<WritePermit, Refusal> {
             let _ = std::fs::remove_file(path);
             Err(match source.kind() {
                 io::ErrorKind::StorageFull => Refusal::NoSpace { path: path.to_owned(), size },
+                io::ErrorKind::FileTooLarge => Refusal::TooLarge { path: path.to_owned(), size },
                 _ => Refusal::from_io(path, source),
             })
         }

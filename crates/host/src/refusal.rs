@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use units::Bytes;
 
 use crate::guard::Subject;
+use crate::shell;
 use crate::signature::Signature;
 use crate::usage::Use;
 
@@ -46,11 +47,20 @@ pub enum Refusal {
     /// The file was to be made, but is there.
     #[error("{path} exists already; remove it, or name a path where a new file can be made")]
     Exists { path: PathBuf },
+    /// No place for a new file.
+    #[error("{path}: there is no folder {} to make the file in; make that first (mkdir -p {}), or name another path", folder(path).display(), word(folder(path)))]
+    NoFolder { path: PathBuf },
+    /// A file of nothing.
+    #[error("{path}: a file of 0 B holds nothing; ask for more")]
+    NoSize { path: PathBuf },
+    /// A file larger than files can be.
+    #[error("{path}: its file system has no files of {size:#}; ask for less, or name a path on another one")]
+    TooLarge { path: PathBuf, size: Bytes },
     /// No room for a new file.
     #[error("{path}: no space for {size:#} there; make room, or ask for less")]
     NoSpace { path: PathBuf, size: Bytes },
     /// Not for this user.
-    #[error("{path}: {source}; become root, or join the group that owns it (see `ls -lL {path}`)")]
+    #[error("{path}: {source}; become root, or join the group that owns it (see `ls -lL {}`)", word(path))]
     NoPermission { path: PathBuf, source: io::Error },
     /// It is no place for data.
     #[error("{path} is {what}; name a block device or a regular file")]
@@ -61,6 +71,12 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether the user can mend it by other words; the rest is the world's.
+    pub fn is_input(&self) -> bool {
+        use Refusal::{Failed, NoPermission, NoSpace, Unreadable};
+        !matches!(self, NoPermission { .. } | Unreadable { .. } | Failed { .. } | NoSpace { .. })
+    }
+
     pub(crate) fn from_io(path: &Path, source: io::Error) -> Refusal {
         let path = path.to_owned();
         match source.kind() {
@@ -71,6 +87,15 @@ impl Refusal {
             _ => Refusal::Failed { path, source },
         }
     }
+}
+
+fn word(path: &Path) -> String {
+    shell::word(&path.to_string_lossy())
+}
+
+/// The folder that a path is in.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn joined<T: Display>(parts: &[T]) -> String {
@@ -111,7 +136,7 @@ fn holders(uses: &[Use]) -> String {
 /// How to end the use that is nearest to the user, which is the last that was found.
 fn release(uses: &[Use]) -> String {
     let mounted = uses.iter().find_map(|usage| match usage {
-        Use::Mounted { at, .. } => Some(format!("unmount it first (umount {})", at.display())),
+        Use::Mounted { at, .. } => Some(format!("unmount it first (umount {})", word(at))),
         _ => None,
     });
     let swap = uses.iter().find_map(|usage| match usage {

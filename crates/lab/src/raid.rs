@@ -332,10 +332,13 @@ impl RaidError {
 
     /// Whether the user can mend it by other words.
     pub fn is_input(&self) -> bool {
-        use host::Refusal::{Failed, NoPermission, NoSpace, Unreadable};
+        use uring::{ListenError, OpenError};
         match self {
             RaidError::Device { .. } | RaidError::Failed(_) | RaidError::Identity(_) | RaidError::Export(_) => false,
-            RaidError::Path(uring::OpenError::Refused { source: NoSpace { .. } }) => false,
+            RaidError::Path(OpenError::Refused { source }) => source.is_input(),
+            RaidError::Path(OpenError::Permission { .. } | OpenError::System { .. } | OpenError::Ring { .. }) => false,
+            RaidError::Listen(ListenError::NoPlace { .. } | ListenError::Ring(_)) => false,
+            RaidError::Open(array::OpenError::Replay(_)) => false,
             RaidError::NoLeave(no) => no.is_input(),
             RaidError::NotFilled { .. } | RaidError::NoSpace | RaidError::Rival { .. } => false,
             RaidError::NotTakenOut { .. } | RaidError::Unanswered { .. } => false,
@@ -343,10 +346,35 @@ impl RaidError {
                 false
             }
             RaidError::Refused { input, .. } => *input,
-            RaidError::NotPermitted(refusal) => {
-                !matches!(refusal, NoPermission { .. } | Unreadable { .. } | Failed { .. } | NoSpace { .. })
-            }
+            RaidError::NotPermitted(refusal) => refusal.is_input(),
             _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_may_not_open_is_no_bad_input() {
+        let path = std::path::PathBuf::from("a");
+        let denied = || std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let refused = |source| RaidError::Path(uring::OpenError::Refused { source });
+        for error in [
+            RaidError::Path(uring::OpenError::Permission { path: path.clone() }),
+            refused(host::Refusal::NoPermission { path: path.clone(), source: denied() }),
+            RaidError::NotPermitted(host::Refusal::NoPermission { path: path.clone(), source: denied() }),
+            RaidError::Listen(uring::ListenError::NoPlace { path: path.clone(), source: denied() }),
+        ] {
+            assert!(!error.is_input(), "{error}");
+        }
+        for error in [
+            RaidError::Path(uring::OpenError::NotFound { path: path.clone() }),
+            refused(host::Refusal::NoFolder { path: path.clone() }),
+            RaidError::NotPermitted(host::Refusal::Exists { path: path.clone() }),
+        ] {
+            assert!(error.is_input(), "{error}");
         }
     }
 }
