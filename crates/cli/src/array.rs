@@ -173,11 +173,13 @@ fn layout(args: &Layout) -> Result<ExitCode, Failure> {
 
 /// Says what a rebuild has done.
 fn rebuilt(rebuilt: &raid::Rebuild, pace: &Pace) -> Result<ExitCode, Failure> {
-    let mut text = format!("member {} is whole again\n", rebuilt.member);
-    if rebuilt.interrupted {
-        text =
-            format!("member {} is not whole yet; name it among the members, and `rebuild` goes on\n", rebuilt.member);
-    }
+    let mut text = match rebuilt.done.not_whole.contains(&rebuilt.member) {
+        true => {
+            format!("member {} is not whole yet; name it among the members, and `rebuild` goes on\n", rebuilt.member)
+        }
+        false if rebuilt.interrupted => format!("member {} is whole again\n{UNFIT}", rebuilt.member),
+        false => format!("member {} is whole again\n", rebuilt.member),
+    };
     for (from, to) in &rebuilt.lost {
         text.push_str(&format!(
             "lost: bytes {from} to {to} of the array; they read as errors until they are written\n"
@@ -227,6 +229,9 @@ fn failed(member: &Place, done: &Done, served: bool) -> String {
     };
     format!("{member} is used no more; {}\nnext: {next}\n{}", done.outlook(), left_as(done, served))
 }
+
+/// What is left to do where a member or a spare has its place, and what follows was ended.
+const UNFIT: &str = "the redundancy of all was not made to fit yet; `arraylab array stop` goes on with that\n";
 
 /// Says how the array was left by what was to make it clean.
 fn left(done: &Done) -> String {

@@ -148,3 +148,25 @@ fn a_member_that_was_forgotten_is_not_recorded_as_missing_by_a_command_that_is_r
         assert!(stopped.code == 0 && stopped.stderr == without, "{stopped:?}");
     }
 }
+
+#[test]
+fn what_joins_an_array_whose_resync_is_ended_then_says_that_it_is_not_finished() {
+    let desk = Desk::new("");
+    done(&desk, "array create --level 5 --consistency resync --stripe-unit 16KiB --size 16MiB a b c");
+    let Some(server) = Server::start(&desk, "a b c") else { return };
+    killed_after_a_write(&desk, server);
+    let is_free = || !say(&desk, "array fail --member x a b c").stderr.contains("locked");
+    wait_for("the kernel has let go of the members", is_free);
+    let mut add = served::arraylab(&desk, "array add --device d --size 16MiB --rate 100kB/s --json a b c");
+    let add = add.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("it is a spare", || {
+        let said = say(&desk, "array examine --json d");
+        said.code == 0 && said.json()[0]["role"] == "spare"
+    });
+    signal(&add, "INT");
+    let said = of(add.wait_with_output().unwrap());
+    assert_eq!(said.code, 3, "{said:?}");
+    let added = said.json();
+    assert_eq!((&added["interrupted"], &added["member"], &added["clean"]), (&json!(true), &json!(null), &json!(false)));
+    done(&desk, "array stop a b c d");
+}

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::args::{Add, Replace, Upkeep};
 use crate::array::newcomer::Newcomer;
-use crate::array::{blame, code, course, left, left_as, permits, print, refused, watching};
+use crate::array::{UNFIT, blame, code, course, left, left_as, permits, print, refused, watching};
 use crate::fail::Failure;
 use crate::permit;
 
@@ -41,12 +41,15 @@ pub fn add(args: &Add) -> Result<ExitCode, Failure> {
     };
     let mut text = match (added.member, added.returned) {
         (None, _) => format!("{} is a spare\n", device),
-        (Some(member), _) if added.interrupted => {
+        (Some(member), _) if added.done.not_whole.contains(&member) => {
             format!("member {member} is not whole yet; name {} among the members, and `rebuild` goes on\n", device)
         }
         (Some(member), true) => format!("{} is member {member} again\n", device),
         (Some(member), false) => format!("{} is member {member}\n", device),
     };
+    if added.interrupted && added.member.is_none_or(|member| !added.done.not_whole.contains(&member)) {
+        text.push_str(UNFIT);
+    }
     for (from, to) in &added.lost {
         text.push_str(&format!(
             "lost: bytes {from} to {to} of the array; they read as errors until they are written\n"

@@ -55,6 +55,11 @@ impl Done {
         Done { clean: !array.is_dirty(), not_whole, survives, needed, spares, called_off: None }
     }
 
+    /// Whether its redundancy was to be made to fit at last, and that was ended.
+    fn was_ended(&self, course: &Course) -> bool {
+        !self.clean && course.is_interrupted()
+    }
+
     /// What it means for losses to come.
     pub fn outlook(&self) -> String {
         outlook(self.survives, &self.needed)
@@ -209,7 +214,9 @@ pub fn rebuild(
             (member, filled.ok_or(RaidError::NoReplacement { member })?)
         }
     };
-    conclude(&live, &array, member, lost)
+    let rebuilt = conclude(&live, &array, member, lost)?;
+    let interrupted = rebuilt.interrupted || rebuilt.done.was_ended(course);
+    Ok(Rebuild { interrupted, ..rebuilt })
 }
 
 /// Fills a member's place with what the array has: the former member, by the bitmap, or else a spare.
@@ -342,14 +349,9 @@ pub fn add(
             (missing, filled.unwrap_or(Ok(Vec::new())))
         }
     };
-    let concluded = conclude(&live, &array, member.unwrap_or(0), lost)?;
-    Ok(Added {
-        done: concluded.done,
-        member,
-        returned,
-        lost: concluded.lost,
-        interrupted: concluded.interrupted && member.is_some(),
-    })
+    let Rebuild { done, lost, interrupted, .. } = conclude(&live, &array, member.unwrap_or(0), lost)?;
+    let interrupted = (interrupted && member.is_some()) || done.was_ended(course);
+    Ok(Added { done, member, returned, lost, interrupted })
 }
 
 /// Refuses spares where no member can be filled.
