@@ -22,13 +22,17 @@ pub(crate) type Watcher = Rc<dyn Fn(Progress) -> bool>;
 
 /// How long an upkeep that went too fast waits before it asks again whether to go on.
 const ASKS_EVERY: Duration = Duration::seconds(1);
+/// How much of what it fell behind its rate it makes up for: what timers are late by, and no more. Or it would go as fast as it can after others kept it
+/// waiting.
+const MADE_UP: Duration = Duration::seconds(1);
 
 /// An upkeep that has begun.
 pub(crate) struct Walk {
-    began: Instant,
-    from: Bytes,
     of: Bytes,
-    /// What it passed over: that takes no time, and nobody has to wait for it.
+    /// What has been reckoned with, and when it is due at its rate.
+    reckoned: Cell<Bytes>,
+    due: Cell<Instant>,
+    /// What it passed over since: that takes no time, and nobody has to wait for it.
     spared: Cell<Bytes>,
 }
 
@@ -36,6 +40,19 @@ impl Walk {
     /// Passes over so much.
     pub fn spare(&self, length: Bytes) {
         self.spared.set(self.spared.get() + length);
+    }
+
+    /// When it may be so far, at the rate of now: what lies behind went at the rates of its time.
+    fn due(&self, upto: Bytes, now: Instant, rate: Option<Rate>) -> Instant {
+        let length = upto.saturating_sub(self.reckoned.get());
+        self.reckoned.set(self.reckoned.get() + length);
+        let spared = self.spared.get().min(length);
+        self.spared.set(self.spared.get() - spared);
+        let before = self.due.get();
+        let begins = if before + MADE_UP < now { now } else { before };
+        let due = rate.map_or(now, |rate| begins + rate.time_for(length - spared));
+        self.due.set(due);
+        due
     }
 }
 
@@ -52,7 +69,7 @@ impl<D: Device> Array<D> {
     }
 
     pub(crate) fn walk(&self, from: Bytes, of: Bytes) -> Walk {
-        Walk { began: self.runtime.now(), from, of, spared: Cell::new(Bytes::ZERO) }
+        Walk { of, reckoned: Cell::new(from), due: Cell::new(self.runtime.now()), spared: Cell::new(Bytes::ZERO) }
     }
 
     /// A unit is done. Waits where it went too fast; says whether to go on.
@@ -62,10 +79,10 @@ impl<D: Device> Array<D> {
 
     /// Waits until an upkeep that is `done` so far may be so far; says whether to go on.
     pub(crate) async fn pace(&self, walk: &Walk, upto: Bytes, done: Bytes) -> bool {
+        let rate = self.rate.get().filter(|rate| !rate.is_zero());
+        let due = walk.due(upto, self.runtime.now(), rate);
         loop {
-            let Some(rate) = self.rate.get().filter(|rate| !rate.is_zero()) else { return true };
-            let (now, due) =
-                (self.runtime.now(), walk.began + rate.time_for((upto - walk.from).saturating_sub(walk.spared.get())));
+            let now = self.runtime.now();
             if due <= now {
                 return true;
             }

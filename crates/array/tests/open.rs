@@ -650,6 +650,18 @@ fn upkeep_is_held_to_its_rate_and_goes_in_parts() {
     let found = runtime.block_on(array.scrub(Repair::No)).unwrap();
     let took = runtime.now().since(before).as_seconds();
     assert!((11.9..12.5).contains(&took), "{took} s");
+    // Only what lies ahead goes at another rate, and what others keep it from is not made up for: here a row waits for 10 s.
+    let slow = Rule::new(Effect::Stall(Duration::seconds(10))).on(Operation::Read).times(1);
+    disks[0].add(slow.within(DATA_AT + CHUNK * 50..DATA_AT + CHUNK * 51));
+    array.limit(Some(units::Rate::bytes_per_second(1_228_800.0)));
+    let before = runtime.now();
+    let half_way = async {
+        runtime.sleep(Duration::seconds(11)).await;
+        array.limit(Some(units::Rate::bytes_per_second(409_600.0)));
+    };
+    runtime.block_on(async { futures_util::join!(array.scrub(Repair::No), half_way) }).0.unwrap();
+    let took = runtime.now().since(before).as_seconds();
+    assert!((13.9..14.5).contains(&took), "{took} s");
     // However slow it is, it is ended soon after somebody has said so.
     array.limit(Some(units::Rate::bytes_per_second(512.0)));
     array.watch({
