@@ -183,6 +183,12 @@ impl<D: Device> Member<D> {
             self.reckon();
         }
     }
+    /// The error that ended its use, if one did, was another device's.
+    pub fn forgive(&self) {
+        if self.cause.take().is_some() {
+            self.set_state(MemberState::Active);
+        }
+    }
     pub fn counts(&self) -> MemberCounts {
         self.counts.get()
     }

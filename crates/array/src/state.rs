@@ -81,6 +81,10 @@ impl State {
     pub fn have_begun(&self) {
         self.begun.set(true);
     }
+    /// Whether the superblocks say something here that is not on all members yet.
+    pub fn has_begun(&self) -> bool {
+        self.begun.get()
+    }
 
     /// Of an array whose newest superblock is `newest`, and whose members do not say that the log is kept which it has, if they are `unsealed`.
     pub fn new(
@@ -349,6 +353,7 @@ impl<D: Device> Array<D> {
             state.begun.set(false);
             state.succeeded.set(false);
             state.claimed.set(true);
+            self.members.iter().for_each(|member| member.set_unproven(false));
             let is_untold = |(member, superblock): (&Member<D>, &Option<Superblock>)| {
                 member.state() == MemberState::Failed && superblock.is_some()
             };
@@ -445,20 +450,37 @@ impl<D: Device> Array<D> {
         self.record(|_| {}).await
     }
 
-    /// Records how far a rebuild has come; `None` when it is done. What lies before the mark must be durable.
-    pub(crate) async fn record_rebuilt(&self, member: usize, upto: Option<Bytes>) -> Result<(), DeviceError> {
+    /// Records how far a rebuild has come. What lies before the mark must be durable.
+    pub(crate) async fn record_mark(&self, member: usize, upto: Bytes) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
         let _one = state.recording.acquire(0).await;
         self.make_even().await;
         if let Some(superblock) = &mut state.superblocks.borrow_mut()[member] {
-            match upto {
-                Some(upto) => superblock.recovery = upto / Bytes::SECTOR,
-                None => {
-                    superblock.features = superblock.features.without(Features::RECOVERY);
-                    superblock.recovery = 0;
-                }
-            }
+            superblock.recovery = upto / Bytes::SECTOR;
         }
+        self.record(|_| {}).await
+    }
+
+    /// Calls a member that is filled to its end rebuilt, here and on the members. Until these say so a power cut takes it back, and writes have to reckon with
+    /// that. Whoever gives this up before has a rebuild that can be resumed.
+    pub(crate) async fn record_rebuilt(&self, member: usize) -> Result<(), DeviceError> {
+        let this = &self.members[member];
+        let Some(state) = &self.state else {
+            this.set_state(MemberState::Active);
+            return Ok(());
+        };
+        let _one = state.recording.acquire(0).await;
+        self.make_even().await;
+        if this.state() == MemberState::Failed {
+            return Err(this.cause().unwrap_or(DeviceError::Gone));
+        }
+        if let Some(superblock) = &mut state.superblocks.borrow_mut()[member] {
+            superblock.features = superblock.features.without(Features::RECOVERY);
+            superblock.recovery = 0;
+        }
+        this.set_unproven(true);
+        this.set_state(MemberState::Active);
+        state.have_begun();
         self.record(|_| {}).await
     }
 }

@@ -357,6 +357,9 @@ impl<D: Device> Array<D> {
             Some(sums) => Some(sums.hold().await),
             None => None,
         };
+        if self.has_lost(member, twin) {
+            return Err(twin.cause());
+        }
         let trial = Trial { member: this, twin, before: Some(this.take_over(twin)) };
         let told = match self.copy_bitmap(member).await {
             Ok(()) => self.new_log(member, !self.is_resync_due()).await,
@@ -413,6 +416,8 @@ impl<D: Device> Drop for Trial<'_, D> {
     fn drop(&mut self) {
         if let Some(before) = self.before.take() {
             self.member.restore(before);
+            // What failed meanwhile was the other one.
+            self.member.forgive();
             self.member.set_twin(Some(Rc::clone(self.twin)));
         }
     }

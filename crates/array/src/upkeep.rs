@@ -16,7 +16,7 @@ use crate::few::side_by_side;
 use crate::geometry::{Level, Place, Role};
 use crate::integrity::kept::Kept;
 use crate::md::{Superblock, Uuid};
-use crate::member::MemberState;
+use crate::member::{Member, MemberState};
 use crate::misfit::{Misfit, note};
 use crate::pace::Walk;
 
@@ -83,6 +83,23 @@ impl Drop for Promise<'_> {
     }
 }
 
+/// Who has a member's place, before the members say so. If whoever put it there gives up, it has failed: filled, it would count, and nobody would know.
+struct Untold<'a, D: Device>(Option<&'a Member<D>>);
+
+impl<D: Device> Untold<'_, D> {
+    fn told(mut self) {
+        self.0 = None;
+    }
+}
+
+impl<D: Device> Drop for Untold<'_, D> {
+    fn drop(&mut self) {
+        if let Some(member) = self.0 {
+            member.set_state(MemberState::Failed);
+        }
+    }
+}
+
 /// What a scrub found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scrubbed {
@@ -145,6 +162,7 @@ impl<D: Device> Array<D> {
         self.settle().await?;
         self.disown_missing().await?;
         self.members[member].replace(device, data_offset);
+        let newcomer = Untold(Some(&self.members[member]));
         let placed = async {
             let kept = match &returns {
                 Some(superblock) => self.keep_checksums(member, superblock).await?,
@@ -160,7 +178,9 @@ impl<D: Device> Array<D> {
             self.record_replacement(member, data, identity, number, returns.as_ref()).await?;
             Ok(kept)
         };
-        placed.await.inspect_err(|error| self.lose(member, error))
+        let placed = placed.await.inspect_err(|error| self.lose(member, error))?;
+        newcomer.told();
+        Ok(placed)
     }
 
     /// Goes on with a rebuild where its mark is. Nothing happens to a member that is not being rebuilt. If whoever
@@ -205,15 +225,11 @@ impl<D: Device> Array<D> {
         };
         let record = async |upto: Bytes| {
             self.flush_rebuilt(member).await.inspect_err(lose)?;
-            self.record_rebuilt(member, Some(upto)).await
+            self.record_mark(member, upto).await
         };
         if self.along_member(member, from, fill, pass, record).await? {
             self.flush_rebuilt(member).await.inspect_err(lose)?;
-            // Until the members say so a power cut takes it back, and writes have to reckon with that.
-            this.set_unproven(true);
-            this.set_state(MemberState::Active);
-            self.record_rebuilt(member, None).await?;
-            this.set_unproven(false);
+            self.record_rebuilt(member).await?;
         }
         Ok(lost)
     }

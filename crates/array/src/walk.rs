@@ -72,9 +72,10 @@ impl<D: Device> Array<D> {
                 }
                 let done = match may_wait {
                     true => Either::Left(next_locked.await),
-                    false => match select(pin!(next_locked), under_way.next()).await {
-                        Either::Left((lock, _)) => Either::Left(lock),
-                        Either::Right((done, _)) => Either::Right(done.expect("units are under way")),
+                    // Those first: what need not be brought up to date says so at once, and the next one need not wait for its time.
+                    false => match select(under_way.next(), pin!(next_locked)).await {
+                        Either::Left((done, _)) => Either::Right(done.expect("units are under way")),
+                        Either::Right((lock, _)) => Either::Left(lock),
                     },
                 };
                 let (end, filled, _lock) = match done {

@@ -1,14 +1,18 @@
-//! What a journal alone holds is not lost: neither when it fails, nor when the power does while what Linux left in it is brought to the members.
+//! What a journal alone holds is not lost: neither when it fails, nor when the power does while what Linux left in it is brought to the members, or
+//! somebody was dropped, or two were at its superblock at once.
 
 mod common;
 
+use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
 
 use array::geometry::{Level, Rotation};
 use array::md::{Consistency, JournalBlock, JournalPayload, SUPERBLOCK_AT, Superblock};
 use array::{Array, OpenError, OpenOptions, Repair, format};
 use device::filter::{Delay, Effect, Faulty, Latency, Rule, WriteCache};
-use device::{Buffer, Data, Device, MemoryDevice, Operation, Request, Shape};
+use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Reply, Request, Shape};
+use futures_util::future::{Either, select};
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
@@ -186,4 +190,124 @@ fn a_journal_that_is_full_of_what_has_no_parity_is_left_as_it_is() {
     let opened = runtime.block_on(Array::open(&runtime, "array", disks.clone(), OpenOptions::default()));
     assert!(matches!(opened, Err(OpenError::JournalFull { .. })), "{:?}", opened.map(|_| ()));
     assert_eq!(superblock().recovery, tail, "the log begins where it did");
+}
+
+#[test]
+fn what_is_logged_behind_a_write_that_was_dropped_is_found() {
+    let mut dropped = 0;
+    for micros in (1..120).step_by(4) {
+        let runtime = Runtime::simulated();
+        let (disks, _) = stopped(&runtime, 12);
+        let array = runtime.block_on(Array::open(&runtime, "array", disks.clone(), OpenOptions::default())).unwrap();
+        runtime.block_on(async {
+            {
+                let write = pin!(array.submit(Request::write(BLOCK * 20, block(99))));
+                let instant = pin!(runtime.sleep(Duration::micros(micros)));
+                dropped += u64::from(matches!(select(write, instant).await, Either::Right(_)));
+            }
+            for number in 0..12 {
+                array.submit(Request::write(BLOCK * number, block(newer(number)))).await.result.unwrap();
+            }
+        });
+        drop(array);
+        for disk in &disks {
+            runtime.block_on(disk.cut(|_, _| false)).unwrap();
+        }
+        let array = runtime.block_on(Array::open(&runtime, "array", disks.clone(), OpenOptions::default())).unwrap();
+        for number in 0..12 {
+            let reply = runtime.block_on(array.submit(Request::read(BLOCK * number, Buffer::zeroed(BLOCK))));
+            assert!(
+                reply.result.is_ok() && reply.buffer.unwrap().bytes() == block(newer(number)).bytes(),
+                "block {number}, dropped after {micros} us"
+            );
+        }
+    }
+    assert!(dropped > 5, "{dropped}");
+}
+
+/// A journal whose next superblock arrives late, as on a device that orders nothing, once its log begins anew: when a single block is logged.
+struct Late {
+    runtime: Runtime,
+    inner: WriteCache<MemoryDevice>,
+    begins_anew: Cell<bool>,
+    late: Cell<bool>,
+}
+
+impl Device for Late {
+    fn shape(&self) -> &Shape {
+        self.inner.shape()
+    }
+    async fn submit(&self, request: Request) -> Reply {
+        let is_superblock = request.offset == SUPERBLOCK_AT;
+        let takes = match request.operation {
+            Operation::Write if is_superblock && self.late.take() => Duration::millis(5),
+            Operation::Write if !is_superblock && request.fua && request.length == BLOCK => {
+                self.begins_anew.set(true);
+                Duration::millis(1)
+            }
+            _ => Duration::micros(20),
+        };
+        self.runtime.sleep(takes).await;
+        self.inner.submit(request).await
+    }
+}
+
+#[test]
+fn of_two_superblocks_of_a_journal_the_newer_is_written_last() {
+    const BLOCKS: u64 = 90;
+    let runtime = Runtime::simulated();
+    let level = Level::Raid5(Rotation::LeftSymmetric);
+    let superblocks = common::superblocks((level, 5, Consistency::Journal), BLOCK, SIZE, 1);
+    let disk = || {
+        let inner = WriteCache::new(&runtime, MemoryDevice::new(&runtime, Shape::new("disk", SIZE)));
+        Rc::new(Late { runtime: runtime.clone(), inner, begins_anew: Cell::new(false), late: Cell::new(false) })
+    };
+    let disks: Vec<Rc<Late>> = superblocks.iter().map(|_| disk()).collect();
+    let open = || {
+        let options = OpenOptions { force_dirty_degraded: true };
+        Rc::new(runtime.block_on(Array::open(&runtime, "array", disks.clone(), options)).unwrap())
+    };
+    runtime.block_on(async {
+        format(&disks, &superblocks).await.unwrap();
+        for disk in &disks {
+            disk.submit(Request::flush()).await.result.unwrap();
+        }
+    });
+    let array = open();
+    let (journal, mut model) = (&disks[4], vec![0u8; BLOCKS as usize]);
+    journal.begins_anew.set(false);
+    let write = |round: u64, model: &mut [u8]| {
+        let (array, number) = (Rc::clone(&array), round * 7 % BLOCKS);
+        model[number as usize] = round as u8;
+        runtime.spawn(async move { array.submit(Request::write(BLOCK * number, block(round as u8))).await.result })
+    };
+    let mut rounds = 1..;
+    // Until the log is full.
+    let last = loop {
+        let write = write(rounds.next().expect("there are enough"), &mut model);
+        runtime.block_on(runtime.sleep(Duration::micros(200)));
+        match write.take() {
+            Some(result) => result.unwrap(),
+            None if journal.begins_anew.get() => break write,
+            None => panic!("a write takes less"),
+        }
+    };
+    // Another record meanwhile, whose superblock of the journal is on its way for longer than the log takes to begin anew.
+    journal.late.set(true);
+    array.fail(0);
+    runtime.block_on(array.submit(Request::flush())).result.unwrap();
+    runtime.block_on(last).unwrap();
+    for round in rounds.take(6) {
+        runtime.block_on(write(round, &mut model)).unwrap();
+    }
+    drop(array);
+    for disk in &disks {
+        runtime.block_on(disk.inner.cut(|_, _| false)).unwrap();
+    }
+    let array = open();
+    for (number, value) in model.iter().enumerate() {
+        let reply = runtime.block_on(array.submit(Request::read(BLOCK * number as u64, Buffer::zeroed(BLOCK))));
+        let holds = reply.result == Ok::<(), DeviceError>(()) && reply.buffer.unwrap().bytes() == block(*value).bytes();
+        assert!(holds, "block {number} was acknowledged");
+    }
 }

@@ -2,8 +2,8 @@
 
 use array::geometry::{Copies, DoubleRotation, Level, Rotation, Spread, Zones};
 use array::md::{
-    BadBlock, BadBlocks, Bitmap, Features, JournalBlock, JournalPayload, MemberRole, Numbers, PplEntry, PplHeader,
-    Resync, Stamp, Superblock, SuperblockError, Uuid,
+    BadBlock, BadBlocks, Bitmap, Features, JournalBlock, JournalError, JournalPayload, MemberRole, Numbers, PplEntry,
+    PplHeader, Resync, Stamp, Superblock, SuperblockError, Uuid,
 };
 use proptest::prelude::*;
 use units::Bytes;
@@ -201,6 +201,21 @@ fn a_journal_block_is_read_as_it_was_written() {
     let full =
         JournalBlock { payloads: vec![JournalPayload::Data { at: Bytes::ZERO, checksums: vec![0; 2000] }], ..block };
     assert_eq!(full.to_bytes(array), None, "it does not fit into one block");
+}
+
+#[test]
+fn a_journal_block_of_what_is_no_page_or_of_the_end_of_all_numbers_is_refused() {
+    let (array, sum) = (Uuid([5; 16]), vec![1]);
+    let odd = Bytes::mib(3) + Bytes::SECTOR;
+    let of = |payload| JournalBlock { payloads: vec![payload], ..journal_block() };
+    for wrong in [
+        of(JournalPayload::Data { at: odd, checksums: sum.clone() }),
+        of(JournalPayload::Parity { at: odd, checksums: sum }),
+        JournalBlock { sequence: u64::MAX, ..journal_block() },
+    ] {
+        let parsed = JournalBlock::parse(&wrong.to_bytes(array).unwrap(), array);
+        assert!(matches!(parsed, Err(JournalError::Field { .. })), "{parsed:?}");
+    }
 }
 
 #[test]

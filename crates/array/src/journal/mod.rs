@@ -52,6 +52,10 @@ pub(crate) struct Journal<D> {
     pub head: Cell<Bytes>,
     pub sequence: Cell<u64>,
     used: Cell<Bytes>,
+    /// What was sent to the log last was given up: nobody knows whether it is there, and what comes behind it is not found.
+    torn: Cell<bool>,
+    /// One write of the superblock at a time.
+    store: Resource,
     /// Pages that the log holds without parity, by their addresses in the array: they are not on the members yet.
     pub rest: RefCell<BTreeMap<Bytes, Data>>,
     failed: Cell<bool>,
@@ -134,6 +138,8 @@ impl<D: Device> Journal<D> {
             head: Cell::new(Bytes::ZERO),
             sequence: Cell::new(0),
             used: Cell::new(Bytes::ZERO),
+            torn: Cell::new(false),
+            store: Resource::new(runtime, 1),
             rest: RefCell::default(),
             failed: Cell::new(false),
             left: Cell::new(false),
@@ -177,6 +183,11 @@ impl<D: Device> Journal<D> {
     /// Writes blocks at the head; around the end if need be.
     async fn append(&self, bytes: &[u8], id: u64) -> Result<(), DeviceError> {
         let head = self.head.get();
+        let length = Bytes::new(bytes.len() as u64);
+        // Whoever is dropped from here on leaves what may be there or not. It is not written again.
+        self.torn.set(true);
+        self.head.set(self.after(head, length));
+        self.used.set(self.used.get() + length);
         let first = (self.size - head).as_usize().min(bytes.len());
         for (at, part) in [(head, &bytes[..first]), (Bytes::ZERO, &bytes[first..])] {
             if !part.is_empty() {
@@ -184,9 +195,7 @@ impl<D: Device> Journal<D> {
                 self.send(request).await.result?;
             }
         }
-        let length = Bytes::new(bytes.len() as u64);
-        self.head.set(self.after(head, length));
-        self.used.set(self.used.get() + length);
+        self.torn.set(false);
         Ok(())
     }
 
@@ -240,10 +249,20 @@ impl<D: Device> Journal<D> {
         let tail = self.head.get();
         let kept: Vec<Column> = self.rest.borrow().iter().map(|(at, page)| self.alone(*at, page)).collect();
         let blocks = if kept.is_empty() { self.empty_block() } else { self.blocks(kept.iter()) };
-        self.used.set(Bytes::ZERO);
+        let length = Bytes::new(blocks.len() as u64);
+        // Others that were to begin it anew were given up.
+        if self.used.get() + length > self.size {
+            self.failed.set(true);
+            return Err(DeviceError::NoSpace);
+        }
         self.append(&blocks, 0).await.inspect_err(|_| self.failed.set(true))?;
+        // Until the superblock says so the log begins where it did: nothing of it is free yet.
+        self.torn.set(true);
         self.superblock.borrow_mut().recovery = tail / Bytes::SECTOR;
-        self.write_superblock().await
+        self.write_superblock().await?;
+        self.used.set(length);
+        self.torn.set(false);
+        Ok(())
     }
 
     /// A page without parity.
@@ -278,6 +297,7 @@ impl<D: Device> Journal<D> {
     }
 
     async fn write_superblock(&self) -> Result<(), DeviceError> {
+        let _one = self.store.acquire(0).await;
         let bytes = crate::format::written(&self.superblock.borrow(), self.device.shape().logical_block).freeze();
         let result = self.send(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result;
         result.inspect_err(|_| self.failed.set(true))
@@ -372,7 +392,7 @@ impl<D: Device> Array<D> {
                 taken.push(Rc::clone(other));
             }
         }
-        if journal.used.get() + total + journal.beginning() > journal.size {
+        if journal.torn.get() || journal.used.get() + total + journal.beginning() > journal.size {
             self.empty_journal(journal).await?;
             journal.begin_anew().await?;
         }

@@ -98,6 +98,15 @@ impl JournalBlock {
             }
             Err(JournalError::Field { field, value })
         };
+        // Whole pages, like all that is logged.
+        let page = |field, value: u64| match value.is_multiple_of(8) {
+            true => sectors(field, value),
+            false => Err(JournalError::Field { field, value }),
+        };
+        let sequence = u64_at(bytes, 16);
+        if sequence > u64::MAX / 2 {
+            return Err(JournalError::Field { field: "a sequence of", value: sequence });
+        }
         let end = u32_at(bytes, 12) as usize;
         if !(FIRST_PAYLOAD..=SIZE).contains(&end) {
             return Err(JournalError::Field { field: "a length of", value: end as u64 });
@@ -125,17 +134,13 @@ impl JournalBlock {
                 return Err(JournalError::Field { field: "a payload of sectors:", value: size.into() });
             }
             payloads.push(match kind {
-                0 => JournalPayload::Data { at: sectors("data at sector", location)?, checksums: checksums() },
-                1 => JournalPayload::Parity { at: sectors("parity at sector", location)?, checksums: checksums() },
+                0 => JournalPayload::Data { at: page("data at sector", location)?, checksums: checksums() },
+                1 => JournalPayload::Parity { at: page("parity at sector", location)?, checksums: checksums() },
                 _ => JournalPayload::Flush { stripes: items.chunks_exact(8).map(|item| u64_at(item, 0)).collect() },
             });
             rest = &rest[head + items.len()..];
         }
-        Ok(JournalBlock {
-            sequence: u64_at(bytes, 16),
-            position: sectors("a position of sector", u64_at(bytes, 24))?,
-            payloads,
-        })
+        Ok(JournalBlock { sequence, position: sectors("a position of sector", u64_at(bytes, 24))?, payloads })
     }
 
     /// Its 4 KiB, or `None` if the payloads do not fit into one: the writer then starts another.

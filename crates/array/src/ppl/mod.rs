@@ -50,6 +50,7 @@ use crate::few::Few;
 use crate::geometry::Stripe;
 use crate::md::{PplEntry, PplHeader, Superblock, Uuid};
 use crate::member::MemberState;
+use crate::state::State;
 use crate::stripe::Band;
 use unit::{Ring, Unit};
 
@@ -288,8 +289,9 @@ impl<D: Device> Array<D> {
         id: u64,
     ) -> Result<Option<Ticket<'_>>, DeviceError> {
         let Some(ppl) = &self.ppl else { return Ok(None) };
-        if parities.len() < self.geometry.level().parities() {
-            // Nothing is logged for a parity that has failed, so after a cut its member must not come back as if it were current.
+        if parities.len() < self.geometry.level().parities() || self.state.as_ref().is_some_and(State::has_begun) {
+            // Nothing is logged for a parity that has failed, so after a cut its member must not come back as if it were current. Nor one that has just been
+            // replaced: what is logged is on the other device.
             self.settle().await?;
         }
         if parities.is_empty() {
@@ -459,10 +461,12 @@ impl<D: Device> Array<D> {
         // From now on nobody may rely on the old header, whether or not the new one is written.
         log.newest.borrow_mut().clear();
         log.generation.set(header.generation);
-        log.next.set(at + extent);
+        // md's log is followed from its start, so one that is not written, or given up, must not leave a gap in front of the next.
+        log.next.set(Bytes::ZERO);
         let mut request = Request::write(log.start.get() + at, data(&bytes)).with_id(id);
         request.fua = true;
         self.members[member].send(request).await.result?;
+        log.next.set(at + extent);
         *log.newest.borrow_mut() = header.entries;
         if let (Some(ring), Some(oldest)) = (ring, header.oldest) {
             ring.declared(oldest);
@@ -487,6 +491,7 @@ impl<D: Device> Array<D> {
         log.newest.borrow_mut().clear();
         if !valid {
             log.ring.iter().for_each(|ring| assert!(ring.restart(None), "an empty log has room"));
+            log.next.set(Bytes::ZERO);
             let nothing = Buffer::zeroed(log.size).freeze();
             return self.members[member].send(Request::write(log.start.get(), nothing).with_fua()).await.result;
         }
