@@ -183,8 +183,9 @@ impl<D: Device> Member<D> {
             self.reckon();
         }
     }
-    /// The error that ended its use, if one did, was another device's.
+    /// The error that ended its use, if one did, was another device's, and so are those that are still to come.
     pub fn forgive(&self) {
+        self.placed.set(Some(self.runtime.now()));
         if self.cause.take().is_some() {
             self.set_state(MemberState::Active);
         }
@@ -231,6 +232,7 @@ impl<D: Device> Member<D> {
         self.data_offset.set(data_offset);
         self.bad.borrow_mut().clear();
         self.told.borrow_mut().clear();
+        self.tellings.set(self.tellings.get() + 1);
         self.unreadable.take();
         *self.cause.borrow_mut() = None;
         self.placed.set(Some(self.runtime.now()));
@@ -279,6 +281,8 @@ impl<D: Device> Member<D> {
     /// Puts it back where it was; gives where it has been.
     pub fn restore(&self, place: Place<D>) -> Place<D> {
         self.bad_untold.set(!place.bad.is_empty());
+        // What is being read of the one's superblock is not held against what the other was told.
+        self.tellings.set(self.tellings.get() + 1);
         let before = Place {
             device: self.device.replace(place.device),
             data_offset: self.data_offset.replace(place.data_offset),
@@ -356,6 +360,11 @@ impl<D: Device> Member<D> {
     pub fn set_limit(&self, limit: Duration) {
         self.limit.set(limit);
         self.twin().iter().for_each(|twin| twin.own().set_limit(limit));
+    }
+
+    /// Whether this device has its place.
+    pub fn is_on(&self, device: &Rc<D>) -> bool {
+        self.device.borrow().as_ref().is_some_and(|own| Rc::ptr_eq(own, device))
     }
 
     /// Sends a request to the device, wherever it lies on it; nothing to one that has failed, or everyone would wait for it in turn.

@@ -159,7 +159,7 @@ impl<D: Device> Array<D> {
             return Err(OpenError::TooFew { missing, members, level: level.name(), endurance });
         }
         let journaled = roster.newest.features.has(Features::JOURNAL);
-        let open = Open {
+        let mut open = Open {
             dirty: level.losses_survived(members) > 0
                 && roster.current().any(|superblock| superblock.resync != Resync::Clean),
             resyncing: roster.current().any(|s| !matches!(s.resync, Resync::Clean | Resync::From(Bytes::ZERO))),
@@ -174,6 +174,7 @@ impl<D: Device> Array<D> {
         let own_events: Vec<u64> = members.iter().map(|it| it.as_ref().map_or(0, |it| it.superblock.events)).collect();
         let said: Vec<Option<u32>> = members.iter().map(|it| it.as_ref().map(|it| it.said)).collect();
         let known: Vec<Option<u32>> = members.iter().map(|it| it.as_ref().map(|it| it.known)).collect();
+        let given: Vec<usize> = members.iter().map(|it| it.as_ref().map_or(0, |it| it.index)).collect();
         let (mut superblocks, mut devices) = (Vec::new(), Vec::new());
         for member in members {
             let (superblock, device) = member.map(|it| (it.superblock, it.device)).unzip();
@@ -185,7 +186,14 @@ impl<D: Device> Array<D> {
         }
         let mut array = Array::assemble_with(runtime, name, geometry, devices)?;
         array.widen(block);
-        array.recall(&superblocks, &known).await?;
+        for (role, error) in array.recall(&superblocks, &known).await {
+            // As if it had not been given, if the array can do without.
+            array.lose(role, &error);
+            open.not_whole.push(role);
+            if level.losses_survived(own_events.len()) == 0 || array.is_broken() {
+                return Err(OpenError::Device { device: given[role], error });
+            }
+        }
         for (member, said) in array.members.iter().zip(said) {
             said.into_iter().for_each(|sum| member.found(sum));
         }
@@ -203,17 +211,19 @@ impl<D: Device> Array<D> {
     }
 
     /// What members keep beside their data: how far they are filled, what of them is bad, and their checksums, which know superblocks of these sums.
-    async fn recall(&self, superblocks: &[Option<Superblock>], known: &[Option<u32>]) -> Result<(), OpenError> {
+    /// Gives those whose bad blocks cannot be read.
+    async fn recall(&self, superblocks: &[Option<Superblock>], known: &[Option<u32>]) -> Vec<(usize, DeviceError)> {
+        let mut unread = Vec::new();
         for (role, superblock) in superblocks.iter().enumerate() {
             let Some(superblock) = superblock else { continue };
             if superblock.features.has(Features::RECOVERY) {
                 self.members[role].set_state(MemberState::Rebuilding(self.filled_upto(role, superblock)));
             }
             self.members[role].set_last(superblock.is_write_mostly());
-            self.recall_bad(role, superblock).await.map_err(|error| OpenError::Device { device: role, error })?;
+            unread.extend(self.recall_bad(role, superblock).await.err().map(|error| (role, error)));
         }
         self.open_checksums(superblocks, known).await;
-        Ok(())
+        unread
     }
 
     /// Puts beside their members the devices that are to replace them. What they hold does not count if the power cut `may` have met a write

@@ -32,7 +32,7 @@ pub(crate) struct Placed<D> {
     /// way at each start until a record follows.)
     pub known: u32,
     /// Its number among the devices that were given.
-    index: usize,
+    pub index: usize,
 }
 
 /// Who is what.

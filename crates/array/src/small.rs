@@ -56,8 +56,9 @@ impl<D: Device> Array<D> {
             match (of_data, of_parity) {
                 (Some((Ok(()), Some(old))), Some((Ok(()), Some(sum)))) => (old, sum),
                 (old, sum) => {
-                    for (member, reply) in [(own, old), (parity, sum)] {
+                    for (member, device, reply) in [(own, &data_on, old), (parity, &parity_on, sum)] {
                         // What its medium cannot give, the general way asks for again.
+                        let reply = reply.filter(|_| self.members[member].is_on(device));
                         verdict(reply, limit).unwrap_or_else(|error| self.judge(member, &error));
                     }
                     return Ok(false);
@@ -72,9 +73,9 @@ impl<D: Device> Array<D> {
 
         let sum = sum.freeze();
         let (mut stored, mut summed) = (None, None);
+        // One of them may have failed meanwhile.
+        let (Some(data_on), Some(parity_on)) = self.plain(own, parity) else { return Ok(false) };
         {
-            // One of them may have failed meanwhile.
-            let (Some(data_on), Some(parity_on)) = self.plain(own, parity) else { return Ok(false) };
             let write = |member: usize, data: Data| {
                 let mut request = Request::write(self.members[member].data_offset() + range.start, data).with_id(id);
                 request.fua = fua;
@@ -89,7 +90,9 @@ impl<D: Device> Array<D> {
         if let (Some((Ok(()), _)), Some((Ok(()), _))) = (&stored, &summed) {
             return Ok(true);
         }
-        for (member, reply) in [(own, stored), (parity, summed)] {
+        for (member, device, reply) in [(own, &data_on, stored), (parity, &parity_on, summed)] {
+            // What a device could not do that has lost its place meanwhile is not held against the one that has it now.
+            let reply = reply.filter(|(result, _)| result.is_ok() || self.members[member].is_on(device));
             verdict(reply, limit).unwrap_or_else(|error| self.could_not_store(member, &error));
         }
         self.is_left_enough(&stripe, &range).map(|()| true).map_err(Box::new)

@@ -166,7 +166,10 @@ impl<D: Device> Array<D> {
             *twin.superblock.borrow_mut() = of_twin(state.sibling().ok_or(DeviceError::Gone)?);
             self.members[member].set_twin(Some(Rc::clone(&twin)));
             let role = MemberRole::Active(member as u16).number();
-            self.record(|superblock| superblock.roles[number] = role).await?;
+            state.superblocks.borrow_mut().iter_mut().flatten().for_each(|it| it.roles[number] = role);
+            // It can be gone on with from here on, even if whoever asked for this is dropped before the members say so.
+            state.have_begun();
+            self.record(|_| {}).await?;
         }
         if self.members[member].twin().is_none() {
             return Err(twin.cause());
@@ -297,7 +300,15 @@ impl<D: Device> Array<D> {
             member.set_twin(None);
             Some(twin.number())
         };
-        (0..self.members.len()).filter_map(lost).collect()
+        let lost: Vec<usize> = (0..self.members.len()).filter_map(lost).collect();
+        if let Some(state) = self.state.as_ref().filter(|_| !lost.is_empty()) {
+            // Nothing else says so any more, and whoever asked for this may be dropped before the members do.
+            for superblock in state.superblocks.borrow_mut().iter_mut().flatten() {
+                lost.iter().for_each(|number| superblock.roles[*number] = MemberRole::Faulty.number());
+            }
+            state.have_begun();
+        }
+        lost
     }
 
     /// Whether a twin is lost, and the members do not say so yet.
@@ -368,6 +379,8 @@ impl<D: Device> Array<D> {
         if let Err(error) = told {
             // The old member is as good as before.
             drop(trial);
+            // With its sums, which are told of what it is told.
+            drop(retiring);
             twin.lose(&error);
             self.record(|_| {}).await?;
             return Err(error);

@@ -6,12 +6,12 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use array::geometry::{Level, Rotation};
-use array::md::{Consistency, SUPERBLOCK_AT, Uuid};
+use array::md::{Consistency, SUPERBLOCK_AT, Stamp, Uuid};
 use array::{Array, MemberState};
 use common::rig::*;
 use device::filter::{Effect, Rule};
 use device::{Buffer, Device, DeviceError, Operation, Request};
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join_all, select};
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
@@ -175,4 +175,60 @@ fn a_rebuild_that_is_dropped_at_its_end_can_be_resumed() {
     assert_eq!((array.state(0), array.state(1)), (MemberState::Failed, MemberState::Active));
     let read = runtime.block_on(array.submit(Request::read(Bytes::ZERO, Buffer::zeroed(BLOCK))));
     assert!(read.result.is_ok() && read.buffer.unwrap().bytes() == block(4).bytes());
+}
+
+/// What it missed since is not believed after the next start.
+#[test]
+fn that_a_replacement_is_lost_is_told_even_if_whoever_found_out_is_dropped() {
+    for case in [LEVELS[0], LEVELS[2]] {
+        for step in 0..12u64 {
+            let runtime = Runtime::simulated();
+            let mut disks = disks(&runtime, case);
+            let array = open(&runtime, &disks);
+            let blocks = model(&array);
+            write_all(&runtime, &array, &blocks, 1);
+            let (new, offset) = (disk(&runtime, SIZE), data_offset(&array));
+            array.watch(|progress| progress.done < progress.of / 2);
+            runtime.block_on(array.replace(1, Rc::clone(&new), offset, Uuid([9; 16]))).unwrap();
+            assert!(array.replacing().is_some());
+            let fails = Rule::new(Effect::Fail(DeviceError::Kernel { errno: 5 })).on(Operation::Write);
+            new.add(fails.within(offset..SIZE));
+            let write = |number: u64, value| array.submit(Request::write(BLOCK * number, block(value)));
+            drop_after(&runtime, Duration::micros(7 * step), join_all((0..40).map(|number| write(number, 7))));
+            new.clear_rules();
+            for number in 0..40 {
+                let value = 1 << 40 | number;
+                runtime.block_on(write(number, value)).result.unwrap();
+                blocks.borrow_mut()[number as usize] = value;
+            }
+            runtime.block_on(array.stop()).unwrap();
+            drop(array);
+            disks.push(new);
+            let array = open(&runtime, &disks);
+            runtime.block_on(array.resume_replace(1)).unwrap();
+            assert_holds(&runtime, &array, &blocks);
+            fits(&runtime, &array);
+        }
+    }
+}
+
+#[test]
+fn a_replacement_that_is_dropped_early_and_resumed_is_the_member_after_a_restart() {
+    for case in [LEVELS[0], LEVELS[1]] {
+        for step in 0..24u64 {
+            let runtime = Runtime::simulated();
+            let mut disks = disks(&runtime, case);
+            let array = open(&runtime, &disks);
+            array.look_out(Stamp(7));
+            runtime.block_on(array.submit(Request::write(Bytes::ZERO, block(1)))).result.unwrap();
+            let new = disk(&runtime, SIZE);
+            let replace = array.replace(1, Rc::clone(&new), data_offset(&array), Uuid([9; 16]));
+            drop_after(&runtime, Duration::micros(9 * step), replace);
+            runtime.block_on(array.resume_replace(1)).unwrap();
+            runtime.block_on(array.stop()).unwrap();
+            drop(array);
+            disks.push(new);
+            assert!(open(&runtime, &disks).is_complete(), "{case:?}, step {step}");
+        }
+    }
 }

@@ -11,8 +11,8 @@ use array::geometry::Level;
 use array::md::{Consistency, SUPERBLOCK_AT, Superblock, Uuid};
 use array::{Array, GrowError, MemberState};
 use common::bed::{BLOCK, Bed, CHUNK, Disk, LEVELS, assert_holds, block, disk, fill, write};
-use device::filter::Damage;
-use device::{Buffer, Device, DeviceError, Request};
+use device::filter::{Damage, Effect, Rule};
+use device::{Buffer, Device, DeviceError, Operation, Request};
 use units::{Bytes, Duration};
 
 #[test]
@@ -314,4 +314,25 @@ fn what_an_array_has_grown_by_is_not_computed_from_parity_that_does_not_fit_yet(
     bed.disks[place.member].inner().damage(at..at + Bytes::SECTOR, Damage::Unreadable);
     assert!(!bed.runtime.block_on(array.resync()).unwrap(), "what was written there was invented");
     assert_eq!(bed.rotten(&bed.disks[place.member]), 1);
+}
+
+#[test]
+fn what_fails_as_it_takes_the_place_of_a_member_leaves_it_there() {
+    for case in [LEVELS[0], LEVELS[3]] {
+        let bed = Bed::new(case);
+        let array = bed.open();
+        let new = bed.spare();
+        let (on, offset, first) = (Rc::clone(&new), bed.data_offset, Cell::new(true));
+        array.watch(move |_| {
+            if first.replace(false) {
+                let fails = Rule::new(Effect::Fail(DeviceError::Kernel { errno: 5 })).on(Operation::Write);
+                on.add(fails.within(Bytes::kib(8)..offset));
+            }
+            true
+        });
+        let replaced = bed.runtime.block_on(array.replace(0, new, bed.data_offset, Uuid([9; 16])));
+        assert_eq!(replaced, Err(DeviceError::Kernel { errno: 5 }), "{case:?}");
+        assert!(array.is_complete(), "{case:?}");
+        bed.runtime.block_on(array.submit(Request::write(Bytes::ZERO, block(3)))).result.unwrap();
+    }
 }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 
-use array::geometry::{Copies, Level};
+use array::geometry::{Copies, Level, Rotation};
 use array::md::{Consistency, Features, SUPERBLOCK_AT, Uuid};
 use array::{Array, GrowError, MemberState, OpenOptions, Repair, format};
 use common::rig::*;
@@ -43,30 +43,38 @@ impl Device for Dying {
 /// What a dying disk was still sent comes back as errors when another has its place.
 #[test]
 fn late_errors_of_a_device_are_not_held_against_its_successor() {
-    let runtime = Runtime::simulated();
-    let superblocks = superblocks(LEVELS[0], CHUNK, SIZE, 1);
-    let disk = || {
-        let memory = MemoryDevice::new(&runtime, Shape::new("disk", SIZE));
-        Rc::new(Dying { runtime: runtime.clone(), memory, refuses_from: Cell::new(None) })
-    };
-    let disks: Vec<Rc<Dying>> = superblocks.iter().map(|_| disk()).collect();
-    runtime.block_on(format(&disks, &superblocks)).unwrap();
-    let array = Array::open(&runtime, "array", disks.clone(), OpenOptions::default());
-    let array = runtime.block_on(array).unwrap();
-    let offset = superblocks[1].data_offset;
-    disks[1].refuses_from.set(Some(offset));
-    runtime.block_on(async {
-        let late = array.submit(Request::write(BLOCK * 32, block(2)));
-        let replaced = async {
-            array.submit(Request::write(Bytes::ZERO, block(1))).await.result.unwrap();
-            assert_eq!(array.state(1), MemberState::Failed);
-            array.rebuild(1, disk(), offset, Uuid([9; 16])).await
+    // Small writes of the second are carried out by themselves.
+    for case in [LEVELS[0], (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Bitmap)] {
+        let runtime = Runtime::simulated();
+        let superblocks = superblocks(case, CHUNK, SIZE, 1);
+        let disk = || {
+            let memory = MemoryDevice::new(&runtime, Shape::new("disk", SIZE));
+            Rc::new(Dying { runtime: runtime.clone(), memory, refuses_from: Cell::new(None) })
         };
-        let (late, replaced) = futures_util::join!(late, replaced);
-        assert_eq!((late.result, replaced), (Ok(()), Ok(vec![])));
-        assert!(runtime.now().since(Instant::START) >= Duration::millis(50));
-    });
-    assert_eq!(array.state(1), MemberState::Active, "{:?}", array.failure(1));
+        let disks: Vec<Rc<Dying>> = superblocks.iter().map(|_| disk()).collect();
+        runtime.block_on(format(&disks, &superblocks)).unwrap();
+        let array = Array::open(&runtime, "array", disks.clone(), OpenOptions::default());
+        let array = runtime.block_on(array).unwrap();
+        let offset = superblocks[1].data_offset;
+        let on_it = |number: &u64| {
+            let copies = 0..array.geometry().copies();
+            copies.into_iter().any(|copy| array.geometry().copy(BLOCK * *number, copy).member == 1)
+        };
+        let (first, further) = ((0..).find(on_it).unwrap(), (32..).find(on_it).unwrap());
+        disks[1].refuses_from.set(Some(offset));
+        runtime.block_on(async {
+            let late = array.submit(Request::write(BLOCK * further, block(2)));
+            let replaced = async {
+                array.submit(Request::write(BLOCK * first, block(1))).await.result.unwrap();
+                assert_eq!(array.state(1), MemberState::Failed);
+                array.rebuild(1, disk(), offset, Uuid([9; 16])).await
+            };
+            let (late, replaced) = futures_util::join!(late, replaced);
+            assert_eq!((late.result, replaced), (Ok(()), Ok(vec![])), "{case:?}");
+            assert!(runtime.now().since(Instant::START) >= Duration::millis(50));
+        });
+        assert_eq!(array.state(1), MemberState::Active, "{case:?}: {:?}", array.failure(1));
+    }
 }
 
 #[test]

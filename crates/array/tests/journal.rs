@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use array::geometry::{Level, Rotation};
 use array::md::{Consistency, JournalBlock, JournalPayload, SUPERBLOCK_AT, Superblock};
-use array::{Array, OpenError, OpenOptions, Repair, format};
+use array::{Array, MemberState, OpenError, OpenOptions, Repair, format};
 use device::filter::{Delay, Effect, Faulty, Latency, Rule, WriteCache};
 use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Reply, Request, Shape};
 use futures_util::future::{Either, select};
@@ -310,4 +310,41 @@ fn of_two_superblocks_of_a_journal_the_newer_is_written_last() {
         let holds = reply.result == Ok::<(), DeviceError>(()) && reply.buffer.unwrap().bytes() == block(*value).bytes();
         assert!(holds, "block {number} was acknowledged");
     }
+}
+
+#[test]
+fn who_cannot_make_what_is_replayed_durable_is_recorded_before_the_log_forgets_it() {
+    let runtime = Runtime::simulated();
+    let level = Level::Raid5(Rotation::LeftSymmetric);
+    let superblocks = common::superblocks((level, 4, Consistency::Journal), BLOCK, SIZE, 1);
+    let disks: Vec<Disk> = superblocks.iter().map(|_| disk(&runtime)).collect();
+    runtime.block_on(format(&disks, &superblocks)).unwrap();
+    let open = || runtime.block_on(Array::open(&runtime, "array", disks.clone(), OpenOptions::default())).unwrap();
+    let cut = || {
+        for disk in &disks {
+            disk.clear_rules();
+            runtime.block_on(disk.inner().cut(|_, _| false)).unwrap();
+        }
+    };
+    let holds = |array: &Array<Disk>, when: &str| {
+        for number in 0..6 {
+            let reply = runtime.block_on(array.submit(Request::read(BLOCK * number, Buffer::zeroed(BLOCK))));
+            let holds = reply.result.is_ok() && reply.buffer.unwrap().bytes() == block(newer(number)).bytes();
+            assert!(holds, "block {number}, {when}");
+        }
+    };
+    let array = open();
+    for number in 0..6 {
+        runtime.block_on(array.submit(Request::write(BLOCK * number, block(newer(number))))).result.unwrap();
+    }
+    drop(array);
+    cut();
+    let error = DeviceError::Kernel { errno: 5 };
+    disks[0].add(Rule::new(Effect::Fail(error)).on(Operation::Flush));
+    let array = open();
+    assert_eq!(array.state(0), MemberState::Failed);
+    holds(&array, "without the one that failed");
+    drop(array);
+    cut();
+    holds(&open(), "after another power cut");
 }

@@ -692,6 +692,37 @@ fn upkeep_is_held_to_its_rate_and_goes_in_parts() {
     assert_eq!((found.mismatches, sum), (0, 8), "each row is looked at once, wherever the parts begin");
 }
 
+/// A list of bad blocks that cannot be read makes an end of its member, not of the array, and is called what was given.
+#[test]
+fn a_member_whose_bad_blocks_cannot_be_read_is_as_good_as_missing() {
+    let runtime = Runtime::simulated();
+    for (level, members) in [(Level::Raid1, 2), (FIVE, 3)] {
+        let disks = disks(&runtime, level, members, 1);
+        let mut superblock = superblock(&runtime, &disks[1]);
+        superblock.features = superblock.features.with(Features::BAD_BLOCKS);
+        put_superblock(&runtime, &disks[1], &superblock);
+        let at = superblock.bad_blocks_at().unwrap();
+        disks[1].add(Rule::new(Effect::Fail(DeviceError::Gone)).on(Operation::Read).within(at..at + Bytes::kib(4)));
+        let array = open(&runtime, &disks).unwrap();
+        assert_eq!((array.state(0), array.state(1)), (MemberState::Active, MemberState::Failed), "{level}");
+        write(&runtime, &array, 5).unwrap();
+        assert!(reads(&runtime, &array, 5), "{level}");
+        runtime.block_on(array.stop()).unwrap();
+        drop(array);
+        // It can be read again, and is stale. Without it no other may be missing.
+        disks[1].clear_rules();
+        assert_eq!(open(&runtime, &disks).unwrap().state(1), MemberState::Failed, "{level}");
+    }
+    let disks = disks(&runtime, FIVE, 3, 1);
+    let mut superblock = superblock(&runtime, &disks[2]);
+    superblock.features = superblock.features.with(Features::BAD_BLOCKS);
+    put_superblock(&runtime, &disks[2], &superblock);
+    let at = superblock.bad_blocks_at().unwrap();
+    disks[2].add(Rule::new(Effect::Fail(DeviceError::Gone)).on(Operation::Read).within(at..at + Bytes::kib(4)));
+    let refused = open(&runtime, &[Rc::clone(&disks[2]), Rc::clone(&disks[0])]).err().expect("two are missing");
+    assert!(refused.starts_with("device 0 cannot be read"), "{refused}");
+}
+
 /// Found by a storm (seed 1113610): a rebuild's record said that there is no journal any more, and not that parity may not fit.
 #[test]
 fn an_array_opened_without_its_journal_is_dirty_until_the_resync_has_passed() {

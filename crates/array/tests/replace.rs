@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use array::geometry::Level;
-use array::md::{Consistency, Features, SUPERBLOCK_AT, Uuid};
+use array::md::{Consistency, Features, SUPERBLOCK_AT, Stamp, Uuid};
 use array::{Array, MemberState, OpenError, OpenOptions};
 use common::rig::*;
 use device::filter::{Effect, Rule};
@@ -352,4 +352,100 @@ fn a_replacement_that_is_dropped_at_any_instant_leaves_one_of_the_two_as_the_mem
         }
     }
     assert!(replaced.iter().all(|count| *count > 5), "{replaced:?}");
+}
+
+/// What was asked of it while it had the place comes late, and is not held against the member.
+#[test]
+fn a_replacement_that_hangs_as_it_takes_the_place_costs_nothing() {
+    let runtime = Runtime::simulated();
+    let disks = disks(&runtime, LEVELS[0]);
+    let array = open(&runtime, &disks);
+    array.set_time_limit(Duration::seconds(2));
+    let blocks = model(&array);
+    write_all(&runtime, &array, &blocks, 1);
+    let new = disk(&runtime, SIZE);
+    // The bitmap is written when it is made ready, and when it takes the place.
+    let bitmap = Rule::new(Effect::Hang).on(Operation::Write).within(Bytes::kib(8)..Bytes::kib(12));
+    new.add(bitmap.after(1));
+    new.add(Rule::new(Effect::Hang).on(Operation::Read));
+    let ending = Rc::new(Cell::new(false));
+    let reader = |number: u64| {
+        let (array, own, ending) = (Rc::clone(&array), runtime.clone(), Rc::clone(&ending));
+        runtime.spawn(async move {
+            while !ending.get() {
+                let read = array.submit(Request::read(BLOCK * number, Buffer::zeroed(BLOCK)));
+                read.await.result.unwrap();
+                own.sleep(Duration::micros(300)).await;
+            }
+        })
+    };
+    let readers: Vec<_> = (0..4).map(reader).collect();
+    let replaced = runtime.block_on(array.replace(1, new, data_offset(&array), Uuid([9; 16])));
+    assert_eq!(replaced, Err(DeviceError::TimedOut(Duration::seconds(2))));
+    let at_once = array.state(1);
+    runtime.block_on(runtime.sleep(Duration::seconds(4)));
+    ending.set(true);
+    readers.into_iter().for_each(|reader| runtime.block_on(reader));
+    assert_eq!((at_once, array.state(1)), (MemberState::Active, MemberState::Active));
+}
+
+/// Another server is looked for while it takes the place: of the device that has lost it a superblock is being read then.
+#[test]
+fn a_device_that_has_lost_its_place_is_no_rival() {
+    for step in (0..110u64).step_by(2).chain(81..99) {
+        let runtime = Runtime::simulated();
+        let disks = disks(&runtime, LEVELS[0]);
+        let array = open(&runtime, &disks);
+        array.look_out(Stamp(7));
+        let write =
+            |array: Rc<Array<Disk>>| async move { array.submit(Request::write(Bytes::ZERO, block(1))).await.result };
+        runtime.block_on(write(Rc::clone(&array))).unwrap();
+        let (own, slow) =
+            (SUPERBLOCK_AT..SUPERBLOCK_AT + BLOCK, |millis| Rule::new(Effect::Stall(Duration::millis(millis))));
+        disks[0].add(slow(50).on(Operation::Write).within(own.clone()));
+        disks[1].add(slow(20).on(Operation::Read).within(own));
+        let tending = {
+            let (array, own) = (Rc::clone(&array), runtime.clone());
+            runtime.spawn(async move {
+                own.sleep(Duration::millis(10 * step)).await;
+                array.tend().await
+            })
+        };
+        let ending = Rc::new(Cell::new(false));
+        let writer = {
+            let (array, own, ending) = (Rc::clone(&array), runtime.clone(), Rc::clone(&ending));
+            runtime.spawn(async move {
+                while !ending.get() {
+                    write(Rc::clone(&array)).await.unwrap();
+                    own.sleep(Duration::millis(1)).await;
+                }
+            })
+        };
+        runtime.block_on(runtime.sleep(Duration::millis(900)));
+        let new = disk(&runtime, SIZE);
+        new.add(slow(30).on(Operation::Write).within(Bytes::kib(8)..Bytes::kib(12)).after(1));
+        runtime.block_on(array.replace(1, new, data_offset(&array), Uuid([9; 16]))).unwrap();
+        runtime.block_on(runtime.sleep(Duration::seconds(3)));
+        ending.set(true);
+        runtime.block_on(writer);
+        drop(tending);
+        assert_eq!(array.rival(), None, "step {step}");
+    }
+}
+
+#[test]
+fn a_replacement_that_does_not_take_its_first_record_is_called_active_by_nobody() {
+    for case in LEVELS {
+        let runtime = Runtime::simulated();
+        let disks = disks(&runtime, case);
+        let array = open(&runtime, &disks);
+        let new = disk(&runtime, SIZE);
+        let own = SUPERBLOCK_AT..SUPERBLOCK_AT + BLOCK;
+        let error = DeviceError::Kernel { errno: 5 };
+        new.add(Rule::new(Effect::Fail(error.clone())).on(Operation::Write).within(own).after(1));
+        let replaced = runtime.block_on(array.replace(1, new, data_offset(&array), Uuid([9; 16])));
+        assert_eq!(replaced, Err(error), "{case:?}");
+        let roles = superblock(&runtime, &disks[0]).roles;
+        assert_eq!(roles.iter().filter(|role| **role == 1).count(), 1, "{case:?}: {:?}", &roles[..8]);
+    }
 }

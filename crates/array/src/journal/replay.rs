@@ -22,6 +22,8 @@ impl<D: Device> Array<D> {
             let rest = PAGE * journal.rest.borrow().len() as u64;
             return Err(OpenError::JournalFull { rest, used, size: journal.size });
         }
+        // Who could not make durable what it was given is called failed first: the log is the only one to have it.
+        self.settle().await.map_err(OpenError::Replay)?;
         journal.begin_anew().await.map_err(OpenError::Replay)?;
         for column in columns {
             self.write_column(journal, column).await.map_err(OpenError::Replay)?;
