@@ -1,6 +1,6 @@
 //! Block devices that carry nobody's data.
 //!
-//! For tests and benches, no part of the product: a loop device over a file of our own, and a zram device, each made new and removed
+//! For tests and benches, no part of the product: loop devices over files of our own, and a zram device, each made new and removed
 //! when dropped. Both need root; [`Refused`] says what was missing, for the line that a skipped test prints.
 //!
 //! A device outlives the process that made it, and a process can end in ways that no destructor sees: Ctrl-C, a time-out, a kill.
@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 
 use units::Bytes;
 
-/// A loop device over a new file. Detached when dropped, and the file removed.
+/// A loop device. Detached when dropped, and the file removed that was made for it.
 #[derive(Debug)]
 pub struct Loop {
     path: PathBuf,
@@ -47,22 +47,34 @@ impl Loop {
         let image = tempfile::Builder::new().prefix("scratch-").tempfile_in(folder).map_err(io)?;
         image.as_file().set_len(size.get()).map_err(io)?;
         let image = image.into_temp_path();
-        let mode = if direct { "--direct-io=on" } else { "--direct-io=off" };
-        let losetup = Command::new("losetup").args(["--find", "--show", mode]).arg(&image).output();
-        let output = losetup.map_err(|source| Refused::Io { path: "losetup".into(), module: "loop", source })?;
-        if !output.status.success() {
-            return Err(Refused::Losetup(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-        }
-        let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        let path = attach(&image, direct)?;
         // From here on the image is the remover's.
         let image = image.keep().map_err(|error| io(error.error))?;
-        Ok(Loop { _remover: Remover::of_loop(&path, &image).map_err(io)?, path })
+        Ok(Loop { _remover: Remover::of_loop(&path, Some(&image)).map_err(io)?, path })
+    }
+
+    /// A device over a file that is there, and stays.
+    pub fn over_file(file: &Path) -> Result<Loop, Refused> {
+        let path = attach(file, false)?;
+        let io = |source| Refused::Io { path: file.to_owned(), module: "loop", source };
+        Ok(Loop { _remover: Remover::of_loop(&path, None).map_err(io)?, path })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Makes a device over a file, and gives its path.
+fn attach(file: &Path, direct: bool) -> Result<PathBuf, Refused> {
+    let mode = if direct { "--direct-io=on" } else { "--direct-io=off" };
+    let losetup = Command::new("losetup").args(["--find", "--show", mode]).arg(file).output();
+    let output = losetup.map_err(|source| Refused::Io { path: "losetup".into(), module: "loop", source })?;
+    if !output.status.success() {
+        return Err(Refused::Losetup(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
 }
 
 const CONTROL: &str = "/sys/class/zram-control";
@@ -99,9 +111,10 @@ struct Remover {
 }
 
 impl Remover {
-    /// Detaches a loop device and removes the file behind it.
-    fn of_loop(device: &Path, image: &Path) -> io::Result<Remover> {
-        Remover::start(r#"losetup --detach "$1"; rm -f "$2""#, &[device.as_os_str(), image.as_os_str()])
+    /// Detaches a loop device and removes the file behind it, if it is ours.
+    fn of_loop(device: &Path, image: Option<&Path>) -> io::Result<Remover> {
+        let names: Vec<_> = [Some(device), image].into_iter().flatten().map(Path::as_os_str).collect();
+        Remover::start(r#"losetup --detach "$1"; shift; rm -f "$@""#, &names)
     }
 
     /// Removes a zram device. The kernel refuses while somebody has it open, and a program that this process started, or its own ring, may

@@ -17,56 +17,14 @@ use crate::commit::Commit;
 use crate::engine::{Choice, Engine, IN_MEMORY, choose};
 use crate::flight::RingFile;
 use crate::live::Live;
+use crate::lost::Lost;
 use crate::map::Mapping;
+use crate::options::FileOptions;
 use crate::slot::Slots;
 use crate::sync;
 use crate::target::{Mode, OpenError, Store, Target};
 use crate::threads::Threads;
 use crate::turn::Turns;
-
-/// How a file is opened.
-#[derive(Debug, Clone)]
-pub struct FileOptions {
-    /// Past the page cache or through it.
-    pub mode: Mode,
-    /// The engine; the cheapest for the target if not given.
-    pub engine: Option<Engine>,
-    /// Whether the kernel may read ahead when it sees sequential reads. Without effect on direct I/O.
-    pub readahead: bool,
-    /// Whether what the page cache holds of the file is dropped first, after writing back what is dirty; the engine is then chosen for a
-    /// file that must be waited for.
-    pub cold: bool,
-    /// Whether the task's own thread copies from and into the page cache, where the engine is a ring.
-    ///
-    /// A read is tried without waiting; if a page is missing, the ring waits for it. A task whose reads are all there waits for none of them, so that it has to let
-    /// others go on by itself. Most file systems cannot promise not to wait for a page that is written, and the ring then hands each write to a kernel worker;
-    /// the copy itself is the cheaper by far. While the kernel holds writers back (too much is dirty), the whole thread waits. Durable writes go
-    /// through the ring all the same.
-    pub copies: bool,
-}
-
-impl FileOptions {
-    /// Past the page cache.
-    pub fn direct() -> FileOptions {
-        FileOptions { mode: Mode::Direct, engine: None, readahead: true, cold: false, copies: false }
-    }
-    /// Through the page cache.
-    pub fn buffered() -> FileOptions {
-        FileOptions { mode: Mode::Buffered, ..FileOptions::direct() }
-    }
-    /// By this engine and no other.
-    pub fn by(self, engine: Engine) -> FileOptions {
-        FileOptions { engine: Some(engine), ..self }
-    }
-    /// With copies from and into the page cache made by the task's own thread.
-    pub fn copying(self) -> FileOptions {
-        FileOptions { copies: true, ..self }
-    }
-    /// Without reading ahead.
-    pub fn without_readahead(self) -> FileOptions {
-        FileOptions { readahead: false, ..self }
-    }
-}
 
 /// A real file or block device under a live runtime.
 pub struct FileDevice {
@@ -78,6 +36,8 @@ pub struct FileDevice {
     /// A block device behind the page cache: the kernel forgets the cached range, dirty or not, before it asks the device to zero or
     /// discard it, and if the device then cannot, what had been written is lost.
     flushes_before_ranges: bool,
+    /// What the page cache could not store. Without one, requests go past it.
+    lost: Option<Rc<Lost>>,
     writable: bool,
     choice: Choice,
     hands: Hands,
@@ -125,6 +85,7 @@ impl FileDevice {
         let flushes_before_ranges = target.mode == Mode::Buffered && target.store.is_device();
         let ranges = target.exclusive.as_ref().unwrap_or(&target.file).try_clone();
         let ranges = ranges.map_err(|source| OpenError::System { path: target.path.clone(), call: "dup", source })?;
+        let lost: Option<Rc<Lost>> = (target.mode == Mode::Buffered).then(Rc::default);
         let hands = match choice.engine {
             Engine::IoUring => {
                 let ring = live.ring().map_err(|error| refused(error.to_string()))?;
@@ -135,8 +96,8 @@ impl FileDevice {
                 ring.in_portions();
                 let copies = (options.copies && target.mode == Mode::Buffered).then(Turns::default);
                 let file = Rc::new(register(&target.file)?);
-                let shares_syncs = target.mode == Mode::Buffered && target.store == Store::File;
-                let commit = shares_syncs.then(|| Box::new(commit(&file)));
+                let of_file = lost.as_ref().filter(|_| target.store == Store::File);
+                let commit = of_file.map(|lost| Box::new(commit(&file, lost)));
                 Hands::IoUring { file, ranges: register(&ranges)?, copies, commit }
             }
             Engine::Sync => Hands::Sync(Turns::default()),
@@ -167,6 +128,7 @@ impl FileDevice {
             file: Arc::new(target.file),
             ranges: Arc::new(ranges),
             flushes_before_ranges,
+            lost,
             writable: target.exclusive.is_some(),
             choice,
             hands,
@@ -198,6 +160,25 @@ impl FileDevice {
         drop_cache(&self.file)
     }
 
+    /// Carries out a durable write, or a flush, through the page cache.
+    async fn make_durable(&self, lost: &Lost, request: Request) -> Reply {
+        if let Err(error) = lost.verdict() {
+            return request.refuse(error, self.runtime.now());
+        }
+        let mut reply = match (&self.hands, request.operation) {
+            (Hands::IoUring { commit: Some(commit), .. }, _) => self.share_sync(commit, request).await,
+            (_, Operation::Flush) => {
+                let reply = self.by_hands(request).await;
+                lost.keep(&reply.result);
+                reply
+            }
+            _ => self.write_durably(lost, request).await,
+        };
+        // Another sync may have been told meanwhile what this one was not.
+        reply.result = reply.result.and_then(|()| lost.verdict());
+        reply
+    }
+
     /// Carries out a durable write, or a flush, with a sync that it shares.
     async fn share_sync(&self, commit: &Commit, mut request: Request) -> Reply {
         if request.operation == Operation::Flush {
@@ -207,9 +188,20 @@ impl FileDevice {
         }
         let range = request.offset..request.offset + request.length;
         request.fua = false;
-        let mut reply = Box::pin(self.submit(request)).await;
+        let mut reply = self.submit(request).await;
         if reply.result.is_ok() {
             (reply.result, reply.stamps.completed) = commit.settle(range).await;
+        }
+        reply
+    }
+
+    /// Carries out a durable write by one system call.
+    async fn write_durably(&self, lost: &Lost, request: Request) -> Reply {
+        let Payload::From(data) = &request.payload else { panic!("a write has something to write") };
+        let plain = Request { id: request.id, ..Request::write(request.offset, data.clone()) };
+        let reply = self.by_hands(request).await;
+        if reply.result.is_err() && self.submit(plain).await.result.is_ok() {
+            lost.keep(&reply.result);
         }
         reply
     }
@@ -227,6 +219,19 @@ impl FileDevice {
             Hands::Threads(threads) => threads.carry_out(&self.ranges, request).await,
             Hands::Sync(turns) => self.in_turn(turns, request).await,
             Hands::Mapped(..) => unreachable!("what is mapped is not written"),
+        }
+    }
+
+    /// Hands a request over, one of many.
+    async fn by_hands(&self, request: Request) -> Reply {
+        match &self.hands {
+            Hands::IoUring { file, .. } => file.carry_out(request).await,
+            Hands::Threads(threads) => threads.carry_out(&self.file, request).await,
+            Hands::Sync(turns) => self.in_turn(turns, request).await,
+            Hands::Mapped(mapping, turns) => {
+                let serve = |slots: &mut Slots, batch: &[u32]| mapping.serve(&self.file, slots, batch, &self.runtime);
+                turns.carry_out(request, &self.runtime, serve).await
+            }
         }
     }
 
@@ -268,14 +273,15 @@ fn is_durable(request: &Request) -> bool {
     request.operation == Operation::Flush || request.operation == Operation::Write && request.fua
 }
 
-/// The syncs of a file, by its ring.
-fn commit(file: &Rc<RingFile>) -> Commit {
-    let file = Rc::clone(file);
+/// The syncs of a file, by its ring. Their errors are kept here, where those of a sync are seen for which nobody waits any more.
+fn commit(file: &Rc<RingFile>, lost: &Rc<Lost>) -> Commit {
+    let (file, lost) = (Rc::clone(file), Rc::clone(lost));
     Commit::new(move |range| {
-        let file = Rc::clone(&file);
+        let (file, lost) = (Rc::clone(&file), Rc::clone(&lost));
         async move {
             let sync = Request { offset: range.start, length: range.end - range.start, ..Request::flush() };
             let reply = file.carry_out(sync).await;
+            lost.keep(&reply.result);
             (reply.result, reply.stamps.completed)
         }
         .boxed_local()
@@ -302,11 +308,13 @@ impl Device for FileDevice {
         if matches!(request.operation, Operation::Discard | Operation::WriteZeroes) {
             return Box::pin(self.on_range(request)).await;
         }
+        if let Some(lost) = &self.lost
+            && is_durable(&request)
+        {
+            return Box::pin(self.make_durable(lost, request)).await;
+        }
         match &self.hands {
-            Hands::IoUring { commit: Some(commit), .. } if is_durable(&request) => {
-                self.share_sync(commit, request).await
-            }
-            Hands::IoUring { copies: Some(turns), .. } if request.operation == Operation::Write && !request.fua => {
+            Hands::IoUring { copies: Some(turns), .. } if request.operation == Operation::Write => {
                 self.in_turn(turns, request).await
             }
             Hands::IoUring { copies: Some(_), file, .. } if request.operation == Operation::Read => {
@@ -316,19 +324,13 @@ impl Device for FileDevice {
                     false => file.carry_out(request).await,
                 }
             }
-            Hands::IoUring { file, .. } => file.carry_out(request).await,
-            Hands::Threads(threads) => threads.carry_out(&self.file, request).await,
             Hands::Sync(turns) if turns.may_go_on(&self.runtime) => {
                 turns.carry_out_now(request, |request| sync::serve_one(&self.file, request, &self.runtime))
             }
-            Hands::Sync(turns) => self.in_turn(turns, request).await,
             Hands::Mapped(mapping, turns) if turns.may_go_on(&self.runtime) => {
                 turns.carry_out_now(request, |request| mapping.serve_one(&self.file, request, &self.runtime))
             }
-            Hands::Mapped(mapping, turns) => {
-                let serve = |slots: &mut Slots, batch: &[u32]| mapping.serve(&self.file, slots, batch, &self.runtime);
-                turns.carry_out(request, &self.runtime, serve).await
-            }
+            _ => self.by_hands(request).await,
         }
     }
 

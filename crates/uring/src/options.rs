@@ -1,0 +1,48 @@
+//! How a file is opened.
+
+use crate::engine::Engine;
+use crate::target::Mode;
+
+/// How a file is opened.
+#[derive(Debug, Clone)]
+pub struct FileOptions {
+    /// Past the page cache or through it.
+    pub mode: Mode,
+    /// The engine; the cheapest for the target if not given.
+    pub engine: Option<Engine>,
+    /// Whether the kernel may read ahead when it sees sequential reads. Without effect on direct I/O.
+    pub readahead: bool,
+    /// Whether what the page cache holds of the file is dropped first, after writing back what is dirty; the engine is then chosen for a
+    /// file that must be waited for.
+    pub cold: bool,
+    /// Whether the task's own thread copies from and into the page cache, where the engine is a ring.
+    ///
+    /// A read is tried without waiting; if a page is missing, the ring waits for it. A task whose reads are all there waits for none of them, so that it has to let
+    /// others go on by itself. Most file systems cannot promise not to wait for a page that is written, and the ring then hands each write to a kernel worker;
+    /// the copy itself is the cheaper by far. While the kernel holds writers back (too much is dirty), the whole thread waits. Durable writes go
+    /// through the ring all the same.
+    pub copies: bool,
+}
+
+impl FileOptions {
+    /// Past the page cache.
+    pub fn direct() -> FileOptions {
+        FileOptions { mode: Mode::Direct, engine: None, readahead: true, cold: false, copies: false }
+    }
+    /// Through the page cache.
+    pub fn buffered() -> FileOptions {
+        FileOptions { mode: Mode::Buffered, ..FileOptions::direct() }
+    }
+    /// By this engine and no other.
+    pub fn by(self, engine: Engine) -> FileOptions {
+        FileOptions { engine: Some(engine), ..self }
+    }
+    /// With copies from and into the page cache made by the task's own thread.
+    pub fn copying(self) -> FileOptions {
+        FileOptions { copies: true, ..self }
+    }
+    /// Without reading ahead.
+    pub fn without_readahead(self) -> FileOptions {
+        FileOptions { readahead: false, ..self }
+    }
+}
