@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 use crate::call::{Call, accepted};
 use crate::flight::RingFile;
 use crate::live::Live;
-use crate::socket::{Socket, checked, ring};
+use crate::socket::{Socket, checked, prepare_tcp, ring};
 
 /// How many connections may wait to be accepted.
 const WAITING: i32 = 128;
@@ -127,8 +127,7 @@ impl Listener {
         let (_, result) = self.file.call(Call::Accept).await;
         let fd = accepted(checked(result)? as i32);
         if matches!(self.place, Place::Tcp) {
-            // A small reply must not wait for the next one.
-            rustix::net::sockopt::set_tcp_nodelay(&fd, true)?;
+            prepare_tcp(&fd)?;
         }
         Socket::on(self.file.ring(), fd).map_err(io::Error::other)
     }
