@@ -15,6 +15,8 @@ use crate::reply::{Heading, Problem};
 const ZEROES: Bytes = Bytes::mib(1);
 /// A status names no more extents: the client asks again for the rest.
 const EXTENTS: usize = 1024;
+/// Nor is a device asked more often for one, however few extents come of it: of an array each answer ends with a chunk, and nobody else is served meanwhile.
+const QUESTIONS: usize = 1024;
 
 /// Carries a command out; `payload` is what a write writes. Returns the reply, which is to be sent, and whether it is one of failure.
 pub async fn carry_out(
@@ -125,12 +127,15 @@ pub async fn zero(device: &AnyDevice, offset: Bytes, length: Bytes, punch: bool)
     Ok(())
 }
 
-/// The extents of a range from its beginning on, neighbours of a kind joined; at most so many. The device is asked of whole blocks.
+/// The extents of a range from its beginning on, neighbours of a kind joined; at most so many, and as far as [`QUESTIONS`] lead. The device is asked of whole blocks.
 fn extents(device: &AnyDevice, block: Bytes, offset: Bytes, length: Bytes, most: usize) -> Vec<Extent> {
     let mut extents: Vec<Extent> = Vec::new();
     let mut done = Bytes::ZERO;
     let end = (offset + length).round_up(block);
-    while done < length {
+    for _ in 0..QUESTIONS {
+        if done == length {
+            break;
+        }
         let at = offset + done;
         let from = at.round_down(block);
         let mut next = device.extent(from, end - from);

@@ -2,16 +2,17 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use common::raw::{Raw, context, name};
 use common::{export, house, memory, visit};
 use device::filter::{Effect, Faulty, Rule};
-use device::{AnyDevice, Buffer, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
+use device::{AnyDevice, Buffer, Device, DeviceError, Extent, MemoryDevice, Operation, Reply, Request, Shape};
 use nbd::protocol::{answer, chunk, command, flag, option, transmission};
 use nbd::{Export, ExportError, Exports, House, Limits};
 use runtime::Runtime;
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Instant};
 
 const SIZE: Bytes = Bytes::mib(4);
 
@@ -225,6 +226,44 @@ fn status_tells_holes_from_data() {
         assert_eq!(raw.simple().await, 0);
         raw.request(command::BLOCK_STATUS, 0, 128 << 10, 64 << 10, &[]).await;
         assert_eq!(raw.chunk().await, extents(&[(64 << 10, 3)]));
+    });
+}
+
+/// A device that knows what it holds by sectors, and counts how often it is asked.
+struct Grained(Rc<Cell<u32>>, Shape);
+
+impl Device for Grained {
+    fn shape(&self) -> &Shape {
+        &self.1
+    }
+    async fn submit(&self, request: Request) -> Reply {
+        request.refuse(DeviceError::Unsupported, Instant::START)
+    }
+    fn extent(&self, _: Bytes, length: Bytes) -> Extent {
+        self.0.set(self.0.get() + 1);
+        Extent::hole(length.min(Bytes::SECTOR))
+    }
+}
+
+#[test]
+fn a_status_that_takes_long_is_told_in_parts() {
+    let runtime = Runtime::simulated();
+    let asked = Rc::<Cell<u32>>::default();
+    let house = house(&runtime, export(Grained(Rc::clone(&asked), Shape::new("grained", Bytes::mib(16)))));
+    let raw = Raw(visit(&house));
+    runtime.block_on(async {
+        raw.go(true).await;
+        let status = async |flags, offset, length| {
+            asked.set(0);
+            raw.request(command::BLOCK_STATUS, flags, offset, length, &[]).await;
+            let (kind, data) = raw.chunk().await;
+            assert_eq!((kind, data.len()), (chunk::BLOCK_STATUS, 12), "one extent");
+            (u32::from_be_bytes(data[4..8].try_into().unwrap()), asked.get())
+        };
+        for flags in [0, flag::REQ_ONE] {
+            assert_eq!(status(flags, 0, 16 << 20).await, (512 << 10, 1024));
+            assert_eq!(status(flags, 512 << 10, 8192).await, (8192, 16));
+        }
     });
 }
 
