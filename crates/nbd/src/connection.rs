@@ -106,6 +106,7 @@ async fn haggle<W: Wire>(house: &House, wire: Rc<W>) -> io::Result<Option<Haggle
     let mut haggle = Haggle::new(&house.exports, tls, padded);
     loop {
         if !inlet.wait_for(16).await? {
+            link.end_sending().await;
             return Ok(None);
         }
         let mut header = Reader(inlet.take(16));
@@ -125,6 +126,7 @@ async fn haggle<W: Wire>(house: &House, wire: Rc<W>) -> io::Result<Option<Haggle
         if next == Next::Close {
             // A client that aborts need not wait for the answer.
             let _ = send(&*link, replies).await;
+            link.end_sending().await;
             return Ok(None);
         }
         send(&*link, replies).await?;

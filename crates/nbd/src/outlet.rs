@@ -56,7 +56,7 @@ impl<W: Wire, T> Outlet<W, T> {
             self.changed.wait_until(|| self.ended.get() || !self.queue.borrow().is_empty()).await;
             let (parcels, with) = self.batch();
             if parcels.is_empty() {
-                return self.wire.stop_sending();
+                return self.wire.end_sending().await;
             }
             let (parcels, sent) = self.wire.send(parcels).await;
             for parcel in parcels {

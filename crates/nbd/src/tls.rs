@@ -7,6 +7,8 @@
 //! A certificate of one's own that is not valid now is refused at the start, with the date: peers refuse it, and say so where nobody looks. It is held against the authority by the
 //! verifier that a peer would use, of whose complaints only those of time count: a chain that is incomplete here may be whole there.
 //!
+//! A peer's own end is not asked for its `close_notify`: what a connection here still has to say is known without it. A client says that it leaves, and an answer has a length.
+//!
 //! Of an authority that verifier asks no date (RFC 5280, 6.1, leaves that to whoever trusts it), where peers that use GnuTLS or OpenSSL do. So the certificate of each is held against
 //! itself like one of one's own. Those that are not valid now are not trusted; where no other is left, that is refused as well.
 
@@ -307,5 +309,13 @@ impl<W: Wire> Wire for Tls<W> {
 
     fn stop_sending(&self) {
         self.wire.stop_sending();
+    }
+
+    /// With `close_notify`, by which the peer knows that nobody cut off the rest (RFC 8446, 6.1).
+    async fn end_sending(&self) {
+        self.session.borrow_mut().send_close_notify();
+        // A peer that has gone already does not miss it.
+        let _ = self.flush().await;
+        self.wire.end_sending().await;
     }
 }

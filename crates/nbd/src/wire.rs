@@ -26,6 +26,10 @@ pub trait Wire {
     fn stop_receiving(&self);
     /// Says that nothing more will be sent.
     fn stop_sending(&self);
+    /// As [`stop_sending`](Wire::stop_sending), when all has been said; a wire that has a last word for that sends it. It waits as every message does, for room.
+    fn end_sending(&self) -> impl Future<Output = ()> {
+        async { self.stop_sending() }
+    }
 }
 
 impl Wire for Socket {
@@ -83,6 +87,12 @@ impl<W: Wire> Wire for Link<W> {
         match self {
             Link::Plain(wire) => wire.stop_sending(),
             Link::Encrypted(tls) => tls.stop_sending(),
+        }
+    }
+    async fn end_sending(&self) {
+        match self {
+            Link::Plain(wire) => wire.end_sending().await,
+            Link::Encrypted(tls) => tls.end_sending().await,
         }
     }
 }

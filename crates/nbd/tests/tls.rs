@@ -1,9 +1,20 @@
-//! Certificates that are not valid now, by a program that makes any.
+//! Certificates that are not valid now, by a program that makes any; and how an encrypted conversation ends.
 
+mod common;
+
+use std::cell::RefCell;
+use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::rc::Rc;
 
-use nbd::{ClientTls, ServerTls};
+use common::{export, memory};
+use device::{Buffer, Device, Request};
+use futures_util::future::join;
+use nbd::{Client, ClientTls, Exports, House, Limits, Pipe, ServerTls, Wire, converse};
+use runtime::Runtime;
+use units::{Bytes, Duration};
+use uring::Parcel;
 
 /// From and to, as `openssl ca` writes them.
 type Dates = (&'static str, &'static str);
@@ -84,5 +95,57 @@ fn an_authority_that_is_not_valid_now_is_refused_with_its_date_unless_another_on
         let both = authority(folder.path()) + &authority(sound.path());
         std::fs::write(sound.path().join("ca-cert.pem"), both).unwrap();
         assert!(faults(sound.path()).iter().all(|(_, error)| error.is_none()), "the other one is valid");
+    }
+}
+
+/// A wire of which is kept what was sent into it.
+struct Overheard(Pipe, Rc<RefCell<Vec<u8>>>);
+
+impl Wire for Overheard {
+    async fn receive(&self, into: Buffer) -> (Buffer, io::Result<usize>) {
+        self.0.receive(into).await
+    }
+    async fn send(&self, parcels: Vec<Parcel>) -> (Vec<Parcel>, io::Result<()>) {
+        self.1.borrow_mut().extend(parcels.iter().flat_map(Parcel::parts).flatten());
+        self.0.send(parcels).await
+    }
+    fn stop_receiving(&self) {
+        self.0.stop_receiving();
+    }
+    fn stop_sending(&self) {
+        self.0.stop_sending();
+    }
+}
+
+#[test]
+fn both_sides_end_with_the_last_word_of_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    if let Err(why) = certificates(folder.path(), NOW, NOW) {
+        return println!("skipped: no certificates, by openssl: {why}");
+    }
+    let runtime = Runtime::simulated();
+    let house = House {
+        runtime: runtime.clone(),
+        exports: Exports::new(export(memory(&runtime, Bytes::mib(1)))).unwrap(),
+        tls: Some(ServerTls::from_folder(folder.path()).unwrap()),
+        limits: Limits::default(),
+        totals: Default::default(),
+    };
+    let tls = ClientTls::from_folder(folder.path()).unwrap();
+    let said: [Rc<RefCell<Vec<u8>>>; 2] = Default::default();
+    let (ours, theirs) = Pipe::pair();
+    let visiting = async {
+        let wire = Overheard(ours, Rc::clone(&said[0]));
+        let client = Client::over(&runtime, wire, "served", "", Some((&tls, "localhost"))).await.unwrap();
+        client.submit(Request::flush()).await.result.unwrap();
+        drop(client);
+        runtime.sleep(Duration::millis(1)).await;
+    };
+    let serving = converse(Rc::new(house), Rc::new(Overheard(theirs, Rc::clone(&said[1]))));
+    runtime.block_on(join(visiting, serving)).1.unwrap();
+    for (side, said) in ["client", "server"].iter().zip(&said) {
+        // A record of TLS 1.3 looks like data; this is the length of no message of NBD, but of an alert: two bytes, one for its type, and 16 that seal it.
+        let said = said.borrow();
+        assert_eq!(said[said.len() - 24..][..5], [23, 3, 3, 0, 2 + 1 + 16], "the {side}'s last record is an alert");
     }
 }
