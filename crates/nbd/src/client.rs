@@ -6,7 +6,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -22,6 +21,7 @@ use crate::greet::{GreetError, Offer, greet};
 use crate::inlet::Inlet;
 use crate::outlet::Outlet;
 use crate::protocol::{LARGEST_PAYLOAD, Reader, RequestHeader, SIMPLE_REPLY_MAGIC, command, flag, transmission};
+use crate::reach::connect_tcp;
 use crate::tls::{ClientTls, TlsError};
 use crate::wire::{Link, Wire};
 
@@ -78,21 +78,9 @@ impl Client<Socket> {
     }
 }
 
-/// How long an address may take to answer, and a server to offer an export: each long enough for a busy machine at the other end of the
+/// How long an address may take to be found and to answer, and a server to offer an export: each long enough for a busy machine at the other end of the
 /// world, and both together shorter than what an export may be away for ([`PATIENCE`](crate::PATIENCE)), so that it is tried again.
 const WAIT: Duration = Duration::seconds(10);
-
-/// Tries the addresses of a host in turn.
-async fn connect_tcp(live: &Live, host: &str, port: u16, within: Duration) -> Result<Socket, uring::ConnectError> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name stands for no address");
-    for address in Uri::addresses(host, port)? {
-        match Socket::reach_tcp(live, address, within).await {
-            Err(uring::ConnectError::Refused(error)) => last = error,
-            done => return done,
-        }
-    }
-    Err(last.into())
-}
 
 impl<W: Wire + 'static> Client<W> {
     /// Asks for an export over a wire, for ten seconds. The device has the name `name` in results.

@@ -33,6 +33,7 @@ mod pipe;
 mod portion;
 #[allow(missing_docs)] // the names are those of the protocol's own document
 pub mod protocol;
+mod reach;
 mod reply;
 mod server;
 mod steady;

@@ -31,6 +31,7 @@
 //! - Process-style threads (SimPy, SystemC): 40 times the cost per event.
 
 mod alarm;
+mod aside;
 mod crew;
 mod executor;
 mod gate;
@@ -43,6 +44,7 @@ mod timer;
 mod waker;
 
 pub use alarm::Alarm;
+pub use aside::aside;
 pub use executor::{Runtime, Stalled};
 pub use gate::{Closed, Gate, Pass};
 pub use park::{LiveClock, Park, ThreadPark, Unpark};

@@ -31,10 +31,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
 
 use device::Buffer;
-use runtime::Alarm;
+use runtime::aside;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
@@ -115,18 +114,8 @@ impl Socket {
     /// Connects to a host by TCP within a time. A thread of its own waits for the kernel, which may try for minutes, so that the runtime's
     /// does not.
     pub async fn reach_tcp(live: &Live, address: SocketAddr, within: Duration) -> Result<Socket, ConnectError> {
-        let (done, outcome) = (Alarm::default(), Arc::new(Mutex::new(None)));
-        std::thread::Builder::new().name("connect".into()).spawn({
-            let (done, outcome) = (done.clone(), Arc::clone(&outcome));
-            move || {
-                let within = std::time::Duration::from_nanos(within.as_nanos());
-                let stream = TcpStream::connect_timeout(&address, within);
-                *outcome.lock().expect("no panic under this lock") = Some(stream);
-                done.raise();
-            }
-        })?;
-        done.raised().await;
-        let stream = outcome.lock().expect("no panic under this lock").take().expect("it was put there before")?;
+        let within = std::time::Duration::from_nanos(within.as_nanos());
+        let stream = aside("connect", move || TcpStream::connect_timeout(&address, within)).await??;
         Socket::reached(live, stream)
     }
 
