@@ -157,6 +157,11 @@ impl FileDevice {
         if let Hands::Mapped(mapping, _) = &self.hands {
             mapping.let_go();
         }
+        if let (Some(lost), Err(error)) = (&self.lost, rustix::fs::fdatasync(&self.file)) {
+            // It was said to this sync, and will be to no other.
+            lost.keep(&Err(DeviceError::from_errno(error.raw_os_error(), Bytes::ZERO, self.shape.size)));
+            return Err(error.into());
+        }
         drop_cache(&self.file)
     }
 

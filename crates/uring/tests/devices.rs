@@ -117,6 +117,20 @@ fn what_a_device_could_not_store_is_told_to_every_flush() {
     }
 }
 
+/// A load writes back what is dirty between two passes, and so may be told first.
+#[test]
+fn what_could_not_be_stored_when_the_cache_is_dropped_is_told_to_flushes() {
+    let live = Live::start(&LiveOptions::default());
+    let Some((device, memory)) = over_memory() else { return };
+    let permit = permit(&Kernel::running(), device.path(), CONSENT).unwrap();
+    let file = FileDevice::open_writable(&live, &permit, &FileOptions::buffered()).unwrap();
+    fcntl_add_seals(&memory, SealFlags::WRITE).unwrap();
+    live.runtime().block_on(file.submit(Request::write(Bytes::kib(8), block(2)))).result.unwrap();
+    assert!(file.drop_cache().is_err());
+    let told = live.runtime().block_on(file.submit(Request::flush())).result;
+    assert!(matches!(told, Err(DeviceError::Medium { .. })), "{told:?}");
+}
+
 #[test]
 fn what_a_file_system_could_not_store_is_told_to_every_flush() {
     let run = |program: &str, arguments: &[&str]| {
