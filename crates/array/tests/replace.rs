@@ -425,7 +425,7 @@ fn a_device_that_has_lost_its_place_is_no_rival() {
         let new = disk(&runtime, SIZE);
         new.add(slow(30).on(Operation::Write).within(Bytes::kib(8)..Bytes::kib(12)).after(1));
         runtime.block_on(array.replace(1, new, data_offset(&array), Uuid([9; 16]))).unwrap();
-        runtime.block_on(runtime.sleep(Duration::seconds(3)));
+        runtime.block_on(runtime.sleep(Duration::millis(300)));
         ending.set(true);
         runtime.block_on(writer);
         drop(tending);

@@ -2,23 +2,12 @@
 
 mod common;
 
-use std::pin::pin;
-
 use array::md::{Resync, SUPERBLOCK_AT, Stamp};
 use common::rig::*;
 use device::filter::{Effect, Rule};
 use device::{Device, Operation, Request};
-use futures_util::future::{Either, select};
 use runtime::Runtime;
 use units::{Bytes, Duration};
-
-/// Waits so long for it, and drops it.
-fn ends_within(runtime: &Runtime, it: impl Future, time: Duration) -> bool {
-    runtime.block_on(async {
-        let (it, instant) = (pin!(it), pin!(runtime.sleep(time)));
-        matches!(select(it, instant).await, Either::Left(_))
-    })
-}
 
 /// Saying that the array is clean takes a flush and a record; it is dropped somewhere in between. What follows is a stop, or a power cut beside a write.
 #[test]
@@ -38,7 +27,7 @@ fn an_array_whose_tending_is_dropped_is_said_to_be_clean_by_stopping_it_and_not_
             disks[0].add(Rule::new(later).on(Operation::Write).within(own));
             // The first look finds that there was no other write.
             let instant = Duration::millis(200) + Duration::micros(7 * step);
-            assert!(!ends_within(&runtime, array.tend(), instant), "it is tended for ever");
+            assert!(!drop_after(&runtime, instant, array.tend()), "it is tended for ever");
             let say_clean = || disks.iter().filter(|disk| superblock(&runtime, disk).resync == Resync::Clean).count();
             clean_before += u64::from(say_clean() > 0);
             if step % 2 == 0 {
@@ -50,7 +39,7 @@ fn an_array_whose_tending_is_dropped_is_said_to_be_clean_by_stopping_it_and_not_
             let slow = &disks[array.geometry().place(Bytes::ZERO).member];
             let data = data_offset(&array)..SIZE;
             slow.add(Rule::new(Effect::Stall(Duration::seconds(5))).within(data));
-            assert!(!ends_within(&runtime, write(0), Duration::seconds(1)), "{case:?}, step {step}");
+            assert!(!drop_after(&runtime, Duration::seconds(1), write(0)), "{case:?}, step {step}");
             assert_eq!(say_clean(), 0, "{case:?}, step {step}: something is being written");
         }
     }

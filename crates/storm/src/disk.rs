@@ -1,6 +1,6 @@
 //! A disk of a storm: memory behind a volatile cache, at a random distance, with a medium that decays and a cable that fails.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -28,6 +28,8 @@ pub struct Disk {
     wrong: RefCell<BTreeMap<u64, Vec<u8>>>,
     /// What becomes of the next write to the data, which lie here.
     lie: RefCell<Option<(Lie, Range<Bytes>)>>,
+    /// It was a member in use when the array was stopped: what was known of what it holds is on it.
+    known: Cell<bool>,
     story: Rc<Story>,
     /// What its superblock said when it was last told of.
     said: RefCell<String>,
@@ -70,6 +72,7 @@ impl Disk {
             bug,
             wrong: RefCell::default(),
             lie: RefCell::default(),
+            known: Cell::new(false),
             story: Rc::clone(story),
             said: RefCell::default(),
             astray: RefCell::default(),
@@ -105,6 +108,7 @@ impl Disk {
             bug: self.bug,
             wrong: RefCell::new(wrong),
             lie: RefCell::default(),
+            known: Cell::new(self.known.get()),
             story: Rc::clone(&self.story),
             said: RefCell::default(),
             astray: RefCell::default(),
@@ -149,6 +153,16 @@ impl Disk {
     pub fn is_spoilt(&self) -> bool {
         let superblock = SUPERBLOCK_AT / Bytes::SECTOR;
         self.stack.inner().damaged().iter().any(|(sector, _)| *sector == superblock)
+    }
+
+    /// Whether what is known of it is on it.
+    pub fn is_known(&self) -> bool {
+        self.known.get()
+    }
+
+    /// The array was stopped, with it as a member.
+    pub fn set_known(&self) {
+        self.known.set(true);
     }
 
     /// The next write to the data, which lie here, is lied about.

@@ -268,6 +268,8 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     world.outcome.borrow_mut().stops += 1;
     world.stopped.set(true);
     // A member that failed until then, or while the array stopped, did not get the sums that were learnt by reading.
+    let in_use = |member: &usize| array.state(*member) == MemberState::Active;
+    (0..world.members()).filter(in_use).for_each(|member| world.disks.borrow()[member].set_known());
     let complete = array.is_complete();
     world.summed.set(world.summed.get() && complete);
     world.grown.set(world.grown.get() && array.needs_resync());

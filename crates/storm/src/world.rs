@@ -463,7 +463,8 @@ impl World {
     ///
     /// Damaged sectors at levels with parity are healed: an unreadable sector in a stripe that is being written is the write hole
     /// itself, on one member more. So are sectors that are wrong without
-    /// saying so, unless the array was stopped: the sums of what was being written go with the power.
+    /// saying so, unless the array was stopped: the sums of what was being written go with the power. And those of a disk that had left by then: what had been learnt
+    /// of it by reading was in memory, and no sum of it is on that disk.
     pub fn cut(&mut self) {
         self.tell("the power is cut");
         let next = Runtime::simulated();
@@ -476,7 +477,7 @@ impl World {
             let share = self.random.borrow_mut().random_range(0.0..=1.0);
             let stays = |sector, damage| match damage {
                 Damage::Unreadable => self.level.parities() == 0,
-                Damage::Flipped(_) => sums && Bytes::SECTOR * sector >= self.data_offset,
+                Damage::Flipped(_) => sums && disk.is_known() && Bytes::SECTOR * sector >= self.data_offset,
             };
             disk.after_cut(&next, || self.random.borrow_mut().random_bool(share), stays, sums, seed)
         };

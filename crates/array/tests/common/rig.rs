@@ -1,6 +1,7 @@
 //! An array without checksums, on disks of memory that take their time and fail when they are told to, and what is done to it.
 
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::rc::Rc;
 
 use array::geometry::{Copies, DoubleRotation, Level, Rotation};
@@ -8,6 +9,7 @@ use array::md::{Consistency, SUPERBLOCK_AT, Superblock};
 use array::{Array, OpenOptions, Repair, format};
 use device::filter::{Delay, Faulty, Latency};
 use device::{Buffer, Data, Device, MemoryDevice, Request, Shape};
+use futures_util::future::{Either, select};
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
@@ -44,6 +46,14 @@ pub fn disks(runtime: &Runtime, case: (Level, usize, Consistency)) -> Vec<Disk> 
 pub fn open(runtime: &Runtime, disks: &[Disk]) -> Rc<Array<Disk>> {
     let opened = runtime.block_on(Array::open(runtime, "array", disks.to_vec(), OpenOptions::default()));
     Rc::new(opened.unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// Waits so long for something and drops it, if it has not ended by then; says whether it has.
+pub fn drop_after(runtime: &Runtime, time: Duration, it: impl Future) -> bool {
+    runtime.block_on(async {
+        let (it, instant) = (pin!(it), pin!(runtime.sleep(time)));
+        matches!(select(it, instant).await, Either::Left(_))
+    })
 }
 
 pub fn superblock(runtime: &Runtime, disk: &Disk) -> Superblock {
