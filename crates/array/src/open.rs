@@ -189,9 +189,11 @@ impl<D: Device> Array<D> {
         for (role, error) in array.recall(&superblocks, &known).await {
             // As if it had not been given, if the array can do without.
             array.lose(role, &error);
-            open.not_whole.push(role);
-            if level.losses_survived(own_events.len()) == 0 || array.is_broken() {
+            if array.is_broken() {
                 return Err(OpenError::Device { device: given[role], error });
+            }
+            if !open.not_whole.contains(&role) {
+                open.not_whole.push(role);
             }
         }
         for (member, said) in array.members.iter().zip(said) {

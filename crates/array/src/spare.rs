@@ -83,16 +83,8 @@ impl<D: Device> Array<D> {
         let layout = self.member_layout().ok_or(DeviceError::Gone)?;
         self.check_room(&device, layout.data_offset, layout.used)?;
         let number = self.free_number(&sibling.roles).ok_or(DeviceError::NoSpace)?;
-        let superblock = Superblock {
-            features: sibling.features.without(Features::RECOVERY).without(Features::BAD_BLOCKS),
-            data_size: device.shape().size - sibling.data_offset,
-            recovery: 0,
-            number: number as u32,
-            corrected_reads: 0,
-            member: identity,
-            member_flags: 0,
-            ..sibling
-        };
+        let data = sibling.data_offset..device.shape().size;
+        let superblock = sibling.of_newcomer(number, identity, data);
         self.spares.borrow_mut().push(Rc::new(Spare { device: Rc::new(device), superblock }));
         self.record(|superblock| superblock.roles[number] = MemberRole::Spare.number()).await?;
         let taken = self.spares.borrow().iter().any(|spare| spare.superblock.number as usize == number);

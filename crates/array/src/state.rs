@@ -157,11 +157,6 @@ impl<D: Device> Array<D> {
         self.state.as_ref().is_some_and(|state| state.dirty.get())
     }
 
-    /// Whether members are being told something. Whoever ends what goes on beside the requests waits until they have been: the array may count as clean before.
-    pub fn is_recording(&self) -> bool {
-        self.state.as_ref().is_some_and(|state| state.recording.in_use() > 0)
-    }
-
     /// Whether redundancy has to be made to fit first.
     pub(crate) fn is_resync_due(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.resync_due.get())
@@ -262,7 +257,7 @@ impl<D: Device> Array<D> {
     }
 
     /// Gives all members the newest superblock, if the last power cut met a record. It says nothing new. The caller holds `recording`.
-    async fn make_even(&self) {
+    pub(crate) async fn make_even(&self) {
         let state = self.state.as_ref().expect("there is state to record");
         if state.uneven.get() {
             self.look_for_rival().await;
@@ -319,14 +314,13 @@ impl<D: Device> Array<D> {
         self.unbroken()?;
         self.make_even().await;
         self.look_for_rival().await;
-        let mut lost = Vec::new();
         loop {
             self.unbroken()?;
             let lost_journal = self.leave_journal().await;
             // First, so that who has failed stays untold, and nothing is acknowledged: of a broken array its members say what they said before.
             self.unbroken()?;
-            lost.extend(self.drop_lost_twins().into_iter().chain(lost_journal));
-            let next = self.next_superblocks(state, &lost, &change);
+            self.drop_lost_twins();
+            let next = self.next_superblocks(state, lost_journal, &change);
             let of = |(member, superblock): (usize, &Option<Superblock>)| Some((member, superblock.clone()?));
             let writes: Vec<(usize, Superblock)> = next.iter().enumerate().filter_map(of).collect();
             if writes.is_empty() {
@@ -364,11 +358,11 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// What the members are to say next: none of those that have failed, of which the others, like those with these numbers, are to say so.
+    /// What the members are to say next: none of those that have failed, of which the others, like of a journal with this number, are to say so.
     fn next_superblocks(
         &self,
         state: &State,
-        lost: &[usize],
+        lost_journal: Option<usize>,
         change: impl Fn(&mut Superblock),
     ) -> Vec<Option<Superblock>> {
         let failed = |member: usize| self.members.get(member).is_none_or(|m| m.state() == MemberState::Failed);
@@ -380,7 +374,7 @@ impl<D: Device> Array<D> {
                     *role = MemberRole::Faulty.number();
                 }
             }
-            lost.iter().for_each(|number| superblock.roles[*number] = MemberRole::Faulty.number());
+            lost_journal.iter().for_each(|number| superblock.roles[*number] = MemberRole::Faulty.number());
             superblock.events += 1;
             superblock.updated = state.lookout.get().unwrap_or(superblock.updated);
             change(&mut superblock);
@@ -412,18 +406,8 @@ impl<D: Device> Array<D> {
             let sibling = superblocks.iter().flatten().next().cloned().ok_or(DeviceError::Gone)?;
             let number = number.or_else(|| self.free_number(&sibling.roles)).ok_or(DeviceError::NoSpace)?;
             let is_spare = MemberRole::from_number(sibling.roles[number]) == MemberRole::Spare;
-            superblocks[member] = Some(Superblock {
-                // The others' bad blocks are not its own.
-                features: sibling.features.without(Features::BAD_BLOCKS).with(Features::RECOVERY),
-                data_offset: data.start,
-                data_size: data.end - data.start,
-                recovery: 0,
-                number: number as u32,
-                corrected_reads: 0,
-                member: identity,
-                member_flags: 0,
-                ..sibling
-            });
+            let own = sibling.of_newcomer(number, identity, data);
+            superblocks[member] = Some(Superblock { features: own.features.with(Features::RECOVERY), ..own });
             for superblock in superblocks.iter_mut().flatten() {
                 // Whoever had the place before, and was never told that it had lost it.
                 let before = MemberRole::Active(member as u16).number();

@@ -133,21 +133,10 @@ impl<D: Device> Array<D> {
         let number = self.free_number(&sibling.roles).ok_or(DeviceError::NoSpace)?;
         let _promise = Promise::new(&self.promised, number);
         // Behind the data are their checksums.
-        let data_size = if sums { used } else { device.shape().size - data_offset };
-        let of_twin = |sibling: Superblock| Superblock {
-            features: sibling
-                .features
-                .without(Features::BAD_BLOCKS)
-                .with(Features::RECOVERY)
-                .with(Features::REPLACEMENT),
-            data_offset,
-            data_size,
-            recovery: 0,
-            number: number as u32,
-            corrected_reads: 0,
-            member: identity,
-            member_flags: 0,
-            ..sibling
+        let end = if sums { data_offset + used } else { device.shape().size };
+        let of_twin = |sibling: Superblock| {
+            let own = sibling.of_newcomer(number, identity, data_offset..end);
+            Superblock { features: own.features.with(Features::RECOVERY).with(Features::REPLACEMENT), ..own }
         };
         let array = sibling.array;
         let first = of_twin(sibling);
@@ -162,6 +151,7 @@ impl<D: Device> Array<D> {
         }
         {
             let _one = state.turn().await;
+            self.make_even().await;
             self.check_replaceable(member)?;
             *twin.superblock.borrow_mut() = of_twin(state.sibling().ok_or(DeviceError::Gone)?);
             self.members[member].set_twin(Some(Rc::clone(&twin)));
@@ -289,8 +279,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// Takes lost twins away, and gives their numbers.
-    pub(crate) fn drop_lost_twins(&self) -> Vec<usize> {
+    /// Takes lost twins away; the members are to say so. The caller holds the state's turn.
+    pub(crate) fn drop_lost_twins(&self) {
         let lost = |index: usize| {
             let member = &self.members[index];
             let twin = member.twin()?;
@@ -308,7 +298,6 @@ impl<D: Device> Array<D> {
             }
             state.have_begun();
         }
-        lost
     }
 
     /// Whether a twin is lost, and the members do not say so yet.

@@ -23,6 +23,16 @@ fn done_bytes(desk: &Desk, members: &str, what: &str) -> Option<u64> {
     upkeep["done_bytes"].as_u64().filter(|done| upkeep["what"] == what && *done > 0)
 }
 
+/// How far it is when it is first seen again.
+fn goes_on_at(desk: &Desk, members: &str, what: &str) -> u64 {
+    let first = Cell::new(None);
+    wait_for("it goes on", || {
+        first.set(done_bytes(desk, members, what));
+        first.get().is_some()
+    });
+    first.get().expect("it was waited for")
+}
+
 /// A field of what a member says of itself.
 fn said_by(desk: &Desk, member: &str, field: &str) -> u64 {
     say(desk, &format!("array examine --json {member}")).json()[0][field].as_u64().unwrap()
@@ -56,13 +66,8 @@ fn a_resync_goes_on_where_the_end_of_its_server_met_it() {
     let mark = said_by(&desk, "a", "fits_up_to_bytes");
     assert!(mark >= 100_000, "{mark} bytes of each member are said to fit");
     let server = Server::start(&desk, "a b c --rate 100kB/s").unwrap();
-    let first = Cell::new(None);
-    wait_for("it goes on", || {
-        first.set(done_bytes(&desk, "a", "resync"));
-        first.get().is_some()
-    });
-    let first = first.get();
-    assert!(first >= Some(2 * mark), "it goes on at {first:?}, and {mark} bytes of each of two members' data fitted");
+    let first = goes_on_at(&desk, "a", "resync");
+    assert!(first >= 2 * mark, "it goes on at {first}, and {mark} bytes of each of two members' data fitted");
     assert_eq!(server.stop().0.code, 0);
 }
 
@@ -79,13 +84,8 @@ fn a_rebuild_that_the_server_began_by_itself_goes_on_where_its_end_met_it() {
     let mark = said_by(&desk, "s", "rebuilt_bytes");
     assert!(mark >= 100_000, "{mark} bytes are said to be rebuilt");
     let server = Server::start(&desk, "a c s --rate 100kB/s").unwrap();
-    let first = Cell::new(None);
-    wait_for("it goes on", || {
-        first.set(done_bytes(&desk, "a", "rebuild"));
-        first.get().is_some()
-    });
-    let first = first.get();
-    assert!(first >= Some(mark), "it goes on at {first:?}, and {mark} bytes were rebuilt");
+    let first = goes_on_at(&desk, "a", "rebuild");
+    assert!(first >= mark, "it goes on at {first}, and {mark} bytes were rebuilt");
     assert_eq!(server.stop().0.code, 0);
 }
 

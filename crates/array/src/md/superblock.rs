@@ -3,6 +3,8 @@
 //! 256 bytes, then a table with the role of each device number. `resync_offset` says whether parity can be trusted (all ones: yes),
 //! `events` which member is fresh. The checksum is the sum of all 32-bit words, folded once.
 
+use std::ops::Range;
+
 use units::Bytes;
 
 use super::{Uuid, array, put, u16_at, u32_at, u64_at};
@@ -382,6 +384,22 @@ impl Superblock {
     /// This member's role. (A parsed superblock has one.)
     pub fn role(&self) -> MemberRole {
         MemberRole::from_number(self.roles[self.number as usize])
+    }
+
+    /// What a further device of the array says, of which nothing counts yet: as a member, but for what is the device's own.
+    pub fn of_newcomer(self, number: usize, member: Uuid, data: Range<Bytes>) -> Superblock {
+        Superblock {
+            // The others' bad blocks are not its own.
+            features: self.features.without(Features::BAD_BLOCKS).without(Features::RECOVERY),
+            data_offset: data.start,
+            data_size: data.end - data.start,
+            recovery: 0,
+            number: number as u32,
+            corrected_reads: 0,
+            member,
+            member_flags: 0,
+            ..self
+        }
     }
 
     /// Whether it is to be read only where no other copy is. With write-behind, it may lack what was written, and answered, before the array was left.

@@ -5,8 +5,7 @@
 //! orders that come in through the [control socket](super::control). One upkeep runs at a time: two would only share the members' arms.
 //!
 //! An array is stopped when the last request is answered and the upkeep has come to the end of its unit: what it did is marked on
-//! the members, and the next start goes on from there. Until then all of it goes on: an upkeep that is dropped where it is leaves no mark, and a
-//! tending that is dropped while it records has called the array clean before its members say so.
+//! the members, and the next start goes on from there. Until then all of it goes on: an upkeep that is dropped where it is leaves no mark.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -37,8 +36,6 @@ const REPLACEMENT: &str = "replacement";
 const AGAIN: Duration = Duration::seconds(5);
 /// How long an upkeep may take to the end of its unit: longer than a member that hangs takes to count as failed, if nobody has set another time limit.
 const PATIENCE: Duration = Duration::seconds(45);
-/// How often it is looked whether what the members are told has reached them.
-const MOMENT: Duration = Duration::millis(5);
 
 /// How an array is kept.
 pub struct Keeping {
@@ -184,17 +181,10 @@ impl Keeper {
         }
     }
 
-    /// Has the upkeep end, and waits until it has, and the members say what it leaves; not for ever, as a device may never answer.
+    /// Has the upkeep end, and waits until it has; not for ever, as a device may never answer.
     async fn end_upkeep(&self) {
         self.ending.set(true);
-        let runtime = self.live.runtime();
-        let at_rest = async {
-            let _turn = self.turn.acquire(0).await;
-            while self.array.is_recording() {
-                runtime.sleep(MOMENT).await;
-            }
-        };
-        let _: Either<_, _> = select(pin!(at_rest), pin!(runtime.sleep(PATIENCE))).await;
+        let _: Either<_, _> = select(pin!(self.turn.acquire(0)), pin!(self.live.runtime().sleep(PATIENCE))).await;
     }
 
     /// An error if another server has the members: what is there is left to that one.
