@@ -23,6 +23,10 @@ struct Machine {
     own: f64,
     /// What the operating system leaves of the bandwidth.
     os: f64,
+    /// What a process that waits for each request reaches of what several under way do.
+    process: f64,
+    /// What each device takes of the processors, if not `processors` of all together.
+    each: Option<f64>,
 }
 
 const KIB4: f64 = 4096.0;
@@ -40,7 +44,17 @@ fn disks(from: usize, n: usize) -> Vec<Part> {
 impl Machine {
     fn new(tree: Part, capacity: &[(&'static str, f64)]) -> Machine {
         let capacity = capacity.iter().copied().collect();
-        Machine { tree, capacity, noise: 0.02, generator: 0.3, processors: 0.2, own: 0.2, os: 1.0 }
+        Machine {
+            tree,
+            capacity,
+            noise: 0.02,
+            generator: 0.3,
+            processors: 0.2,
+            own: 0.2,
+            os: 1.0,
+            process: 0.3,
+            each: None,
+        }
     }
 
     fn delivers(&self, part: &Part, active: &[usize]) -> f64 {
@@ -64,7 +78,7 @@ impl Machine {
     fn findings(&self, seed: u64, repeats: usize) -> Findings {
         let mut random = Random::new(seed);
         let noise = Normal::new(1.0, self.noise).unwrap();
-        let kinds: Vec<Kind> = [Access::Raw, Access::Os]
+        let kinds: Vec<Kind> = [Access::Raw, Access::Os, Access::Process]
             .into_iter()
             .flat_map(|access| {
                 [Question::Bandwidth, Question::Requests].map(|question| Kind { access, question, writes: false })
@@ -76,14 +90,20 @@ impl Machine {
                 let devices = part.order[..n].to_vec();
                 let measured = samples.entry(devices.clone()).or_insert_with(|| {
                     let mut measure = |kind: &Kind| {
-                        let os = if kind.access == Access::Os { self.os } else { 1.0 };
+                        let os = match kind.access {
+                            Access::Raw => 1.0,
+                            Access::Os => self.os,
+                            Access::Process => self.os * self.process,
+                        };
+                        let taken =
+                            |whole| self.each.map_or(whole, |each: f64| (each * devices.len() as f64).min(whole));
                         let value: f64 = self.delivers(&self.tree, &devices) * os * noise.sample(&mut random) * 1e6;
                         Sample {
                             bandwidth: Rate::bytes_per_second(value.max(0.0)),
                             requests: Frequency::per_second(value.max(0.0) / KIB4),
                             processors: Some(Processors {
-                                system: Ratio::new(self.processors),
-                                own: Ratio::new(self.own),
+                                system: Ratio::new(taken(self.processors)),
+                                own: Ratio::new(taken(self.own)),
                                 ..Default::default()
                             }),
                             generator: Ratio::new(self.generator),
@@ -105,7 +125,7 @@ impl Machine {
             let of_tier = |verdict: &&Verdict| {
                 verdict.level == tier
                     && verdict.question == Question::Bandwidth
-                    && verdict.kind != VerdictKind::OperatingSystem
+                    && !matches!(verdict.kind, VerdictKind::OperatingSystem | VerdictKind::Depth)
             };
             survey.verdicts.iter().find(of_tier).is_some_and(&right)
         });
@@ -195,6 +215,38 @@ fn processors_without_time_left_are_blamed() {
     let mut machine = four_files_on_one_disk();
     (machine.processors, machine.own) = (0.97, 0.9);
     assert!(machine.agreement(Tier::Store, 300, |v| v.kind == VerdictKind::Processors) > 0.99);
+}
+
+/// Two loop devices on tmpfs: each takes 68 % of two processors alone, and both together gain 8 %.
+#[test]
+fn processors_that_the_devices_need_more_of_than_there_are_are_blamed_before_the_store() {
+    let files = (0..2).map(|index| Part::device(index, format!("/dev/loop{index}"))).collect();
+    let mut machine = Machine::new(node(Tier::Store, "tmpfs", files), &[("disk", 1000.0), ("tmpfs", 1080.0)]);
+    (machine.each, machine.processors, machine.own) = (Some(0.68), 0.88, 0.88);
+    assert!(machine.agreement(Tier::Store, 300, |v| v.kind == VerdictKind::Processors) > 0.99);
+    let survey = machine.survey(1, 3);
+    assert!(survey.verdicts[0].evidence.contains("need 136 % of them"), "{}", survey.verdicts[0].evidence);
+    // Half idle they may still be: the threads may wait for each other. Nobody is accused then.
+    (machine.processors, machine.own) = (0.7, 0.7);
+    assert!(machine.agreement(Tier::Store, 300, |v| v.kind == VerdictKind::Undecided && v.limit.is_empty()) > 0.99);
+    // Where there are processors for all of them, it is the store.
+    (machine.each, machine.processors, machine.own) = (Some(0.3), 0.4, 0.4);
+    assert!(machine.agreement(Tier::Store, 300, |v| v.kind == VerdictKind::Shared && v.limit == "tmpfs") > 0.99);
+}
+
+#[test]
+fn queue_depth_is_not_taken_for_the_operating_system() {
+    let mut machine = four_files_on_one_disk();
+    let kinds = |machine: &Machine| -> Vec<VerdictKind> {
+        let verdicts = machine.survey(1, 3).verdicts;
+        let of_bandwidth = verdicts.iter().filter(|verdict| verdict.question == Question::Bandwidth);
+        of_bandwidth.map(|verdict| verdict.kind).collect()
+    };
+    assert_eq!(kinds(&machine), [VerdictKind::Shared, VerdictKind::Depth], "the page cache costs nothing here");
+    machine.process = 1.0;
+    assert_eq!(kinds(&machine), [VerdictKind::Shared], "neither does waiting for each request");
+    machine.os = 0.5;
+    assert_eq!(kinds(&machine), [VerdictKind::Shared, VerdictKind::OperatingSystem]);
 }
 
 #[test]

@@ -136,6 +136,7 @@ pub fn describe(probe: &Probe) -> String {
     let access = match probe.kind.access {
         Access::Raw => "raw",
         Access::Os => "through the operating system",
+        Access::Process => "by one process per device",
     };
     let devices = probe.devices.len();
     format!("{devices} device{}, {what}, {access}", if devices == 1 { "" } else { "s" })

@@ -11,7 +11,11 @@ const EACH: usize = 8;
 
 /// The whole survey of a real machine as text.
 pub fn survey(survey: &Survey) -> String {
-    whole(survey, "raw: direct, asynchronous. os: buffered, one process per device. cpu: of all processors.")
+    whole(
+        survey,
+        "raw: direct, several requests under way. os: through the page cache, as many under way. process: through the page\ncache, \
+         one process per device that waits for each request. cpu: of all processors.",
+    )
 }
 
 /// The whole survey of a modelled machine.
@@ -99,8 +103,10 @@ fn sure(confidence: Ratio) -> String {
 }
 
 fn levels(survey: &Survey, legend: &str) -> String {
-    let mut bandwidth = Table::new(HEADINGS);
-    let mut requests = Table::new(HEADINGS);
+    let by_process = survey.levels.iter().any(|level| level.process.is_some());
+    let headings = HEADINGS.into_iter().filter(|heading| by_process || *heading != PROCESS);
+    let mut bandwidth = Table::new(headings.clone());
+    let mut requests = Table::new(headings);
     let devices: Vec<&Level> = survey.levels.iter().filter(|level| level.devices == 1).collect();
     if devices.len() > EACH {
         let (sequential, random) = drawn_together(&devices);
@@ -144,7 +150,10 @@ fn writes(survey: &Survey, question: Question) -> String {
     if table.is_empty() { String::new() } else { format!("{heading}\n\n{table}\n") }
 }
 
-const HEADINGS: [&str; 8] = ["level", "devices", "expected", "raw", "efficiency", "os", "cpu raw", "cpu os"];
+const HEADINGS: [&str; 9] = ["level", "devices", "expected", "raw", "efficiency", "os", PROCESS, "cpu raw", "cpu os"];
+
+/// The column of what was measured by one process per device, if that was.
+const PROCESS: &str = "process";
 
 fn place(level: &Level) -> String {
     format!("{} is on {}.\n", level.name, level.on.join(", "))
@@ -164,36 +173,34 @@ fn line(level: &Level, question: Question) -> Vec<String> {
         Question::Requests => expected.requests.get(),
     });
     let (raw, os) = (answer(&level.raw, question), answer(&level.os, question));
-    vec![
+    let mut line = vec![
         name(level),
         level.devices.to_string(),
         expected.map_or(String::new(), |expected| amount(expected, question)),
         amount(raw, question),
         expected.map_or(String::new(), |expected| Ratio::new(raw / expected.max(1e-9)).to_string()),
         amount(os, question),
-        cpu(processors(&level.raw, question)),
-        cpu(processors(&level.os, question)),
-    ]
+    ];
+    line.extend(level.process.as_ref().map(|process| amount(answer(process, question), question)));
+    line.extend([&level.raw, &level.os].map(|measured| cpu(processors(measured, question))));
+    line
 }
 
 /// Means over many devices, as they are too many to list.
 fn drawn_together(devices: &[&Level]) -> (Vec<String>, Vec<String>) {
     let line = |question| {
-        let mean = |measured: fn(&Level) -> &Measured| {
-            let sum: f64 = devices.iter().map(|level| answer(measured(level), question)).sum();
-            amount(sum / devices.len() as f64, question)
+        let mean = |measured: fn(&Level) -> Option<&Measured>| {
+            let sum: Option<f64> = devices.iter().map(|level| Some(answer(measured(level)?, question))).sum();
+            sum.map(|sum| amount(sum / devices.len() as f64, question))
         };
         let blank = String::new;
-        vec![
-            format!("each of {} devices, on average", devices.len()),
-            "1".into(),
-            blank(),
-            mean(|level| &level.raw),
-            blank(),
-            mean(|level| &level.os),
-            blank(),
-            blank(),
-        ]
+        let mut line = vec![format!("each of {} devices, on average", devices.len()), "1".into(), blank()];
+        line.extend(mean(|level| Some(&level.raw)));
+        line.push(blank());
+        line.extend(mean(|level| Some(&level.os)));
+        line.extend(mean(|level| level.process.as_ref()));
+        line.extend([blank(), blank()]);
+        line
     };
     (line(Question::Bandwidth), line(Question::Requests))
 }
@@ -242,8 +249,9 @@ fn repeatability(survey: &Survey) -> String {
             spread(measured.iops_low.get(), measured.iops_high.get(), measured.requests.get()),
         )
     };
+    let process = whole.process.as_ref().map_or(String::new(), |process| format!("  {}", line(PROCESS, process)));
     format!(
-        "Lowest to highest of the repeats, all devices active:\n  {}  {}",
+        "Lowest to highest of the repeats, all devices active:\n  {}  {}{process}",
         line("raw", &whole.raw),
         line("os", &whole.os)
     )

@@ -20,7 +20,11 @@ fn a_survey_reads_like_table_32() {
     };
     let sample = |kind: &Kind, devices: usize, repeat: usize| {
         let rate = [200e6, 400e6, 405e6][devices - 1] * (1.0 + 0.004 * (repeat as f64 - 1.0));
-        let rate = if kind.access == Access::Os { 0.7 * rate } else { rate };
+        let rate = match kind.access {
+            Access::Raw => rate,
+            Access::Os => 0.7 * rate,
+            Access::Process => 0.4 * rate,
+        };
         let rate = if kind.writes { 0.9 * rate } else { rate };
         let share = |percent: f64| Ratio::percent(percent * devices as f64);
         Sample {
@@ -44,6 +48,8 @@ fn a_survey_reads_like_table_32() {
                 (Access::Raw, Question::Requests),
                 (Access::Os, Question::Bandwidth),
                 (Access::Os, Question::Requests),
+                (Access::Process, Question::Bandwidth),
+                (Access::Process, Question::Requests),
             ]
             .map(|(access, question)| Kind { access, question, writes })
         })

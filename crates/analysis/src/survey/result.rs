@@ -38,8 +38,10 @@ pub struct Level {
     pub expected: Option<Expected>,
     /// Direct, asynchronous.
     pub raw: Measured,
-    /// Through the operating system.
+    /// Through the operating system, with as many requests under way.
     pub os: Measured,
+    /// Through the operating system, by one process per device; `null` where that was not measured.
+    pub process: Option<Measured>,
     /// What was written instead of read, if anything was.
     pub written: Option<Box<(Measured, Measured)>>,
     /// What more and more devices delivered, raw.
@@ -131,8 +133,12 @@ pub enum VerdictKind {
     Generator,
     /// The processors could do no more.
     Processors,
-    /// The operating system delivers less than the devices.
+    /// The operating system delivers less than the devices at the same queue depth.
     OperatingSystem,
+    /// One request at a time delivers less than several.
+    Depth,
+    /// The measurements fit more than one limit; the evidence says what would decide.
+    Undecided,
     /// Nothing limits here: the parts add up.
     Scales,
     /// The repeats differ too much to say.

@@ -62,6 +62,30 @@ impl Story<'_> {
         format!("{}, {}, with the processors {} busy: they are the limit", self.start(), self.share(), Ratio::new(busy))
     }
 
+    /// The processors, by what the parts would need of them together.
+    pub fn demand(&self, busy: f64, needed: f64) -> String {
+        format!(
+            "{}, {}, with the processors {} busy; alone, the parts need {} of them in sum: the processors are the limit",
+            self.start(),
+            self.share(),
+            Ratio::new(busy),
+            Ratio::new(needed)
+        )
+    }
+
+    /// Two limits fit.
+    pub fn undecided(&self, busy: f64, needed: f64) -> String {
+        format!(
+            "{}, {}, with the processors {} busy; alone, the parts need {} of them in sum, more than there is. The limit is {} \
+             or the processors; a survey on more processors, or of larger requests, would decide",
+            self.start(),
+            self.share(),
+            Ratio::new(busy),
+            Ratio::new(needed),
+            self.part.name
+        )
+    }
+
     pub fn others(&self, share: f64) -> String {
         format!(
             "{}, {}, while other programs took {} of the processors: say nothing of it; end them and survey again",
@@ -127,17 +151,32 @@ pub(super) fn alone(part: &Part, question: Question, measured: f64, (generator, 
 
 pub(super) fn operating_system(root: &Part, question: Question, os: f64, raw: f64, busy: Option<f64>) -> String {
     let busy = busy.map_or(String::new(), |busy| format!(", with the processors {} busy", Ratio::new(busy)));
-    let devices = root.order.len();
-    let (noun, raw_noun) = match devices {
-        1 => ("device delivers".to_owned(), "it delivers"),
-        _ => (format!("{} deliver", noun(root)), "they deliver"),
-    };
+    let (deliver, it) = verbs(root);
     format!(
-        "through the operating system {devices} {noun} {}, {} of the {} that {raw_noun} raw{busy}",
+        "through the operating system {deliver} {}, {} of the {} that {it} raw{busy}",
         amount(question, os),
         Ratio::new(os / raw.max(1e-9)),
         amount(question, raw)
     )
+}
+
+pub(super) fn depth(root: &Part, question: Question, one: f64, several: f64) -> String {
+    let (deliver, it) = verbs(root);
+    format!(
+        "by one process per device, which waits for each request, {deliver} {}, {} of the {} that {it} with several \
+         under way: queue depth limits such a process",
+        amount(question, one),
+        Ratio::new(one / several.max(1e-9)),
+        amount(question, several)
+    )
+}
+
+/// "4 files deliver", and how a sentence goes on about them.
+fn verbs(root: &Part) -> (String, &'static str) {
+    match root.order.len() {
+        1 => ("1 device delivers".to_owned(), "it delivers"),
+        devices => (format!("{devices} {} deliver", noun(root)), "they deliver"),
+    }
 }
 
 /// A tier by name: the part itself where there is one, otherwise how many.

@@ -11,10 +11,18 @@
 //! Where the curve bends, and whether it then stays level, falls or only slows, is read off by [`crate::bend`].
 //!
 //! # Whose limit
-//! If a thread of the generator had no time left, the measurement is the generator's. If the processors had none, it is theirs, or,
-//! where other programs took much of them, nobody can say. If a limit
-//! that is known from elsewhere (a throttle, a link's signalling) lies at the measured value, it is that. Otherwise it
-//! is the part that the devices share.
+//! If a limit that is known from elsewhere (a throttle, a link's signalling) lies at the measured value, it is that. If a thread of the
+//! generator had no time left, the measurement is the generator's. If the processors had none, it is theirs, or, where other programs
+//! took much of them, nobody can say. Otherwise it is the part that the devices share.
+//!
+//! The processors can be the limit before they are busy all the time: threads that hand work to each other leave gaps. So the demand
+//! is asked, too (Denning and Buzen's utilization law). If each child alone takes b_i of the processors, their sum E takes sum(b_i),
+//! and the processors, less what other programs take, allow no more than E (1 - others) / sum(b_i). Where that bound lies below E and the processors
+//! were busier than [`LABOURING`], they are the limit; where they were less busy, two limits fit, and the verdict says so.
+//!
+//! # Like with like
+//! The operating system is judged by measurements that differ in the page cache alone: direct and buffered, with equally many requests under
+//! way. What a single process that waits for each request delivers less is queue depth, and is called so.
 //!
 //! # The ladder
 //! For each tier, what all its parts deliver together if each is loaded alone: sum of M over the tier. It can only rise from the
@@ -34,6 +42,8 @@ const SCALES: f64 = 0.9;
 const SURE: f64 = 0.9;
 /// A thread busier than this has no time left: the rest is the clock's and the kernel's granularity.
 const SATURATED: f64 = 0.93;
+/// Processors busier than this are the limit of devices that together would need more of them than there is.
+const LABOURING: f64 = 0.8;
 /// Share of the processors from which other programs are to be blamed for their being busy.
 const MUCH: f64 = 0.2;
 /// How near to a known limit a measured value must be to be its work.
@@ -60,6 +70,7 @@ impl Survey {
                 verdicts.extend(book.judge(path, part, question));
             }
             verdicts.extend(book.operating_system(question));
+            verdicts.extend(book.depth(question));
         }
         Survey { request: findings.request, levels, verdicts, ladder: book.ladder() }
     }
@@ -145,6 +156,7 @@ impl Book<'_> {
             expected,
             raw: measured(Access::Raw, false).expect("every point is measured raw"),
             os: measured(Access::Os, false).expect("every point is measured through the operating system"),
+            process: measured(Access::Process, false),
             written,
             curve: curve.collect(),
         })
@@ -221,9 +233,27 @@ impl Book<'_> {
             verdict(VerdictKind::Noise, "other programs", story.others(others), below)
         } else if busy >= SATURATED {
             verdict(VerdictKind::Processors, "the processors", story.processors(busy), below)
+        } else if let Some(needed) =
+            self.processors_needed(path, part, question).filter(|needed| *needed > 1.0 - others)
+        {
+            match busy >= LABOURING {
+                true => verdict(VerdictKind::Processors, "the processors", story.demand(busy, needed), below),
+                false => verdict(VerdictKind::Undecided, "", story.undecided(busy, needed), below),
+            }
         } else {
             verdict(VerdictKind::Shared, &part.name, story.shared(), below)
         })
+    }
+
+    /// The share of all processors that what is below takes, each loaded alone, added up: above 1 they cannot all deliver that at once.
+    fn processors_needed(&self, path: &[usize], part: &Part, question: Question) -> Option<f64> {
+        let own = |index: usize| {
+            let samples = &self.full(&[path, &[index]].concat()).samples[&raw(question)];
+            let taken: Option<Vec<f64>> =
+                samples.iter().map(|sample| sample.processors.map(|taken| taken.own.get())).collect();
+            taken.map(|taken| mean(taken.into_iter()))
+        };
+        (0..part.below.len()).map(own).sum()
     }
 
     /// Whether the operating system costs something when all devices are active.
@@ -245,6 +275,27 @@ impl Book<'_> {
             kind: VerdictKind::OperatingSystem,
             limit: "the operating system".into(),
             evidence,
+            confidence: Ratio::new(confidence),
+        })
+    }
+
+    /// Whether a process per device that waits for each request delivers less than several requests under way, all else alike.
+    fn depth(&self, question: Question) -> Option<Verdict> {
+        let whole = &self.full(&[]).samples;
+        let process = Kind { access: Access::Process, question, writes: false };
+        let one = Spread::of(whole.get(&process).filter(|samples| samples.len() > 1)?, question);
+        let several = self.spread(&[], Kind { access: Access::Os, ..process });
+        let confidence = one.below(several, SCALES);
+        if confidence < SURE {
+            return None;
+        }
+        Some(Verdict {
+            level: Tier::Host,
+            part: self.root.name.clone(),
+            question,
+            kind: VerdictKind::Depth,
+            limit: "one request at a time".into(),
+            evidence: text::depth(self.root, question, one.mean, several.mean),
             confidence: Ratio::new(confidence),
         })
     }

@@ -13,7 +13,9 @@ impl Conduct {
         let directions: &[bool] = if self.writes { &[false, true] } else { &[false] };
         let mut kinds = Vec::new();
         for &writes in directions {
-            for access in [Access::Raw, Access::Os] {
+            // Of writes the question is what the devices take: a process that waits for each is not asked.
+            let accesses = self.accesses.iter().copied().filter(|access| !writes || *access != Access::Process);
+            for access in accesses {
                 for question in [Question::Bandwidth, Question::Requests] {
                     kinds.push(Kind { access, question, writes });
                 }
@@ -166,8 +168,8 @@ mod tests {
         let findings = conduct(&mut bench, &tree(2), &conduct_how, &mut |_, done, of| told.push((done, of)));
         let (findings, None) = findings else { panic!("nothing fails") };
         assert_eq!(findings.request, Bytes::mib(1), "the smallest size that reaches the best rate");
-        // Singles 0..3, {0,1}, {2,3}, {0,2}, {0,2,1}, {0,2,1,3}: nine sets, four kinds, three repeats, and the tried sizes.
-        assert_eq!(bench.0.len(), 9 * 4 * 3 + 8);
+        // Singles 0..3, {0,1}, {2,3}, {0,2}, {0,2,1}, {0,2,1,3}: nine sets, six kinds, three repeats, and the tried sizes.
+        assert_eq!(bench.0.len(), 9 * 6 * 3 + 8);
         assert_eq!(told, (0..bench.0.len()).map(|n| (n, bench.0.len())).collect::<Vec<_>>());
         let singles: Vec<usize> = (0..bench.0.len())
             .filter(|n| bench.0[*n].devices == [3] && bench.0[*n].kind.access == Access::Os)
@@ -197,11 +199,11 @@ mod tests {
     #[test]
     fn what_was_measured_before_an_error_is_kept() {
         // The tried sizes, the first device whole, and one kind of the second.
-        let mut bench = Counting(Vec::new(), 8 + 4 + 1);
+        let mut bench = Counting(Vec::new(), 8 + 6 + 1);
         let (findings, broken) = conduct(&mut bench, &tree(2), &Conduct::default(), &mut |_, _, _| ());
         assert_eq!((broken, findings.tried.len()), (Some("the device is gone"), 8));
         let kinds = |curve: usize| findings.curves[curve].points[0].samples.len();
-        assert_eq!((kinds(0), kinds(1)), (4, 1));
+        assert_eq!((kinds(0), kinds(1)), (6, 1));
         assert_eq!(findings.curves.len(), 7, "a curve for each part, also for those that were not reached");
     }
 

@@ -149,7 +149,8 @@ impl<'a> Machine<'a> {
         };
         let (mode, engine, depth) = match probe.kind.access {
             Access::Raw => (Mode::Direct, None, depth),
-            Access::Os => (Mode::Buffered, Some(Engine::Sync), 1),
+            Access::Os => (Mode::Buffered, None, depth),
+            Access::Process => (Mode::Buffered, Some(Engine::Sync), 1),
         };
         let mut stream = Stream::closed("survey", mix, pattern, size, depth);
         stream.limits.time = Some(probe.time);
@@ -158,7 +159,9 @@ impl<'a> Machine<'a> {
         match probe.kind.access {
             Access::Raw => experiment.run.start_up = if self.throttled { PAID_OUT } else { START_UP },
             // Nothing is read twice: the second time it would come from the page cache.
-            Access::Os => experiment.streams[0].stream.limits.bytes = self.smallest(&probe.devices),
+            Access::Os | Access::Process => {
+                experiment.streams[0].stream.limits.bytes = self.smallest(&probe.devices);
+            }
         }
         experiment
     }

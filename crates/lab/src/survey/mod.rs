@@ -14,7 +14,7 @@ mod modelled;
 mod overall;
 mod rows;
 
-use analysis::survey::{Kind, Sample};
+use analysis::survey::{Access, Kind, Sample};
 use record::{Keeping, Log, Meta, RecordError, Recorder, RunFolder, Spill, WhenBehind};
 use units::{Bytes, Duration};
 
@@ -67,6 +67,8 @@ pub struct Conduct {
     pub writes: bool,
     /// Sizes among which that of the sequential requests is chosen.
     pub requests: Vec<Bytes>,
+    /// How requests reach the devices; the first two are compared.
+    pub accesses: Vec<Access>,
 }
 
 impl Default for Conduct {
@@ -76,6 +78,7 @@ impl Default for Conduct {
             repeats: 3,
             writes: false,
             requests: vec![Bytes::kib(64), Bytes::kib(256), Bytes::mib(1), Bytes::mib(4)],
+            accesses: vec![Access::Raw, Access::Os, Access::Process],
         }
     }
 }

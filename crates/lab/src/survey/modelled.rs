@@ -1,7 +1,7 @@
 //! A modelled machine as something that can be surveyed: by the survey of real machines, measurement by measurement.
 //!
-//! Raw is the call that neither copies nor flushes, "through the operating system" raw reads by one process per disk, as in the
-//! RAID-I report's Table 32. Sequential requests stay within a stretch in the middle of each disk, as its zones differ.
+//! Raw is the call that neither copies nor flushes, "through the operating system" raw reads, both by one process per disk, as in the
+//! RAID-I report's Table 32: they differ in copies and flushes alone. Sequential requests stay within a stretch in the middle of each disk, as its zones differ.
 
 use std::sync::atomic::AtomicBool;
 
@@ -111,7 +111,8 @@ impl<'a> Modelled<'a> {
 
     /// How it is surveyed: the sizes of the studies, each point three times on machines of different seeds.
     pub fn conduct() -> Conduct {
-        Conduct { budget: PLENTY, requests: vec![REQUEST], ..Conduct::default() }
+        let accesses = vec![Access::Raw, Access::Os];
+        Conduct { budget: PLENTY, requests: vec![REQUEST], accesses, ..Conduct::default() }
     }
 
     /// The load under which a ladder is derived: all disks, through the operating system.
@@ -142,7 +143,7 @@ impl<'a> Modelled<'a> {
             name: self.name.clone(),
             way: match access {
                 Access::Raw => Way::NoCopy,
-                Access::Os => Way::Raw,
+                Access::Os | Access::Process => Way::Raw,
             },
             disks: devices.iter().map(|device| self.spots[*device]).collect(),
             parts: self.parts.clone(),

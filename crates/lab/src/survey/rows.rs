@@ -10,7 +10,7 @@ use crate::runner::{Outcome, RunError};
 use crate::survey::Probe;
 
 /// Every kind of measurement, in the order of the streams of a survey's records.
-const KINDS: [Kind; 8] = {
+const KINDS: [Kind; 10] = {
     const fn kind(access: Access, question: Question, writes: bool) -> Kind {
         Kind { access, question, writes }
     }
@@ -23,13 +23,19 @@ const KINDS: [Kind; 8] = {
         kind(Access::Raw, Question::Requests, true),
         kind(Access::Os, Question::Bandwidth, true),
         kind(Access::Os, Question::Requests, true),
+        kind(Access::Process, Question::Bandwidth, false),
+        kind(Access::Process, Question::Requests, false),
     ]
 };
 
 /// The streams of a survey's records: one for each kind of measurement.
 pub fn streams() -> Vec<String> {
     let name = |kind: &Kind| {
-        let access = if kind.access == Access::Raw { "raw" } else { "os" };
+        let access = match kind.access {
+            Access::Raw => "raw",
+            Access::Os => "os",
+            Access::Process => "process",
+        };
         let question = if kind.question == Question::Bandwidth { "sequential" } else { "random" };
         let direction = if kind.writes { "writes" } else { "reads" };
         format!("{access} {question} {direction}")
