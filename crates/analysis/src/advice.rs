@@ -39,6 +39,7 @@ pub enum AdviceKind {
     OfferedLoadNotReached,
     WaitingToBeIssued,
     PageCache,
+    Holes,
     RecordingLate,
 }
 
@@ -51,6 +52,8 @@ pub struct Facts {
     pub generator_busy: Option<Ratio>,
     /// Set if requests went through the page cache.
     pub page_cache: Option<PageCache>,
+    /// Files that were read although their medium does not store all of them: names, and the share that it does not.
+    pub hollow: Vec<(String, Ratio)>,
     /// Requests that have no row.
     pub rows_lost: u64,
     /// Chunks of the record whose memory was first touched within the run.
@@ -106,6 +109,7 @@ pub fn advise(summary: &Summary, occupancies: &[Occupancy], trends: &[Trend], fa
     let mut advice = Vec::new();
     errors(summary, &mut advice);
     recording(summary, facts, &mut advice);
+    holes(facts, &mut advice);
     for (stream, load) in summary.streams.iter().zip(&facts.loads) {
         match load {
             Load::Open { offered } => open_loop(stream, *offered, &mut advice),
@@ -161,6 +165,21 @@ fn recording(summary: &Summary, facts: &Facts, advice: &mut Vec<Advice>) {
         );
         say(advice, AdviceKind::RecordingLate, message, None);
     }
+}
+
+/// Reads of places that no medium stores.
+fn holes(facts: &Facts, advice: &mut Vec<Advice>) {
+    for (name, share) in &facts.hollow {
+        say(advice, AdviceKind::Holes, hollow(name, *share), "precondition.laps");
+    }
+}
+
+/// What is to be said of a file of holes, before it is read and afterwards.
+pub fn hollow(name: &str, share: Ratio) -> String {
+    format!(
+        "{share} of {name} was never written (holes or unwritten extents): the file system answers reads of it from memory, and the disk is not \
+         measured. Write the file first: `cp --sparse=never FILE COPY` makes a copy without holes, [precondition] writes all that the streams use"
+    )
 }
 
 fn open_loop(stream: &Group, offered: Frequency, advice: &mut Vec<Advice>) {

@@ -22,7 +22,7 @@ pub mod survey;
 mod tally;
 mod trend;
 
-pub use advice::{Advice, AdviceKind, Facts, Load, PageCache, SATURATED, advise};
+pub use advice::{Advice, AdviceKind, Facts, Load, PageCache, SATURATED, advise, hollow};
 pub use against::{Change, Compared, against};
 pub use bend::{Bend, Curve, Verdict, bend};
 pub use course::{Course, Extents, Pass};

@@ -242,6 +242,14 @@ fn a_page_cache_that_holds_everything_is_suspected() {
 }
 
 #[test]
+fn a_file_of_holes_is_not_taken_for_its_disk() {
+    let holes = Facts { hollow: vec![("d1.bin".to_owned(), Ratio::percent(75.0))], ..closed_facts(8) };
+    let advice = only(&closed(8, 3, 0, steady), &holes);
+    assert_eq!((advice.kind, advice.option.as_deref()), (AdviceKind::Holes, Some("precondition.laps")));
+    assert!(advice.message.starts_with("75 % of d1.bin was never written"), "{}", advice.message);
+}
+
+#[test]
 fn what_the_recording_lost_or_disturbed_is_said() {
     let lost = Facts { rows_lost: 12, late_chunks: 2, ..closed_facts(8) };
     assert_eq!(kinds(&closed(8, 3, 0, steady), &lost), [AdviceKind::RowsLost, AdviceKind::RecordingLate]);

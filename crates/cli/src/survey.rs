@@ -145,7 +145,10 @@ pub fn describe(probe: &Probe) -> String {
 /// Who is to blame for a survey that was not made.
 pub fn failure(error: MachineError) -> Failure {
     match error {
-        MachineError::Topology(_) | MachineError::TooSmall { .. } => Failure::input(error),
+        MachineError::Topology(_) | MachineError::TooSmall { .. } | MachineError::Hollow { .. } => {
+            Failure::input(error)
+        }
+        MachineError::Look { .. } => Failure::world(error),
         MachineError::Run(error) => crate::run::failure(error),
         MachineError::Device { .. } | MachineError::Interrupted => Failure::world(error),
     }

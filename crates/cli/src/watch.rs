@@ -95,6 +95,10 @@ impl Progress for Watch {
         }
         seen.last = Some(tick.clone());
     }
+
+    fn warn(&self, warning: &str) {
+        eprintln!("warning: {warning}");
+    }
 }
 
 impl Drop for Watch {

@@ -45,6 +45,34 @@ fn one_experiment_runs_on_files_memory_and_loop_devices() {
     }
 }
 
+/// Reads of holes are answered by the file system from memory.
+#[test]
+fn a_file_of_holes_is_warned_of_and_not_surveyed() {
+    let desk = Desk::new(READS);
+    let file = std::fs::File::create(desk.path().join("holes.bin")).unwrap();
+    file.set_len(32 * MIB as u64).unwrap();
+    if host::hollow::Hollow::find(&desk.path().join("holes.bin")).unwrap().holes.is_zero() {
+        eprintln!("skipped: the file system of {} does not know holes", desk.path().display());
+        return;
+    }
+    let said = desk.arraylab(&["run", "load.toml", "--on", "holes.bin", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.starts_with("warning: 100 % of holes.bin was never written"), "{}", said.stderr);
+    let advice = said.json()["advice"].clone();
+    assert!(advice.as_array().unwrap().iter().any(|advice| advice["kind"] == "holes"), "{advice:#}");
+    let said = desk.arraylab(&["survey", "holes.bin", "--time", "1s"]);
+    assert_eq!((said.code, &*said.stdout), (2, ""), "{}", said.stderr);
+    assert!(said.stderr.contains("cp --sparse=never holes.bin holes.bin.filled"), "{}", said.stderr);
+    // What it suggests can be surveyed.
+    let copied = std::process::Command::new("cp")
+        .args(["--sparse=never", "holes.bin", "holes.bin.filled"])
+        .current_dir(desk.path())
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    assert_eq!(desk.arraylab(&["survey", "holes.bin.filled", "--time", "1s"]).code, 0);
+}
+
 /// A survey of one device: the fields that scripts rely on, and a verdict on it.
 #[test]
 fn a_survey_keeps_the_contract() {

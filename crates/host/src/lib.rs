@@ -1,7 +1,7 @@
 //! The machine in front of us.
 //!
 //! A measurement is a sentence about a machine, so it begins by saying which: what the path under load stands on
-//! ([`topology`]), which parts it shares with the others ([`level`]), who limits it ([`throttle`]), what the processors did
+//! ([`topology`]), how much of a file its medium stores at all ([`hollow`]), which parts it shares with the others ([`level`]), who limits it ([`throttle`]), what the processors did
 //! meanwhile ([`cpu`]), what care was taken ([`precaution`]) and what else a reader must know ([`environment`]). And before
 //! anything is written, [`guard`] decides whether it may be: the type [`guard::WritePermit`] can be made nowhere else, so
 //! code that writes to a path of the user's must have asked.
@@ -16,6 +16,7 @@ pub mod cpu;
 pub mod environment;
 pub mod guard;
 pub mod hardware;
+pub mod hollow;
 pub mod identity;
 pub mod kernel;
 pub mod level;

@@ -60,15 +60,19 @@ impl Accounts {
     pub fn mean(&self) -> Option<Processors> {
         let n = self.usages.len() as f64;
         let mean = |of: &dyn Fn(&Usage) -> f64| Ratio::new(self.usages.iter().map(of).sum::<f64>() / n);
+        let capacity = |usage: &Usage| usage.elapsed.as_seconds() * usage.cpus.len() as f64;
+        let (capacity, taken) = self
+            .usages
+            .iter()
+            .fold((0.0, 0.0), |(all, taken), usage| (all + capacity(usage), taken + usage.with_helpers().as_seconds()));
+        // Threads of the kernel are accounted in ticks of 10 ms, of which a short pass may hold a part of one.
+        let own = Ratio::new((taken / capacity.max(1e-9)).min(1.0));
         (!self.usages.is_empty()).then(|| Processors {
             user: mean(&|usage| usage.machine.user.get()),
             system: mean(&|usage| usage.machine.system.get()),
             iowait: mean(&|usage| usage.machine.iowait.get()),
             softirq: mean(&|usage| usage.machine.softirq.get() + usage.machine.irq.get()),
-            own: mean(&|usage| {
-                let capacity = usage.elapsed.as_seconds() * usage.cpus.len() as f64;
-                usage.with_helpers().as_seconds() / capacity.max(1e-9)
-            }),
+            own,
         })
     }
 

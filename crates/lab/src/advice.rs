@@ -54,6 +54,7 @@ pub(crate) fn on(
         loads: loads.collect(),
         generator_busy: conclusion.processors.map(|(_, generator)| generator),
         page_cache: page_cache(experiment, sizes).filter(|_| conclusion.processors.is_some()),
+        hollow: conclusion.hollow.clone(),
         rows_lost: recording.loss().rows,
         late_chunks: recording.late_chunks(),
     };

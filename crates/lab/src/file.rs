@@ -117,7 +117,7 @@ struct FileStream {
 enum FileOperation {
     Read,
     Write,
-    Reads(Ratio),
+    Reads(Spanned<Ratio>),
     ReadBehind(u32),
     Discard,
     DiscardAndWrite,
@@ -422,7 +422,13 @@ impl FileStream {
             | FileOperation::ReadBehind(_)
             | FileOperation::Discard
             | FileOperation::DiscardAndWrite => Mix::WRITES,
-            FileOperation::Reads(reads) => Mix { reads },
+            FileOperation::Reads(ref reads) if *reads.get_ref() > Ratio::ONE => {
+                let share = reads.get_ref();
+                return Err(source
+                    .error(reads.span(), format!("{share} of the requests cannot be reads"))
+                    .help("give a share from \"0 %\" to \"100 %\"; the rest are writes"));
+            }
+            FileOperation::Reads(ref reads) => Mix { reads: *reads.get_ref() },
         };
         let discards = match operation {
             FileOperation::Discard => Discards::Only,

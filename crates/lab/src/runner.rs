@@ -58,6 +58,8 @@ pub trait Party: Sync {
 pub trait Progress: Sync {
     /// Called now and then.
     fn tick(&self, tick: &Tick);
+    /// Called before the first request with what a reader must know while the run goes on.
+    fn warn(&self, _warning: &str) {}
 }
 
 /// How far a run is.
@@ -168,6 +170,8 @@ pub struct Conclusion {
     pub engines: Vec<Option<Choice>>,
     /// By device: how much it stores.
     pub sizes: Vec<Bytes>,
+    /// Files that were read although their medium does not store all of them, with the share that it does not.
+    pub hollow: Vec<(String, Ratio)>,
     /// First errors, by stream and device.
     pub failures: Vec<Failure>,
     /// Requests that never completed.
@@ -249,6 +253,10 @@ pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways
         memory(experiment, targets.len())?;
     }
     let before = precondition(name, experiment, targets, ways)?;
+    let hollow = hollow(experiment, targets);
+    for (name, share) in &hollow {
+        ways.progress.warn(&analysis::hollow(name, *share));
+    }
     let labels = Labels {
         streams: experiment.streams.iter().map(|plan| plan.stream.name.clone()).collect(),
         devices: target::names(targets),
@@ -279,6 +287,7 @@ pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways
     }?;
     let mut conclusion: Conclusion = conclusion;
     conclusion.remarks.splice(0..0, before);
+    conclusion.hollow = hollow;
     Ok(Made { meta, recording: recorder.finish(), conclusion })
 }
 
@@ -334,6 +343,26 @@ fn precondition(
         "preconditioned: what the streams use was written through before the first pass ({} x, in {took})",
         precondition.laps
     )))
+}
+
+/// A file with fewer holes than this is measured as good as whole.
+pub(crate) const HOLLOW: f64 = 0.01;
+
+/// The files that a stream reads, and of which the medium does not store all: names, and the share that it does not. A file that cannot be looked at will be
+/// refused when it is opened.
+fn hollow(experiment: &Experiment, targets: &[Target]) -> Vec<(String, Ratio)> {
+    let is_read =
+        |device: usize| experiment.streams.iter().any(|plan| plan.runs_on(device) && plan.stream.mix.has_reads());
+    let read = targets.iter().enumerate().filter(|(device, _)| is_read(*device));
+    let paths = read.filter_map(|(_, target)| match target {
+        Target::Path(path) => Some(path),
+        _ => None,
+    });
+    let share = |path: &PathBuf| {
+        let share = host::hollow::Hollow::find(path).ok()?.share();
+        (share.get() > HOLLOW).then(|| (path.display().to_string(), share))
+    };
+    paths.filter_map(share).collect()
 }
 
 /// True if all targets are simulated, false if none is.

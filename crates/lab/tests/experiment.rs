@@ -234,6 +234,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("copies on one another", with("\"read\"", "\"write\"\ncopies = 2")),
         ("interleaved at random", with("size =", "copies = 2\nspread = \"interleaved\"\nsize =")),
         ("spread of one", with("size =", "spread = \"shared\"\nsize =")),
+        ("more reads than requests", with("\"read\"", "{ reads = \"170 %\" }")),
         ("no such part", with("size =", "share = { part = 3, of = 3 }\nsize =")),
         ("filled and verified", with("\"read\"", "\"write\"\nfill = \"zero\"\nverify = \"end\"")),
         ("verified when", with("size =", "verify = \"now\"\nsize =")),

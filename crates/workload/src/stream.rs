@@ -185,6 +185,11 @@ impl Mix {
     /// Writes only.
     pub const WRITES: Mix = Mix { reads: Ratio::ZERO };
 
+    /// True if any read can occur.
+    pub fn has_reads(self) -> bool {
+        self.reads > Ratio::ZERO
+    }
+
     /// True if any write can occur.
     pub fn has_writes(self) -> bool {
         self.reads < Ratio::ONE

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use analysis::survey::{Access, KnownLimit, Part, Question, Sample, Tier};
 use host::Kernel;
 use host::guard::WritePermit;
+use host::hollow::{Hollow, zeroes};
 use host::level::Group;
 use host::level::Kind as Place;
 use host::throttle::{Limit, Throttle};
@@ -17,7 +18,7 @@ use uring::{Choice, Engine, Mode};
 use workload::{Mix, Pattern, Stream};
 
 use crate::experiment::{Experiment, Io};
-use crate::runner::{Progress, RunError, Ways};
+use crate::runner::{HOLLOW, Progress, RunError, Ways};
 use crate::survey::overall::Overall;
 use crate::survey::rows::Rows;
 use crate::survey::{Bench, Probe};
@@ -34,6 +35,8 @@ const START_UP: Duration = Duration::millis(50);
 /// The same where a control group throttles: it pays out what was not asked for before, up to two of the kernel's slices of 100 ms
 /// (`throtl_start_new_slice_with_credit` in Linux' `block/blk-throttle.c`).
 const PAID_OUT: Duration = Duration::millis(200);
+/// From this share of sampled places that hold zeroes on, a reader is told.
+const MOSTLY_ZERO: f64 = 0.5;
 /// A device must hold some of the largest requests.
 const LEAST: Bytes = Bytes::mib(16);
 /// Memory for records of one measurement.
@@ -68,6 +71,13 @@ pub enum MachineError {
     Device { device: String, error: device::DeviceError },
     #[error("{} holds {size}, too little for a survey; name files or devices of at least {LEAST}", path.display())]
     TooSmall { path: PathBuf, size: Bytes },
+    #[error(
+        "{}: {share} of it was never written (holes or unwritten extents), and the file system answers reads of that from memory: a survey would \
+         measure memory; `cp --sparse=never {0} {0}.filled` makes a copy without holes, which can be surveyed", path.display()
+    )]
+    Hollow { path: PathBuf, share: Ratio },
+    #[error("{}: {source}", path.display())]
+    Look { path: PathBuf, source: std::io::Error },
     #[error("the survey was interrupted")]
     Interrupted,
 }
@@ -86,6 +96,12 @@ impl<'a> Machine<'a> {
             topology.iter().find_map(|target| Some((&target.path, target.size().filter(|size| *size < LEAST)?)))
         {
             return Err(MachineError::TooSmall { path: path.clone(), size });
+        }
+        for path in paths {
+            let share = Hollow::find(path).map_err(|source| MachineError::Look { path: path.clone(), source })?.share();
+            if share.get() > HOLLOW {
+                return Err(MachineError::Hollow { path: path.clone(), share });
+            }
         }
         let throttles = host::throttle::throttles(&kernel);
         let throttled = throttles.iter().any(|throttle| topology.iter().any(|target| throttle.holds_for(target)));
@@ -129,6 +145,14 @@ impl<'a> Machine<'a> {
             }
         }
         for target in &self.topology {
+            let sampled = target.size().and_then(|size| zeroes(&target.path, size).ok());
+            if let Some(share) = sampled.filter(|share| share.get() >= MOSTLY_ZERO) {
+                remarks.push(format!(
+                    "{} holds zeroes at {share} of the places that were sampled: storage that compresses, and ranges of an SSD that were \
+                     discarded, answer such reads without their medium; fill it with random bytes to measure that",
+                    target.path.display()
+                ));
+            }
             if target.layers().iter().any(|layer| matches!(layer.what, What::Loop { direct: false, .. })) {
                 remarks.push(format!(
                     "{} reads through the page cache of its backing file: raw figures may be those of memory; \
