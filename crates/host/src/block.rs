@@ -177,7 +177,7 @@ fn model(disk: &Path) -> Option<String> {
     }
 }
 
-fn serial(disk: &Path) -> Option<String> {
+pub(crate) fn serial(disk: &Path) -> Option<String> {
     // Vital product data page 0x80 of SCSI: four bytes of header, then the number in ASCII (SPC-5, 7.7.20).
     let page_80 = || {
         let page = std::fs::read(disk.join("device/vpd_pg80")).ok()?;

@@ -128,6 +128,24 @@ pub fn member(kernel: &Kernel, path: &Path) -> Result<WritePermit, Refusal> {
     Ok(WritePermit { path, file, created: false })
 }
 
+/// Asks for leave to erase from `path` what makes it a member of an array of md's, of whatever version. It is given where the path carries such a
+/// superblock, the user has consented, and nobody uses it, be it the kernel's md. What else is there is not written, so it need not be named twice.
+pub fn unmark(kernel: &Kernel, path: &Path, consent: Consent) -> Result<WritePermit, Refusal> {
+    let (file, facts) = claim(kernel, path, consent)?;
+    let path = path.to_owned();
+    if facts.held || !facts.uses.is_empty() {
+        return Err(Refusal::InUse { path, uses: facts.uses });
+    }
+    if !facts.found.iter().any(|signature| signature.name.starts_with("Linux md ")) {
+        return Err(Refusal::NotMember { path });
+    }
+    if !consent.destroy_data {
+        return Err(Refusal::NoConsent { path, uses: facts.uses, found: facts.found, subject: facts.subject });
+    }
+    let file = file.expect("what could not be opened is held, or without consent, and either was refused");
+    Ok(WritePermit { path, file, created: false })
+}
+
 /// Asks for leave to write to `path` as a file that an earlier run made, which needs nobody's consent: none where it is not one, or somebody
 /// has changed it since.
 pub fn own(kernel: &Kernel, path: &Path) -> Result<Option<WritePermit>, Refusal> {
@@ -155,6 +173,8 @@ pub fn create(path: &Path) -> Result<WritePermit, Refusal> {
     let opened = OpenOptions::new().read(true).write(true).create_new(true).open(path);
     let file = opened.map_err(|source| match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Refusal::NoFolder { path: path.to_owned() },
+        // What exists is refused for that first, so it is the folder that is not to be written.
+        io::ErrorKind::PermissionDenied => Refusal::NoPermissionInFolder { path: path.to_owned() },
         _ => Refusal::from_io(path, source),
     })?;
     lock(path, &file)?;

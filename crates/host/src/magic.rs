@@ -161,6 +161,7 @@ pub const MAGICS: &[Magic] = &[
     start("Linux md 1.2", Raid, 4 * KIB, MD_1),
     // isw_raid.c, ddf_raid.c, lsi_raid.c, nvidia_raid.c: what adapters and firmware write at the end
     end("Intel Matrix RAID", Raid, SECTOR, 2 * SECTOR, b"Intel Raid ISM Cfg Sig. "),
+    end("Intel Matrix RAID", Raid, 4 * KIB, 8 * KIB, b"Intel Raid ISM Cfg Sig. "),
     end("DDF RAID", Raid, SECTOR, SECTOR, b"\xde\x11\xde\x11"),
     end("DDF RAID", Raid, SECTOR, SECTOR, b"\x11\xde\x11\xde"),
     end("DDF RAID", Raid, SECTOR, 257 * SECTOR, b"\xde\x11\xde\x11"),

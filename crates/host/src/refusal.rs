@@ -62,6 +62,9 @@ pub enum Refusal {
     /// Not for this user.
     #[error("{path}: {source}; become root, or join the group that owns it (see `ls -lL {}`)", word(path))]
     NoPermission { path: PathBuf, source: io::Error },
+    /// Not in this folder.
+    #[error("{path}: no permission to make a file in the folder {}; name a path in a folder that you may write to, or become root (see `ls -ld {}`)", folder(path).display(), word(folder(path)))]
+    NoPermissionInFolder { path: PathBuf },
     /// It is no place for data.
     #[error("{path} is {what}; name a block device or a regular file")]
     NotWritable { path: PathBuf, what: &'static str },
@@ -73,8 +76,11 @@ pub enum Refusal {
 impl Refusal {
     /// Whether the user can mend it by other words; the rest is the world's.
     pub fn is_input(&self) -> bool {
-        use Refusal::{Failed, NoPermission, NoSpace, Unreadable};
-        !matches!(self, NoPermission { .. } | Unreadable { .. } | Failed { .. } | NoSpace { .. })
+        use Refusal::{Failed, NoPermission, NoPermissionInFolder, NoSpace, Unreadable};
+        !matches!(
+            self,
+            NoPermission { .. } | NoPermissionInFolder { .. } | Unreadable { .. } | Failed { .. } | NoSpace { .. }
+        )
     }
 
     pub(crate) fn from_io(path: &Path, source: io::Error) -> Refusal {

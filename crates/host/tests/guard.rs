@@ -340,3 +340,13 @@ fn the_disk_that_this_machine_runs_from_is_refused() {
     assert!(matches!(refused, Refusal::InUse { .. }), "{refused}");
     println!("{refused}");
 }
+
+/// Not even root makes files in sysfs.
+#[test]
+fn who_may_not_make_a_file_is_told_of_the_folder() {
+    let refused = create(Path::new("/sys/kernel/x")).expect_err("sysfs takes no files");
+    assert!(!refused.is_input());
+    let said = refused.to_string();
+    assert!(said.starts_with("/sys/kernel/x: no permission to make a file in the folder /sys/kernel; "), "{said}");
+    assert!(said.ends_with("(see `ls -ld /sys/kernel`)"), "{said}");
+}
