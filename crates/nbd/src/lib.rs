@@ -28,6 +28,7 @@ mod export;
 mod greet;
 mod haggle;
 mod inlet;
+mod key;
 mod outlet;
 mod pipe;
 mod portion;

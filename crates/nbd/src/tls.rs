@@ -31,6 +31,7 @@ use rustls::{
 use units::Bytes;
 use uring::Parcel;
 
+use crate::key::unusable_rsa_bits;
 use crate::wire::Wire;
 
 /// What a server shows its clients, and whom it lets in. Clones share it.
@@ -51,6 +52,11 @@ pub enum TlsError {
     File { path: PathBuf, reason: String, side: &'static str },
     #[error("the certificates in {folder} do not do: {reason}; {side}-cert.pem must belong to {side}-key.pem")]
     Certificates { folder: PathBuf, reason: String, side: &'static str },
+    #[error(
+        "{path} holds an RSA key of {bits} bits; RSA keys of 2048, 3072 or 4096 bits can be used, and ECDSA (P-256, P-384) and Ed25519 keys. \
+         Make one (certtool --generate-privkey --key-type rsa --bits 3072 --outfile KEY, or openssl genrsa -out KEY 3072), and a certificate for it"
+    )]
+    KeySize { path: PathBuf, bits: usize },
     #[error("the certificate in {path} expired at {date}; put one that is valid in its place")]
     Expired { path: PathBuf, date: String },
     #[error("the certificate in {path} is valid from {date} on; is the clock of this machine right?")]
@@ -94,6 +100,9 @@ impl Files {
         let (_, certificates) = certificates(format!("{side}-cert.pem"))?;
         let path = folder.join(format!("{side}-key.pem"));
         let key = PrivateKeyDer::from_pem_file(&path).map_err(|error| fail(&path, side, error))?;
+        if let Some(bits) = unusable_rsa_bits(&key) {
+            return Err(TlsError::KeySize { path, bits });
+        }
         Ok(Files { authority, certificates, key })
     }
 }
