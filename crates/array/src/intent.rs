@@ -112,6 +112,11 @@ impl Intent {
         self.bitmap.borrow().events_cleared
     }
 
+    /// What one bit covers.
+    pub fn region(&self) -> Bytes {
+        self.bitmap.borrow().region
+    }
+
     /// Where it lies on each member.
     pub fn at(&self) -> Bytes {
         self.at

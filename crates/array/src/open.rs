@@ -18,6 +18,7 @@ use crate::md::{Features, MOST_WITH_JOURNAL, Numbers, Resync, Superblock, Superb
 use crate::member::MemberState;
 use crate::ppl::Ppl;
 use crate::roster::Roster;
+use crate::settings::adopt;
 use crate::state::State;
 use crate::twin::Twin;
 
@@ -177,7 +178,8 @@ impl<D: Device> Array<D> {
         let given: Vec<usize> = members.iter().map(|it| it.as_ref().map_or(0, |it| it.index)).collect();
         let (mut superblocks, mut devices) = (Vec::new(), Vec::new());
         for member in members {
-            let (superblock, device) = member.map(|it| (it.superblock, it.device)).unzip();
+            // A change of the array's settings that the power cut met is on all members, but for the last words of some.
+            let (superblock, device) = member.map(|it| (adopt(it.superblock, &newest), it.device)).unzip();
             devices.push(device.zip(superblock.as_ref().map(|it: &Superblock| it.data_offset)));
             superblocks.push(superblock.map(|it| match it.size.is_zero() {
                 true => it,

@@ -74,6 +74,11 @@ impl<D: Device> Array<D> {
 
     /// Makes a device a spare of the array.
     pub async fn add_spare(&self, device: D, identity: Uuid) -> Result<(), DeviceError> {
+        self.add_flagged_spare(device, identity, 0).await
+    }
+
+    /// As [`Array::add_spare`], of a device that keeps these [flags](Superblock::member_flags) when it becomes a member.
+    pub async fn add_flagged_spare(&self, device: D, identity: Uuid, flags: u8) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Err(DeviceError::Unsupported) };
         if self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Err(DeviceError::Unsupported);
@@ -84,7 +89,7 @@ impl<D: Device> Array<D> {
         self.check_room(&device, layout.data_offset, layout.used)?;
         let number = self.free_number(&sibling.roles).ok_or(DeviceError::NoSpace)?;
         let data = sibling.data_offset..device.shape().size;
-        let superblock = sibling.of_newcomer(number, identity, data);
+        let superblock = Superblock { member_flags: flags, ..sibling.of_newcomer(number, identity, data) };
         self.spares.borrow_mut().push(Rc::new(Spare { device: Rc::new(device), superblock }));
         self.record(|superblock| superblock.roles[number] = MemberRole::Spare.number()).await?;
         let taken = self.spares.borrow().iter().any(|spare| spare.superblock.number as usize == number);

@@ -395,7 +395,7 @@ impl<D: Device> Array<D> {
         member: usize,
         data: Range<Bytes>,
         identity: Uuid,
-        number: Option<usize>,
+        (number, flags): (Option<usize>, u8),
         returns: Option<&Superblock>,
     ) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
@@ -406,7 +406,7 @@ impl<D: Device> Array<D> {
             let sibling = superblocks.iter().flatten().next().cloned().ok_or(DeviceError::Gone)?;
             let number = number.or_else(|| self.free_number(&sibling.roles)).ok_or(DeviceError::NoSpace)?;
             let is_spare = MemberRole::from_number(sibling.roles[number]) == MemberRole::Spare;
-            let own = sibling.of_newcomer(number, identity, data);
+            let own = Superblock { member_flags: flags, ..sibling.of_newcomer(number, identity, data) };
             superblocks[member] = Some(Superblock { features: own.features.with(Features::RECOVERY), ..own });
             for superblock in superblocks.iter_mut().flatten() {
                 // Whoever had the place before, and was never told that it had lost it.

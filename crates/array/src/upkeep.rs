@@ -15,7 +15,7 @@ use crate::array::Array;
 use crate::few::side_by_side;
 use crate::geometry::{Level, Place, Role};
 use crate::integrity::kept::Kept;
-use crate::md::{Superblock, Uuid};
+use crate::md::{Superblock, Uuid, is_write_mostly};
 use crate::member::{Member, MemberState};
 use crate::misfit::{Misfit, note};
 use crate::pace::Walk;
@@ -52,6 +52,8 @@ pub(crate) struct Newcomer<D> {
     pub identity: Uuid,
     /// The number that it has in the array already, as a spare or a member that was away.
     pub number: Option<usize>,
+    /// What was asked of the device for good, as its superblock keeps it: write-mostly, failfast.
+    pub flags: u8,
     /// Its superblock as it was read, if it was the member that it is to be, and keeps what the bitmap does not mark.
     pub returns: Option<Superblock>,
 }
@@ -60,7 +62,8 @@ impl<D> Newcomer<D> {
     /// One that the array knows, as its superblock says.
     pub fn known(device: Rc<D>, superblock: &Superblock) -> Newcomer<D> {
         let (data_offset, identity) = (superblock.data_offset, superblock.member);
-        Newcomer { device, data_offset, identity, number: Some(superblock.number as usize), returns: None }
+        let (number, flags) = (Some(superblock.number as usize), superblock.member_flags);
+        Newcomer { device, data_offset, identity, number, flags, returns: None }
     }
 }
 
@@ -135,7 +138,8 @@ impl<D: Device> Array<D> {
         data_offset: Bytes,
         identity: Uuid,
     ) -> Result<Vec<Range<Bytes>>, DeviceError> {
-        let new = Newcomer { device: Rc::new(device), data_offset, identity, number: None, returns: None };
+        let device = Rc::new(device);
+        let new = Newcomer { device, data_offset, identity, number: None, flags: 0, returns: None };
         self.fill(member, new).await
     }
 
@@ -152,7 +156,7 @@ impl<D: Device> Array<D> {
     }
 
     async fn give_place(&self, member: usize, new: Newcomer<D>) -> Result<Option<Kept>, DeviceError> {
-        let Newcomer { device, data_offset, identity, number, returns } = new;
+        let Newcomer { device, data_offset, identity, number, flags, returns } = new;
         self.check_member_room(member, &device, data_offset)?;
         if self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Err(DeviceError::Unsupported);
@@ -162,6 +166,7 @@ impl<D: Device> Array<D> {
         self.settle().await?;
         self.disown_missing().await?;
         self.members[member].replace(device, data_offset);
+        self.members[member].set_last(is_write_mostly(flags));
         let newcomer = Untold(Some(&self.members[member]));
         let placed = async {
             let kept = match &returns {
@@ -175,7 +180,7 @@ impl<D: Device> Array<D> {
             self.new_log(member, !self.is_resync_due()).await?;
             let data_size = kept.as_ref().map_or(self.geometry.used_of(member), |kept| kept.data_size);
             let data = data_offset..data_offset + data_size;
-            self.record_replacement(member, data, identity, number, returns.as_ref()).await?;
+            self.record_replacement(member, data, identity, (number, flags), returns.as_ref()).await?;
             Ok(kept)
         };
         let placed = placed.await.inspect_err(|error| self.lose(member, error))?;

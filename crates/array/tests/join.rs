@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use array::geometry::{Copies, Level, Rotation};
-use array::md::{Consistency, Features, SUPERBLOCK_AT, Uuid};
+use array::md::{Consistency, FAIL_FAST, Features, SUPERBLOCK_AT, Uuid, WRITE_MOSTLY};
 use array::{Array, GrowError, MemberState, OpenOptions, Repair, format};
 use common::rig::*;
 use common::superblocks;
@@ -125,6 +125,41 @@ fn flip(runtime: &Runtime, disk: &Disk, at: Bytes) {
     let mut buffer = reply.buffer.unwrap();
     buffer.bytes_mut().unwrap()[0] ^= 1;
     runtime.block_on(disk.submit(Request::write(at, buffer.freeze()))).result.unwrap();
+}
+
+/// What md keeps for good of a device (`--write-mostly`, `--failfast`), whichever way it comes back.
+#[test]
+fn a_member_that_comes_back_is_as_write_mostly_as_before() {
+    for case in [
+        LEVELS[0],
+        (Level::Raid1, 2, Consistency::Resync),
+        (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl),
+    ] {
+        let runtime = Runtime::simulated();
+        let disks = disks(&runtime, case);
+        runtime.block_on(open(&runtime, &disks).stop()).unwrap();
+        let flags = WRITE_MOSTLY | FAIL_FAST;
+        edit(&runtime, &disks[1], |superblock| superblock.member_flags = flags);
+        let array = open(&runtime, &disks);
+        array.fail(1);
+        runtime.block_on(array.stop()).unwrap();
+        drop(array);
+        let array = open(&runtime, &[&disks[..1], &disks[2..]].concat());
+        let said = superblock(&runtime, &disks[1]);
+        let device = Rc::clone(&disks[1]);
+        let filled = match array.may_return(&said) {
+            Some(_) => runtime.block_on(array.readd(device, &said)),
+            None => {
+                runtime.block_on(array.add_flagged_spare(device, Uuid([7; 16]), said.member_flags)).unwrap();
+                runtime.block_on(array.rebuild_on_spare(1)).expect("there is a spare")
+            }
+        };
+        assert_eq!(filled.unwrap(), [], "{case:?}");
+        runtime.block_on(array.stop()).unwrap();
+        drop(array);
+        let said: Vec<u8> = disks.iter().map(|disk| superblock(&runtime, disk).member_flags).collect();
+        assert_eq!((said[0], said[1]), (0, flags), "{case:?}");
+    }
 }
 
 #[test]

@@ -92,6 +92,17 @@ impl Layout {
     }
 }
 
+/// Where the headers of a member with this superblock lie, if it keeps checksums.
+pub(crate) fn headers_of(superblock: &Superblock) -> [Bytes; 2] {
+    let layout = Layout::of(superblock, Bytes::SECTOR);
+    [layout.header_at(0), layout.header_at(1)]
+}
+
+/// Whether these are the bytes of a header, sound or not.
+pub(crate) fn is_header(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
 /// How much of a member of this size its checksums take, for blocks of 512 bytes: 0.8 percent.
 pub fn checksum_room(size: Bytes) -> Bytes {
     // A page more for the data's end, which need not lie on a page.

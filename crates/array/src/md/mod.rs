@@ -24,8 +24,10 @@ pub use journal::{JournalBlock, JournalError, JournalPayload};
 pub use level::{Numbers, UnknownLevel};
 pub(crate) use note::are_sealed;
 pub use ppl::{PplEntry, PplError, PplHeader};
+pub(crate) use superblock::is_write_mostly;
 pub use superblock::{
-    Features, MemberRole, Resync, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Stamp, Superblock, SuperblockError,
+    FAIL_FAST, Features, MemberRole, Resync, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Stamp, Superblock, SuperblockError,
+    WRITE_MOSTLY,
 };
 
 use std::fmt;

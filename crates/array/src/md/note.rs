@@ -37,6 +37,15 @@ impl Superblock {
         self.reshape[SECTORS].copy_from_slice(&sectors(size));
     }
 
+    /// The array has no log of its own any more.
+    pub(crate) fn forget_own_ppl(&mut self) {
+        if self.reshape[POSITION] == NOTE {
+            for range in [POSITION, OFFSET, SECTORS] {
+                self.reshape[range].fill(0);
+            }
+        }
+    }
+
     /// Where the array's own partial parity log lies on the member, before the data, and how large it is, if there is one.
     pub fn own_ppl_at(&self) -> Option<(Bytes, Bytes)> {
         let sectors = |range: std::ops::Range<usize>| {

@@ -222,6 +222,16 @@ pub enum SuperblockError {
     Field { field: &'static str, value: u64 },
 }
 
+/// Of [`Superblock::member_flags`]: the member is read only where no other copy is.
+pub const WRITE_MOSTLY: u8 = 1;
+/// Of [`Superblock::member_flags`]: md gives requests to the member up at the first error.
+pub const FAIL_FAST: u8 = 2;
+
+/// Whether these [flags](Superblock::member_flags) say write-mostly.
+pub(crate) fn is_write_mostly(flags: u8) -> bool {
+    flags & WRITE_MOSTLY != 0
+}
+
 /// The checksum of a superblock, its own field taken as zero.
 #[inline]
 fn checksum(bytes: &[u8], length: usize) -> u32 {
@@ -404,7 +414,12 @@ impl Superblock {
 
     /// Whether it is to be read only where no other copy is. With write-behind, it may lack what was written, and answered, before the array was left.
     pub fn is_write_mostly(&self) -> bool {
-        self.member_flags & 1 != 0
+        is_write_mostly(self.member_flags)
+    }
+
+    /// Whether md gives requests to it up at the first error.
+    pub fn is_fail_fast(&self) -> bool {
+        self.member_flags & FAIL_FAST != 0
     }
 
     /// Where the bad-block log lies on the member, if there is room for one. What is there means something only with feature
