@@ -11,9 +11,12 @@ mod import;
 mod predict;
 mod replay;
 mod report;
+mod set;
+mod storm;
 mod studies;
 mod subject;
 mod verify;
+mod zero;
 
 use std::path::PathBuf;
 
@@ -25,7 +28,9 @@ use machine::entry::{Spot, Way};
 use nbd::Address;
 use units::{Bytes, Duration};
 
-pub use array::{Add, Array, ArrayAction, Create, Layout, Pace, Rebuild, Replace, Scrub, ServeArray, Storm, Upkeep};
+pub use array::{
+    Add, Array, ArrayAction, Create, Layout, Pace, Paths, Rebuild, Replace, Scrub, ServeArray, Set, Upkeep, Zero,
+};
 pub use catalogue::{Import, Parts, PartsAction, Systems, Validate};
 pub use copy::Copy;
 pub use explain::Explain;
@@ -33,6 +38,7 @@ pub use import::{Format, Import as ImportJob};
 pub use predict::{Predict, PredictRounds, Predicted};
 pub use replay::Replay;
 pub use report::Report;
+pub use storm::Storm;
 pub use studies::{Bsd, XddWords};
 pub use verify::Verify;
 

@@ -1,5 +1,6 @@
 //! `arraylab array`.
 
+mod alter;
 mod join;
 mod newcomer;
 mod serve;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use units::Bytes;
 
 use self::newcomer::Newcomer;
-use crate::args::{Array, ArrayAction, Create, Layout, Pace, Rebuild, Scrub};
+use crate::args::{Array, ArrayAction, Create, Layout, Pace, Paths, Rebuild, Scrub};
 use crate::fail::Failure;
 use crate::out;
 use crate::permit;
@@ -24,17 +25,11 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
         ArrayAction::Create(args) => create(args),
         ArrayAction::Examine(args) => {
             different(&args.members)?;
-            let all = raid::examine(&args.members).map_err(blame)?;
-            let text = all.iter().map(raid::Examined::text).collect::<Vec<_>>().join("\n");
-            print(args.json, || json!(all), &text)
+            examine(args)
         }
         ArrayAction::Status(args) => {
             different(&args.members)?;
-            let mut status = raid::status(&args.members).map_err(blame)?;
-            if let Some(mut server) = Server::find(&args.members) {
-                status.serve(server.status(&Course::quiet()).map_err(blame)?);
-            }
-            print(args.json, || json!(status), &status.text())
+            status(args)
         }
         ArrayAction::Fail(args) => {
             let (members, pace) = (&args.array.members, &args.array.pace);
@@ -64,10 +59,53 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
         ArrayAction::Add(args) => join::add(args),
         ArrayAction::Replace(args) => join::replace(args),
         ArrayAction::Grow(args) => join::grow(args),
+        ArrayAction::Set(args) => alter::set(args),
+        ArrayAction::Zero(args) => alter::zero(args),
         ArrayAction::Layout(args) => layout(args),
         ArrayAction::Rebuild(args) => rebuild(args),
         ArrayAction::Scrub(args) => scrub(args),
     }
+}
+
+/// Prints what each member says. What is none is said, too, and is an error when the others have been printed.
+fn examine(args: &Paths) -> Result<ExitCode, Failure> {
+    let all = raid::examine(&args.members);
+    let member = |result: &Result<raid::Examined, RaidError>| result.as_ref().ok().map(raid::Examined::text);
+    let text = all.iter().filter_map(member).collect::<Vec<_>>().join("\n");
+    let document = || {
+        let one = |(place, it): (&Place, &Result<raid::Examined, RaidError>)| match it {
+            Ok(examined) => json!(examined),
+            Err(RaidError::Unknown(unknown)) => json!(unknown),
+            Err(error) => json!({ "path": place, "error": error.to_string() }),
+        };
+        args.members.iter().zip(&all).map(one).collect()
+    };
+    print(args.json, document, &text)?;
+    let mut errors: Vec<RaidError> = all.into_iter().filter_map(Result::err).collect();
+    let Some(last) = errors.pop() else { return Ok(ExitCode::SUCCESS) };
+    errors.iter().for_each(|error| eprintln!("{error}"));
+    Err(blame(last))
+}
+
+/// Prints how an array is. Its server knows devices that are not named, and knows it if none of those named can be read.
+fn status(args: &Paths) -> Result<ExitCode, Failure> {
+    let service = Server::find(&args.members).map(|mut server| server.status(&Course::quiet()).map_err(blame));
+    let service = service.transpose()?;
+    let status = match (raid::status(&args.members), &service) {
+        (Err(error), Some(service)) => {
+            let others = service.places().into_iter().filter(|place| !args.members.iter().any(|it| it.is_same(place)));
+            let all: Vec<Place> = args.members.iter().cloned().chain(others).collect();
+            // Its devices may say nothing, or be others by now.
+            let status = raid::status(&all).ok().filter(|status| status.members.len() == service.members.len());
+            status.ok_or_else(|| blame(error))
+        }
+        (status, _) => status.map_err(blame),
+    };
+    let mut status = status?;
+    if let Some(service) = service {
+        status.serve(service);
+    }
+    print(args.json, || json!(status), &status.text())
 }
 
 fn create(args: &Create) -> Result<ExitCode, Failure> {
@@ -85,6 +123,8 @@ fn create(args: &Create) -> Result<ExitCode, Failure> {
         let next = "name one that exists, or give --size to have files made";
         return Err(Failure::input(anyhow::anyhow!("{place}: there is no such file or device; {next}")));
     }
+    let different = members.iter().chain(&args.journal).chain(&spares);
+    raid::apart(&different.collect::<Vec<_>>(), &[]).map_err(blame)?;
     let there = all().filter(|place| place.exists());
     let permits = permit::places(there, args.destroy_data)?;
     let plan = Plan {
@@ -149,6 +189,10 @@ fn rebuild(args: &Rebuild) -> Result<ExitCode, Failure> {
     if let Some(mut server) = Server::find(members) {
         let order = Order::Rebuild { onto: onto.as_ref().map(Newcomer::for_server), rate: pace.rate };
         return rebuilt(&server.order(&order, &watching(pace)).map_err(blame)?, pace);
+    }
+    // First: a member's other name may be a use of it, for which it would be refused.
+    if let Some(onto) = onto.as_ref().filter(|onto| !members.iter().any(|member| member.is_same(onto.place))) {
+        raid::apart(&[onto.place], &members.iter().collect::<Vec<_>>()).map_err(blame)?;
     }
     let mut permits = admitted(members)?.0;
     if let Some(onto) = &onto {

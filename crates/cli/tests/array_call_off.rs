@@ -15,7 +15,7 @@ fn begin(desk: &Desk) -> std::process::Child {
     let replace = replace.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     common::wait_for("the copy has begun", || {
         let status = say(desk, "array status --json a b c e");
-        status.code == 0 && status.stdout.contains("replacing")
+        status.code == 0 && status.stdout.contains("\"state\": \"replacing\"")
     });
     replace
 }

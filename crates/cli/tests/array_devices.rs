@@ -254,7 +254,7 @@ fn a_member_that_has_lost_its_end_or_is_another_array_s_is_named() {
         desk.arraylab(&["array", "create", "--level", "1", "--name", "x\u{1b}[2J", "--size", "8MiB", "n", "o"]);
     assert!(unnamed.code == 2 && !unnamed.stderr.contains('\u{1b}'), "{}", unnamed.stderr);
     assert!(!desk.path().join("n").exists());
-    refused(&desk, "array scrub --rate 0B/s a b c", "leave --rate away for no limit");
+    refused(&desk, "array scrub --rate 0B/s a b c", "omit --rate for no limit");
 }
 
 #[test]

@@ -101,7 +101,8 @@ fn a_superblock_is_told_to_programs_by_fields_with_their_units() {
     let examined = document(&done(&desk, "array examine --json b s"));
     let (member, spare) = (&examined[0], &examined[1]);
     let expected = "array checksums clean consistency created_seconds data_bytes data_offset_bytes device device_bytes device_number \
-                    events fits_up_to_bytes level member members name path places rebuilt_bytes role stripe_unit_bytes used_bytes";
+                    events failfast fits_up_to_bytes level member members name path places rebuilt_bytes role stripe_unit_bytes used_bytes \
+                    write_mostly";
     let mut found = keys(member);
     found.sort_unstable();
     assert_eq!(found, expected.split_whitespace().collect::<Vec<_>>());

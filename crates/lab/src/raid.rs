@@ -4,6 +4,7 @@
 //! would say of them. A command that takes long is told how to show its progress and when to end; what it had done is on
 //! the members, and the same command goes on from there.
 
+mod alias;
 mod control;
 mod describe;
 mod event;
@@ -21,7 +22,10 @@ mod own;
 mod place;
 mod scrub;
 mod service;
+mod set;
+mod unknown;
 mod upkeep;
+mod zero;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,6 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use array::md::NEEDED_ROOM;
 use units::Rate;
 
+pub use alias::apart;
 pub use array::Progress;
 pub use array::geometry::{Level, UnknownName};
 pub use array::md::Consistency;
@@ -44,7 +49,10 @@ pub use members::{Permits, remove_unused};
 pub use place::Place;
 pub use scrub::{Misfit, Scrub, scrub};
 pub use service::{Offer, Served, Service, Upkeep};
+pub use set::{Change, set};
+pub use unknown::Unknown;
 pub use upkeep::{Added, Done, Grown, Rebuild, add, belongs, fail, grow, numbered, rebuild, replace, stop};
+pub use zero::{Zeroed, zero};
 
 /// How an upkeep goes.
 #[derive(Clone)]
@@ -81,6 +89,9 @@ pub enum RaidError {
     /// Nothing is to be said of a member.
     #[error("{place}: {error}")]
     Superblock { place: Place, error: array::md::SuperblockError },
+    /// It is something else.
+    #[error("{0}")]
+    Unknown(Box<Unknown>),
     /// It may have been a member.
     #[error(
         "{place}: {error} If it was, and has lost its superblock, leave it away: the others are opened without it if their level allows, and \
@@ -239,6 +250,28 @@ pub enum RaidError {
     /// It is part of the array already.
     #[error("{place} is in use by the array itself; name another")]
     InUse { place: Place },
+    /// No member.
+    #[error(
+        "no md superblock on {places}: there is nothing to erase. `arraylab array examine {places}` says what is there"
+    )]
+    NothingToErase { places: String },
+    /// Nobody has said that the array may be lost.
+    #[error(
+        "erasing the superblocks destroys the array for these members; add --destroy-data if that is meant: `arraylab array zero --destroy-data {members}`"
+    )]
+    NotToErase { members: String },
+    /// It would be recorded as missing.
+    #[error("{members} not named: the change would record what is not named as missing. Name all members of the array")]
+    NotNamedToSet { members: String },
+    /// It stays as it is.
+    #[error(transparent)]
+    Set(#[from] array::SetError),
+    /// Two names, one store.
+    #[error(
+        "{one} and {other} are one store: {why}. An array would have no redundancy on them, and one superblock would overwrite the other. \
+         Name another device for one of them; `lsblk` and `losetup --list` show what lies on what"
+    )]
+    OneStore { one: Place, other: Place, why: String },
     /// It is the array.
     #[error("{place} is an export of the array itself, which would write to itself; name another device")]
     Own { place: Place },

@@ -1,18 +1,21 @@
-//! The words of `array` and `storm`.
+//! The words of `array`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+
+pub use super::set::Set;
+pub use super::zero::Zero;
+
 use lab::raid::{Consistency, Place};
 use nbd::{Address, Portion};
-use storm::Choice;
 use units::{Bytes, Duration, Rate};
 
-/// Make and keep up RAID arrays that Linux md opens, too
+/// Create and maintain RAID arrays in Linux md's on-disk format
 ///
-/// An array is named by its members: files, block devices, or exports of NBD servers (nbd://HOST/EXPORT, nbd+unix:///?socket=PATH). Each
-/// command opens it from them, acts and stops it, so that between two commands the members say all there is to say; the format is md's,
-/// version 1.2. While an array is served, the same commands find its server by any of the members, and it does what they say.
+/// Name an array by its members: files, block devices, or exports of NBD servers (nbd://HOST/EXPORT, nbd+unix:///?socket=PATH). Each
+/// command opens the array, acts, and stops it again. All state is on the members, in md's format, version 1.2. While an array is served,
+/// the same commands find its server by any of the members, and the server carries them out.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -30,89 +33,111 @@ pub struct Array {
     pub action: ArrayAction,
 }
 
-/// What can be done with an array.
+/// What can be done with an array. The help of a variant that has no comment is that of its arguments: a comment here would hide it.
 #[derive(Subcommand)]
+#[allow(missing_docs)] // see above
 pub enum ArrayAction {
-    /// Make an array of files or block devices
     Create(Create),
-    /// Print what the superblocks of members say
+    /// Print what each member's superblock says
+    ///
+    /// Reads only. Each MEMBER is described by itself, so they may belong to several arrays. A device that is not a member of version 1.2 is
+    /// named for what it is: md 0.90, 1.0 or 1.1, DDF, Intel Matrix RAID, LVM, LUKS, ZFS, a file system, a partition table. The exit code is
+    /// then 2.
+    #[command(after_long_help = "\
+Examples:
+  arraylab array examine /dev/sdb
+  arraylab array examine --json a b c d")]
     Examine(Paths),
-    /// Print what the members say of their array
+    /// Print the state of an array
+    ///
+    /// Reads only. Shows the level, whether the array is clean, which members are missing or stale, and how many more losses it survives. A
+    /// named device that is empty, gone or unreadable is listed with the reason. The exit code is 0 whenever the question is answered, also
+    /// for a degraded array; see `not_whole` and `broken` in the JSON.
+    #[command(after_long_help = "\
+Examples:
+  arraylab array status a b c d
+  arraylab array status --json a b c d")]
     Status(Paths),
-    /// Serve an array to any program, as a network block device
     Serve(ServeArray),
-    /// Take a member out of use
     Fail(Fail),
-    /// Add a spare, or have a former member come back
     Add(Add),
-    /// Replace a member while it still serves
     Replace(Replace),
-    /// Fill the place of a missing member; go on with what was ended
     Rebuild(Rebuild),
-    /// Compare everything with its redundancy; exit code 1 if it does not fit and was not repaired
     Scrub(Scrub),
-    /// Use all the room of members that have become larger
+    /// Grow an array to the full size of its members
+    ///
+    /// After each member has been enlarged (or replaced by a larger one), the array uses the new space. The redundancy of the new space is
+    /// computed with a progress bar; Ctrl-C pauses it, and the same command resumes it. A served array cannot grow: stop the server first.
+    #[command(after_long_help = "\
+Examples:
+  arraylab array grow a b c d
+  arraylab array grow --rate 50MB/s a b c d")]
     Grow(Upkeep),
-    /// Make an array clean that was not stopped
     Stop(Stop),
-    /// Draw which chunk lies where at a level
+    Set(Set),
+    Zero(Zero),
     Layout(Layout),
 }
 
-/// Make an array of files or block devices
+/// Create an array
 ///
-/// Members that do not exist are made as files of --size; what exists and carries data is written only with --destroy-data. Where
-/// members existed before, the redundancy is computed from what is on them, with a progress bar; Ctrl-C ends that, and
-/// `arraylab array stop` goes on.
+/// A member that does not exist is created as a file of --size. A member with contents is overwritten only with --destroy-data. Where
+/// members existed before, parity or copies are computed from their contents with a progress bar. Ctrl-C pauses that, and `arraylab array
+/// stop` resumes it.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab array create --level 5 --size 1GiB a b c d
+  arraylab array create --level 6 --spare /dev/sdg --destroy-data /dev/sd[b-f]
+  arraylab array create --level 5 --journal j --size 1GiB a b c d")]
 pub struct Create {
-    /// Files or block devices, in the order of their places
+    /// Files or block devices, in the order of their roles
     #[arg(required = true, value_name = "MEMBER")]
     pub members: Vec<Place>,
 
-    /// linear, 0, 1, 3, 4, 5, 6 or 10
+    /// RAID level: linear, 0, 1, 3, 4, 5, 6 or 10
     #[arg(long)]
     pub level: String,
 
-    /// The layout within the level, such as left-symmetric, or n2, f2, o2 at level 10 [default: the level's]
+    /// Layout within the level, such as left-symmetric, or n2, f2, o2 at level 10 [default: the level's usual one]
     #[arg(long)]
     pub layout: Option<String>,
 
-    /// What lies on one member before the next takes over (the chunk) [default: 64 KiB; 4 KiB at level 3, the smallest that md has]
+    /// Chunk size: contiguous data on one member before the next [default: 64 KiB; 4 KiB at level 3, md's smallest]
     #[arg(long, value_name = "SIZE")]
     pub stripe_unit: Option<Bytes>,
 
-    /// How large members, journal and spares are that do not exist yet
+    /// Size of each member, journal and spare that is created as a file
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Bytes>,
 
-    /// What is done about the write hole and about resyncs [default: ppl at levels with parity, a bitmap at others with redundancy]
+    /// How redundancy survives a power cut [default: ppl at levels with parity, bitmap at levels 1 and 10]
     ///
-    /// A journal on a device of its own is one more way: --journal PATH.
+    /// --journal PATH is the fourth way.
     #[arg(long, conflicts_with = "journal")]
     pub consistency: Option<Way>,
 
-    /// A device of its own for a journal, which closes the write hole at levels 4, 5 and 6. From then on it is named among the members
+    /// Log writes on a journal device, which closes the write hole at levels 4, 5 and 6. Name it among the members from then on
     #[arg(long, value_name = "PATH")]
     pub journal: Option<Place>,
 
-    /// A device that waits for a member to fail; may be given several times. From then on it is named among the members
+    /// Add a hot spare; may be repeated. Name it among the members from then on
     #[arg(long, value_name = "PATH")]
     pub spare: Vec<Place>,
 
-    /// The array's name
+    /// Name of the array, at most 32 bytes
     #[arg(long, default_value = "array")]
     pub name: String,
 
-    /// Do not compute the redundancy of what is on the members now
+    /// Skip the initial resync: assume that parity or copies already match
     #[arg(long)]
     pub assume_clean: bool,
 
-    /// Keep a checksum of every block: what a disk gives wrongly is found when it is read, and healed. Takes 0.8 percent of each member
+    /// Store a checksum of every block, so that reads detect and heal silent corruption. Takes 0.8 percent of each member
     #[arg(long)]
     pub integrity: bool,
 
-    /// Allow writing to members that carry data. What is on them is lost
+    /// Overwrite members that carry data. Their contents are lost
     #[arg(long)]
     pub destroy_data: bool,
 
@@ -121,14 +146,14 @@ pub struct Create {
     pub pace: Pace,
 }
 
-/// What is done about the write hole and about resyncs.
+/// How redundancy survives a power cut.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Way {
-    /// Nothing: everything is compared after a power cut
+    /// Resync everything after a power cut; the write hole stays open
     Resync,
-    /// A bitmap of what is being written bounds that
+    /// Write-intent bitmap: resync only what was being written
     Bitmap,
-    /// The partial parity log closes the write hole (levels 3 to 6; but for 5 beside a bitmap)
+    /// Partial parity log: close the write hole (levels 3 to 6; at 3, 4 and 6 beside a bitmap)
     Ppl,
 }
 
@@ -157,7 +182,7 @@ pub struct Paths {
 /// A rate that comes to an end. Nothing a second would never, and is not what was meant by no limit.
 fn some_rate(text: &str) -> Result<Rate, String> {
     match text.parse::<Rate>() {
-        Ok(rate) if rate.is_zero() => Err("at this rate it never ends; leave --rate away for no limit".into()),
+        Ok(rate) if rate.is_zero() => Err("a rate of 0 never ends; omit --rate for no limit".into()),
         rate => rate.map_err(|error| error.to_string()),
     }
 }
@@ -165,7 +190,7 @@ fn some_rate(text: &str) -> Result<Rate, String> {
 /// How a command goes that may take long.
 #[derive(Args)]
 pub struct Pace {
-    /// No faster than this, such as 50MB/s
+    /// Limit the speed, such as 50MB/s [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = some_rate)]
     pub rate: Option<Rate>,
 
@@ -186,25 +211,32 @@ pub struct Upkeep {
     pub pace: Pace,
 }
 
-/// Make an array clean that was not stopped
+/// Mark an uncleanly stopped array clean, resyncing if needed
+///
+/// After a power cut or `kill -9`, parity or copies are resynced where a write may have been in flight; a log or bitmap bounds that. Missing
+/// members stay missing. Ctrl-C pauses the resync, and the same command resumes it. A served array is stopped by its server: end that.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab array stop a b c d
+  arraylab array stop --force a b c d        the journal is lost")]
 pub struct Stop {
     /// The array.
     #[command(flatten)]
     pub array: Upkeep,
 
-    /// Do without a journal that is gone, and accept that what is missing may be computed wrongly where a power cut met a write
+    /// Drop a lost journal. Accept that a missing member may be computed wrongly where a power cut hit a write
     #[arg(long)]
     pub force: bool,
 }
 
-/// Serve an array to any program, as a network block device
+/// Serve an array as a network block device (NBD)
 ///
-/// Clients are nbdcopy, qemu, fio, the kernel (nbd-client), nbdfuse, another arraylab. It prints the URIs by which they find the array and
-/// serves until Ctrl-C or SIGTERM; then it finishes what is under way and stops the array. An array that was not stopped is made
-/// to fit meanwhile, and a rebuild that was ended goes on. Members that fail, and what is done about it, are printed as lines.
+/// Clients are nbdcopy, qemu, fio, the kernel (nbd-client), nbdfuse, another arraylab. The command prints the URIs that clients connect to,
+/// and serves until Ctrl-C or SIGTERM. Then it finishes requests in flight and stops the array. While serving, it resyncs an array that was
+/// not stopped, resumes an interrupted rebuild, and prints a line for each failed member and each repair.
 ///
-/// An array that lacks members is served as long as its level allows, and says so; leave the member away that is lost.
+/// A degraded array is served as long as its level allows; omit the lost member.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -222,55 +254,59 @@ While it serves, in another terminal:
   arraylab array rebuild --onto e --size 1GiB a c d --rate 50MB/s
   arraylab array scrub a c d e")]
 pub struct ServeArray {
-    /// All members of the array that are there, in any order
+    /// All available members of the array, in any order
     #[arg(required = true, value_name = "MEMBER")]
     pub members: Vec<Place>,
 
-    /// Where to listen: unix:PATH (for this user only) or tcp:HOST:PORT; may be given several times
+    /// Listen at unix:PATH (for this user only) or tcp:HOST:PORT; may be repeated
     #[arg(long, value_name = "ADDRESS", required = true)]
     pub nbd: Vec<Address>,
 
-    /// What clients get under which name: NAME for all of the array, NAME=FROM..TO for a part [default: all of it, without a name]
+    /// Export the array as NAME, or a part of it as NAME=FROM..TO; may be repeated [default: the whole array, with an empty name]
     ///
-    /// May be given several times. Each part is a device of its own with its own size; a bound that is left away is the array's. With
-    /// ,read-only behind it an export takes no writes. Exports share bytes only where none of them takes writes. Clients that name no
-    /// export get the one whose NAME is empty.
+    /// Each part is a device with its own size. An omitted bound is the array's start or end. Append ,read-only to refuse writes. Exports may
+    /// overlap only if none of them takes writes. Clients that name no export get the one with the empty name.
     #[arg(long, value_name = "EXPORT")]
     pub export: Vec<Portion>,
 
-    /// Refuse all writes of clients. The array itself is kept up all the same
+    /// Refuse writes from clients. The array itself is still maintained
     #[arg(long)]
     pub read_only: bool,
 
-    /// Accept that what is missing may be computed wrongly where a power cut met a write
+    /// Accept that a missing member may be computed wrongly where a power cut hit a write
     #[arg(long)]
     pub force: bool,
 
-    /// No resync or rebuild goes faster than this, such as 50MB/s
+    /// Limit the speed of resync and rebuild, such as 50MB/s [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = some_rate)]
     pub rate: Option<Rate>,
 
-    /// How long a member may take for a request before it counts as failed
+    /// Fail a member that does not answer a request within this time
     #[arg(long, value_name = "TIME", default_value = "30 s")]
     pub time_limit: Duration,
 
-    /// Speak only TLS, with the certificates in this folder: ca-cert.pem, server-cert.pem, server-key.pem
+    /// Require TLS, with the certificates in this folder: ca-cert.pem, server-cert.pem, server-key.pem
     ///
-    /// Clients must show a certificate signed by that authority. Addresses that other machines can reach are served no other way.
+    /// Clients must present a certificate signed by that authority. TLS is mandatory at addresses that other machines can reach.
     #[arg(long, value_name = "DIR")]
     pub tls: Option<PathBuf>,
 
-    /// Print where it serves as one JSON document, and then each event as a line of JSON
+    /// Print the addresses as one JSON document, then each event as one line of JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Take a member out of use: the others say that it has failed
+/// Mark a member failed
 ///
-/// Of a device that is to replace a member, that is called off: the member stays.
+/// The other members record that it has failed, and the array goes on degraded. A hot spare takes its place. If PATH is a replacement in
+/// progress, the replacement is cancelled and the old member stays.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab array fail --member b a b c d
+  arraylab array add --device b a c d        bring it back")]
 pub struct Fail {
-    /// The member to take out, or the device that is to replace one
+    /// Member to fail, or replacement to cancel
     #[arg(long, value_name = "PATH")]
     pub member: Place,
 
@@ -279,28 +315,27 @@ pub struct Fail {
     pub array: Upkeep,
 }
 
-/// Add a spare, or have a former member come back
+/// Add a hot spare, or re-add a former member
 ///
-/// A device that was a member and missed nothing but what the bitmap marks (it was away for a while) takes its place again, and only what
-/// was written meanwhile is copied. Anything else becomes a spare; if a member is missing, the spare takes its place at once. While an
-/// array is served, a member that fails is rebuilt on a spare without a word.
+/// A former member returns to its role if the bitmap marks everything written since it left; only that is copied. Any other device becomes a
+/// spare. If a member is missing, the spare takes its place at once. A former member keeps write-mostly and failfast.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   arraylab array add --device e --size 1GiB a b c d     a new file as a spare
-  arraylab array add --device b a c d                   b was away
+  arraylab array add --device b a c d                   b returns
   arraylab array add --destroy-data --device /dev/sdf --device /dev/sdf a b c d
                                                         what /dev/sdf carries is lost")]
 pub struct Add {
-    /// What is added; given twice if it carries data that are recognised, and these may be lost
+    /// Device to add. Give it twice, with --destroy-data, if it carries recognised data that may be lost
     #[arg(long, value_name = "PATH", required = true)]
     pub device: Vec<Place>,
 
-    /// How large a file is made for it, if there is none
+    /// Size of the file to create if the device does not exist
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Bytes>,
 
-    /// Allow the device to be something that carries data. What is on it is lost
+    /// Overwrite a device that carries data. Its contents are lost
     #[arg(long)]
     pub destroy_data: bool,
 
@@ -309,31 +344,32 @@ pub struct Add {
     pub array: Upkeep,
 }
 
-/// Replace a member while it still serves
+/// Replace a member while it stays in use
 ///
-/// It is copied, and what it cannot give is computed from the others; it stays in use until the copy is whole and takes its place, so the
-/// array has its full redundancy all the time. Then the old one is a member no more. Ctrl-C ends it; the mark is on the members, and the same
-/// command with the new one among the members, and neither --member nor --onto, goes on. While the array is served, Ctrl-C ends the watching
-/// only: the server goes on, until `fail` calls it off.
+/// The member is copied to the new device; blocks that it cannot read are computed from the others. The array keeps full redundancy
+/// throughout. When the copy is complete, the new device takes the role and the old one leaves the array.
+///
+/// Ctrl-C pauses the copy. To resume it, give the same command with old and new device among the members, without --member and --onto. While
+/// the array is served, Ctrl-C ends only the watching; `arraylab array fail --member NEW` cancels the replacement.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   arraylab array replace --member b --onto e --size 1GiB a b c d
-  arraylab array replace a b c d e                      goes on")]
+  arraylab array replace a b c d e                      resume")]
 pub struct Replace {
-    /// The member to replace; not needed to go on
+    /// Member to replace; omit it to resume
     #[arg(long, value_name = "PATH", requires = "onto")]
     pub member: Option<Place>,
 
-    /// What takes its place; given twice if it carries data that are recognised, and these may be lost
+    /// Device that takes its role. Give it twice, with --destroy-data, if it carries recognised data that may be lost
     #[arg(long, value_name = "PATH", requires = "member")]
     pub onto: Vec<Place>,
 
-    /// How large a file is made for --onto, if there is none
+    /// Size of the file to create if --onto does not exist
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Bytes>,
 
-    /// Allow --onto to be something that carries data. What is on it is lost
+    /// Overwrite an --onto device that carries data. Its contents are lost
     #[arg(long)]
     pub destroy_data: bool,
 
@@ -342,11 +378,10 @@ pub struct Replace {
     pub array: Upkeep,
 }
 
-/// Draw which chunk lies where at a level
+/// Draw where each chunk lies
 ///
-/// A column is a member, a line a row of chunks, a number the place of a chunk in the array. P and Q are parity; at level 6 a chunk has the
-/// power of the generator under which it enters Q. The drawing comes from the code that places the data; docs/levels/ has one for
-/// each layout, with what it is good for.
+/// A column is a member, a line is a row of chunks, a number is the chunk's index in the array. P and Q are parity. At level 6 each chunk
+/// also shows its exponent in Q. The drawing comes from the code that places the data; docs/levels/ has one for each layout.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -354,43 +389,49 @@ Examples:
   arraylab array layout --level 6 --layout ddf-zero-restart --members 5
   arraylab array layout --level 10 --layout f2 --members 4 --rows 8")]
 pub struct Layout {
-    /// linear, 0, 1, 3, 4, 5, 6 or 10
+    /// RAID level: linear, 0, 1, 3, 4, 5, 6 or 10
     #[arg(long)]
     pub level: String,
 
-    /// The layout within the level, such as left-symmetric, or n2, f2, o2 at level 10 [default: the level's]
+    /// Layout within the level, such as left-symmetric, or n2, f2, o2 at level 10 [default: the level's usual one]
     #[arg(long)]
     pub layout: Option<String>,
 
-    /// How many members the array has
+    /// Number of members
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub members: u16,
 
-    /// How many rows of chunks each member has [default: as many as there are members]
+    /// Rows of chunks to draw [default: the number of members]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub rows: Option<u16>,
 }
 
-/// Fill the place of a missing member; go on with what was ended
+/// Rebuild a missing member, or resume an interrupted rebuild
 ///
-/// Without --onto a former member among those named comes back (see `add`), or else a spare takes the place. Ctrl-C ends it; the mark is on the members, and the same
-/// command with the new member among the others goes on from there. While the array is served, Ctrl-C ends the watching only: the server goes on.
+/// Without --onto, a former member among those named is re-added (see `add`), or else a spare takes the missing role. Ctrl-C pauses the
+/// rebuild. To resume it, give the same command with the new member among the others, without --onto. While the array is served, Ctrl-C ends
+/// only the watching; the rebuild goes on in the server.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab array rebuild --onto e --size 1GiB a c d
+  arraylab array rebuild a c d e                        resume, or rebuild onto spare e
+  arraylab array rebuild --destroy-data --onto /dev/sdf --onto /dev/sdf /dev/sd[b-d]")]
 pub struct Rebuild {
-    /// What takes the place; not needed to go on, nor where there is a spare. Given twice if it carries data that are recognised, and these
+    /// Device to rebuild onto; omit it to resume, or to use a spare. Give it twice, with --destroy-data, if it carries recognised data that
     /// may be lost
     #[arg(long, value_name = "PATH")]
     pub onto: Vec<Place>,
 
-    /// How large a file is made for --onto, if there is none
+    /// Size of the file to create if --onto does not exist
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Bytes>,
 
-    /// Accept that what is missing may be computed wrongly where a power cut met a write
+    /// Accept that the missing member may be computed wrongly where a power cut hit a write
     #[arg(long)]
     pub force: bool,
 
-    /// Allow --onto to be something that carries data. What is on it is lost
+    /// Overwrite an --onto device that carries data. Its contents are lost
     #[arg(long)]
     pub destroy_data: bool,
 
@@ -399,72 +440,27 @@ pub struct Rebuild {
     pub array: Upkeep,
 }
 
-/// Compare everything with its redundancy
+/// Check all data against its redundancy
 ///
-/// Sectors that cannot be read are computed and written anew on the way. An array that was not stopped is made to fit first. Ctrl-C ends it, and it says
-/// where: no member does, so the next one begins there only with --from.
+/// Reads every member and compares parity, copies and checksums. Unreadable sectors are computed and rewritten. An array that was not stopped
+/// is resynced first. The exit code is 1 if mismatches are left. Ctrl-C ends the scrub and prints the address it reached; --from resumes
+/// there.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab array scrub a b c d
+  arraylab array scrub --repair --rate 50MB/s a b c d
+  arraylab array scrub --from 12GiB a b c d")]
 pub struct Scrub {
-    /// Begin at this address of the array, such as 12GiB: where a scrub was ended
+    /// Start at this address of the array, such as 12GiB [default: 0]
     #[arg(long, value_name = "ADDRESS")]
     pub from: Option<Bytes>,
 
-    /// Make it fit: at level 6 by mending what is wrong, elsewhere by believing the data
+    /// Repair mismatches: at level 6 rewrite the wrong block, elsewhere trust the data and rewrite its redundancy
     #[arg(long)]
     pub repair: bool,
 
     /// The array.
     #[command(flatten)]
     pub array: Upkeep,
-}
-
-/// Run the array's code through power cuts and failing members, in virtual time
-///
-/// Each seed is a storm: an array in memory, clients that write, flush and read, members that fail, vanish, hang and lose sectors, and
-/// power cuts that keep any part of what was not flushed, also inside recovery. An oracle knows for each sector what may be there. A
-/// promise that is broken is printed with the command that replays it; the exit code is then 1.
-#[derive(Args)]
-#[command(after_long_help = "\
-Examples:
-  arraylab storm --seeds 0..20000
-  arraylab storm --seeds 0..1000 --level 6
-  arraylab storm --seeds 4711..4712          once more
-  arraylab storm --exhaustive --level 5      every crash of every short sequence of writes
-  arraylab storm --scenario write-error      one of the known ways to break, on purpose")]
-pub struct Storm {
-    /// The seeds, from..to; the last is not among them
-    #[arg(long, value_name = "FROM..TO", default_value = "0..2000", value_parser = seeds)]
-    pub seeds: std::ops::Range<u64>,
-
-    /// Only arrays of this level
-    #[arg(long)]
-    pub level: Option<Choice>,
-
-    /// Instead of seeds: every sequence of a few writes on two stripes, and every state a power cut can leave
-    #[arg(long, conflicts_with = "seeds")]
-    pub exhaustive: bool,
-
-    /// Instead of seeds: one of the known ways in which an array can break
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["seeds", "level", "exhaustive"])]
-    pub scenario: Option<String>,
-
-    /// The scenarios there are
-    #[arg(long, conflicts_with_all = ["seeds", "level", "exhaustive", "scenario"])]
-    pub list: bool,
-
-    /// How many writes a sequence has at most
-    #[arg(long, value_name = "N", default_value_t = 2, requires = "exhaustive", value_parser = clap::value_parser!(u8).range(1..=3))]
-    pub writes: u8,
-
-    /// Print the result as one JSON document
-    #[arg(long)]
-    pub json: bool,
-}
-
-fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
-    let range = text.split_once("..").and_then(|(from, to)| Some(from.trim().parse().ok()?..to.trim().parse().ok()?));
-    match range {
-        Some(range) if range.start < range.end => Ok(range),
-        _ => Err("seeds are two numbers, the second larger, such as 0..2000".into()),
-    }
 }

@@ -30,6 +30,7 @@ pub fn add(args: &Add) -> Result<ExitCode, Failure> {
             let next = "name it among the members; with --destroy-data it is filled anew";
             return Err(refused(format!("{device} is a member of the array, and has missed nothing: {next}")));
         }
+        raid::apart(&[device], &others.iter().collect::<Vec<_>>()).map_err(blame)?;
         let mut all = permits(&others, Some(device))?;
         // What was a member carries the array's data, and comes back as one.
         all.extend(match raid::belongs(&others, device) && !args.destroy_data {
@@ -73,6 +74,10 @@ pub fn replace(args: &Replace) -> Result<ExitCode, Failure> {
         let order = Order::Replace { member, onto: onto.as_ref().map(Newcomer::for_server), rate: pace.rate };
         server.order(&order, &watching(pace)).map_err(blame)?
     } else {
+        // First: a member's other name may be a use of it, for which it would be refused.
+        if let Some(onto) = onto.as_ref().filter(|onto| !members.iter().any(|member| member.is_same(onto.place))) {
+            raid::apart(&[onto.place], &members.iter().collect::<Vec<_>>()).map_err(blame)?;
+        }
         let mut all = permits(members, None)?;
         if let Some(onto) = &onto {
             if let Some(member) = members.iter().find(|member| member.is_same(onto.place)) {

@@ -224,7 +224,22 @@ impl Server {
     pub fn find(members: &[Place]) -> Option<Server> {
         let live = Live::start(&LiveOptions::default());
         let identity = members.iter().find_map(|place| Some(superblock_in(&live, place)?.array));
-        sockets_of(identity?).ok()?.iter().find_map(|path| Server::listening_at(path))
+        match identity {
+            Some(array) => sockets_of(array).ok()?.iter().find_map(|path| Server::listening_at(path)),
+            None => Server::holding(members),
+        }
+    }
+
+    /// The server that has one of these devices in use: what says nothing any more may be a member of an array that is being served.
+    fn holding(members: &[Place]) -> Option<Server> {
+        let user = std::fs::metadata("/proc/self").ok()?.uid();
+        let folders = folders(user, std::env::var_os("XDG_RUNTIME_DIR"));
+        let sockets = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+        sockets.map(|entry| entry.path()).find_map(|path| {
+            let mut server = Server::listening_at(&path)?;
+            let held = server.status(&Course::quiet()).ok()?.places();
+            held.iter().any(|held| members.iter().any(|member| member.is_same(held))).then_some(server)
+        })
     }
 
     fn listening_at(path: &Path) -> Option<Server> {

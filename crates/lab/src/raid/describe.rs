@@ -11,7 +11,7 @@ use serde::Serialize;
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
-use super::examined::{checksums, consistency, harmless, level_of, name_of, rebuilt};
+use super::examined::{checksums, consistency, explained, flags, harmless, level_of, name_of, rebuilt};
 use super::given::{of_one_array, reason, shortfall};
 use super::halves::Halves;
 use super::members::{superblock, to_read};
@@ -79,14 +79,19 @@ pub struct MemberStatus {
     pub rebuilt: Option<Bytes>,
     /// Blocks of it that did not fit their checksums so far, if it keeps any.
     pub corrupt: Option<u64>,
+    /// `write-mostly`, `failfast`.
+    pub flags: Option<String>,
     /// Why the array is not opened with it, or at all; or why its server uses it no more.
     pub reason: Option<String>,
+    /// What is wrong with the device that was named: it is empty, gone, unreadable, or no member.
+    pub error: Option<String>,
 }
 
 impl MemberStatus {
     /// One whose superblock is not at hand.
     fn unread(member: Option<usize>, path: Option<Place>, state: &'static str) -> MemberStatus {
-        MemberStatus { member, path, state, events: None, rebuilt: None, corrupt: None, reason: None }
+        let (events, rebuilt, corrupt) = (None, None, None);
+        MemberStatus { member, path, state, events, rebuilt, corrupt, flags: None, reason: None, error: None }
     }
 }
 
@@ -96,26 +101,25 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
     let mut found: Vec<(Place, Superblock, Option<u64>, Bytes)> = Vec::new();
     let (mut others, mut unread) = (Vec::new(), None);
     for place in places {
-        let read = async {
-            let device = to_read(&live, place).await?;
-            let it = superblock(place, &device).await?;
-            let corrupt = checksums(&device, &it).await.map(|report| report.found);
-            Ok::<_, RaidError>((place.clone(), it, corrupt, device.shape().size))
-        };
-        match live.runtime().block_on(read) {
+        let runtime = live.runtime();
+        let read = runtime.block_on(to_read(&live, place)).and_then(|device| {
+            match runtime.block_on(superblock(place, &device)) {
+                Ok(it) => {
+                    let corrupt = runtime.block_on(checksums(&device, &it)).map(|report| report.found);
+                    Ok((place.clone(), it, corrupt, device.shape().size))
+                }
+                Err(error) => Err(explained(&live, place, &device, error)),
+            }
+        });
+        match read {
             Ok(read) => found.push(read),
             // The others have something to say all the same.
-            Err(
-                error @ (RaidError::Superblock { .. }
-                | RaidError::NoRoomForSuperblock { .. }
-                | RaidError::Device { .. }
-                | RaidError::Export(_)),
-            ) => {
+            Err(error) => {
                 let status = MemberStatus::unread(None, Some(place.clone()), "left out");
-                others.push(MemberStatus { reason: Some(reason(&error)), ..status });
+                let said = Some(reason(&error));
+                others.push(MemberStatus { reason: said.clone(), error: said, ..status });
                 unread = unread.or(Some(error));
             }
-            Err(error) => return Err(error),
         }
     }
     of_one_array(found.iter().map(|(path, it, ..)| (path, it.array)))?;
@@ -138,7 +142,9 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
             events: Some(it.events),
             rebuilt: member.and(rebuilt(it)),
             corrupt: *corrupt,
+            flags: flags(it.is_write_mostly(), it.is_fail_fast()),
             reason: None,
+            error: None,
         };
         if let Some(said) = halves.as_ref().and_then(|halves| halves.said_by(path)) {
             let half = |member| MemberStatus { reason: Some(format!("it says that {said}")), ..of(member, "half") };
@@ -388,8 +394,12 @@ impl Status {
                 Some(0) => ", with checksums".into(),
                 Some(blocks) => format!(", {blocks} blocks did not fit their checksums so far"),
             };
+            let flags = member.flags.as_ref().map_or(String::new(), |flags| format!(", {flags}"));
             let reason = member.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-            line(&format!("member {place}"), format!("{:<12}{path}{rebuilt}{corrupt}{again}{reason}", member.state));
+            line(
+                &format!("member {place}"),
+                format!("{:<12}{path}{rebuilt}{flags}{corrupt}{again}{reason}", member.state),
+            );
         }
         text
     }

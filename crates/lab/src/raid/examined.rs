@@ -2,15 +2,15 @@
 
 use std::fmt::Write;
 
-use array::md::{Features, MemberRole, Numbers, Resync, Superblock};
+use array::md::{Features, MemberRole, Numbers, Resync, Superblock, SuperblockError};
 use array::{ChecksumReport, checksums_of};
-use device::Device;
+use device::{AnyDevice, Device};
 use serde::Serialize;
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
 use super::members::{superblock, to_read};
-use super::{Place, RaidError, exact};
+use super::{Place, RaidError, exact, unknown};
 
 /// What one member says.
 #[derive(Debug, Clone, Serialize)]
@@ -62,6 +62,10 @@ pub struct Examined {
     pub events: u64,
     /// What is kept against resyncs and the write hole.
     pub consistency: &'static str,
+    /// It is read only where no other copy is.
+    pub write_mostly: bool,
+    /// md gives requests to it up at the first error.
+    pub failfast: bool,
     /// Its checksums, if it keeps any.
     pub checksums: Option<Checksums>,
     /// Each place of the array, as it knows it: `active`, `replacing`, `missing`.
@@ -108,6 +112,13 @@ pub(super) fn level_of(superblock: &Superblock) -> String {
     }
 }
 
+/// What was asked of a member for good, if anything was.
+pub(super) fn flags(write_mostly: bool, failfast: bool) -> Option<String> {
+    let named = [(write_mostly, "write-mostly"), (failfast, "failfast")];
+    let set: Vec<&str> = named.into_iter().filter(|(set, _)| *set).map(|(_, name)| name).collect();
+    (!set.is_empty()).then(|| set.join(", "))
+}
+
 /// How far it is rebuilt, if it is not whole.
 pub(super) fn rebuilt(it: &Superblock) -> Option<Bytes> {
     it.features.has(Features::RECOVERY).then(|| Bytes::SECTOR * it.recovery.min(1 << 54))
@@ -118,16 +129,44 @@ pub(super) async fn checksums(device: &impl Device, it: &Superblock) -> Option<C
     checksums_of(device, it).await.ok().flatten()
 }
 
-/// What each of these paths says.
-pub fn examine(places: &[Place]) -> Result<Vec<Examined>, RaidError> {
+/// What each of these paths says, or why it says nothing.
+pub fn examine(places: &[Place]) -> Vec<Result<Examined, RaidError>> {
     let live = Live::start(&LiveOptions::default());
-    places.iter().map(|place| live.runtime().block_on(one(&live, place))).collect()
+    places.iter().map(|place| one(&live, place)).collect()
 }
 
-async fn one(live: &Live, place: &Place) -> Result<Examined, RaidError> {
-    let device = to_read(live, place).await?;
-    let it = superblock(place, &device).await?;
-    let sums = checksums(&device, &it).await;
+fn one(live: &Live, place: &Place) -> Result<Examined, RaidError> {
+    let runtime = live.runtime();
+    let device = runtime.block_on(to_read(live, place))?;
+    match runtime.block_on(superblock(place, &device)) {
+        Ok(it) => Ok(of_member(place, &it, &device, runtime.block_on(checksums(&device, &it)))),
+        Err(error) => Err(explained(live, place, &device, error)),
+    }
+}
+
+/// Why a device is no member, with what it is instead where it can be told.
+pub(super) fn explained(live: &Live, place: &Place, device: &AnyDevice, error: RaidError) -> RaidError {
+    let is_foreign = matches!(
+        error,
+        RaidError::NoRoomForSuperblock { .. }
+            | RaidError::Superblock {
+                error: SuperblockError::NoMagic { .. } | SuperblockError::OtherVersion { .. },
+                ..
+            }
+    );
+    match unknown::look(live, place, device) {
+        // What is too small is that first of all.
+        Ok(unknown)
+            if is_foreign
+                && !(unknown.formats.is_empty() && matches!(error, RaidError::NoRoomForSuperblock { .. })) =>
+        {
+            RaidError::Unknown(Box::new(unknown))
+        }
+        _ => error,
+    }
+}
+
+fn of_member(place: &Place, it: &Superblock, device: &AnyDevice, sums: Option<ChecksumReport>) -> Examined {
     let (role, member) = match it.role() {
         MemberRole::Active(column) if it.features.has(Features::REPLACEMENT) => ("replacement", Some(column)),
         MemberRole::Active(column) => ("member", Some(column)),
@@ -135,12 +174,12 @@ async fn one(live: &Live, place: &Place) -> Result<Examined, RaidError> {
         MemberRole::Faulty => ("failed", None),
         MemberRole::Journal => ("journal", None),
     };
-    Ok(Examined {
+    Examined {
         path: place.clone(),
         array: it.array.to_string(),
-        name: name_of(&it),
+        name: name_of(it),
         created_seconds: it.created.seconds(),
-        level: level_of(&it),
+        level: level_of(it),
         members: it.members,
         stripe_unit: (!it.chunk.is_zero()).then_some(it.chunk),
         used: (!it.size.is_zero()).then_some(it.size),
@@ -151,17 +190,19 @@ async fn one(live: &Live, place: &Place) -> Result<Examined, RaidError> {
         role,
         member,
         device_number: it.number,
-        rebuilt: rebuilt(&it),
+        rebuilt: rebuilt(it),
         clean: it.resync == Resync::Clean,
         fits_up_to: match it.resync {
             Resync::Clean => None,
             Resync::From(offset) => Some(offset),
         },
         events: it.events,
-        consistency: consistency(&it),
+        consistency: consistency(it),
+        write_mostly: it.is_write_mostly(),
+        failfast: it.is_fail_fast(),
         checksums: sums.map(|it| Checksums { block: it.block, corrupt: it.found, renewed: it.renewed }),
-        places: places(&it),
-    })
+        places: places(it),
+    }
 }
 
 /// Each place of the array, as a superblock knows it: two devices have the place of a member that is being replaced.
@@ -227,6 +268,9 @@ impl Examined {
         );
         line("events", &self.events.to_string());
         line("consistency", self.consistency);
+        if let Some(flags) = flags(self.write_mostly, self.failfast) {
+            line("flags", &flags);
+        }
         line("checksums", &self.checksums.as_ref().map_or("none".into(), Checksums::text));
         // mdadm's letters.
         let letter = |state: &&str| match *state {

@@ -193,6 +193,8 @@ pub(super) fn reason(error: &RaidError) -> String {
             format!("it holds {size:#}, which is too small for a member of an array")
         }
         RaidError::Device { error, .. } => format!("it cannot be read: {error}"),
+        RaidError::Unknown(unknown) => unknown.error.clone(),
+        RaidError::Path(uring::OpenError::NotFound { .. }) => "there is no such file or device".into(),
         error => error.to_string(),
     }
 }

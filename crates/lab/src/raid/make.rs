@@ -10,6 +10,7 @@ use device::{AnyDevice, Device};
 use units::Bytes;
 use uring::{FileDevice, FileOptions, Live, LiveOptions};
 
+use super::alias::told_apart;
 use super::members::{Permits, to_write, watch};
 use super::upkeep::{Done, takes_spares};
 use super::{Course, Place, RaidError};
@@ -68,6 +69,11 @@ fn make(live: &Live, plan: &Plan, course: &Course, made: &mut Vec<PathBuf>) -> R
     let members: Vec<AnyDevice> = plan.members.iter().map(&mut open).collect::<Result<_, RaidError>>()?;
     let journal = plan.journal.map(&mut open).transpose()?;
     let spares: Vec<AnyDevice> = plan.spares.iter().map(&mut open).collect::<Result<_, RaidError>>()?;
+    let there = |place: &&Place| place.path().is_none_or(|path| plan.permits.contains_key(path));
+    let opened = plan.members.iter().zip(&members).chain(plan.journal.iter().copied().zip(&journal));
+    let opened: Vec<(&Place, &AnyDevice)> =
+        opened.chain(plan.spares.iter().zip(&spares)).filter(|(place, _)| there(place)).collect();
+    runtime.block_on(told_apart(&opened))?;
     // New files are zeroes, and so is their parity.
     let all_new = plan.members.iter().all(|place| place.path().is_some_and(|path| made.iter().any(|new| new == path)));
     let devices: Vec<AnyDevice> = members.into_iter().chain(journal).collect();

@@ -1,10 +1,12 @@
 //! What is to become part of an array that is served: leave to write to it, and whether it fits.
 
+use array::md::Superblock;
 use device::AnyDevice;
 use host::Kernel;
 use host::guard::{self, Consent, WritePermit};
 use units::Bytes;
 
+use super::alias::{apart, told_from_members};
 use super::control::NewPlace;
 use super::held::Held;
 use super::keeper::{Keeper, LOOK};
@@ -38,10 +40,10 @@ pub(super) async fn let_go(keeper: &Keeper, place: &Place) -> Result<(), RaidErr
     Err(RaidError::Unanswered { place: place.clone() })
 }
 
-/// Whether a place was part of this array: what it carries is the array's own.
-pub(super) async fn belongs(keeper: &Keeper, place: &Place) -> bool {
+/// What a place says, if it was part of this array: what it carries is the array's own.
+pub(super) async fn said_of(keeper: &Keeper, place: &Place) -> Option<Superblock> {
     let read = async { superblock(place, &to_read(&keeper.live, place).await?).await };
-    read.await.is_ok_and(|superblock| Some(superblock.array) == keeper.array.identity())
+    read.await.ok().filter(|superblock| Some(superblock.array) == keeper.array.identity())
 }
 
 /// Opens a former member of the array, to be written as such. The server has [let go](let_go) of it.
@@ -56,6 +58,8 @@ pub(super) async fn open_former(keeper: &Keeper, place: &Place) -> Result<AnyDev
 /// Opens a new place, if it may be written and a member fits, and says where data are to begin on it. The server has [let go](let_go) of it.
 pub(super) async fn open_new(keeper: &Keeper, new: &NewPlace) -> Result<(AnyDevice, Bytes), RaidError> {
     let place: Place = new.place.parse().map_err(RaidError::Place)?;
+    let used: Vec<Place> = in_use(&keeper.array).iter().filter_map(|name| name.parse().ok()).collect();
+    apart(&[&place], &used.iter().collect::<Vec<_>>())?;
     let permit = match (&place, new.size) {
         (Place::Nbd(uri), _) => {
             // A member by another address carries a superblock.
@@ -71,6 +75,7 @@ pub(super) async fn open_new(keeper: &Keeper, new: &NewPlace) -> Result<(AnyDevi
     let made = permit.as_ref().filter(|permit| permit.created()).map(|permit| permit.path().to_owned());
     let fits = async {
         let device = hold(keeper, &place, permit).await?;
+        told_from_members(&keeper.array, &place, &device).await?;
         let data_offset = data_offset(&keeper.array, &place, &device)?;
         Ok::<_, RaidError>((device, data_offset))
     };

@@ -12,10 +12,11 @@ use super::control::{Caller, NewPlace, Order};
 use super::event::Event;
 use super::keeper::{Keeper, LOOK};
 use super::members::{data_offset, takes_blocks};
-use super::newcomer::{belongs, let_go, open_former, open_new};
+use super::newcomer::{let_go, open_former, open_new, said_of};
 use super::scrub::{Before, Scrub, comparable, within};
 use super::upkeep::{
-    Added, Done, Rebuild, fill_from_within, former, identity, is_unfinished, replaceable, spared, takes_spares,
+    Added, Done, Rebuild, fill_from_within, former, identity, is_unfinished, kept_flags, replaceable, spared,
+    takes_spares,
 };
 use super::{Place, RaidError};
 
@@ -163,16 +164,18 @@ async fn add(keeper: &Rc<Keeper>, new: NewPlace, rate: Option<Rate>, caller: &Ca
     }
     takes_spares(keeper.level(), keeper.array.geometry().members())?;
     // What cannot come back by the bitmap is filled whole. What it carries is the array's own.
-    let device = match !new.destroy_data && belongs(keeper, &at).await {
-        true => {
+    let said = if new.destroy_data { None } else { said_of(keeper, &at).await };
+    let flags = kept_flags(&keeper.array, said.clone());
+    let device = match said {
+        Some(_) => {
             let device = open_former(keeper, &at).await?;
             data_offset(&keeper.array, &at, &device)?;
             device
         }
-        false => open_new(keeper, &new).await?.0,
+        None => open_new(keeper, &new).await?.0,
     };
     let name = device.shape().name.clone();
-    keeper.array.add_spare(device, identity()?).await.map_err(RaidError::failed)?;
+    keeper.array.add_flagged_spare(device, identity()?, flags).await.map_err(RaidError::failed)?;
     keeper.tell(&Event::SpareAdded { device: name });
     if rate.is_some() && free(keeper).is_ok() {
         keeper.array.limit(rate);

@@ -102,6 +102,16 @@ impl Service {
         }
     }
 
+    /// The devices that it uses, as this process may call them.
+    pub fn places(&self) -> Vec<Place> {
+        let members = self.members.iter().filter_map(|member| member.device.as_ref());
+        let others = self.replacing.iter().map(|(_, device)| device).chain(&self.spares).chain(&self.journal);
+        // Of a server whose folder was removed nobody knows where its relative names lead.
+        let is_known =
+            |place: &Place| place.path().is_none_or(|path| path.is_absolute() || !self.folder.as_os_str().is_empty());
+        members.chain(others).map(|device| self.place(device)).filter(is_known).collect()
+    }
+
     fn is_here(&self) -> bool {
         std::env::current_dir().is_ok_and(|folder| folder == self.folder)
     }

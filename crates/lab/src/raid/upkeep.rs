@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use units::Bytes;
 use uring::{Live, LiveOptions};
 
+use super::alias::told_from_members;
 use super::given::given;
 use super::members::{Permits, data_offset, names, open, open_without, superblock, superblock_in, to_read, to_write};
 use super::{Course, Place, RaidError, exact};
@@ -116,7 +117,7 @@ pub struct Rebuild {
 }
 
 /// The member at a place, by whatever name.
-fn member_of(array: &Array<AnyDevice>, place: &Place) -> Result<usize, RaidError> {
+pub(super) fn member_of(array: &Array<AnyDevice>, place: &Place) -> Result<usize, RaidError> {
     let names = names(array);
     let is_it = |name: &String| name.parse::<Place>().is_ok_and(|other| other.absolute() == place.absolute());
     let is_in_use = |member: usize| array.state(member) != MemberState::Failed;
@@ -342,8 +343,9 @@ pub fn add(
         }
         None => {
             takes_spares(array.geometry().level(), array.geometry().members())?;
+            let flags = if destroy_data { 0 } else { kept_flags(&array, superblock_in(&live, new)) };
             let (device, _) = runtime.block_on(fits(&live, &mut array, permits, new))?;
-            runtime.block_on(array.add_spare(device, identity()?)).map_err(RaidError::failed)?;
+            runtime.block_on(array.add_flagged_spare(device, identity()?, flags)).map_err(RaidError::failed)?;
             let missing = (0..array.geometry().members()).find(|m| array.state(*m) == MemberState::Failed);
             let filled = missing.and_then(|member| runtime.block_on(array.rebuild_on_spare(member)));
             (missing, filled.unwrap_or(Ok(Vec::new())))
@@ -352,6 +354,11 @@ pub fn add(
     let Rebuild { done, lost, interrupted, .. } = conclude(&live, &array, member.unwrap_or(0), lost)?;
     let interrupted = (interrupted && member.is_some()) || done.was_ended(course);
     Ok(Added { done, member, returned, lost, interrupted })
+}
+
+/// What a device that says this was asked for good, if it was part of this array: write-mostly, failfast. It is filled anew, and stays what it was.
+pub(super) fn kept_flags(array: &Array<AnyDevice>, said: Option<Superblock>) -> u8 {
+    said.filter(|it| Some(it.array) == array.identity()).map_or(0, |it| it.member_flags)
 }
 
 /// Refuses spares where no member can be filled.
@@ -423,6 +430,7 @@ async fn fits(
     place: &Place,
 ) -> Result<(AnyDevice, Bytes), RaidError> {
     let device = to_write(live, place, permits).await?;
+    told_from_members(array, place, &device).await?;
     array.widen(device.shape().logical_block);
     let data_offset = data_offset(array, place, &device)?;
     Ok((device, data_offset))
