@@ -33,6 +33,7 @@ use crate::spare::Spare;
 use crate::state::State;
 use crate::timeout::TimeOuts;
 use crate::toll::Toll;
+use crate::unsynced::Synced;
 
 /// The unit of locking at level 1, which has no chunks.
 const REGION: Bytes = Bytes::kib(64);
@@ -57,6 +58,8 @@ pub struct Array<D> {
     pub(crate) state: Option<State>,
     /// Which regions are being written, if the members keep a bitmap of them.
     pub(crate) intent: Option<Intent>,
+    /// What is in sync of an array that needs a resync.
+    pub(crate) synced: Synced,
     /// Writes since the array was opened, and those of them that are not answered.
     pub(crate) writes_begun: Cell<u64>,
     pub(crate) writes_under_way: Cell<u64>,
@@ -166,6 +169,7 @@ impl<D: Device> Array<D> {
             pool: Pool::default(),
             state: None,
             intent: None,
+            synced: Synced::default(),
             writes_begun: Cell::new(0),
             writes_under_way: Cell::new(0),
             journal: None,
@@ -484,8 +488,13 @@ impl<D: Device> Device for Array<D> {
         let mut read = None;
         let result = match (operation, payload) {
             (Operation::Read, Payload::Into(buffer)) => {
+                let range = offset..offset + length;
                 let (buffer, result) = self.read(offset, buffer, id).await;
                 read = Some(buffer);
+                // A write that is under way may have reached one copy and not the next one that is read.
+                if self.order.is_changing(&range) && self.geometry.level().losses_survived(self.members.len()) > 0 {
+                    rarely(|| self.order.quiet(range)).await;
+                }
                 result
             }
             (Operation::Write, Payload::From(mut data)) => {

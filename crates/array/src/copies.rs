@@ -12,7 +12,7 @@ use crate::geometry::Place;
 use crate::member::MemberState;
 
 /// What became of a copy.
-type Written = (Place, Result<(), DeviceError>);
+pub(crate) type Written = (Place, Result<(), DeviceError>);
 
 impl<D: Device> Array<D> {
     /// Writes data that lie within one unit to all members that hold them.
@@ -52,7 +52,7 @@ impl<D: Device> Array<D> {
     }
 
     /// Takes members out of use whose medium refused a copy, but for the last whole one: then the write has failed.
-    fn lose_unwritten(&self, at: Bytes, length: Bytes, written: &[Written]) -> Result<(), DeviceError> {
+    pub(crate) fn lose_unwritten(&self, at: Bytes, length: Bytes, written: &[Written]) -> Result<(), DeviceError> {
         for (place, result) in written {
             let Err(error @ DeviceError::Medium { .. }) = result else { continue };
             let mut others = (0..self.geometry.copies()).map(|copy| self.geometry.copy(at, copy).member);

@@ -52,6 +52,7 @@ mod timeout;
 mod toll;
 mod twin;
 mod unreadable;
+mod unsynced;
 mod upkeep;
 mod walk;
 mod zero;

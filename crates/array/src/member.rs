@@ -484,8 +484,8 @@ impl<D: Device> Member<D> {
     }
 
     /// Writes back what its medium could not give.
-    pub async fn rewrite(&self, offset: Bytes, from: Data, id: u64) -> Result<(), DeviceError> {
-        let result = self.write(offset, from, false, id).await;
+    pub async fn rewrite(&self, offset: Bytes, from: Data, fua: bool, id: u64) -> Result<(), DeviceError> {
+        let result = self.write(offset, from, fua, id).await;
         if result.is_ok() {
             let counts = self.counts.get();
             self.counts.set(MemberCounts { rewritten: counts.rewritten + 1, ..counts });

@@ -286,6 +286,7 @@ impl<D: Device> Array<D> {
             return Err(OpenError::DirtyDegraded { missing: open.not_whole });
         }
         self.state.as_ref().expect("it was made above").resync_due.set(!fits);
+        self.recall_resync();
         self.journal = journal;
         self.tell_missing().await.map_err(OpenError::Replay)?;
         self.trust_logs(fits).await.map_err(OpenError::Replay)?;

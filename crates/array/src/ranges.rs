@@ -166,12 +166,13 @@ impl<D: Device> Array<D> {
     }
 
     /// What the member that is read first knows of what it holds of a range, as far as that lies there in one piece. A hole there is read as zeroes, whatever the
-    /// others hold; of a member that is not current, or is to be read last, or of which more is kept than data, nothing is known.
+    /// others hold; of a member that is not current, or is to be read last, or of which more is kept than data, or where copies may differ, nothing is known.
     pub(crate) fn extent_of(&self, offset: Bytes, length: Bytes) -> Extent {
         let place = self.geometry.place(offset);
         let length = length.min(place.run);
         let member = &self.members[place.member];
-        match member.plain().filter(|_| !member.is_last()) {
+        let differs = self.may_differ(&(offset..offset + length));
+        match member.plain().filter(|_| !member.is_last() && !differs) {
             Some(device) => device.extent(member.data_offset() + place.offset, length),
             None => Extent::data(length),
         }

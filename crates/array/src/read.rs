@@ -40,6 +40,9 @@ impl<D: Device> Array<D> {
     /// Reads a range that lies on one member, or on one set of copies.
     async fn read_run(&self, run: Range<Bytes>, into: Buffer, id: u64) -> (Buffer, Result<(), DeviceError>) {
         let length = run.end - run.start;
+        if self.may_differ(&run) {
+            return rarely(|| self.read_unsynced(run, into, id)).await;
+        }
         let copies = (0..self.geometry.copies()).map(|copy| self.geometry.copy(run.start, copy));
         let current =
             copies.filter(|place| self.members[place.member].is_current(&(place.offset..place.offset + length)));
@@ -140,7 +143,7 @@ impl<D: Device> Array<D> {
 
     /// Tries one copy after the other, and writes what one gives to those whose medium could not. The one that failed before comes
     /// first, as only what fails here is mended. The caller holds the lock.
-    async fn read_other_copy(
+    pub(crate) async fn read_other_copy(
         &self,
         range: Range<Bytes>,
         into: Buffer,
@@ -195,7 +198,7 @@ impl<D: Device> Array<D> {
         }
         let copy = copy.freeze();
         for place in places {
-            if let Err(error) = self.members[place.member].rewrite(place.offset, copy.clone(), id).await {
+            if let Err(error) = self.members[place.member].rewrite(place.offset, copy.clone(), false, id).await {
                 self.could_not_store(place.member, &error);
             }
         }

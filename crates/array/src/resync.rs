@@ -17,7 +17,7 @@ use crate::upkeep::Repair;
 impl<D: Device> Array<D> {
     /// Makes redundancy fit again after a power cut: what parity or other copies say is replaced by what the data, or the first copy, say.
     /// Says whether it does: with parity not while members are missing, not where sectors cannot be read, and not if whoever
-    /// [watches](Array::watch) ended it. Until then reads of different copies may give different values of what was being written.
+    /// [watches](Array::watch) ended it. Until then whoever reads what copies may hold differently [makes them equal](crate::unsynced).
     pub async fn resync(&self) -> Result<bool, DeviceError> {
         let Some(state) = &self.state else { return Ok(true) };
         if state.resync_due.get() && self.can_be_scrubbed() {
@@ -50,13 +50,19 @@ impl<D: Device> Array<D> {
         Ok(!state.resync_due.get())
     }
 
+    /// What lies before the mark of an earlier resync is in sync.
+    pub(crate) fn recall_resync(&self) {
+        let from = self.state.as_ref().map_or(Bytes::ZERO, |state| state.resync_from.get());
+        self.synced.add(Bytes::ZERO..self.array_address(from));
+    }
+
     /// What of the array the last [resync](Array::resync) that came to its end could not read, and did not make fit.
     pub fn resync_left(&self) -> Vec<Range<Bytes>> {
         self.state.as_ref().and_then(|state| state.resync_left.borrow().clone()).unwrap_or_default()
     }
 
     /// Where a resync that has come so far on the members is in the array. Where members and array do not go on together, at the start.
-    fn array_address(&self, offset: Bytes) -> Bytes {
+    pub(crate) fn array_address(&self, offset: Bytes) -> Bytes {
         match self.geometry.level().parities() {
             // md's marks lie anywhere, also within a block.
             0 if self.geometry.level() == Level::Raid1 => offset.min(self.geometry.size()).round_down(self.step()),

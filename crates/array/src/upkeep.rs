@@ -344,6 +344,7 @@ impl<D: Device> Array<D> {
         let corrupt = || self.members.iter().map(|member| member.counts().corrupt);
         let before: Vec<u64> = corrupt().collect();
         let walk = self.walk(range.start, range.end.max(range.start));
+        let syncs = repair == Repair::BelieveData && self.geometry.copies() > 1;
         while found.upto < range.end {
             let (unit, end) = self.unit(found.upto);
             if !wanted(found.upto..end) {
@@ -365,6 +366,9 @@ impl<D: Device> Array<D> {
                     Some(blocks) => {
                         found.single += u64::from(self.geometry.copies() > 1 && blocks.len() == 1);
                         self.scrub_unit(unit, found.upto..end, blocks, repair, &mut found).await;
+                        if syncs && self.is_resync_due() {
+                            self.synced.pass(found.upto..end);
+                        }
                     }
                     None => {
                         found.unreadable += 1;
@@ -376,6 +380,7 @@ impl<D: Device> Array<D> {
                 }
             }
             found.upto = end;
+            self.secure_passed().await?;
             if !self.advance(&walk, end).await {
                 break;
             }
@@ -415,7 +420,7 @@ impl<D: Device> Array<D> {
     }
 
     /// Where the parts of a unit lie that belong together: a stripe by member, or the copies on members that have come so far.
-    fn places_of(&self, range: Range<Bytes>) -> Vec<Place> {
+    pub(crate) fn places_of(&self, range: Range<Bytes>) -> Vec<Place> {
         let length = range.end - range.start;
         if self.geometry.level().parities() > 0 {
             let (offset, run) = (self.geometry.chunk() * self.unit(range.start).0, self.geometry.chunk());
