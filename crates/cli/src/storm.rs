@@ -128,7 +128,8 @@ fn shown<T: Send>(count: u64, of: &str, work: impl FnOnce(&AtomicU64) -> T + Sen
 fn text(report: &Report, story: bool) -> String {
     let it = &report.outcome;
     let mut text = format!(
-        "{} storms ({} on disks of 4 KiB blocks): {} requests answered, {} power cuts ({} of them inside recovery), {} orderly stops,\n\
+        "{} storms ({} on disks of 4 KiB blocks): {} requests answered, {} power cuts ({} of them inside recovery), {} kills of the server,\n\
+         {} orderly stops, {} rounds of mirrors that were not in sync yet,\n\
          {} faults of members ({} of them silent), {} rebuilds, {} members back from being away ({} with rot to be found),\n\
          {} growths ({} of them cut), {} outages of more members than the level survives, {} times rightly refused to open\n",
         report.seeds,
@@ -136,7 +137,9 @@ fn text(report: &Report, story: bool) -> String {
         it.operations,
         it.power_cuts,
         it.recovery_cuts,
+        it.kills,
         it.stops,
+        it.lingered,
         it.faults,
         it.silent,
         it.rebuilds,

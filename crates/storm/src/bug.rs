@@ -22,11 +22,13 @@ pub enum Bug {
     WrongRotation,
     /// Nobody is told where checksums may not fit.
     ForgetSumMarks,
+    /// The members say that redundancy fits when they are asked, so that copies are read which may differ, whichever is less busy.
+    TrustUnsynced,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 7] = [
+    pub const ALL: [Bug; 8] = [
         Bug::SkipFlush,
         Bug::SkipLog,
         Bug::SwapPAndQ,
@@ -34,6 +36,7 @@ impl Bug {
         Bug::TrustStaleMember,
         Bug::WrongRotation,
         Bug::ForgetSumMarks,
+        Bug::TrustUnsynced,
     ];
 
     /// What becomes of a superblock that is written.
@@ -48,7 +51,12 @@ impl Bug {
                     }
                 }
             }
-            Bug::SkipFlush | Bug::SkipLog | Bug::SwapPAndQ | Bug::WrongRotation | Bug::ForgetSumMarks => {}
+            Bug::SkipFlush
+            | Bug::SkipLog
+            | Bug::SwapPAndQ
+            | Bug::WrongRotation
+            | Bug::ForgetSumMarks
+            | Bug::TrustUnsynced => {}
         }
     }
 
@@ -57,6 +65,9 @@ impl Bug {
         // Left-symmetric becomes right-asymmetric, once something has been written.
         if self == Bug::WrongRotation && superblock.events > 1 {
             superblock.layout = 1;
+        }
+        if self == Bug::TrustUnsynced {
+            superblock.resync = Resync::Clean;
         }
     }
 

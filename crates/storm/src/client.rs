@@ -1,5 +1,5 @@
 //! The clients of an array: each writes, flushes and reads sectors of its own, one thing at a time, and believes nothing. A write may be several
-//! requests at once.
+//! requests at once. Beside them others read whatever is there, also where it is being written.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -88,6 +88,7 @@ pub async fn client(
                     writes.push(async move {
                         array.submit(request).await.result?;
                         oracle.borrow_mut().end(number);
+                        oracle.borrow_mut().answered(piece.clone(), value);
                         if fua {
                             oracle.borrow_mut().must_hold(piece, &vec![value; count as usize]);
                         }
@@ -109,6 +110,7 @@ pub async fn client(
                     return if excused { Ok(()) } else { Err(failed("a write of zeroes", error)) };
                 }
                 oracle.borrow_mut().end(number);
+                oracle.borrow_mut().answered(touched.clone(), 0);
             }
             12 => {
                 // What it discards it writes anew, so that the oracle knows what is newest: in between there may be zeroes, or what was there.
@@ -126,27 +128,66 @@ pub async fn client(
                     }
                 }
                 oracle.borrow_mut().end(number);
+                oracle.borrow_mut().answered(touched.clone(), value);
             }
             13..16 => {
                 // What has been answered by now is promised when the flush is answered. Clients have sectors of their own and one
                 // request at a time, so all that this client wrote has been answered.
-                let now = oracle.borrow().newest(own.clone());
+                let now = oracle.borrow().known(own.clone());
                 if let Err(error) = array.submit(Request::flush()).await.result {
                     return if world.is_out(array) { Ok(()) } else { Err(failed("a flush", error)) };
                 }
-                oracle.borrow_mut().must_hold(own.clone(), &now);
+                oracle.borrow_mut().flushed(own.clone(), &now);
             }
             _ => {
-                let into = Buffer::zeroed(Bytes::SECTOR * count);
-                let reply = array.submit(Request::read(Bytes::SECTOR * from, into)).await;
-                if let Err(error) = reply.result {
-                    return if world.is_out(array) { Ok(()) } else { Err(failed("a read", error)) };
+                if !look_at(world, array, touched).await? {
+                    return Ok(());
                 }
-                let buffer = reply.buffer.expect("a read gives its buffer back");
-                oracle.borrow().is_newest(from, buffer.bytes().expect("it is real"))?;
             }
         }
         world.outcome.borrow_mut().operations += 1;
+    }
+    Ok(())
+}
+
+/// Reads sectors and holds them against the oracle. False if an outage has broken the array: then it promises nothing.
+async fn look_at(world: &World, array: &Array<Rc<Disk>>, sectors: Range<u64>) -> Result<bool, String> {
+    let known = world.oracle.borrow().known(sectors.clone());
+    let length = Bytes::SECTOR * (sectors.end - sectors.start);
+    let reply = array.submit(Request::read(Bytes::SECTOR * sectors.start, Buffer::zeroed(length))).await;
+    match reply.result {
+        _ if world.is_out(array) => return Ok(false),
+        Ok(()) => {}
+        Err(error) => return Err(format!("a read of sectors {sectors:?} failed: {error}")),
+    }
+    let buffer = reply.buffer.expect("a read gives its buffer back");
+    world.oracle.borrow_mut().read(sectors.start, &known, buffer.bytes().expect("it is real"))?;
+    world.outcome.borrow_mut().operations += 1;
+    Ok(true)
+}
+
+/// Reads a few of these sectors again and again until `over`, whoever writes them.
+pub async fn watcher(
+    world: &World,
+    array: &Array<Rc<Disk>>,
+    mut random: Random,
+    all: Range<u64>,
+    pauses: bool,
+    over: &Cell<bool>,
+) -> Result<(), String> {
+    let block = world.block / Bytes::SECTOR;
+    let blocks = all.start / block..all.end / block;
+    while !over.get() {
+        if pauses {
+            world.runtime.sleep(Duration::millis(random.random_range(0..1000))).await;
+        }
+        let first = random.random_range(blocks.clone());
+        let count = random.random_range(1..=(blocks.end - first).min(16));
+        for _ in 0..random.random_range(1..6) {
+            if !look_at(world, array, first * block..(first + count) * block).await? {
+                return Ok(());
+            }
+        }
     }
     Ok(())
 }

@@ -83,18 +83,20 @@ impl Disk {
         self.stack.inner().inner().inner()
     }
 
-    /// The disk after a power cut, under a runtime of its own: of its unflushed writes it has those sectors that `keep` chooses, and of its
-    /// damaged sectors those that `stays` chooses are still damaged. What it lied about `comes_out` as the lie, or is true after all.
+    /// The disk after a power cut, under a runtime of its own: of its unflushed writes it has those sectors that `keep` chooses, or all of them, unflushed as they
+    /// were, where nothing chooses and the server alone was killed. Of its damaged sectors it has those that `stays` chooses are still damaged. What it lied about `comes_out` as the lie, or is true after all.
     pub fn after_cut(
         &self,
         next: &Runtime,
-        mut keep: impl FnMut() -> bool,
+        keep: Option<impl FnMut() -> bool>,
         stays: impl Fn(u64, Damage) -> bool,
         comes_out: bool,
         seed: u64,
     ) -> Rc<Disk> {
         let cache = self.cache().snapshot(next);
-        next.block_on(cache.cut(|_, _| keep())).expect("memory takes what it is given");
+        if let Some(mut keep) = keep {
+            next.block_on(cache.cut(|_, _| keep())).expect("memory takes what it is given");
+        }
         let stack = stack(next, cache, seed);
         for (sector, damage) in
             self.stack.inner().damaged().into_iter().filter(|(sector, damage)| stays(*sector, *damage))

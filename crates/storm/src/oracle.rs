@@ -1,8 +1,13 @@
 //! The oracle: which values a sector may have.
 //!
-//! A value is a number that fills the whole sector, so that a torn sector shows. Every write has a new one. Per sector the values are
-//! kept that may be read, oldest first: a flush, or FUA, that was answered rules out what is older than the newest write that it
-//! covers; a power cut leaves any one of those that remain, and the next read decides which.
+//! A value is a number that fills the whole sector, so that a torn sector shows. Every write has a new one. Per sector the values are kept that may be
+//! read, oldest first. A flush, or FUA, that was answered rules out what is older than the newest write that it covers. A power cut leaves any one of those
+//! that remain. A kill of the server leaves what was answered, or read, or anything newer.
+//!
+//! # A value once read stays
+//! Nothing older than what was answered, or read, before a read was sent may be read. A read beside a write that is under way may give either value, but once
+//! it gave the new one the old one is gone. What a crash left is one value from the first read on, whatever that was: no later crash, and no loss
+//! of members, brings another one back. (Written values may go back with the power until they are flushed, as those of any disk.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,13 +17,89 @@ use units::Bytes;
 
 /// What may be where.
 pub struct Oracle {
-    allowed: Vec<Vec<u64>>,
+    allowed: Vec<Values>,
     next: u64,
     /// Sectors that may hold anything: the array was opened by force, and they were computed from parity that may not fit; or it has grown
     /// by them.
     free: BTreeSet<usize>,
     /// Writes that were not answered, by their numbers, and the members that have been known not to be whole since they were sent.
     under_way: BTreeMap<usize, (Range<u64>, Vec<usize>)>,
+}
+
+/// The values of a sector. Each has a number that stays when older ones are ruled out.
+struct Values {
+    /// Oldest first.
+    values: Vec<u64>,
+    /// The number of the oldest.
+    first: u64,
+    /// The number of the oldest that a power cut may leave. Those before it are kept until the next crash: a read that was sent before may give them yet.
+    durable: u64,
+    /// Those from the first to before the second of these numbers may have been there when the last crash came: one of them is there now, and nobody has read
+    /// which. A kill leaves fewer than a power cut that follows it.
+    lowest: u64,
+    left: u64,
+    /// The number of the newest that was answered, or read, since the last crash.
+    known: u64,
+}
+
+impl Values {
+    fn of(value: u64) -> Values {
+        Values { values: vec![value], first: 0, durable: 0, lowest: 0, left: 1, known: 0 }
+    }
+
+    fn newest(&self) -> u64 {
+        *self.values.last().expect("a sector has a value")
+    }
+
+    fn end(&self) -> u64 {
+        self.first + self.values.len() as u64
+    }
+
+    /// The number of a value, the newest of several.
+    fn number(&self, value: u64) -> Option<u64> {
+        self.values.iter().rposition(|other| *other == value).map(|index| self.first + index as u64)
+    }
+
+    /// What is older than this number is ruled out, if it is one of those written since the last crash. Of what a crash left nobody knows which is older.
+    fn rule_out(&mut self, before: u64) {
+        let only_one = self.lowest + 1 == self.left;
+        if before >= self.left || (only_one && before == self.lowest) {
+            self.durable = self.durable.max(before);
+        }
+    }
+
+    /// Those that may be there if nobody reads or writes before it is looked.
+    fn allowed(&self) -> &[u64] {
+        &self.values[(self.durable.max(self.lowest) - self.first) as usize..]
+    }
+
+    /// The power is cut, or else the server alone is killed: one of them is there.
+    fn crash(&mut self, killed: bool) {
+        self.values.drain(..(self.durable - self.first) as usize);
+        self.first = self.durable;
+        self.lowest = match killed {
+            true if self.known >= self.left => self.known.max(self.first),
+            true => self.lowest.max(self.first),
+            false => self.first,
+        };
+        (self.left, self.known) = (self.end(), self.lowest);
+    }
+
+    /// Takes note of a value that was read by a request which was sent when `known` was known. False if it may not be there.
+    fn read(&mut self, value: u64, known: u64) -> bool {
+        let from = if known < self.left { self.lowest } else { known };
+        let mut later = (from..self.end()).filter(|number| self.values[(number - self.first) as usize] == value);
+        let Some(number) = later.next() else { return false };
+        if number < self.left {
+            self.values.splice(..(self.left - self.first) as usize, [value]);
+            self.first = self.left - 1;
+            (self.durable, self.lowest) = (self.durable.max(self.first), self.first);
+            self.known = self.known.max(self.first);
+        } else {
+            self.known = self.known.max(number);
+        }
+        true
+    }
 }
 
 /// A sector's bytes `count` times, all one number.
@@ -36,13 +117,14 @@ pub fn value_of(sector: &[u8]) -> Option<u64> {
 impl Oracle {
     /// An array of so many sectors of zeroes.
     pub fn new(sectors: u64) -> Oracle {
-        Oracle { allowed: vec![vec![0]; sectors as usize], next: 1, free: BTreeSet::new(), under_way: BTreeMap::new() }
+        let allowed = (0..sectors).map(|_| Values::of(0)).collect();
+        Oracle { allowed, next: 1, free: BTreeSet::new(), under_way: BTreeMap::new() }
     }
 
     /// The array has this many sectors now; the new ones may hold anything, be it a mixture.
     pub fn grow(&mut self, sectors: u64) {
         self.free.extend(self.allowed.len()..sectors as usize);
-        self.allowed.resize(sectors as usize, vec![0]);
+        self.allowed.resize_with(sectors as usize, || Values::of(0));
     }
 
     /// How many sectors there are.
@@ -58,9 +140,60 @@ impl Oracle {
 
     /// A write is sent: from now on its value may be there.
     pub fn may_write(&mut self, sectors: Range<u64>, value: u64) {
-        for values in &mut self.allowed[sectors.start as usize..sectors.end as usize] {
-            values.push(value);
+        for sector in &mut self.allowed[sectors.start as usize..sectors.end as usize] {
+            sector.values.push(value);
         }
+    }
+
+    /// A write is answered: nothing older may be read while the power stays.
+    pub fn answered(&mut self, sectors: Range<u64>, value: u64) {
+        for sector in &mut self.allowed[sectors.start as usize..sectors.end as usize] {
+            // A later one may be durable by now.
+            sector.known = sector.known.max(sector.number(value).unwrap_or(sector.first));
+        }
+    }
+
+    /// What is known of sectors: a read that is sent now, or a flush, is held against it when it is answered.
+    pub fn known(&self, sectors: Range<u64>) -> Vec<u64> {
+        self.allowed[sectors.start as usize..sectors.end as usize].iter().map(|sector| sector.known).collect()
+    }
+
+    /// A flush is answered that was sent when so much was known.
+    pub fn flushed(&mut self, sectors: Range<u64>, known: &[u64]) {
+        let touched = &mut self.allowed[sectors.start as usize..sectors.end as usize];
+        touched.iter_mut().zip(known).for_each(|(sector, known)| sector.rule_out(*known));
+    }
+
+    /// A read is answered that was sent when so much was known. What it read stays.
+    pub fn read(&mut self, first: u64, known: &[u64], bytes: &[u8]) -> Result<(), String> {
+        for ((sector, known), bytes) in (first..).zip(known).zip(bytes.chunks(512)) {
+            if self.free.contains(&(sector as usize)) {
+                continue;
+            }
+            let (values, found) = (&mut self.allowed[sector as usize], value_of(bytes));
+            if !found.is_some_and(|value| values.read(value, *known)) {
+                let newer: Vec<u64> = (values.first.max(*known)..values.end())
+                    .map(|number| values.values[(number - values.first) as usize])
+                    .collect();
+                return Err(format!("sector {sector} reads {}: it went back, as it had {newer:?}", said(found)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The power is cut, or else the server alone is killed.
+    pub fn crash(&mut self, killed: bool) {
+        self.allowed.iter_mut().for_each(|sector| sector.crash(killed));
+    }
+
+    /// The array serves on without anybody having looked what is there. What was under way before is over.
+    pub fn go_on(&mut self) {
+        self.under_way.clear();
+    }
+
+    /// Whether some sectors may hold anything.
+    pub fn has_free(&self) -> bool {
+        !self.free.is_empty()
     }
 
     /// A client sends a write of these sectors, under a number, while these members are known not to be whole.
@@ -83,23 +216,21 @@ impl Oracle {
         let refused: BTreeSet<u64> = self.under_way.values().flat_map(|(write, _)| write.clone()).collect();
         for (sector, values) in (0..).zip(&mut self.allowed) {
             if !refused.contains(&sector) {
-                values.drain(..values.len() - 1);
+                values.rule_out(values.known);
             }
         }
     }
 
     /// The newest value of each sector.
     pub fn newest(&self, sectors: Range<u64>) -> Vec<u64> {
-        let of = |values: &Vec<u64>| *values.last().expect("a sector has a value");
-        self.allowed[sectors.start as usize..sectors.end as usize].iter().map(of).collect()
+        self.allowed[sectors.start as usize..sectors.end as usize].iter().map(Values::newest).collect()
     }
 
     /// Values older than these are ruled out: what a sector had when a flush was sent that has been answered now.
     pub fn must_hold(&mut self, sectors: Range<u64>, newest: &[u64]) {
         let touched = &mut self.allowed[sectors.start as usize..sectors.end as usize];
         for (values, newest) in touched.iter_mut().zip(newest) {
-            let from = values.iter().rposition(|value| value == newest).unwrap_or(0);
-            values.drain(..from);
+            values.rule_out(values.number(*newest).unwrap_or(0));
         }
     }
 
@@ -124,7 +255,7 @@ impl Oracle {
     /// As [`admits`](Oracle::admits), of the number of each sector, if it is one.
     pub fn allows(&self, found: &[Option<u64>]) -> Result<(), String> {
         for (sector, found) in found.iter().enumerate().filter(|(sector, _)| !self.free.contains(sector)) {
-            let values = &self.allowed[sector];
+            let values = self.allowed[sector].allowed();
             if found.is_none_or(|value| !values.contains(&value)) {
                 return Err(format!("sector {sector} holds {}, allowed are {values:?}", said(*found)));
             }
@@ -136,12 +267,12 @@ impl Oracle {
     /// that and nothing else.
     pub fn settle(&mut self, bytes: &[u8], written: impl Iterator<Item = (u64, u64)>) {
         for (sector, bytes) in bytes.chunks(512).enumerate().filter(|(sector, _)| !self.free.contains(sector)) {
-            self.allowed[sector] = vec![value_of(bytes).expect("a mixture is not admitted")];
+            self.allowed[sector] = Values::of(value_of(bytes).expect("a mixture is not admitted"));
         }
         self.under_way.clear();
         for (sector, value) in written {
             self.free.remove(&(sector as usize));
-            self.allowed[sector as usize] = vec![value];
+            self.allowed[sector as usize] = Values::of(value);
         }
         assert!(self.free.is_empty(), "what could have anything was written: {:?}", self.free);
     }
@@ -165,7 +296,7 @@ impl Oracle {
     pub fn forced(&mut self, geometry: &Geometry, missing: &[usize]) {
         let sector = |sector: usize| geometry.place(Bytes::SECTOR * sector as u64);
         let row = |at: usize| Bytes::SECTOR * at as u64 / geometry.stripe_size();
-        let open = |at: &usize| self.allowed[*at].len() > 1 || self.free.contains(at);
+        let open = |at: &usize| self.allowed[*at].allowed().len() > 1 || self.free.contains(at);
         let torn: BTreeSet<u64> = (0..self.allowed.len()).filter(open).map(row).collect();
         let lost =
             (0..self.allowed.len()).filter(|at| torn.contains(&row(*at)) && missing.contains(&sector(*at).member));

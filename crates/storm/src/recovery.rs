@@ -63,6 +63,13 @@ async fn recovery(world: &World) -> Result<Array<Rc<Disk>>, String> {
         world.adopt(&array);
         world.outcome.borrow_mut().replaced += 1;
     }
+    world.lingers.set(!forced && world.is_to_linger(&array));
+    if world.lingers.get() {
+        world.tell("it serves before it is in sync");
+        world.outcome.borrow_mut().lingered += 1;
+        world.oracle.borrow_mut().go_on();
+        return Ok(array);
+    }
     world.tell("the resync begins");
     let fits = array.resync().await.map_err(|error| format!("the resync failed: {error}"))?;
     let complete = array.is_complete();

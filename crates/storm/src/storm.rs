@@ -12,13 +12,14 @@ use std::rc::Rc;
 use array::{Array, MemberState, Repair};
 use device::filter::{Damage, Effect, Rule};
 use device::{DeviceError, Operation};
-use futures_util::future::{Either, select, try_join, try_join_all};
+use futures_util::future::{Either, select, try_join_all, try_join3};
+use rand::RngExt;
 use runtime::Random;
 use serde::Serialize;
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Rate};
 
 use crate::bug::Bug;
-use crate::client::{CLIENTS, client};
+use crate::client::{CLIENTS, client, watcher};
 use crate::disk::{Disk, Lie};
 use crate::growth::grow;
 use crate::levels::Choice;
@@ -36,6 +37,10 @@ pub struct Outcome {
     pub power_cuts: u64,
     /// Power cuts inside recovery.
     pub recovery_cuts: u64,
+    /// Kills of the server alone.
+    pub kills: u64,
+    /// Rounds in which a mirror was served before it was in sync.
+    pub lingered: u64,
     /// Orderly stops.
     pub stops: u64,
     /// Faults of members: failed, vanished, hung, refused a write or a flush, lost sectors, and the silent ones.
@@ -79,6 +84,8 @@ impl Outcome {
             operations: self.operations + other.operations,
             power_cuts: self.power_cuts + other.power_cuts,
             recovery_cuts: self.recovery_cuts + other.recovery_cuts,
+            kills: self.kills + other.kills,
+            lingered: self.lingered + other.lingered,
             stops: self.stops + other.stops,
             faults: self.faults + other.faults,
             mirrors_short: self.mirrors_short + other.mirrors_short,
@@ -164,7 +171,10 @@ fn run(mut world: World) -> Result<Outcome, Broken> {
     let array = format!("{} on {members} members{blocks}, {:?}{sums}", world.level, world.consistency);
     world.outcome.borrow_mut().large_blocks += u64::from(world.block > Bytes::SECTOR);
     let broken = |world: &World, what| Broken { seed, array: array.clone(), what, story: world.story.take() };
+    // Drawn from numbers of their own, so that other storms stay what they were.
+    let mut kills = Random::named(seed, "kills");
     for round in 0..4 {
+        world.may_linger.set(round < 3);
         let array = recover(&mut world).map_err(|what| broken(&world, what))?;
         if round < 3 {
             rage(&world, &array).map_err(|what| broken(&world, what))?;
@@ -174,7 +184,11 @@ fn run(mut world: World) -> Result<Outcome, Broken> {
             world.oracle.borrow_mut().are_whole(&whole);
             drop(array);
             let stopped = world.stopped.get();
-            world.cut();
+            if kills.random_bool(0.4) {
+                world.kill()
+            } else {
+                world.cut()
+            }
             world.lose(lost);
             if stopped && world.happens(0.5) {
                 grow(&mut world).map_err(|what| broken(&world, what))?;
@@ -204,6 +218,10 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
         let own = first + number * quarter..first + (number + 1) * quarter;
         client(world, array, random, number as usize, own, pauses, &over)
     });
+    let watchers = (0..2).map(|number| {
+        let random = Random::named(round, &format!("watcher {number}"));
+        watcher(world, array, random, first..first + part, pauses, &over)
+    });
     // The mark of a write is taken away after ten seconds.
     let longest = match (pauses, world.is_large()) {
         (false, _) => 3000,
@@ -226,10 +244,12 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
             None => Ok(()),
         }
     };
+    let resync = resync_late(world, array, Random::named(round, "late resync"), lasts);
     // The first promise that is broken ends everything.
     let work = async {
-        let befalls = try_join(try_join_all(troubles), outage);
-        let (work, tending) = (pin!(try_join(try_join_all(clients), befalls)), pin!(array.tend()));
+        let befalls = try_join3(try_join_all(troubles), outage, resync);
+        let served = try_join3(try_join_all(clients), try_join_all(watchers), befalls);
+        let (work, tending) = (pin!(served), pin!(array.tend()));
         match select(work, tending).await {
             Either::Left((worked, _)) => worked.map(drop),
             Either::Right(_) => unreachable!("an array tends itself for ever"),
@@ -266,6 +286,11 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
         return Ok(());
     }
     world.outcome.borrow_mut().stops += 1;
+    world.oracle.borrow_mut().stopped();
+    // Where it is not in sync yet it knows no sums that count.
+    if array.needs_resync() || (world.lingers.get() && world.cheats()) {
+        return Ok(());
+    }
     world.stopped.set(true);
     // A member that failed until then, or while the array stopped, did not get the sums that were learnt by reading.
     let in_use = |member: &usize| array.state(*member) == MemberState::Active;
@@ -273,8 +298,28 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     let complete = array.is_complete();
     world.summed.set(world.summed.get() && complete);
     world.grown.set(world.grown.get() && array.needs_resync());
-    world.oracle.borrow_mut().stopped();
     Ok(())
+}
+
+/// An array that is served before it is in sync is resynced meanwhile, slowly, in two of three rounds.
+async fn resync_late(
+    world: &World,
+    array: &Array<Rc<Disk>>,
+    mut random: Random,
+    lasts: Duration,
+) -> Result<(), String> {
+    if !world.lingers.get() || !random.random_bool(0.66) {
+        return Ok(());
+    }
+    world.runtime.sleep(lasts.scale(random.random_range(0.0..1.0))).await;
+    world.tell("the resync begins, slowly");
+    array.limit(Some(Rate::bytes_per_second(random.random_range(1e6..4e7))));
+    let resynced = array.resync().await;
+    array.limit(None);
+    match resynced {
+        Err(error) if !world.is_out(array) => Err(format!("the resync failed: {error}")),
+        _ => Ok(()),
+    }
 }
 
 /// Members that are lost with the power, where that is to be survived: one, or at some levels two.
@@ -311,8 +356,9 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
         let returns = world.may_return() && world.happens(0.5);
         troubles.push(if returns { Trouble::Return(*member) } else { Trouble::Rebuild(*member) });
     }
+    let lingers = world.lingers.get();
     let rebuilt = array.is_complete();
-    world.summed.set(rebuilt);
+    world.summed.set(rebuilt && !lingers);
     let mut struck = impaired.clone();
     let mut spared: Vec<usize> = (0..world.members()).filter(|member| world.spares(&struck, *member)).collect();
     let mut strike_one = |spared: &mut Vec<usize>| {
@@ -331,7 +377,7 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
     while !spared.is_empty() && world.happens(0.4) {
         let member = strike_one(&mut spared);
         // Who keeps checksums is told lies, too. All of them are known once everything has been read, which a scrub does.
-        let scrubbed = rebuilt || world.level.parities() == 0;
+        let scrubbed = (rebuilt || world.level.parities() == 0) && !lingers;
         troubles.push(match world.choose(if world.checksums && scrubbed { 12 } else { 7 }) {
             7 | 8 => Trouble::Rot(member),
             9 => Trouble::Lie(member, Lie::Lost),
@@ -373,7 +419,7 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
             true => !spared.is_empty(),
             false => world.spares(&struck, member),
         };
-        let lies = world.checksums && spares_it && !fails && world.happens(0.3);
+        let lies = world.checksums && !lingers && spares_it && !fails && world.happens(0.3);
         let lie = lies.then(|| [Lie::Lost, world.misdirected(), Lie::Torn][world.choose(3) as usize]);
         troubles.push(Trouble::Replace { member, fails, lie });
     }
@@ -431,7 +477,7 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
         Trouble::Scrub => {
             // A scrub of parity ends where a member fails.
             let Ok(found) = array.scrub(Repair::WhatIsWrong).await else { return Ok(()) };
-            if found.mismatches > 0 {
+            if found.mismatches > 0 && !world.lingers.get() {
                 return Err(format!("a scrub found {} sectors that do not fit", found.mismatches));
             }
         }

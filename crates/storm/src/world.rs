@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 
-use array::geometry::{DoubleRotation, Geometry, Level, Rotation};
+use array::geometry::{Copies, DoubleRotation, Geometry, Level, Rotation};
 use array::md::{self, Bitmap, Consistency, NewArray, NewMember, SUPERBLOCK_AT, Stamp, Superblock, Uuid};
 use array::{Array, MemberState, add_checksums, checksum_room, format};
 use device::filter::Damage;
@@ -90,6 +90,9 @@ pub struct World {
     pub summed: Cell<bool>,
     /// The same when the array was last stopped, and the power went but once since: a member that leaves now has all sums with it.
     pub sums_stored: Cell<bool>,
+    /// In this round the array may be served before it is in sync; and it is.
+    pub may_linger: Cell<bool>,
+    pub lingers: Cell<bool>,
     bug: Option<Bug>,
     made: Cell<u8>,
     cuts: Cell<u64>,
@@ -104,6 +107,8 @@ impl World {
             // These bugs need an array that they can hurt.
             Some(Bug::WrongRotation) => (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Resync),
             Some(Bug::SwapPAndQ) => (Level::Raid6(DoubleRotation::default()), 4, Consistency::Resync),
+            Some(Bug::TrustUnsynced) if seed.is_multiple_of(2) => (Level::Raid1, 3, Consistency::Bitmap),
+            Some(Bug::TrustUnsynced) => (Level::Raid10(Copies::near(2)), 4, Consistency::Resync),
             Some(Bug::SkipLog) if seed.is_multiple_of(2) => {
                 (Level::Raid5(Rotation::LeftSymmetric), 4, Consistency::Ppl)
             }
@@ -198,6 +203,8 @@ impl World {
             stopped: Cell::new(false),
             summed: Cell::new(false),
             sums_stored: Cell::new(false),
+            may_linger: Cell::new(false),
+            lingers: Cell::new(false),
             bug,
             made: Cell::new(0),
             cuts: Cell::new(0),
@@ -304,6 +311,15 @@ impl World {
             _ => return Err(format!("it opens with a size of {}, and had {}", found.size(), before.size())),
         }
         Ok(())
+    }
+
+    /// Whether the array that was opened is to be served before it is in sync. Only that of levels without parity: elsewhere a value that is computed from what
+    /// does not fit may be anything, and with all members there is one place to read it from.
+    pub fn is_to_linger(&self, array: &Array<Rc<Disk>>) -> bool {
+        let due = array.needs_resync() || self.bug == Some(Bug::TrustUnsynced);
+        let settled = self.growing.borrow().is_none() && !self.oracle.borrow().has_free();
+        let mut random = Random::named(self.seed.wrapping_add(self.cuts.get() << 32), "lingers");
+        self.may_linger.get() && self.level.parities() == 0 && due && settled && random.random_bool(0.6)
     }
 
     /// Whether its disks break promises in the array's name.
@@ -466,10 +482,23 @@ impl World {
     /// saying so, unless the array was stopped: the sums of what was being written go with the power. And those of a disk that had left by then: what had been learnt
     /// of it by reading was in memory, and no sum of it is on that disk.
     pub fn cut(&mut self) {
-        self.tell("the power is cut");
+        self.crash(false);
+    }
+
+    /// The server is killed, and started anew: requests under way are dropped, and what the disks have taken they have.
+    pub fn kill(&mut self) {
+        self.crash(true);
+    }
+
+    fn crash(&mut self, killed: bool) {
+        self.tell(if killed { "the server is killed" } else { "the power is cut" });
+        self.oracle.borrow_mut().crash(killed);
         let next = Runtime::simulated();
         self.cuts.set(self.cuts.get() + 1);
-        self.outcome.borrow_mut().power_cuts += 1;
+        match killed {
+            true => self.outcome.borrow_mut().kills += 1,
+            false => self.outcome.borrow_mut().power_cuts += 1,
+        }
         let seed = self.seed.wrapping_add(self.cuts.get() << 32);
         let sums = self.stopped.take() && self.checksums;
         self.sums_stored.set(self.summed.take() && sums);
@@ -479,7 +508,8 @@ impl World {
                 Damage::Unreadable => self.level.parities() == 0,
                 Damage::Flipped(_) => sums && disk.is_known() && Bytes::SECTOR * sector >= self.data_offset,
             };
-            disk.after_cut(&next, || self.random.borrow_mut().random_bool(share), stays, sums, seed)
+            let keep = (!killed).then_some(|| self.random.borrow_mut().random_bool(share));
+            disk.after_cut(&next, keep, stays, sums, seed)
         };
         let disks: Vec<Rc<Disk>> = self.disks.borrow().iter().map(after).collect();
         let shelf: Vec<Rc<Disk>> = self.shelf.borrow().iter().map(after).collect();

@@ -23,6 +23,7 @@ fn nothing_promised_is_lost_in_any_storm() {
     assert!(all.refused >= seeds / 20 && all.stops >= seeds / 4, "{all:?}");
     assert!(all.replacements >= seeds / 8 && all.replaced >= seeds / 16, "{all:?}");
     assert!(all.returns >= seeds / 20 && all.growths >= seeds / 40 && all.growths_cut >= seeds / 100, "{all:?}");
+    assert!(all.kills >= seeds / 2 && all.lingered >= seeds / 20, "{all:?}");
     assert!(all.outages >= seeds / 10 && all.large_blocks >= seeds / 10, "{all:?}");
     assert!(all.kept_rot >= seeds / 2000, "{all:?}");
     assert!(all.spares_used >= seeds / 200 && all.lost_journals >= seeds / 50, "{all:?}");
@@ -118,4 +119,16 @@ fn a_forgotten_mark_of_checksums_is_caught() {
 #[test]
 fn a_wrong_rotation_is_caught() {
     caught(Bug::WrongRotation);
+}
+
+#[test]
+fn copies_that_are_read_before_they_are_in_sync_are_caught_where_a_value_goes_back() {
+    let went_back = |seed: &u64| {
+        let broken = storm(*seed, Choice::ALL, Some(Bug::TrustUnsynced)).err();
+        broken.is_some_and(|broken| broken.what.contains("it went back"))
+    };
+    let seeds: Vec<u64> = (0..60).filter(went_back).collect();
+    println!("{seeds:?}");
+    // With a bitmap at level 1, and without one at level 10.
+    assert!(seeds.iter().any(|seed| seed % 2 == 0) && seeds.iter().any(|seed| seed % 2 == 1), "{seeds:?}");
 }
