@@ -54,6 +54,7 @@ pub struct Socket {
     fd: Rc<OwnedFd>,
     receiving: Cell<bool>,
     sending: Cell<bool>,
+    moved: Cell<u64>,
 }
 
 /// Memory that the kernel keeps for what was sent and not yet received, if the limit (`net.core.wmem_max`) allows: a
@@ -144,7 +145,13 @@ impl Socket {
             source: errno.into(),
         })?;
         let file = ring.register(fd.as_fd())?;
-        Ok(Socket { file, fd: Rc::new(fd), receiving: Cell::new(false), sending: Cell::new(false) })
+        Ok(Socket {
+            file,
+            fd: Rc::new(fd),
+            receiving: Cell::new(false),
+            sending: Cell::new(false),
+            moved: Cell::new(0),
+        })
     }
 
     /// Receives at least one byte into the front of `into`; none if the peer has ended. The buffer comes back.
@@ -155,7 +162,9 @@ impl Socket {
         let _turn = Turn::new(&self.receiving);
         let (call, result) = self.file.call(Call::Receive(into, Rc::clone(&self.fd))).await;
         let Call::Receive(into, _) = call else { panic!("a call comes back as what it was") };
-        (into, checked(result))
+        let received = checked(result);
+        self.count(received.as_ref().map_or(0, |count| *count));
+        (into, received)
     }
 
     /// As [`receive`](Socket::receive), of what has arrived already: `None` if nothing has. It costs a system call of its own, and the task goes on.
@@ -166,7 +175,10 @@ impl Socket {
         let _turn = Turn::new(&self.receiving);
         let memory = into.bytes_mut().expect("what is received needs memory");
         match recv(&self.fd, memory, RecvFlags::DONTWAIT) {
-            Ok((count, _)) => Some(Ok(count)),
+            Ok((count, _)) => {
+                self.count(count);
+                Some(Ok(count))
+            }
             Err(Errno::AGAIN | Errno::INTR) => None,
             Err(error) => Some(Err(error.into())),
         }
@@ -184,6 +196,7 @@ impl Socket {
             match self.send_at_once(&parcels, sent) {
                 Ok(count) => {
                     sent += count;
+                    self.count(count);
                     continue;
                 }
                 Err(Errno::AGAIN | Errno::INTR) => {}
@@ -193,7 +206,10 @@ impl Socket {
             let Call::Send(sending) = call else { panic!("a call comes back as what it was") };
             parcels = sending.into_parcels();
             match checked(result) {
-                Ok(count) => sent += count,
+                Ok(count) => {
+                    sent += count;
+                    self.count(count);
+                }
                 Err(error) => return (parcels, Err(error)),
             }
         }
@@ -205,6 +221,20 @@ impl Socket {
     fn send_at_once(&self, parcels: &[Parcel], sent: usize) -> Result<usize, Errno> {
         let parts: Vec<IoSlice> = unsent(parcels, sent).map(IoSlice::new).collect();
         sendmsg(&self.fd, &parts, &mut SendAncillaryBuffer::default(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+    }
+
+    fn count(&self, bytes: usize) {
+        self.moved.set(self.moved.get() + bytes as u64);
+    }
+
+    /// Bytes received so far, and sent as far as the kernel has taken them: what tells a slow peer from one that stands still.
+    pub fn moved(&self) -> u64 {
+        self.moved.get()
+    }
+
+    /// The address of a peer by TCP.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        rustix::net::getpeername(&self.fd).ok()??.try_into().ok()
     }
 
     /// Receives no more: whoever waits for the peer finds that it has ended. What is being sent goes on.
