@@ -21,6 +21,12 @@ impl<D: Device> Array<D> {
         self.state.as_ref()?.sibling().map(|superblock| superblock.array)
     }
 
+    /// Its name, if its members keep one.
+    pub fn name(&self) -> Option<String> {
+        let name = self.state.as_ref()?.sibling()?.name;
+        Some(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
+    }
+
     /// Where a new member must have its parts; `None` if no member is left that could say so.
     pub fn member_layout(&self) -> Option<MemberLayout> {
         let sibling = self.state.as_ref()?.sibling()?;

@@ -11,6 +11,7 @@ mod import;
 mod predict;
 mod replay;
 mod report;
+mod serving;
 mod set;
 mod storm;
 mod studies;
@@ -38,6 +39,7 @@ pub use import::{Format, Import as ImportJob};
 pub use predict::{Predict, PredictRounds, Predicted};
 pub use replay::Replay;
 pub use report::Report;
+pub use serving::Bounds;
 pub use storm::Storm;
 pub use studies::{Bsd, XddWords};
 pub use verify::Verify;
@@ -325,9 +327,13 @@ pub struct Serve {
     #[arg(long, value_name = "FILE")]
     pub backing: Vec<PathBuf>,
 
-    /// Where to listen: unix:PATH (for this user only) or tcp:HOST:PORT; may be given several times
+    /// Where to listen: unix:PATH (for this user only), tcp:HOST:PORT, or systemd for the sockets that a socket unit passes; may be given several times
     #[arg(long, value_name = "ADDRESS", required = true)]
     pub nbd: Vec<Address>,
+
+    /// What clients may have.
+    #[command(flatten)]
+    pub bounds: Bounds,
 
     /// Refuse all writes
     #[arg(long, conflicts_with = "destroy_data")]

@@ -1,6 +1,7 @@
 //! `arraylab array`.
 
 mod alter;
+mod hook;
 mod join;
 mod newcomer;
 mod serve;

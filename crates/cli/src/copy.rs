@@ -10,9 +10,10 @@ use serde_json::json;
 
 use crate::args::Copy;
 use crate::fail::Failure;
+use crate::metrics::Metrics;
 use crate::progress::interrupt;
 use crate::run::{RECORDS, build, no_folder};
-use crate::watch::{Metrics, Watch};
+use crate::watch::Watch;
 use crate::{out, permit, run};
 
 /// Copies, and says what both sides did.

@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 
 use crate::args::{Format, ImportJob, Run};
 use crate::fail::Failure;
+use crate::metrics::Metrics;
 use crate::out;
 use crate::permit;
 use crate::prepare;
 use crate::progress::interrupt;
 use crate::run::{Done, Kept, in_virtual_time, once_each, one, text_of};
-use crate::watch::Metrics;
 
 /// What is under way when the document is made, whole or not.
 #[derive(Default)]

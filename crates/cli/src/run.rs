@@ -25,12 +25,13 @@ use crate::args::{Format, Run};
 use crate::fail::Failure;
 use crate::hosts;
 use crate::jobs;
+use crate::metrics::Metrics;
 use crate::out;
 use crate::permit;
 use crate::prepare;
 use crate::progress::interrupt;
 use crate::search;
-use crate::watch::{Metrics, Watch};
+use crate::watch::Watch;
 
 /// Memory for the record of requests: 19 million of them. More would go to the spill file.
 pub const RECORDS: Bytes = Bytes::gib(1);

@@ -3,8 +3,10 @@
 mod modelled;
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::rc::Rc;
 
@@ -12,9 +14,10 @@ use device::{AnyDevice, Device};
 use host::guard::{Consent, Subject, WritePermit, permit, times_named};
 use host::{Kernel, Refusal};
 use lab::pace::Pace;
-use nbd::{Address, Export, Exports, Place, ServeOptions, Served, ServerTls, Uri};
+use nbd::{Address, Export, Exports, Notice, Place, ServeOptions, Served, ServerTls, Tell, Uri};
+use runtime::Alarm;
 use serde_json::json;
-use units::Bytes;
+use units::{Bytes, Duration};
 use uring::{FileDevice, FileOptions, ListenError, Listener, Live, LiveOptions, OpenError};
 
 use crate::args::Serve;
@@ -22,9 +25,11 @@ use crate::fail::Failure;
 use crate::out;
 use crate::permit::blame;
 use crate::stop;
+use crate::systemd::{Manager, Passed};
 
 /// Serves the files named until the user ends it.
 pub fn serve(args: &Serve) -> Result<ExitCode, Failure> {
+    let passed = Passed::take(&args.nbd)?;
     let tls = encryption(&args.nbd, args.tls.as_deref())?;
     let live = Live::start(&LiveOptions::default());
     let mut paths = times_named(&args.paths);
@@ -37,20 +42,26 @@ pub fn serve(args: &Serve) -> Result<ExitCode, Failure> {
     }
     let (models, paces) = modelled::open(&live, args)?;
     items.extend(models);
-    let listeners = args.nbd.iter().map(|address| listen(&live, address)).collect::<Result<Vec<_>, _>>()?;
+    let mut listeners = passed.listen(&live, tls.is_some())?;
+    for address in &args.nbd {
+        listeners.extend(listen(&live, address)?);
+    }
     // From here on the sockets are removed at the end, whatever ends it.
     let exports = items.iter().map(|item| Export::new(&item.name, item.device.clone(), args.read_only));
     let exports = exports.collect::<Result<Vec<_>, _>>().and_then(Exports::new).map_err(Failure::input)?;
-    let alarm = stop::on_signals("ending: what is under way is finished, and all is flushed (again: end at once)");
+    let alarm = stop::on_signals("ending: what is under way is finished, and all is flushed");
+    let manager = Manager::of_environment();
     announce(args, &items, &listeners)?;
+    manager.ready("serving");
     // How late answers came is the account of those that clients waited for.
     let settled = {
         let paces = paces.clone();
         move || paces.iter().for_each(Pace::close)
     };
-    let options = ServeOptions { tls, settled: Some(Rc::new(settled)), ..ServeOptions::default() };
-    let serving = nbd::serve(live.runtime(), exports, listeners, options, alarm.raised());
-    let served = live.runtime().block_on(serving);
+    let (limits, tell) = (args.bounds.limits(), Some(Rc::new(sent_away) as Tell));
+    let options = ServeOptions { limits, tls, settled: Some(Rc::new(settled)), tell, ..ServeOptions::default() };
+    let serving = nbd::serve(live.runtime(), exports, listeners, options, ended(&alarm, &manager));
+    let served = live.runtime().block_on(beside(watched(&live, &manager), serving));
     let done = conclude(&served);
     if let Some(lateness) = modelled::account(&paces) {
         eprintln!("{lateness}");
@@ -61,8 +72,7 @@ pub fn serve(args: &Serve) -> Result<ExitCode, Failure> {
 /// The certificates, without which other machines are not served.
 pub fn encryption(addresses: &[Address], folder: Option<&Path>) -> Result<Option<ServerTls>, Failure> {
     let tls = folder.map(ServerTls::from_folder).transpose().map_err(Failure::input)?;
-    if let Some(open) = addresses.iter().find(|address| !address.is_local() && tls.is_none()) {
-        let Address::Tcp(address) = open else { unreachable!("a socket in the file system is local") };
+    if let (Some(address), None) = (addresses.iter().find_map(Address::open), &tls) {
         return Err(Failure::input(anyhow::anyhow!(
             "{address} can be reached from other machines, and whoever reaches it could read and write; add --tls DIR, or listen on tcp:127.0.0.1:{}",
             address.port()
@@ -154,16 +164,52 @@ fn leave_to_write(paths: &[(PathBuf, u32)], destroy_data: bool) -> Result<HashMa
     Ok(permits)
 }
 
-/// Listens at an address of the command line.
-pub fn listen(live: &Live, address: &Address) -> Result<Listener, Failure> {
+/// Listens at an address of the command line, if it is one. A socket that a server left which is gone is replaced.
+pub fn listen(live: &Live, address: &Address) -> Result<Option<Listener>, Failure> {
     let listener = match address {
-        Address::Unix(path) => Listener::unix(live, path),
+        Address::Unix(path) => Listener::unix_replacing(live, path),
         Address::Tcp(address) => Listener::tcp(live, *address),
+        Address::Systemd => return Ok(None),
     };
-    listener.map_err(|error| match error {
+    listener.map(Some).map_err(|error| match error {
         ListenError::NoPlace { .. } | ListenError::Ring(_) => Failure::world(error),
         _ => Failure::input(error),
     })
+}
+
+/// How long a server may take to its end, at most: its clients' last replies, and what members that hang are given.
+const ENDING: Duration = Duration::seconds(180);
+
+/// Waits for the signal to end, and passes it on.
+pub async fn ended(alarm: &Alarm, manager: &Manager) {
+    alarm.raised().await;
+    manager.stopping(ENDING);
+}
+
+/// Gives systemd's watchdog its signs of life, if it expects any: twice as often, by the thread that serves. Never ends.
+pub async fn watched(live: &Live, manager: &Manager) {
+    let Some(every) = manager.watchdog() else { return std::future::pending().await };
+    loop {
+        manager.say("WATCHDOG=1\n");
+        live.runtime().sleep(every / 2).await;
+    }
+}
+
+/// What `main` comes to; what is beside it, and never ends by itself, ends with it.
+pub async fn beside<T>(beside: impl Future<Output = ()>, main: impl Future<Output = T>) -> T {
+    let (mut beside, mut main) = (pin!(beside), pin!(main));
+    let mut done = false;
+    poll_fn(|context| {
+        done = done || beside.as_mut().poll(context).is_ready();
+        main.as_mut().poll(context)
+    })
+    .await
+}
+
+/// Says which client was sent away.
+pub fn sent_away(notice: &Notice) {
+    // If the terminal is gone, there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "{notice}");
 }
 
 /// What clients are to be told of an export.

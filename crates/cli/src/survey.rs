@@ -15,11 +15,12 @@ use units::Bytes;
 
 use crate::args::Survey;
 use crate::fail::Failure;
+use crate::metrics::Metrics;
 use crate::out;
 use crate::permit;
 use crate::progress::{Bar, interrupt};
 use crate::run::{build, no_folder};
-use crate::watch::{Metrics, Watch};
+use crate::watch::Watch;
 
 /// Surveys the paths given, or files that it makes.
 pub fn survey(args: &Survey) -> Result<ExitCode, Failure> {

@@ -1,15 +1,14 @@
-//! A run that is watched: lines each second, a file in its folder, and what Prometheus asks for.
+//! A run that is watched: lines each second, a file in its folder, and what Prometheus asks for ([`Metrics`]).
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
 use lab::{Progress, Status, Tick};
 
 use crate::args;
 use crate::fail::Failure;
+use crate::metrics::Metrics;
 use crate::progress::RunBar;
 
 /// Refuses to show meanwhile what is over before anybody can look.
@@ -105,62 +104,5 @@ impl Drop for Watch {
     fn drop(&mut self) {
         // The summary says more.
         let _ = std::fs::remove_file(&self.file);
-    }
-}
-
-/// Answers Prometheus, from a thread that ends with the program. One kind of request, one answer: a server of others would be more to read than this.
-#[derive(Clone)]
-pub struct Metrics {
-    text: Arc<Mutex<String>>,
-}
-
-impl Metrics {
-    /// Listens.
-    pub fn serve(address: SocketAddr) -> Result<Metrics, Failure> {
-        let refused = |error| {
-            Failure::world(anyhow::anyhow!(
-                "--metrics {address}: {error}; name an address of this machine and a free port"
-            ))
-        };
-        let listener = TcpListener::bind(address).map_err(refused)?;
-        eprintln!("metrics: http://{}/metrics", listener.local_addr().map_err(refused)?);
-        let metrics = Metrics { text: Arc::default() };
-        let served = metrics.clone();
-        let thread = std::thread::Builder::new().name("metrics".into());
-        let started = thread.spawn(move || {
-            for client in listener.incoming() {
-                match client {
-                    // A client that leaves or says nothing is its own affair.
-                    Ok(client) => drop(served.answer(client)),
-                    // Nor is there anybody to tell that no file may be opened any more; that may pass.
-                    Err(_) => std::thread::sleep(Duration::from_millis(100)),
-                }
-            }
-        });
-        started.map_err(refused)?;
-        Ok(metrics)
-    }
-
-    fn set(&self, text: String) {
-        *self.text.lock().expect("no panic under this lock") = text;
-    }
-
-    fn answer(&self, mut client: TcpStream) -> std::io::Result<()> {
-        client.set_read_timeout(Some(Duration::from_secs(2)))?;
-        client.set_write_timeout(Some(Duration::from_secs(2)))?;
-        let mut lines = BufReader::new(client.try_clone()?.take(16 << 10)).lines();
-        let first = lines.next().transpose()?.unwrap_or_default();
-        // The rest of the head is of no interest, but a connection that is closed before it was read is reset.
-        while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
-        let (status, body) = match first.split(' ').take(2).collect::<Vec<_>>()[..] {
-            ["GET", "/metrics" | "/"] => ("200 OK", self.text.lock().expect("no panic under this lock").clone()),
-            ["GET", _] => ("404 Not Found", "there is only /metrics\n".to_owned()),
-            _ => ("405 Method Not Allowed", "there is only GET\n".to_owned()),
-        };
-        write!(
-            client,
-            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        )
     }
 }

@@ -14,6 +14,7 @@ mod claim;
 pub mod clock;
 pub mod cpu;
 pub mod environment;
+pub mod group;
 pub mod guard;
 pub mod hardware;
 pub mod hollow;

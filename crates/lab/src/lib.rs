@@ -16,6 +16,7 @@ mod document;
 mod ensemble;
 mod experiment;
 pub mod explain;
+mod exposition;
 mod file;
 pub mod find_limit;
 mod gain;

@@ -6,6 +6,7 @@
 
 mod alias;
 mod control;
+mod counted;
 mod describe;
 mod event;
 mod exact;
@@ -16,6 +17,7 @@ mod held;
 mod keeper;
 mod make;
 mod members;
+mod metrics;
 mod newcomer;
 mod orders;
 mod own;
@@ -46,6 +48,7 @@ pub use given::{Given, LeftOut, given, is_in_use};
 pub use keeper::{Keeper, Keeping};
 pub use make::{Plan, create};
 pub use members::{Permits, remove_unused};
+pub use metrics::Meter;
 pub use place::Place;
 pub use scrub::{Misfit, Scrub, scrub};
 pub use service::{Offer, Served, Service, Upkeep};

@@ -10,6 +10,7 @@ use analysis::SATURATED;
 use serde_json::{Value, json};
 use units::{Duration, Ratio};
 
+use crate::exposition::{Exposition, label};
 use crate::pulse::Beat;
 use crate::runner::Tick;
 
@@ -98,14 +99,10 @@ impl Status {
 
     /// The text format of Prometheus, version 0.0.4. `self` is since the beginning.
     pub fn metrics(&self, names: &[String]) -> String {
-        let mut text = String::new();
-        let labels: Vec<String> =
-            names.iter().map(|name| name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")).collect();
+        let mut text = Exposition::default();
+        let labels: Vec<String> = names.iter().map(|name| label(name)).collect();
         let all = || labels.iter().zip(&self.beats);
-        let mut metric = |name: &str, kind: &str, help: &str, lines: Vec<String>| {
-            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
-            lines.into_iter().for_each(|line| text.push_str(&format!("{name}{line}\n")));
-        };
+        let mut metric = |name: &str, kind: &str, help: &str, lines: Vec<String>| text.family(name, kind, help, lines);
         let each = |of: fn(&Beat) -> u64| {
             all().map(|(label, beat)| format!("{{device=\"{label}\"}} {}", of(beat))).collect::<Vec<_>>()
         };
@@ -135,7 +132,7 @@ impl Status {
             "Share of its time that the busiest load thread is at work.",
             busy,
         );
-        text
+        text.text()
     }
 
     /// For scripts, and for the run folder while the run goes on. `self` is since the beginning.

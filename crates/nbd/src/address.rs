@@ -11,18 +11,22 @@ use std::str::FromStr;
 /// The port that IANA has given to NBD.
 const PORT: u16 = 10809;
 
-/// Where a server listens: `unix:PATH` or `tcp:HOST:PORT`.
+/// Where a server listens: `unix:PATH`, `tcp:HOST:PORT`, or `systemd`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A socket in the file system.
     Unix(PathBuf),
     /// An address of this machine.
     Tcp(SocketAddr),
+    /// The sockets that whoever started the program passed to it.
+    Systemd,
 }
 
 /// A text that is no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is no address: {reason}; write unix:PATH or tcp:HOST:PORT, such as tcp:127.0.0.1:10809")]
+#[error(
+    "'{text}' is no address: {reason}; write unix:PATH or tcp:HOST:PORT, such as tcp:127.0.0.1:10809, or systemd for the sockets of a socket unit"
+)]
 pub struct AddressError {
     text: String,
     reason: String,
@@ -35,17 +39,19 @@ impl FromStr for Address {
         match text.split_once(':') {
             Some(("unix", path)) if !path.is_empty() => Ok(Address::Unix(PathBuf::from(path))),
             Some(("tcp", host)) => resolve(host).map(Address::Tcp).map_err(error),
+            None if text == "systemd" => Ok(Address::Systemd),
             _ => Err(error("it begins with neither unix: nor tcp:".into())),
         }
     }
 }
 
 impl Address {
-    /// True if only this machine can reach it.
-    pub fn is_local(&self) -> bool {
+    /// The address that other machines can reach, if it is one.
+    pub fn open(&self) -> Option<SocketAddr> {
         match self {
-            Address::Unix(_) => true,
-            Address::Tcp(address) => address.ip().is_loopback(),
+            Address::Tcp(address) if !address.ip().is_loopback() => Some(*address),
+            // What was passed is looked at when it is taken.
+            Address::Unix(_) | Address::Tcp(_) | Address::Systemd => None,
         }
     }
 }
@@ -242,7 +248,9 @@ mod tests {
     fn addresses_of_servers() {
         assert_eq!("unix:/run/a.sock".parse(), Ok(Address::Unix("/run/a.sock".into())));
         let tcp: Address = "tcp:[::1]:7".parse().unwrap();
-        assert!(tcp.is_local() && !"tcp:0.0.0.0:7".parse::<Address>().unwrap().is_local());
+        assert_eq!(tcp.open(), None);
+        assert!("tcp:0.0.0.0:7".parse::<Address>().unwrap().open().is_some());
+        assert_eq!("systemd".parse(), Ok(Address::Systemd));
         for text in ["", "unix:", "/run/a.sock", "tcp:7", "tcp:host"] {
             assert!(text.parse::<Address>().unwrap_err().to_string().contains("write unix:PATH"), "{text}");
         }

@@ -111,6 +111,19 @@ impl<'e> Haggle<'e> {
         { code }.error(answer::ERR_TOO_BIG, "the option's data are too long")
     }
 
+    /// Answers an option that would lead to an export, where there is no place for one more client from there.
+    pub fn no_place(&mut self, code: u32, replies: &mut Vec<u8>) -> Next {
+        replies.clear();
+        if code == option::EXPORT_NAME {
+            return Next::Close;
+        }
+        let code = Replies { option: code, bytes: replies };
+        { code }.error(
+            answer::ERR_POLICY,
+            "this server has as many connections as it may, or as one address may have; end one, or serve with a larger --connections",
+        )
+    }
+
     /// An option that cannot be answered with an error: the end, if anything is wrong.
     fn export_name(&self, data: &[u8], replies: &mut Replies) -> Next {
         let Some(place) = text(data).and_then(|name| self.exports.find(name)) else { return Next::Close };

@@ -26,6 +26,8 @@ pub struct Outlet<W, T> {
     ended: Cell<bool>,
     /// Nothing can be sent any more.
     broken: Cell<bool>,
+    /// Odd while a batch is being sent.
+    turns: Rc<Cell<u64>>,
     pool: Rc<Pool>,
 }
 
@@ -33,7 +35,25 @@ impl<W: Wire, T> Outlet<W, T> {
     /// Sends into a wire; buffers that were sent go to the pool.
     pub fn new(wire: Rc<W>, pool: Rc<Pool>) -> Outlet<W, T> {
         let (ended, broken) = (Cell::new(false), Cell::new(false));
-        Outlet { wire, queue: RefCell::default(), changed: Signal::default(), ended, broken, pool }
+        Outlet {
+            wire,
+            queue: RefCell::default(),
+            changed: Signal::default(),
+            ended,
+            broken,
+            turns: Rc::default(),
+            pool,
+        }
+    }
+
+    /// A number that is odd while a batch is being sent, and another one for each.
+    pub fn turns(&self) -> Rc<Cell<u64>> {
+        Rc::clone(&self.turns)
+    }
+
+    /// Nothing can be sent any more: the peer is gone.
+    pub fn is_broken(&self) -> bool {
+        self.broken.get()
     }
 
     /// Adds a parcel to the next batch. If the peer is gone it is dropped.
@@ -58,7 +78,9 @@ impl<W: Wire, T> Outlet<W, T> {
             if parcels.is_empty() {
                 return self.wire.end_sending().await;
             }
+            self.turns.set(self.turns.get() + 1);
             let (parcels, sent) = self.wire.send(parcels).await;
+            self.turns.set(self.turns.get() + 1);
             for parcel in parcels {
                 if let Body::Buffer(buffer) = parcel.body {
                     self.pool.give(buffer);

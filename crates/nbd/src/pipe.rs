@@ -23,6 +23,8 @@ pub struct Pipe {
 #[derive(Default)]
 struct Way {
     bytes: RefCell<VecDeque<u8>>,
+    /// How many there were.
+    moved: Cell<u64>,
     ended: Cell<bool>,
     changed: Signal,
 }
@@ -37,6 +39,7 @@ impl Way {
                 }
                 let count = part.len().min(CAPACITY - self.bytes.borrow().len());
                 self.bytes.borrow_mut().extend(&part[..count]);
+                self.moved.set(self.moved.get() + count as u64);
                 self.changed.notify();
                 part = &part[count..];
             }
@@ -96,6 +99,10 @@ impl Wire for Pipe {
 
     fn stop_sending(&self) {
         self.outward.end();
+    }
+
+    fn moved(&self) -> u64 {
+        self.inward.moved.get() + self.outward.moved.get()
     }
 }
 

@@ -6,34 +6,31 @@ use std::pin::pin;
 use std::rc::{Rc, Weak};
 
 use device::{Device, DeviceError, Request};
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::{Either, join, join_all, select};
 use runtime::{Runtime, Signal};
 use units::{Bytes, Duration};
 use uring::{Listener, Socket};
 
-use crate::budget::Limits;
-use crate::connection::{House, Totals, converse};
+use crate::budget::{LOOK, Limits};
+use crate::connection::{House, converse};
 use crate::export::Exports;
+use crate::notice::Tell;
 use crate::tls::ServerTls;
+use crate::totals::Totals;
 
 /// How a server serves.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct ServeOptions {
-    /// Of each connection.
+    /// Of each connection, and of all.
     pub limits: Limits,
-    /// Connections at a time; more wait.
-    pub connections: u32,
     /// If given, all is encrypted, and clients need certificates.
     pub tls: Option<ServerTls>,
     /// Called when the clients have their last answers: what devices are asked from then on is the server's own flush.
     pub settled: Option<Rc<dyn Fn()>>,
-}
-
-impl Default for ServeOptions {
-    /// 64 connections, in the clear.
-    fn default() -> ServeOptions {
-        ServeOptions { limits: Limits::default(), connections: 64, tls: None, settled: None }
-    }
+    /// Told of clients that are sent away.
+    pub tell: Option<Tell>,
+    /// Where it is counted what is done.
+    pub totals: Rc<Totals>,
 }
 
 /// What a server has done, when it has ended.
@@ -55,8 +52,12 @@ pub struct Served {
     pub unflushed: Vec<(String, DeviceError)>,
 }
 
-/// How long requests under way may take when the server ends.
+/// How long requests under way may take when the server ends, and clients to take the replies.
 const PATIENCE: Duration = Duration::seconds(10);
+/// How long a connection may take to its end then, when nothing more is sent to it.
+const LAST: Duration = Duration::seconds(1);
+/// Clients on their way to an export that may be there beside those that are being closed.
+const NEWCOMERS: u32 = 2;
 /// After a connection that could not be accepted (no descriptors left) the next is tried this much later.
 const RETRY: Duration = Duration::millis(100);
 
@@ -69,17 +70,20 @@ pub async fn serve(
     options: ServeOptions,
     stop: impl Future<Output = ()>,
 ) -> Served {
-    let house = Rc::new(House {
-        runtime: runtime.clone(),
-        exports,
-        tls: options.tls,
-        limits: options.limits,
-        totals: Totals::default(),
-    });
+    let mut house = House::new(runtime, exports, options.tls, options.limits).telling(options.tell);
+    house.totals = options.totals;
+    let house = Rc::new(house);
     let guests = Rc::new(Guests::default());
+    let looking = async {
+        loop {
+            runtime.sleep(LOOK).await;
+            house.commons.look();
+            house.totals.held.set(house.commons.held().get());
+        }
+    };
     {
-        let accepting =
-            join_all(listeners.iter().map(|listener| accept(&house, listener, &guests, options.connections)));
+        let accepting = join_all(listeners.iter().map(|listener| accept(&house, listener, &guests)));
+        let accepting = join(accepting, looking);
         let _: Either<_, _> = select(pin!(accepting), pin!(stop)).await;
     }
     // Their sockets are removed: nobody finds the way here any more.
@@ -87,9 +91,12 @@ pub async fn serve(
     for wire in guests.wires.borrow().iter().filter_map(Weak::upgrade) {
         wire.stop_receiving();
     }
-    {
+    for patience in [PATIENCE, LAST] {
         let left = guests.left.wait_until(|| guests.present.get() == 0);
-        let _: Either<_, _> = select(pin!(left), pin!(runtime.sleep(PATIENCE))).await;
+        let _: Either<_, _> = select(pin!(left), pin!(runtime.sleep(patience))).await;
+        house.commons.close();
+        // A client that takes no replies does not keep the devices in use: what it asked for was done.
+        guests.wires.borrow().iter().filter_map(Weak::upgrade).for_each(|wire| wire.stop_sending());
     }
     if let Some(settled) = options.settled {
         settled();
@@ -121,7 +128,9 @@ struct Guests {
 }
 
 /// Takes in whoever comes; never ends.
-async fn accept(house: &Rc<House>, listener: &Listener, guests: &Rc<Guests>, most: u32) {
+async fn accept(house: &Rc<House>, listener: &Listener, guests: &Rc<Guests>) {
+    // Places of both kinds, and the hall.
+    let most = house.limits.places.saturating_mul(2 + NEWCOMERS);
     loop {
         guests.left.wait_until(|| guests.present.get() < most).await;
         let Ok(socket) = listener.accept().await else {

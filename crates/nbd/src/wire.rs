@@ -10,6 +10,7 @@ use std::rc::Rc;
 use device::Buffer;
 use uring::{Parcel, Socket};
 
+use crate::places::Peer;
 use crate::tls::Tls;
 
 /// One end of a connection. Each direction is used by one task at a time.
@@ -26,6 +27,14 @@ pub trait Wire {
     fn stop_receiving(&self);
     /// Says that nothing more will be sent.
     fn stop_sending(&self);
+    /// Bytes moved so far, in both directions; of a wire that does not know, none.
+    fn moved(&self) -> u64 {
+        0
+    }
+    /// Who is at the other end.
+    fn peer(&self) -> Peer {
+        Peer::Local
+    }
     /// As [`stop_sending`](Wire::stop_sending), when all has been said; a wire that has a last word for that sends it. It waits as every message does, for room.
     fn end_sending(&self) -> impl Future<Output = ()> {
         async { self.stop_sending() }
@@ -47,6 +56,12 @@ impl Wire for Socket {
     }
     fn stop_sending(&self) {
         self.stop_sending();
+    }
+    fn moved(&self) -> u64 {
+        self.moved()
+    }
+    fn peer(&self) -> Peer {
+        self.peer().map_or(Peer::Local, |address| Peer::Net(address.ip()))
     }
 }
 

@@ -124,13 +124,9 @@ fn both_sides_end_with_the_last_word_of_tls() {
         return println!("skipped: no certificates, by openssl: {why}");
     }
     let runtime = Runtime::simulated();
-    let house = House {
-        runtime: runtime.clone(),
-        exports: Exports::new(export(memory(&runtime, Bytes::mib(1)))).unwrap(),
-        tls: Some(ServerTls::from_folder(folder.path()).unwrap()),
-        limits: Limits::default(),
-        totals: Default::default(),
-    };
+    let exports = Exports::new(export(memory(&runtime, Bytes::mib(1)))).unwrap();
+    let tls = Some(ServerTls::from_folder(folder.path()).unwrap());
+    let house = House::new(&runtime, exports, tls, Limits::default());
     let tls = ClientTls::from_folder(folder.path()).unwrap();
     let said: [Rc<RefCell<Vec<u8>>>; 2] = Default::default();
     let (ours, theirs) = Pipe::pair();

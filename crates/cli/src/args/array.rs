@@ -1,5 +1,6 @@
 //! The words of `array`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -10,6 +11,8 @@ pub use super::zero::Zero;
 use lab::raid::{Consistency, Place};
 use nbd::{Address, Portion};
 use units::{Bytes, Duration, Rate};
+
+use super::serving::{Bounds, some_time};
 
 /// Create and maintain RAID arrays in Linux md's on-disk format
 ///
@@ -258,9 +261,13 @@ pub struct ServeArray {
     #[arg(required = true, value_name = "MEMBER")]
     pub members: Vec<Place>,
 
-    /// Listen at unix:PATH (for this user only) or tcp:HOST:PORT; may be repeated
+    /// Listen at unix:PATH (for this user only), tcp:HOST:PORT, or the sockets of a socket unit (systemd); may be repeated
     #[arg(long, value_name = "ADDRESS", required = true)]
     pub nbd: Vec<Address>,
+
+    /// What clients may have.
+    #[command(flatten)]
+    pub bounds: Bounds,
 
     /// Export the array as NAME, or a part of it as NAME=FROM..TO; may be repeated [default: the whole array, with an empty name]
     ///
@@ -290,6 +297,26 @@ pub struct ServeArray {
     /// Clients must present a certificate signed by that authority. TLS is mandatory at addresses that other machines can reach.
     #[arg(long, value_name = "DIR")]
     pub tls: Option<PathBuf>,
+
+    /// Answer Prometheus over HTTP at this address: http://IP:PORT/metrics
+    #[arg(long, value_name = "IP:PORT")]
+    pub metrics: Option<SocketAddr>,
+
+    /// Write the metrics to a file for node_exporter's textfile collector; remove it at the end
+    #[arg(long, value_name = "PATH.prom")]
+    pub metrics_file: Option<PathBuf>,
+
+    /// Write that file this often
+    #[arg(long, value_name = "TIME", default_value = "15 s", value_parser = some_time, requires = "metrics_file")]
+    pub metrics_interval: Duration,
+
+    /// Run PROGRAM EVENT ARRAY [COMPONENT] at each event, as mdadm --monitor does (docs/service.md)
+    #[arg(long, value_name = "PROGRAM")]
+    pub on_event: Option<PathBuf>,
+
+    /// Run PROGRAM TestMessage ARRAY first
+    #[arg(long, requires = "on_event")]
+    pub test_event: bool,
 
     /// Print the addresses as one JSON document, then each event as one line of JSON
     #[arg(long)]

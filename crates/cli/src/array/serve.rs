@@ -1,25 +1,30 @@
 //! `arraylab array serve`.
 
+use std::cell::RefCell;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
 
 use device::Device;
-use lab::raid::{self, Event, Keeper, Keeping, LeftOut, Offer};
-use nbd::{Address, Exports, Portion, ServeOptions, divide};
+use lab::raid::{self, Event, Keeper, Keeping, LeftOut, Meter, Offer};
+use nbd::{Address, Exports, Portion, ServeOptions, Served, Tell, divide};
 use serde_json::json;
-use units::Bytes;
+use units::{Bytes, Duration};
 use uring::{ListenError, Listener, Live, LiveOptions};
 
 use crate::args::ServeArray;
+use crate::array::hook::Hook;
 use crate::array::{admitted, blame};
 use crate::fail::Failure;
-use crate::serve::{conclude, encryption, listen, places, uris};
+use crate::metrics::{Metrics, TextFile};
+use crate::serve::{beside, conclude, encryption, ended, listen, places, sent_away, uris, watched};
+use crate::systemd::{Manager, Passed};
 use crate::{out, stop};
 
 /// Serves an array until the user ends it.
 pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
+    let passed = Passed::take(&args.nbd)?;
     let tls = encryption(&args.nbd, args.tls.as_deref())?;
     if args.time_limit.is_zero() {
         let next = "every member would count as failed at once; give it longer, such as 30s";
@@ -29,13 +34,26 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
         let next = "end that one first, or see `arraylab array status`";
         return Err(Failure::input(anyhow::anyhow!("the array is being served already; {next}")));
     }
+    let manager = Rc::new(Manager::of_environment());
+    // From here on a signal stops the array, and does not cut off what its opening writes.
+    let alarm = stop::on_signals("ending: what is under way is finished, and the array stopped");
     let live = Live::start(&LiveOptions::default());
-    let json = args.json;
+    let (json, told) = (args.json, Rc::clone(&manager));
+    let metrics = args.metrics.map(Metrics::serve).transpose()?;
+    let hook: Rc<RefCell<Option<Hook>>> = Rc::default();
+    let hooked = Rc::clone(&hook);
     let keeping = Keeping {
         force: args.force,
         rate: args.rate,
         time_limit: args.time_limit,
-        tell: Rc::new(move |event| tell(event, json)),
+        tell: Rc::new(move |event| {
+            tell(event, json);
+            told.status(&event.to_string());
+            if let Some(hook) = &mut *hooked.borrow_mut() {
+                hook.event(event);
+            }
+        }),
+        counted: metrics.is_some() || args.metrics_file.is_some(),
     };
     let (permits, left_out) = admitted(&args.members)?;
     let keeper = Keeper::open(&live, &args.members, permits, keeping).map_err(blame)?;
@@ -43,18 +61,64 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
     let offers = offers(&args.export, &exports);
     keeper.offer(offers.clone());
     let control = keeper.listen().map_err(blame)?;
-    let listeners = args.nbd.iter().map(|address| listen_again(&live, address)).collect::<Result<Vec<_>, _>>()?;
+    let mut listeners = passed.listen(&live, tls.is_some())?;
+    for address in &args.nbd {
+        listeners.extend(listen_again(&live, address)?);
+    }
     keeper.listens_at(places(&listeners));
-    let alarm = stop::on_signals("ending: what is under way is finished, and the array stopped (again: end at once)");
+    let (limits, tell) = (args.bounds.limits(), Some(Rc::new(sent_away) as Tell));
+    let options = ServeOptions { limits, tls, tell, ..ServeOptions::default() };
+    let meter = Meter::new(&keeper, &options.totals);
+    let file = args.metrics_file.as_ref().map(|path| TextFile::at(path, &meter.text())).transpose()?;
+    if let Some(program) = &args.on_event {
+        let mut begun = Hook::new(program.clone(), keeper.name())?;
+        begun.begins(!keeper.not_whole().is_empty(), args.test_event);
+        hook.replace(Some(begun));
+    }
+    if let Some(metrics) = &metrics {
+        metrics.set(meter.text());
+    }
     announce(args, &keeper, &left_out, &offers, &listeners, &control)?;
-    let options = ServeOptions { tls, ..ServeOptions::default() };
-    let serving = nbd::serve(live.runtime(), exports, listeners, options, alarm.raised());
-    let served = live.runtime().block_on(keeper.keep(&control, serving));
-    drop(control);
-    let done = conclude(&served);
+    manager.ready(&standing(&keeper));
+    let told = async {
+        let every = file.as_ref().map_or(Duration::ZERO, |_| args.metrics_interval);
+        let mut written = live.runtime().now();
+        loop {
+            if let Some(hook) = &mut *hook.borrow_mut() {
+                hook.progress(keeper.upkeep().as_ref());
+            }
+            if let Some(metrics) = &metrics {
+                metrics.set(meter.text());
+            }
+            if let Some(file) = &file
+                && live.runtime().now() >= written + every
+            {
+                written = live.runtime().now();
+                file.set(meter.text());
+            }
+            live.runtime().sleep(TOLD).await;
+        }
+    };
+    let serving = nbd::serve(live.runtime(), exports, listeners, options, ended(&alarm, &manager));
+    let served =
+        live.runtime().block_on(beside(watched(&live, &manager), beside(told, keeper.keep(&control, serving))));
+    drop((control, file));
+    let done = left_well(&keeper, &served);
+    if let Some(hook) = hook.take() {
+        hook.end();
+    }
+    done
+}
+
+/// How often events of an upkeep and metrics are told.
+const TOLD: Duration = Duration::millis(500);
+
+/// Stops the array, and says how it was left.
+fn left_well(keeper: &Keeper, served: &Served) -> Result<ExitCode, Failure> {
+    let done = conclude(served);
     // The array's end says more than that of its clients.
     keeper.unrivalled().map_err(blame)?;
-    is_whole_enough(&keeper)?;
+    is_whole_enough(keeper)?;
     let done = done?;
     if served.abandoned > 0 {
         let next = "the array is left as it is, and made to fit at its next start";
@@ -62,16 +126,17 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
     }
     let left = keeper.stop().map_err(blame)?;
     let _ = writeln!(std::io::stderr(), "the array is stopped: {}", crate::array::left_as(&left, false).trim_end());
-    is_whole_enough(&keeper)?;
+    is_whole_enough(keeper)?;
     Ok(done)
 }
 
 /// Listens; where a server that was killed still does, as soon as the kernel has ended it.
-fn listen_again(live: &Live, address: &Address) -> Result<Listener, Failure> {
+fn listen_again(live: &Live, address: &Address) -> Result<Option<Listener>, Failure> {
     let is_taken = |failure: &Failure| {
         let Failure::BadInput(error) = failure else { return false };
         match error.downcast_ref::<ListenError>() {
             Some(ListenError::Address { source, .. }) => source.kind() == ErrorKind::AddrInUse,
+            Some(ListenError::Occupied { .. }) => true,
             _ => false,
         }
     };
@@ -86,6 +151,15 @@ fn is_whole_enough(keeper: &Keeper) -> Result<(), Failure> {
             "the array broke while it was served: more members were lost than the level survives; {next}"
         ))),
         false => Ok(()),
+    }
+}
+
+/// The array in a line.
+fn standing(keeper: &Keeper) -> String {
+    let size = keeper.device().shape().size;
+    match &keeper.not_whole()[..] {
+        [] => format!("{}, {size}", keeper.level()),
+        members => format!("{}, {size}, DEGRADED: not whole: {}", keeper.level(), raid::numbered(members, ", ")),
     }
 }
 

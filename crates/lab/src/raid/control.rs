@@ -8,7 +8,7 @@
 //! Others have `$XDG_RUNTIME_DIR/arraylab`, without that variable `/tmp/arraylab-UID`; and as a command may come from where it is set to something else, or
 //! not at all, servers are looked for in all of these, and in `/run/user/UID`, which it usually is. A folder is used only if nobody
 //! else may put a socket there: below `/tmp` another user could have made it first, and would be given the orders. A socket that a killed
-//! server left is removed by the next server of its array, which holds the members, so that nobody else can be serving them.
+//! server left, at which nobody listens, is removed by the next command that is about its array, and by the next server of any array.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -144,15 +144,17 @@ impl Keeper {
         if !is_ours(folder).map_err(no_place)? {
             return Err(no_place(io::Error::other("it is somebody else's, or others may write to it")));
         }
+        remove_leftovers(folder);
         // A server that was killed has let go of the members before, and goes on listening for as long as the kernel takes to end it.
-        match patiently(|| Listener::unix(&self.live, &path), |error| matches!(error, ListenError::Occupied { .. })) {
-            Err(ListenError::Stale { .. }) => {
-                std::fs::remove_file(&path).map_err(no_place)?;
-                Ok(Listener::unix(&self.live, &path)?)
-            }
-            listening => Ok(listening?),
-        }
+        let listen = || Listener::unix_replacing(&self.live, &path);
+        Ok(patiently(listen, |error| matches!(error, ListenError::Occupied { .. }))?)
     }
+}
+
+/// Removes the sockets of servers that were killed, of whatever arrays; an array that is never served again has nobody else to do it.
+fn remove_leftovers(folder: &Path) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.for_each(|entry| Listener::remove_stale(&entry.path()));
 }
 
 /// Takes orders, from one at a time or several; never ends.
@@ -244,6 +246,8 @@ impl Server {
 
     fn listening_at(path: &Path) -> Option<Server> {
         path.parent().and_then(|folder| is_ours(folder).ok()).filter(|ours| *ours)?;
+        // What a server that was killed left behind is of no use to anybody.
+        Listener::remove_stale(path);
         let connect = || Server::at(path);
         let look = || if connect().is_some_and(|mut server| server.is_dead()) { Err(()) } else { Ok(()) };
         // What is still there then is for whoever gives the order to say.

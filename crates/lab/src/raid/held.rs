@@ -13,6 +13,7 @@ use nbd::{Steady, ToUri};
 use units::Duration;
 use uring::{FileDevice, Live};
 
+use super::counted::{MemberTally, Metered};
 use super::event::Event;
 use super::members::{connected_to_write, writable};
 use super::{Place, RaidError};
@@ -25,6 +26,8 @@ pub(super) struct Held {
     told: Cell<(u64, bool)>,
     /// Of paths. It goes last: the device is open in its name.
     permit: Option<WritePermit>,
+    /// What was sent to it, if that is counted.
+    tally: Option<Rc<MemberTally>>,
 }
 
 enum Opened {
@@ -33,23 +36,27 @@ enum Opened {
 }
 
 impl Held {
-    /// Opens a place; paths need a permit, and an export may take no longer than that.
+    /// Opens a place; paths need a permit, and an export may take no longer than that. What is sent to it may be counted.
     pub async fn open(
         live: &Live,
         place: &Place,
         permit: Option<WritePermit>,
         within: Duration,
+        counted: bool,
     ) -> Result<(Held, AnyDevice), RaidError> {
         let device = match (place, &permit) {
             (Place::Nbd(uri), _) => Opened::Export(Rc::new(connected_to_write(live, uri, within).await?)),
             (Place::Path(_), Some(permit)) => Opened::File(Rc::new(writable(live, permit)?)),
             (Place::Path(path), None) => panic!("{}: what is written was permitted", path.display()),
         };
-        let any = match &device {
-            Opened::File(file) => AnyDevice::new(Rc::clone(file)),
-            Opened::Export(export) => AnyDevice::new(Rc::clone(export)),
+        let tally: Option<Rc<MemberTally>> = counted.then(Rc::default);
+        let any = match (&device, &tally) {
+            (Opened::File(file), None) => AnyDevice::new(Rc::clone(file)),
+            (Opened::Export(export), None) => AnyDevice::new(Rc::clone(export)),
+            (Opened::File(file), Some(tally)) => AnyDevice::new(Metered::new(Rc::clone(file), tally)),
+            (Opened::Export(export), Some(tally)) => AnyDevice::new(Metered::new(Rc::clone(export), tally)),
         };
-        Ok((Held { place: place.clone(), device, told: Cell::default(), permit }, any))
+        Ok((Held { place: place.clone(), device, told: Cell::default(), permit, tally }, any))
     }
 
     /// What has become of its connection since this was asked last, if it is an export.
@@ -76,6 +83,15 @@ impl Held {
             Opened::Export(export) if export.shape().name == name => Some(export.reconnections()),
             _ => None,
         }
+    }
+
+    /// What was sent to the device of this name, if that is counted; `None` if it is another one.
+    pub fn tally(&self, name: &str) -> Option<&MemberTally> {
+        let own = match &self.device {
+            Opened::File(file) => &file.shape().name,
+            Opened::Export(export) => &export.shape().name,
+        };
+        self.tally.as_deref().filter(|_| own == name)
     }
 
     /// Whether it is this place, by whatever name.

@@ -45,6 +45,8 @@ pub struct Keeping {
     pub rate: Option<Rate>,
     /// How long a member may take for a request before it counts as failed.
     pub time_limit: Duration,
+    /// What is sent to each member is counted.
+    pub counted: bool,
     /// Told of every event.
     pub tell: Rc<dyn Fn(&Event)>,
 }
@@ -58,6 +60,9 @@ pub struct Keeper {
     pub(super) rate: Option<Rate>,
     /// How long a member, and who is to become one, may take to answer.
     pub(super) time_limit: Duration,
+    pub(super) counted: bool,
+    /// What the last scrub found, if there was one.
+    pub(super) mismatches: Cell<Option<u64>>,
     /// One upkeep at a time.
     turn: Resource,
     upkeep: Rc<RefCell<Option<Upkeep>>>,
@@ -94,7 +99,7 @@ impl Keeper {
             let mut devices = Vec::new();
             for place in members {
                 let permit = place.path().and_then(|path| permits.remove(path));
-                let (held, device) = Held::open(live, place, permit, keeping.time_limit).await?;
+                let (held, device) = Held::open(live, place, permit, keeping.time_limit, keeping.counted).await?;
                 all.push(held);
                 devices.push(device);
             }
@@ -126,6 +131,8 @@ impl Keeper {
             held: RefCell::new(all),
             rate: keeping.rate,
             time_limit: keeping.time_limit,
+            counted: keeping.counted,
+            mismatches: Cell::new(None),
             turn: Resource::new(runtime, 1),
             upkeep,
             enough,
@@ -139,6 +146,13 @@ impl Keeper {
             rival_told: Cell::new(false),
             called_off: Cell::new(false),
         }))
+    }
+
+    /// Its name as its members have it, or its identity if they say none.
+    pub fn name(&self) -> String {
+        let name = self.array.name().unwrap_or_default();
+        let identity = || self.array.identity().map_or("-".into(), |identity| identity.to_string());
+        if name.is_empty() { identity() } else { name }
     }
 
     /// Its level and layout.
@@ -454,11 +468,15 @@ impl Keeper {
         self.array.limit(self.rate);
     }
 
-    pub(super) fn upkeep(&self) -> Option<Upkeep> {
+    /// The upkeep under way.
+    pub fn upkeep(&self) -> Option<Upkeep> {
         self.upkeep.borrow().clone()
     }
 
     pub(super) fn tell(&self, event: &Event) {
+        if let Event::ScrubDone { mismatches, .. } | Event::ScrubEnded { mismatches, .. } = event {
+            self.mismatches.set(Some(*mismatches));
+        }
         (self.tell)(event);
     }
 

@@ -87,7 +87,7 @@ pub(super) async fn open_new(keeper: &Keeper, new: &NewPlace) -> Result<(AnyDevi
 }
 
 async fn hold(keeper: &Keeper, place: &Place, permit: Option<WritePermit>) -> Result<AnyDevice, RaidError> {
-    let (held, device) = Held::open(&keeper.live, place, permit, keeper.time_limit).await?;
+    let (held, device) = Held::open(&keeper.live, place, permit, keeper.time_limit, keeper.counted).await?;
     keeper.held.borrow_mut().push(held);
     if matches!(place, Place::Nbd(_)) {
         keeper.array.look_out(now());

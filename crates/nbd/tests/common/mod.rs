@@ -23,13 +23,7 @@ pub fn house(runtime: &Runtime, exports: Vec<Export>) -> Rc<House> {
 
 /// A server of such exports, in the clear.
 pub fn house_of(runtime: &Runtime, exports: Exports) -> Rc<House> {
-    Rc::new(House {
-        runtime: runtime.clone(),
-        exports,
-        tls: None,
-        limits: Limits::default(),
-        totals: Default::default(),
-    })
+    Rc::new(House::new(runtime, exports, None, Limits::default()))
 }
 
 /// A device as the only export.
