@@ -29,6 +29,7 @@ mod fault;
 mod limit;
 mod link;
 mod medium;
+mod overlay;
 mod record;
 mod slice;
 
@@ -39,5 +40,6 @@ pub use fault::{Effect, Faulty, Rule};
 pub use limit::Limited;
 pub use link::{Arbitration, Link};
 pub use medium::{Damage, Medium};
+pub use overlay::Overlay;
 pub use record::{Event, Recorder};
 pub use slice::{Slice, SliceError};
