@@ -4,6 +4,7 @@
 
 #![no_main]
 
+use array::areas;
 use array::md::{BadBlocks, Bitmap, JournalBlock, PplHeader, Superblock, Uuid};
 use libfuzzer_sys::fuzz_target;
 use units::Bytes;
@@ -30,6 +31,10 @@ fuzz_target!(|input: &[u8]| {
                     assert!(at + size <= superblock.data_offset, "a log ends before the data");
                 }
                 _ = (superblock.ppl_at(), superblock.bitmap_at(), superblock.bad_blocks_at());
+                // Whatever the offsets are, it is said where they cannot be.
+                if let Err(error) = areas::check(&superblock, Bytes::mib(64), Bytes::SECTOR) {
+                    assert!(!error.to_string().is_empty());
+                }
                 assert_eq!(Superblock::parse(&superblock.to_bytes()), Ok(superblock));
             }
         }

@@ -8,9 +8,13 @@
 use device::{Buffer, Device, DeviceError, Request};
 use units::Bytes;
 
+use crate::areas::{self, Misplaced, Uses};
 use crate::array::Array;
 use crate::geometry::{Geometry, Level};
 use crate::md::{Bitmap, Resync, Superblock};
+
+/// A bitmap of the grown array takes one.
+const PAGE: Bytes = Bytes::kib(4);
 
 /// Why an array does not grow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +47,9 @@ pub enum GrowError {
          make the members larger by at least {more:#} more"
     )]
     SumsInTheWay { member: usize, more: Bytes },
+    /// Something lies where the data are to be.
+    #[error("member {member} cannot be used further: {error}")]
+    InTheWay { member: usize, error: Misplaced },
     /// What is about to lose its checksums does not fit them.
     #[error(
         "member {member} holds something that does not fit its checksums, or cannot be read; let a scrub heal it, then grow"
@@ -103,6 +110,13 @@ impl<D: Device> Array<D> {
         };
         self.flush_members(0).await?;
         let grown: Vec<Superblock> = superblocks.into_iter().zip(rooms).enumerate().map(become_of).collect();
+        for (member, it) in grown.iter().enumerate() {
+            let Some(device) = self.device(member) else { continue };
+            let uses =
+                Uses { bitmap: intent.as_ref().map(|intent| intent.at()..intent.at() + PAGE), ..self.uses(member) };
+            areas::check_in(it, device.shape().size, device.shape().logical_block, &uses)
+                .map_err(|error| GrowError::InTheWay { member, error })?;
+        }
         if self.has_checksums() {
             self.grow_checksums(&grown, used).await?;
         }

@@ -12,11 +12,14 @@
 //! - Nothing is ever read from a member whose contents may be stale.
 //! - With checksums: nothing is given that is not what was written, be the member sure of it or not.
 
+pub mod areas;
 mod array;
 mod bad;
 mod copies;
 mod count;
+pub mod creation;
 mod few;
+pub mod force;
 mod format;
 mod gather;
 pub mod geometry;

@@ -9,15 +9,18 @@ use device::{Device, DeviceError};
 use runtime::Runtime;
 use units::Bytes;
 
+use crate::areas::{self, Misplaced, Uses};
 use crate::array::{Array, AssembleError};
+use crate::creation::Disagreement;
 use crate::geometry::{Geometry, GeometryError, Level};
+use crate::integrity::FoundHeader;
 use crate::integrity::area::superblock_sum;
 use crate::intent::Intent;
 use crate::journal::Journal;
 use crate::md::{Features, MOST_WITH_JOURNAL, Numbers, Resync, Superblock, SuperblockError, UnknownLevel, Uuid};
 use crate::member::MemberState;
 use crate::ppl::Ppl;
-use crate::roster::Roster;
+use crate::roster::{Replacing, Roster};
 use crate::settings::adopt;
 use crate::state::State;
 use crate::twin::Twin;
@@ -35,6 +38,12 @@ pub enum OpenError {
     /// Two arrays.
     #[error("device {device} belongs to another array ({found}, not {wanted}); give the members of one array")]
     Mixed { device: usize, found: Uuid, wanted: Uuid },
+    /// Two creations of one array, or two descriptions of it.
+    #[error("{0}")]
+    Disagree(Disagreement),
+    /// An area of a device lies where it may not be written.
+    #[error("device {device}: {error}; nothing was written. Omit the device if the array can do without it")]
+    Misplaced { device: usize, error: Misplaced },
     /// A copy.
     #[error("devices {first} and {second} both claim role {role} of the array and are equally fresh; give one of them")]
     Twice { role: usize, first: usize, second: usize },
@@ -188,7 +197,17 @@ impl<D: Device> Array<D> {
         }
         let mut array = Array::assemble_with(runtime, name, geometry, devices)?;
         array.widen(block);
-        for (role, error) in array.recall(&superblocks, &known).await {
+        // Bitmaps and headers of checksums are read before anything is written: where they say that they end is part of what has to fit.
+        array.intent = array.read_bitmaps(&superblocks, &own_events).await;
+        array.ppl = Ppl::of(runtime, &superblocks);
+        if array.ppl.is_none() && level.parities() > 0 {
+            let behind_bitmap = array.intent.as_ref().map_or(Bytes::ZERO, Intent::end);
+            array.ppl = Ppl::own(runtime, &superblocks, behind_bitmap);
+        }
+        let headers = array.find_checksums(&superblocks).await;
+        let has_sums = headers.iter().any(|header| matches!(header, Some(Ok(Some(_)))));
+        array.check_placed(&superblocks, &twins, &given, has_sums)?;
+        for (role, error) in array.recall(&superblocks, &known, headers).await {
             // As if it had not been given, if the array can do without.
             array.lose(role, &error);
             if array.is_broken() {
@@ -204,19 +223,18 @@ impl<D: Device> Array<D> {
         array.recall_twins(twins, open.dirty || journaled).await;
         *array.spares.borrow_mut() = spares;
         *array.away.borrow_mut() = away;
-        array.intent = array.read_bitmaps(&superblocks, &own_events).await;
-        array.ppl = Ppl::of(runtime, &superblocks);
-        if array.ppl.is_none() && level.parities() > 0 {
-            let behind_bitmap = array.intent.as_ref().map_or(Bytes::ZERO, Intent::end);
-            array.ppl = Ppl::own(runtime, &superblocks, behind_bitmap);
-        }
         array.complete(superblocks, &newest, journal, open).await?;
         Ok(array)
     }
 
     /// What members keep beside their data: how far they are filled, what of them is bad, and their checksums, which know superblocks of these sums.
     /// Gives those whose bad blocks cannot be read.
-    async fn recall(&self, superblocks: &[Option<Superblock>], known: &[Option<u32>]) -> Vec<(usize, DeviceError)> {
+    async fn recall(
+        &self,
+        superblocks: &[Option<Superblock>],
+        known: &[Option<u32>],
+        headers: Vec<Option<FoundHeader>>,
+    ) -> Vec<(usize, DeviceError)> {
         let mut unread = Vec::new();
         for (role, superblock) in superblocks.iter().enumerate() {
             let Some(superblock) = superblock else { continue };
@@ -226,15 +244,40 @@ impl<D: Device> Array<D> {
             self.members[role].set_last(superblock.is_write_mostly());
             unread.extend(self.recall_bad(role, superblock).await.err().map(|error| (role, error)));
         }
-        self.open_checksums(superblocks, known).await;
+        self.open_checksums(superblocks, known, headers).await;
         unread
+    }
+
+    /// Refuses the members, and those that are to replace some, if an area of theirs does not lie where the array may write it. `given` are the members'
+    /// numbers among the devices.
+    fn check_placed(
+        &self,
+        superblocks: &[Option<Superblock>],
+        twins: &[Option<Replacing<D>>],
+        given: &[usize],
+        checksums: bool,
+    ) -> Result<(), OpenError> {
+        let check = |role: usize, it: &Superblock, device: &D, index: usize| {
+            let (shape, uses) = (device.shape(), Uses { checksums, ..self.uses(role) });
+            areas::check_in(it, shape.size, shape.logical_block, &uses)
+                .map_err(|error| OpenError::Misplaced { device: index, error })
+        };
+        for (role, superblock) in superblocks.iter().enumerate() {
+            if let (Some(superblock), Some(device)) = (superblock, self.device(role)) {
+                check(role, superblock, &device, given[role])?;
+            }
+            if let Some((superblock, device, index)) = &twins[role] {
+                check(role, superblock, device, *index)?;
+            }
+        }
+        Ok(())
     }
 
     /// Puts beside their members the devices that are to replace them. What they hold does not count if the power cut `may` have met a write
     /// that reached one of the two.
-    async fn recall_twins(&self, twins: Vec<Option<(Superblock, D)>>, may: bool) {
+    async fn recall_twins(&self, twins: Vec<Option<Replacing<D>>>, may: bool) {
         for (role, twin) in twins.into_iter().enumerate() {
-            let Some((superblock, device)) = twin else { continue };
+            let Some((superblock, device, _)) = twin else { continue };
             let upto = self.filled_upto(role, &superblock);
             let as_read = superblock.clone();
             let twin = Twin::new(&self.runtime, device, superblock, upto);

@@ -17,6 +17,7 @@ use device::{Device, DeviceError};
 use units::Bytes;
 
 use crate::array::Array;
+use crate::creation::is_same;
 use crate::geometry::{Level, Role};
 use crate::md::{Features, MemberRole, Superblock};
 use crate::member::MemberState;
@@ -43,15 +44,19 @@ impl<D: Device> Array<D> {
         let own = self.is_own_number(superblock.number as usize, member);
         let whole = !unfinished && !superblock.features.has(Features::BAD_BLOCKS);
         let alone = !self.went_on_without(superblock).is_empty();
-        (missing && whole && known && own && !alone && Some(superblock.array) == self.identity()).then_some(member)
+        (missing && whole && known && own && !alone && self.is_of(superblock)).then_some(member)
+    }
+
+    /// Whether a device with this superblock was a member of this array, or its spare or journal, as it was [created](crate::creation).
+    pub fn is_of(&self, superblock: &Superblock) -> bool {
+        let sibling = self.state.as_ref().and_then(State::sibling);
+        sibling.is_some_and(|sibling| is_same(superblock, &sibling))
     }
 
     /// Which members in use a device with this superblock went on without, although it was a member of this array: it may hold writes that they do not
     /// know of. None of them if it did not.
     pub fn went_on_without(&self, superblock: &Superblock) -> Vec<usize> {
-        let Some(state) = self.state.as_ref().filter(|_| Some(superblock.array) == self.identity()) else {
-            return Vec::new();
-        };
+        let Some(state) = self.state.as_ref().filter(|_| self.is_of(superblock)) else { return Vec::new() };
         let superblocks = state.superblocks.borrow();
         let in_use = |member: &usize| self.members[*member].state() != MemberState::Failed;
         let of = |member: usize| Some((member, superblocks[member].as_ref()?));

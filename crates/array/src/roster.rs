@@ -1,6 +1,6 @@
 //! The roster of an array that is opened: which of the devices given is what in it, by what their superblocks say.
 //!
-//! The newest superblock decides ([`standing`](crate::standing)); who is not current by it is left out. Two rules go beyond it, as a power cut may have
+//! Only devices of one [creation](crate::creation) are looked at. Among them the newest superblock decides ([`standing`](crate::standing)); who is not current by it is left out. Two rules go beyond it, as a power cut may have
 //! met the very record that changed who is what: a spare that the newest calls a member is one, of which nothing is filled; and who was to replace
 //! a member that is gone has its place.
 
@@ -10,6 +10,8 @@ use device::{Buffer, Device, DeviceError, Request};
 use runtime::Runtime;
 use units::Bytes;
 
+use crate::areas;
+use crate::creation::{self, Belonging};
 use crate::integrity::area::superblock_sum;
 use crate::journal::Journal;
 use crate::md::{
@@ -35,6 +37,9 @@ pub(crate) struct Placed<D> {
     pub index: usize,
 }
 
+/// A device that is to replace a member: what it says, the device, and its number among the devices that were given.
+pub(crate) type Replacing<D> = (Superblock, D, usize);
+
 /// Who is what.
 pub(crate) struct Roster<D> {
     /// What all are to say.
@@ -42,7 +47,7 @@ pub(crate) struct Roster<D> {
     /// By role; `None` for those that are missing.
     pub members: Vec<Option<Placed<D>>>,
     /// By role of the member that is to be replaced, which is there.
-    pub twins: Vec<Option<(Superblock, D)>>,
+    pub twins: Vec<Option<Replacing<D>>>,
     pub journal: Option<Journal<D>>,
     pub spares: Vec<Rc<Spare<D>>>,
     pub away: Vec<Away<D>>,
@@ -50,6 +55,10 @@ pub(crate) struct Roster<D> {
     pub sealed: bool,
     /// The largest block of all of them, spares too, as they may become members while the array is used.
     pub block: Bytes,
+}
+
+fn superblocks_of<D>(found: &[(usize, Superblock, D)]) -> Vec<&Superblock> {
+    found.iter().map(|(_, superblock, _)| superblock).collect()
 }
 
 impl<D: Device> Roster<D> {
@@ -73,13 +82,20 @@ impl<D: Device> Roster<D> {
                 Err(error) => refused = refused.or(Some(error)),
             }
         }
-        let superblocks: Vec<&Superblock> = found.iter().map(|(_, superblock, _)| superblock).collect();
-        let Some(newest) = newest(&superblocks).cloned() else {
+        let Some(wanted) = newest(&superblocks_of(&found)).map(|newest| newest.array) else {
             return Err(OpenError::None(refused.unwrap_or(SuperblockError::Short { needed: 256, found: 0 })));
         };
-        if let Some((device, other, _)) = found.iter().find(|(_, other, _)| other.array != newest.array) {
-            return Err(OpenError::Mixed { device: *device, found: other.array, wanted: newest.array });
+        if let Some((device, other, _)) = found.iter().find(|(_, other, _)| other.array != wanted) {
+            return Err(OpenError::Mixed { device: *device, found: other.array, wanted });
         }
+        let given: Vec<usize> = found.iter().map(|(index, ..)| *index).collect();
+        let Belonging { foreign, .. } =
+            creation::sort(&superblocks_of(&found)).map_err(|said| OpenError::Disagree(said.of_given(&given)))?;
+        // Nothing of theirs counts, and nothing is written to them: as if they had not been given.
+        let is_foreign = |index: &usize| foreign.iter().any(|foreign| given[*foreign] == *index);
+        found.retain(|(index, ..)| !is_foreign(index));
+        let superblocks = superblocks_of(&found);
+        let newest = newest(&superblocks).cloned().expect("the array has a device");
         if let Some((first, second)) = split_brain(&superblocks) {
             return Err(OpenError::SplitBrain { first: found[first].0, second: found[second].0 });
         }
@@ -104,7 +120,13 @@ impl<D: Device> Roster<D> {
     }
 
     fn enter(&mut self, runtime: &Runtime, index: usize, superblock: Superblock, device: D) -> Result<(), OpenError> {
-        match Standing::of(&superblock, &self.newest) {
+        let standing = Standing::of(&superblock, &self.newest);
+        if standing != Standing::Stale {
+            let shape = device.shape();
+            areas::check(&superblock, shape.size, shape.logical_block)
+                .map_err(|error| OpenError::Misplaced { device: index, error })?;
+        }
+        match standing {
             Standing::Member(role) => {
                 let said = superblock_sum(&superblock);
                 let superblock = self.as_member(superblock);
@@ -114,7 +136,7 @@ impl<D: Device> Roster<D> {
                 let known = superblock_sum(&superblock);
                 self.members[role] = Some(Placed { device, superblock, said, known, index });
             }
-            Standing::Replacing(role) => self.twins[role] = Some((superblock, device)),
+            Standing::Replacing(role) => self.twins[role] = Some((superblock, device, index)),
             Standing::Journal => {
                 let journal = Journal::new(runtime, device, superblock);
                 let members = self.members.len();
@@ -148,7 +170,9 @@ impl<D: Device> Roster<D> {
         let stopped = self.members.iter().flatten().all(|member| member.superblock.resync == Resync::Clean)
             && !self.newest.features.has(Features::JOURNAL);
         for (role, (place, twin)) in self.members.iter_mut().zip(&mut self.twins).enumerate() {
-            let (None, Some((superblock, device))) = (&place, twin.take_if(|_| place.is_none())) else { continue };
+            let (None, Some((superblock, device, index))) = (&place, twin.take_if(|_| place.is_none())) else {
+                continue;
+            };
             let said = superblock_sum(&superblock);
             let own = MemberRole::Active(role as u16).number();
             let alone = self.newest.roles.iter().filter(|other| **other == own).count() == 1;
@@ -172,7 +196,7 @@ impl<D: Device> Roster<D> {
                     *other = MemberRole::Faulty.number();
                 }
             }
-            *place = Some(Placed { device, superblock, said, known: said, index: usize::MAX });
+            *place = Some(Placed { device, superblock, said, known: said, index });
         }
     }
 

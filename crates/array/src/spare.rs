@@ -69,7 +69,8 @@ impl<D: Device> Array<D> {
             true => area_end(device, data_offset, used) - data_offset,
             false => used,
         };
-        self.check_room(device, data_offset, needed)
+        self.check_room(device, data_offset, needed)?;
+        self.check_areas(member, device, data_offset, used)
     }
 
     /// Makes a device a spare of the array.
@@ -89,6 +90,7 @@ impl<D: Device> Array<D> {
         self.check_room(&device, layout.data_offset, layout.used)?;
         let number = self.free_number(&sibling.roles).ok_or(DeviceError::NoSpace)?;
         let data = sibling.data_offset..device.shape().size;
+        self.check_areas(0, &device, data.start, layout.used)?;
         let superblock = Superblock { member_flags: flags, ..sibling.of_newcomer(number, identity, data) };
         self.spares.borrow_mut().push(Rc::new(Spare { device: Rc::new(device), superblock }));
         self.record(|superblock| superblock.roles[number] = MemberRole::Spare.number()).await?;

@@ -51,6 +51,9 @@ use area::{Header, Layout, PAGE, SUMS};
 /// Memory for sums of a member, unless said otherwise: those of 8 GiB of data.
 const MEMORY: Bytes = Bytes::mib(64);
 
+/// The newest header on a member and its slot, if it has one, or why that is not known.
+pub(crate) type FoundHeader = Result<Option<(Header, u64)>, DeviceError>;
+
 /// The checksums of a member.
 pub(crate) struct Checksums {
     layout: Layout,
@@ -292,6 +295,19 @@ async fn newest_header<D: Device>(
     Ok(newest)
 }
 
+/// Has the checksums of a device know the superblock that it is to get, if they know the one that it has.
+pub(crate) async fn retell<D: Device>(device: &D, said: &Superblock, now: &Superblock) -> Result<(), DeviceError> {
+    let layout = Layout::of(said, device.shape().logical_block);
+    let (before, after) = (area::superblock_sum(said), area::superblock_sum(now));
+    let Some((mut header, slot)) = newest_header(device, &layout, said).await? else { return Ok(()) };
+    if !header.superblocks.contains(&before) {
+        return Ok(());
+    }
+    header.generation += 1;
+    header.superblocks = [after, before];
+    device.submit(Request::write(layout.header_at(1 - slot), data(&header.to_bytes())).with_fua()).await.result
+}
+
 impl<D: Device> Member<D> {
     /// Opens its checksums with the newest header there is, if that knows the superblock, which was read with this sum. Otherwise there is an area
     /// in which none is known, if there is room for one.
@@ -392,21 +408,40 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// Finds the checksums of the members with these superblocks, which were read with these sums. If any has some, all get them that have
-    /// the room.
-    pub(crate) async fn open_checksums(&self, superblocks: &[Option<Superblock>], sums: &[Option<u32>]) {
+    /// Looks for the checksums of the members with these superblocks. Nothing is written.
+    pub(crate) async fn find_checksums(&self, superblocks: &[Option<Superblock>]) -> Vec<Option<FoundHeader>> {
         let mut found = Vec::new();
         for (number, superblock) in superblocks.iter().enumerate() {
-            let (Some(superblock), Some(device)) = (superblock, self.members[number].device()) else { continue };
-            let layout = Layout::of(superblock, device.shape().logical_block);
-            let header = self.members[number].newest_header(&layout, superblock).await;
-            let sum = sums[number].expect("who has a superblock has its sum");
-            found.push((number, superblock, sum, layout, header));
+            found.push(match (superblock, self.members[number].device()) {
+                (Some(superblock), Some(device)) => {
+                    let layout = Layout::of(superblock, device.shape().logical_block);
+                    Some(self.members[number].newest_header(&layout, superblock).await)
+                }
+                _ => None,
+            });
         }
-        if !found.iter().any(|(.., header)| matches!(header, Ok(Some(_)))) {
+        found
+    }
+
+    /// Opens the checksums of the members with these superblocks, which were read with these sums, by what was [found](Array::find_checksums). If any has
+    /// some, all get them that have the room.
+    pub(crate) async fn open_checksums(
+        &self,
+        superblocks: &[Option<Superblock>],
+        sums: &[Option<u32>],
+        found: Vec<Option<FoundHeader>>,
+    ) {
+        if !found.iter().any(|header| matches!(header, Some(Ok(Some(_))))) {
             return;
         }
-        for (number, superblock, sum, layout, header) in found {
+        for (number, header) in found.into_iter().enumerate() {
+            let (Some(header), Some(superblock), Some(device)) =
+                (header, &superblocks[number], self.members[number].device())
+            else {
+                continue;
+            };
+            let layout = Layout::of(superblock, device.shape().logical_block);
+            let sum = sums[number].expect("who has a superblock has its sum");
             let opened = match header {
                 Ok(header) => self.members[number].open_checksums(superblock, sum, layout, header).await,
                 Err(error) => Err(error),

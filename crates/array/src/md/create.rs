@@ -6,6 +6,7 @@
 use units::Bytes;
 
 use super::{Bitmap, Features, MemberRole, Numbers, Resync, Stamp, Superblock, Uuid};
+use crate::areas;
 use crate::geometry::{Geometry, GeometryError, Level, Spread};
 
 /// What a new array is to be.
@@ -266,6 +267,10 @@ pub fn create(new: &NewArray, devices: &[NewMember]) -> Result<(Vec<Superblock>,
     let covers = Bitmap::covered(&superblocks[0]);
     if bitmap && !Bitmap::fits_one_page(covers) {
         return Err(CreateError::Bitmap { covers });
+    }
+    for (superblock, device) in superblocks.iter().zip(devices) {
+        let placed = areas::check(superblock, device.size, Bytes::SECTOR);
+        assert_eq!(placed, Ok(()), "the areas of a new member lie apart from each other, on the device");
     }
     Ok((superblocks, geometry))
 }

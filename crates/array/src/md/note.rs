@@ -21,6 +21,8 @@ use units::Bytes;
 
 use super::{Features, MemberRole, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
 
+/// No log is longer: md's own field for its sectors has 16 bits.
+const MOST_LOG: Bytes = Bytes::mib(32);
 const NOTE: [u8; 8] = *b"arlabPPL";
 const SEAL: u64 = u64::from_le_bytes(NOTE);
 /// In the bytes from 100 on.
@@ -48,16 +50,37 @@ impl Superblock {
 
     /// Where the array's own partial parity log lies on the member, before the data, and how large it is, if there is one.
     pub fn own_ppl_at(&self) -> Option<(Bytes, Bytes)> {
+        let (offset, size) = self.noted_own_ppl();
+        let at = SUPERBLOCK_AT + offset;
+        let page = Bytes::kib(4);
+        let there = self.reshape[POSITION] == NOTE && at.is_multiple_of(page) && size >= page * 2;
+        let fits = at >= SUPERBLOCK_AT + SUPERBLOCK_SIZE && at + size <= self.data_offset && size <= MOST_LOG;
+        (there && fits && !self.has_log_of_md()).then_some((at, size))
+    }
+
+    /// How far behind the superblock the own log lies, and how large it is, as the note says: in a superblock without one that is anything.
+    pub(crate) fn noted_own_ppl(&self) -> (Bytes, Bytes) {
         let sectors = |range: std::ops::Range<usize>| {
             let bytes = self.reshape[range].try_into().expect("four bytes");
             Bytes::SECTOR * u64::from(u32::from_le_bytes(bytes))
         };
-        let (at, size) = (SUPERBLOCK_AT + sectors(OFFSET), sectors(SECTORS));
-        let page = Bytes::kib(4);
-        let there = self.reshape[POSITION] == NOTE && at.is_multiple_of(page) && size >= page * 2;
-        let fits = at >= SUPERBLOCK_AT + SUPERBLOCK_SIZE && at + size <= self.data_offset;
-        let other = self.features.has(Features::JOURNAL) || self.ppl_at().is_some();
-        (there && fits && !other).then_some((at, size))
+        (sectors(OFFSET), sectors(SECTORS))
+    }
+
+    /// Whether it is the word of somebody who kept the own log: then the log must be where the note says. (Of one that md overwrote since the note may be stale.)
+    pub(crate) fn claims_own_ppl(&self) -> bool {
+        let noted = self.reshape[POSITION] == NOTE && !self.features.has(Features::RECOVERY);
+        noted && self.is_sealed() && !self.has_log_of_md()
+    }
+
+    /// The own log, if whoever wrote this kept it.
+    pub(crate) fn sealed_own_ppl(&self) -> Option<(Bytes, Bytes)> {
+        self.own_ppl_at().filter(|_| self.claims_own_ppl())
+    }
+
+    /// Whether md closes the write hole itself.
+    fn has_log_of_md(&self) -> bool {
+        self.features.has(Features::JOURNAL) || self.ppl_at().is_some()
     }
 
     /// Seals the superblock of a member whose array keeps its own log there, and breaks the seal of another. While a member is filled the field says

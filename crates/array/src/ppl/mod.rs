@@ -179,7 +179,9 @@ impl Ppl {
         place: impl Fn(&Superblock) -> Option<(Bytes, Bytes)>,
         own: bool,
     ) -> Option<Ppl> {
-        let (sibling, (start, size)) = superblocks.iter().flatten().find_map(|s| Some((s, place(s)?)))?;
+        let (sibling, (start, _)) = superblocks.iter().flatten().find_map(|s| Some((s, place(s)?)))?;
+        // All are written alike, so none of them beyond its own end.
+        let size = superblocks.iter().flatten().filter_map(&place).map(|(_, size)| size).min()?;
         let log = |superblock: &Option<Superblock>| Log {
             start: Cell::new(superblock.as_ref().and_then(&place).map_or(start, |(start, _)| start)),
             size,
@@ -215,6 +217,11 @@ impl Ppl {
     /// Where it lies on each member, and how large it is there, if it is arraylab's own.
     pub fn own_place(&self) -> Option<(Bytes, Bytes)> {
         self.own.then(|| (self.logs[0].start.get(), self.logs[0].size))
+    }
+
+    /// Where it lies on a member, and how large it is there.
+    pub fn place(&self, member: usize) -> (Bytes, Bytes) {
+        (self.logs[member].start.get(), self.logs[member].size)
     }
 
     /// The longest range of a chunk that one entry can cover.
