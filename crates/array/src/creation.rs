@@ -166,8 +166,9 @@ fn agree(superblocks: &[&Superblock], own: &[usize]) -> Result<(), Disagreement>
         let values = by_value(sized.iter().map(|index| (*index, format!("{:#}", of(*index).size))));
         return Err(Disagreement::Field { field: "size used of each member", values });
     }
-    // A bitmap has one place on all members.
-    let marked = sized.iter().filter(|index| of(**index).features.has(Features::BITMAP));
+    // A bitmap has one place on all members. (One event behind it may be where it was before the settings changed.)
+    let is_newest = |index: &&usize| of(**index).events == newest.events;
+    let marked = sized.iter().filter(is_newest).filter(|index| of(**index).features.has(Features::BITMAP));
     let values = by_value(marked.map(|index| (*index, format!("{} sectors", of(*index).bitmap_offset))));
     if values.len() > 1 {
         return Err(Disagreement::Field { field: "bitmap_offset", values });

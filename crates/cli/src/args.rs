@@ -30,7 +30,8 @@ use nbd::Address;
 use units::{Bytes, Duration};
 
 pub use array::{
-    Add, Array, ArrayAction, Create, Layout, Pace, Paths, Rebuild, Replace, Scrub, ServeArray, Set, Upkeep, Zero,
+    Add, Array, ArrayAction, Assemble, Create, Layout, Pace, Paths, Rebuild, Replace, Scrub, ServeArray, Set, Upkeep,
+    Zero,
 };
 pub use catalogue::{Import, Parts, PartsAction, Systems, Validate};
 pub use copy::Copy;

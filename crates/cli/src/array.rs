@@ -1,6 +1,7 @@
 //! `arraylab array`.
 
 mod alter;
+mod assemble;
 mod hook;
 mod join;
 mod newcomer;
@@ -56,6 +57,7 @@ pub fn array(args: &Array) -> Result<ExitCode, Failure> {
             print(pace.json, || json!(done), &left(&done))?;
             Ok(code(&done))
         }
+        ArrayAction::Assemble(args) => assemble::assemble(args),
         ArrayAction::Serve(args) => serve::serve(args),
         ArrayAction::Add(args) => join::add(args),
         ArrayAction::Replace(args) => join::replace(args),
@@ -82,6 +84,7 @@ fn examine(args: &Paths) -> Result<ExitCode, Failure> {
         args.members.iter().zip(&all).map(one).collect()
     };
     print(args.json, document, &text)?;
+    raid::disagreement(&args.members).iter().for_each(|said| eprintln!("warning: {said}"));
     let mut errors: Vec<RaidError> = all.into_iter().filter_map(Result::err).collect();
     let Some(last) = errors.pop() else { return Ok(ExitCode::SUCCESS) };
     errors.iter().for_each(|error| eprintln!("{error}"));
@@ -348,14 +351,26 @@ fn admitted(members: &[Place]) -> Result<(Permits, Vec<LeftOut>), Failure> {
     Ok((admit(members, &given)?, given.left_out))
 }
 
+/// Which of the members of an array it is opened without, where nothing is written to any.
+fn looked_at(members: &[Place]) -> Result<Vec<LeftOut>, Failure> {
+    different(members)?;
+    let given = raid::given(members, None).map_err(blame)?;
+    tell_left_out(&given);
+    Ok(given.left_out)
+}
+
 /// Leave to write to the members of an array. Whom it is opened without is said before anything is done to it without them.
 fn admit(members: &[Place], given: &Given) -> Result<Permits, Failure> {
     let permits = permit::members(members.iter().filter_map(Place::path))?;
+    tell_left_out(given);
+    Ok(permits)
+}
+
+fn tell_left_out(given: &Given) {
     for LeftOut { path, why } in &given.left_out {
         eprintln!("{path} is left out: {why}");
     }
     given.without().iter().for_each(|without| eprintln!("{without}"));
-    Ok(permits)
 }
 
 /// Bar, rate and Ctrl-C of a command.

@@ -223,7 +223,7 @@ fn an_array_whose_journal_is_gone_is_told_to_do_without() {
     assert!(status.contains(without), "{status}");
     let status = done(&desk, "array status a b c j");
     assert!(!status.contains(without), "{status}");
-    refused(&desk, "array scrub a b c", "(`arraylab array stop --force`)");
+    refused(&desk, "array scrub a b c", "(`arraylab array stop --force a b c`)");
     let stopped = done(&desk, "array stop --force a b c");
     assert_eq!(stopped, "clean\n");
     let said = say(&desk, "array scrub a b c j");

@@ -5,6 +5,7 @@
 //! the members, and the same command goes on from there.
 
 mod alias;
+mod assemble;
 mod control;
 mod counted;
 mod describe;
@@ -23,6 +24,7 @@ mod orders;
 mod own;
 mod place;
 mod scrub;
+mod seek;
 mod service;
 mod set;
 mod unknown;
@@ -40,17 +42,19 @@ pub use alias::apart;
 pub use array::Progress;
 pub use array::geometry::{Level, UnknownName};
 pub use array::md::Consistency;
+pub use assemble::{Assembled, Assembly, Forced, Vintage, assemble, force, force_plan};
 pub use control::{NewPlace, Order, Server};
 pub use describe::{MemberStatus, Status, layout, status};
 pub use event::Event;
 pub use examined::{Checksums, Examined, examine};
-pub use given::{Given, LeftOut, given, is_in_use};
+pub use given::{Given, LeftOut, disagreement, given, is_in_use};
 pub use keeper::{Keeper, Keeping};
 pub use make::{Plan, create};
 pub use members::{Permits, remove_unused};
 pub use metrics::Meter;
 pub use place::Place;
 pub use scrub::{Misfit, Scrub, scrub};
+pub use seek::{Candidates, Sightings, Sought, seek};
 pub use service::{Offer, Served, Service, Upkeep};
 pub use set::{Change, set};
 pub use unknown::Unknown;
@@ -110,9 +114,12 @@ pub enum RaidError {
     /// A member cannot be read.
     #[error("{place}: {error}")]
     Device { place: Place, error: device::DeviceError },
-    /// The array does not open.
-    #[error("{0}{next}", next = by_force(.0))]
+    /// Nor can its layout be told.
+    #[error("{0} (members are counted from 0, devices in the order in which they were named)")]
     Open(#[from] array::OpenError),
+    /// The array does not open.
+    #[error("{error} ({next})")]
+    Unopened { error: Box<array::OpenError>, next: String },
     /// It cannot be made.
     #[error(transparent)]
     Create(#[from] array::md::CreateError),
@@ -146,6 +153,12 @@ pub enum RaidError {
         "{place} belongs to another array ({found}) than {like} ({wanted}); give the members of one array, and `arraylab array examine` tells which those are"
     )]
     Foreign { place: Place, found: array::md::Uuid, like: Place, wanted: array::md::Uuid },
+    /// Devices that say different things of one array.
+    #[error("{0}")]
+    Disagree(String),
+    /// An area of a device would not lie where it may be written.
+    #[error("{place}: {error}. Nothing was written; omit {place} if the array can do without it")]
+    Misplaced { place: Place, error: array::areas::Misplaced },
     /// A member that has lost its end.
     #[error(
         "{place} holds {size:#}; its data begin at {data_offset:#} and need {needed:#}: make it {:#} large again, or leave it away, if the level survives that",
@@ -289,6 +302,27 @@ pub enum RaidError {
          wait until the device answers, or end the server and add it then"
     )]
     Unanswered { place: Place },
+    /// Nothing was found.
+    #[error(
+        "no array was found{skipped}; `arraylab array assemble --scan` looks at all block devices, as root, and files are named by their paths"
+    )]
+    NoneFound { skipped: String },
+    /// A name of two arrays.
+    #[error("several arrays are called {name}: {arrays}; give the UUID of one")]
+    Ambiguous { name: String, arrays: String },
+    /// It opens without.
+    #[error("the array opens without force, and nothing was written; leave --force away")]
+    NeedlessForce,
+    /// Nothing helps.
+    #[error(
+        "not even by force are there enough members: a spare, or what was being rebuilt, is never taken back, nor is a device of another creation or of before the array grew; name more members"
+    )]
+    TooFewByForce,
+    /// Its server writes nothing.
+    #[error(
+        "the array is served read-only, and nothing is written to its members; end that server, and start it without --read-only"
+    )]
+    ServedReadOnly,
     /// An export may not be written.
     #[error(transparent)]
     NoLeave(#[from] crate::remote::NoLeave),
@@ -336,20 +370,42 @@ impl From<host::Refusal> for RaidError {
     }
 }
 
-/// What to say beside why an array does not open: by which commands it does all the same, or what the numbers are.
-fn by_force(error: &array::OpenError) -> &'static str {
+/// What to say beside why an array of these places, as words of a command, does not open: by which commands it does all the same, or what the numbers are.
+fn next_words(error: &array::OpenError, places: &str) -> String {
+    use array::OpenError::{DirtyDegraded, JournalMissing, JournalTooSmall, TooFew};
     match error {
-        array::OpenError::JournalMissing | array::OpenError::JournalTooSmall { .. } => {
-            " (`arraylab array stop --force`)"
-        }
-        array::OpenError::DirtyDegraded { .. } => {
-            " (`arraylab array rebuild --force`, or serve --force; members are counted from 0)"
-        }
-        _ => " (members are counted from 0, devices in the order in which they were named)",
+        JournalMissing | JournalTooSmall { .. } => format!("`arraylab array stop --force {places}`"),
+        DirtyDegraded { .. } => format!(
+            "`arraylab array serve --force --nbd unix:array.sock {places}` serves it so, `arraylab array rebuild --force` fills what is missing; members are \
+             counted from 0"
+        ),
+        TooFew { .. } => format!(
+            "if members dropped out one after the other, `arraylab array assemble --force {places}` shows which of them would be taken back, and what that \
+             may lose"
+        ),
+        _ => "members are counted from 0, devices in the order in which they were named".into(),
     }
 }
 
 impl RaidError {
+    /// Of an array that was not opened from these places: who is meant is called by name.
+    fn of_open(places: &[Place], error: array::OpenError) -> RaidError {
+        match error {
+            array::OpenError::Misplaced { device, error } if device < places.len() => {
+                RaidError::Misplaced { place: places[device].clone(), error }
+            }
+            array::OpenError::Disagree(said) => {
+                let name =
+                    |device: usize| places.get(device).map_or_else(|| format!("device {device}"), Place::to_string);
+                RaidError::Disagree(said.text(name, members::when))
+            }
+            error => {
+                let words: Vec<String> = places.iter().map(Place::word).collect();
+                RaidError::Unopened { next: next_words(&error, &words.join(" ")), error: Box::new(error) }
+            }
+        }
+    }
+
     /// Of an array that did not do what it was asked.
     fn failed(error: device::DeviceError) -> RaidError {
         match error {
@@ -374,7 +430,7 @@ impl RaidError {
             RaidError::Path(OpenError::Refused { source }) => source.is_input(),
             RaidError::Path(OpenError::Permission { .. } | OpenError::System { .. } | OpenError::Ring { .. }) => false,
             RaidError::Listen(ListenError::NoPlace { .. } | ListenError::Ring(_)) => false,
-            RaidError::Open(array::OpenError::Replay(_)) => false,
+            RaidError::Unopened { error, .. } if matches!(**error, array::OpenError::Replay(_)) => false,
             RaidError::NoLeave(no) => no.is_input(),
             RaidError::NotFilled { .. } | RaidError::NoSpace | RaidError::Rival { .. } => false,
             RaidError::NotTakenOut { .. } | RaidError::Unanswered { .. } => false,

@@ -1,8 +1,11 @@
 //! The words of `array`.
 
+mod assemble;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub use assemble::Assemble;
 use clap::{Args, Subcommand, ValueEnum};
 
 pub use super::set::Set;
@@ -61,6 +64,7 @@ Examples:
   arraylab array status a b c d
   arraylab array status --json a b c d")]
     Status(Paths),
+    Assemble(Assemble),
     Serve(ServeArray),
     Fail(Fail),
     Add(Add),
@@ -276,7 +280,7 @@ pub struct ServeArray {
     #[arg(long, value_name = "EXPORT")]
     pub export: Vec<Portion>,
 
-    /// Refuse writes from clients. The array itself is still maintained
+    /// Refuse writes from clients, and write nothing to the members, which may be write-protected. Logs are replayed in memory
     #[arg(long)]
     pub read_only: bool,
 

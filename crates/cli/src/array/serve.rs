@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use device::Device;
-use lab::raid::{self, Event, Keeper, Keeping, LeftOut, Meter, Offer};
+use lab::raid::{self, Event, Keeper, Keeping, LeftOut, Meter, Offer, Permits};
 use nbd::{Address, Exports, Portion, ServeOptions, Served, Tell, divide};
 use serde_json::json;
 use units::{Bytes, Duration};
@@ -15,7 +15,7 @@ use uring::{ListenError, Listener, Live, LiveOptions};
 
 use crate::args::ServeArray;
 use crate::array::hook::Hook;
-use crate::array::{admitted, blame};
+use crate::array::{admitted, blame, looked_at};
 use crate::fail::Failure;
 use crate::metrics::{Metrics, TextFile};
 use crate::serve::{beside, conclude, encryption, ended, listen, places, sent_away, uris, watched};
@@ -44,6 +44,7 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
     let hooked = Rc::clone(&hook);
     let keeping = Keeping {
         force: args.force,
+        read_only: args.read_only,
         rate: args.rate,
         time_limit: args.time_limit,
         tell: Rc::new(move |event| {
@@ -55,7 +56,10 @@ pub fn serve(args: &ServeArray) -> Result<ExitCode, Failure> {
         }),
         counted: metrics.is_some() || args.metrics_file.is_some(),
     };
-    let (permits, left_out) = admitted(&args.members)?;
+    let (permits, left_out) = match args.read_only {
+        true => (Permits::new(), looked_at(&args.members)?),
+        false => admitted(&args.members)?,
+    };
     let keeper = Keeper::open(&live, &args.members, permits, keeping).map_err(blame)?;
     let exports = divide(live.runtime(), &keeper.device(), &args.export, args.read_only).map_err(Failure::input)?;
     let offers = offers(&args.export, &exports);
@@ -123,6 +127,11 @@ fn left_well(keeper: &Keeper, served: &Served) -> Result<ExitCode, Failure> {
     if served.abandoned > 0 {
         let next = "the array is left as it is, and made to fit at its next start";
         return Err(Failure::world(anyhow::anyhow!("requests are still under way; {next}")));
+    }
+    if keeper.is_read_only() {
+        let _ = writeln!(std::io::stderr(), "the members are as they were: nothing was written to them");
+        is_whole_enough(keeper)?;
+        return Ok(done);
     }
     let left = keeper.stop().map_err(blame)?;
     let _ = writeln!(std::io::stderr(), "the array is stopped: {}", crate::array::left_as(&left, false).trim_end());

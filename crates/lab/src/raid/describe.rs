@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use array::creation::Belonging;
 use array::geometry::{Geometry, Level, picture};
 use array::geometry_of;
 use array::md::{Features, MemberRole, Resync, Superblock};
@@ -12,7 +13,7 @@ use units::Bytes;
 use uring::{Live, LiveOptions};
 
 use super::examined::{checksums, consistency, explained, flags, harmless, level_of, name_of, rebuilt};
-use super::given::{of_one_array, reason, shortfall};
+use super::given::{of_one_array, of_one_creation, reason, shortfall, why_foreign};
 use super::halves::Halves;
 use super::members::{superblock, to_read};
 use super::service::Service;
@@ -70,7 +71,7 @@ pub struct MemberStatus {
     /// The device, if one of those named has it.
     pub path: Option<Place>,
     /// `active`, `rebuilding`, `missing`; without a place `stale`, `spare`, `journal`, and `not used` by the array's server; `replacing`
-    /// the one whose number it has. `half` is who went on without others that went on without it, `left out` is who has no usable superblock, `too small` who has lost its end, `twice` who claims the place of another.
+    /// the one whose number it has. `half` is who went on without others that went on without it, `left out` is who has no usable superblock, `foreign` who is of an earlier creation of the array, `too small` who has lost its end, `twice` who claims the place of another.
     pub state: &'static str,
     /// What it has seen of the array's changes.
     pub events: Option<u64>,
@@ -123,6 +124,15 @@ pub fn status(places: &[Place]) -> Result<Status, RaidError> {
         }
     }
     of_one_array(found.iter().map(|(path, it, ..)| (path, it.array)))?;
+    let Belonging { foreign, .. } = of_one_creation(found.iter().map(|(path, it, ..)| (path, it)))?;
+    let (mut own, mut away) = (Vec::new(), Vec::new());
+    let all = found.into_iter().enumerate();
+    all.for_each(|(index, it)| if foreign.contains(&index) { away.push(it) } else { own.push(it) });
+    let found = own;
+    for (path, it, ..) in away {
+        let status = MemberStatus::unread(None, Some(path), "foreign");
+        others.push(MemberStatus { events: Some(it.events), reason: Some(why_foreign(&it)), ..status });
+    }
     let superblocks: Vec<&Superblock> = found.iter().map(|(_, it, ..)| it).collect();
     let Some(newest) = newest(&superblocks) else {
         return Err(unread.expect("a path was named"));
@@ -355,6 +365,15 @@ impl Status {
             _ if self.broken && self.size.is_none() => {
                 let (lost, are) = (numbered(&self.not_whole, ", "), if self.not_whole.len() == 1 { "is" } else { "are" });
                 format!("broken: {lost} {are} missing, and there is no redundancy to compute it from; give it, too")
+            }
+            (_, lost) if self.broken && self.others.iter().any(|other| other.state == "stale") => {
+                let all = self.members.iter().chain(&self.others).filter_map(|it| it.path.as_ref());
+                let words: Vec<String> = all.map(Place::word).collect();
+                format!(
+                    "broken: {lost} members are not whole, more than can be spared; `arraylab array assemble --force {}` shows whether stale ones could be \
+                     taken back, and what that may lose",
+                    words.join(" ")
+                )
             }
             (_, lost) if self.broken => format!("broken: {lost} members are not whole, more than can be spared"),
             (true, 0) => "clean".into(),

@@ -8,7 +8,8 @@
 //! for an array that lacks members. (To take the record back when the command fails was rejected: what was replayed from the logs meanwhile, the member
 //! has missed.)
 
-use array::geometry_of;
+use array::areas;
+use array::creation::{self, Belonging, Disagreement, has_enough, is_same};
 use array::md::{Features, MemberRole, Resync, Superblock, SuperblockError, Uuid};
 use array::standing::{Standing, newest};
 use device::{Device, DeviceError};
@@ -17,7 +18,7 @@ use units::Bytes;
 use uring::{Live, LiveOptions};
 
 use super::halves::Halves;
-use super::members::{superblock, superblock_in, to_read};
+use super::members::{superblock, superblock_in, to_read, when};
 use super::upkeep::numbered;
 use super::{Place, RaidError};
 
@@ -76,7 +77,10 @@ pub fn given(places: &[Place], beside: Option<&Place>) -> Result<Given, RaidErro
             continue;
         };
         match live.runtime().block_on(superblock(path, &device)) {
-            Ok(superblock) => found.push((path.clone(), superblock, device.shape().size)),
+            Ok(superblock) => {
+                let shape = device.shape();
+                found.push((path.clone(), superblock, shape.size, shape.logical_block));
+            }
             // Too small for a superblock: the array is refused with it.
             Err(
                 RaidError::NoRoomForSuperblock { .. } | RaidError::Device { error: DeviceError::Misaligned { .. }, .. },
@@ -96,15 +100,23 @@ pub fn given(places: &[Place], beside: Option<&Place>) -> Result<Given, RaidErro
         }
     }
     silent += left_out.len();
-    of_one_array(found.iter().map(|(path, superblock, _)| (path, superblock.array)))?;
-    let superblocks: Vec<&Superblock> = found.iter().map(|(_, superblock, _)| superblock).collect();
-    if let Some(halves) = Halves::among(found.iter().map(|(path, superblock, _)| (path, superblock))) {
+    of_one_array(found.iter().map(|(path, superblock, ..)| (path, superblock.array)))?;
+    let Belonging { foreign, .. } = of_one_creation(found.iter().map(|(path, superblock, ..)| (path, superblock)))?;
+    let is_foreign = |index: &usize| foreign.contains(index);
+    for index in &foreign {
+        let (path, it, ..) = &found[*index];
+        left_out.push(LeftOut { path: path.clone(), why: why_foreign(it) });
+    }
+    let found: Vec<_> =
+        found.into_iter().enumerate().filter(|(index, _)| !is_foreign(index)).map(|(_, it)| it).collect();
+    let superblocks: Vec<&Superblock> = found.iter().map(|(_, superblock, ..)| superblock).collect();
+    if let Some(halves) = Halves::among(found.iter().map(|(path, superblock, ..)| (path, superblock))) {
         return Err(RaidError::Halves(halves.to_string()));
     }
     let Some(newest) = newest(&superblocks) else {
         return Ok(Given { left_out, not_named: Vec::new(), recorded: None });
     };
-    for (path, it, size) in &found {
+    for (path, it, size, block) in &found {
         if Standing::of(it, newest) == Standing::Stale {
             let why = match it.role() {
                 MemberRole::Journal => "it is a journal that failed, or is stale: what it holds counts no more",
@@ -118,9 +130,11 @@ pub fn given(places: &[Place], beside: Option<&Place>) -> Result<Given, RaidErro
         } else if let Some(needed) = shortfall(it, *size) {
             let (place, data_offset) = (path.clone(), it.data_offset);
             return Err(RaidError::MemberTooSmall { place, size: *size, data_offset, needed });
+        } else {
+            areas::check(it, *size, *block).map_err(|error| RaidError::Misplaced { place: path.clone(), error })?;
         }
     }
-    let beside = beside.and_then(|place| superblock_in(&live, place)).filter(|it| it.array == newest.array);
+    let beside = beside.and_then(|place| superblock_in(&live, place)).filter(|it| is_same(it, newest));
     let mut not_named = not_named(&superblocks, beside.as_ref(), newest);
     if not_named.len() <= silent {
         not_named.clear();
@@ -153,21 +167,14 @@ fn not_named(superblocks: &[&Superblock], beside: Option<&Superblock>, newest: &
 
 /// Why an array records at once who is missing when it is opened, if it does, and can be opened.
 fn records(superblocks: &[&Superblock], newest: &Superblock) -> Option<&'static str> {
-    let mut members: Vec<Option<&Superblock>> = vec![None; newest.members as usize];
-    for it in superblocks {
-        if let Standing::Member(place) = Standing::of(it, newest) {
-            members[place] = Some(it);
-        }
-    }
-    let used = |it: &Superblock| if it.size.is_zero() { it.data_size } else { it.size };
-    let sizes: Vec<Bytes> = members.iter().map(|member| used(member.unwrap_or(newest))).collect();
-    let is_missing = |place: usize| members[place].is_none();
-    if !geometry_of(newest, &sizes).is_ok_and(|geometry| geometry.survives(is_missing)) {
+    if !has_enough(superblocks) {
         return None;
     }
+    let is_member = |it: &&&Superblock| matches!(Standing::of(it, newest), Standing::Member(_));
+    let mut members = superblocks.iter().filter(is_member);
     match newest.features.has(Features::JOURNAL) {
         true => Some("has a journal, which may hold writes"),
-        false => members.iter().flatten().any(|it| it.resync != Resync::Clean).then_some("was not stopped"),
+        false => members.any(|it| it.resync != Resync::Clean).then_some("was not stopped"),
     }
 }
 
@@ -177,7 +184,7 @@ pub fn is_in_use(members: &[Place], device: &Place) -> bool {
     let live = Live::start(&LiveOptions::default());
     let Some(own) = superblock_in(&live, device) else { return false };
     // What it says itself of who is in use is no argument: it may have gone on alone.
-    let others = members.iter().filter_map(|place| superblock_in(&live, place)).filter(|it| it.array == own.array);
+    let others = members.iter().filter_map(|place| superblock_in(&live, place)).filter(|it| is_same(it, &own));
     let others: Vec<Superblock> = others.collect();
     let filled = !own.features.has(Features::RECOVERY);
     let as_it_is = own.features.has(Features::BITMAP) && !own.features.has(Features::BAD_BLOCKS);
@@ -211,6 +218,42 @@ pub(super) fn of_one_array<'p>(of: impl Iterator<Item = (&'p Place, Uuid)> + Clo
         }
         None => Ok(()),
     }
+}
+
+/// Sorts devices of one array by their creations; refuses those of which the user has to choose, by name.
+pub(super) fn of_one_creation<'p>(
+    of: impl Iterator<Item = (&'p Place, &'p Superblock)>,
+) -> Result<Belonging, RaidError> {
+    let (places, superblocks): (Vec<&Place>, Vec<&Superblock>) = of.unzip();
+    let named = |said: Disagreement| RaidError::Disagree(said.text(|index| places[index].to_string(), when));
+    creation::sort(&superblocks).map_err(named)
+}
+
+/// What devices that say that they are of one array disagree about, if they do.
+pub fn disagreement(places: &[Place]) -> Option<String> {
+    let live = Live::start(&LiveOptions::default());
+    let read = |place: &Place| Some((place.clone(), superblock_in(&live, place)?));
+    let found: Vec<(Place, Superblock)> = places.iter().filter_map(read).collect();
+    let first = found.first()?.1.array;
+    if found.iter().any(|(_, it)| it.array != first) {
+        return None;
+    }
+    match of_one_creation(found.iter().map(|(place, it)| (place, it))) {
+        Err(error) => Some(error.to_string()),
+        Ok(Belonging { foreign, .. }) => {
+            let one = |index: &usize| format!("{}: {}", found[*index].0, why_foreign(&found[*index].1));
+            (!foreign.is_empty()).then(|| foreign.iter().map(one).collect::<Vec<_>>().join("; "))
+        }
+    }
+}
+
+/// Why a device of an earlier creation is not used.
+pub(super) fn why_foreign(it: &Superblock) -> String {
+    format!(
+        "it is foreign: it belongs to an earlier creation of the array, of {}, and is neither read nor written; \
+         `arraylab array add --destroy-data` makes a spare of it, and what it holds is lost",
+        when(it.created)
+    )
 }
 
 /// What the data of a member need behind their beginning, if the device has less than that.

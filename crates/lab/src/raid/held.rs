@@ -15,7 +15,7 @@ use uring::{FileDevice, Live};
 
 use super::counted::{MemberTally, Metered};
 use super::event::Event;
-use super::members::{connected_to_write, writable};
+use super::members::{connected, connected_to_write, over, readable, writable};
 use super::{Place, RaidError};
 
 /// A device of the array, and what keeps others from it.
@@ -57,6 +57,27 @@ impl Held {
             (Opened::Export(export), Some(tally)) => AnyDevice::new(Metered::new(Rc::clone(export), tally)),
         };
         Ok((Held { place: place.clone(), device, told: Cell::default(), permit, tally }, any))
+    }
+
+    /// Opens a place that is only read: what the array writes stays in memory in front of it.
+    pub async fn open_read_only(
+        live: &Live,
+        place: &Place,
+        within: Duration,
+        counted: bool,
+    ) -> Result<(Held, AnyDevice), RaidError> {
+        let device = match place {
+            Place::Nbd(uri) => Opened::Export(Rc::new(connected(live, uri, within).await?)),
+            Place::Path(path) => Opened::File(Rc::new(readable(live, path)?)),
+        };
+        let tally: Option<Rc<MemberTally>> = counted.then(Rc::default);
+        let any = match (&device, &tally) {
+            (Opened::File(file), None) => over(live, Rc::clone(file)),
+            (Opened::Export(export), None) => over(live, Rc::clone(export)),
+            (Opened::File(file), Some(tally)) => over(live, Metered::new(Rc::clone(file), tally)),
+            (Opened::Export(export), Some(tally)) => over(live, Metered::new(Rc::clone(export), tally)),
+        };
+        Ok((Held { place: place.clone(), device, told: Cell::default(), permit: None, tally }, any))
     }
 
     /// What has become of its connection since this was asked last, if it is an export.

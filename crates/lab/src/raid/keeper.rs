@@ -41,6 +41,8 @@ const PATIENCE: Duration = Duration::seconds(45);
 pub struct Keeping {
     /// Open it though what is missing may be computed wrongly where a power cut met a write.
     pub force: bool,
+    /// Write nothing to the members: what the array has to write is kept in memory, and there is no upkeep.
+    pub read_only: bool,
     /// No upkeep goes faster, unless an order says so.
     pub rate: Option<Rate>,
     /// How long a member may take for a request before it counts as failed.
@@ -58,6 +60,7 @@ pub struct Keeper {
     /// The devices, and what keeps others from them.
     pub(super) held: RefCell<Vec<Held>>,
     pub(super) rate: Option<Rate>,
+    read_only: bool,
     /// How long a member, and who is to become one, may take to answer.
     pub(super) time_limit: Duration,
     pub(super) counted: bool,
@@ -99,17 +102,22 @@ impl Keeper {
             let mut devices = Vec::new();
             for place in members {
                 let permit = place.path().and_then(|path| permits.remove(path));
-                let (held, device) = Held::open(live, place, permit, keeping.time_limit, keeping.counted).await?;
+                let opened = match keeping.read_only {
+                    true => Held::open_read_only(live, place, keeping.time_limit, keeping.counted).await,
+                    false => Held::open(live, place, permit, keeping.time_limit, keeping.counted).await,
+                };
+                let (held, device) = opened?;
                 all.push(held);
                 devices.push(device);
             }
             let options = OpenOptions { force_dirty_degraded: keeping.force };
-            Ok::<_, RaidError>(Array::open(runtime, "array", devices, options).await?)
+            let opened = Array::open(runtime, "array", devices, options).await;
+            opened.map_err(|error| RaidError::of_open(members, error))
         };
         let array = runtime.block_on(opened)?;
         let failed = |member| array.state(member) == MemberState::Failed;
         let known = RefCell::new(((0..array.geometry().members()).map(failed).collect(), array.is_broken(), false));
-        if members.iter().any(|place| matches!(place, Place::Nbd(_))) {
+        if !keeping.read_only && members.iter().any(|place| matches!(place, Place::Nbd(_))) {
             array.look_out(now());
         }
         array.set_time_limit(keeping.time_limit);
@@ -130,6 +138,7 @@ impl Keeper {
             array: Rc::new(array),
             held: RefCell::new(all),
             rate: keeping.rate,
+            read_only: keeping.read_only,
             time_limit: keeping.time_limit,
             counted: keeping.counted,
             mismatches: Cell::new(None),
@@ -153,6 +162,11 @@ impl Keeper {
         let name = self.array.name().unwrap_or_default();
         let identity = || self.array.identity().map_or("-".into(), |identity| identity.to_string());
         if name.is_empty() { identity() } else { name }
+    }
+
+    /// Whether nothing is written to its members.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     /// Its level and layout.
@@ -304,8 +318,8 @@ impl Keeper {
     async fn attend(&self) {
         let mut refused = false;
         loop {
-            if self.array.rival().is_some() {
-                // The members are left to the other server.
+            if self.read_only || self.array.rival().is_some() {
+                // Nothing is written to the members; or they are left to the other server.
                 self.live.runtime().sleep(AGAIN).await;
                 continue;
             }

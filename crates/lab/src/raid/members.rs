@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use array::md::{SUPERBLOCK_AT, SUPERBLOCK_SIZE, Stamp, Superblock, SuperblockError};
 use array::{Array, MemberState, OpenOptions};
+use device::filter::Overlay;
 use device::{AnyDevice, Buffer, Device, DeviceError, Request};
 use host::guard::WritePermit;
 use host::signature::MAGICS;
@@ -47,10 +48,23 @@ pub(super) async fn connected_to_write(live: &Live, uri: &Uri, within: Duration)
     }
 }
 
+/// A path as a device that is only read.
+pub(super) fn readable(live: &Live, path: &Path) -> Result<FileDevice, RaidError> {
+    Ok(FileDevice::open_read_only(live, path, &options(path))?)
+}
+
+/// What an array writes to a member that is only read, and is kept in memory: superblocks, what its logs replay, areas that are cleared.
+const MOST_OVER: Bytes = Bytes::gib(1);
+
+/// A device in front of one that is only read.
+pub(super) fn over(live: &Live, device: impl Device + 'static) -> AnyDevice {
+    AnyDevice::new(Overlay::new(live.runtime(), device, MOST_OVER))
+}
+
 /// Opens a place for reading only.
 pub(super) async fn to_read(live: &Live, place: &Place) -> Result<AnyDevice, RaidError> {
     match place {
-        Place::Path(path) => Ok(AnyDevice::new(FileDevice::open_read_only(live, path, &options(path))?)),
+        Place::Path(path) => Ok(AnyDevice::new(readable(live, path)?)),
         Place::Nbd(uri) => Ok(AnyDevice::new(connected(live, uri, PATIENCE).await?)),
     }
 }
@@ -140,7 +154,8 @@ pub(super) fn open_without(
             devices.push(to_write(live, place, permits).await?);
         }
         let options = OpenOptions { force_dirty_degraded: force };
-        Ok::<_, RaidError>(Array::open(live.runtime(), "array", devices, options).await?)
+        let opened = Array::open(live.runtime(), "array", devices, options).await;
+        opened.map_err(|error| RaidError::of_open(members, error))
     };
     let array = live.runtime().block_on(opened)?;
     if members.iter().any(|place| matches!(place, Place::Nbd(_))) {
@@ -215,6 +230,9 @@ pub(super) fn data_offset(array: &Array<AnyDevice>, place: &Place, device: &AnyD
         return Err(RaidError::TooSmall { place: place.clone(), size, needed });
     }
     takes_blocks(array, place, device, layout.data_offset)?;
+    array
+        .check_newcomer(0, device, layout.data_offset, layout.used)
+        .map_err(|error| RaidError::Misplaced { place: place.clone(), error })?;
     Ok(layout.data_offset)
 }
 

@@ -43,7 +43,7 @@ pub(super) async fn let_go(keeper: &Keeper, place: &Place) -> Result<(), RaidErr
 /// What a place says, if it was part of this array: what it carries is the array's own.
 pub(super) async fn said_of(keeper: &Keeper, place: &Place) -> Option<Superblock> {
     let read = async { superblock(place, &to_read(&keeper.live, place).await?).await };
-    read.await.ok().filter(|superblock| Some(superblock.array) == keeper.array.identity())
+    read.await.ok().filter(|superblock| keeper.array.is_of(superblock))
 }
 
 /// Opens a former member of the array, to be written as such. The server has [let go](let_go) of it.

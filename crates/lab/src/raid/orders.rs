@@ -25,6 +25,9 @@ const SCRUB: &str = "scrub";
 
 /// Carries out an order; what comes back is what the command prints.
 pub(super) async fn carry_out(keeper: &Rc<Keeper>, order: Order, caller: &Caller<'_>) -> Result<Value, RaidError> {
+    if keeper.is_read_only() && !matches!(order, Order::Status | Order::EndScrub) {
+        return Err(RaidError::ServedReadOnly);
+    }
     match order {
         Order::Status => Ok(json!(keeper.service())),
         Order::Fail { member } => fail(keeper, &member).await.map(|done| json!(done)),

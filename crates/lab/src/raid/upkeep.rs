@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use array::creation::is_same;
 use array::geometry::Level;
 use array::md::{Superblock, Uuid};
 use array::{Array, GrowError, MemberState};
@@ -316,8 +317,11 @@ pub struct Added {
 /// Whether a place is, or was, part of the array that these are members of.
 pub fn belongs(members: &[Place], place: &Place) -> bool {
     let live = Live::start(&LiveOptions::default());
-    let array = |place: &Place| Some(superblock_in(&live, place)?.array);
-    array(place).is_some_and(|own| members.iter().find_map(array) == Some(own))
+    let read = |place: &Place| superblock_in(&live, place);
+    let members: Vec<Superblock> = members.iter().filter_map(read).collect();
+    // Of several creations it is the latest that is opened.
+    let latest = members.iter().max_by_key(|it| (it.created.seconds(), it.created.0));
+    read(place).is_some_and(|own| latest.is_some_and(|latest| is_same(&own, latest)))
 }
 
 /// Adds a device: a former member comes back, anything else is a spare, and fills the place of a member that is missing. One that went on without the array
