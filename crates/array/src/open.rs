@@ -45,19 +45,21 @@ pub enum OpenError {
     #[error("device {device}: {error}; nothing was written. Omit the device if the array can do without it")]
     Misplaced { device: usize, error: Misplaced },
     /// A copy.
-    #[error("devices {first} and {second} both claim role {role} of the array and are equally fresh; give one of them")]
+    #[error(
+        "devices {first} and {second} both claim role {role} of the array with equal event counts: one is a copy of the other. Omit one of them"
+    )]
     Twice { role: usize, first: usize, second: usize },
     /// Halves that went on alone.
     #[error(
-        "devices {first} and {second} call each other failed: each went on without the other; give only the one to believe"
+        "split brain: devices {first} and {second} call each other failed, and each was used without the other. Keep one, and omit the other"
     )]
     SplitBrain { first: usize, second: usize },
     /// Too few.
-    #[error("{missing} of {members} members are missing or stale, {level} survives {endurance}; give more of them")]
+    #[error("{missing} of {members} members are missing or stale, and {level} survives {endurance}. Name more of them")]
     TooFew { missing: usize, members: usize, level: &'static str, endurance: String },
     /// The write hole.
     #[error(
-        "the array was not stopped and members {missing:?} are missing or not rebuilt: parity may not fit where a write was under way, and what is missing would be computed wrongly there; open it by force to accept that"
+        "the array was not stopped, and members {missing:?} are missing or not rebuilt: parity may not match where a write was in flight, so their data may be computed wrongly there. Use --force to accept that"
     )]
     DirtyDegraded { missing: Vec<usize> },
     /// Not understood.
@@ -68,43 +70,43 @@ pub enum OpenError {
     Geometry(#[from] GeometryError),
     /// Two ways to read it.
     #[error(
-        "the members are of different sizes, and none says how chunks lie behind the end of the smallest, which Linux before 3.14 and from then on did in two ways; `mdadm --assemble --update=layout-original`, or layout-alternate, says it on them"
+        "the members differ in size, and none says which layout level 0 uses behind the end of the smallest (Linux changed it in 3.14). Set it with `mdadm --assemble --update=layout-original`, or `--update=layout-alternate`"
     )]
     Zones,
     /// Cannot be.
     #[error(transparent)]
     Assemble(#[from] AssembleError),
     /// A feature that the level does not have.
-    #[error("the array has a {0}, which nothing is known about; look at it with mdadm --examine")]
+    #[error("the array has a {0}, which is not supported. See `mdadm --examine`")]
     Feature(&'static str),
     /// md refuses it, too.
     #[error(
-        "the array has a journal and {members} members, of which the journal's format takes {MOST_WITH_JOURNAL}; leave the journal away, and open the array by force"
+        "the array has a journal and {members} members, and a journal takes at most {MOST_WITH_JOURNAL}. Omit the journal and use --force"
     )]
     JournalOfTooMany { members: usize },
     /// A layout that nothing is computed for.
     #[error(
-        "the array has a DDF layout of level 6 with chunks of {chunk:#}, and 1 MiB is the most that is understood here; use it with mdadm"
+        "the array has a DDF layout of level 6 with chunks of {chunk:#}, and at most 1 MiB is supported. Use it with mdadm"
     )]
     Ddf { chunk: Bytes },
     /// The journal is not there.
     #[error(
-        "the array has a journal, and no device is it, or a stale one; give it too, or open the array by force: what the journal holds is then lost, and parity has to be made to fit"
+        "the array has a journal, and none of the devices is its current journal. Name it too, or use --force: writes that only the journal holds are then lost, and parity is resynced"
     )]
     JournalMissing,
     /// The journal cannot be used.
     #[error(
-        "the journal says that its log holds {size:#}, where {members} members need {needed:#}: its superblock is damaged; leave it away and open the array by force: what it holds is then lost, and parity has to be made to fit"
+        "the journal's superblock is damaged: it gives its log {size:#}, and {members} members need {needed:#}. Omit the journal and use --force: writes that only the journal holds are then lost, and parity is resynced"
     )]
     JournalTooSmall { size: Bytes, needed: Bytes, members: usize },
     /// What Linux left in it in write-back mode fills it.
     #[error(
-        "the journal is in use with {used:#} of {size:#}, and {rest:#} of that have no parity yet: there is no room to write them safely; assemble the array once with mdadm, which writes them, or leave the journal away and open the array by force: what it holds is then lost"
+        "the journal is in use with {used:#} of {size:#}, and {rest:#} of that have no parity yet: there is no room to complete them safely. Assemble the array once with mdadm, which completes them, or omit the journal and use --force: writes that only the journal holds are then lost"
     )]
     JournalFull { rest: Bytes, used: Bytes, size: Bytes },
     /// The log could not be replayed.
     #[error(
-        "what was under way when the array was last in use could not be completed: {0}; replace the member that fails"
+        "writes that were in flight when the array was last used cannot be completed: {0}. Replace the failing member"
     )]
     Replay(DeviceError),
 }

@@ -133,8 +133,8 @@ fn dirty_and_degraded_is_refused_where_parity_would_be_believed() {
     write(&runtime, &open(&runtime, &disks).unwrap(), 1).unwrap();
     assert_eq!(
         open(&runtime, &disks[1..]).err().unwrap(),
-        "the array was not stopped and members [0] are missing or not rebuilt: parity may not fit where a write was under way, and what is \
-         missing would be computed wrongly there; open it by force to accept that"
+        "the array was not stopped, and members [0] are missing or not rebuilt: parity may not match where a write was in flight, so their \
+         data may be computed wrongly there. Use --force to accept that"
     );
     let mirror = self::disks(&runtime, Level::Raid1, 2, 2);
     write(&runtime, &open(&runtime, &mirror).unwrap(), 1).unwrap();
@@ -156,11 +156,11 @@ fn what_does_not_belong_together_is_refused() {
     );
     assert_eq!(
         refused(&[&a[0], &a[1], &a[1]]),
-        "devices 1 and 2 both claim role 1 of the array and are equally fresh; give one of them"
+        "devices 1 and 2 both claim role 1 of the array with equal event counts: one is a copy of the other. Omit one of them"
     );
     assert_eq!(
         refused(&[&a[0]]),
-        "2 of 3 members are missing or stale, level 5 survives the loss of 1; give more of them"
+        "2 of 3 members are missing or stale, and level 5 survives the loss of 1. Name more of them"
     );
     assert!(
         refused(&[&disk(&runtime)])
@@ -171,7 +171,10 @@ fn what_does_not_belong_together_is_refused() {
     with_journal.events += 1;
     put_superblock(&runtime, &a[0], &with_journal);
     let without_journal = refused(&[&a[0], &a[1], &a[2]]);
-    assert!(without_journal.starts_with("the array has a journal, and no device is it"), "{without_journal}");
+    assert!(
+        without_journal.starts_with("the array has a journal, and none of the devices is its current journal"),
+        "{without_journal}"
+    );
 }
 
 #[test]
@@ -185,7 +188,7 @@ fn halves_that_went_on_alone_are_not_joined() {
     }
     assert_eq!(
         open(&runtime, &disks).err().unwrap(),
-        "devices 0 and 1 call each other failed: each went on without the other; give only the one to believe"
+        "split brain: devices 0 and 1 call each other failed, and each was used without the other. Keep one, and omit the other"
     );
 }
 
@@ -535,8 +538,8 @@ fn level_10_without_all_copies_of_a_chunk_is_broken() {
     let refused = open(&runtime, &disks[..2]).err().unwrap();
     assert_eq!(
         refused,
-        "2 of 4 members are missing or stale, level 10 survives the loss of any 1, and of more that leave a copy of every \
-         chunk; give more of them"
+        "2 of 4 members are missing or stale, and level 10 survives the loss of any 1, and of more that leave a copy of every \
+         chunk. Name more of them"
     );
 }
 
