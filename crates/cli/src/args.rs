@@ -246,6 +246,10 @@ pub struct Run {
     #[arg(long)]
     pub strict: bool,
 
+    /// Run a job file of fio without the options that are unknown or not supported, and list them
+    #[arg(long, conflicts_with = "strict")]
+    pub lenient: bool,
+
     /// Find the highest rate of arrivals at which response times keep to a bound, such as "p99 <= 5 ms"
     ///
     /// All open loops of the experiment are run at one multiple of their rates after the other, until a rate that keeps the bound and one

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fio::Surroundings;
 use fio::option::Fate;
+use host::Kernel;
+use host::processor::{self, Memory};
 use lab::jobs::{Phase, plan};
 use lab::layout::read_paths;
 use lab::{Point, Source, Target, verification};
@@ -58,7 +60,7 @@ fn attempt(args: &Run, source: &Source, account: &mut Account) -> Result<ExitCod
             "--find-limit varies the rates of an experiment; `arraylab import` makes one of a job file"
         )));
     }
-    let file = read(source, args.strict)?;
+    let file = read(source, (args.strict, args.lenient))?;
     list(&source.name, &file);
     let phases = plan(&stem(source), &file, &args.on).map_err(Failure::input)?;
     account.file = Some(file);
@@ -109,7 +111,7 @@ fn one_phase(
 /// Shows a job file as experiments.
 pub fn import(args: &ImportJob) -> Result<ExitCode, Failure> {
     let source = crate::run::find(&args.job)?;
-    let file = read(&source, args.strict)?;
+    let file = read(&source, (args.strict, args.lenient))?;
     list(&source.name, &file);
     let phases = plan(&stem(&source), &file, &[]).map_err(Failure::input)?;
     let count = phases.len();
@@ -117,6 +119,14 @@ pub fn import(args: &ImportJob) -> Result<ExitCode, Failure> {
         return Err(Failure::input(anyhow::anyhow!(
             "{}: read_iolog: the requests of a trace are no experiment; `arraylab run` runs the job, `arraylab replay` the trace",
             source.name
+        )));
+    }
+    let files = || phases.iter().flat_map(|phase| &phase.experiment.devices).flat_map(|device| &device.files);
+    if let Some(path) = files().find(|path| path.to_str().is_none()) {
+        return Err(Failure::input(anyhow::anyhow!(
+            "{}: the file name {} is not UTF-8, and TOML is; rename the file, or run the job file itself",
+            source.name,
+            path.display()
         )));
     }
     for (index, phase) in phases.iter().enumerate() {
@@ -135,15 +145,29 @@ pub fn import(args: &ImportJob) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(source: &Source, strict: bool) -> Result<fio::File, Failure> {
+fn read(source: &Source, (strict, lenient): (bool, bool)) -> Result<fio::File, Failure> {
     let surroundings = Surroundings {
         variable: &|name| std::env::var(name).ok(),
+        keyword: &|name| match name {
+            "$ncpus" => Some(processor::configured(&Kernel::running()) as u64),
+            "$pagesize" => Some(processor::page().get()),
+            "$mb_memory" => Memory::read(&Kernel::running()).total.map(|memory| memory.get() >> 20),
+            _ => None,
+        },
+        // As in fio, first from where the program runs, then from beside the file that names it.
         include: &|file, from| {
             let beside = Path::new(from).parent().unwrap_or(Path::new("")).join(file);
-            std::fs::read_to_string(&beside).map_err(|error| format!("{}: {error}", beside.display()))
+            let found = if Path::new(file).exists() { PathBuf::from(file) } else { beside };
+            let bytes = std::fs::read(&found).map_err(|error| format!("{}: {error}", found.display()))?;
+            Ok((found.display().to_string(), fio::bytes::text(&bytes)))
         },
     };
-    fio::read(&source.name, &source.text, &surroundings, strict).map_err(Failure::input)
+    let rigour = match (strict, lenient) {
+        (true, _) => fio::Rigour::Strict,
+        (_, true) => fio::Rigour::Lenient,
+        _ => fio::Rigour::Usual,
+    };
+    fio::read(&source.name, &source.text, &surroundings, rigour).map_err(Failure::input)
 }
 
 fn stem(source: &Source) -> String {

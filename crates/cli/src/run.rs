@@ -55,12 +55,13 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
 
 /// Refuses what can be said of job files alone.
 pub fn only_of_jobs(args: &Run) -> Result<(), Failure> {
-    match args.strict {
-        true => Err(Failure::input(anyhow::anyhow!(
-            "--strict is of job files of fio, and {} is an experiment, which is always kept to the letter; leave it out",
+    let given = [(args.strict, "--strict"), (args.lenient, "--lenient")].into_iter().find(|(given, _)| *given);
+    match given {
+        Some((_, flag)) => Err(Failure::input(anyhow::anyhow!(
+            "{flag} is of job files of fio, and {} is an experiment, which is always kept to the letter; leave it out",
             args.experiment.display()
         ))),
-        false => Ok(()),
+        None => Ok(()),
     }
 }
 

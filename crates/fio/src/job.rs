@@ -13,20 +13,22 @@ use crate::{JobError, Place};
 /// One job section.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// What it is called.
+    /// What it is called in results: `name` of its own, or its section. A `name` in `[global]` is nobody's.
     pub name: String,
+    /// Its section, after which its files are called.
+    pub section: String,
     /// Where it begins.
     pub place: Place,
     /// Reads or writes: `rw`, `rwmixread`.
     pub direction: Direction,
-    /// In which order: the other half of `rw`.
-    pub order: Order,
-    /// How reads and writes are skewed, of random orders: `random_distribution`.
-    pub skew: Option<Skew>,
+    /// In which order reads come, and writes or trims: the other half of `rw`, and `percentage_random`. In fio each has a position of its own.
+    pub order: [Order; 2],
+    /// How reads are skewed, and writes or trims, of random orders: `random_distribution`.
+    pub skew: [Option<Skew>; 2],
     /// Sizes of reads and of writes, with weights that are not all zero: `bs`, `bssplit`, `bsrange`.
     pub sizes: [Vec<(Bytes, u32)>; 2],
-    /// On which boundary requests begin, if not on that of their size: `ba`.
-    pub align: Option<Bytes>,
+    /// On which boundary reads begin, and writes, if not on that of their size: `ba`.
+    pub align: [Option<Bytes>; 2],
     /// How requests reach the kernel: `ioengine`.
     pub engine: Engine,
     /// Past the page cache: `direct`, `buffered`.
@@ -37,8 +39,10 @@ pub struct Job {
     pub copies: u32,
     /// Files and devices; empty if none is named: `filename`.
     pub files: Vec<String>,
-    /// Where they are: `directory`.
-    pub directory: Option<String>,
+    /// Where they are; copies of the job take them in turn: `directory`.
+    pub directories: Vec<String>,
+    /// How files without a name are called: `filename_format`.
+    pub name_format: Option<String>,
     /// How many files there are, where they are not named: `nrfiles`.
     pub file_count: u32,
     /// How large a file is: `filesize`.
@@ -65,6 +69,20 @@ pub struct Job {
     pub new_group: bool,
     /// The seed: `randseed`.
     pub seed: Option<u64>,
+    /// Without a seed, each run asks for the same addresses: `randrepeat`, `allrandrepeat`.
+    pub repeatable: bool,
+    /// Its files are made, and no request: `create_only`.
+    pub create_only: bool,
+    /// Files are filled before they are written: `overwrite`.
+    pub overwrite: bool,
+    /// The kernel is told how the file is read: `fadvise_hint`.
+    pub advises: bool,
+    /// Begins when this job has ended: `wait_for`.
+    pub wait_for: Option<String>,
+    /// Its end is that of all jobs beside it: `exitall`.
+    pub ends_all: bool,
+    /// A request that fails is counted, and the job goes on: `continue_on_error`.
+    pub goes_on: bool,
     /// Every write is durable when it is answered: `sync`.
     pub durable: bool,
     /// A flush after so many writes: `fsync`, `fdatasync`; 0 for none.
@@ -73,8 +91,8 @@ pub struct Job {
     pub flush_at_end: bool,
     /// From a completion to the next request: `thinktime`.
     pub think: Duration,
-    /// How fast, both directions of a mixed job together: `rate_iops`, `rate`.
-    pub rate: Option<Pace>,
+    /// How fast reads are, and writes or trims: `rate_iops`, `rate`.
+    pub rate: [Option<Pace>; 2],
     /// At random times with that rate: `rate_process=poisson`.
     pub poisson: bool,
     /// The processors: `cpus_allowed`.
@@ -164,6 +182,8 @@ pub enum Order {
     Sequential {
         /// What is left out after each request.
         gap: Bytes,
+        /// By so much each begins before the last one's end: `rw=read:-8k`.
+        back: bool,
     },
     /// Anywhere.
     Random {
@@ -187,6 +207,8 @@ pub enum Skew {
     Normal(f64),
     /// `zoned:access/range:...` in percent.
     Zoned(Vec<(f64, f64)>),
+    /// `zoned_abs:access/size:...`; of no size, what is left.
+    ZonedBytes(Vec<(f64, Bytes)>),
 }
 
 /// How requests reach the kernel.

@@ -8,13 +8,13 @@ use crate::reader::Reader;
 use crate::value;
 
 impl Reader<'_> {
-    pub fn direction(&mut self) -> Result<(Direction, Order), JobError> {
+    pub fn direction(&mut self) -> Result<(Direction, [Order; 2]), JobError> {
         const ACCEPTED: &str =
             "read, write, rw, trim, trimwrite, randread, randwrite, randrw, randtrim or randtrimwrite";
         let text = self.read("rw", ACCEPTED, |text| Some(text.to_owned()))?;
         let text = text.unwrap_or_else(|| "read".to_owned());
         let (kind, modifier) = text.split_once(':').map_or((text.as_str(), None), |(kind, rest)| (kind, Some(rest)));
-        let percent = |text: &str| text.split(',').next()?.parse::<u32>().ok().filter(|n| *n <= 100);
+        let percent = |text: &str| text.parse::<u32>().ok().filter(|n| *n <= 100);
         let reads =
             match (self.read("rwmixread", "a percentage", percent)?, self.read("rwmixwrite", "a percentage", percent)?)
             {
@@ -36,13 +36,15 @@ impl Reader<'_> {
             "randtrimwrite" => (Direction::TrimWrite, true),
             _ => {
                 let given = self.given("rw").expect("the default of rw is a direction");
-                let (place, option) = (given.place.clone(), given.name.clone());
-                return Err(JobError::Value { place, option, value: kind.to_owned(), accepted: ACCEPTED });
+                let (place, option, unset) = (given.place.clone(), given.name.clone(), given.unset.clone());
+                return Err(JobError::Value { place, option, value: kind.to_owned(), unset, accepted: ACCEPTED });
             }
         };
         if random {
-            let runs =
-                modifier.map_or(Some(1), |count| count.parse().ok().filter(|count| (1..1 << 40).contains(count)));
+            let base = self.base;
+            let runs = modifier.map_or(Some(1), |count| {
+                value::number(count, base).filter(|count| (1..=u64::from(u32::MAX)).contains(count))
+            });
             let Some(runs) = runs else {
                 return Err(self.cannot(
                     "rw",
@@ -50,96 +52,136 @@ impl Reader<'_> {
                     "write one, such as rw=randread:8",
                 ));
             };
-            let jumps = self.read("percentage_random", "a percentage", percent)?.filter(|percent| *percent < 100);
-            let jumps = jumps.map(|percent| Ratio::percent(f64::from(percent)));
+            let jumps =
+                self.each_way("percentage_random", "percentages such as 50, or 100,0 of reads and writes", percent)?;
             let once = !self.flag("norandommap")?.unwrap_or(false) && self.given("random_distribution").is_none();
-            return Ok((direction, Order::Random { once, runs, jumps }));
+            let order = |jumps: Option<u32>| match jumps.filter(|percent| *percent < 100) {
+                Some(0) => Order::Sequential { gap: Bytes::ZERO, back: false },
+                jumps => Order::Random { once, runs, jumps: jumps.map(|percent| Ratio::percent(f64::from(percent))) },
+            };
+            return Ok((direction, pair(direction, jumps).map(order)));
         }
-        let Some(modifier) = modifier else { return Ok((direction, Order::Sequential { gap: Bytes::ZERO })) };
-        match value::size(modifier, self.base) {
-            Some(gap) => Ok((direction, Order::Sequential { gap })),
-            None => Err(self.cannot("rw", format!("has the gap '{modifier}'"), "write a size, such as rw=read:8k")),
+        let Some(modifier) = modifier else {
+            return Ok((direction, [Order::Sequential { gap: Bytes::ZERO, back: false }; 2]));
+        };
+        let (back, size) = modifier.strip_prefix('-').map_or((false, modifier), |size| (true, size));
+        match value::size(size, self.base) {
+            Some(gap) => Ok((direction, [Order::Sequential { gap, back: back && !gap.is_zero() }; 2])),
+            None => Err(self.cannot(
+                "rw",
+                format!("has the gap '{modifier}'"),
+                "write a size, such as rw=read:8k, or rw=read:-8k for backward",
+            )),
         }
     }
 
     /// Sizes of reads, and of writes or what takes their place.
     pub fn sizes(&mut self, direction: Direction) -> Result<[Vec<(Bytes, u32)>; 2], JobError> {
         let base = self.base;
-        let pair = |[read, write, trim]: [Vec<(Bytes, u32)>; 3]| {
-            [read, if direction == Direction::Trim { trim } else { write }]
+        let mut sizes: [Vec<(Bytes, u32)>; 2] = std::array::from_fn(|_| vec![(Bytes::kib(4), 1)]);
+        let mut put = |given: [Option<Vec<(Bytes, u32)>>; 3]| {
+            for (sizes, given) in sizes.iter_mut().zip(pair(direction, given)) {
+                *sizes = given.unwrap_or_else(|| std::mem::take(sizes));
+            }
         };
         let one = |text: &str| value::size(text, base).filter(|size| !size.is_zero());
-        if let Some(sizes) = self.read("bssplit", "sizes with percentages such as 4k/60:64k/40", |text| {
-            value::triple(text, |one| value::split_sizes(one, base))
-        })? {
-            return Ok(pair(sizes));
-        }
+        put(self.each_way("bs", "a size such as 4k, or one for reads and one for writes: 4k,64k", |text| {
+            one(text).map(|size| vec![(size, 1)])
+        })?);
         let range = |text: &str| {
-            let (low, high) = text.split_once('-')?;
-            let (low, high) = (one(low)?, one(high)?);
+            let (low, high) = text.split_once('-').or(text.split_once(':'))?;
+            let (a, b) = (one(low)?, one(high)?);
+            let (low, high) = (a.min(b), a.max(b));
             // Every multiple of the smallest, as fio draws them.
             let count = (high.get() / low.get()).clamp(1, 4096);
-            (low <= high).then(|| (1..=count).map(|n| (low * n, 1)).collect::<Vec<_>>())
+            Some((1..=count).map(|n| (low * n, 1)).collect::<Vec<_>>())
         };
-        if let Some(sizes) = self.read("bsrange", "two sizes such as 4k-64k", |text| value::triple(text, range))? {
-            return Ok(pair(sizes));
-        }
-        let sizes =
-            self.read("bs", "a size such as 4k, or two for reads and writes: 4k,64k", |text| value::triple(text, one))?;
-        Ok(pair(sizes.unwrap_or([Bytes::kib(4); 3]).map(|size| vec![(size, 1)])))
+        put(self.each_way("bsrange", "two sizes such as 4k-64k", range)?);
+        put(self
+            .each_way("bssplit", "sizes with percentages such as 4k/60:64k/40", |one| value::split_sizes(one, base))?);
+        Ok(sizes)
     }
 
-    pub fn skew(&mut self) -> Result<Option<Skew>, JobError> {
-        let skew = |text: &str| {
-            let mut parts = text.splitn(2, ':');
-            let (kind, rest) = (parts.next()?, parts.next());
+    pub fn skew(&mut self, direction: Direction) -> Result<[Option<Skew>; 2], JobError> {
+        const ACCEPTED: &str = "random, zipf:1.2, pareto:0.2, normal:20, zoned:60/10:40/90 or zoned_abs:60/1m:40/3m";
+        let base = self.base;
+        let given = self.given("random_distribution").and_then(|given| given.value.as_deref());
+        let (kind, rest) = given.and_then(|given| given.split_once(':')).unwrap_or((given.unwrap_or("random"), ""));
+        if kind == "zoned" || kind == "zoned_abs" {
+            // Zones are a list by direction; behind the name of the law.
+            let zones = |text: &str| {
+                let text = text.strip_prefix(kind).and_then(|text| text.strip_prefix(':')).unwrap_or(text);
+                if kind == "zoned" { zones(text) } else { zones_of_bytes(text, base) }
+            };
+            return Ok(pair(direction, self.each_way("random_distribution", ACCEPTED, zones)?));
+        }
+        let skew = |_: &str| {
             let number = |usual: f64| match rest {
-                None => Some(usual),
-                Some(rest) => rest.split([':', ',']).next()?.parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0),
+                "" => Some(usual),
+                // A centre of the law, behind another colon, is another law.
+                rest => rest.parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0),
             };
             match kind {
                 "random" => Some(None),
                 "zipf" => number(1.1).filter(|theta| *theta <= 20.0).map(Skew::Zipf).map(Some),
                 "pareto" => number(0.2).filter(|share| *share < 1.0).map(Skew::Pareto).map(Some),
                 "normal" | "gauss" => number(50.0).filter(|percent| *percent <= 100.0).map(Skew::Normal).map(Some),
-                "zoned" => {
-                    let zones = rest?.split(',').next()?.split(':').map(|zone| {
-                        let (access, range) = zone.split_once('/')?;
-                        let percent =
-                            |text: &str| text.trim().parse::<f64>().ok().filter(|n| (0.0..=100.0).contains(n));
-                        Some((percent(access)?, percent(range)?))
-                    });
-                    let zones = zones.collect::<Option<Vec<(f64, f64)>>>()?;
-                    let sum = |of: fn(&(f64, f64)) -> f64| zones.iter().map(of).sum::<f64>();
-                    let fits = sum(|zone| zone.0) <= 100.0 && sum(|zone| zone.1) <= 100.0;
-                    fits.then_some(Some(Skew::Zoned(zones)))
-                }
                 _ => None,
             }
         };
-        let skew =
-            self.read("random_distribution", "random, zipf:1.2, pareto:0.2, normal:20 or zoned:60/10:40/90", skew)?;
-        Ok(skew.flatten())
+        let skew = self.read("random_distribution", ACCEPTED, skew)?.flatten();
+        Ok([skew.clone(), skew])
     }
 
-    /// How fast, both directions of a mixed job together. Of several rates that of requests counts.
-    pub fn rate(&self, direction: Direction) -> Result<Option<Pace>, JobError> {
+    /// How fast each direction is.
+    pub fn rate(&self, direction: Direction) -> Result<[Option<Pace>; 2], JobError> {
         let base = self.base;
-        let sum = |[read, write, trim]: [u64; 3]| match direction {
-            Direction::Read => read as f64,
-            Direction::Write | Direction::TrimWrite => write as f64,
-            Direction::Trim => trim as f64,
-            Direction::Mixed(_) => (read + write) as f64,
+        let number = |text: &str| value::number(text, base).filter(|n| *n <= 1 << 50);
+        let requests = self.each_way("rate_iops", "requests a second, such as 1000 or 1000,500", number)?;
+        let bytes = self.each_way("rate", "bytes a second, such as 10m or 10m,5m", number)?;
+        let above_zero = |rates: [Option<u64>; 3]| {
+            pair(direction, rates).map(|rate| rate.filter(|rate| *rate > 0).map(|rate| rate as f64))
         };
-        let numbers = |text: &str| {
-            let triple = value::triple(text, |one| value::number(one, base))?;
-            triple.iter().all(|n| *n <= 1 << 50).then_some(triple)
-        };
-        let above_zero = |rates| Some(sum(rates)).filter(|rate| *rate > 0.0);
-        if let Some(rates) = self.read("rate_iops", "requests a second, such as 1000 or 1000,500", numbers)? {
-            return Ok(above_zero(rates).map(|rate| Pace::Requests(Frequency::per_second(rate))));
+        let (requests, bytes) = (above_zero(requests), above_zero(bytes));
+        if requests != [None; 2] && bytes != [None; 2] {
+            return Err(self.cannot("rate_iops", "has both rate and rate_iops", "leave out one of them"));
         }
-        let rates = self.read("rate", "bytes a second, such as 10m", numbers)?;
-        Ok(rates.and_then(above_zero).map(|rate| Pace::Bytes(Rate::bytes_per_second(rate))))
+        let pace = |index: usize| {
+            let by_count = requests[index].map(|rate| Pace::Requests(Frequency::per_second(rate)));
+            by_count.or(bytes[index].map(|rate| Pace::Bytes(Rate::bytes_per_second(rate))))
+        };
+        Ok([pace(0), pace(1)])
     }
+}
+
+/// What holds of reads, and what of writes or of the trims that take their place.
+pub(crate) fn pair<T>(direction: Direction, [read, write, trim]: [T; 3]) -> [T; 2] {
+    [read, if direction == Direction::Trim { trim } else { write }]
+}
+
+/// `access/range:...` in percent. Accesses come to a hundred, as fio demands; ranges that are not given divide what is left.
+fn zones(text: &str) -> Option<Skew> {
+    let percent = |text: &str| text.trim().parse::<f64>().ok().filter(|n| (0.0..=100.0).contains(n));
+    let mut zones = Vec::new();
+    for zone in text.split(':') {
+        let (access, range) = zone.split_once('/').unwrap_or((zone, ""));
+        let range = if range.trim().is_empty() { None } else { Some(percent(range)?).filter(|range| *range > 0.0) };
+        zones.push((percent(access)?, range));
+    }
+    let given: f64 = zones.iter().filter_map(|(_, range)| *range).sum();
+    let silent = zones.iter().filter(|(_, range)| range.is_none()).count();
+    let fits = zones.iter().map(|(access, _)| access).sum::<f64>() == 100.0 && given <= 100.0;
+    let rest = (100.0 - given) / silent.max(1) as f64;
+    fits.then(|| Skew::Zoned(zones.into_iter().map(|(access, range)| (access, range.unwrap_or(rest))).collect()))
+}
+
+/// `access/size:...`. Without a size a zone is what is left.
+fn zones_of_bytes(text: &str, base: value::Base) -> Option<Skew> {
+    let mut zones = Vec::new();
+    for zone in text.split(':') {
+        let (access, size) = zone.split_once('/').unwrap_or((zone, "0"));
+        let access = access.trim().parse::<f64>().ok().filter(|n| (0.0..=100.0).contains(n))?;
+        zones.push((access, value::size(size, base)?));
+    }
+    (zones.iter().map(|(access, _)| access).sum::<f64>() == 100.0).then_some(Skew::ZonedBytes(zones))
 }

@@ -4,7 +4,9 @@
 //! fio goes about it, or what it prints, and have nothing to act on here. For each of these a sentence says what is done instead, and
 //! whether that is the same.
 
-use crate::Place;
+use crate::known::{ALIASES, NAMES, nearest};
+use crate::syntax::Section;
+use crate::{JobError, Place};
 
 /// An option that is not kept, or that changes nothing here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +26,10 @@ pub struct Note {
 pub enum Fate {
     /// It changes what is asked, and that is not done: results may differ from fio's.
     NotKept,
-    /// No option of fio that is known here.
+    /// No option of fio.
     Unknown,
+    /// It uses a variable of the environment that is not set.
+    Unset,
     /// It would change nothing that matters, or only what fio prints.
     NoEffect,
 }
@@ -36,6 +40,7 @@ impl Fate {
         match self {
             Fate::NotKept => "not kept, so that results may differ from fio's",
             Fate::Unknown => "not known",
+            Fate::Unset => "with variables that are not set",
             Fate::NoEffect => "without effect here",
         }
     }
@@ -44,19 +49,37 @@ impl Fate {
 /// The name under which an option is known here, if it goes by several.
 pub fn canonical(name: &str) -> &str {
     match name {
-        "blocksize" => "bs",
-        "readwrite" => "rw",
-        "wait_for_previous" => "stonewall",
-        "timeout" => "runtime",
-        "start_delay" => "startdelay",
-        "io_limit" => "io_size",
-        "blockalign" => "ba",
-        "blocksize_range" => "bsrange",
-        "blocksize_unaligned" => "bs_unaligned",
         "filename_fmt" => "filename_format",
-        "iodepth_batch_submit" => "iodepth_batch",
-        other => other,
+        // Here one generator draws all.
+        "allrandrepeat" => "randrepeat",
+        other => ALIASES.iter().find(|(alias, _)| *alias == other).map_or(other, |(_, first)| first),
     }
+}
+
+/// Engines that there are, or that another stands for.
+const ENGINES: &[&str] = &[
+    "libaio", "linuxaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2", "sg", "splice",
+    "mmap", "null",
+];
+
+/// True of every name that fio takes.
+pub fn is_known(name: &str) -> bool {
+    NAMES.contains(&canonical(name))
+}
+
+/// Refuses the first option that is none of fio's, before anything else is said of its value. Of an engine that is not known here the options are
+/// not known either: it is refused itself, later.
+pub(crate) fn refuse_unknown(sections: &[Section]) -> Result<(), JobError> {
+    let engine = |section: &Section| {
+        let given = section.options.iter().rfind(|given| given.name == "ioengine");
+        given.and_then(|given| given.value.clone()).is_none_or(|name| ENGINES.contains(&name.as_str()))
+    };
+    let here = sections.iter().filter(|section| engine(section)).flat_map(|section| &section.options);
+    let unknown = here.into_iter().find(|given| !is_known(&given.name));
+    unknown.map_or(Ok(()), |given| {
+        let (place, option) = (given.place.clone(), given.name.clone());
+        Err(JobError::Unknown { place, nearest: nearest(&option), option })
+    })
 }
 
 /// Options that are read. Only these can be: the reader asserts it.
@@ -125,33 +148,99 @@ pub const KEPT: &[&str] = &[
     "percentage_random",
     "zonesize",
     "zoneskip",
+    "filename_format",
+    "randrepeat",
+    "create_only",
+    "overwrite",
+    "fadvise_hint",
+    "wait_for",
+    "exitall",
+    "exit_what",
+    "continue_on_error",
+];
+
+/// Options that have no effect while they have one of these values, mostly fio's default.
+const AT_REST: &[(&str, &[&str])] = &[
+    ("zonemode", &["none"]),
+    ("lockfile", &["none"]),
+    ("file_service_type", &["roundrobin"]),
+    ("iodepth_batch_complete_min", &["1"]),
+    ("iodepth_batch", &["1"]),
+    ("io_submit_mode", &["inline"]),
+    ("rw_sequencer", &["sequential"]),
+    ("allow_file_create", &["1"]),
+    ("rate_ignore_thinktime", &["0"]),
+    ("thinktime_spin", &["0"]),
+    ("cpus_allowed_policy", &["shared"]),
+    ("mem", &["malloc", "mmap", "shm"]),
+    ("trim_percentage", &["0"]),
+    ("latency_run", &["0"]),
+    ("flow", &["0"]),
+    ("stats", &["1"]),
+    ("openfiles", &["1"]),
+];
+
+/// Flags of this list that are given as 0 ask for nothing.
+const FLAGS: &[&str] = &[
+    "hipri",
+    "sqthread_poll",
+    "atomic",
+    "pre_read",
+    "fill_device",
+    "file_append",
+    "unlink_each_loop",
+    "serialize_overlap",
+    "bs_is_seq_rand",
+    "bs_unaligned",
+    "exitall_on_error",
+    "nowait",
+    "uncached",
+    "force_async",
+    "experimental_verify",
+    "verify_state_load",
+    "trim_verify_zero",
+    "read_beyond_wp",
+    "write_barrier",
+    "dedupe_percentage",
+    "dedupe_global",
+    "buffer_compress_percentage",
+    "nice",
+    "max_latency",
 ];
 
 /// What becomes of an option that is not read: nothing for those that are.
-pub fn fate(name: &str) -> Option<(Fate, &'static str)> {
+pub fn fate(name: &str, value: Option<&str>) -> Option<(Fate, &'static str)> {
     if KEPT.contains(&name) {
         return None;
     }
     let no_effect = |what| Some((Fate::NoEffect, what));
     let not_kept = |what| Some((Fate::NotKept, what));
+    let value = value.map(str::trim);
+    let rests = AT_REST.iter().any(|(known, at)| *known == name && value.is_some_and(|value| at.contains(&value)));
+    if rests || (FLAGS.contains(&name) && value == Some("0")) {
+        return no_effect("this value asks for what is done in any case");
+    }
     match name {
         "description" | "unit_base" => no_effect("it is about what fio prints"),
-        "overwrite" => no_effect("files that are made are filled before the first request"),
-        "randrepeat" | "allrandrepeat" => {
-            no_effect("the seed is 1 unless randseed says otherwise, so that a run can be repeated")
-        }
-        "filename_format" => not_kept("files without a name are called JOB.COPY.NUMBER"),
-        "opendir" => not_kept("files are named one by one"),
+        "opendir" => not_kept("name the files one by one, with filename=a:b:c"),
+        "unique_filename" => no_effect("it is for clients of a fio server, and there is none"),
         "thread" => no_effect("jobs are loaded by threads in any case"),
-        "fallocate" => no_effect("files that are made are filled, so their blocks are there"),
+        "fallocate" => {
+            no_effect("a file that is made has its blocks before the first request, so that no request allocates them")
+        }
         "refill_buffers" => no_effect("each write takes another part of random memory"),
         "scramble_buffers" => no_effect("each write takes another part of random memory"),
-        "create_on_open" | "create_serialize" | "create_fsync" | "openfiles" | "file_append" => {
+        "create_on_open" | "create_serialize" | "create_fsync" => {
             no_effect("files are made and opened before the first request")
+        }
+        "openfiles" => not_kept("all files of a job are open at once"),
+        "file_append" => {
+            not_kept("writes go where offset and size say; make a file of the size that is to be appended to")
         }
         "random_generator" => {
             no_effect("the order of addresses is a permutation of our own: every block once, without a map")
         }
+        "softrandommap" => no_effect("the order of addresses needs no map that memory could be too small for"),
         "gtod_reduce"
         | "disable_clat"
         | "disable_slat"
@@ -195,105 +284,64 @@ pub fn fate(name: &str) -> Option<(Fate, &'static str)> {
         | "profile"
         | "max_latency_report" => no_effect("it is about what fio prints"),
         "hipri" | "hipri_percentage" => not_kept("completions are awaited, not polled for"),
-        "fadvise_hint" => no_effect("the kernel is left to see by itself how a file is read"),
-        "cpus_allowed_policy" => no_effect("all threads of the run share the processors"),
-        "exitall" | "exitall_on_error" | "exit_what" => not_kept("each job ends at its own limits"),
+        "cpus_allowed_policy" => not_kept("all jobs share the processors of cpus_allowed"),
+        "exitall_on_error" => not_kept("an error ends the whole run, unless continue_on_error is given"),
         "nice" | "prio" | "prioclass" | "uid" | "gid" | "ioprio" | "ioscheduler" | "numa_cpu_nodes"
-        | "numa_mem_policy" | "mem" | "iomem" | "hugepage-size" | "iomem_align" | "lockmem" | "cgroup"
-        | "cgroup_weight" => no_effect("set it for the whole program, with the means of the system"),
-        "registerfiles" | "fixedbufs" | "sqthread_poll" | "sqthread_poll_cpu" | "nonvectored" | "uncached"
-        | "nowait" | "userspace_reap" => no_effect(
-            "files and memory are registered with the ring in any case; `io.kernel-poll` in TOML has a kernel thread submit",
-        ),
-        "iodepth_batch"
-        | "iodepth_batch_complete"
-        | "iodepth_batch_complete_min"
-        | "iodepth_batch_complete_max"
-        | "iodepth_low" => not_kept(
+        | "numa_mem_policy" | "mem" | "hugepage-size" | "iomem_align" | "lockmem" | "cgroup" | "cgroup_weight"
+        | "cgroup_nodelete" | "cpumask" | "cmdprio_percentage" | "cmdprio_class" | "cmdprio" | "cmdprio_bssplit"
+        | "thp" => {
+            not_kept("set it for the whole program, with the means of the system (nice, ionice, numactl, taskset)")
+        }
+        "registerfiles" | "fixedbufs" | "nonvectored" | "userspace_reap" => {
+            no_effect("files and memory are registered with the ring in any case")
+        }
+        "sqthread_poll" | "sqthread_poll_cpu" => {
+            not_kept("take `--set io.kernel-poll` with the TOML of `arraylab import`")
+        }
+        "uncached" | "nowait" | "force_async" | "cmd_type" | "readfua" | "writefua" | "sg_write_mode" | "stream_id"
+        | "write_hint" | "atomic" => not_kept("requests are plain reads and writes"),
+        "iodepth_batch" | "iodepth_batch_complete_min" | "iodepth_batch_complete_max" | "iodepth_low" => not_kept(
             "requests are submitted as places become free; `io.gather` in TOML awaits several completions at a time",
         ),
         "io_submit_mode" => {
-            no_effect("in an open loop, times count from the intended arrival whatever the device does")
+            not_kept("requests are submitted by the job itself; rate_process=poisson counts from the intended arrival")
         }
         "verify_dump" | "verify_fatal" => no_effect("each mismatch is named in the result, and the exit code is 1"),
-        "verify_async"
-        | "verify_async_cpus"
-        | "verify_backlog_batch"
-        | "verifysort"
-        | "verify_sort"
-        | "verifysort_nr" => no_effect("what is read is checked by the thread that reads it"),
-        "verify_pattern" | "verify_interval" | "verify_offset" | "experimental_verify" => {
+        "verify_async" | "verify_async_cpus" => no_effect("what is read is checked by the thread that reads it"),
+        "verify_interval" | "verify_offset" => {
             no_effect("every 512 bytes that are written say what they are, in a way of our own")
         }
-        "verify_state_save" | "verify_state_load" => {
-            no_effect("`arraylab verify RUN` reads again what a run wrote, by its ledger")
-        }
+        "verify_pattern" | "experimental_verify" | "verify_backlog_batch" => not_kept(
+            "every 512 bytes that are written say what they are, in a way of our own; each block is read when it is due",
+        ),
+        "verify_state_save" => no_effect("`arraylab verify RUN` reads again what a run wrote, by its ledger"),
+        "verify_state_load" => not_kept("`arraylab verify RUN` reads again what a run wrote, by its ledger"),
         "buffer_compress_percentage"
         | "buffer_compress_chunk"
         | "dedupe_percentage"
         | "buffer_pattern"
-        | "dedupe_mode" => not_kept("what is written is random bytes, or zeroes with zero_buffers=1"),
-        "lockfile" => no_effect("what is written is locked against other programs"),
+        | "dedupe_mode"
+        | "dedupe_global"
+        | "dedupe_working_set_percentage" => not_kept("what is written is random bytes, or zeroes with zero_buffers=1"),
+        "lockfile" => not_kept("jobs do not wait for each other's files"),
         "file_service_type" => not_kept("the files of a job are used in turn"),
-        "latency_target" | "latency_window" | "latency_percentile" | "latency_run" | "max_latency" => {
-            not_kept("no rate or depth is searched for by a latency")
+        "latency_target" | "latency_window" | "latency_percentile" | "latency_run" | "max_latency" => not_kept(
+            "no rate or depth is searched for by a latency; `--find-limit` does, of the TOML of `arraylab import`",
+        ),
+        "steadystate" | "steadystate_duration" | "steadystate_ramp_time" => {
+            not_kept("the job ends at its limits; `steady` in TOML ends a run when its rate is steady")
         }
-        "steadystate"
-        | "steadystate_check_interval"
-        | "steadystate_duration"
-        | "steadystate_ramp_time"
-        | "ss"
-        | "ss_dur"
-        | "ss_ramp" => not_kept("the job ends at its limits, not when its rate is steady"),
-        "rate_min"
-        | "rate_iops_min"
-        | "rate_cycle"
-        | "thinktime_spin"
-        | "thinktime_iotime"
-        | "thinktime_blocks_type" => not_kept("rates are kept by arrivals, and not checked for a minimum"),
+        "rate_min" | "rate_iops_min" => not_kept("no job is ended for being too slow; the result says how fast it was"),
+        "rate_cycle" => no_effect("it is the window of rate_min, which is not kept"),
+        "thinktime_spin" | "thinktime_iotime" | "thinktime_blocks_type" | "rate_ignore_thinktime" => {
+            not_kept("the pause of thinktime comes after each request, without load on the processor")
+        }
         "merge_blktrace_file" | "merge_blktrace_scalars" | "merge_blktrace_iters" => {
             not_kept("`arraylab replay` takes traces, with --speed and --on")
         }
-        "zonemode"
-        | "zonerange"
-        | "zonecapacity"
-        | "max_open_zones"
-        | "job_max_open_zones"
-        | "read_beyond_wp"
-        | "zone_reset_threshold"
-        | "zone_reset_frequency"
-        | "ignore_zone_limits" => not_kept("zones of devices are not seen"),
-        "flow"
-        | "flow_id"
-        | "flow_watermark"
-        | "flow_sleep"
-        | "sync_file_range"
-        | "softrandommap"
-        | "bs_is_seq_rand"
-        | "bs_unaligned"
-        | "rw_sequencer"
-        | "unlink_each_loop"
-        | "pre_read"
-        | "write_barrier"
-        | "exec_postrun"
-        | "trim_percentage"
-        | "trim_verify_zero"
-        | "trim_backlog"
-        | "trim_backlog_batch"
-        | "continue_on_error"
-        | "ignore_error"
-        | "error_dump"
-        | "size_range"
-        | "fill_device"
-        | "fill_fs"
-        | "readonly"
-        | "allow_file_create"
-        | "allow_mounted_write"
-        | "serialize_overlap"
-        | "offset_align"
-        | "io_size_range"
-        | "ignore_zero"
-        | "random_seed" => not_kept("it is known, and nothing here does it"),
+        "read_iolog_chunked" => no_effect("a trace is read before the run, so that reading it delays no request"),
+        "allow_mounted_write" => no_effect("whether a device may be written is asked with --destroy-data"),
+        name if NAMES.contains(&name) => not_kept("nothing here does what it asks for"),
         _ => Some((Fate::Unknown, "no option of that name is known here")),
     }
 }

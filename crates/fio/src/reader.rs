@@ -24,8 +24,11 @@ impl<'s> Reader<'s> {
             section.options.iter().map(|given| (canonical(&given.name), given)).collect();
         let mut reader = Reader { section, given, base: Base::Binary, notes };
         for given in &section.options {
-            if let Some((fate, what)) = fate(canonical(&given.name)) {
+            if let Some((fate, what)) = fate(canonical(&given.name), given.value.as_deref()) {
                 reader.note(given, fate, what);
+            }
+            if !given.unset.0.is_empty() {
+                reader.note(given, Fate::Unset, "what stands there is replaced by nothing, as fio does");
             }
         }
         reader
@@ -38,6 +41,49 @@ impl<'s> Reader<'s> {
     pub fn given(&self, name: &str) -> Option<&'s Given> {
         assert!(KEPT.contains(&name), "'{name}' is read, and stands in no list of what is");
         self.given.get(name).copied()
+    }
+
+    /// Every option of this name in order, those of `[global]` first.
+    pub fn each_given(&self, name: &str) -> impl Iterator<Item = &'s Given> {
+        assert!(KEPT.contains(&name), "'{name}' is read, and stands in no list of what is");
+        self.section.options.iter().filter(move |given| canonical(&given.name) == name)
+    }
+
+    /// The section's own option, none of `[global]`.
+    pub fn own(&self, name: &str) -> Option<&'s Given> {
+        self.each_given(name)
+            .last()
+            .filter(|given| self.section.options[self.section.inherited..].iter().any(|own| std::ptr::eq(own, *given)))
+    }
+
+    /// A value for reads, writes and trims each: `a,b,c`. Of `a` all three are that, of `a,b` trims are as writes; an empty place leaves that one as
+    /// it is, by an earlier line or by default. So does one at the end: `a,` is for reads alone.
+    pub fn each_way<T: Clone>(
+        &self,
+        name: &str,
+        accepted: &'static str,
+        one: impl Fn(&str) -> Option<T>,
+    ) -> Result<[Option<T>; 3], JobError> {
+        let mut ways: [Option<T>; 3] = [None, None, None];
+        for given in self.each_given(name) {
+            let (place, option, unset) = (given.place.clone(), given.name.clone(), given.unset.clone());
+            let Some(text) = given.value.as_deref().filter(|text| !text.is_empty()) else {
+                return Err(JobError::NoValue { place, option, unset, accepted });
+            };
+            let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+            let wrong = || JobError::Value { place, option, value: text.to_owned(), unset, accepted };
+            if parts.len() > 3 || parts.iter().all(|part| part.is_empty()) {
+                return Err(wrong());
+            }
+            let read = parts.iter().map(|part| if part.is_empty() { Some(None) } else { one(part).map(Some) });
+            let Some(read) = read.collect::<Option<Vec<Option<T>>>>() else { return Err(wrong()) };
+            for (index, way) in ways.iter_mut().enumerate() {
+                if let Some(Some(value)) = read.get(index).or(read.last()) {
+                    *way = Some(value.clone());
+                }
+            }
+        }
+        Ok(ways)
     }
 
     fn note(&mut self, given: &Given, fate: Fate, what: &'static str) {
@@ -67,12 +113,12 @@ impl<'s> Reader<'s> {
         read: impl Fn(&str) -> Option<T>,
     ) -> Result<Option<T>, JobError> {
         let Some(given) = self.given(name) else { return Ok(None) };
-        let (place, option) = (given.place.clone(), given.name.clone());
+        let (place, option, unset) = (given.place.clone(), given.name.clone(), given.unset.clone());
         match given.value.as_deref().filter(|value| !value.is_empty()) {
-            None => Err(JobError::NoValue { place, option, accepted }),
+            None => Err(JobError::NoValue { place, option, unset, accepted }),
             Some(value) => match read(value) {
                 Some(read) => Ok(Some(read)),
-                None => Err(JobError::Value { place, option, value: value.to_owned(), accepted }),
+                None => Err(JobError::Value { place, option, value: value.to_owned(), unset, accepted }),
             },
         }
     }
@@ -83,6 +129,7 @@ impl<'s> Reader<'s> {
             place: given.place.clone(),
             option: given.name.clone(),
             value: given.value.clone().unwrap_or_default(),
+            unset: given.unset.clone(),
             accepted: "0 or 1, or the bare word for 1",
         })
     }
@@ -104,7 +151,7 @@ impl<'s> Reader<'s> {
         self.read(name, "a whole number from 1 on, and none absurdly large", number)
     }
 
-    pub fn text(&self, name: &str) -> Option<String> {
-        self.given(name).and_then(|given| given.value.clone()).filter(|value| !value.is_empty())
+    pub fn text(&self, name: &str) -> Result<Option<String>, JobError> {
+        self.read(name, "a text", |text| Some(text.to_owned()))
     }
 }

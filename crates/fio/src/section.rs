@@ -6,6 +6,7 @@ use units::{Bytes, Duration};
 
 use crate::JobError;
 use crate::job::{Check, Direction, Engine, Extent, Fill, Job, Replay};
+use crate::load::pair;
 use crate::option::canonical;
 use crate::reader::Reader;
 use crate::syntax::Given;
@@ -59,21 +60,26 @@ impl Reader<'_> {
         let flush_every = [writes("fsync")?, writes("fdatasync")?].into_iter().flatten().find(|writes| *writes > 0);
         let at_end = self.flag("end_fsync")?.unwrap_or(false) || self.flag("fsync_on_close")?.unwrap_or(false);
         Ok(Job {
-            name: self.text("name").unwrap_or_else(|| self.section.name.clone()),
+            name: self.own("name").and_then(|own| own.value.clone()).unwrap_or_else(|| self.section.name.clone()),
+            section: self.section.name.clone(),
             place: self.section.place.clone(),
             direction,
             order,
-            skew: self.skew()?,
-            align: self
-                .read("ba", "a size such as 4k", |text| value::triple(text, |one| value::size(one, self.base)))?
-                .map(|[read, write, _]| if direction == Direction::Read { read } else { write })
-                .filter(|align| !align.is_zero()),
+            skew: self.skew(direction)?,
+            align: pair(
+                direction,
+                self.each_way("ba", "a size such as 4k, or one for reads and one for writes: 4k,8k", |text| {
+                    value::size(text, self.base)
+                })?,
+            )
+            .map(|align| align.filter(|align| !align.is_zero())),
             engine,
             direct,
             depth,
             copies: self.number("numjobs", MOST_COPIES)?.unwrap_or(1) as u32,
             files: self.files()?,
-            directory: self.text("directory"),
+            directories: self.text("directory")?.map(|text| list(&text)).unwrap_or_default(),
+            name_format: self.text("filename_format")?,
             file_count: self.number("nrfiles", MOST_FILES)?.unwrap_or(1) as u32,
             file_size: self.file_size()?,
             extent: Extent {
@@ -92,6 +98,13 @@ impl Reader<'_> {
             group_reporting: self.flag("group_reporting")?.unwrap_or(false),
             new_group: self.flag("new_group")?.unwrap_or(false),
             seed: self.read("randseed", "a whole number", |text| text.parse::<u64>().ok())?,
+            repeatable: self.flag("randrepeat")?.unwrap_or(true),
+            create_only: self.flag("create_only")?.unwrap_or(false),
+            overwrite: self.flag("overwrite")?.unwrap_or(false),
+            advises: self.advises()?,
+            wait_for: self.text("wait_for")?,
+            ends_all: self.ends_all()?,
+            goes_on: self.goes_on()?,
             durable: sync.unwrap_or(false),
             flush_every: flush_every.unwrap_or(0),
             flush_at_end: at_end,
@@ -144,7 +157,7 @@ impl Reader<'_> {
     }
 
     fn replay(&mut self) -> Result<Option<Replay>, JobError> {
-        let Some(text) = self.text("read_iolog") else { return Ok(None) };
+        let Some(text) = self.text("read_iolog")? else { return Ok(None) };
         let percent = |text: &str| text.parse::<u32>().ok().filter(|percent| *percent > 0);
         let scale = self.read("replay_time_scale", "a percentage above 0, such as 200", percent)?.unwrap_or(100);
         let align = self.size("replay_align")?.unwrap_or(Bytes::SECTOR);
@@ -158,13 +171,13 @@ impl Reader<'_> {
         if files.is_empty() {
             return Err(self.cannot("read_iolog", "names no trace", "write read_iolog=FILE"));
         }
-        let redirect = self.text("replay_redirect");
+        let redirect = self.text("replay_redirect")?;
         Ok(Some(Replay { files, speed: stalls.then(|| f64::from(scale) / 100.0), redirect, align }))
     }
 
     fn engine(&mut self) -> Result<Engine, JobError> {
         // The engine of fio's default is psync.
-        let Some(name) = self.text("ioengine") else { return Ok(Engine::Sync) };
+        let Some(name) = self.text("ioengine")? else { return Ok(Engine::Sync) };
         Ok(match name.as_str() {
             "libaio" | "io_uring" | "posixaio" | "linuxaio" => Engine::Queue,
             "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "sg" | "splice" => Engine::Sync,
@@ -177,26 +190,53 @@ impl Reader<'_> {
         })
     }
 
-    /// `filename=a:b:c`, in which `\:` is a colon.
+    /// `filename=a:b:c`.
     fn files(&self) -> Result<Vec<String>, JobError> {
-        let Some(text) = self.text("filename") else { return Ok(Vec::new()) };
-        let (mut files, mut file, mut escaped) = (Vec::new(), String::new(), false);
-        for c in text.chars() {
-            match c {
-                '\\' if !escaped => escaped = true,
-                ':' if !escaped => files.push(std::mem::take(&mut file)),
-                c => {
-                    file.push(c);
-                    escaped = false;
-                }
-            }
-        }
-        files.push(file);
-        files.retain(|file| !file.is_empty());
+        let Some(text) = self.text("filename")? else { return Ok(Vec::new()) };
+        let files = list(&text);
         match files.is_empty() {
             true => Err(self.cannot("filename", "names no file", "write filename=FILE, or leave it out")),
             false => Ok(files),
         }
+    }
+
+    /// `0` or `none` for no advice.
+    fn advises(&mut self) -> Result<bool, JobError> {
+        let advice = self.read("fadvise_hint", "1, 0, none, random or sequential", |text| match text {
+            "0" | "none" => Some(Some(false)),
+            "1" => Some(Some(true)),
+            "random" | "sequential" => Some(None),
+            _ => None,
+        })?;
+        if advice == Some(None) {
+            self.not_kept("fadvise_hint", "the kernel is told how the job goes, or nothing");
+        }
+        Ok(advice.flatten().unwrap_or(true))
+    }
+
+    fn ends_all(&mut self) -> Result<bool, JobError> {
+        let what = self.read("exit_what", "group, stonewall or all", |text| {
+            ["group", "stonewall", "all"].contains(&text).then(|| text.to_owned())
+        })?;
+        if what.as_deref() == Some("all") {
+            self.not_kept("exit_what", "the jobs that run at one time are ended; later groups run");
+        }
+        self.flag("exitall").map(|all| all.unwrap_or(false))
+    }
+
+    fn goes_on(&mut self) -> Result<bool, JobError> {
+        let what = self.read("continue_on_error", "none, io, read, write or all", |text| {
+            ["none", "0", "io", "1", "read", "write", "all", "verify"].contains(&text).then(|| text.to_owned())
+        })?;
+        match what.as_deref() {
+            Some("read" | "write") => {
+                self.not_kept("continue_on_error", "errors of both directions are counted, or none: `io`");
+            }
+            // A mismatch ends no run here.
+            None | Some("none" | "0" | "verify") => return Ok(false),
+            _ => {}
+        }
+        Ok(true)
     }
 
     /// The largest, of a range: what `filesize=4k-8k` draws is not worth a class of its own.
@@ -246,4 +286,22 @@ impl Reader<'_> {
         let (global, own) = self.section.options.split_at(self.section.inherited);
         [own.iter().map(text).collect(), global.iter().map(text).collect()]
     }
+}
+
+/// `a:b:c`, in which `\:` is a colon.
+fn list(text: &str) -> Vec<String> {
+    let (mut parts, mut part) = (Vec::new(), String::new());
+    for c in text.chars() {
+        match c {
+            ':' if part.ends_with('\\') => {
+                part.pop();
+                part.push(':');
+            }
+            ':' => parts.push(std::mem::take(&mut part)),
+            c => part.push(c),
+        }
+    }
+    parts.push(part);
+    parts.retain(|part| !part.is_empty());
+    parts
 }

@@ -1,28 +1,34 @@
 //! Sections and options, line by line.
 //!
 //! A line is a section `[name]`, an option `name=value`, a bare `name`, or `include FILE`. What follows a `;` or `#` is a comment wherever it stands:
-//! fio cuts there, too, even within a value. `${NAME}` is a variable of the environment, empty if it is not set. Options of `[global]`
-//! are for all jobs after it; a later `[global]` adds to it and replaces.
+//! fio cuts there, too, even within a value. `${NAME}` is a variable of the environment, empty if it is not set. `$ncpus`, `$pagesize` and
+//! `$mb_memory` are the machine's, and a value that had one of them is a formula. Options of `[global]` (and of any section whose name begins
+//! so, as in fio) are for all jobs after it; a later `[global]` adds to it and replaces.
 
-use crate::{JobError, Place};
+use crate::{JobError, Place, Unset, arithmetic};
 
 /// What a job file may ask for outside of itself.
 pub struct Surroundings<'s> {
     /// A variable of the environment.
     pub variable: &'s dyn Fn(&str) -> Option<String>,
-    /// The text of a file to include, by its name and that of the file it is included in; or why it cannot be had.
-    pub include: &'s dyn Fn(&str, &str) -> Result<String, String>,
+    /// What a keyword stands for: `$ncpus`, `$pagesize`, `$mb_memory`.
+    pub keyword: &'s dyn Fn(&str) -> Option<u64>,
+    /// The text of a file to include, by its name and that of the file it is included in, and the name under which it was found;
+    /// or why it cannot be had.
+    pub include: &'s dyn Fn(&str, &str) -> Result<(String, String), String>,
 }
 
 /// One option of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// In small letters.
+    /// As it is written; fio tells large letters from small ones.
     pub name: String,
     /// What stands behind the `=`; nothing of a bare word.
     pub value: Option<String>,
     /// Where.
     pub place: Place,
+    /// Variables that it uses and that are not set.
+    pub unset: Unset,
 }
 
 /// A job with its options, those of `[global]` first.
@@ -85,31 +91,31 @@ impl Reader<'_> {
     }
 
     fn section(&mut self, title: &str, place: Place) {
-        if title.eq_ignore_ascii_case("global") {
+        if title.starts_with("global") {
             self.at = At::Global;
             return;
         }
         self.at = At::Job;
         let (options, inherited) = (self.global.clone(), self.global.len());
-        self.sections.push(Section { name: self.expand(title), place, options, inherited });
+        self.sections.push(Section { name: title.to_owned(), place, options, inherited });
     }
 
     fn include(&mut self, file: &str, place: Place, depth: usize) -> Result<(), JobError> {
         if depth >= MOST_INCLUDES {
             return Err(JobError::Circle { place, most: MOST_INCLUDES });
         }
-        let file = self.expand(file);
-        let text = (self.surroundings.include)(&file, &place.file);
-        let text = text.map_err(|error| JobError::Include { place, error })?;
-        self.file(&file, &text, depth + 1)
+        let found = (self.surroundings.include)(file, &place.file);
+        let (found, text) = found.map_err(|error| JobError::Include { place, error })?;
+        self.file(&found, &text, depth + 1)
     }
 
     fn option(&mut self, line: &str, place: Place) -> Result<(), JobError> {
+        let mut unset = Unset::default();
         let (name, value) = match line.split_once('=') {
-            Some((name, value)) => (name.trim(), Some(self.expand(value.trim()))),
+            Some((name, value)) => (name.trim(), Some(self.expand(value.trim(), &mut unset))),
             None => (line, None),
         };
-        let given = Given { name: name.to_ascii_lowercase(), value, place };
+        let given = Given { name: name.to_owned(), value, place, unset };
         match (&self.at, self.sections.last_mut()) {
             (At::Global, _) => self.global.push(given),
             (At::Job, Some(section)) => section.options.push(given),
@@ -118,15 +124,29 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// `${NAME}` by the environment's value. What is not closed stays as it is.
-    fn expand(&self, text: &str) -> String {
+    /// `${NAME}` by the environment's value, and keywords by the machine's. What is not closed stays as it is.
+    fn expand(&self, text: &str, unset: &mut Unset) -> String {
         let (mut expanded, mut rest) = (String::new(), text);
         while let Some((before, after)) = rest.split_once("${") {
             let Some((name, behind)) = after.split_once('}') else { break };
             expanded.push_str(before);
-            expanded.push_str(&(self.surroundings.variable)(name).unwrap_or_default());
+            match (self.surroundings.variable)(name) {
+                Some(value) => expanded.push_str(&value),
+                None => unset.0.push(name.to_owned()),
+            }
             rest = behind;
         }
-        expanded + rest
+        expanded.push_str(rest);
+        let mut formula = false;
+        for keyword in ["$pagesize", "$mb_memory", "$ncpus"] {
+            if expanded.contains(keyword)
+                && let Some(value) = (self.surroundings.keyword)(keyword)
+            {
+                expanded = expanded.replace(keyword, &value.to_string());
+                formula = true;
+            }
+        }
+        let value = if formula { arithmetic::value(&expanded) } else { None };
+        value.map_or(expanded, |value| value.to_string())
     }
 }

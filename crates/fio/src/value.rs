@@ -24,7 +24,7 @@ pub enum Base {
 /// Digits and what follows them.
 fn split(text: &str) -> (&str, String) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    (&text[..end], text[end..].trim().to_ascii_lowercase())
+    (&text[..end], text[end..].to_ascii_lowercase())
 }
 
 /// A pebibyte: no file is larger, and sums and multiples of such sizes stay within 64 bits.
@@ -102,22 +102,14 @@ pub fn flag(text: Option<&str>) -> Option<bool> {
     }
 }
 
-/// `read,write,trim`, of which later ones default to the one before.
-pub fn triple<T: Clone>(text: &str, one: impl Fn(&str) -> Option<T>) -> Option<[T; 3]> {
-    let mut parts = text.split(',').map(|part| one(part.trim()));
-    let read = parts.next()??;
-    let write = parts.next().unwrap_or_else(|| Some(read.clone()))?;
-    let trim = parts.next().unwrap_or_else(|| Some(write.clone()))?;
-    parts.next().is_none().then_some([read, write, trim])
-}
-
-/// `4k/10:64k/50:32k/40`: sizes with their shares in percent; those without one divide what is left. Some share is above zero.
+/// `4k/10:64k/50:32k/40`: sizes with their shares in percent; those without one, or with 0, divide what is left. As in fio the last of the largest
+/// share takes what shares leave open that do not come to a hundred. Some share is above zero.
 pub fn split_sizes(text: &str, base: Base) -> Option<Vec<(Bytes, u32)>> {
     let mut parts = Vec::new();
     for part in text.split(':') {
         let (one, share) = match part.split_once('/') {
             Some((one, share)) if !share.trim().is_empty() => {
-                (one, Some(share.trim().parse::<u32>().ok().filter(|share| *share <= 100)?))
+                (one, Some(share.trim().parse::<u32>().ok().filter(|share| *share <= 100)?).filter(|share| *share > 0))
             }
             Some((one, _)) => (one, None),
             None => (part, None),
@@ -129,7 +121,10 @@ pub fn split_sizes(text: &str, base: Base) -> Option<Vec<(Bytes, u32)>> {
     let rest = 100u32.checked_sub(said)?;
     // Weights of a hundred for each percent, so that what is left can be divided without a remainder that matters.
     let share = |share: Option<u32>| share.map_or_else(|| rest * 100 / silent.max(1), |percent| percent * 100);
-    let shares: Vec<(Bytes, u32)> = parts.into_iter().map(|(size, percent)| (size, share(percent))).collect();
+    let mut shares: Vec<(Bytes, u32)> = parts.into_iter().map(|(size, percent)| (size, share(percent))).collect();
+    if silent == 0 && rest > 0 {
+        shares.iter_mut().max_by_key(|(_, weight)| *weight)?.1 += rest * 100;
+    }
     // Of shares that are all nothing, no size is ever drawn.
     shares.iter().any(|(_, weight)| *weight > 0).then_some(shares)
 }

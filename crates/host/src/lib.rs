@@ -28,7 +28,7 @@ pub mod mount;
 pub mod partition;
 pub mod patience;
 pub mod precaution;
-mod processor;
+pub mod processor;
 mod refusal;
 pub mod shell;
 pub mod signature;

@@ -48,9 +48,7 @@ impl Processor {
     /// Reads it from sysfs and the text of `/proc/cpuinfo`.
     pub(crate) fn read(kernel: &Kernel, cpuinfo: &str) -> Processor {
         let cpus = kernel.sys("devices/system/cpu");
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(is_number);
-        let every: Vec<String> = names(&cpus).into_iter().filter(is_cpu).collect();
+        let every = every(kernel);
         let scaling = |cpu: &String, name: &str| text(cpus.join(cpu).join("cpufreq").join(name));
         let mut governors: Vec<String> = every.iter().filter_map(|cpu| scaling(cpu, "scaling_governor")).collect();
         governors.sort();
@@ -72,6 +70,23 @@ impl Processor {
             boost: number::<u8>(cpus.join("cpufreq/boost")).map(|on| on == 1).or(no_turbo.map(|off| off == 0)),
         }
     }
+}
+
+/// The processors that the kernel knows, online or not, by their names.
+fn every(kernel: &Kernel) -> Vec<String> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(is_number);
+    names(&kernel.sys("devices/system/cpu")).into_iter().filter(is_cpu).collect()
+}
+
+/// How many processors there are, online or not; as `getconf _NPROCESSORS_CONF` counts them.
+pub fn configured(kernel: &Kernel) -> usize {
+    every(kernel).len().max(1)
+}
+
+/// The size of a page of memory.
+pub fn page() -> Bytes {
+    Bytes::new(rustix::param::page_size() as u64)
 }
 
 impl Memory {

@@ -24,9 +24,15 @@ use crate::mount::{Mount, Mounts, devices_of};
 #[derive(Debug, Clone, Serialize)]
 pub struct Target {
     /// The path as it was given.
+    #[serde(serialize_with = "displayed")]
     pub path: PathBuf,
     /// What it names, on top of what that stands on.
     pub top: Layer,
+}
+
+/// A path as it is shown: names that are not UTF-8 are no JSON.
+fn displayed<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 /// One storey of a stack.
@@ -50,6 +56,7 @@ pub enum What {
     /// A regular file.
     File {
         /// Its path, without symbolic links.
+        #[serde(serialize_with = "displayed")]
         path: PathBuf,
         /// Its size; not known for the backing file of a loop device.
         size: Option<Bytes>,
@@ -57,6 +64,7 @@ pub enum What {
     /// A directory, for files that do not exist yet.
     Directory {
         /// Its path, without symbolic links.
+        #[serde(serialize_with = "displayed")]
         path: PathBuf,
     },
     /// A mounted file system.

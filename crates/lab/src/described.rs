@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 use units::Bytes;
-use uring::{Engine, Mode};
+use uring::{Advice, Engine, Mode};
 
 use crate::experiment::{Cache, Io, engine_name};
 use crate::source::{Source, SourceError};
@@ -26,6 +26,12 @@ pub struct Described {
     pub chunk: Option<Bytes>,
     /// How large files are made that are not there.
     pub make: Option<Bytes>,
+    /// Files that are made are filled, even if they are only written: fio's `overwrite`.
+    pub filled: bool,
+    /// After so many bytes that are asked for, the page cache is emptied of it: each lap of a job of fio reads from the device.
+    pub refresh: Option<Bytes>,
+    /// What the kernel is told of how it is read through the page cache.
+    pub advice: Advice,
     /// How it is opened.
     pub io: Io,
     /// Every write is durable when it is answered.
@@ -39,8 +45,19 @@ pub struct Described {
 impl Described {
     /// Files, opened like this.
     pub fn files(files: Vec<PathBuf>, io: Io) -> Described {
-        let null = None;
-        Described { files, null, chunk: None, make: None, io, durable: false, flush_every: 0, flush_at_end: false }
+        Described {
+            files,
+            null: None,
+            chunk: None,
+            make: None,
+            filled: false,
+            refresh: None,
+            advice: Advice::None,
+            io,
+            durable: false,
+            flush_every: 0,
+            flush_at_end: false,
+        }
     }
 
     /// As results call it.
@@ -61,6 +78,14 @@ impl Described {
         put("null", self.null.map(text));
         put("chunk", self.chunk.map(text));
         put("make", self.make.map(text));
+        put("filled", self.filled.then_some(Value::Boolean(true)));
+        put("refresh", self.refresh.map(text));
+        let advice = match self.advice {
+            Advice::None => None,
+            Advice::Random => Some("random"),
+            Advice::Sequential => Some("sequential"),
+        };
+        put("advice", advice.map(Into::into));
         let mode = match self.io.mode {
             Mode::Direct => "direct",
             Mode::Buffered => "buffered",
@@ -88,6 +113,11 @@ pub(crate) struct FileDescribed {
     null: Option<Spanned<Bytes>>,
     chunk: Option<Spanned<Bytes>>,
     make: Option<Spanned<Bytes>>,
+    #[serde(default)]
+    filled: bool,
+    refresh: Option<Spanned<Bytes>>,
+    #[serde(default)]
+    advice: Advice,
     mode: Option<Mode>,
     #[serde(default, with = "maybe_engine")]
     engine: Option<Option<Engine>>,
@@ -106,13 +136,14 @@ impl FileDescribed {
         let place = given.span();
         let given = given.into_inner();
         let above_zero = |what: &str, size: &Option<Spanned<Bytes>>| match size {
-            Some(size) if size.get_ref().is_zero() || !size.get_ref().is_multiple_of(Bytes::SECTOR) => {
-                Err(source.error(size.span(), format!("`{what}` is whole 512-byte blocks, at least one")))
+            Some(size) if size.get_ref().is_zero() => {
+                Err(source.error(size.span(), format!("`{what}` must be above zero")))
             }
             size => Ok(size.as_ref().map(|size| *size.get_ref())),
         };
         let (null, chunk, make) =
             (above_zero("null", &given.null)?, above_zero("chunk", &given.chunk)?, above_zero("make", &given.make)?);
+        let refresh = above_zero("refresh", &given.refresh)?;
         if given.files.is_empty() == null.is_none() {
             let help = "files = [\"data.bin\"], or null = \"1 GiB\" for a device that does nothing";
             return Err(source.error(place, "a device has either files or none").help(help));
@@ -124,7 +155,20 @@ impl FileDescribed {
             ..io
         };
         let (durable, flush_every, flush_at_end) = (given.durable, given.flush_every, given.flush_at_end);
-        Ok(Described { files: given.files, null, chunk, make, io, durable, flush_every, flush_at_end })
+        let (filled, advice) = (given.filled, given.advice);
+        Ok(Described {
+            files: given.files,
+            null,
+            chunk,
+            make,
+            filled,
+            refresh,
+            advice,
+            io,
+            durable,
+            flush_every,
+            flush_at_end,
+        })
     }
 }
 

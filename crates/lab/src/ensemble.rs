@@ -23,7 +23,17 @@ pub(crate) struct Ensemble<D> {
     /// A flush after so many writes; 0 for none.
     flush_every: u32,
     writes: Cell<u32>,
+    /// The page cache is emptied of it after so many bytes.
+    refresh: Option<Bytes>,
+    /// How many of them have been asked for.
+    asked: Cell<Bytes>,
     runtime: Runtime,
+}
+
+/// What the page cache holds of a device can be dropped.
+pub(crate) trait Forget {
+    /// Drops what is clean. Nothing is said where that cannot be: it is a hint.
+    fn forget(&self);
 }
 
 /// A stretch of one part.
@@ -34,7 +44,7 @@ struct Stretch {
     length: Bytes,
 }
 
-impl<D: Device> Ensemble<D> {
+impl<D: Device + Forget> Ensemble<D> {
     /// Puts parts together, of which there is at least one.
     pub fn new(runtime: &Runtime, name: String, parts: Vec<D>, how: &Described) -> Ensemble<D> {
         assert!(!parts.is_empty(), "an ensemble has parts");
@@ -50,7 +60,8 @@ impl<D: Device> Ensemble<D> {
         let physical_block = most(|shape| shape.physical_block);
         let shape = Shape { name, size, logical_block, physical_block };
         let (durable, flush_every, runtime) = (how.durable, how.flush_every, runtime.clone());
-        Ensemble { shape, parts, chunk, durable, flush_every, writes: Cell::new(0), runtime }
+        let (writes, refresh, asked) = (Cell::new(0), how.refresh, Cell::new(Bytes::ZERO));
+        Ensemble { shape, parts, chunk, durable, flush_every, writes, refresh, asked, runtime }
     }
 
     /// What it consists of.
@@ -143,7 +154,7 @@ impl<D: Device> Ensemble<D> {
     }
 }
 
-impl<D: Device> Device for Ensemble<D> {
+impl<D: Device + Forget> Device for Ensemble<D> {
     fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -151,6 +162,13 @@ impl<D: Device> Device for Ensemble<D> {
     async fn submit(&self, mut request: Request) -> Reply {
         let writes = matches!(request.operation, Operation::Write | Operation::WriteZeroes);
         request.fua |= self.durable && writes;
+        if let Some(lap) = self.refresh {
+            self.asked.update(|asked| asked + request.length);
+            if self.asked.get() > lap {
+                self.asked.set(request.length);
+                self.parts.iter().for_each(D::forget);
+            }
+        }
         let mut reply = match &self.parts[..] {
             [only] => only.submit(request).await,
             _ => match (request.operation, self.shape.check(&request)) {

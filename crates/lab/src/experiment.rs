@@ -146,6 +146,8 @@ pub struct StreamPlan {
     pub script: Option<Arc<Script>>,
     /// What it asks for at most, on all of its devices together.
     pub rate_limit: Option<RateLimit>,
+    /// What its reads ask for at most, and what its writes: each keeps its own rate, and neither waits for the other.
+    pub rates: [Option<RateLimit>; 2],
 }
 
 impl StreamPlan {
@@ -168,7 +170,7 @@ impl Experiment {
             devices: None,
             rate_limit: None,
         };
-        let plan = |stream| StreamPlan { stream, on: None, rate_limit: None, script: None };
+        let plan = |stream| StreamPlan { stream, on: None, rate_limit: None, rates: [None; 2], script: None };
         let streams = streams.into_iter().map(plan).collect();
         Experiment {
             name: name.into(),
@@ -203,7 +205,8 @@ impl Experiment {
     /// A pass's control, with the rates to keep to; `seats` are streams, counted once for each device.
     pub(crate) fn control(&self, begin: Instant, seats: u32) -> Control {
         let control = Control::new(begin, self.run.start_up, self.run.cool_down, seats);
-        control.throttled(self.run.rate_limit, self.streams.iter().map(|plan| plan.rate_limit))
+        let control = control.throttled(self.run.rate_limit, self.streams.iter().map(|plan| plan.rate_limit));
+        control.throttled_apart(self.streams.iter().map(|plan| (plan.stream.delay, plan.rates)))
     }
 
     /// True if anything is written.

@@ -89,19 +89,25 @@ struct FileStream {
     pattern: Spanned<FilePattern>,
     size: Spanned<FileSize>,
     write_size: Option<Spanned<FileSize>>,
+    write_pattern: Option<Spanned<FilePattern>>,
+    write_from: Option<Spanned<FileFrom>>,
     align: Option<Spanned<Bytes>>,
+    write_align: Option<Spanned<Bytes>>,
     region: Option<FileRegion>,
     share: Option<Spanned<FileShare>>,
     from: Option<Spanned<FileFrom>>,
     copies: Option<Spanned<u32>>,
     spread: Option<Spanned<Spread>>,
     delay: Option<Spanned<Duration>>,
+    ramp: Option<Spanned<Duration>>,
     apart: Option<Spanned<Duration>>,
     depth: Option<Spanned<u32>>,
     think: Option<Spanned<Duration>>,
     arrivals: Option<Spanned<FileArrivals>>,
     outstanding: Option<Spanned<u32>>,
     rate_limit: Option<Spanned<FileRateLimit>>,
+    read_rate_limit: Option<Spanned<FileRateLimit>>,
+    write_rate_limit: Option<Spanned<FileRateLimit>>,
     limit: Option<Spanned<FileLimit>>,
     fill: Option<Spanned<Fill>>,
     verify: Option<Spanned<Verify>>,
@@ -144,6 +150,8 @@ struct FileLimit {
     bytes: Option<Bytes>,
     time: Option<Spanned<Duration>>,
     laps: Option<u32>,
+    #[serde(default)]
+    end_all: bool,
     #[serde(default)]
     stop: bool,
 }
@@ -344,16 +352,28 @@ impl FileStream {
         let all = || sizes.each().chain(write_sizes.iter().flat_map(Sizes::each));
         let (smallest, largest) =
             all().fold((Bytes::new(u64::MAX), Bytes::ZERO), |(least, most), size| (least.min(size), most.max(size)));
-        let align = match &self.align {
-            Some(align) if align.get_ref().is_zero() => {
-                return Err(source.error(align.span(), "`align` must be above zero"));
+        for (what, align) in [("align", &self.align), ("write-align", &self.write_align)] {
+            if let Some(align) = align.as_ref().filter(|align| align.get_ref().is_zero()) {
+                return Err(source.error(align.span(), format!("`{what}` must be above zero")));
             }
-            Some(align) => *align.get_ref(),
-            None => smallest,
-        };
+        }
+        let align = self.align.as_ref().map_or(smallest, |align| *align.get_ref());
+        let write_align = self.write_align.as_ref().map(|align| *align.get_ref());
+        if let (Some(given), None) = (&self.write_align, &self.write_pattern) {
+            return Err(source
+                .error(given.span(), "`write-align` is of writes with a `write-pattern` of their own")
+                .help("add `write-pattern`, or take `align`"));
+        }
         let pattern_place = self.pattern.span();
         let around = Around { source, sizes: &sizes, align, from: &self.from };
         let pattern = around.pattern(self.pattern)?;
+        let around = Around {
+            source,
+            sizes: write_sizes.as_ref().unwrap_or(&sizes),
+            align: write_align.unwrap_or(align),
+            from: &self.write_from,
+        };
+        let write_pattern = self.write_pattern.map(|pattern| around.pattern(pattern)).transpose()?;
         let region = match &self.region {
             None => Region::WHOLE,
             Some(region) => {
@@ -396,12 +416,13 @@ impl FileStream {
         let mut limits = match &self.limit {
             None => Limits::NONE,
             Some(limit) => {
-                let FileLimit { requests, bytes, time: longest, laps, stop } = limit.get_ref();
+                let FileLimit { requests, bytes, time: longest, laps, end_all, stop } = limit.get_ref();
                 Limits {
                     requests: *requests,
                     bytes: *bytes,
                     time: time(source, "time", longest)?,
                     laps: *laps,
+                    end_all: *end_all,
                     stop: *stop,
                 }
             }
@@ -455,22 +476,29 @@ impl FileStream {
         let fill = self.fill.map_or(Fill::Random, Spanned::into_inner);
         let verify = self.verify.map(Spanned::into_inner);
         let delay = time(source, "delay", &self.delay)?.unwrap_or(Duration::ZERO);
+        let ramp = time(source, "ramp", &self.ramp)?.unwrap_or(Duration::ZERO);
         let apart = time(source, "apart", &self.apart)?.unwrap_or(Duration::ZERO);
         let on = self.on.map(Spanned::into_inner);
-        let rate_limit = self.rate_limit.map(|limit| FileRateLimit::check(limit, source)).transpose()?;
+        let limit =
+            |limit: Option<Spanned<FileRateLimit>>| limit.map(|limit| FileRateLimit::check(limit, source)).transpose();
+        let rate_limit = limit(self.rate_limit)?;
+        let rates = [limit(self.read_rate_limit)?, limit(self.write_rate_limit)?];
         Ok(StreamPlan {
             stream: Stream {
                 name,
                 mix,
                 behind,
                 pattern,
+                write_pattern,
                 sizes,
                 write_sizes,
                 region,
                 share,
                 align,
+                write_align,
                 load,
                 delay,
+                ramp,
                 apart,
                 limits,
                 fill,
@@ -483,6 +511,7 @@ impl FileStream {
             },
             on,
             rate_limit,
+            rates,
             script: None,
         })
     }

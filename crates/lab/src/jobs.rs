@@ -6,15 +6,14 @@
 //!
 //! Where fio and this differ, beyond the options that are listed as not kept:
 //!
-//! - a mixed sequential job has one position for reads and writes; in fio each has its own;
-//! - what falls behind a rate is made up for at once as far as 10 ms of it; fio makes up for all. Of `rate_process=poisson`, response times count
-//!   from when a request was due;
+//! - of `rate_process=poisson`, response times count from when a request was due, and a mixed job has one rate;
 //! - `verify` reads again what a job wrote, whatever the checksum that it names: blocks say what they are in a way of our own;
 //! - the flush of `fsync` delays the place in the queue behind its write, and is not in the record; that of `end_fsync` is.
 
 mod account;
 mod extent;
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
 use fio::value::Amount;
@@ -77,17 +76,19 @@ pub enum PlanError {
     Replay { place: Place, job: String, error: Box<ReplayError> },
     #[error("{place}: [{job}] has no size, and that of {target} is not known before it is opened; add size=1g")]
     UnknownSize { place: Place, job: String, target: Target },
+    #[error("{place}: [{job}] waits for [{other}], {why}; write the jobs in order, with `stonewall` in [{job}]")]
+    Waits { place: Place, job: String, other: String, why: &'static str },
+    #[error(
+        "{place}: [{job}] goes on after errors, and [{other}] beside it does not; give both `continue_on_error`, or separate them with `stonewall`"
+    )]
+    GoesOn { place: Place, job: String, other: String },
+    #[error("{place}: [{job}] steps back {gap:#} before the end of each request of {request:#}, which is no way toward the start of the file; write a gap of at least {request:#}, such as rw=read:-{}k", request.get().div_ceil(1024) * 2)]
+    Forward { place: Place, job: String, gap: Bytes, request: Bytes },
 }
 
 /// The groups of a job file, in order. With targets given, all jobs run on each of them in place of their files.
 pub fn plan(name: &str, file: &fio::File, on: &[Target]) -> Result<Vec<Phase>, PlanError> {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for (index, job) in file.jobs.iter().enumerate() {
-        match groups.last_mut() {
-            Some(group) if !job.stonewall => group.push(index),
-            _ => groups.push(vec![index]),
-        }
-    }
+    let groups = groups(&file.jobs)?;
     let several = groups.len() > 1;
     let mut group = 0;
     let mut phases = Vec::new();
@@ -96,7 +97,8 @@ pub fn plan(name: &str, file: &fio::File, on: &[Target]) -> Result<Vec<Phase>, P
         let mut phase = Phase { experiment: Experiment::empty(name), parts: Vec::new(), unlinks: Vec::new() };
         for (place, index) in jobs.iter().enumerate() {
             let job = &file.jobs[*index];
-            group += u32::from((place > 0 && job.new_group) || (place == 0 && number > 0));
+            let parted = job.new_group || job.stonewall;
+            group += u32::from(parted && (place > 0 || number > 0));
             for copy in 0..job.copies {
                 let part = Part { job: *index, copy, group };
                 match &job.replay {
@@ -106,10 +108,47 @@ pub fn plan(name: &str, file: &fio::File, on: &[Target]) -> Result<Vec<Phase>, P
             }
         }
         phase.check_verified(&file.jobs)?;
+        check_errors(jobs.iter().map(|index| &file.jobs[*index]))?;
         phase.settle(&jobs.iter().map(|index| &file.jobs[*index]).collect::<Vec<_>>());
         phases.push(phase);
     }
     Ok(phases)
+}
+
+/// The jobs that run together, group after group: parted by `stonewall`, or as one waits for what ran before it.
+fn groups(jobs: &[Job]) -> Result<Vec<Vec<usize>>, PlanError> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        let mut waits = false;
+        if let Some(other) = &job.wait_for {
+            let refuse = |why| {
+                let (place, job, other) = (job.place.clone(), job.name.clone(), other.clone());
+                Err(PlanError::Waits { place, job, other, why })
+            };
+            let now = groups.last().map_or(&[][..], |group| &group[..]);
+            waits = now.iter().any(|index| jobs[*index].section == *other) && !job.stonewall;
+            if !jobs[..index].iter().any(|earlier| earlier.section == *other) {
+                return refuse("which is no job before it");
+            }
+            if waits && now.iter().any(|index| jobs[*index].section != *other) {
+                return refuse("beside which other jobs run, and waits for it alone");
+            }
+        }
+        match groups.last_mut() {
+            Some(group) if !job.stonewall && !waits => {
+                let waited = jobs[group[0]].wait_for.is_some() && !jobs[group[0]].stonewall;
+                if waited && job.wait_for != jobs[group[0]].wait_for {
+                    let (place, job) = (job.place.clone(), job.name.clone());
+                    let other = jobs[group[0]].name.clone();
+                    let why = "as it stands below it, and does not";
+                    return Err(PlanError::Waits { place, job: other, other: job, why });
+                }
+                group.push(index);
+            }
+            _ => groups.push(vec![index]),
+        }
+    }
+    Ok(groups)
 }
 
 impl Phase {
@@ -138,24 +177,38 @@ impl Phase {
             length = length.round_down(largest);
             region.length = Some(length);
         }
-        let align = job.align.unwrap_or(smallest);
-        let (pattern, align) = match job.order {
-            Order::Random { .. } if job.skew.is_some() => (skewed(job.skew.as_ref()), align),
-            Order::Random { runs, .. } if runs > 1 => (Pattern::Jumping(Jump::After(runs)), align),
-            Order::Random { jumps: Some(chance), .. } => (Pattern::Jumping(Jump::Chance(chance)), align),
-            Order::Random { once: true, .. } if smallest == largest => (Pattern::RandomOnce, align),
-            Order::Random { .. } => (Pattern::Random, align),
-            Order::Sequential { gap } if gap.is_zero() => (Pattern::Sequential { from: Bytes::ZERO }, align),
-            Order::Sequential { gap } => {
-                (Pattern::Strided { stride: smallest + gap, from: Bytes::ZERO }, Bytes::SECTOR)
-            }
+        // In fio reads and writes have each a place of their own.
+        let own = |writes: bool, sizes: &Sizes| -> Result<(Pattern, Bytes), PlanError> {
+            let index = usize::from(writes);
+            let (smallest, largest) = (sizes.each().min().unwrap_or(largest), sizes.largest());
+            let align = job.align[index].unwrap_or(smallest);
+            let pattern = job.pattern(index, length, (smallest, largest))?;
+            let align = match pattern {
+                // Steps by whole sectors lead to whole sectors.
+                Pattern::Strided { stride, .. } | Pattern::Backward { stride, .. } => {
+                    let whole = [stride, smallest].iter().all(|step| step.is_multiple_of(Bytes::SECTOR));
+                    if whole { Bytes::SECTOR } else { Bytes::new(1) }
+                }
+                _ => align,
+            };
+            Ok((pattern, align))
         };
-        let (load, rate_limit) = job.load();
+        let mixed = matches!(job.direction, Direction::Mixed(_));
+        let (pattern, align) = own(mix == Mix::WRITES, &sizes)?;
+        let of_writes = if mixed { Some(own(true, write_sizes.as_ref().unwrap_or(&sizes))?) } else { None };
+        // Addresses without a memory are the same from one place as from two.
+        let one = |(write, write_align): &(Pattern, Bytes)| {
+            *write == pattern && *write_align == align && pattern == Pattern::Random && write_sizes.is_none()
+        };
+        let (write_pattern, write_align) = of_writes.filter(|of| !one(of)).unzip();
+        let (load, rates) = job.load();
         let (behind, verify) = match (job.verify, job.direction) {
             (None, _) => (None, None),
             // Of what it does not write a job can only say whether it is whole.
             (Some(_), Direction::Read) => (None, Some(Verify::Reads)),
             (Some(Check::Behind(lag)), _) => (Some(lag), Some(Verify::Reads)),
+            // What it only writes it reads itself when all is written, so that these reads are requests as in fio.
+            (Some(Check::AtEnd), Direction::Write) if !job.time_based => (Some(u32::MAX), Some(Verify::Reads)),
             (Some(Check::AtEnd), _) => (None, Some(Verify::End)),
             (Some(Check::Later), _) => (None, Some(Verify::Later)),
         };
@@ -165,19 +218,38 @@ impl Phase {
             None => length,
         };
         let bytes = (!job.time_based).then(|| Bytes::new(moved.get().saturating_mul(job.loops.into())));
-        let limits = Limits { requests: job.requests, bytes, time: job.runtime, stop: true, ..Limits::NONE };
+        // What is read behind the writes is moved, too.
+        let bytes = if behind.is_some() { bytes.map(|bytes| bytes * 2) } else { bytes };
+        let requests = if job.create_only { Some(0) } else { job.requests };
+        let limits = Limits { requests, bytes, time: job.runtime, end_all: job.ends_all, stop: true, ..Limits::NONE };
+        let mut device = whole.device;
+        if let Some(device) = &mut device {
+            let random = |pattern: &Pattern| !matches!(pattern, Pattern::Sequential { .. } | Pattern::Strided { .. });
+            device.advice = match job.advises && !job.direct {
+                true if random(&pattern) => uring::Advice::Random,
+                true => uring::Advice::Sequential,
+                false => uring::Advice::None,
+            };
+            // fio drops the page cache wherever it begins the file again: at the end of a sequence, when all blocks have been, and in each loop.
+            let laps = matches!(pattern, Pattern::RandomOnce) || !random(&pattern) || job.loops > 1;
+            let drops = laps && job.invalidate && !job.direct && device.null.is_none();
+            device.refresh = drops.then_some(length);
+        }
         let stream = Stream {
             name: self.free_name(&if job.copies > 1 { format!("{}.{}", job.name, part.copy) } else { title() }),
             mix,
             behind,
             pattern,
+            write_pattern,
             sizes,
             write_sizes,
             region,
             share: None,
             align,
+            write_align,
             load,
             delay: job.delay,
+            ramp: job.ramp,
             apart: Duration::ZERO,
             limits,
             fill: match job.fill {
@@ -197,11 +269,17 @@ impl Phase {
         };
         let index = self.experiment.devices.len();
         if job.unlink {
-            self.unlinks.extend(whole.device.iter().flat_map(|device| device.files.iter().cloned()));
+            self.unlinks.extend(device.iter().flat_map(|device| device.files.iter().cloned()));
         }
-        let own = whole.device.is_some();
-        self.experiment.devices.extend(whole.device);
-        self.experiment.streams.push(StreamPlan { stream, on: own.then(|| vec![index]), rate_limit, script: None });
+        let own = device.is_some();
+        self.experiment.devices.extend(device);
+        self.experiment.streams.push(StreamPlan {
+            stream,
+            on: own.then(|| vec![index]),
+            rate_limit: None,
+            rates,
+            script: None,
+        });
         self.parts.push(part);
         Ok(())
     }
@@ -274,10 +352,12 @@ impl Phase {
     fn settle(&mut self, jobs: &[&Job]) {
         let experiment = &mut self.experiment;
         experiment.io = jobs[0].io();
-        experiment.seed = jobs.iter().find_map(|job| job.seed).map_or(1, |seed| seed >> 1);
-        experiment.run.on_error = OnError::Stop;
-        experiment.run.start_up = jobs.iter().map(|job| job.ramp).max().unwrap_or(Duration::ZERO);
-        let ends = jobs.iter().map(|job| Some(job.runtime? + job.delay)).collect::<Option<Vec<_>>>();
+        let fresh = jobs.iter().any(|job| !job.repeatable && job.seed.is_none());
+        let usual = if fresh { RandomState::new().hash_one(0) } else { 2 };
+        experiment.seed = jobs.iter().find_map(|job| job.seed).unwrap_or(usual) >> 1;
+        let goes_on = jobs.iter().any(|job| job.goes_on);
+        experiment.run.on_error = if goes_on { OnError::Continue } else { OnError::Stop };
+        let ends = jobs.iter().map(|job| Some(job.runtime? + job.ramp + job.delay)).collect::<Option<Vec<_>>>();
         experiment.run.measure = ends.and_then(|ends| ends.into_iter().max());
         let mut cpus: Vec<u32> = jobs.iter().flat_map(|job| job.cpus.iter().copied()).collect();
         cpus.sort();
@@ -286,31 +366,72 @@ impl Phase {
     }
 }
 
+/// What becomes of an error is the same for all jobs that run together.
+fn check_errors<'j>(mut jobs: impl Iterator<Item = &'j Job> + Clone) -> Result<(), PlanError> {
+    let Some(stops) = jobs.clone().find(|job| !job.goes_on) else { return Ok(()) };
+    match jobs.find(|job| job.goes_on) {
+        None => Ok(()),
+        Some(job) => {
+            let (place, job, other) = (job.place.clone(), job.name.clone(), stops.name.clone());
+            Err(PlanError::GoesOn { place, job, other })
+        }
+    }
+}
+
 /// What the laboratory asks of a job, besides where it is to go.
 trait Plan {
-    /// Closed loops, whose rate is limited; random arrivals are an open one.
-    fn load(&self) -> (Load, Option<RateLimit>);
+    /// Closed loops, whose rates are limited by direction; random arrivals are an open one.
+    fn load(&self) -> (Load, [Option<RateLimit>; 2]);
+    /// Where requests of a direction go (1 for writes) in so much of a file, of these sizes.
+    fn pattern(&self, index: usize, length: Bytes, sizes: (Bytes, Bytes)) -> Result<Pattern, PlanError>;
     fn io(&self) -> Io;
 }
 
 impl Plan for Job {
-    fn load(&self) -> (Load, Option<RateLimit>) {
-        /// What a job fell behind its rate it may make up for at once; fio makes up for all of it.
-        const BURST: Duration = Duration::millis(10);
+    fn load(&self) -> (Load, [Option<RateLimit>; 2]) {
+        /// What a job fell behind its rate it makes up for, however much it is.
+        const BURST: Duration = Duration::seconds(30 * 24 * 3600);
         let (depth, think) = (self.depth, self.think);
-        let limit = |requests, bytes| RateLimit { requests, bytes, burst: BURST };
-        match self.rate {
-            Some(pace) if self.poisson => {
-                let rate = match pace {
-                    Pace::Requests(rate) => rate,
-                    Pace::Bytes(rate) => Frequency::per_second((rate.get() / self.mean_size()).max(*RATES.start())),
-                };
-                (Load::Open { arrivals: Arrivals::Poisson(rate), outstanding: depth }, None)
-            }
-            Some(Pace::Requests(rate)) => (Load::Closed { depth, think }, Some(limit(Some(rate), None))),
-            Some(Pace::Bytes(rate)) => (Load::Closed { depth, think }, Some(limit(None, Some(rate)))),
-            None => (Load::Closed { depth, think }, None),
+        let paces: Vec<Pace> = match self.direction {
+            Direction::Read => self.rate[0].into_iter().collect(),
+            Direction::Mixed(_) => self.rate.into_iter().flatten().collect(),
+            _ => self.rate[1].into_iter().collect(),
+        };
+        if self.poisson && !paces.is_empty() {
+            let rate = |pace: &Pace| match pace {
+                Pace::Requests(rate) => rate.get(),
+                Pace::Bytes(rate) => rate.get() / self.mean_size(),
+            };
+            let rate = Frequency::per_second(paces.iter().map(rate).sum::<f64>().max(*RATES.start()));
+            return (Load::Open { arrivals: Arrivals::Poisson(rate), outstanding: depth }, [None; 2]);
         }
+        let limit = |pace: Pace| match pace {
+            Pace::Requests(rate) => RateLimit { requests: Some(rate), bytes: None, burst: BURST },
+            Pace::Bytes(rate) => RateLimit { requests: None, bytes: Some(rate), burst: BURST },
+        };
+        (Load::Closed { depth, think }, self.rate.map(|pace| pace.map(limit)))
+    }
+
+    fn pattern(&self, index: usize, length: Bytes, (smallest, largest): (Bytes, Bytes)) -> Result<Pattern, PlanError> {
+        Ok(match self.order[index] {
+            Order::Random { .. } if self.skew[index].is_some() => skewed(self.skew[index].as_ref(), length),
+            Order::Random { runs, .. } if runs > 1 => Pattern::Jumping(Jump::After(runs)),
+            Order::Random { jumps: Some(chance), .. } => Pattern::Jumping(Jump::Chance(chance)),
+            Order::Random { once: true, .. } if smallest == largest => Pattern::RandomOnce,
+            Order::Random { .. } => Pattern::Random,
+            Order::Sequential { gap, back: true } => {
+                let refused = || {
+                    let (place, job) = (self.place.clone(), self.name.clone());
+                    PlanError::Forward { place, job, gap, request: largest }
+                };
+                if gap < largest || gap > length {
+                    return Err(refused());
+                }
+                Pattern::Backward { stride: gap - smallest, from: length - gap }
+            }
+            Order::Sequential { gap, .. } if gap.is_zero() => Pattern::Sequential { from: Bytes::ZERO },
+            Order::Sequential { gap, .. } => Pattern::Strided { stride: smallest + gap, from: Bytes::ZERO },
+        })
     }
 
     fn io(&self) -> Io {
@@ -327,8 +448,9 @@ impl Plan for Job {
     }
 }
 
-/// The law of `random_distribution`. fio, too, scatters what is wanted most over the file.
-fn skewed(skew: Option<&fio::Skew>) -> Pattern {
+/// The law of `random_distribution` in so much of a file. fio, too, scatters what is wanted most over the file.
+fn skewed(skew: Option<&fio::Skew>, length: Bytes) -> Pattern {
+    let zones = |zones: Vec<Zone>| Pattern::Skewed(Skew { law: Law::Zones(zones), scattered: false });
     let law = match skew {
         None => return Pattern::Random,
         Some(fio::Skew::Zipf(exponent)) => Law::Zipf { exponent: exponent.min(Law::STEEPEST) },
@@ -336,13 +458,22 @@ fn skewed(skew: Option<&fio::Skew>) -> Pattern {
         Some(fio::Skew::Normal(percent)) => {
             Law::Normal { deviation: Ratio::percent(*percent), centre: Ratio::percent(50.0) }
         }
-        Some(fio::Skew::Zoned(zones)) => {
+        Some(fio::Skew::Zoned(given)) => {
             let zone = |(requests, space): &(f64, f64)| Zone {
                 requests: Ratio::percent(*requests),
                 space: Space::Share(Ratio::percent(*space)),
             };
-            let law = Law::Zones(zones.iter().map(zone).collect());
-            return Pattern::Skewed(Skew { law, scattered: false });
+            return zones(given.iter().map(zone).collect());
+        }
+        Some(fio::Skew::ZonedBytes(given)) => {
+            let mut left = length;
+            let zone = |(requests, size): &(f64, Bytes)| {
+                // What lies beyond the end is not there; a zone of no size is the rest.
+                let size = if size.is_zero() { left } else { (*size).min(left) };
+                left = left - size;
+                Zone { requests: Ratio::percent(*requests), space: Space::Size(size) }
+            };
+            return zones(given.iter().map(zone).collect());
         }
     };
     Pattern::Skewed(Skew { law, scattered: true })

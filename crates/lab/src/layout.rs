@@ -42,9 +42,9 @@ pub fn read_paths<'e>(experiments: impl IntoIterator<Item = &'e Experiment>) -> 
     for experiment in experiments {
         for plan in &experiment.streams {
             let devices = experiment.devices.iter().enumerate().filter(|(index, _)| plan.runs_on(*index));
-            if plan.stream.mix != workload::Mix::WRITES {
-                paths.extend(devices.flat_map(|(_, device)| device.files.iter().cloned()));
-            }
+            let reads = plan.stream.mix != workload::Mix::WRITES;
+            let filled = devices.filter(|(_, device)| reads || device.filled);
+            paths.extend(filled.flat_map(|(_, device)| device.files.iter().cloned()));
         }
     }
     paths
@@ -105,9 +105,9 @@ pub fn lay_out(
     for (path, there, size) in work {
         let (permit, before) = match permits.remove(&path) {
             Some(permit) => (permit, Some(there)),
-            None => match guard::create(&path) {
+            None => match make_folders(&path).and_then(|()| Ok(guard::create(&path)?)) {
                 Ok(permit) => (permit, None),
-                Err(refusal) => return Err(discard(made, refusal.into())),
+                Err(error) => return Err(discard(made, error)),
             },
         };
         made.push(Made { permit, before });
@@ -128,6 +128,13 @@ pub fn lay_out(
     }
     permits.extend(made.into_iter().map(|made| (made.permit.path().to_owned(), made.permit)));
     Ok(permits)
+}
+
+/// Makes the directories that a file is to lie in, as fio does.
+fn make_folders(path: &Path) -> Result<(), LayoutError> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists());
+    let made = parent.map_or(Ok(()), std::fs::create_dir_all);
+    made.map_err(|source| LayoutError::Write { path: path.to_owned(), source })
 }
 
 /// A file that is made, or made longer.
@@ -160,7 +167,10 @@ fn room(work: &[(PathBuf, Bytes, Bytes)]) -> Result<(), LayoutError> {
         *wanted.entry(directory).or_default() += *size - *there;
     }
     for (directory, wanted) in wanted {
-        let free = host::mount::free_space(&directory);
+        // A directory that is not there yet will be on the file system of the nearest that is.
+        let there =
+            directory.ancestors().find(|directory| directory.exists()).filter(|there| !there.as_os_str().is_empty());
+        let free = host::mount::free_space(there.unwrap_or(Path::new(".")));
         let free = free.map_err(|source| LayoutError::Write { path: directory.clone(), source })?;
         if wanted > free {
             return Err(LayoutError::NoRoom { directory, free, wanted });

@@ -118,8 +118,18 @@ pub enum FindError {
 /// The experiment of that path or, if there is no such file, of that name.
 pub fn find(path: &Path) -> Result<Source, FindError> {
     let name = path.display().to_string();
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Source { name, text }),
+    match std::fs::read(path) {
+        Ok(bytes) => {
+            // Job files may have comments and names of any bytes; TOML is UTF-8.
+            let text = fio::bytes::text(&bytes);
+            match std::str::from_utf8(&bytes) {
+                Err(_) if !fio::is_meant(path, &text) => {
+                    let error = std::io::Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+                    Err(FindError::Unreadable { name, error })
+                }
+                _ => Ok(Source { name, text }),
+            }
+        }
         Err(error) => {
             let entry = EXPERIMENTS.iter().find(|entry| entry.name == name);
             match (entry, error.kind()) {

@@ -18,10 +18,11 @@ use host::cpu::thread_time;
 use host::precaution::{Precaution, Precautions, unlock_memory};
 use nbd::Client;
 use record::{LEDGER_LOG, Log, Row};
-use units::{Duration, Instant, Ratio};
+use units::{Bytes, Duration, Instant, Ratio};
 use uring::{Engine, FileDevice, FileOptions, Live, LiveOptions, Mode, RingOptions};
 use workload::{Control, Heap, Ledger, Observer, OnError, sweep};
 
+use crate::described::Described;
 use crate::ensemble::Ensemble;
 use crate::experiment::{Cache, Experiment, Io};
 use crate::gate::Gate;
@@ -59,9 +60,15 @@ pub(crate) fn threads(devices: usize, experiment: &Experiment) -> usize {
     };
     match experiment.io.engine {
         // A thread that waits in a system call for one device cannot serve another: one process per device, as in the studies.
-        Some(Engine::Sync) => devices,
+        Some(Engine::Sync | Engine::Mapped) => devices,
         // Jobs of fio that wait in system calls are processes, too.
-        _ if experiment.devices.iter().any(|device| device.io.engine == Some(Engine::Sync)) => devices,
+        _ if experiment
+            .devices
+            .iter()
+            .any(|device| matches!(device.io.engine, Some(Engine::Sync | Engine::Mapped))) =>
+        {
+            devices
+        }
         _ => processors.min(devices).max(1),
     }
 }
@@ -313,16 +320,16 @@ impl Site<'_> {
                 LiveDevice::Null(NullDevice::new(live.runtime(), Shape::new(self.targets[index].to_string(), *size)))
             }
             Target::Nbd(uri) => LiveDevice::Nbd(live.runtime().block_on(Client::connect(live, uri))?),
-            Target::Path(path) => LiveDevice::File(self.open_path(live, path, &self.experiment.io)?),
+            Target::Path(path) => LiveDevice::File(self.open_path(live, path, &self.experiment.io, None)?),
             Target::Described(described) => {
                 let name = described.name();
                 let mut parts = Vec::new();
                 for path in &described.files {
-                    parts.push(Single::File(self.open_path(live, path, &described.io)?));
+                    parts.push(Single::File(self.open_path(live, path, &described.io, Some(described))?));
                 }
-                parts.extend(
-                    described.null.map(|size| Single::Null(NullDevice::new(live.runtime(), Shape::new(&name, size)))),
-                );
+                // Nothing takes requests of any size.
+                let shape = |size| Shape { logical_block: Bytes::new(1), ..Shape::new(&name, size) };
+                parts.extend(described.null.map(|size| Single::Null(NullDevice::new(live.runtime(), shape(size)))));
                 LiveDevice::Ensemble(Ensemble::new(live.runtime(), name, parts, described))
             }
         };
@@ -332,13 +339,23 @@ impl Site<'_> {
         Ok(Station { index, device, ledger })
     }
 
-    fn open_path(&self, live: &Live, path: &Path, io: &Io) -> Result<FileDevice, RunError> {
+    fn open_path(
+        &self,
+        live: &Live,
+        path: &Path,
+        io: &Io,
+        described: Option<&Described>,
+    ) -> Result<FileDevice, RunError> {
         let mut options = match io.mode {
             Mode::Direct => FileOptions::direct(),
             Mode::Buffered => FileOptions::buffered(),
         };
         options.engine = io.engine;
         options.cold = drops_cache(io);
+        if let Some(described) = described {
+            options.any_bytes = true;
+            options.advice = described.advice;
+        }
         Ok(match self.ways.permits.get(path) {
             Some(permit) => FileDevice::open_writable(live, permit, &options)?,
             None => FileDevice::open_read_only(live, path, &options)?,

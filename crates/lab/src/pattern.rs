@@ -23,6 +23,7 @@ pub(crate) enum FilePart {
     Random,
     RandomOnce,
     Strided(Spanned<Bytes>),
+    Backward(Spanned<Bytes>),
     Runs(Spanned<u64>),
     Jumps(Spanned<Ratio>),
     Zipf(Spanned<FileZipf>),
@@ -180,7 +181,13 @@ impl Around<'_> {
             }
         };
         let begins = |part: &Pattern| {
-            matches!(part, Pattern::Sequential { .. } | Pattern::Strided { .. } | Pattern::Jumping(Jump::Never))
+            matches!(
+                part,
+                Pattern::Sequential { .. }
+                    | Pattern::Strided { .. }
+                    | Pattern::Backward { .. }
+                    | Pattern::Jumping(Jump::Never)
+            )
         };
         let any = match &pattern {
             Pattern::Mixed(parts) => parts.iter().any(|(part, _)| begins(part)),
@@ -240,6 +247,10 @@ impl Around<'_> {
                 };
                 Pattern::Strided { stride: *stride.get_ref(), from }
             }
+            FilePart::Backward(stride) => match self.from.as_ref().map(|from| *from.get_ref()) {
+                Some(FileFrom::At(from)) => Pattern::Backward { stride: *stride.get_ref(), from },
+                _ => return error(stride.span(), "a backward stream needs `from`, the address that it begins at"),
+            },
             FilePart::Runs(run) if *run.get_ref() == 0 => return error(run.span(), "`runs` must be above zero"),
             FilePart::Runs(run) => Pattern::Jumping(Jump::After(*run.get_ref())),
             FilePart::Jumps(chance) => Pattern::Jumping(Jump::Chance(share(
@@ -317,6 +328,7 @@ pub(crate) fn written(pattern: &Pattern) -> (Value, Option<Value>) {
         Pattern::Jumping(Jump::After(run)) => (one("runs", Value::Integer(run.cast_signed())), None),
         Pattern::Jumping(Jump::Chance(chance)) => (one("jumps", text(chance)), None),
         Pattern::Strided { stride, from } => (one("strided", text(stride)), Some(text(from))),
+        Pattern::Backward { stride, from } => (one("backward", text(stride)), Some(text(from))),
         Pattern::Random => ("random".into(), None),
         Pattern::RandomOnce => ("random-once".into(), None),
         Pattern::Skewed(skew) => (skewed(skew), None),

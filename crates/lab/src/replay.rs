@@ -238,5 +238,5 @@ fn described(script: &Script, index: usize) -> StreamPlan {
     let arrivals = Arrivals::Constant(Frequency::per_second(count / seconds));
     stream.load = Load::Open { arrivals, outstanding: script.outstanding };
     stream.limits = Limits { requests: Some(script.dues.len() as u64), stop: true, ..Limits::NONE };
-    StreamPlan { stream, on: Some(vec![index]), rate_limit: None, script: None }
+    StreamPlan { stream, on: Some(vec![index]), rate_limit: None, rates: [None; 2], script: None }
 }

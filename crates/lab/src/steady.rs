@@ -150,7 +150,7 @@ impl Precondition {
         experiment.run.passes = 1;
         (experiment.run.start_up, experiment.run.cool_down) = (Duration::ZERO, Duration::ZERO);
         experiment.run.measure = None;
-        experiment.streams = vec![StreamPlan { stream, on: None, rate_limit: None, script: None }];
+        experiment.streams = vec![StreamPlan { stream, on: None, rate_limit: None, rates: [None; 2], script: None }];
         experiment
     }
 }

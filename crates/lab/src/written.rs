@@ -140,6 +140,9 @@ impl StreamPlan {
         if let Some(limit) = self.rate_limit {
             table.insert("rate-limit".into(), rate_limit(limit));
         }
+        for (key, limit) in ["read-rate-limit", "write-rate-limit"].into_iter().zip(self.rates) {
+            limit.map(|limit| table.insert(key.into(), rate_limit(limit)));
+        }
         table
     }
 
@@ -162,6 +165,11 @@ impl StreamPlan {
         if let Some(from) = from {
             table.insert("from".into(), from);
         }
+        if let Some(pattern) = &stream.write_pattern {
+            let (pattern, from) = pattern::written(pattern);
+            table.insert("write-pattern".into(), pattern);
+            from.map(|from| table.insert("write-from".into(), from));
+        }
         if let Some(Share { part, of }) = stream.share {
             let [part, of] = [("part", part), ("of", of)].map(|(key, n)| (key.to_owned(), i64::from(n).into()));
             table.insert("share".into(), Value::Table([part, of].into_iter().collect()));
@@ -177,6 +185,9 @@ impl StreamPlan {
             table.insert("write-size".into(), Value::Array(sizes.choices().map(choice).collect()));
         }
         table.insert("align".into(), text(stream.align));
+        if let Some(align) = stream.write_align {
+            table.insert("write-align".into(), text(align));
+        }
         let Region { start, length } = stream.region;
         let length = length.map(|length| ("length".to_owned(), text(length)));
         table.insert(
@@ -185,6 +196,9 @@ impl StreamPlan {
         );
         if !stream.delay.is_zero() {
             table.insert("delay".into(), text(stream.delay));
+        }
+        if !stream.ramp.is_zero() {
+            table.insert("ramp".into(), text(stream.ramp));
         }
         if !stream.apart.is_zero() {
             table.insert("apart".into(), text(stream.apart));
@@ -221,6 +235,7 @@ impl StreamPlan {
             limits.bytes.map(|bytes| ("bytes".to_owned(), text(bytes))),
             limits.time.map(|time| ("time".to_owned(), text(time))),
             limits.laps.map(|laps| ("laps".to_owned(), i64::from(laps).into())),
+            limits.end_all.then(|| ("end-all".to_owned(), Value::Boolean(true))),
             limits.stop.then(|| ("stop".to_owned(), Value::Boolean(true))),
         ];
         table.insert("limit".into(), Value::Table(limit.into_iter().flatten().collect()));

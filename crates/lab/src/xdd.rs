@@ -224,7 +224,7 @@ impl Said {
         stream.region = Region { start: of(self.start), length };
         stream.limits = Limits { requests, time: self.time, stop: true, ..Limits::NONE };
         let mut experiment = Experiment::empty("xdd".to_owned());
-        experiment.streams.push(StreamPlan { stream, on: None, rate_limit: None, script: None });
+        experiment.streams.push(StreamPlan { stream, on: None, rate_limit: None, rates: [None; 2], script: None });
         experiment.run.passes = self.passes.unwrap_or(1);
         // xdd counts errors and goes on.
         experiment.run.on_error = OnError::Continue;

@@ -19,7 +19,7 @@ use crate::flight::RingFile;
 use crate::live::Live;
 use crate::lost::Lost;
 use crate::map::Mapping;
-use crate::options::FileOptions;
+use crate::options::{self, FileOptions};
 use crate::slot::Slots;
 use crate::sync;
 use crate::target::{Mode, OpenError, Store, Target};
@@ -55,12 +55,12 @@ enum Hands {
 impl FileDevice {
     /// Opens an existing file or block device that will not be written to.
     pub fn open_read_only(live: &Live, path: &Path, options: &FileOptions) -> Result<FileDevice, OpenError> {
-        FileDevice::on(live, Target::open(path, options.mode)?, options)
+        FileDevice::on(live, Target::open(path, options.mode)?.taking(options), options)
     }
 
     /// Opens what the permit is for, for reading and writing. Several devices may share a permit; each keeps others away as it does.
     pub fn open_writable(live: &Live, permit: &WritePermit, options: &FileOptions) -> Result<FileDevice, OpenError> {
-        FileDevice::on(live, Target::permitted(permit, options.mode)?, options)
+        FileDevice::on(live, Target::permitted(permit, options.mode)?.taking(options), options)
     }
 
     /// Makes a new file of `size` bytes, for reading and writing. What has not been written reads as zeroes, and without any I/O: fill a
@@ -123,6 +123,20 @@ impl FileDevice {
                 mapping.without_readahead();
             }
         }
+        let advice = match options.advice {
+            options::Advice::None => None,
+            options::Advice::Random => Some(Advice::Random),
+            options::Advice::Sequential => Some(Advice::Sequential),
+        };
+        if let Some(advice) = advice.filter(|_| target.mode == Mode::Buffered) {
+            // A hint, too.
+            let _ = rustix::fs::fadvise(&target.file, 0, None, advice);
+            match &hands {
+                Hands::Mapped(mapping, _) if advice == Advice::Random => mapping.without_readahead(),
+                Hands::Mapped(mapping, _) => mapping.with_readahead(),
+                _ => {}
+            }
+        }
         Ok(FileDevice {
             shape: target.shape,
             file: Arc::new(target.file),
@@ -163,6 +177,14 @@ impl FileDevice {
             return Err(error.into());
         }
         drop_cache(&self.file)
+    }
+
+    /// Drops what the page cache holds of this file and what is clean: a hint, without waiting for what is dirty.
+    pub fn forget_cache(&self) {
+        if let Hands::Mapped(mapping, _) = &self.hands {
+            mapping.let_go();
+        }
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
     }
 
     /// Carries out a durable write, or a flush, through the page cache.

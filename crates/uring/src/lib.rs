@@ -50,7 +50,7 @@ pub use engine::{Choice, Engine, UnknownEngine};
 pub use file::{FileDevice, drop_cache};
 pub use listener::{ListenError, Listener};
 pub use live::{Live, LiveOptions};
-pub use options::FileOptions;
+pub use options::{Advice, FileOptions};
 pub use ring::Ring;
 pub use setup::{RingError, RingOptions};
 pub use socket::{ConnectError, Socket};

@@ -76,6 +76,11 @@ impl Mapping {
         self.advise(Advice::Random);
     }
 
+    /// Says that reads go on in order, so that a fault fetches much of what follows.
+    pub fn with_readahead(&self) {
+        self.advise(Advice::Sequential);
+    }
+
     /// Lets go of all pages, so that the page cache may drop them. They come back when they are read.
     pub fn let_go(&self) {
         self.advise(Advice::LinuxDontNeed);

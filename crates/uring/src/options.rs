@@ -3,6 +3,19 @@
 use crate::engine::Engine;
 use crate::target::Mode;
 
+/// What the kernel is told of how a file is read through the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Advice {
+    /// Nothing: it sees by itself.
+    #[default]
+    None,
+    /// Anywhere: it reads what is asked for and no more.
+    Random,
+    /// In order: it reads further ahead.
+    Sequential,
+}
+
 /// How a file is opened.
 #[derive(Debug, Clone)]
 pub struct FileOptions {
@@ -12,6 +25,10 @@ pub struct FileOptions {
     pub engine: Option<Engine>,
     /// Whether the kernel may read ahead when it sees sequential reads. Without effect on direct I/O.
     pub readahead: bool,
+    /// What the kernel is told of how the file is read. Without effect on direct I/O.
+    pub advice: Advice,
+    /// Whether requests through the page cache may begin and end at any byte, not at whole sectors alone.
+    pub any_bytes: bool,
     /// Whether what the page cache holds of the file is dropped first, after writing back what is dirty; the engine is then chosen for a
     /// file that must be waited for.
     pub cold: bool,
@@ -27,7 +44,15 @@ pub struct FileOptions {
 impl FileOptions {
     /// Past the page cache.
     pub fn direct() -> FileOptions {
-        FileOptions { mode: Mode::Direct, engine: None, readahead: true, cold: false, copies: false }
+        FileOptions {
+            mode: Mode::Direct,
+            engine: None,
+            readahead: true,
+            advice: Advice::None,
+            any_bytes: false,
+            cold: false,
+            copies: false,
+        }
     }
     /// Through the page cache.
     pub fn buffered() -> FileOptions {

@@ -10,6 +10,8 @@ use host::guard::WritePermit;
 use rustix::fs::{AtFlags, FileType, StatxFlags};
 use units::Bytes;
 
+use crate::options::FileOptions;
+
 /// Whether the page cache lies between the requests and the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -127,6 +129,17 @@ impl Target {
         target
     }
 
+    /// With requests of any byte, if that is asked for and goes: through the page cache of a file it does.
+    pub fn taking(mut self, options: &FileOptions) -> Target {
+        if options.any_bytes && self.mode == Mode::Buffered && !self.store.is_device() {
+            if let Ok(metadata) = self.file.metadata() {
+                self.shape.size = Bytes::new(metadata.len());
+            }
+            self.shape.logical_block = Bytes::new(1);
+        }
+        self
+    }
+
     fn examine(
         path: &Path,
         mode: Mode,
@@ -138,7 +151,8 @@ impl Target {
             _ => explain(path, "open", error),
         })?;
         let (shape, store) = shape(path, &file, mode)?;
-        if shape.size < shape.logical_block {
+        let bytes = mode == Mode::Buffered && !store.is_device() && file.metadata().is_ok_and(|data| data.len() > 0);
+        if shape.size < shape.logical_block && !bytes {
             return Err(OpenError::Empty { path: path.to_path_buf(), size: shape.size, block: shape.logical_block });
         }
         Ok(Target { file, path: path.to_path_buf(), shape, mode, store, exclusive })

@@ -12,6 +12,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use device::Operation;
 use units::{Bytes, Duration, Instant};
 
 use crate::throttle::{RateLimit, Throttle};
@@ -27,6 +28,8 @@ pub struct Limits {
     pub time: Option<Duration>,
     /// As many counted bytes as whole requests of the stream find room for in its region, this often.
     pub laps: Option<u32>,
+    /// Then all streams of the pass have done their part: fio's `exitall`.
+    pub end_all: bool,
     /// Then it asks no more. Otherwise it keeps the load up, uncounted, until every other stream has reached its own limits.
     pub stop: bool,
 }
@@ -38,7 +41,8 @@ impl Limits {
     }
 
     /// Ends only with the run's measuring time.
-    pub const NONE: Limits = Limits { requests: None, bytes: None, time: None, laps: None, stop: false };
+    pub const NONE: Limits =
+        Limits { requests: None, bytes: None, time: None, laps: None, end_all: false, stop: false };
 }
 
 /// The state of a pass.
@@ -57,6 +61,8 @@ pub struct Control {
     /// Of the whole load, and of each stream on all of its devices together.
     throttle: Option<Throttle>,
     throttles: Vec<Option<Throttle>>,
+    /// Of each stream's reads, and of its writes.
+    by_direction: Vec<[Option<Throttle>; 2]>,
 }
 
 impl Control {
@@ -72,6 +78,7 @@ impl Control {
             interrupted: AtomicBool::new(false),
             throttle: None,
             throttles: Vec::new(),
+            by_direction: Vec::new(),
         }
     }
 
@@ -84,14 +91,46 @@ impl Control {
         Control { throttle: all.map(|limit| Throttle::new(limit, begin)), throttles, ..self }
     }
 
+    /// With rates of reads and of writes that are kept to each by itself, from each stream's first request on (`delay` after the beginning).
+    pub fn throttled_apart(self, each: impl IntoIterator<Item = (Duration, [Option<RateLimit>; 2])>) -> Control {
+        let begin = self.begin;
+        let of = |(delay, limits): (Duration, [Option<RateLimit>; 2])| {
+            limits.map(|limit| Some(Throttle::new(limit?, begin + delay)))
+        };
+        let by_direction: Vec<_> = each.into_iter().map(of).collect();
+        let any = by_direction.iter().flatten().any(Option::is_some);
+        Control { by_direction: if any { by_direction } else { Vec::new() }, ..self }
+    }
+
+    /// Whether a stream's requests of this direction are held back at `now`, and longer than those of the other.
+    pub(crate) fn is_held(&self, stream: u16, operation: Operation, now: Instant) -> bool {
+        let Some(throttles) = self.by_direction.get(usize::from(stream)) else { return false };
+        let [read, write] =
+            throttles.each_ref().map(|throttle| throttle.as_ref().map_or(Instant::START, Throttle::due));
+        let (own, other) = if operation == Operation::Read { (read, write) } else { (write, read) };
+        own > now && other < own
+    }
+
+    /// Whether reads and writes of a stream have rates of their own.
+    pub(crate) fn is_throttled_apart(&self) -> bool {
+        !self.by_direction.is_empty()
+    }
+
     /// When a request of a stream that is ready `now` may be made, by the rates to keep to; `None` where there are none. It is counted as made.
-    pub(crate) fn admit(&self, stream: u16, now: impl FnOnce() -> Instant, length: Bytes) -> Option<Instant> {
+    pub(crate) fn admit(
+        &self,
+        (stream, operation): (u16, Operation),
+        now: impl FnOnce() -> Instant,
+        length: Bytes,
+    ) -> Option<Instant> {
         let own = self.throttles.get(usize::from(stream)).and_then(Option::as_ref);
-        if own.is_none() && self.throttle.is_none() {
+        let apart = self.by_direction.get(usize::from(stream));
+        let apart = apart.and_then(|apart| apart[usize::from(operation != Operation::Read)].as_ref());
+        if own.is_none() && apart.is_none() && self.throttle.is_none() {
             return None;
         }
         let now = now();
-        [own, self.throttle.as_ref()].into_iter().flatten().map(|throttle| throttle.admit(now, length)).max()
+        [own, apart, self.throttle.as_ref()].into_iter().flatten().map(|throttle| throttle.admit(now, length)).max()
     }
 
     /// When all streams start together.
@@ -130,11 +169,11 @@ impl Control {
         Some(self.end()? + self.counted_until()?.saturating_since(self.counts_from()))
     }
 
-    /// One stream has stopped measuring at `at`; the last one sets the end of the pass.
-    pub(crate) fn stream_done(&self, at: Instant) {
+    /// One stream has stopped measuring at `at`; the last one, or one that ends all, sets the end of the pass.
+    pub(crate) fn stream_done(&self, at: Instant, ends_all: bool) {
         let before = self.measuring.fetch_sub(1, Relaxed);
         assert!(before > 0, "a stream stops measuring once");
-        if before == 1 {
+        if before == 1 || ends_all {
             self.measured.fetch_min(at.as_nanos(), Relaxed);
             self.end.fetch_min((at + self.cool_down).as_nanos(), Relaxed);
         }

@@ -5,7 +5,7 @@ use runtime::Random;
 use units::Bytes;
 
 use crate::skew::Sampler;
-use crate::{Jump, Pattern, Permutation, Stream};
+use crate::{Jump, Pattern, Permutation, Sizes};
 
 /// The ground that requests may lie on.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +39,8 @@ pub(crate) enum Cursor {
     Jumping { next: Option<Bytes>, left: u64, jump: Jump },
     /// Where the next request begins, how far from it the one after it, and what each turn begins with.
     Striding { next: Bytes, stride: Bytes, turn: Bytes },
+    /// Where the next request begins, how far before it the one after it, and what each turn begins with.
+    Retreating { next: Option<Bytes>, stride: Bytes, from: Bytes },
     /// No memory of the last request.
     Anywhere,
     /// Which block of which order comes next.
@@ -50,8 +52,8 @@ pub(crate) enum Cursor {
 }
 
 impl Cursor {
-    /// Where `pattern`, one of the stream's, begins on this ground.
-    pub fn new(pattern: &Pattern, stream: &Stream, ground: Ground, seed: u64) -> Cursor {
+    /// Where `pattern` begins on this ground, for requests of these sizes.
+    pub fn new(pattern: &Pattern, sizes: &Sizes, ground: Ground, seed: u64) -> Cursor {
         match pattern {
             Pattern::Sequential { from } => Cursor::At(from.round_down(ground.align)),
             Pattern::Jumping(jump) => Cursor::Jumping { next: None, left: 0, jump: *jump },
@@ -59,9 +61,12 @@ impl Cursor {
                 let turn = Bytes::new(from.get() % stride.get());
                 Cursor::Striding { next: *from, stride: *stride, turn }
             }
+            Pattern::Backward { stride, from } => {
+                Cursor::Retreating { next: Some(*from), stride: *stride, from: *from }
+            }
             Pattern::Random => Cursor::Anywhere,
             Pattern::RandomOnce => {
-                let block = stream.sizes.single().expect("a checked stream of this pattern has one size");
+                let block = sizes.single().expect("a checked stream of this pattern has one size");
                 let blocks = (ground.length - block) / block.round_up(ground.align) + 1;
                 Cursor::Shuffled { order: Permutation::new(blocks, seed), index: 0, blocks, seed }
             }
@@ -71,7 +76,7 @@ impl Cursor {
                     *sum += u64::from(*weight);
                     Some(*sum)
                 });
-                let cursors = parts.iter().map(|(part, _)| Cursor::new(part, stream, ground, seed));
+                let cursors = parts.iter().map(|(part, _)| Cursor::new(part, sizes, ground, seed));
                 Cursor::Mixed(sums.zip(cursors).collect())
             }
         }
@@ -106,6 +111,11 @@ impl Cursor {
             Cursor::Striding { next, stride, turn } => {
                 let at = if *next + length <= ground.length { *next } else { *turn };
                 *next = at + *stride;
+                at
+            }
+            Cursor::Retreating { next, stride, from } => {
+                let at = next.unwrap_or(*from);
+                *next = (at >= *stride).then(|| at - *stride);
                 at
             }
             Cursor::Anywhere => ground.anywhere(length, random),

@@ -58,6 +58,8 @@ struct Shared {
     /// The limit of requests or bytes is reached.
     counted_out: bool,
     reported_done: bool,
+    /// Its end is that of all.
+    ends_all: bool,
     random: Random,
 }
 
@@ -65,7 +67,7 @@ impl Shared {
     /// Counting is over for this stream; said to the others once.
     fn report_done(&mut self, control: &Control, at: Instant) {
         if !std::mem::replace(&mut self.reported_done, true) {
-            control.stream_done(at);
+            control.stream_done(at, self.ends_all);
         }
     }
 }
@@ -89,8 +91,10 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             Load::Open { arrivals, .. } => Some(Clockwork::new(*arrivals, begin, Random::new(random.next_u64()))),
             Load::Closed { .. } => None,
         };
-        let until =
-            self.stream.limits.time.map_or(Instant::NEVER, |time| control.counts_from() + self.stream.delay + time);
+        let until = self.stream.limits.time.map_or(Instant::NEVER, |time| match self.stream.ramp {
+            Duration::ZERO => control.counts_from() + self.stream.delay + time,
+            _ => self.counts_from() + time,
+        });
         let lap = self.stream.lap(device.shape().size);
         let laps = self.stream.limits.laps.map(|laps| Bytes::new(lap.get().saturating_mul(laps.into())));
         let most_bytes = [self.stream.limits.bytes, laps].into_iter().flatten().min();
@@ -101,8 +105,10 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             counted_requests: 0,
             counted_bytes: Bytes::ZERO,
             most_bytes,
-            counted_out: false,
+            // Who may ask nothing has asked it all.
+            counted_out: self.stream.limits.requests == Some(0) || most_bytes == Some(Bytes::ZERO),
             reported_done: false,
+            ends_all: self.stream.limits.end_all,
             random,
         }));
         let failure = RefCell::new(None);
@@ -121,6 +127,11 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
     fn begin(&self) -> Instant {
         let apart = self.stream.apart * u64::from(self.context.device_index);
         self.context.control.begin() + self.stream.delay + apart
+    }
+
+    /// From when on its requests count.
+    fn counts_from(&self) -> Instant {
+        self.context.control.counts_from().max(self.begin() + self.stream.ramp)
     }
 
     /// Reports the stream's time limit when it comes, even if no request is due then. Never returns: the lanes end a pass.
@@ -216,9 +227,13 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             };
             let ask = match owes {
                 Some((ask, _)) => ask,
-                None => self.discarded(ahead.take().unwrap_or_else(|| shared.borrow_mut().generator.next_ask())),
+                None => match ahead.take().or_else(|| self.next_ask(&mut shared.borrow_mut())) {
+                    Some(ask) => self.discarded(ask),
+                    // Whoever completes the writes that are under way reads them.
+                    None => return,
+                },
             };
-            if let Some(due) = control.admit(self.context.stream_index, || runtime.now(), ask.length) {
+            if let Some(due) = control.admit((self.context.stream_index, ask.operation), || runtime.now(), ask.length) {
                 self.hold_back(due).await;
                 if let Load::Closed { .. } = self.stream.load {
                     intended = intended.max(due);
@@ -238,7 +253,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             let reading = self.begin_read(&ask);
 
             if self.stream.pipeline {
-                ahead = Some(shared.borrow_mut().generator.next_ask());
+                ahead = self.next_ask(&mut shared.borrow_mut());
             }
             let announcement = ahead.and_then(|ask| self.announcement(&ask, sector));
             let mut announced = announcement.map(|request| Box::pin(device.submit(request)));
@@ -304,6 +319,16 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
     fn stamped_memory(&self) -> Option<Buffer> {
         let stamps = self.ledger.is_some() && self.stream.verify.is_some() && self.stream.mix.has_writes();
         stamps.then(|| Buffer::zeroed(self.stream.largest()))
+    }
+
+    /// The next request of the generator. Where reads and writes keep to rates of their own, one direction does not wait for the other.
+    fn next_ask(&self, shared: &mut Shared) -> Option<Ask> {
+        let Context { control, stream_index, runtime, .. } = self.context;
+        if !control.is_throttled_apart() {
+            return shared.generator.next(|_| false);
+        }
+        let now = runtime.now();
+        shared.generator.next(|operation| control.is_held(stream_index, operation, now))
     }
 
     /// The request in whose place or before which the stream makes a discard.
@@ -374,7 +399,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
     /// What a request counts for that is due at `intended`. Reports when the stream has reached its limits.
     fn count(&self, shared: &mut Shared, ask: &Ask, intended: Instant) -> Phase {
         let control = self.context.control;
-        if intended < control.counts_from() {
+        let starts_up = intended < self.counts_from();
+        if starts_up && self.stream.ramp.is_zero() {
             return Phase::StartUp;
         }
         if shared.counted_out || intended >= shared.until {
@@ -390,7 +416,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             shared.counted_out = true;
             shared.report_done(control, intended);
         }
-        Phase::Measure
+        if starts_up { Phase::StartUp } else { Phase::Measure }
     }
 
     /// The request of `ask`, with its memory.

@@ -5,7 +5,7 @@ use rand::RngExt;
 use runtime::Random;
 use units::Bytes;
 
-use crate::behind::Behind;
+use crate::behind::{Behind, Turn};
 use crate::cursor::{Cursor, Ground};
 use crate::{Mix, Stream};
 
@@ -31,6 +31,8 @@ pub struct Generator {
     ground: Ground,
     random: Random,
     cursor: Cursor,
+    /// Of writes, where they have a place of their own.
+    write: Option<(Cursor, Ground)>,
     behind: Option<Behind>,
 }
 
@@ -39,33 +41,58 @@ impl Generator {
     pub fn new(stream: &Stream, size: Bytes, seed: u64) -> Generator {
         let (start, length) = stream.range_on(size);
         assert!(stream.largest() <= length, "a checked stream's requests fit its region");
-        let ground = Ground { length, align: stream.align, largest: stream.largest() };
-        let cursor = Cursor::new(&stream.pattern, stream, ground, seed);
-        let behind = stream.behind.map(Behind::new);
-        Generator { stream: stream.clone(), start, ground, random: Random::new(seed), cursor, behind }
+        let largest = if stream.write_pattern.is_some() { stream.sizes.largest() } else { stream.largest() };
+        let ground = Ground { length, align: stream.align, largest };
+        let cursor = Cursor::new(&stream.pattern, &stream.sizes, ground, seed);
+        let write = stream.write_pattern.as_ref().map(|pattern| {
+            let (sizes, align) = (stream.sizes_at(true), stream.write_align.unwrap_or(stream.align));
+            let ground = Ground { length, align, largest: sizes.largest() };
+            // Another order than that of the reads.
+            (Cursor::new(pattern, sizes, ground, seed ^ 0x7772_6974_6573), ground)
+        });
+        // Half of what a stream moves that reads behind its writes is written.
+        let behind = stream.behind.map(|lag| Behind::new(lag, stream.limits.bytes.map(|bytes| bytes / 2)));
+        Generator { stream: stream.clone(), start, ground, random: Random::new(seed), cursor, write, behind }
     }
 
     /// The next request.
+    ///
+    /// # Panics
+    /// Of a stream that reads behind its writes and has a limit of bytes, when all is written: ask by [`Generator::next`].
     pub fn next_ask(&mut self) -> Ask {
-        if let Some(read) = self.behind.as_mut().and_then(Behind::next) {
-            return read;
-        }
-        let Some(write_sizes) = &self.stream.write_sizes else {
-            let length = self.stream.sizes.draw(&mut self.random);
-            let at = self.cursor.next(length, self.ground, &mut self.random);
-            let operation = operation(self.stream.mix, &mut self.random);
-            return self.ask(operation, at, length);
-        };
-        // Which of the two it is decides how large it is.
-        let operation = operation(self.stream.mix, &mut self.random);
-        let sizes = if operation == Operation::Read { &self.stream.sizes } else { write_sizes };
-        let length = sizes.draw(&mut self.random);
-        let at = self.cursor.next(length, self.ground, &mut self.random);
-        self.ask(operation, at, length)
+        self.next(|_| false).expect("a stream without an end of its own has a next request")
     }
 
-    fn ask(&self, operation: Operation, at: Bytes, length: Bytes) -> Ask {
+    /// The next request; `None` while there is nothing to be asked before some write has completed, and at the end of a stream that reads behind
+    /// its writes. `held` says whether a direction is held back more than the other, which then has its turn.
+    pub fn next(&mut self, held: impl Fn(Operation) -> bool) -> Option<Ask> {
+        match self.behind.as_mut().map(Behind::next) {
+            Some(Turn::Read(read)) => return Some(read),
+            Some(Turn::Wait) => return None,
+            Some(Turn::Write) | None => {}
+        }
+        if self.stream.write_sizes.is_none() && self.write.is_none() {
+            let length = self.stream.sizes.draw(&mut self.random);
+            let at = self.cursor.next(length, self.ground, &mut self.random);
+            let operation = turned(operation(self.stream.mix, &mut self.random), held, self.stream.mix);
+            return Some(self.ask(operation, at, length));
+        }
+        // Which of the two it is decides how large it is, and where it may go.
+        let operation = turned(operation(self.stream.mix, &mut self.random), held, self.stream.mix);
+        let writes = operation != Operation::Read;
+        let length = self.stream.sizes_at(writes).draw(&mut self.random);
+        let at = match &mut self.write {
+            Some((cursor, ground)) if writes => cursor.next(length, *ground, &mut self.random),
+            _ => self.cursor.next(length, self.ground, &mut self.random),
+        };
+        Some(self.ask(operation, at, length))
+    }
+
+    fn ask(&mut self, operation: Operation, at: Bytes, length: Bytes) -> Ask {
         assert!(at + length <= self.ground.length, "a request stays in its region");
+        if let (Some(behind), Operation::Write) = (&mut self.behind, operation) {
+            behind.asked(length);
+        }
         Ask { operation, offset: self.start + at, length }
     }
 
@@ -85,5 +112,15 @@ fn operation(mix: Mix, random: &mut Random) -> Operation {
         reads if reads <= 0.0 => Operation::Write,
         reads if random.random_bool(reads) => Operation::Read,
         _ => Operation::Write,
+    }
+}
+
+/// The other direction of a mixed stream, if this one is held back.
+fn turned(operation: Operation, held: impl Fn(Operation) -> bool, mix: Mix) -> Operation {
+    let mixed = mix.has_writes() && mix != Mix::WRITES;
+    match operation {
+        Operation::Read if mixed && held(Operation::Read) => Operation::Write,
+        Operation::Write if mixed && held(Operation::Write) => Operation::Read,
+        drawn => drawn,
     }
 }

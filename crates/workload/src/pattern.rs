@@ -22,6 +22,13 @@ pub enum Pattern {
         /// that lies whole strides away from it, so that several streams of one stride and different beginnings never meet.
         from: Bytes,
     },
+    /// Each request begins this far before the beginning of the last one; at the start of the region, from the first again.
+    Backward {
+        /// From beginning to beginning; with nothing, it is the same address each time.
+        stride: Bytes,
+        /// Where the first request begins, counted from the start of the region.
+        from: Bytes,
+    },
     /// Any aligned address, each time anew; some come twice before others come once.
     Random,
     /// Random order, every block once before any comes twice. Needs one request size.

@@ -57,7 +57,7 @@ impl<D: Device, O: Observer> Replay<'_, D, O> {
         runtime.sleep_until(control.begin()).await;
         let lanes = self.script.outstanding.min(self.script.dues.len() as u32);
         lanes::all((0..lanes).map(|_| self.lane(&next, &failure))).await;
-        control.stream_done(runtime.now());
+        control.stream_done(runtime.now(), false);
         failure.into_inner()
     }
 

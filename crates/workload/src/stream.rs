@@ -27,6 +27,8 @@ pub struct Stream {
     pub behind: Option<u32>,
     /// Where requests go.
     pub pattern: Pattern,
+    /// Where writes go, if they have a place of their own: then `pattern` is the reads'.
+    pub write_pattern: Option<Pattern>,
     /// How large they are; where [`write_sizes`](Stream::write_sizes) is given, the reads.
     pub sizes: Sizes,
     /// How large writes are, where they differ from reads.
@@ -37,10 +39,14 @@ pub struct Stream {
     pub share: Option<Share>,
     /// Requests start on a multiple of this, counted from the start of the region.
     pub align: Bytes,
+    /// So do writes, where they have a [place of their own](Stream::write_pattern); on that of all if absent.
+    pub write_align: Option<Bytes>,
     /// When they are issued.
     pub load: Load,
     /// From the beginning of the pass to the first request.
     pub delay: Duration,
+    /// Load from the first request on that does not count, besides that of the run. Limits of requests and bytes count it all the same.
+    pub ramp: Duration,
     /// On each further device of the run, the first request comes so much later: as from programs that are started one after the other.
     pub apart: Duration,
     /// When the stream has done its part of a pass, besides the end of the run's measuring time.
@@ -214,13 +220,16 @@ impl Stream {
             mix,
             behind: None,
             pattern,
+            write_pattern: None,
             sizes: Sizes::fixed(size),
             write_sizes: None,
             region: Region::WHOLE,
             share: None,
             align: size,
+            write_align: None,
             load: Load::Closed { depth, think: Duration::ZERO },
             delay: Duration::ZERO,
+            ramp: Duration::ZERO,
             apart: Duration::ZERO,
             limits: Limits::NONE,
             fill: Fill::Random,
@@ -297,11 +306,16 @@ impl Stream {
             return Err(StreamError::RequestBeyondRegion { stream: stream(), device: name(), request, length });
         }
         for pattern in self.pattern.parts() {
-            self.check_pattern(pattern, device, length)?;
+            self.check_pattern(pattern, (self.sizes_at(false), self.align), device, length)?;
+        }
+        for pattern in self.write_pattern.iter().flat_map(Pattern::parts) {
+            let align = self.write_align.unwrap_or(self.align);
+            self.check_pattern(pattern, (self.sizes_at(true), align), device, length)?;
         }
         // Sectors are stamped whole.
         let block = device.logical_block.max(if self.verify.is_some() { Bytes::SECTOR } else { Bytes::new(1) });
-        let aligned = [("region start", self.region.start), ("alignment", self.align)]
+        let write_align = self.write_align.unwrap_or(self.align);
+        let aligned = [("region start", self.region.start), ("alignment", self.align), ("alignment", write_align)]
             .into_iter()
             .chain(self.each_size().map(|size| ("request size", size)));
         for (what, value) in aligned {
@@ -312,14 +326,27 @@ impl Stream {
         Ok(())
     }
 
-    fn check_pattern(&self, pattern: &Pattern, device: &device::Shape, length: Bytes) -> Result<(), StreamError> {
+    /// The sizes of the requests that a pattern places: of writes with a place of their own, or of those that `pattern` places.
+    pub(crate) fn sizes_at(&self, writes: bool) -> &Sizes {
+        if writes { self.write_sizes.as_ref().unwrap_or(&self.sizes) } else { &self.sizes }
+    }
+
+    fn check_pattern(
+        &self,
+        pattern: &Pattern,
+        (sizes, align): (&Sizes, Bytes),
+        device: &device::Shape,
+        length: Bytes,
+    ) -> Result<(), StreamError> {
         let steps = match pattern {
+            Pattern::Backward { from, .. } => vec![("`from`", *from)],
             Pattern::Sequential { from } => vec![("`from`", *from)],
             Pattern::Strided { stride, from } => vec![("a stride of", *stride), ("`from`", *from)],
             _ => Vec::new(),
         };
-        let largest = self.largest();
-        if *pattern == Pattern::RandomOnce && self.write_sizes.is_some() {
+        let apart = self.write_pattern.is_some();
+        let largest = if apart { sizes.largest() } else { self.largest() };
+        if *pattern == Pattern::RandomOnce && (self.write_sizes.is_some() && !apart || sizes.single().is_none()) {
             return Err(StreamError::SeveralSizes { stream: self.name.clone() });
         }
         // Such a stream would quietly begin, or stay, at the start of its region.
@@ -329,10 +356,10 @@ impl Stream {
             return Err(StreamError::PatternBeyondRegion { stream, device, what, value, length });
         }
         if let Pattern::Skewed(skew) = pattern {
-            let blocks = Ground { length, align: self.align, largest }.blocks();
+            let blocks = Ground { length, align, largest }.blocks();
             let refused =
                 |why| StreamError::Skew { stream: self.name.clone(), device: device.name.clone(), blocks, why };
-            skew.law.check(blocks, self.align).map_err(refused)?;
+            skew.law.check(blocks, align).map_err(refused)?;
         }
         Ok(())
     }

@@ -42,6 +42,14 @@ impl Throttle {
         Throttle { limit, requests: empty(), bytes: empty() }
     }
 
+    /// When the next request may be made at the earliest.
+    pub fn due(&self) -> Instant {
+        let burst = self.limit.burst.as_nanos();
+        let due = |bucket: &Bucket| Instant::from_nanos(bucket.0.load(Relaxed).saturating_sub(burst));
+        let by_count = self.limit.requests.map(|_| due(&self.requests));
+        by_count.max(self.limit.bytes.map(|_| due(&self.bytes))).unwrap_or(Instant::START)
+    }
+
     /// When a request of `length` that is ready `now` may be made; it is counted as made.
     pub fn admit(&self, now: Instant, length: Bytes) -> Instant {
         let RateLimit { requests, bytes, burst } = self.limit;

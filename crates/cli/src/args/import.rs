@@ -34,4 +34,8 @@ pub struct Import {
     /// Refuse a file with options that are not kept to the letter
     #[arg(long)]
     pub strict: bool,
+
+    /// Run a job file of fio without the options that are unknown or not supported, and list them
+    #[arg(long, conflicts_with = "strict")]
+    pub lenient: bool,
 }

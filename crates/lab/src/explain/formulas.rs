@@ -45,7 +45,7 @@ fn applies(experiment: &Experiment) -> Option<(&[Spot], Bytes)> {
     let [plan] = &experiment.streams[..] else { return None };
     let stream = &plan.stream;
     let alone = matches!(stream.load, Load::Closed { depth: 1, think } if think.is_zero());
-    let random = matches!(stream.pattern, Pattern::Random | Pattern::RandomOnce);
+    let random = stream.write_pattern.is_none() && matches!(stream.pattern, Pattern::Random | Pattern::RandomOnce);
     let all = plan.on.is_none() && plan.script.is_none() && plan.rate_limit.is_none();
     let reads = !stream.mix.has_writes() && stream.behind.is_none();
     let free =

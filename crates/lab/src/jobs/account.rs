@@ -77,8 +77,9 @@ mod tests {
 
     /// The phases of a job file, with as much of the process's time for each as there are jobs in it, in seconds.
     fn accounts(text: &str) -> Vec<Vec<FioJob>> {
-        let surroundings = fio::Surroundings { variable: &|_| None, include: &|_, _| Err("none".into()) };
-        let file = fio::read("test.fio", text, &surroundings, true).unwrap();
+        let surroundings =
+            fio::Surroundings { variable: &|_| None, keyword: &|_| None, include: &|_, _| Err("none".into()) };
+        let file = fio::read("test.fio", text, &surroundings, fio::Rigour::Strict).unwrap();
         let on = ["null:1MiB".parse().unwrap()];
         let of = |phase: &Phase| {
             let tallies = vec![JobTally::default(); phase.parts.len()];

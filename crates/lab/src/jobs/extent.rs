@@ -35,12 +35,33 @@ pub(super) trait Extents {
 
 impl Extents for Job {
     fn paths(&self, copy: u32) -> Vec<PathBuf> {
-        let directory = PathBuf::from(self.directory.as_deref().unwrap_or_default());
+        // Copies are dealt out over the directories, each with all of its files.
+        let directory = match self.directories.len() {
+            0 => PathBuf::new(),
+            count => fio::bytes::path(&self.directories[copy as usize % count]),
+        };
         if !self.files.is_empty() {
-            return self.files.iter().map(|file| directory.join(file)).collect();
+            return self.files.iter().map(|file| directory.join(fio::bytes::path(file))).collect();
         }
-        let name = self.name.replace('/', "_");
-        (0..self.file_count).map(|number| directory.join(format!("{name}.{copy}.{number}"))).collect()
+        // As in fio, a section that is called after a device, or anything else that is no file, is that.
+        let itself = fio::bytes::path(&self.section);
+        let kind = std::fs::symlink_metadata(&itself).map(|metadata| metadata.file_type());
+        if self.file_count == 1 && kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir()) {
+            return vec![itself];
+        }
+        let name = &self.section;
+        let format = self.name_format.as_deref().unwrap_or("$jobname.$jobnum.$filenum");
+        let called = |number: u32| {
+            let words = [
+                ("$jobname", name.as_str()),
+                ("$jobnum", &copy.to_string()),
+                ("$filenum", &number.to_string()),
+                ("$clientuid", ""),
+            ];
+            let called = words.iter().fold(format.to_owned(), |text, (word, value)| text.replace(word, value));
+            directory.join(fio::bytes::path(&called))
+        };
+        (0..self.file_count).map(called).collect()
     }
 
     fn whole(&self, copy: u32, largest: Bytes, on: &[Target]) -> Result<Whole, PlanError> {
@@ -68,22 +89,28 @@ impl Extents for Job {
         (described.durable, described.flush_every, described.flush_at_end) =
             (self.durable, self.flush_every, self.flush_at_end);
         if self.engine == Engine::Null {
-            let Some(Amount::Bytes(size)) = self.extent.size else {
-                return Err(PlanError::NoSize { place: place(), job: job(), path: "null".into() });
+            let files = self.files.len().max(self.file_count as usize) as u64;
+            let size = match (self.extent.size, self.file_size) {
+                (Some(Amount::Bytes(size)), _) => size,
+                (_, Some(size)) => size * files,
+                _ => return Err(PlanError::NoSize { place: place(), job: job(), path: "null".into() }),
             };
-            let size = size.round_up(largest);
+            // There is no end that offsets could run into.
+            let end =
+                self.offset(copy, size).checked_add(size).filter(|_| !matches!(self.extent.offset, Amount::Percent(_)));
+            let size = end.unwrap_or(size).max(largest);
             described.null = Some(size);
             return Ok(Whole { name: described.name(), device: Some(described), size, files: 1, chunk: largest });
         }
         let paths = self.paths(copy);
         let files = paths.len() as u64;
-        let wanted = self.file_size.map(|size| size.round_up(Bytes::SECTOR)).or(match self.extent.size {
+        let wanted = self.file_size.or(match self.extent.size {
             Some(Amount::Bytes(size)) => {
                 let last = match self.extent.offset {
                     Amount::Bytes(offset) => offset + self.extent.increment * u64::from(self.copies - 1),
                     Amount::Percent(_) => Bytes::ZERO,
                 };
-                Some((size / files).checked_add(last).map_or(size, |size| size.round_up(Bytes::SECTOR)))
+                Some((size / files).checked_add(last).unwrap_or(size))
             }
             _ => None,
         });
@@ -104,7 +131,8 @@ impl Extents for Job {
             });
         }
         described.make = wanted;
-        described.chunk = (files > 1).then(|| largest.round_up(Bytes::SECTOR));
+        described.filled = self.overwrite;
+        described.chunk = (files > 1).then_some(largest);
         let size = match described.chunk {
             Some(chunk) => sizes.iter().min().expect("there is a file").round_down(chunk) * files,
             None => sizes[0],
@@ -125,7 +153,11 @@ impl Extents for Job {
     fn region(&self, copy: u32, whole: &Whole, largest: Bytes) -> Result<Region, PlanError> {
         let offset = self.offset(copy, whole.size / whole.files);
         // Of several files each is used from there on; blocks go round them.
-        let unit = if whole.files > 1 { whole.chunk } else { Bytes::kib(4).min(largest) };
+        let unit = match self.extent.offset {
+            _ if whole.files > 1 => whole.chunk,
+            Amount::Percent(_) => Bytes::kib(4).min(largest),
+            Amount::Bytes(_) => Bytes::new(1),
+        };
         let start = Bytes::new(offset.round_down(unit).get().saturating_mul(whole.files));
         let left = whole.size.saturating_sub(start);
         let length = match self.extent.size {
@@ -153,7 +185,7 @@ enum Kind {
     Device,
 }
 
-/// How large a path is, in whole sectors, and of what kind; nothing if it is not there.
+/// How large a path is, and of what kind; nothing if it is not there.
 fn size_of(path: &Path) -> std::io::Result<Option<(Bytes, Kind)>> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
@@ -162,8 +194,7 @@ fn size_of(path: &Path) -> std::io::Result<Option<(Bytes, Kind)>> {
     };
     let kind = metadata.file_type();
     if kind.is_file() {
-        // What is behind the last whole sector cannot be asked for.
-        return Ok(Some((Bytes::new(metadata.len()).round_down(Bytes::SECTOR), Kind::File)));
+        return Ok(Some((Bytes::new(metadata.len()), Kind::File)));
     }
     if !kind.is_block_device() {
         return Err(std::io::Error::other("it is neither a file nor a block device"));

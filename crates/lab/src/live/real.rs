@@ -4,7 +4,7 @@ use device::{Device, NullDevice, Reply, Request, Shape};
 use nbd::Client;
 use uring::{Choice, FileDevice};
 
-use crate::ensemble::Ensemble;
+use crate::ensemble::{Ensemble, Forget};
 
 /// A real device, one behind a server, or none.
 pub(crate) enum LiveDevice {
@@ -26,6 +26,12 @@ impl Single {
             Single::File(file) => Some(file),
             Single::Null(_) => None,
         }
+    }
+}
+
+impl Forget for Single {
+    fn forget(&self) {
+        self.file().inspect(|file| file.forget_cache());
     }
 }
 

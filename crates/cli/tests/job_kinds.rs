@@ -1,0 +1,283 @@
+//! fio's job files, kind by kind: what is asked, of which files, and where it lies. Where fio is installed, it is the judge.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Command;
+
+use common::{Desk, Loop, skip};
+use serde_json::Value;
+
+/// By job: its name, and requests and bytes of reads and of writes.
+type Moved = Vec<(String, [(u64, u64); 2])>;
+
+fn moved(document: &Value) -> Moved {
+    let of =
+        |job: &Value, side: &str| (job[side]["total_ios"].as_u64().unwrap(), job[side]["io_bytes"].as_u64().unwrap());
+    let jobs = document["jobs"].as_array().unwrap().iter();
+    jobs.map(|job| (job["jobname"].as_str().unwrap().to_owned(), ["read", "write"].map(|side| of(job, side)))).collect()
+}
+
+/// Files below a directory, with their sizes; those of the run and of fio's verification left out.
+fn files(directory: &Path) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(at) = open.pop() {
+        for entry in at.read_dir().unwrap().map(|entry| entry.unwrap()) {
+            let name = entry.path().strip_prefix(directory).unwrap().to_string_lossy().into_owned();
+            let kept = ["job.fio", "runs", "load.toml"].contains(&name.as_str()) || name.ends_with("verify.state");
+            match entry.file_type().unwrap().is_dir() {
+                true if !kept => open.push(entry.path()),
+                false if !kept => {
+                    found.insert(name, entry.metadata().unwrap().len());
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+fn job(text: &str) -> Desk {
+    let desk = Desk::new("");
+    // fio takes no directory that is not there.
+    ["left", "right"].iter().for_each(|name| std::fs::create_dir(desk.path().join(name)).unwrap());
+    desk.write("job.fio", text);
+    desk
+}
+
+fn ours(text: &str) -> (Moved, BTreeMap<String, u64>) {
+    let desk = job(text);
+    let said = desk.arraylab(&["run", "job.fio", "--format", "fio-json"]);
+    assert_eq!(said.code, 0, "{text}\n{}", said.stderr);
+    (moved(&said.json()), files(desk.path()))
+}
+
+/// What fio makes of a job; nothing where it is not installed.
+fn theirs(text: &str) -> Option<(Moved, BTreeMap<String, u64>)> {
+    let desk = job(text);
+    let mut fio = Command::new("fio");
+    let output = fio.current_dir(desk.path()).args(["--output-format=json", "job.fio"]).output().ok()?;
+    let start = output.stdout.iter().position(|byte| *byte == b'{').unwrap_or_default();
+    let document = serde_json::from_slice(&output.stdout[start..]);
+    let document: Value = document.unwrap_or_else(|error| panic!("{text}: {error}: {output:?}"));
+    Some((moved(&document), files(desk.path())))
+}
+
+/// Jobs whose every number follows from the text, in our words.
+const SAME: &[&str] = &[
+    // Which job and which file.
+    "[global]\nname=weekly\nsize=32k\n[one]\nrw=write\n[two]\nname=second\nrw=randread\n",
+    "[j]\ndirectory=left:right\nsize=32k\nrw=write\nnumjobs=3\n",
+    "[j]\nfilename_format=f.$jobname-$jobnum-$filenum.bin\nnrfiles=2\nsize=64k\nrw=write\nnumjobs=2\n",
+    "[j]\nfilename=a\\:b:c\nsize=64k\nrw=write\n",
+    "[in/side]\nsize=16k\nrw=write\n",
+    "[first]\nsize=16k\nrw=write\n[then]\nsize=16k\nrw=write\nwait_for=first\n",
+    // Values by direction.
+    "[j]\nioengine=null\nsize=1m\nrw=read\nbs=8k,\n",
+    "[j]\nioengine=null\nsize=1m\nrw=write\nbs=,16k\n",
+    "[global]\nbs=32k\n[j]\nioengine=null\nsize=1m\nrw=read\nbs=,16k\n",
+    "[j]\nioengine=null\nsize=1m\nrw=randread\nrandom_distribution=zoned_abs:50/256k:50/768k\n",
+    // What is written and read.
+    "[j]\nrw=write\nsize=512k\nverify=crc32c\n",
+    "[j]\nrw=write\nsize=512k\nverify=crc32c\nverify_backlog=16\n",
+    "[j]\nrw=randwrite\nbs=8k\nsize=512k\nverify=md5\nioengine=libaio\niodepth=8\n",
+    "[j]\ncreate_only=1\nrw=write\nsize=256k\n",
+    "[j]\nioengine=null\nsize=4m\nrw=read:512k\n",
+    "[j]\nioengine=null\nsize=1m\nbs=4k\nrw=read:-8k\n",
+    "[j]\nioengine=null\nsize=1m\nio_size=3m\nrw=read\noffset=512k\n",
+    "[j]\nioengine=null\nfilesize=64k\nnrfiles=3\nrw=read\n",
+    // Sizes of any byte.
+    "[j]\nrw=write\nbs=2300\nsize=64k\nfdatasync=4\nioengine=sync\n",
+    "[j]\nrw=read\nbs=777\nsize=10001\n",
+    "[j]\nrw=randwrite\nbs=100\nsize=400\n",
+    "[j]\nrw=write\nbs=4k\nsize=10000\n",
+    // Reading.
+    "\r\n[j]\r\nioengine=null\r\nsize=$pagesize*4\r\nnumjobs=$ncpus ; all of them\r\n",
+    "[j]\nioengine=null\nsize=0x10000\nbs=0x1000\nkb_base=1000\n",
+];
+
+#[test]
+fn what_is_asked_and_which_files_are_made_is_what_fio_asks_and_makes() {
+    if theirs("[j]\nioengine=null\nsize=4k\n").is_none() {
+        return skip("fio is not installed");
+    }
+    for text in SAME {
+        assert_eq!(Some(ours(text)), theirs(text), "{text}");
+    }
+}
+
+/// Without fio, the numbers that it gave when these were written.
+#[test]
+fn every_block_is_written_and_read_once_whatever_the_backlog() {
+    for backlog in ["", "verify_backlog=1\n", "verify_backlog=32\n", "verify_backlog=500\n"] {
+        let (moved, _) = ours(&format!("[j]\nrw=randwrite\nbs=4k\nsize=1m\nverify=md5\n{backlog}"));
+        assert_eq!(moved[0].1, [(256, 1 << 20), (256, 1 << 20)], "{backlog}");
+    }
+}
+
+#[test]
+fn each_direction_keeps_its_own_rate() {
+    let text = "[j]\nioengine=null\nsize=1g\nbs=4k\nrw=randrw\nrwmixread=90\ntime_based\nruntime=2\n";
+    let (both, _) = ours(&format!("{text}rate_iops=1000,500\n"));
+    let [(reads, _), (writes, _)] = both[0].1;
+    assert!((1990..=2010).contains(&reads) && (990..=1010).contains(&writes), "{reads} reads, {writes} writes");
+    let (one, _) = ours(&format!("{text}rate=,2m\n"));
+    let [(reads, _), (writes, _)] = one[0].1;
+    assert!((1010..=1040).contains(&writes) && reads > 20_000, "{reads} reads, {writes} writes");
+}
+
+#[test]
+fn a_delay_and_a_ramp_come_before_what_counts() {
+    let (moved, _) = ours(
+        "[j]\nioengine=null\nsize=1g\nbs=4k\nrate_iops=1000\nstartdelay=500ms\nramp_time=500ms\nruntime=1\ntime_based\n",
+    );
+    assert!((990..=1010).contains(&moved[0].1[0].0), "{moved:?}");
+    // What the ramp moves is part of the size: half of it is left to be counted.
+    let (moved, _) = ours("[j]\nioengine=null\nsize=8m\nbs=4k\nrate=8m\nramp_time=500ms\n");
+    assert!((1000..=1050).contains(&moved[0].1[0].0), "{moved:?}");
+}
+
+/// The offsets of a run's requests in order: reads, and writes.
+fn offsets(options: &str) -> [Vec<u64>; 2] {
+    let desk = job(&format!("[j]\nioengine=null\nsize=1m\nbs=4k\n{options}\n"));
+    let said = desk.arraylab(&["run", "job.fio", "--json"]);
+    assert_eq!(said.code, 0, "{options}: {}", said.stderr);
+    let run = said.json()["run"].as_str().unwrap().to_owned();
+    let (folder, _) = record::RunFolder::open(&desk.path().join(run)).unwrap();
+    let mut rows = Vec::new();
+    let (mut records, _) = folder.records().unwrap();
+    let taken: Result<(), record::FolderError> = records.visit(|some| {
+        rows.extend_from_slice(some);
+        Ok(())
+    });
+    taken.unwrap();
+    let of = |read: bool| {
+        let rows = rows.iter().filter(|row| (row.operation == device::Operation::Read) == read);
+        rows.map(|row| row.offset.get()).collect()
+    };
+    [of(true), of(false)]
+}
+
+#[test]
+fn reads_and_writes_have_each_a_place_of_their_own() {
+    let in_order = |offsets: &[u64]| offsets.windows(2).all(|two| two[1] == two[0] + 4096 || two[1] == 0);
+    let [reads, writes] = offsets("rw=randrw\npercentage_random=100,0");
+    assert!(in_order(&writes) && !in_order(&reads));
+    let [reads, writes] = offsets("rw=rw");
+    assert!(in_order(&reads) && in_order(&writes) && reads[0] == 0 && writes[0] == 0);
+}
+
+#[test]
+fn a_backward_gap_leads_from_the_end_to_the_start() {
+    let [reads, _] = offsets("rw=read:-8k");
+    assert_eq!(&reads[..3], [1_040_384, 1_036_288, 1_032_192]);
+    assert_eq!((reads.len(), reads[254], reads[255]), (256, 0, 1_040_384));
+}
+
+#[test]
+fn addresses_are_others_each_time_if_they_are_not_to_be_repeated() {
+    let same = |options: &str| offsets(options) == offsets(options);
+    assert!(same("rw=randread") && same("rw=randread\nrandrepeat=0\nrandseed=7"));
+    assert!(!same("rw=randread\nrandrepeat=0") && !same("rw=randread\nallrandrepeat=0"));
+}
+
+#[test]
+fn a_job_that_ends_all_ends_all() {
+    let (moved, _) =
+        ours("[global]\nioengine=null\nbs=4k\nexitall\n[long]\nsize=1m\ntime_based\nruntime=20\n[short]\nsize=64k\n");
+    assert_eq!(moved[1].1[0].0, 16);
+}
+
+/// Read from memory from the second lap on, hundreds of thousands a second would come; the file is given back by its file system each time.
+#[test]
+fn each_lap_of_a_buffered_job_is_read_from_the_device() {
+    let desk = job("[j]\nfilename=data.bin\nrw=read\nbs=64k\nsize=4m\nloops=8\n");
+    let said = desk.arraylab(&["run", "job.fio", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let shown = desk.arraylab(&["import", "job.fio"]);
+    assert!(shown.stdout.contains("refresh = \"4 MiB\""), "{}", shown.stdout);
+    desk.write("job.fio", "[j]\nfilename=data.bin\nrw=read\nbs=64k\nsize=4m\nloops=8\ninvalidate=0\n");
+    assert!(!desk.arraylab(&["import", "job.fio"]).stdout.contains("refresh"));
+}
+
+#[test]
+fn a_section_called_after_a_device_is_that_device() {
+    let desk = Desk::new("");
+    let backing = desk.file("backing", 4 << 20);
+    let Some(device) = Loop::over(&backing) else { return };
+    desk.write("job.fio", &format!("[{}]\nrw=read\nbs=64k\nsize=1m\n", device.node));
+    let said = desk.arraylab(&["run", "job.fio", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(said.json()["devices"][0]["name"], device.node.as_str());
+    assert_eq!(files(desk.path()).keys().collect::<Vec<_>>(), ["backing"]);
+}
+
+#[test]
+fn a_text_of_any_bytes_is_read_and_its_files_have_these_names() {
+    let desk = Desk::new("");
+    let text = b"\xef\xbb\xbf# f\xfcr\n[j]\nfilename=\xfcber.dat\nrw=write\nsize=16k\n";
+    std::fs::write(desk.path().join("load.conf"), text).unwrap();
+    let said = desk.arraylab(&["run", "load.conf", "--format", "fio-json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let made = desk.path().join(std::ffi::OsStr::from_bytes(b"\xfcber.dat"));
+    assert_eq!(std::fs::metadata(made).unwrap().len(), 16 << 10);
+    let shown = desk.arraylab(&["import", "load.conf"]);
+    assert!(shown.code == 2 && shown.stderr.contains("is not UTF-8"), "{}", shown.stderr);
+}
+
+#[test]
+fn what_is_included_lies_where_the_program_runs_or_beside_the_file() {
+    let desk = Desk::new("");
+    std::fs::create_dir(desk.path().join("sub")).unwrap();
+    desk.write("sub/job.fio", "[j]\nioengine=null\ninclude size.inc\n");
+    desk.write("sub/size.inc", "size=64k\n");
+    let requests = || moved(&desk.arraylab(&["run", "sub/job.fio", "--format", "fio-json"]).json())[0].1[0].0;
+    assert_eq!(requests(), 16);
+    desk.write("size.inc", "size=128k\n");
+    assert_eq!(requests(), 32);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_its_line() {
+    for (text, wanted) in [
+        ("[j]\nsize=1m\nopendir=.\n", "job.fio:3: the option 'opendir' is not supported"),
+        ("[j]\nsize=1m\nrw=randread\nSize=2m\n", "job.fio:4: fio 3.33 has no option 'Size'; the nearest is 'size'"),
+        ("[j]\nsize=${NO_SUCH_SIZE}\n", "the environment has no variable NO_SUCH_SIZE"),
+        ("[a]\nsize=64k\n[b]\nsize=64k\n[c]\nsize=64k\nwait_for=a\n", "job.fio:5: [c] waits for [a]"),
+        ("[a]\nsize=64k\n[b]\nsize=64k\nwait_for=x\n", "job.fio:3: [b] waits for [x], which is no job before it"),
+        ("[j]\nioengine=null\nsize=1m\nrw=read:-1k\n", "job.fio:1: [j] steps back 1 KiB"),
+        ("[a]\nsize=4k\ncontinue_on_error=all\n[b]\nsize=4k\n", "job.fio:1: [a] goes on after errors"),
+    ] {
+        let said = job(text).arraylab(&["run", "job.fio"]);
+        assert_eq!(said.code, 2, "{text}: {}", said.stdout);
+        assert!(said.stderr.contains(wanted), "{text}: {}", said.stderr);
+    }
+}
+
+/// fio's own examples, where they are: each is read and planned, or refused for a reason with its line.
+#[test]
+fn the_examples_of_fio_are_run_or_refused_and_none_is_misread() {
+    let places = ["/usr/share/doc/fio/examples", "/usr/share/fio/examples"].map(Path::new);
+    let named = std::env::var_os("FIO_EXAMPLES").map(std::path::PathBuf::from);
+    let Some(folder) = named.as_deref().or(places.into_iter().find(|place| place.is_dir())) else {
+        return skip("fio's examples are not here; FIO_EXAMPLES=DIRECTORY names them");
+    };
+    let mut seen = 0;
+    for entry in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.extension().is_none_or(|extension| extension != "fio") {
+            continue;
+        }
+        let desk = Desk::new("");
+        let said = desk.arraylab(&["import", &entry.display().to_string()]);
+        let refused = said.code == 2 && said.stderr.lines().any(|line| line.contains(".fio:"));
+        assert!(said.code == 0 || refused, "{}: {} {}", entry.display(), said.code, said.stderr);
+        if refused {
+            println!("{}", said.stderr.lines().last().unwrap_or_default());
+        }
+        seen += 1;
+    }
+    assert!(seen > 0, "{} holds no job file", folder.display());
+}
