@@ -376,3 +376,147 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn two_requests_of_one_sector_under_way_are_two() {
+    let text = "\
+  8,16   1        1     0.000000000  1294  Q   R 100 + 8 [fio]
+  8,16   1        2     0.000001000  1294  D   R 100 + 8 [fio]
+  8,16   0        1     0.000100000  1295  Q   R 100 + 8 [fio]
+  8,16   0        2     0.000101000  1295  D   R 100 + 8 [fio]
+  8,16   1        3     0.000500000     0  C   R 100 + 8 [0]
+  8,16   0        3     0.000700000     0  C   R 100 + 8 [0]
+";
+    let times = |text: &str| {
+        let imported = read(&[("t", text)]).unwrap();
+        assert_eq!(imported.unmatched, 0);
+        let nanos = |row: &record::Row| (row.wait().as_nanos(), row.service().as_nanos(), row.depth);
+        imported.rows.iter().map(nanos).collect::<Vec<_>>()
+    };
+    assert_eq!(times(text), [(1000, 499_000, 1), (1000, 599_000, 2)]);
+    // The second is longer, and is done first: lengths tell which is which.
+    let longer = text.replacen("100 + 8", "100 + 16", 4).replacen("100 + 16", "100 + 8", 2);
+    let swapped = longer.replacen("C   R 100 + 8", "C   R 100 + 16", 1);
+    assert_eq!(times(&swapped), [(1000, 399_000, 2), (1000, 699_000, 1)]);
+    // A device that issues nothing: from when they were made.
+    let made: String = text.lines().filter(|line| !line.contains("  D ")).map(|line| format!("{line}\n")).collect();
+    assert_eq!(times(&made), [(0, 500_000, 0), (0, 600_000, 0)]);
+}
+
+#[test]
+fn what_was_merged_leaves_nothing_for_a_later_request_of_its_sector() {
+    let text = "\
+  8,16   1  1     0.000000000  7  Q   W 100 + 8 [a]
+  8,16   1  2     0.000000500  7  G   W 100 + 8 [a]
+  8,16   1  3     0.000001000  7  Q   W 108 + 8 [a]
+  8,16   1  4     0.000001500  7  M   W 108 + 8 [a]
+  8,16   1  5     0.000002000  7  D   W 100 + 16 [a]
+  8,16   1  6     0.000005000  0  C   W 100 + 16 [0]
+  8,16   1  7     9.000000000  7  Q   W 108 + 8 [a]
+  8,16   1  8     9.000001000  7  D   W 108 + 8 [a]
+  8,16   1  9     9.000003000  0  C   W 108 + 8 [0]
+";
+    let waits = |text: &str| {
+        let imported = read(&[("t", text)]).unwrap();
+        imported.rows.iter().map(|row| (row.wait().as_nanos(), row.service().as_nanos())).collect::<Vec<_>>()
+    };
+    assert_eq!(waits(text), [(2000, 3000), (1000, 2000)]);
+    // The same if merges were not traced: what was made last is what is issued.
+    let bare: String = text
+        .lines()
+        .filter(|line| !line.contains(" M ") && !line.contains(" G "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(waits(&bare), [(2000, 3000), (1000, 2000)]);
+    // A request that the driver gave back counts from when it got it again.
+    let again = text.replacen("  8,16   1  6 ", "  8,16   1  5     0.000003000  0  R   W 100 + 16 [0]\n  8,16   1  5     0.000004000  7  D   W 100 + 16 [a]\n  8,16   1  6 ", 1);
+    assert_eq!(waits(&again), [(4000, 1000), (1000, 2000)]);
+}
+
+const MSR: &str =
+    "128166372003061629,hm,1,Read,383496192,32768,113736\n128166372016382155,hm,1,Write,310983168,4096,23736\n";
+
+#[test]
+fn a_trace_of_msr_says_how_long_its_requests_took_with_or_without_a_header() {
+    let header = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n";
+    let quoted = MSR.replace("hm", "\"hm\"").replace("Read", "\"Read\"");
+    for text in
+        [MSR.to_owned(), format!("{header}{MSR}"), format!("\u{feff}{header}{MSR}").replace('\n', "\r\n"), quoted]
+    {
+        let imported = read(&[("t", &text)]).unwrap();
+        let seen: Vec<_> =
+            imported.rows.iter().map(|row| (row.submitted.as_nanos(), row.service().as_nanos())).collect();
+        assert_eq!(seen, [(0, 11_373_600), (1_332_052_600, 2_373_600)], "{text}");
+        assert_eq!(
+            (&imported.labels.devices[..], imported.rows[1].operation),
+            (&["hm_1".to_owned()][..], Operation::Write)
+        );
+        assert_eq!(asked(&[TraceText { name: "t", text: &text }], None).unwrap().requests.len(), 2, "{text}");
+    }
+    let damaged = MSR.replace(",23736", ",x");
+    let error = read(&[("t", &damaged)]).unwrap_err().to_string();
+    assert!(error.starts_with("t:2: the response time is no number"), "{error}");
+}
+
+#[test]
+fn files_of_one_msr_trace_have_one_clock_and_their_hosts_disks_are_told_apart() {
+    let other = "128166372003061639,prn,1,Read,0,512,10\n";
+    let imported = read(&[("a", MSR), ("b", other)]).unwrap();
+    let begins: Vec<_> = imported.rows.iter().map(|row| row.submitted.as_nanos()).collect();
+    assert_eq!((begins, imported.labels.devices.len()), (vec![1000, 0, 1_332_052_600], 2));
+}
+
+fn asks(text: &str) -> (Vec<(u64, u64, u64)>, record::Asked) {
+    let asked = asked(&[TraceText { name: "t", text }], None).unwrap();
+    let of = |wanted: &Wanted| (wanted.at.as_nanos() / 1000, wanted.offset.get(), wanted.length.get());
+    (asked.requests.iter().map(of).collect(), asked)
+}
+
+#[test]
+fn a_name_in_an_iolog_may_hold_blanks_and_be_an_action() {
+    let text = "fio version 2 iolog\n/data/my file add\n/data/my file open\n/data/my file read 0 4096\n/data/read 1 2 write 8 512\n/data/my file sync\n/data/my file close\n";
+    let (requests, asked) = asks(text);
+    assert_eq!(requests, [(0, 0, 4096), (0, 8, 512), (0, 0, 0)]);
+    assert_eq!(asked.devices, ["/data/my file", "/data/read 1 2"]);
+    let timed = asks("fio version 3 iolog\n5 /a  b add\n7 /a  b trim 0 4096\n");
+    assert_eq!((timed.0, &timed.1.devices[..]), (vec![(0, 0, 4096)], &["/a  b".to_owned()][..]));
+}
+
+#[test]
+fn an_iolog_whose_clock_begins_anew_keeps_its_order_and_that_is_said() {
+    let text = "fio version 3 iolog\n0 /d add\n20 /d write 4096 512\n1000001 /d read 8192 512\n1 /d read 12288 512\n900 /d write 16384 512\n1 /d read 20480 512\n";
+    let (requests, asked) = asks(text);
+    assert_eq!(
+        requests.iter().map(|(at, offset, _)| (*at, *offset)).collect::<Vec<_>>(),
+        [(0, 4096), (999_981, 8192), (999_982, 12_288), (1_000_881, 16_384), (1_000_882, 20_480)]
+    );
+    assert!(
+        asked.remarks[0].starts_with("t: the clock begins anew at line 5, and 1 times more; "),
+        "{:?}",
+        asked.remarks
+    );
+    assert!(asks("fio version 3 iolog\n0 /d add\n20 /d write 4096 512\n20 /d read 0 512\n").1.remarks.is_empty());
+}
+
+#[test]
+fn a_table_that_is_put_in_order_says_so() {
+    let (requests, asked) = asks("2.0 0 8 8 1\n1.0 0 16 8 1\n3.0 0 24 8 1\n");
+    assert_eq!(requests[0].1, 8192);
+    assert!(
+        asked.remarks[0].starts_with("t: 1 requests are earlier than one above them, by up to 1 ms (that at 1 ms"),
+        "{:?}",
+        asked.remarks
+    );
+}
+
+#[test]
+fn a_trim_may_be_of_a_whole_disk() {
+    let (requests, _) = asks("fio version 3 iolog\n0 /d add\n2 /d trim 0 2147483648\n9 /d write 0 4096\n");
+    assert_eq!(requests, [(0, 0, 1 << 31), (7, 0, 4096)]);
+    // In parts that a row can count.
+    let (requests, _) = asks("fio version 3 iolog\n0 /d add\n2 /d trim 512 5368709120\n");
+    let gib = 1u64 << 30;
+    assert_eq!(requests, [(0, 512, 2 * gib), (0, 512 + 2 * gib, 2 * gib), (0, 512 + 4 * gib, gib)]);
+    let long = "fio version 3 iolog\n0 /d add\n2 /d write 0 2147483648\n";
+    assert!(asked(&[TraceText { name: "t", text: long }], None).is_err());
+}

@@ -8,9 +8,12 @@
 //!
 //! device, processor, number, seconds, process, action, kind, first sector, `+`, sectors, and in brackets the program or, of a
 //! completion, the error. Q is when a request was made, D when the driver got it, C when it was done. A C belongs to the D of the same
-//! device, kind and first sector; devices that remap (dm, md) have no D, and the Q serves. Requests that the scheduler merges have one D for several Qs:
-//! its first sector's Q is taken. An A says that a request of this device came from another, `8,16 ... A R 34 + 8 <- (253,0) 2`: of the two, the one
-//! below is kept (see [`twice`](super::twice)). Other actions, and the statistics after the last event, say nothing that is needed here.
+//! device, kind and first sector; devices that remap (dm, md) have no D, and the Q serves. Of several that are under
+//! way, one of the same length goes first, and of these the oldest. Requests that the scheduler merges have one D for
+//! several Qs: its first sector's Q is taken, and those that were merged (M, F) are no requests of their own. An R
+//! takes a D back. An A says that a request of this device came from another, `8,16 ... A R 34 + 8 <- (253,0) 2`: of
+//! the two, the one below is kept (see [`twice`](super::twice)). Other actions, and the statistics after the last
+//! event, say nothing that is needed here.
 
 use std::collections::HashMap;
 
@@ -21,7 +24,8 @@ use super::twice::Mapped;
 use super::{ImportError, Imported, TraceText, line_error, row, stamp};
 use crate::Operation;
 
-/// An event of which something can be made: of action Q, D or C, and of a request that moves something or flushes.
+/// An event of which something can be made: of action Q, D, C, M, F or R, and of a request that moves something or
+/// flushes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event<'t> {
     pub at: Instant,
@@ -45,6 +49,12 @@ pub(super) enum Action {
     D,
     /// It was done.
     C,
+    /// It became the end of another request.
+    M,
+    /// It became the beginning of another request.
+    F,
+    /// The driver gave it back, to be issued once more.
+    R,
 }
 
 /// A request under way: when it was made, and when the driver got it.
@@ -52,7 +62,62 @@ pub(super) enum Action {
 struct Pending {
     made: Option<Instant>,
     issued: Option<Instant>,
+    length: u32,
     depth: u16,
+}
+
+/// The kernel gives a request up after 30 s, and tries it a few times: what is older and has younger ones of its sector
+/// beside it was never completed in the trace.
+const FORGOTTEN: Duration = Duration::seconds(300);
+
+/// The requests of one device, first sector and kind that are under way, the oldest first. Nearly always there is one.
+#[derive(Default)]
+struct Queue(Vec<Pending>);
+
+impl Queue {
+    /// The place of the oldest of those that `wanted` takes, one of this length if there is any.
+    fn find(&self, length: u32, wanted: impl Fn(&Pending) -> bool) -> Option<usize> {
+        let places = || self.0.iter().enumerate().filter(|(_, pending)| wanted(pending)).map(|(place, _)| place);
+        places().find(|place| self.0[*place].length == length).or_else(|| places().next())
+    }
+
+    /// The driver gets a request: that which was made first, and which is not issued. Where merges are not traced, the
+    /// younger ones may be what is left of merged requests or not: the one that was made last is the one that is issued
+    /// for certain.
+    fn issue(&mut self, at: Instant, length: u32, depth: u16, merges_traced: bool) {
+        let waits = |pending: &Pending| pending.issued.is_none();
+        let place = match merges_traced {
+            true => self.find(length, waits),
+            false => self.0.iter().rposition(waits),
+        };
+        match place {
+            Some(place) => {
+                self.0[place] = Pending { issued: Some(at), length, depth, ..self.0[place] };
+                if !merges_traced {
+                    self.0.retain(|pending| pending.issued.is_some());
+                }
+            }
+            None => self.0.push(Pending { made: None, issued: Some(at), length, depth }),
+        }
+    }
+
+    /// The request that was made last, and is not issued, has become part of another.
+    fn forget_latest(&mut self) {
+        if let Some(place) = self.0.iter().rposition(|pending| pending.issued.is_none()) {
+            self.0.remove(place);
+        }
+    }
+
+    /// A request is done: takes out that which was issued first, or, of a device that issues none, was made first.
+    fn complete(&mut self, at: Instant, length: u32) -> Option<Pending> {
+        let begun = |pending: &Pending| pending.issued.or(pending.made).unwrap_or(Instant::START);
+        if self.0.len() > 1 {
+            let last = self.0.iter().map(begun).max().unwrap_or(at);
+            self.0.retain(|pending| begun(pending) == last || at.saturating_since(begun(pending)) < FORGOTTEN);
+        }
+        let place = self.find(length, |pending| pending.issued.is_some()).or_else(|| self.find(length, |_| true))?;
+        Some(self.0.remove(place))
+    }
 }
 
 /// True if the first event is at zero.
@@ -133,6 +198,9 @@ fn event<'t>(text: &TraceText, number: usize, line: &'t str) -> Result<Option<Ev
         "Q" => Action::Q,
         "D" => Action::D,
         "C" => Action::C,
+        "M" => Action::M,
+        "F" => Action::F,
+        "R" => Action::R,
         _ => return Ok(None),
     };
     let has_sector = words.get(8) == Some(&"+");
@@ -173,6 +241,12 @@ fn mapping(line: &str) -> Option<(&str, &str)> {
     Some((device, from.strip_prefix('(')?.strip_suffix(')').filter(|from| is_device(from))?))
 }
 
+/// True of an event of which there are such in traces of all actions only.
+fn traces_all(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    words.next().is_some_and(is_device) && words.nth(4).is_some_and(|action| ["G", "I", "M", "F"].contains(&action))
+}
+
 /// Adds the requests of a text, and which devices stand on which. Flushes move nothing and are left out.
 pub(super) fn read(text: &TraceText, imported: &mut Imported, mapped: &mut Mapped) -> Result<(), ImportError> {
     let mut latest = None;
@@ -182,7 +256,9 @@ pub(super) fn read(text: &TraceText, imported: &mut Imported, mapped: &mut Mappe
             mapped.insert((pair.0.to_owned(), pair.1.to_owned()));
         }
     }
-    let mut pending: HashMap<(u16, Bytes, Operation), Pending> = HashMap::new();
+    let mut pending: HashMap<(u16, Bytes, Operation), Queue> = HashMap::new();
+    // G, I and S stand in every trace that was not filtered, and merges then, too.
+    let merges_traced = text.text.lines().any(traces_all);
     let mut under_way: HashMap<u16, u16> = HashMap::new();
     let (mut last, mut completions) = (Instant::START, 0u64);
     for event in events(text) {
@@ -192,15 +268,25 @@ pub(super) fn read(text: &TraceText, imported: &mut Imported, mapped: &mut Mappe
         }
         let device = imported.device(device)?;
         let key = (device, offset, operation);
+        let queue = pending.entry(key).or_default();
         match action {
-            Action::Q => {
-                pending.insert(key, Pending { made: Some(at), issued: None, depth: 0 });
+            Action::Q => queue.0.push(Pending { made: Some(at), issued: None, length, depth: 0 }),
+            Action::M => queue.forget_latest(),
+            // From now on the request begins where this one does, and its own beginning is none.
+            Action::F => {
+                let behind = (device, offset + Bytes::new(length.into()), operation);
+                pending.entry(behind).or_default().forget_latest();
+            }
+            Action::R => {
+                if let Some(place) = queue.find(length, |it| it.issued.is_some()) {
+                    queue.0[place].issued = None;
+                    under_way.entry(device).and_modify(|count| *count = count.saturating_sub(1));
+                }
             }
             Action::D => {
                 let count = under_way.entry(device).or_default();
                 *count = count.saturating_add(1);
-                let made = pending.get(&key).and_then(|pending| pending.made);
-                pending.insert(key, Pending { made, issued: Some(at), depth: *count });
+                queue.issue(at, length, *count, merges_traced);
             }
             Action::C => {
                 if at < last {
@@ -210,7 +296,11 @@ pub(super) fn read(text: &TraceText, imported: &mut Imported, mapped: &mut Mappe
                 }
                 last = at;
                 completions += 1;
-                let Some(begun) = pending.remove(&key) else {
+                let begun = queue.complete(at, length);
+                if queue.0.is_empty() {
+                    pending.remove(&key);
+                }
+                let Some(begun) = begun else {
                     imported.unmatched += 1;
                     continue;
                 };

@@ -1,9 +1,10 @@
 //! What other programs recorded, as rows: so that a trace of a machine that arraylab never ran on can be explained like a run.
 //!
-//! Two formats of text, both with a stamp of issue and one of completion for each request:
+//! Three formats of text, each with a stamp of issue and one of completion for each request:
 //!
 //! - `blkparse`: the default output of blktrace's reader (see [`blkparse`]);
-//! - `fio-log`: a latency log of fio with `log_issue_time=1`, a file for each job (see [`fio`]).
+//! - `fio-log`: a latency log of fio with `log_issue_time=1`, a file for each job (see [`fio`]);
+//! - `msr`: the traces of Microsoft Research Cambridge, whose last column says how long a request took (see [`msr`]).
 //!
 //! A trace says nothing of streams, passes or phases: all rows are counted ones of one stream. Rows come out in order of completion.
 //! Stamps that go back within a file are refused with their line: such a file was put together from several clocks, and every
@@ -12,6 +13,8 @@
 mod blkparse;
 mod decimal;
 mod fio;
+mod foreign;
+mod msr;
 mod twice;
 mod wanted;
 
@@ -77,6 +80,8 @@ pub enum ImportError {
         "{file} is in no format that can be told from its text; say which with --format: blkparse, fio-log, fio-iolog, msr, spc or disksim"
     )]
     Unrecognised { file: String },
+    #[error("{file} is a trace of {what}, which cannot be read yet: a line of it has {columns}; {next}")]
+    Foreign { file: String, what: &'static str, columns: &'static str, next: &'static str },
     #[error("{file} is {found} and {other_file} is {other}; give files of one format at a time")]
     Mixed { file: String, found: TraceFormat, other_file: String, other: TraceFormat },
     #[error(
@@ -124,7 +129,13 @@ pub enum ImportError {
 impl TraceFormat {
     /// The format of a text, by its first line that is not empty; `None` if it looks like neither.
     pub fn recognise(text: &str) -> Option<TraceFormat> {
-        let first = text.lines().find(|line| !line.trim().is_empty())?;
+        let mut lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).filter(|line| !line.is_empty());
+        let first = lines.next()?;
+        if wanted::is_header(first) && wanted::recognise(first).is_none() {
+            // Names of columns say less than what stands below them.
+            let table = [TraceFormat::Msr, TraceFormat::Spc, TraceFormat::DiskSim];
+            return lines.next().and_then(wanted::recognise).filter(|format| table.contains(format));
+        }
         if blkparse::recognises(first) {
             return Some(TraceFormat::Blkparse);
         }
@@ -172,6 +183,7 @@ pub fn import(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Import
     let logs = fio::devices(texts);
     for (index, text) in texts.iter().enumerate() {
         let unrecognised = || ImportError::Unrecognised { file: text.name.to_owned() };
+        foreign::refuse(text, format)?;
         let found = format.or_else(|| TraceFormat::recognise(text.text)).ok_or_else(unrecognised)?;
         if let Some((other_file, other)) = known.filter(|(_, other)| *other != found) {
             let (file, other_file) = (text.name.to_owned(), other_file.to_owned());
@@ -181,6 +193,9 @@ pub fn import(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Import
         match found {
             TraceFormat::Blkparse => blkparse::read(text, &mut imported, &mut mapped)?,
             TraceFormat::FioLog => fio::read(text, &logs[index], texts, &mut imported)?,
+            // Their common clock begins with the first request of all of them.
+            TraceFormat::Msr if index > 0 => {}
+            TraceFormat::Msr => msr::read(texts, &mut imported)?,
             format => return Err(ImportError::NoCompletions { file: text.name.to_owned(), format }),
         }
     }

@@ -9,8 +9,14 @@
 //! | `spc` | `0,20941264,8192,W,0.551706`: application unit, block of 512 bytes, bytes, direction, seconds: the UMass repository | s |
 //! | `disksim` | `0.551706 0 20941264 16 1`: ms, device, block, blocks, flags (bit 0: read): DiskSim's default | ms |
 //!
-//! The first request is at zero, whatever the clock of the trace said then. A trace that goes back in time is put in order: such are
-//! written in order of completion, or by several processors.
+//! The first request is at zero, whatever the clock of the trace said then. Tables that go back in time are put in
+//! order, and that is said: such are written in order of completion, or by several processors. A log of fio is written
+//! in order of issue, so that one that goes back is several logs: each goes on where the one before it ended, and that
+//! is said, too.
+//!
+//! A disk of `msr` is called by its host and its number: several hosts have a disk 0.
+
+use std::borrow::Cow;
 
 use units::{Bytes, Duration, Instant};
 
@@ -41,10 +47,14 @@ pub struct Asked {
     pub devices: Vec<String>,
     /// The requests.
     pub requests: Vec<Wanted>,
+    /// What a reader of the results should know of the traces.
+    pub remarks: Vec<String>,
 }
 
-/// A longer request is a slip of the trace, or of its reader.
+/// A longer read or write is a slip of the trace, or of its reader. A discard moves nothing and may be of a whole disk.
 const LONGEST: u64 = 1 << 30;
+/// Longer discards are made in parts: a row counts bytes up to 4 GiB.
+const LONGEST_DISCARD: u64 = 1 << 31;
 /// No device has an address above this, and sums of addresses below it are no danger.
 const MOST: u64 = 1 << 62;
 
@@ -54,6 +64,7 @@ pub fn asked(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Asked, 
     let logs = super::fio::devices(texts);
     for (index, text) in texts.iter().enumerate() {
         let unrecognised = || ImportError::Unrecognised { file: text.name.to_owned() };
+        super::foreign::refuse(text, format)?;
         let found = format.or_else(|| TraceFormat::recognise(text.text)).ok_or_else(unrecognised)?;
         let before = asking.0.requests.len();
         match found {
@@ -77,12 +88,14 @@ pub fn asked(texts: &[TraceText], format: Option<TraceFormat>) -> Result<Asked, 
 }
 
 /// What a line says before its device has a number.
-struct Line<'t> {
-    at: Duration,
-    device: &'t str,
-    operation: Operation,
-    offset: u64,
-    length: u64,
+pub(super) struct Line<'t> {
+    pub at: Duration,
+    pub device: Cow<'t, str>,
+    pub operation: Operation,
+    pub offset: u64,
+    pub length: u64,
+    /// How long it took, where that is said.
+    pub took: Option<Duration>,
 }
 
 /// What traces ask for, while they are read; every request of which something is wrong is refused here, whatever it was read from.
@@ -99,7 +112,8 @@ impl Asking {
         offset: u64,
         length: u64,
     ) -> Result<(), String> {
-        if length > LONGEST || (length == 0 && operation != Operation::Flush) {
+        let moves = matches!(operation, Operation::Read | Operation::Write);
+        if (moves && length > LONGEST) || (length == 0 && operation != Operation::Flush) {
             return Err(format!("a request of {length} bytes; from 1 byte to 1 GiB would do"));
         }
         if offset.checked_add(length).is_none_or(|end| end > MOST) {
@@ -111,9 +125,16 @@ impl Asking {
         if known.is_none() {
             self.0.devices.push(device.to_owned());
         }
-        let (offset, length) = (Bytes::new(offset), Bytes::new(length));
-        self.0.requests.push(Wanted { at, device: number, operation, offset, length });
-        Ok(())
+        let (mut offset, mut rest) = (offset, length);
+        loop {
+            let part = if moves { rest } else { rest.min(LONGEST_DISCARD) };
+            let (start, length) = (Bytes::new(offset), Bytes::new(part));
+            self.0.requests.push(Wanted { at, device: number, operation, offset: start, length });
+            (offset, rest) = (offset + part, rest - part);
+            if rest == 0 {
+                return Ok(());
+            }
+        }
     }
 
     /// What rows of ours, or of a trace with completions, asked for, at the times at which they were intended.
@@ -134,6 +155,7 @@ impl Asking {
         let first =
             u16::try_from(devices).map_err(|_| ImportError::TooManyDevices(devices))? - other.devices.len() as u16;
         self.0.devices.extend(other.devices);
+        self.0.remarks.extend(other.remarks);
         let moved = other.requests.into_iter().map(|wanted| Wanted { device: wanted.device + first, ..wanted });
         self.0.requests.extend(moved);
         Ok(())
@@ -155,8 +177,30 @@ impl Asking {
     }
 
     fn line(&mut self, text: &TraceText, number: usize, line: Line) -> Result<(), ImportError> {
-        let Line { at, device, operation, offset, length } = line;
-        self.push(device, at, operation, offset, length).map_err(|what| line_error(text, number, what))
+        let Line { at, device, operation, offset, length, took: _ } = line;
+        self.push(&device, at, operation, offset, length).map_err(|what| line_error(text, number, what))
+    }
+
+    /// Says of a text that its requests, from `first` on, are not in order of time. They will be put in order.
+    fn remark_on_order(&mut self, text: &TraceText, first: usize) {
+        let mut latest = Duration::ZERO;
+        let (mut earlier, mut most, mut at) = (0u64, Duration::ZERO, Duration::ZERO);
+        for wanted in &self.0.requests[first..] {
+            if wanted.at < latest {
+                earlier += 1;
+                if latest - wanted.at > most {
+                    (most, at) = (latest - wanted.at, wanted.at);
+                }
+            }
+            latest = latest.max(wanted.at);
+        }
+        if earlier > 0 {
+            self.0.remarks.push(format!(
+                "{}: {earlier} requests are earlier than one above them, by up to {most} (that at {at} by its clock); they are put in order of \
+                 time. If the clock began anew there, split the file and replay the parts one by one",
+                text.name
+            ));
+        }
     }
 
     /// A table, line by line.
@@ -166,19 +210,21 @@ impl Asking {
         accepted: &str,
         read: for<'t> fn(&'t str) -> Option<Line<'t>>,
     ) -> Result<(), ImportError> {
+        let first = self.0.requests.len();
+        let mut before = None;
         for (number, line) in (1..).zip(text.text.lines()) {
             let line = line.trim();
-            // The header of a table, and comments.
-            if line.is_empty()
-                || line.starts_with('#')
-                || (number == 1 && line.starts_with(|c: char| c.is_alphabetic()))
-            {
+            let line = line.trim_start_matches('\u{feff}');
+            // Comments, and the header of a table.
+            if line.is_empty() || line.starts_with('#') || (before.is_none() && is_header(line)) {
                 continue;
             }
+            before.get_or_insert(number);
             let read = read(line)
                 .ok_or_else(|| line_error(text, number, format!("'{line}' is no request; a line has {accepted}")))?;
             self.line(text, number, read)?;
         }
+        self.remark_on_order(text, first);
         Ok(())
     }
 
@@ -186,13 +232,15 @@ impl Asking {
     fn blkparse(&mut self, text: &TraceText) -> Result<(), ImportError> {
         let made = |event: &Result<(usize, Event), ImportError>| matches!(event, Ok((_, it)) if it.action == Action::Q);
         let wanted = if events(text).any(|event| made(&event)) { Action::Q } else { Action::D };
+        let first = self.0.requests.len();
         for event in events(text) {
             let (number, Event { at, device, action, operation, offset, length, .. }) = event?;
             if action == wanted {
                 let (at, offset, length) = (at.since(Instant::START), offset.get(), length.into());
-                self.line(text, number, Line { at, device, operation, offset, length })?;
+                self.line(text, number, Line { at, device: device.into(), operation, offset, length, took: None })?;
             }
         }
+        self.remark_on_order(text, first);
         Ok(())
     }
 
@@ -211,37 +259,47 @@ impl Asking {
                 ));
             }
         };
-        let mut now = Duration::ZERO;
+        // What is added to the stamps, and the line at which the clock began anew first.
+        let (mut now, mut past, mut anew) = (Duration::ZERO, Duration::ZERO, Vec::new());
         for (number, line) in lines {
-            let mut words = line.split_whitespace();
+            let mut rest = line.trim();
             let number_of = |what: &str, word: Option<&str>| {
                 let parsed = word.and_then(|word| word.parse::<u64>().ok());
                 parsed.ok_or_else(|| line_error(text, number, format!("there is no {what}, a whole number")))
             };
             let too_late = || line_error(text, number, "the time is later than a clock counts");
             let micros = |count: u64| count.checked_mul(1000).map(Duration::nanos).ok_or_else(too_late);
-            if timed {
-                let Some(word) = words.next() else { continue };
-                now = micros(number_of("time in microseconds", Some(word))?)?;
+            let sum = |a: Duration, b: Duration| a.as_nanos().checked_add(b.as_nanos()).map(Duration::nanos);
+            if rest.is_empty() {
+                continue;
             }
-            let (Some(file), action) = (words.next(), words.next()) else { continue };
+            if timed {
+                let (word, behind) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+                let stamp = micros(number_of("time in microseconds", Some(word))?)?;
+                rest = behind.trim_start();
+                let at = sum(past, stamp).ok_or_else(too_late)?;
+                if at < now {
+                    anew.push(number);
+                    past = now;
+                }
+                now = sum(past, stamp).ok_or_else(too_late)?;
+            }
+            let Some((file, action, words)) = action(rest) else { continue };
+            let mut words = words.into_iter();
             let operation = match action {
-                Some("add" | "open" | "close") => continue,
-                Some("wait") => {
+                "add" | "open" | "close" => continue,
+                "wait" => {
                     let wait = micros(number_of("time to wait in microseconds", words.next())?)?;
-                    let then = now.as_nanos().checked_add(wait.as_nanos());
-                    now = then.map(Duration::nanos).ok_or_else(too_late)?;
+                    now = sum(now, wait).ok_or_else(too_late)?;
                     continue;
                 }
-                Some("read") => Operation::Read,
-                Some("write") => Operation::Write,
-                Some("trim") => Operation::Discard,
-                Some("sync" | "datasync") => Operation::Flush,
+                "read" => Operation::Read,
+                "write" => Operation::Write,
+                "trim" => Operation::Discard,
+                "sync" | "datasync" => Operation::Flush,
                 other => {
-                    let what = format!(
-                        "'{}' is no action: add, open, close, read, write, trim, sync, datasync or wait",
-                        other.unwrap_or("")
-                    );
+                    let what =
+                        format!("'{other}' is no action: add, open, close, read, write, trim, sync, datasync or wait");
                     return Err(line_error(text, number, what));
                 }
             };
@@ -249,10 +307,60 @@ impl Asking {
                 Operation::Flush => (0, 0),
                 _ => (number_of("offset in bytes", words.next())?, number_of("length in bytes", words.next())?),
             };
-            self.line(text, number, Line { at: now, device: file, operation, offset, length })?;
+            self.line(text, number, Line { at: now, device: file.into(), operation, offset, length, took: None })?;
+        }
+        if let Some(line) = anew.first() {
+            let more = if anew.len() > 1 { format!(", and {} times more", anew.len() - 1) } else { String::new() };
+            self.0.remarks.push(format!(
+                "{}: the clock begins anew at line {line}{more}; the requests are kept in the order of the file, and what follows goes on where \
+                 the clock stood. If these are logs of several jobs, split the file and replay the parts one by one",
+                text.name
+            ));
         }
         Ok(())
     }
+}
+
+/// File, action and what follows, of a line of an iolog without its time. A name may hold blanks, so the action is
+/// looked for from the end; nothing of a line that names a file and nothing else.
+fn action(line: &str) -> Option<(&str, &str, Vec<&str>)> {
+    // How many words each has behind it.
+    const ACTIONS: [(&str, &[usize]); 9] = [
+        ("add", &[0]),
+        ("open", &[0]),
+        ("close", &[0]),
+        ("wait", &[1, 2]),
+        ("read", &[2]),
+        ("write", &[2]),
+        ("trim", &[2]),
+        ("sync", &[0, 2]),
+        ("datasync", &[0, 2]),
+    ];
+    let numbers = |words: &[&str]| words.iter().all(|word| word.parse::<u64>().is_ok());
+    let words: Vec<&str> = line.split_whitespace().collect();
+    for behind in 0..=2 {
+        let Some(place) = words.len().checked_sub(behind + 1).filter(|place| *place > 0) else { continue };
+        let known = ACTIONS.iter().find(|(name, _)| *name == words[place]);
+        if known.is_some_and(|(_, counts)| counts.contains(&behind)) && numbers(&words[place + 1..]) {
+            let before = |line: &'_ str| line.trim_end().rfind(char::is_whitespace).unwrap_or(0);
+            let file = (0..=behind).fold(line, |line, _| &line[..before(line)]);
+            return Some((file.trim_end(), words[place], words[place + 1..].to_vec()));
+        }
+    }
+    // Something is wrong with it: what stands where an action would be after a name without blanks.
+    Some((*words.first()?, *words.get(1)?, words[2..].to_vec()))
+}
+
+/// Names of columns: words, of which the first begins with a letter and none is a number.
+pub(super) fn is_header(line: &str) -> bool {
+    let number = |cell: &str| cell.trim().parse::<f64>().is_ok();
+    line.starts_with(|c: char| c.is_alphabetic() || c == '"')
+        && !line.split(|c: char| c == ',' || c.is_whitespace()).any(number)
+}
+
+/// The cells of a line that are told apart by commas, without quotation marks.
+fn cells(line: &str) -> Vec<&str> {
+    line.split(',').map(|cell| cell.trim().trim_matches('"')).collect()
 }
 
 fn direction(word: &str) -> Option<Operation> {
@@ -263,22 +371,24 @@ fn direction(word: &str) -> Option<Operation> {
     }
 }
 
-fn msr(line: &str) -> Option<Line<'_>> {
-    let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-    let [time, _host, disk, kind, offset, size, _response] = cells[..] else { return None };
+pub(super) fn msr(line: &str) -> Option<Line<'_>> {
+    let cells = cells(line);
+    let [time, host, disk, kind, offset, size, response] = cells[..] else { return None };
     // Windows counts 100 ns from 1601.
-    let at = Duration::nanos(time.parse::<u64>().ok()?.checked_mul(100)?);
+    let ticks = |text: &str| text.parse::<u64>().ok()?.checked_mul(100).map(Duration::nanos);
+    let (at, took) = (ticks(time)?, ticks(response));
     let (offset, length) = (offset.parse().ok()?, size.parse().ok()?);
-    Some(Line { at, device: disk, operation: direction(kind)?, offset, length })
+    let device = if host.is_empty() { disk.into() } else { format!("{host}_{disk}").into() };
+    Some(Line { at, device, operation: direction(kind)?, offset, length, took })
 }
 
 fn spc(line: &str) -> Option<Line<'_>> {
-    let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+    let cells = cells(line);
     let [unit, block, bytes, kind, seconds, ..] = cells[..] else { return None };
     unit.parse::<u32>().ok()?;
     let (at, operation) = (decimal(seconds, Duration::seconds(1))?, direction(kind)?);
     let (offset, length) = (block.parse::<u64>().ok()?.checked_mul(512)?, bytes.parse().ok()?);
-    Some(Line { at, device: unit, operation, offset, length })
+    Some(Line { at, device: unit.into(), operation, offset, length, took: None })
 }
 
 fn disksim(line: &str) -> Option<Line<'_>> {
@@ -289,7 +399,7 @@ fn disksim(line: &str) -> Option<Line<'_>> {
     let (offset, length) = (bytes(block)?, bytes(blocks)?);
     let flags = flags.strip_prefix("0x").map_or_else(|| flags.parse().ok(), |hex| u64::from_str_radix(hex, 16).ok())?;
     let operation = if flags & 1 == 1 { Operation::Read } else { Operation::Write };
-    Some(Line { at, device, operation, offset, length })
+    Some(Line { at, device: device.into(), operation, offset, length, took: None })
 }
 
 /// Which of these formats a first line is of.
