@@ -27,9 +27,10 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty one. It grows with the values that it is given: 90 KiB for a millisecond, 280 KiB for an hour.
+    /// An empty one. It grows with the values that it is given: 16 KiB for a microsecond, 90 KiB for a millisecond, 280
+    /// KiB for an hour.
     pub fn new() -> Histogram {
-        let mut bins = hdrhistogram::Histogram::new_with_bounds(1, 1 << 20, 3).expect("valid bounds and digits");
+        let mut bins = hdrhistogram::Histogram::new_with_bounds(1, 2, 3).expect("valid bounds and digits");
         bins.auto(true);
         Histogram { bins, sum: 0, min: Duration::MAX, max: Duration::ZERO }
     }

@@ -5,6 +5,10 @@
 //! may need any amount. A chunk costs the keeper less than 1 ms on a processor of its own choosing; on the thread of the generator
 //! the same page faults would stand in the latencies of the requests around them.
 //!
+//! Many threads share the memory that there is: where it holds too few chunks for all of them, chunks are smaller.
+//! Refusing a run of a hundred jobs for want of a gibibyte was what came of one size for all; smaller chunks for
+//! everybody would cost fast runs a lock more often.
+//!
 //! When the memory granted is used up, full chunks are appended to the raw file, oldest first, and their memory, already
 //! touched, serves again. If the disk refuses (full, gone), spilling stops; memory that is left is filled; then rows are lost and counted. The run goes
 //! on, or ends if the generator so decides by [`Recorder::trouble`].
@@ -24,8 +28,14 @@ use crate::{Meta, RawError, Row};
 
 pub(crate) type Chunk = Vec<Row>;
 
-/// Memory of one chunk.
-const CHUNK_BYTES: Bytes = Bytes::new((CHUNK_ROWS * size_of::<Row>()) as u64);
+/// Memory of a row.
+const ROW_BYTES: Bytes = Bytes::new(size_of::<Row>() as u64);
+
+/// Chunks are not smaller than this.
+const LEAST_ROWS: usize = 16;
+
+/// Where chunks become smaller, so many times what may be partly filled or kept ahead fits into the memory granted.
+const ROOM: u64 = 4;
 
 /// Chunks that the keeper has ready per log: one being asked for, one in reserve.
 const AHEAD_PER_LOG: usize = 2;
@@ -95,6 +105,8 @@ pub(crate) struct Pool {
     work: Condvar,
     /// A fresh chunk is there, or none will come.
     fresh: Condvar,
+    /// Rows of a chunk.
+    rows: usize,
     limit: usize,
     ahead: usize,
     spill: Spill,
@@ -122,11 +134,17 @@ impl Recorder {
     pub fn start(keeping: &Keeping, meta: &Meta, logs: usize) -> Result<(Recorder, Vec<Log>), RecordError> {
         let ahead = logs * AHEAD_PER_LOG;
         let needed = logs + ahead;
-        let limit = (keeping.memory / CHUNK_BYTES) as usize;
+        let chunks = |rows: usize| (keeping.memory / (ROW_BYTES * rows as u64)) as usize;
+        let rows = match chunks(CHUNK_ROWS) < needed {
+            true => keeping.memory / ROW_BYTES / (ROOM * needed as u64),
+            false => CHUNK_ROWS as u64,
+        };
+        let rows = usize::try_from(rows).unwrap_or(CHUNK_ROWS).clamp(LEAST_ROWS, CHUNK_ROWS);
+        let limit = chunks(rows);
         if limit < needed || logs > usize::from(u16::MAX) {
             return Err(RecordError::TooLittleMemory {
                 granted: keeping.memory,
-                needed: CHUNK_BYTES * needed as u64,
+                needed: ROW_BYTES * (LEAST_ROWS * needed) as u64,
                 logs,
             });
         }
@@ -135,15 +153,16 @@ impl Recorder {
             Spill::Never | Spill::WhenFull(_) => None,
         };
         // One chunk per log may stay partly filled, hence the `needed` on top of what the rows fill.
-        let expected = usize::try_from(keeping.expected_rows).unwrap_or(usize::MAX).div_ceil(CHUNK_ROWS);
+        let expected = usize::try_from(keeping.expected_rows).unwrap_or(usize::MAX).div_ceil(rows);
         let prepared = expected.saturating_add(needed).min(limit);
-        let mut chunks: Vec<Chunk> = (0..prepared).map(|_| touched_chunk()).collect();
+        let mut chunks: Vec<Chunk> = (0..prepared).map(|_| touched_chunk(rows)).collect();
         let open = chunks.split_off(prepared - logs);
         let state = State { fresh: chunks, chunks: prepared, live_logs: logs, ..State::default() };
         let pool = Arc::new(Pool {
             state: Mutex::new(state),
             work: Condvar::new(),
             fresh: Condvar::new(),
+            rows,
             limit,
             ahead,
             spill: keeping.spill.clone(),
@@ -221,7 +240,7 @@ impl Pool {
                 // The keeper is late. Its page faults fall into the run, but losing rows would be worse.
                 state.chunks += 1;
                 state.late += 1;
-                return Vec::with_capacity(CHUNK_ROWS);
+                return Vec::with_capacity(self.rows);
             }
             let hopeless = self.spill == Spill::Never || state.refused.is_some() || state.over;
             if hopeless || self.when_behind == WhenBehind::Lose {
@@ -247,7 +266,7 @@ impl Pool {
             if state.fresh.len() < self.ahead && state.chunks < self.limit {
                 state.chunks += 1;
                 drop(state);
-                let chunk = touched_chunk();
+                let chunk = touched_chunk(self.rows);
                 state = self.lock();
                 state.fresh.push(chunk);
                 self.fresh.notify_one();
@@ -307,10 +326,10 @@ impl State {
 
 /// An empty chunk whose pages are all present: every row of it was written once. The row is not zero, so that no allocator
 /// can give zero pages that are not there.
-fn touched_chunk() -> Chunk {
+fn touched_chunk(rows: usize) -> Chunk {
     let mut row = Row::new(device::Operation::Read, crate::Phase::StartUp);
     row.length = u32::MAX;
-    let mut chunk = vec![row; CHUNK_ROWS];
+    let mut chunk = vec![row; rows];
     chunk.clear();
     std::hint::black_box(&mut chunk);
     chunk

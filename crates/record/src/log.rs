@@ -13,7 +13,8 @@ use std::sync::Arc;
 use crate::Row;
 use crate::keeper::{Chunk, Pool};
 
-/// Rows in a chunk: 3.5 MiB, 13 ms of the fastest null device and a minute of a disk.
+/// Rows in a chunk, if there are not too many logs for the memory: 3.5 MiB, 13 ms of the fastest null device and a
+/// minute of a disk.
 pub const CHUNK_ROWS: usize = 65_536;
 
 /// How many rows a log loses before it asks for memory again; asking takes a lock.

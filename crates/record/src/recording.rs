@@ -1,6 +1,10 @@
 //! The recording: all rows of a run, in order of completion, wherever they lie.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::path::Path;
+
+use units::Instant;
 
 use crate::keeper::Chunk;
 use crate::log::CHUNK_ROWS;
@@ -91,16 +95,25 @@ impl Recording {
                 cursors.push(cursor);
             }
         }
+        // By the row that comes next; there may be thousands of logs, one for each job.
+        let mut heads: BinaryHeap<Reverse<(Instant, usize)>> =
+            cursors.iter().enumerate().map(|(log, cursor)| Reverse((cursor.head(), log))).collect();
         let mut merged: Chunk = Vec::new();
-        while cursors.len() > 1 {
-            // The log that is behind gives its rows up to where the next one starts. There are as many logs as threads: no heap.
-            let behind = (0..cursors.len()).min_by_key(|&log| cursors[log].head()).expect("more than one log");
-            let limit = (0..cursors.len())
-                .filter(|&log| log != behind)
-                .map(|log| (cursors[log].head(), log))
-                .min()
-                .expect("more than one log");
+        while let Some(Reverse((_, behind))) = heads.pop() {
+            // The log that is behind gives its rows up to where the next one starts.
             let cursor = &mut cursors[behind];
+            let limit = heads.peek().map(|Reverse(limit)| *limit);
+            let Some(limit) = limit else {
+                // The last one has no other to wait for.
+                if !merged.is_empty() {
+                    take(&merged)?;
+                }
+                while cursor.settle()? {
+                    take(cursor.rows())?;
+                    cursor.next += cursor.rows().len();
+                }
+                return Ok(());
+            };
             let run = cursor.rows().iter().take_while(|row| (row.completed, behind) < limit).count();
             // A log that is not in order still moves on.
             let run = run.max(1).min(CHUNK_ROWS - merged.len());
@@ -110,17 +123,8 @@ impl Recording {
                 take(&merged)?;
                 merged.clear();
             }
-            if !cursors[behind].settle()? {
-                cursors.remove(behind);
-            }
-        }
-        if !merged.is_empty() {
-            take(&merged)?;
-        }
-        for mut last in cursors {
-            while last.settle()? {
-                take(last.rows())?;
-                last.next += last.rows().len();
+            if cursor.settle()? {
+                heads.push(Reverse((cursor.head(), behind)));
             }
         }
         Ok(())
@@ -168,7 +172,7 @@ impl Cursor<'_> {
         }
     }
 
-    fn head(&self) -> units::Instant {
+    fn head(&self) -> Instant {
         self.rows()[0].completed
     }
 }

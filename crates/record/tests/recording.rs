@@ -166,9 +166,31 @@ fn a_disk_that_fills_up_keeps_what_it_took() {
 
 #[test]
 fn too_little_memory_is_refused_with_the_amount_that_would_do() {
-    let error = Recorder::start(&keeping(5, Spill::Never), &meta(), 2).unwrap_err();
-    assert!(matches!(&error, RecordError::TooLittleMemory { needed, .. } if *needed == CHUNK * 6));
-    assert_eq!(error.to_string(), "17920 KiB of memory are too little to record with 2 threads; grant at least 21 MiB");
+    let keeping = Keeping { memory: Bytes::kib(4), ..keeping(1, Spill::Never) };
+    let error = Recorder::start(&keeping, &meta(), 2).unwrap_err();
+    assert!(matches!(&error, RecordError::TooLittleMemory { needed, .. } if *needed == Bytes::new(56 * 16 * 6)));
+    assert_eq!(error.to_string(), "4 KiB of memory are too little to record with 2 threads; grant at least 5376 B");
+}
+
+#[test]
+fn many_logs_share_the_memory_that_there_is() {
+    // Whole chunks for all of them would take 900.
+    let (recorder, logs) = Recorder::start(&keeping(4, Spill::Never), &meta(), 300).unwrap();
+    for (number, mut log) in logs.into_iter().enumerate() {
+        (0..700).for_each(|n| log.push(row(number % 4, n, (n * 300 + number) as u64)));
+    }
+    let recording = recorder.finish();
+    assert_eq!((recording.rows(), recording.loss().rows), (300 * 700, 0));
+    let mut last = 0;
+    let visited = recording.visit(|rows| {
+        for row in rows {
+            assert_eq!(row.completed.as_nanos(), last, "in order of completion");
+            last += 1;
+        }
+        Ok::<(), record::RawError>(())
+    });
+    visited.unwrap();
+    assert_eq!(last, 300 * 700);
 }
 
 #[test]
