@@ -37,7 +37,9 @@ impl<D: Device> Array<D> {
         let intent = self.intent.as_ref()?;
         let MemberRole::Active(member) = superblock.role() else { return None };
         let member = usize::from(member);
-        let missing = self.members.get(member)?.state() == MemberState::Failed;
+        let place = self.members.get(member)?;
+        // What came back as something else may be an older copy of itself, which lacks more than is marked.
+        let missing = place.state() == MemberState::Failed && place.cause() != Some(DeviceError::Exchanged);
         let unfinished = superblock.features.has(Features::RECOVERY) || superblock.features.has(Features::REPLACEMENT);
         let known = superblock.events >= intent.events_cleared();
         // Another device may have its number by now, and its place on the table of roles with it.

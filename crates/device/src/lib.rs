@@ -14,6 +14,7 @@ mod buffer;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod diskless;
+pub mod evidence;
 mod extent;
 pub mod filter;
 mod memory;

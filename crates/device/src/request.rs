@@ -170,6 +170,9 @@ pub enum DeviceError {
     /// The device is there no more. Nothing sent to it will succeed.
     #[error("the device is gone")]
     Gone,
+    /// It came back as another device, or without what it had promised to keep. Nothing is sent to it any more.
+    #[error("the device came back with other contents")]
+    Exchanged,
     /// No reply in time. The operation may still take effect.
     #[error("the device did not answer within {0}")]
     TimedOut(Duration),
@@ -187,12 +190,12 @@ pub enum DeviceError {
 impl DeviceError {
     /// From an `errno` of a system call on `length` bytes at `offset`.
     pub fn from_errno(errno: i32, offset: Bytes, length: Bytes) -> DeviceError {
-        // Linux numbers: EIO 5, ENXIO 6, ENODEV 19, ENOSPC 28, EROFS 30, EOPNOTSUPP 95; ENODATA 61 and EREMOTEIO 121 are
+        // Linux numbers: EIO 5, ENXIO 6, ENODEV 19, ENOSPC 28, EROFS 30, EOPNOTSUPP 95, EDQUOT 122; ENODATA 61 and EREMOTEIO 121 are
         // what the block layer makes of medium and target errors.
         match errno {
             5 | 61 | 121 => DeviceError::Medium { offset, length },
             6 | 19 => DeviceError::Gone,
-            28 => DeviceError::NoSpace,
+            28 | 122 => DeviceError::NoSpace,
             30 => DeviceError::ReadOnly,
             95 => DeviceError::Unsupported,
             _ => DeviceError::Kernel { errno },
@@ -207,6 +210,8 @@ impl DeviceError {
             DeviceError::ReadOnly => 30,
             DeviceError::Unsupported => 95,
             DeviceError::Gone => 19,
+            // ESTALE.
+            DeviceError::Exchanged => 116,
             DeviceError::TimedOut(_) => 110,
             DeviceError::NoSpace => 28,
             DeviceError::Kernel { errno } => *errno,

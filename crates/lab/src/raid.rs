@@ -16,6 +16,7 @@ mod given;
 mod halves;
 mod held;
 mod keeper;
+mod label;
 mod make;
 mod members;
 mod metrics;

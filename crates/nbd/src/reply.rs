@@ -124,6 +124,7 @@ impl Problem {
             DeviceError::Medium { .. }
             | DeviceError::Worn { .. }
             | DeviceError::Gone
+            | DeviceError::Exchanged
             | DeviceError::TimedOut(_)
             | DeviceError::Kernel { .. } => Errno::Io,
         };

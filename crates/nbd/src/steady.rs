@@ -9,6 +9,10 @@
 //! More than [`MOST`] is not kept: then a flush comes first. A server that does not come back within [`PATIENCE`] is gone for good,
 //! and its array goes on without it.
 //!
+//! Before any of that the export must prove that it is the same one, with the same contents ([`evidence`](device::evidence)): same size and blocks, same label,
+//! and everything there that was compared of what had been made durable. One that is not is gone for good at once: nothing is written to it, nothing
+//! that it says is believed, and whoever waits is told [`DeviceError::Exchanged`].
+//!
 //! # What it relies on
 //! A server has ended with the old connection's requests when it accepts the new one, as it does if it was started anew. One that is alive
 //! and still holds a write of a connection that broke, of a network that was cut in two, could carry it out later, over newer data. The
@@ -16,11 +20,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 
-use device::{Data, Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
-use futures_util::future::{Either, select};
+use device::evidence::{Evidence, Label, Put};
+use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
+use futures_util::future::{Either, join_all, select};
 use runtime::{Resource, Runtime};
 use units::{Bytes, Duration, Instant};
 use uring::{Live, Socket};
@@ -35,6 +41,8 @@ pub const PATIENCE: Duration = Duration::seconds(25);
 pub const MOST: Bytes = Bytes::mib(64);
 /// Between two attempts.
 const PAUSE: Duration = Duration::millis(200);
+/// So many blocks are compared at once.
+const AT_ONCE: usize = 32;
 
 /// A way to connect, again and again.
 pub trait Connect {
@@ -74,12 +82,25 @@ pub struct Steady<C: Connect> {
     /// One connects, the others wait for that.
     connecting: Resource,
     gone: Cell<bool>,
+    evidence: RefCell<Evidence>,
+    /// What differed when it came back as another one.
+    exchanged: RefCell<Option<String>>,
+}
+
+/// What became of an attempt to go on over a new connection.
+enum TakenUp {
+    Yes,
+    /// The connection broke, or the server did not do what it was asked.
+    No,
+    /// It is another export, or another state of it.
+    Exchanged(String),
 }
 
 /// What was written, and is not known to be durable, in the order of acknowledgement.
 #[derive(Default)]
 struct Kept {
-    writes: VecDeque<(u64, Write)>,
+    /// Each with its number here, and that among the evidence.
+    writes: VecDeque<(u64, u64, Write)>,
     next: u64,
     bytes: Bytes,
 }
@@ -105,17 +126,18 @@ impl Write {
 }
 
 impl Kept {
-    fn keep(&mut self, write: Write) {
+    fn keep(&mut self, number: u64, write: Write) {
         self.bytes += write.data.as_ref().map_or(Bytes::ZERO, Data::len);
-        self.writes.push_back((self.next, write));
+        self.writes.push_back((self.next, number, write));
         self.next += 1;
     }
 
     /// What was acknowledged before `mark` is durable.
-    fn forget(&mut self, mark: u64) {
-        while self.writes.front().is_some_and(|(number, _)| *number < mark) {
-            let (_, write) = self.writes.pop_front().expect("there is a front");
+    fn forget(&mut self, mark: u64, evidence: &mut Evidence) {
+        while self.writes.front().is_some_and(|(number, ..)| *number < mark) {
+            let (_, number, write) = self.writes.pop_front().expect("there is a front");
             self.bytes = self.bytes - write.data.as_ref().map_or(Bytes::ZERO, Data::len);
+            evidence.settled(number, write.offset, write.data.as_ref());
         }
     }
 }
@@ -143,7 +165,27 @@ impl<C: Connect> Steady<C> {
             kept: RefCell::default(),
             connecting: Resource::new(runtime, 1),
             gone: Cell::new(false),
+            evidence: RefCell::default(),
+            exchanged: RefCell::default(),
         })
+    }
+
+    /// From now on the export is recognised by this label, as it is now, too, when it is connected again. One that is too small for it has none.
+    pub async fn recognise(&self, label: impl Label + 'static) -> Result<(), DeviceError> {
+        let range = label.range();
+        if range.end > self.shape.size || !range.start.is_multiple_of(self.shape.logical_block) {
+            return Ok(());
+        }
+        let reply = self.submit(Request::read(range.start, Buffer::zeroed(range.end - range.start))).await;
+        reply.result?;
+        let buffer = reply.buffer.expect("a read gives its buffer back");
+        self.evidence.borrow_mut().recognise(Box::new(label), buffer.bytes().expect("it is real"));
+        Ok(())
+    }
+
+    /// What differed, if it came back as another export, or without what had been made durable.
+    pub fn exchanged(&self) -> Option<String> {
+        self.exchanged.borrow().clone()
     }
 
     /// How often it has connected again.
@@ -177,19 +219,28 @@ impl<C: Connect> Steady<C> {
             return Ok(line);
         }
         if self.gone.get() {
-            return Err(DeviceError::Gone);
+            return Err(self.end());
         }
         let deadline = self.runtime.now() + PATIENCE;
         loop {
             let attempt = async {
                 let client = Rc::new(self.way.connect().await.ok()?);
-                self.take_up(&client).await.then_some(client)
+                match self.take_up(&client).await {
+                    TakenUp::Yes => return Some(client),
+                    TakenUp::No => {}
+                    TakenUp::Exchanged(difference) => {
+                        self.exchanged.replace(Some(difference));
+                        self.gone.set(true);
+                    }
+                }
+                None
             };
             let client = match select(pin!(attempt), pin!(self.runtime.sleep_until(deadline))).await {
                 Either::Left((client, _)) => client,
                 Either::Right(_) => None,
             };
             if let Some(client) = client {
+                self.evidence.borrow_mut().reconnected();
                 *self.line.borrow_mut() = Some(Rc::clone(&client));
                 self.away.set(self.runtime.now().since(self.broken.get()));
                 self.generation.set(self.generation.get() + 1);
@@ -197,26 +248,74 @@ impl<C: Connect> Steady<C> {
             }
             if self.gone.get() || self.runtime.now() + PAUSE >= deadline {
                 self.gone.set(true);
-                return Err(DeviceError::Gone);
+                return Err(self.end());
             }
             self.runtime.sleep(PAUSE).await;
         }
     }
 
-    /// Writes again what the server may have lost. False if that fails; another export is gone for good.
-    async fn take_up(&self, client: &Client<C::Wire>) -> bool {
-        let (now, before) = (client.shape(), &self.shape);
-        if now.size != before.size || now.logical_block != before.logical_block {
-            self.gone.set(true);
-            return false;
+    /// Why it is gone for good.
+    fn end(&self) -> DeviceError {
+        if self.exchanged.borrow().is_some() { DeviceError::Exchanged } else { DeviceError::Gone }
+    }
+
+    /// Has the export prove what it is, and writes again what the server may have lost.
+    async fn take_up(&self, client: &Client<C::Wire>) -> TakenUp {
+        match self.difference(client).await {
+            Err(_) => return TakenUp::No,
+            Ok(Some(difference)) => return TakenUp::Exchanged(difference),
+            Ok(None) => {}
         }
-        let writes: Vec<Write> = self.kept.borrow().writes.iter().map(|(_, write)| write.clone()).collect();
+        let writes: Vec<Write> = self.kept.borrow().writes.iter().map(|(.., write)| write.clone()).collect();
         for write in writes {
             if client.submit(write.request()).await.result.is_err() {
-                return false;
+                return TakenUp::No;
             }
         }
-        true
+        TakenUp::Yes
+    }
+
+    /// What differs between the export that this is and the one that went away. Nothing is written to it.
+    async fn difference(&self, client: &Client<C::Wire>) -> Result<Option<String>, DeviceError> {
+        let (now, before) = (client.shape(), &self.shape);
+        if now.size != before.size {
+            return Ok(Some(format!("its size is {:#}, and was {:#}", now.size, before.size)));
+        }
+        if now.logical_block != before.logical_block {
+            let (now, before) = (now.logical_block, before.logical_block);
+            return Ok(Some(format!("it takes requests in blocks of {now:#}, and took them in blocks of {before:#}")));
+        }
+        let read = async |range: Range<Bytes>| {
+            let reply = client.submit(Request::read(range.start, Buffer::zeroed(range.end - range.start))).await;
+            reply.result.map(|()| reply.buffer.expect("a read gives its buffer back"))
+        };
+        let label = self.evidence.borrow().label();
+        if let Some(label) = label {
+            let found = read(label).await?;
+            let difference = self.evidence.borrow().difference(found.bytes().expect("it is real"));
+            if difference.is_some() {
+                return Ok(difference);
+            }
+        }
+        let witnesses = self.evidence.borrow().witnesses();
+        for some in witnesses.chunks(AT_ONCE) {
+            let found = join_all(some.iter().cloned().map(&read)).await;
+            for (range, found) in some.iter().zip(found) {
+                let found = match found {
+                    Ok(found) => found,
+                    // A sector that cannot be read says nothing about whose it is.
+                    Err(DeviceError::Medium { .. }) => continue,
+                    Err(error) => return Err(error),
+                };
+                if !self.evidence.borrow().confirms(range, found.bytes().expect("it is real")) {
+                    return Ok(Some(format!(
+                        "what was written durably at {} is not there: it is an older copy, or was written by another",
+                        range.start
+                    )));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// The connection of this generation has broken.
@@ -235,7 +334,30 @@ impl<C: Connect> Steady<C> {
     }
 
     /// Sends a request until it is answered by a server that is there.
-    async fn send(&self, mut request: Request) -> Reply {
+    async fn send(&self, request: Request) -> Reply {
+        let Request { operation, offset, length, fua, .. } = request;
+        if matches!(operation, Operation::Read | Operation::Flush) {
+            return self.send_numbered(request, 0).await;
+        }
+        let data = match &request.payload {
+            Payload::From(data) => Some(data.clone()),
+            _ => None,
+        };
+        let put = match (&data, operation) {
+            (Some(data), _) => Put::Bytes(data),
+            (None, Operation::WriteZeroes) => Put::Zeroes,
+            (None, _) => Put::Anything,
+        };
+        let number = self.evidence.borrow_mut().sent(offset..offset + length, put);
+        let waiting = Waiting { evidence: &self.evidence, number };
+        let reply = self.send_numbered(request, number).await;
+        self.evidence.borrow_mut().answered(number, reply.result.is_ok(), fua, data.as_ref());
+        drop(waiting);
+        reply
+    }
+
+    /// As [`send`](Steady::send), of a write that has a number among the evidence.
+    async fn send_numbered(&self, mut request: Request, number: u64) -> Reply {
         let submitted = self.runtime.now();
         loop {
             let (client, generation) = match self.line().await {
@@ -252,10 +374,12 @@ impl<C: Connect> Steady<C> {
             drop(client);
             match &reply.result {
                 Err(DeviceError::Gone) => self.broke(generation),
-                Ok(()) if operation == Operation::Flush => self.kept.borrow_mut().forget(mark),
+                Ok(()) if operation == Operation::Flush => {
+                    self.kept.borrow_mut().forget(mark, &mut self.evidence.borrow_mut());
+                }
                 Ok(()) if operation != Operation::Read => {
                     // Also what was written durably: something older to the same block may be written again.
-                    self.kept.borrow_mut().keep(Write { operation, offset, length, punch, data });
+                    self.kept.borrow_mut().keep(number, Write { operation, offset, length, punch, data });
                     return since(reply, submitted);
                 }
                 _ => {}
@@ -275,6 +399,18 @@ impl<C: Connect> Steady<C> {
             request.fua = fua;
             request.punch = punch;
         }
+    }
+}
+
+/// Somebody waits for a write until it is dropped.
+struct Waiting<'a> {
+    evidence: &'a RefCell<Evidence>,
+    number: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.evidence.borrow_mut().abandoned(self.number);
     }
 }
 

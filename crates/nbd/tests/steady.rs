@@ -4,9 +4,11 @@ mod common;
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::ops::Range;
 use std::rc::Rc;
 
 use common::{export, house};
+use device::evidence::Label;
 use device::filter::WriteCache;
 use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Request, Shape, conformance};
 use nbd::{Client, ClientError, Connect, House, PATIENCE, Pipe, Steady, Wire, converse};
@@ -190,21 +192,157 @@ fn a_server_that_stays_away_is_gone() {
     });
 }
 
+/// A way that leads to one server first, and to another from then on.
+struct Both(Way, Way, Cell<bool>);
+
+impl Connect for Both {
+    type Wire = Cut;
+    async fn connect(&self) -> Result<Client<Cut>, ClientError> {
+        if self.2.replace(true) { self.1.connect().await } else { self.0.connect().await }
+    }
+}
+
+/// A label of one block in front, described by its first byte.
+struct First;
+
+impl Label for First {
+    fn range(&self) -> Range<Bytes> {
+        Bytes::kib(4)..Bytes::kib(8)
+    }
+    fn difference(&self, known: &[u8], found: &[u8]) -> String {
+        format!("it says {}, and said {}", found[0], known[0])
+    }
+}
+
+async fn write(device: &impl Device, at: Bytes, value: u64, fua: bool) {
+    let mut request = Request::write(at, block(value));
+    request.fua = fua;
+    device.submit(request).await.result.unwrap();
+}
+
+/// Whether not one byte was ever written to a server's medium but what the test put there.
+async fn holds(way: &Way, at: Bytes, value: u64) -> bool {
+    let read = way.0.cache.submit(Request::read(at, Buffer::zeroed(Bytes::kib(4)))).await;
+    read.buffer.unwrap().bytes() == block(value).bytes()
+}
+
 #[test]
-fn another_export_in_its_place_is_not_taken_for_it() {
+fn an_export_of_another_size_is_refused_at_once_and_named() {
     let runtime = Runtime::simulated();
     let way = Server::start(&runtime, SIZE);
-    struct Both(Way, Way, Cell<bool>);
-    impl Connect for Both {
-        type Wire = Cut;
-        async fn connect(&self) -> Result<Client<Cut>, ClientError> {
-            if self.2.replace(true) { self.1.connect().await } else { self.0.connect().await }
-        }
-    }
     let both = Both(way.clone(), Server::start(&runtime, SIZE * 2), Cell::new(false));
     let steady = runtime.block_on(Steady::over(&runtime, both)).unwrap_or_else(|error| panic!("{error}"));
     runtime.block_on(async {
         way.0.kill().await;
-        assert_eq!(steady.submit(Request::flush()).await.result, Err(DeviceError::Gone));
+        let began = runtime.now();
+        assert_eq!(steady.submit(Request::flush()).await.result, Err(DeviceError::Exchanged));
+        assert!(runtime.now().since(began) < Duration::seconds(1));
+        assert_eq!(steady.exchanged().unwrap(), "its size is 8 MiB, and was 4 MiB");
     });
+}
+
+#[test]
+fn an_export_that_comes_back_empty_gets_nothing_and_whoever_waits_is_told_at_once() {
+    let runtime = Runtime::simulated();
+    let (way, empty) = (Server::start(&runtime, SIZE), Server::start(&runtime, SIZE));
+    let both = Both(way.clone(), empty.clone(), Cell::new(false));
+    let steady = runtime.block_on(Steady::over(&runtime, both)).unwrap_or_else(|error| panic!("{error}"));
+    runtime.block_on(async {
+        write(&steady, Bytes::kib(64), 7, false).await;
+        steady.submit(Request::flush()).await.result.unwrap();
+        // This one would be written again, were the export the same.
+        write(&steady, Bytes::kib(128), 8, false).await;
+        way.0.kill().await;
+        let began = runtime.now();
+        let writing = steady.submit(Request::write(Bytes::kib(256), block(9)));
+        let reading = steady.submit(Request::read(Bytes::kib(64), Buffer::zeroed(Bytes::kib(4))));
+        let (written, read) = futures_util::join!(writing, reading);
+        assert_eq!((written.result, read.result), (Err(DeviceError::Exchanged), Err(DeviceError::Exchanged)));
+        assert!(runtime.now().since(began) < Duration::seconds(1));
+        assert!(steady.exchanged().unwrap().starts_with("what was written durably at 64 KiB is not there"));
+        for at in [Bytes::kib(128), Bytes::kib(256)] {
+            assert!(holds(&empty, at, 0).await, "something was written at {at}");
+        }
+    });
+}
+
+#[test]
+fn an_older_snapshot_is_found_by_what_was_flushed_since() {
+    let runtime = Runtime::simulated();
+    // What the server lost is all that was written after the snapshot, however durable it was said to be.
+    for (fua, flush) in [(true, false), (false, true)] {
+        let (way, snapshot) = (Server::start(&runtime, SIZE), Server::start(&runtime, SIZE));
+        let both = Both(way.clone(), snapshot.clone(), Cell::new(false));
+        let steady = runtime.block_on(Steady::over(&runtime, both)).unwrap_or_else(|error| panic!("{error}"));
+        runtime.block_on(async {
+            for number in 0..600u64 {
+                let at = Bytes::kib(4) * number;
+                write(&steady, at, number, true).await;
+                write(&*snapshot.0.cache, at, number, true).await;
+            }
+            write(&steady, Bytes::kib(40), 1000, fua).await;
+            if flush {
+                steady.submit(Request::flush()).await.result.unwrap();
+            }
+            way.0.kill().await;
+            assert_eq!(steady.submit(Request::flush()).await.result, Err(DeviceError::Exchanged));
+            assert!(steady.exchanged().unwrap().contains("at 40 KiB"), "{:?}", steady.exchanged());
+            // And never again, even if nobody asks which it is.
+            assert_eq!(steady.submit(Request::flush()).await.result, Err(DeviceError::Exchanged));
+        });
+    }
+}
+
+#[test]
+fn a_snapshot_from_after_the_last_flush_is_the_same_export_and_gets_what_it_lacks() {
+    let runtime = Runtime::simulated();
+    let (way, snapshot) = (Server::start(&runtime, SIZE), Server::start(&runtime, SIZE));
+    let both = Both(way.clone(), snapshot.clone(), Cell::new(false));
+    let steady = runtime.block_on(Steady::over(&runtime, both)).unwrap_or_else(|error| panic!("{error}"));
+    runtime.block_on(async {
+        write(&steady, Bytes::kib(40), 1, true).await;
+        write(&*snapshot.0.cache, Bytes::kib(40), 1, true).await;
+        write(&steady, Bytes::kib(80), 2, false).await;
+        way.0.kill().await;
+        steady.submit(Request::flush()).await.result.unwrap();
+        assert!(holds(&snapshot, Bytes::kib(80), 2).await);
+        assert_eq!(steady.exchanged(), None);
+    });
+}
+
+#[test]
+fn a_label_is_compared_with_what_was_written_last_or_was_being_written() {
+    let runtime = Runtime::simulated();
+    // What the label said, what it is told (and what the connection loses), what it says when it is back, and whether that is it.
+    for (told, lost, back, same) in
+        [(None, None, 1, true), (Some(2), None, 2, true), (Some(2), None, 1, false), (None, None, 3, false)]
+            .into_iter()
+            .chain([(Some(2), Some(3), 2, true), (Some(2), Some(3), 3, true), (Some(2), Some(3), 1, false)])
+    {
+        let (way, other) = (Server::start(&runtime, SIZE), Server::start(&runtime, SIZE));
+        let both = Both(way.clone(), other.clone(), Cell::new(false));
+        runtime.block_on(async {
+            write(&*way.0.cache, Bytes::kib(4), 1, true).await;
+            write(&*other.0.cache, Bytes::kib(4), back, true).await;
+            let steady = Steady::over(&runtime, both).await.unwrap_or_else(|error| panic!("{error}"));
+            steady.recognise(First).await.unwrap();
+            if let Some(value) = told {
+                write(&steady, Bytes::kib(4), value, true).await;
+            }
+            way.0.kill().await;
+            let mut request = Request::write(Bytes::kib(4), block(lost.unwrap_or(told.unwrap_or(1))));
+            request.fua = true;
+            let asked = match lost {
+                Some(_) => steady.submit(request).await.result,
+                None => steady.submit(Request::flush()).await.result,
+            };
+            let case = format!("told {told:?}, lost {lost:?}, back {back}");
+            assert_eq!(asked, if same { Ok(()) } else { Err(DeviceError::Exchanged) }, "{case}");
+            if !same {
+                let said = format!("it says {back}, and said {}", told.unwrap_or(1));
+                assert_eq!(steady.exchanged().unwrap(), said, "{case}");
+                assert!(holds(&other, Bytes::kib(4), back).await, "it was written to");
+            }
+        });
+    }
 }

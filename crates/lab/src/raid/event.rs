@@ -47,6 +47,13 @@ pub enum Event {
         /// How often that was so since the array began to be served.
         times: u64,
     },
+    /// An export came back as another one, or without what it had promised to keep: it is used no more.
+    MemberExchanged {
+        /// The export.
+        device: String,
+        /// What differs.
+        difference: String,
+    },
     /// More is lost than the level survives.
     Broken,
     /// Another server records on the members, too.
@@ -203,6 +210,9 @@ impl fmt::Display for Event {
             Event::ConnectionBack { device, away, times } => {
                 write!(f, "{device} is connected again after {away}")?;
                 if *times > 1 { write!(f, ", {times} times by now") } else { Ok(()) }
+            }
+            Event::MemberExchanged { device, difference } => {
+                write!(f, "{device} came back, but {difference}. It is used no more, and nothing was written to it. If it is to be filled anew, add it (`arraylab array add`)")
             }
             Event::Broken => f.write_str(
                 "broken: more members are lost than the level survives; no write is accepted. End the server, and start it with members that can be read",

@@ -24,6 +24,8 @@ pub(super) struct Held {
     device: Opened,
     /// How often it was connected again, and whether it was away, when its [news](Held::news) were asked for last.
     told: Cell<(u64, bool)>,
+    /// It was said that it came back as another one.
+    exchange_told: Cell<bool>,
     /// Of paths. It goes last: the device is open in its name.
     permit: Option<WritePermit>,
     /// What was sent to it, if that is counted.
@@ -56,7 +58,7 @@ impl Held {
             (Opened::File(file), Some(tally)) => AnyDevice::new(Metered::new(Rc::clone(file), tally)),
             (Opened::Export(export), Some(tally)) => AnyDevice::new(Metered::new(Rc::clone(export), tally)),
         };
-        Ok((Held { place: place.clone(), device, told: Cell::default(), permit, tally }, any))
+        Ok((Held { place: place.clone(), device, told: Cell::default(), exchange_told: Cell::new(false), permit, tally }, any))
     }
 
     /// Opens a place that is only read: what the array writes stays in memory in front of it.
@@ -77,7 +79,7 @@ impl Held {
             (Opened::File(file), Some(tally)) => over(live, Metered::new(Rc::clone(file), tally)),
             (Opened::Export(export), Some(tally)) => over(live, Metered::new(Rc::clone(export), tally)),
         };
-        Ok((Held { place: place.clone(), device, told: Cell::default(), permit: None, tally }, any))
+        Ok((Held { place: place.clone(), device, told: Cell::default(), exchange_told: Cell::new(false), permit: None, tally }, any))
     }
 
     /// What has become of its connection since this was asked last, if it is an export.
@@ -88,14 +90,18 @@ impl Held {
         let device = &export.shape().name;
         let lost = || Event::ConnectionLost { device: device.clone() };
         let back = || Event::ConnectionBack { device: device.clone(), away: export.last_away(), times };
-        match (times > known, was_away, is_away) {
+        let exchanged = export.exchanged().filter(|_| !self.exchange_told.replace(export.exchanged().is_some()));
+        let exchanged = exchanged.map(|difference| Event::MemberExchanged { device: device.clone(), difference });
+        let mut news = match (times > known, was_away, is_away) {
             (true, true, false) => vec![back()],
             (true, true, true) => vec![back(), lost()],
             (true, false, false) => vec![lost(), back()],
             (true, false, true) => vec![lost(), back(), lost()],
             (false, false, true) => vec![lost()],
             (false, ..) => Vec::new(),
-        }
+        };
+        news.extend(exchanged);
+        news
     }
 
     /// How often the device of this name was connected again; `None` if it is another one.

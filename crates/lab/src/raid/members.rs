@@ -17,6 +17,7 @@ use units::{Bytes, Duration};
 use uring::{FileDevice, FileOptions, Live};
 
 use super::given::given;
+use super::label::MemberLabel;
 use super::{Course, Place, RaidError};
 use crate::remote;
 
@@ -34,9 +35,12 @@ pub(super) fn writable(live: &Live, permit: &WritePermit) -> Result<FileDevice, 
     Ok(FileDevice::open_writable(live, permit, &options(permit.path()))?)
 }
 
-/// An export as a device; its server may take no longer than that to offer it.
+/// An export as a device, which is recognised by its superblock when it is connected again; its server may take no longer than that to offer it.
 pub(super) async fn connected(live: &Live, uri: &Uri, within: Duration) -> Result<Steady<ToUri>, RaidError> {
-    Ok(Steady::to(live, uri, within).await?)
+    let device = Steady::to(live, uri, within).await?;
+    let recognised = device.recognise(MemberLabel).await;
+    recognised.map_err(|error| RaidError::Device { place: Place::Nbd(Box::new(uri.clone())), error })?;
+    Ok(device)
 }
 
 /// An export as a device that is written. One that takes no writes would count as failed with the first of them, when a member's place has been given to it already.
