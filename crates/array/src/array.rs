@@ -29,6 +29,7 @@ use crate::pace::Watcher;
 use crate::ppl::Ppl;
 use crate::rarely::rarely;
 use crate::readd::Away;
+use crate::room::Room;
 use crate::spare::Spare;
 use crate::state::State;
 use crate::timeout::TimeOuts;
@@ -77,6 +78,8 @@ pub struct Array<D> {
     pub(crate) gate: Gate,
     pub(crate) watcher: RefCell<Option<Watcher>>,
     pub(crate) rate: Cell<Option<Rate>>,
+    /// Whether members lack room.
+    pub(crate) room: Room,
     /// What computing costs, where time is modelled.
     pub(crate) toll: RefCell<Option<Toll>>,
 }
@@ -180,6 +183,7 @@ impl<D: Device> Array<D> {
             gate: Gate::default(),
             watcher: RefCell::default(),
             rate: Cell::default(),
+            room: Room::default(),
             toll: RefCell::default(),
         })
     }
@@ -245,6 +249,11 @@ impl<D: Device> Array<D> {
         joined(ranges)
     }
 
+    /// Whether a member has ranges that could not be rebuilt, or had no room for what belongs there: they are as good as lost with it.
+    pub fn has_bad(&self, member: usize) -> bool {
+        !self.members[member].bad().is_empty()
+    }
+
     /// Takes a member out of use. What was sent to it before may still reach it.
     pub fn fail(&self, member: usize) {
         self.members[member].set_state(MemberState::Failed);
@@ -306,7 +315,7 @@ impl<D: Device> Array<D> {
     pub(crate) fn judge(&self, member: usize, error: &DeviceError) {
         let survivable = self.geometry.level().losses_survived(self.members.len()) > 0;
         // Without redundancy a failing member still serves what it can.
-        if survivable && !matches!(error, DeviceError::Medium { .. }) {
+        if survivable && !matches!(error, DeviceError::Medium { .. } | DeviceError::NoSpace) {
             self.lose(member, error);
         }
     }
@@ -445,13 +454,19 @@ impl<D: Device> Array<D> {
                 if member.state() == MemberState::Failed {
                     return Ok(());
                 }
-                // A flush that failed is not tried again: what it should have stored may be gone.
-                member.flush(id).await.inspect_err(|error| self.could_not_store(index, error))
+                // A flush that failed is not tried again: what it should have stored may be gone. Where all of them find no room, the last that are needed
+                // stay to be read.
+                member.flush(id).await.inspect_err(|error| {
+                    if *error != DeviceError::NoSpace || !self.needs_any_of(&[index]) {
+                        self.could_not_store(index, error);
+                    }
+                })
             }
         };
         let results = join_all((0..self.members.len()).map(flush)).await;
         let failed = results.into_iter().filter_map(Result::err).next();
         match failed {
+            Some(DeviceError::NoSpace) => Err(DeviceError::NoSpace),
             Some(error) if self.is_broken() || self.geometry.level().losses_survived(self.members.len()) == 0 => {
                 Err(error)
             }

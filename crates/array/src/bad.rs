@@ -46,9 +46,10 @@ impl<D: Device> Array<D> {
             .into_iter()
             .map(|range| BadBlock { offset: superblock.data_offset + range.start, length: range.end - range.start });
         let log = BadBlocks { shift: superblock.bad_block_shift, ranges: ranges.collect() };
-        let at = superblock.bad_blocks_at().ok_or(DeviceError::NoSpace)?;
+        // Whose log is full, or who has none, cannot remember it, and is used no more.
+        let at = superblock.bad_blocks_at().ok_or(DeviceError::Unsupported)?;
         let room = Bytes::SECTOR * u64::from(superblock.bad_block_sectors);
-        let bytes = log.to_bytes(room).map_err(|_| DeviceError::NoSpace)?;
+        let bytes = log.to_bytes(room).map_err(|_| DeviceError::Unsupported)?;
         let mut buffer = Buffer::zeroed(room);
         buffer.bytes_mut().expect("it is real").copy_from_slice(&bytes);
         let telling = Telling::begin(this);

@@ -1,6 +1,6 @@
 //! Writing where there is no parity: to the one place, or to all copies.
 //!
-//! A member that did not take its copy is used no more. The last whole one stays where its medium alone refuses, and the write fails: all
+//! A member that did not take its copy is used no more, unless it had no room (see `room`). The last whole one stays where its medium alone refuses, and the write fails: all
 //! else that it holds is still good, and nobody else has it (md: `raid1_error`, `raid10_error`).
 
 use device::{Data, Device, DeviceError};
@@ -10,6 +10,7 @@ use crate::array::Array;
 use crate::few::{Few, side_by_side};
 use crate::geometry::Place;
 use crate::member::MemberState;
+use crate::rarely::rarely;
 
 /// What became of a copy.
 pub(crate) type Written = (Place, Result<(), DeviceError>);
@@ -33,7 +34,7 @@ impl<D: Device> Array<D> {
                 let result = member.write(place.offset, data, fua, id).await;
                 if let Err(error) = &result
                     && copies > 1
-                    && !matches!(error, DeviceError::Medium { .. })
+                    && !matches!(error, DeviceError::Medium { .. } | DeviceError::NoSpace)
                 {
                     self.could_not_store(place.member, error);
                 }
@@ -43,6 +44,10 @@ impl<D: Device> Array<D> {
         let written: Few<Written> = side_by_side((0..copies).map(write)).await.into_iter().flatten().collect();
         if copies > 1 {
             self.lose_unwritten(at, data.len(), &written)?;
+            if written.iter().any(|(_, result)| *result == Err(DeviceError::NoSpace)) {
+                rarely(|| self.take_back_copies(&written, &data, fua, id)).await;
+                return Err(DeviceError::NoSpace);
+            }
         }
         // One copy that was written is enough; those that were not are out of use by now.
         match written.iter().find(|(_, result)| result.is_ok()) {

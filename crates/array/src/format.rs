@@ -3,7 +3,7 @@
 use device::{Buffer, Device, DeviceError, Request};
 use units::Bytes;
 
-use crate::md::{Bitmap, JournalBlock, MemberRole, PplHeader, Resync, SUPERBLOCK_AT, Superblock};
+use crate::md::{BadBlocks, Bitmap, JournalBlock, MemberRole, PplHeader, Resync, SUPERBLOCK_AT, Superblock};
 
 /// How much of a superblock is written: the sectors with something in them, as one block of the device.
 pub(crate) fn written(superblock: &Superblock, block: Bytes) -> Buffer {
@@ -31,6 +31,15 @@ pub async fn format<D: Device>(devices: &[D], superblocks: &[Superblock]) -> Res
             device.submit(Request::write(at, log.freeze()).with_fua()).await.result?;
         }
         let bytes = written(superblock, device.shape().logical_block).freeze();
+        if let Some(at) = superblock.bad_blocks_at() {
+            // So that there is room for it when there is none for anything else.
+            let room = Bytes::SECTOR * u64::from(superblock.bad_block_sectors);
+            let none = BadBlocks { shift: superblock.bad_block_shift, ranges: Vec::new() };
+            let bytes = none.to_bytes(room).expect("nothing fits into any room");
+            let mut buffer = Buffer::zeroed(room);
+            buffer.bytes_mut().expect("it is real").copy_from_slice(&bytes);
+            device.submit(Request::write(at, buffer.freeze()).with_fua()).await.result?;
+        }
         if let Some(at) = superblock.bitmap_at() {
             let bitmap = Bitmap::of_new(superblock);
             let bytes = bitmap.to_bytes();

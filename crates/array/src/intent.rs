@@ -22,7 +22,7 @@ use units::Bytes;
 use crate::array::Array;
 use crate::geometry::Level;
 use crate::md::{Bitmap, Superblock};
-use crate::member::MemberState;
+use crate::member::{Member, MemberState};
 use crate::rarely::rarely;
 
 const PAGE: Bytes = Bytes::kib(4);
@@ -194,18 +194,27 @@ impl<D: Device> Array<D> {
 
     /// Writes pages of the bitmap to all members in use, durably. Who cannot take them fails.
     async fn write_bitmap(&self, intent: &Intent, pages: &BTreeSet<u64>) -> Result<(), DeviceError> {
-        self.store_pages(intent, pages).await;
+        self.store_pages(intent, pages).await?;
         self.settle().await
     }
 
     /// Says on all members that the bitmap belongs to this number of events, before their superblocks do.
-    pub(crate) async fn raise_bitmap_events(&self, events: u64) {
-        let Some(intent) = &self.intent else { return };
-        intent.bitmap.borrow_mut().events = events;
-        self.store_pages(intent, &[0].into()).await;
+    pub(crate) async fn raise_bitmap_events(&self, events: u64) -> Result<(), DeviceError> {
+        let Some(intent) = &self.intent else { return Ok(()) };
+        let exchanged = |member: &Member<D>| member.cause() == Some(DeviceError::Exchanged);
+        {
+            let mut bitmap = intent.bitmap.borrow_mut();
+            bitmap.events = events;
+            if self.members.iter().any(exchanged) {
+                // An older copy of a member says that it lacks only what is marked, and lacks what was unmarked since, too. From here on none returns so.
+                bitmap.events_cleared = events;
+            }
+        }
+        self.store_pages(intent, &[0].into()).await
     }
 
-    async fn store_pages(&self, intent: &Intent, pages: &BTreeSet<u64>) {
+    /// An error if a member has no room for them: then nobody may rely on what they say.
+    async fn store_pages(&self, intent: &Intent, pages: &BTreeSet<u64>) -> Result<(), DeviceError> {
         let _store = intent.store.acquire(0).await;
         let bytes = intent.bitmap.borrow().to_bytes();
         let all: BTreeSet<u64> = (0..(bytes.len() as u64).div_ceil(PAGE.get())).collect();
@@ -214,19 +223,23 @@ impl<D: Device> Array<D> {
             let (member, bytes) = (&self.members[number], &bytes);
             async move {
                 if member.state() == MemberState::Failed {
-                    return;
+                    return Ok(());
                 }
                 for number_of_page in pages {
                     let at = intent.at + PAGE * *number_of_page;
                     let request = Request::write(at, page(bytes, *number_of_page)).with_fua();
-                    if let Err(error) = member.send(request).await.result {
-                        self.could_not_store(number, &error);
+                    match member.send(request).await.result {
+                        Ok(()) => {}
+                        Err(DeviceError::NoSpace) => return Err(DeviceError::NoSpace),
+                        Err(error) => self.could_not_store(number, &error),
                     }
                 }
+                Ok(())
             }
         };
-        join_all((0..self.members.len()).map(write)).await;
+        join_all((0..self.members.len()).map(write)).await.into_iter().collect::<Result<(), DeviceError>>()?;
         intent.unsound.set(false);
+        Ok(())
     }
 
     /// Puts the whole bitmap on a member that is new.
@@ -252,6 +265,8 @@ impl<D: Device> Array<D> {
         }
         let _turn = intent.turn.acquire(0).await;
         self.flush_members(0).await?;
+        // What is bad is said first: a mark is all that would tell of it after a power cut.
+        self.settle().await?;
         // A member that fails the flush may lack what was written; its bits stay.
         if !self.is_complete() {
             return Ok(());

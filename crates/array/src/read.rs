@@ -198,8 +198,12 @@ impl<D: Device> Array<D> {
         }
         let copy = copy.freeze();
         for place in places {
-            if let Err(error) = self.members[place.member].rewrite(place.offset, copy.clone(), false, id).await {
-                self.could_not_store(place.member, &error);
+            match self.members[place.member].rewrite(place.offset, copy.clone(), false, id).await {
+                Ok(()) => {}
+                Err(DeviceError::NoSpace) => {
+                    self.give_up_range(place.member, place.offset..place.offset + copy.len());
+                }
+                Err(error) => self.could_not_store(place.member, &error),
             }
         }
         bytes

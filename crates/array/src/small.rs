@@ -13,6 +13,10 @@ use units::Bytes;
 use units::Duration;
 
 use crate::array::Array;
+use crate::few::Few;
+use crate::rarely::rarely;
+use crate::room::Refused;
+use crate::stripe::Band;
 use crate::timeout::{Outcome, both_within};
 
 impl<D: Device> Array<D> {
@@ -29,7 +33,9 @@ impl<D: Device> Array<D> {
         // Of two data chunks one can be read alone, instead of the one that is written and the parity.
         let one_of_many = self.geometry.level().parities() == 1 && self.geometry.members() > 3;
         let unlogged = self.ppl.is_none() && self.journal.is_none() && !self.is_charged();
-        if !(one_of_many && unlogged && data.bytes().is_some()) {
+        // Where a member is missing, or room is short, parity goes first.
+        let unordered = self.all_plain() && !self.room.is_short();
+        if !(one_of_many && unlogged && unordered && data.bytes().is_some()) {
             return Ok(false);
         }
         let (row, own, stripe, range) = {
@@ -81,19 +87,32 @@ impl<D: Device> Array<D> {
                 request.fua = fua;
                 request
             };
-            let one = pin!(data_on.submit(write(own, data.take())));
+            let one = pin!(data_on.submit(write(own, data.clone())));
             let other = pin!(parity_on.submit(write(parity, sum.clone())));
             both_within(&self.runtime, limit, &mut timer, one, other, (&mut stored, &mut summed)).await;
         }
         self.time_outs.give(timer);
-        self.pool.take_back(sum);
         if let (Some((Ok(()), _)), Some((Ok(()), _))) = (&stored, &summed) {
+            self.pool.take_back(sum);
             return Ok(true);
         }
+        let lacks = |outcome: &Option<Outcome>| matches!(outcome, Some((Err(DeviceError::NoSpace), _)));
+        let refused = [(own, lacks(&stored)), (parity, lacks(&summed))].into_iter().filter(|(_, lacks)| *lacks);
+        let refused: Few<usize> = refused.map(|(member, _)| member).collect();
         for (member, device, reply) in [(own, &data_on, stored), (parity, &parity_on, summed)] {
             // What a device could not do that has lost its place meanwhile is not held against the one that has it now.
             let reply = reply.filter(|(result, _)| result.is_ok() || self.members[member].is_on(device));
-            verdict(reply, limit).unwrap_or_else(|error| self.could_not_store(member, &error));
+            match verdict(reply, limit) {
+                Ok(()) | Err(DeviceError::NoSpace) => {}
+                Err(error) => self.could_not_store(member, &error),
+            }
+        }
+        if !refused.is_empty() {
+            let band = Band::of_chunk(stripe, range, stripe.data_index(own), data.clone());
+            let of = Refused { by: &refused, data_were_sent: true, parities_before: &[] };
+            let parities = [(parity, sum)];
+            rarely(|| self.take_back(&band, &parities, of, fua, id)).await;
+            return Err(DeviceError::NoSpace.into());
         }
         self.is_left_enough(&stripe, &range).map(|()| true).map_err(Box::new)
     }

@@ -257,7 +257,7 @@ impl<D: Device> Array<D> {
     }
 
     /// Gives all members the newest superblock, if the last power cut met a record. It says nothing new. The caller holds `recording`.
-    pub(crate) async fn make_even(&self) {
+    pub(crate) async fn make_even(&self) -> Result<(), DeviceError> {
         let state = self.state.as_ref().expect("there is state to record");
         if state.uneven.get() {
             self.look_for_rival().await;
@@ -269,28 +269,34 @@ impl<D: Device> Array<D> {
                 let of = |member: usize| Some((member, superblocks[member].clone()?));
                 (0..self.members.len()).filter(in_use).filter_map(of).collect()
             };
-            self.write_superblocks(writes).await;
+            self.write_superblocks(writes).await?;
             // Whoever asked for this may be dropped meanwhile, too.
             state.uneven.set(false);
             state.begun.set(false);
         }
+        Ok(())
     }
 
-    /// Writes superblocks to members; those that do not take theirs have failed.
-    async fn write_superblocks(&self, superblocks: Vec<(usize, Superblock)>) {
+    /// Writes superblocks to members; those that do not take theirs have failed. An error if one has no room for it: then the record is begun, and not done.
+    async fn write_superblocks(&self, superblocks: Vec<(usize, Superblock)>) -> Result<(), DeviceError> {
         let write = |(member, superblock): (usize, Superblock)| async move {
             if self.members[member].device().is_none() {
-                return;
+                return Ok(());
             }
             let told = async {
                 self.tell_bad(member, &superblock).await?;
                 self.members[member].tell(&superblock).await
             };
-            if let Err(error) = told.await {
-                self.lose(member, &error);
+            match told.await {
+                Ok(()) => Ok(()),
+                Err(DeviceError::NoSpace) => Err(DeviceError::NoSpace),
+                Err(error) => {
+                    self.lose(member, &error);
+                    Ok(())
+                }
             }
         };
-        join_all(superblocks.into_iter().map(write)).await;
+        join_all(superblocks.into_iter().map(write)).await.into_iter().collect()
     }
 
     /// Before the members record something that a journal which has failed does not know: what it alone made durable must be on them, and
@@ -312,7 +318,7 @@ impl<D: Device> Array<D> {
     pub(crate) async fn record(&self, change: impl Fn(&mut Superblock)) -> Result<(), DeviceError> {
         let state = self.state.as_ref().expect("there is state to record");
         self.unbroken()?;
-        self.make_even().await;
+        self.make_even().await?;
         self.look_for_rival().await;
         loop {
             self.unbroken()?;
@@ -326,11 +332,13 @@ impl<D: Device> Array<D> {
             if writes.is_empty() {
                 return Err(DeviceError::Gone);
             }
-            self.raise_bitmap_events(writes[0].1.events).await;
+            self.raise_bitmap_events(writes[0].1.events).await?;
             if let Some(journal) = &self.journal
                 && lost_journal.is_none()
             {
-                _ = journal.follow(&writes[0].1).await;
+                if journal.follow(&writes[0].1).await == Err(DeviceError::NoSpace) {
+                    return Err(DeviceError::NoSpace);
+                }
                 // It is left first. Were the members told of more events than it knows of, a power cut would make it stale, with all that it alone holds.
                 if journal.has_failed() {
                     continue;
@@ -342,7 +350,7 @@ impl<D: Device> Array<D> {
             state.begun.set(true);
             self.tell_twins(&writes[0].1).await;
             self.tell_spares(&writes[0].1).await;
-            self.write_superblocks(writes).await;
+            self.write_superblocks(writes).await?;
             state.uneven.set(false);
             state.begun.set(false);
             state.succeeded.set(false);
@@ -400,7 +408,7 @@ impl<D: Device> Array<D> {
     ) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
         let _one = state.recording.acquire(0).await;
-        self.make_even().await;
+        self.make_even().await?;
         let (own, is_spare) = {
             let mut superblocks = state.superblocks.borrow_mut();
             let sibling = superblocks.iter().flatten().next().cloned().ok_or(DeviceError::Gone)?;
@@ -438,7 +446,7 @@ impl<D: Device> Array<D> {
     pub(crate) async fn record_mark(&self, member: usize, upto: Bytes) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Ok(()) };
         let _one = state.recording.acquire(0).await;
-        self.make_even().await;
+        self.make_even().await?;
         if let Some(superblock) = &mut state.superblocks.borrow_mut()[member] {
             superblock.recovery = upto / Bytes::SECTOR;
         }
@@ -454,7 +462,7 @@ impl<D: Device> Array<D> {
             return Ok(());
         };
         let _one = state.recording.acquire(0).await;
-        self.make_even().await;
+        self.make_even().await?;
         if this.state() == MemberState::Failed {
             return Err(this.cause().unwrap_or(DeviceError::Gone));
         }

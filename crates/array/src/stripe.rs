@@ -24,6 +24,7 @@ use crate::array::Array;
 use crate::few::{Few, side_by_side};
 use crate::geometry::{LARGEST_DDF_CHUNK, Stripe};
 use crate::rarely::rarely;
+use crate::room::Refused;
 
 /// A band of a row: a run of chunks that are written in the same range of addresses, and their new bytes.
 pub(crate) struct Band {
@@ -50,12 +51,19 @@ impl Band {
         Band { stripe, range, written, data: data.freeze(), skip: Bytes::ZERO, chunk }
     }
 
+    /// A band of one chunk, of which these are the new bytes.
+    pub fn of_chunk(stripe: Stripe, range: Range<Bytes>, index: usize, data: Data) -> Band {
+        let chunk = range.end - range.start;
+        assert_eq!(data.len(), chunk, "the bytes of the chunk in the range");
+        Band { stripe, range, written: index..index + 1, data, skip: Bytes::ZERO, chunk }
+    }
+
     fn length(&self) -> Bytes {
         self.range.end - self.range.start
     }
 
     /// Whether the caller brought no memory.
-    fn is_phantom(&self) -> bool {
+    pub fn is_phantom(&self) -> bool {
         self.data.bytes().is_none()
     }
 
@@ -179,23 +187,43 @@ impl<D: Device> Array<D> {
             Some(_) => self.log_partial_parity(band, &parities, id).await?,
             None => None,
         };
-        let _unit = match &self.journal {
+        let unit = match &self.journal {
             Some(journal) => Some(self.log_band(journal, band, &parities, id).await?),
             None => None,
         };
         // The next log write takes this one's entry away, so it must be durable by then.
         let fua = fua || ticket.is_some();
         let data = band.written.clone().map(|index| (band.stripe.data_member(index), band.new_data(index)));
-        let writes: Few<(usize, Data)> = data.chain(parities.iter().cloned()).collect();
         let write = |(member, data): (usize, Data)| async move {
             if !self.members[member].takes_writes(&band.range) {
-                return;
+                return None;
             }
-            if let Err(error) = self.members[member].write(band.range.start, data, fua, id).await {
-                self.could_not_store(member, &error);
+            match self.members[member].write(band.range.start, data, fua, id).await {
+                Ok(()) => None,
+                Err(DeviceError::NoSpace) => Some(member),
+                Err(error) => {
+                    self.could_not_store(member, &error);
+                    None
+                }
             }
         };
-        side_by_side(writes.into_iter().map(write)).await;
+        let mut refused: Few<usize> = Few::new();
+        let parity_first = self.stores_parity_first(band);
+        let mut parities_before = Vec::new();
+        if parity_first {
+            parities_before = rarely(|| self.parities_before(band, &parities, id)).await;
+            refused.extend(side_by_side(parities.iter().cloned().map(write)).await.into_iter().flatten());
+        }
+        let data_were_sent = refused.is_empty();
+        if data_were_sent {
+            let parities = parities.iter().filter(|_| !parity_first).cloned();
+            let writes: Few<(usize, Data)> = data.chain(parities).collect();
+            refused.extend(side_by_side(writes.into_iter().map(write)).await.into_iter().flatten());
+        }
+        if !refused.is_empty() {
+            let of = Refused { by: &refused, data_were_sent, parities_before: &parities_before };
+            rarely(|| self.take_back(band, &parities, of, fua, id)).await;
+        }
         parities.into_iter().for_each(|(_, parity)| self.pool.take_back(parity));
         unreadable.into_iter().for_each(|member| self.corrected(member, band.range.clone()));
         if ticket.is_some() {
@@ -203,7 +231,16 @@ impl<D: Device> Array<D> {
             self.settle().await?;
         }
         drop(ticket);
-        self.is_left_enough(&band.stripe, &band.range)
+        if refused.is_empty() {
+            return self.is_left_enough(&band.stripe, &band.range);
+        }
+        drop(unit);
+        if let Some(journal) = &self.journal {
+            // What it holds of this write was taken back, and must not be replayed before what comes next in this row.
+            journal.begin_anew_next();
+            rarely(|| self.close_journal()).await?;
+        }
+        Err(DeviceError::NoSpace)
     }
 
     /// Whoever could not store its part has failed by now; is what is left enough to compute it?

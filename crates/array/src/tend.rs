@@ -38,6 +38,7 @@ impl<D: Device> Array<D> {
             if look.is_multiple_of(LOOKS_PER_CLEARING) {
                 _ = self.clear_bits().await;
                 _ = self.close_regions(false).await;
+                self.room.look();
             }
             seen = now;
         }

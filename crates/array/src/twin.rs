@@ -151,7 +151,7 @@ impl<D: Device> Array<D> {
         }
         {
             let _one = state.turn().await;
-            self.make_even().await;
+            self.make_even().await?;
             self.check_replaceable(member)?;
             *twin.superblock.borrow_mut() = of_twin(state.sibling().ok_or(DeviceError::Gone)?);
             self.members[member].set_twin(Some(Rc::clone(&twin)));

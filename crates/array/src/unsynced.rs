@@ -234,6 +234,8 @@ impl<D: Device> Array<D> {
         match self.claim().await {
             Ok(()) => {}
             Err(_) if self.rival().is_some() => return (into, Ok(())),
+            // Where a record finds no room the first copy is believed until one does.
+            Err(DeviceError::NoSpace) => return (into, Ok(())),
             Err(error) => return (into, Err(error)),
         }
         let mut data = self.pool.take(length);
@@ -245,7 +247,7 @@ impl<D: Device> Array<D> {
             match &result {
                 Ok(()) if unread => self.corrected(place.member, place.offset..place.offset + length),
                 // What takes no writes at all stays as it is, and the first copy is believed again.
-                Err(DeviceError::ReadOnly) => refused = true,
+                Err(DeviceError::ReadOnly | DeviceError::NoSpace) => refused = true,
                 Ok(()) | Err(DeviceError::Medium { .. }) => {}
                 Err(error) => self.could_not_store(place.member, error),
             }

@@ -493,8 +493,10 @@ impl<D: Device> Array<D> {
         }
         self.flush_members(0).await?;
         for (member, closing) in due {
-            if let Err(error) = self.members[member].finish_closing(closing).await {
-                self.could_not_store(member, &error);
+            match self.members[member].finish_closing(closing).await {
+                // Its regions stay marked, and are closed another time.
+                Ok(()) | Err(DeviceError::NoSpace) => {}
+                Err(error) => self.could_not_store(member, &error),
             }
         }
         for (twin, closing) in of_twins {

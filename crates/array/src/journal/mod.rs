@@ -189,14 +189,26 @@ impl<D: Device> Journal<D> {
         self.head.set(self.after(head, length));
         self.used.set(self.used.get() + length);
         let first = (self.size - head).as_usize().min(bytes.len());
+        let before = (head, self.used.get() - length);
         for (at, part) in [(head, &bytes[..first]), (Bytes::ZERO, &bytes[first..])] {
             if !part.is_empty() {
                 let request = Request::write(self.start + at, data(part)).with_fua().with_id(id);
-                self.send(request).await.result?;
+                let sent = self.send(request).await.result;
+                if sent == Err(DeviceError::NoSpace) {
+                    // It takes no room in the log either; what is there of it is left behind when the log begins anew.
+                    self.head.set(before.0);
+                    self.used.set(before.1);
+                }
+                sent?;
             }
         }
         self.torn.set(false);
         Ok(())
+    }
+
+    /// The log begins anew before anything else goes to it.
+    pub fn begin_anew_next(&self) {
+        self.torn.set(true);
     }
 
     pub fn after(&self, at: Bytes, length: Bytes) -> Bytes {
@@ -255,7 +267,10 @@ impl<D: Device> Journal<D> {
             self.failed.set(true);
             return Err(DeviceError::NoSpace);
         }
-        self.append(&blocks, 0).await.inspect_err(|_| self.failed.set(true))?;
+        match self.append(&blocks, 0).await {
+            Err(DeviceError::NoSpace) if kept.is_empty() => return self.begin_where_it_did().await,
+            appended => appended.inspect_err(|error| self.fail(error))?,
+        }
         // Until the superblock says so the log begins where it did: nothing of it is free yet.
         self.torn.set(true);
         self.superblock.borrow_mut().recovery = tail / Bytes::SECTOR;
@@ -263,6 +278,15 @@ impl<D: Device> Journal<D> {
         self.used.set(length);
         self.torn.set(false);
         Ok(())
+    }
+
+    /// As [`begin_anew`](Journal::begin_anew) with nothing in it, where there is no room at the head: over the block that it begins with, which has some.
+    async fn begin_where_it_did(&self) -> Result<(), DeviceError> {
+        let tail = Bytes::SECTOR * self.superblock.borrow().recovery;
+        self.head.set(tail.min(self.size - PAGE));
+        self.used.set(Bytes::ZERO);
+        let block = self.empty_block();
+        self.append(&block, 0).await.inspect_err(|error| self.fail(error))
     }
 
     /// A page without parity.
@@ -300,7 +324,14 @@ impl<D: Device> Journal<D> {
         let _one = self.store.acquire(0).await;
         let bytes = crate::format::written(&self.superblock.borrow(), self.device.shape().logical_block).freeze();
         let result = self.send(Request::write(SUPERBLOCK_AT, bytes).with_fua()).await.result;
-        result.inspect_err(|_| self.failed.set(true))
+        result.inspect_err(|error| self.fail(error))
+    }
+
+    /// It takes no more, unless there was only no room.
+    fn fail(&self, error: &DeviceError) {
+        if *error != DeviceError::NoSpace {
+            self.failed.set(true);
+        }
     }
 }
 
@@ -361,6 +392,10 @@ impl<D: Device> Array<D> {
         }
         let _turn = turn.expect("who was not taken along has the turn");
         let logged = self.write_log(journal, &line.1, id).await;
+        if logged == Err(DeviceError::NoSpace) && !journal.has_failed() {
+            self.room.lacked();
+            return Err(DeviceError::NoSpace);
+        }
         if logged.is_err() {
             // It is not the journal that has failed then, and what it holds is needed.
             self.unbroken()?;

@@ -359,7 +359,7 @@ impl<D: Device> Array<D> {
     }
 
     /// Adds what a data chunk contributes to the parity that a member holds, or takes it away: in this field that is the same.
-    fn add_to_parity(&self, stripe: &Stripe, member: usize, index: usize, data: &[u8], to: &mut [u8]) {
+    pub(crate) fn add_to_parity(&self, stripe: &Stripe, member: usize, index: usize, data: &[u8], to: &mut [u8]) {
         match member == stripe.p() {
             true => self.kernel.add(&[data], to),
             false => self.kernel.multiply_add(parity::power(stripe.power_of(index)), data, to),
@@ -379,6 +379,11 @@ impl<D: Device> Array<D> {
             Err(error) => error,
         };
         self.unbroken()?;
+        if error == DeviceError::NoSpace {
+            // Nothing of the write was sent yet.
+            self.room.lacked();
+            return Err(error);
+        }
         // Without its log the member's parity cannot be kept. The others must say so before the data make it stale.
         self.could_not_store(member, &error);
         self.settle().await?;
@@ -529,6 +534,9 @@ impl<D: Device> Array<D> {
                 continue;
             }
             if let Err(error) = self.reset_log(member, trusted).await {
+                if error == DeviceError::NoSpace {
+                    return Err(error);
+                }
                 self.could_not_store(member, &error);
             }
         }

@@ -32,6 +32,7 @@ mod medium;
 mod overlay;
 mod record;
 mod slice;
+mod thin;
 
 pub use backed::Backed;
 pub use crash::{Unflushed, WriteCache};
@@ -43,3 +44,4 @@ pub use medium::{Damage, Medium};
 pub use overlay::Overlay;
 pub use record::{Event, Recorder};
 pub use slice::{Slice, SliceError};
+pub use thin::{Store, Thin};

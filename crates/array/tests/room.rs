@@ -1,0 +1,329 @@
+//! Members that have no room: the write fails and nothing else does, whoever refuses it and whatever the others took of it.
+
+use std::rc::Rc;
+
+use array::geometry::{Copies, DoubleRotation, Geometry, Level, Rotation};
+use array::md::{self, Consistency, NewArray, NewMember, SUPERBLOCK_AT, Stamp, Uuid};
+use array::{Array, MemberState, OpenOptions, Repair, add_checksums, checksum_room, format};
+use device::filter::{Effect, Faulty, Rule, Store, Thin};
+use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
+use futures_util::future::join_all;
+use rand::RngExt;
+use runtime::{Random, Runtime};
+use units::{Bytes, Duration};
+
+type Disk = Rc<Faulty<Thin<MemoryDevice>>>;
+const CHUNK: Bytes = Bytes::kib(16);
+const SECTOR: usize = 512;
+
+const FIVE: Level = Level::Raid5(Rotation::LeftSymmetric);
+const SIX: Level = Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric));
+const CASES: [(Level, usize, Consistency, bool); 13] = [
+    (Level::Raid1, 2, Consistency::Resync, false),
+    (Level::Raid1, 3, Consistency::Bitmap, true),
+    (Level::Raid10(Copies::near(2)), 4, Consistency::Bitmap, false),
+    (Level::Raid10(Copies::near(2)), 3, Consistency::Resync, true),
+    (FIVE, 3, Consistency::Resync, false),
+    (FIVE, 4, Consistency::Resync, true),
+    (FIVE, 4, Consistency::Bitmap, false),
+    (FIVE, 4, Consistency::Ppl, false),
+    (FIVE, 4, Consistency::Journal, false),
+    (Level::Raid4, 4, Consistency::Journal, true),
+    (SIX, 5, Consistency::Resync, false),
+    (SIX, 5, Consistency::Ppl, true),
+    (SIX, 4, Consistency::Bitmap, false),
+];
+
+struct Bed {
+    runtime: Runtime,
+    /// One for all, or one for each.
+    stores: Vec<Rc<Store>>,
+    disks: Vec<Disk>,
+    geometry: Geometry,
+}
+
+impl Bed {
+    fn new((level, members, consistency, checksums): (Level, usize, Consistency, bool), common: bool) -> Bed {
+        let runtime = Runtime::simulated();
+        let data = Bytes::mib(if consistency == Consistency::Ppl { 2 } else { 1 }) + CHUNK * 12;
+        let chunk = CHUNK;
+        let (name, array, now) = ("room".into(), Uuid([7; 16]), Stamp(0));
+        let new = NewArray { level, chunk, name, array, now, consistency, clean: true };
+        let all = members + usize::from(consistency == Consistency::Journal);
+        let sized: Vec<NewMember> = (0..all)
+            .map(|member| NewMember {
+                size: if member < members { data } else { Bytes::mib(4) },
+                member: Uuid([member as u8 + 1; 16]),
+            })
+            .collect();
+        let (superblocks, geometry) = md::create(&new, &sized).unwrap();
+        let one = Store::new();
+        let stores: Vec<Rc<Store>> = (0..all).map(|_| if common { Rc::clone(&one) } else { Store::new() }).collect();
+        let disk = |member: usize| {
+            let memory =
+                MemoryDevice::new(&runtime, Shape::new(format!("disk {member}"), Bytes::mib(4) + checksum_room(data)));
+            Rc::new(Faulty::new(&runtime, Thin::new(&runtime, memory, &stores[member]), 1))
+        };
+        let disks: Vec<Disk> = (0..all).map(disk).collect();
+        runtime.block_on(async {
+            if checksums {
+                add_checksums(&disks[..members], &superblocks[..members]).await.unwrap();
+            }
+            format(&disks, &superblocks).await.unwrap();
+            // A half of the log has its room.
+            if let Some(journal) = disks.get(members) {
+                let at = superblocks[members].data_offset;
+                let zeroes = Buffer::zeroed(Bytes::mib(1)).freeze();
+                journal.submit(Request::write(at, zeroes)).await.result.unwrap();
+                format(&disks[members..], &superblocks[members..]).await.unwrap();
+            }
+        });
+        Bed { runtime, stores, disks, geometry }
+    }
+
+    /// Opens the array; without some members a copy of it, with room, as it would say so on the others.
+    fn open(&self, without: &[usize]) -> Array<Disk> {
+        let there = self.disks.iter().enumerate().filter(|(member, _)| !without.contains(member));
+        let copy = |disk: &Disk| {
+            let memory = disk.inner().inner().snapshot(&self.runtime);
+            Rc::new(Faulty::new(&self.runtime, Thin::new(&self.runtime, memory, &Store::new()), 1))
+        };
+        let there = there.map(|(_, disk)| if without.is_empty() { Rc::clone(disk) } else { copy(disk) }).collect();
+        self.runtime.block_on(Array::open(&self.runtime, "array", there, OpenOptions::default())).unwrap()
+    }
+}
+
+/// What each sector may hold: one value, or, after a write that was refused and before it was read, two.
+struct Oracle {
+    may_hold: Vec<Vec<u64>>,
+    next: u64,
+}
+
+fn data(value: u64, length: Bytes) -> Data {
+    let mut buffer = Buffer::zeroed(length);
+    buffer.bytes_mut().unwrap().chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&value.to_le_bytes()));
+    buffer.freeze()
+}
+
+impl Oracle {
+    fn of(array: &Array<Disk>) -> Oracle {
+        Oracle { may_hold: vec![vec![0]; array.shape().size.as_usize() / SECTOR], next: 1 }
+    }
+
+    fn sectors(at: Bytes, length: Bytes) -> std::ops::Range<usize> {
+        at.as_usize() / SECTOR..(at + length).as_usize() / SECTOR
+    }
+
+    /// Writes some ranges that do not overlap, at once; says whether any was refused.
+    async fn write(&mut self, array: &Array<Disk>, random: &mut Random) -> bool {
+        let quarter = array.shape().size.get() / SECTOR as u64 / 4;
+        let mut writes = Vec::new();
+        for part in 0..4 {
+            let whole_rows = random.random_bool(0.3);
+            let length = if whole_rows { quarter } else { random.random_range(1..quarter.min(150)) };
+            let from = part * quarter + random.random_range(0..=quarter - length);
+            let (at, length) = (Bytes::SECTOR * from, Bytes::SECTOR * length);
+            self.next += 1;
+            let fua = random.random_bool(0.2);
+            writes.push((self.next, at, length, fua));
+        }
+        let send = |&(value, at, length, fua): &(u64, Bytes, Bytes, bool)| async move {
+            array.submit(Request { fua, ..Request::write(at, data(value, length)) }).await.result
+        };
+        let results = join_all(writes.iter().map(send)).await;
+        let mut refused = false;
+        for ((value, at, length, _), result) in writes.into_iter().zip(results) {
+            for values in &mut self.may_hold[Self::sectors(at, length)] {
+                match &result {
+                    Ok(()) => *values = vec![value],
+                    Err(DeviceError::NoSpace) => values.push(value),
+                    Err(error) => panic!("a write without room: {error}"),
+                }
+            }
+            refused |= result.is_err();
+        }
+        refused
+    }
+
+    /// Reads everything; from now on that is what it holds. How many sectors cannot be read.
+    async fn read(&mut self, array: &Array<Disk>, what: &str) -> usize {
+        let mut unreadable = 0;
+        let mut read = Vec::new();
+        let size = array.shape().size;
+        for at in (0..size / CHUNK).map(|chunk| CHUNK * chunk) {
+            let length = CHUNK.min(size - at);
+            let reply = array.submit(Request::read(at, Buffer::zeroed(length))).await;
+            if reply.result.is_ok() {
+                read.extend(reply.buffer.unwrap().bytes().unwrap().chunks(SECTOR).map(|bytes| Some(bytes.to_vec())));
+                continue;
+            }
+            for at in (0..length / Bytes::SECTOR).map(|sector| at + Bytes::SECTOR * sector) {
+                let reply = array.submit(Request::read(at, Buffer::zeroed(Bytes::SECTOR))).await;
+                if let Err(error) = &reply.result {
+                    assert!(matches!(error, DeviceError::Medium { .. }), "{what}: {error}");
+                    unreadable += 1;
+                }
+                read.push(reply.result.ok().map(|()| reply.buffer.unwrap().bytes().unwrap().to_vec()));
+            }
+        }
+        assert_eq!(read.len(), self.may_hold.len(), "the array is of whole chunks");
+        for (sector, (values, bytes)) in self.may_hold.iter_mut().zip(read).enumerate() {
+            let Some(bytes) = bytes else { continue };
+            let value = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+            assert!(bytes.chunks_exact(8).all(|word| word == value.to_le_bytes()), "{what}: sector {sector} is torn");
+            assert!(values.contains(&value), "{what}: sector {sector} holds {value}, and may hold {values:?}");
+            *values = vec![value];
+        }
+        unreadable
+    }
+}
+
+fn all_active(array: &Array<Disk>, case: &str) {
+    for member in 0..array.geometry().members() {
+        assert_eq!(array.state(member), MemberState::Active, "{case}: member {member}: {:?}", array.failure(member));
+    }
+}
+
+/// Fills it until it refuses, goes on so, gives it room, and looks at what is there with and without each member.
+fn fill(case: (Level, usize, Consistency, bool), seed: u64, common: bool) -> u64 {
+    let said = format!("{case:?}, seed {seed}");
+    let bed = Bed::new(case, common);
+    let mut random = Random::named(seed, "room");
+    let array = bed.open(&[]);
+    let mut oracle = Oracle::of(&array);
+    let victim = random.random_range(0..bed.stores.len());
+    let blocks = if common { 40 * bed.disks.len() as u64 } else { 40 };
+    bed.stores[victim].leave(Bytes::kib(4) * random.random_range(0..blocks));
+    let mut refusals = 0;
+    for round in 0..12 {
+        refusals += u64::from(bed.runtime.block_on(oracle.write(&array, &mut random)));
+        all_active(&array, &said);
+        assert_eq!(bed.runtime.block_on(oracle.read(&array, &said)), 0, "{said}, round {round}: it cannot be read");
+        if random.random_bool(0.3) {
+            bed.runtime.block_on(array.submit(Request::flush())).result.unwrap();
+        }
+    }
+    // As it is, without room, it is stopped, and read without each member.
+    bed.runtime.block_on(array.stop()).unwrap();
+    drop(array);
+    let mut lost = 0;
+    for member in 0..bed.geometry.members() {
+        let array = bed.open(&[member]);
+        lost += bed.runtime.block_on(oracle.read(&array, &format!("{said}, without member {member}")));
+    }
+    if bed.geometry.level().parities() == 0 {
+        assert_eq!(lost, 0, "{said}: copies are all there");
+    }
+    // With room all is as it ever was, without a restart in between.
+    let array = bed.open(&[]);
+    bed.stores.iter().for_each(|store| store.refill());
+    assert!(!bed.runtime.block_on(oracle.write(&array, &mut random)), "{said}: there is room");
+    all_active(&array, &said);
+    let scrubbed = bed.runtime.block_on(array.scrub(Repair::WhatIsWrong)).unwrap();
+    assert_eq!((scrubbed.mismatches, scrubbed.unreadable), (0, 0), "{said}: {scrubbed:?}");
+    bed.runtime.block_on(array.stop()).unwrap();
+    drop(array);
+    for member in 0..bed.geometry.members() {
+        let array = bed.open(&[member]);
+        let lost = bed.runtime.block_on(oracle.read(&array, &format!("{said}, mended, without {member}")));
+        assert_eq!(lost, 0, "{said}: without member {member} after a scrub");
+    }
+    refusals
+}
+
+#[test]
+fn where_all_members_lie_on_one_store_that_fills_writes_fail_and_nothing_else_does() {
+    for case in CASES {
+        let refusals: u64 = (0..6).map(|seed| fill(case, seed, true)).sum();
+        assert!(refusals > 0, "{case:?}: it never ran out of room");
+    }
+}
+
+#[test]
+fn where_one_member_fills_before_the_others_it_stays_a_member() {
+    for case in CASES {
+        let refusals: u64 = (0..6).map(|seed| fill(case, seed, false)).sum();
+        assert!(refusals > 0, "{case:?}: it never ran out of room");
+    }
+}
+
+#[test]
+fn a_degraded_array_that_fills_loses_nothing_that_was_acknowledged() {
+    for case @ (_, members, _, _) in CASES {
+        let mut refusals = 0;
+        for seed in 0..6 {
+            let said = format!("{case:?}, seed {seed}");
+            let bed = Bed::new(case, true);
+            let mut random = Random::named(seed, "degraded");
+            let array = bed.open(&[]);
+            let mut oracle = Oracle::of(&array);
+            bed.runtime.block_on(oracle.write(&array, &mut random));
+            let lost = random.random_range(0..members);
+            array.fail(lost);
+            bed.stores[0].leave(Bytes::kib(4) * random.random_range(0..12 * members as u64));
+            for _ in 0..12 {
+                refusals += u64::from(bed.runtime.block_on(oracle.write(&array, &mut random)));
+                assert_eq!(bed.runtime.block_on(oracle.read(&array, &said)), 0, "{said}: it cannot be read");
+            }
+            let failed = (0..members).filter(|member| array.state(*member) == MemberState::Failed);
+            assert_eq!(failed.collect::<Vec<_>>(), [lost], "{said}");
+            bed.runtime.block_on(array.stop()).unwrap();
+            drop(array);
+            let array = bed.open(&[lost]);
+            assert_eq!(bed.runtime.block_on(oracle.read(&array, &said)), 0, "{said}: after a restart");
+        }
+        assert!(refusals > 0, "{case:?}: it never ran out of room");
+    }
+}
+
+#[test]
+fn a_superblock_or_bitmap_that_finds_no_room_fails_writes_until_there_is_some() {
+    for consistency in [Consistency::Resync, Consistency::Bitmap] {
+        for (from, to) in [(SUPERBLOCK_AT, Bytes::kib(8)), (Bytes::kib(8), Bytes::mib(1))] {
+            let bed = Bed::new((FIVE, 3, consistency, false), true);
+            let array = bed.open(&[]);
+            let full = || Rule::new(Effect::Fail(DeviceError::NoSpace)).on(Operation::Write).within(from..to);
+            bed.disks.iter().for_each(|disk| disk.add(full()));
+            let write = |value| bed.runtime.block_on(array.submit(Request::write(CHUNK, data(value, CHUNK)))).result;
+            let read = || {
+                let reply = bed.runtime.block_on(array.submit(Request::read(CHUNK, Buffer::zeroed(CHUNK))));
+                reply.result.unwrap();
+                reply.buffer.unwrap().bytes().unwrap()[0]
+            };
+            // Without a bitmap nothing is written behind the superblock.
+            let reaches = from == SUPERBLOCK_AT || consistency == Consistency::Bitmap;
+            for value in [1, 2] {
+                assert_eq!(write(value), if reaches { Err(DeviceError::NoSpace) } else { Ok(()) });
+            }
+            assert_eq!(read(), if reaches { 0 } else { 2 });
+            all_active(&array, "without room");
+            bed.disks.iter().for_each(|disk| disk.clear_rules());
+            assert_eq!((write(3), read()), (Ok(()), 3));
+            bed.runtime.block_on(array.stop()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_flush_that_finds_no_room_on_all_members_leaves_those_that_are_needed() {
+    for (level, members, _, _) in CASES {
+        let bed = Bed::new((level, members, Consistency::Resync, false), true);
+        let array = bed.open(&[]);
+        let write = array.submit(Request::write(Bytes::ZERO, data(5, CHUNK)));
+        assert_eq!(bed.runtime.block_on(write).result, Ok(()));
+        let full = || Rule::new(Effect::Fail(DeviceError::NoSpace)).on(Operation::Flush);
+        bed.disks.iter().for_each(|disk| disk.add(full()));
+        assert_eq!(bed.runtime.block_on(array.submit(Request::flush())).result, Err(DeviceError::NoSpace));
+        assert!(!array.is_broken());
+        bed.runtime.block_on(async {
+            let reply = array.submit(Request::read(Bytes::ZERO, Buffer::zeroed(CHUNK))).await;
+            assert_eq!(reply.result, Ok(()));
+            assert_eq!(reply.buffer.unwrap().bytes(), data(5, CHUNK).bytes());
+            // It does not call itself clean either.
+            let (tending, time) =
+                (std::pin::pin!(array.tend()), std::pin::pin!(bed.runtime.sleep(Duration::seconds(12))));
+            futures_util::future::select(tending, time).await;
+            assert!(array.is_dirty());
+        });
+    }
+}
