@@ -58,7 +58,17 @@ impl Held {
             (Opened::File(file), Some(tally)) => AnyDevice::new(Metered::new(Rc::clone(file), tally)),
             (Opened::Export(export), Some(tally)) => AnyDevice::new(Metered::new(Rc::clone(export), tally)),
         };
-        Ok((Held { place: place.clone(), device, told: Cell::default(), exchange_told: Cell::new(false), permit, tally }, any))
+        Ok((
+            Held {
+                place: place.clone(),
+                device,
+                told: Cell::default(),
+                exchange_told: Cell::new(false),
+                permit,
+                tally,
+            },
+            any,
+        ))
     }
 
     /// Opens a place that is only read: what the array writes stays in memory in front of it.
@@ -79,7 +89,17 @@ impl Held {
             (Opened::File(file), Some(tally)) => over(live, Metered::new(Rc::clone(file), tally)),
             (Opened::Export(export), Some(tally)) => over(live, Metered::new(Rc::clone(export), tally)),
         };
-        Ok((Held { place: place.clone(), device, told: Cell::default(), exchange_told: Cell::new(false), permit: None, tally }, any))
+        Ok((
+            Held {
+                place: place.clone(),
+                device,
+                told: Cell::default(),
+                exchange_told: Cell::new(false),
+                permit: None,
+                tally,
+            },
+            any,
+        ))
     }
 
     /// What has become of its connection since this was asked last, if it is an export.
