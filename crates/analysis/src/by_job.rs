@@ -1,4 +1,5 @@
-//! What fio counts of a job: moments and percentiles of three times, by direction; samples of the rate; how deep the queue was.
+//! What fio counts of a job: moments and percentiles of three times, by direction; samples of the rate; how deep the
+//! queue was; its flushes.
 //!
 //! fio's three times are ours under other names: `slat`, from wanting to ask to having asked ([`Row::wait`]); `clat`, at the device ([`Row::service`]);
 //! `lat`, both ([`Row::response`]).
@@ -34,10 +35,11 @@ pub struct Side {
     pub slat: Moments,
     /// At the device.
     pub clat: Moments,
-    /// The same, by size.
-    pub times: Histogram,
     /// In all.
     pub lat: Moments,
+    /// The three times by size, in this order, those of which percentiles are wanted and there are any: each takes 16
+    /// KiB and more, and there may be thousands of jobs.
+    pub times: [Option<Box<Histogram>>; 3],
     samples: BTreeMap<u64, (u64, u64)>,
 }
 
@@ -46,23 +48,81 @@ pub struct Side {
 pub struct JobTally {
     /// Reads, writes and discards.
     pub sides: [Side; 3],
-    /// Flushes.
+    /// Flushes between requests. The one after the last request is none of them, as in fio, which only counts its time.
     pub flushes: Moments,
+    /// The same, by size.
+    pub flush_times: Option<Box<Histogram>>,
     /// Requests by the depth at which they were made: 1, 2, 4, 8, 16, 32, 64 and more.
     pub depths: [u64; 7],
     /// Requests by their latency, bin by bin of [`LATENCIES`].
     pub latencies: [u64; LATENCY_BINS],
     /// The first error.
     pub error: u16,
+    counting: Counting,
+    /// The latest flush, which may prove to be the last.
+    flushed: Option<Duration>,
     began: Instant,
     ended: Instant,
 }
 
+/// What is to be counted of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counting {
+    /// Of which of the three times, in the order of [`Side::times`], there are to be percentiles.
+    pub percentiles: [bool; 3],
+    /// Whether the job ends with a flush that is not counted.
+    pub ends_with_flush: bool,
+}
+
+impl Default for Counting {
+    /// fio's: percentiles of the time at the device.
+    fn default() -> Counting {
+        Counting { percentiles: [false, true, false], ends_with_flush: false }
+    }
+}
+
 impl Default for JobTally {
     fn default() -> JobTally {
+        JobTally::new(Counting::default())
+    }
+}
+
+/// Counts a time, in a histogram that is made when it is needed.
+fn record(times: &mut Option<Box<Histogram>>, time: Duration) {
+    times.get_or_insert_default().record(time);
+}
+
+fn merge(times: &mut Option<Box<Histogram>>, other: &Option<Box<Histogram>>) {
+    if let Some(other) = other {
+        times.get_or_insert_default().merge(other);
+    }
+}
+
+impl Side {
+    /// Adds what another has counted.
+    pub fn merge(&mut self, other: &Side) {
+        self.bytes += other.bytes;
+        self.requests += other.requests;
+        self.slat.merge(&other.slat);
+        self.clat.merge(&other.clat);
+        self.lat.merge(&other.lat);
+        self.times.iter_mut().zip(&other.times).for_each(|(times, more)| merge(times, more));
+        for (index, (bytes, requests)) in &other.samples {
+            let sample = self.samples.entry(*index).or_default();
+            *sample = (sample.0 + bytes, sample.1 + requests);
+        }
+    }
+}
+
+impl JobTally {
+    /// Nothing yet, of a job of which this is to be counted.
+    pub fn new(counting: Counting) -> JobTally {
         JobTally {
             sides: Default::default(),
             flushes: Moments::default(),
+            flush_times: None,
+            counting,
+            flushed: None,
             depths: [0; 7],
             latencies: [0; LATENCY_BINS],
             error: 0,
@@ -70,9 +130,7 @@ impl Default for JobTally {
             ended: Instant::START,
         }
     }
-}
 
-impl JobTally {
     /// Counts a request, if it is one that counts.
     pub fn add(&mut self, row: &Row) {
         if row.phase != Phase::Measure {
@@ -89,7 +147,7 @@ impl JobTally {
             Operation::Read => 0,
             Operation::Write | Operation::WriteZeroes => 1,
             Operation::Discard => 2,
-            Operation::Flush => return self.flushes.add(nanos(row.response())),
+            Operation::Flush => return self.flushed(row.response()),
         };
         let depth = u32::from(row.depth.max(1)).ilog2().min(6) as usize;
         self.depths[depth] += 1;
@@ -100,7 +158,11 @@ impl JobTally {
         side.slat.add(nanos(row.wait()));
         side.clat.add(nanos(row.service()));
         side.lat.add(nanos(row.response()));
-        side.times.record(row.service());
+        for (index, time) in [row.wait(), row.service(), row.response()].into_iter().enumerate() {
+            if self.counting.percentiles[index] {
+                record(&mut side.times[index], time);
+            }
+        }
         let sample = side.samples.entry(row.completed.as_nanos() / SAMPLE.as_nanos()).or_default();
         *sample = (sample.0 + u64::from(row.length), sample.1 + 1);
     }
@@ -108,22 +170,33 @@ impl JobTally {
     /// Adds what another job of the group came to.
     pub fn merge(&mut self, other: &JobTally) {
         for (side, more) in self.sides.iter_mut().zip(&other.sides) {
-            side.bytes += more.bytes;
-            side.requests += more.requests;
-            side.slat.merge(&more.slat);
-            side.clat.merge(&more.clat);
-            side.lat.merge(&more.lat);
-            side.times.merge(&more.times);
-            for (index, (bytes, requests)) in &more.samples {
-                let sample = side.samples.entry(*index).or_default();
-                *sample = (sample.0 + bytes, sample.1 + requests);
-            }
+            side.merge(more);
         }
         self.flushes.merge(&other.flushes);
+        merge(&mut self.flush_times, &other.flush_times);
         self.depths.iter_mut().zip(other.depths).for_each(|(count, more)| *count += more);
         self.latencies.iter_mut().zip(other.latencies).for_each(|(count, more)| *count += more);
         self.error = if self.error == 0 { other.error } else { self.error };
         (self.began, self.ended) = (self.began.min(other.began), self.ended.max(other.ended));
+    }
+
+    /// Counts a flush, unless it may be the last of a job that ends with one.
+    fn flushed(&mut self, took: Duration) {
+        let counted = match self.counting.ends_with_flush {
+            true => self.flushed.replace(took),
+            false => Some(took),
+        };
+        if let Some(time) = counted {
+            self.flushes.add(time.as_nanos() as f64);
+            record(&mut self.flush_times, time);
+        }
+    }
+
+    /// All directions as one.
+    pub fn mixed(&self) -> Side {
+        let mut whole = Side::default();
+        self.sides.iter().for_each(|side| whole.merge(side));
+        whole
     }
 
     /// From its first request to its last completion.
@@ -132,9 +205,9 @@ impl JobTally {
     }
 
     /// Rates of bytes and of requests in each whole sample of a direction; of a shorter run, the one that there is.
-    pub fn rates(&self, side: usize) -> (Moments, Moments) {
+    pub fn rates(&self, side: &Side) -> (Moments, Moments) {
         let (mut bytes, mut requests) = (Moments::default(), Moments::default());
-        let samples = &self.sides[side].samples;
+        let samples = &side.samples;
         let (first, last) = (self.began.as_nanos() / SAMPLE.as_nanos(), self.ended.as_nanos() / SAMPLE.as_nanos());
         // The first and the last are whole only by chance.
         let whole = if last > first + 2 { first + 1..last } else { 0..0 };
@@ -143,7 +216,7 @@ impl JobTally {
             bytes.add(moved as f64 / SAMPLE.as_seconds());
             requests.add(done as f64 / SAMPLE.as_seconds());
         }
-        let (side, seconds) = (&self.sides[side], self.runtime().as_seconds());
+        let seconds = self.runtime().as_seconds();
         if whole.is_empty() && side.requests > 0 && seconds > 0.0 {
             bytes.add(side.bytes.get() as f64 / seconds);
             requests.add(side.requests as f64 / seconds);
@@ -199,6 +272,30 @@ mod tests {
     }
 
     #[test]
+    fn the_flush_that_ends_a_job_is_not_among_its_flushes() {
+        let times = [3_000, 5_000, 900_000].map(|service| row(Operation::Flush, 0, service, 1_000_000));
+        let counted = |ends_with_flush| {
+            let mut tally = JobTally::new(Counting { ends_with_flush, ..Counting::default() });
+            times.iter().for_each(|row| tally.add(row));
+            (tally.flushes.count, tally.flushes.max(), tally.runtime())
+        };
+        // Its time is part of the job's in either case.
+        assert_eq!(counted(true), (2, 5_000.0, Duration::micros(900)));
+        assert_eq!(counted(false), (3, 900_000.0, Duration::micros(900)));
+    }
+
+    #[test]
+    fn percentiles_are_kept_of_the_times_that_they_are_wanted_of() {
+        let mut tally = JobTally::new(Counting { percentiles: [false, false, true], ends_with_flush: false });
+        (1..=100).for_each(|n| tally.add(&row(Operation::Read, 500, n * 1000, 0)));
+        let [slat, clat, lat] = &tally.sides[0].times;
+        assert!(slat.is_none() && clat.is_none());
+        let median = lat.as_ref().unwrap().quantile(units::Ratio::percent(50.0)).unwrap();
+        assert!((50_500..50_600).contains(&median.as_nanos()), "{median}");
+        assert_eq!((tally.sides[0].clat.count, tally.mixed().requests), (100, 100), "moments are of all three");
+    }
+
+    #[test]
     fn jobs_of_a_group_add_up() {
         let (mut whole, mut parts) = (JobTally::default(), [JobTally::default(), JobTally::default()]);
         for n in 0..100 {
@@ -213,7 +310,7 @@ mod tests {
         assert_eq!((whole.depths, whole.latencies), (first.depths, first.latencies));
         assert!((one.clat.mean() - other.clat.mean()).abs() < 1e-6);
         assert!((one.clat.deviation() - other.clat.deviation()).abs() < 1e-6);
-        assert_eq!(whole.rates(1), first.rates(1));
+        assert_eq!(whole.rates(one), first.rates(other));
     }
 
     #[test]
@@ -233,7 +330,7 @@ mod tests {
         let mut tally = JobTally::default();
         // A request each 10 ms for 3 s: 100/s, whatever the ends of the samples.
         (0..300).for_each(|n| tally.add(&row(Operation::Read, 0, 1000, n * 10_000_000 + 123)));
-        let (bytes, requests) = tally.rates(0);
+        let (bytes, requests) = tally.rates(&tally.sides[0]);
         assert_eq!((requests.count, requests.mean(), requests.deviation()), (4, 100.0, 0.0));
         assert_eq!(bytes.mean(), 409_600.0);
     }

@@ -33,5 +33,5 @@ pub use occupancy::{Occupancies, Occupancy};
 pub use series::{Interval, Point, Series};
 pub use steady::{SteadyRule, SteadyWindow, steady};
 pub use summary::{ErrorCount, Figures, Group, Latency, Spread, Summary, Uncounted};
-pub use tally::{Key, Summarizer, Tally};
+pub use tally::{Part, Summarizer, Tally};
 pub use trend::{Trend, trend};

@@ -1,13 +1,14 @@
 //! A run over time: what was done in each interval, per device, as differences and not as running totals.
 //!
 //! A request belongs to the interval in which it completed, all of it, as iostat and fio count it; so a large request on a slow
-//! device makes a spike where it ends. Requests of all phases are counted: the start-up is what one looks for here.
+//! device makes a spike where it ends. Flushes move nothing and are not counted, but for their errors. Requests of all
+//! phases are counted: the start-up is what one looks for here.
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Frequency, Instant, Rate};
 
 use crate::json::{number, seconds};
-use record::Row;
+use record::{Operation, Row};
 
 /// What one device did in one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,6 +69,9 @@ impl Interval {
     fn add(&mut self, row: &Row) {
         if row.errno != 0 {
             self.errors += 1;
+            return;
+        }
+        if row.operation == Operation::Flush {
             return;
         }
         self.requests += 1;

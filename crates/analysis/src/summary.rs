@@ -9,7 +9,7 @@ use units::{Bytes, Duration, Frequency, Rate, Ratio};
 
 use crate::estimate::Estimate;
 use crate::json::{number, seconds};
-use crate::tally::{Key, Summarizer, Tally};
+use crate::tally::{Part, Summarizer, Tally};
 use record::{Histogram, Operation};
 
 /// What a run came to.
@@ -134,29 +134,30 @@ impl Summarizer {
     /// What the rows came to.
     pub fn summary(&self) -> Summary {
         let labels = self.labels();
-        let streams = (0..).zip(&labels.streams).map(|(i, name)| self.group(name, |key| key.stream == i)).collect();
-        let devices = (0..).zip(&labels.devices).map(|(i, name)| self.group(name, |key| key.device == i)).collect();
+        let streams = (0..).zip(&labels.streams).map(|(i, name)| self.group(name, Part::Stream(i))).collect();
+        let devices = (0..).zip(&labels.devices).map(|(i, name)| self.group(name, Part::Devices(&[i]))).collect();
         let operations = Operation::ALL
             .into_iter()
-            .filter(|operation| self.sum(|key| key.operation == *operation).is_some())
-            .map(|operation| self.group(operation.name(), |key| key.operation == operation))
+            .map(|operation| (operation, Part::Operation(operation)))
+            .filter(|(_, part)| self.sum(*part, 0, usize::MAX).is_some())
+            .map(|(operation, part)| self.group(operation.name(), part))
             .collect();
         let (start_up, cool_down) = self.uncounted();
-        let total = self.group("total", |_| true);
+        let total = self.group("total", Part::All);
         Summary { streams, devices, hosts: Vec::new(), operations, total, uncounted: Uncounted { start_up, cool_down } }
     }
 
     /// What each of the hosts came to, given by name and devices.
     pub fn by_host(&self, hosts: &[(String, Vec<u16>)]) -> Vec<Group> {
-        hosts.iter().map(|(name, devices)| self.group(name, |key| devices.contains(&key.device))).collect()
+        hosts.iter().map(|(name, devices)| self.group(name, Part::Devices(devices))).collect()
     }
 
-    fn group(&self, name: &str, wanted: impl Fn(Key) -> bool) -> Group {
-        let passes: Vec<Figures> = (0..self.passes())
-            .map(|pass| self.sum(|key| key.pass == pass && wanted(key)).map_or_else(Figures::default, Figures::of))
-            .collect();
-        let figures = self.sum(&wanted).map_or_else(Figures::default, Figures::of);
-        Group { name: name.to_owned(), figures, spread: Spread::of(&passes), passes }
+    fn group(&self, name: &str, part: Part<'_>) -> Group {
+        let figures = |first, count| self.sum(part, first, count).map_or_else(Figures::default, Figures::of);
+        let passes: Vec<Figures> = (0..usize::from(self.passes())).map(|pass| figures(pass, 1)).collect();
+        // The one pass is all.
+        let whole = if let [only] = &passes[..] { only.clone() } else { figures(0, usize::MAX) };
+        Group { name: name.to_owned(), figures: whole, spread: Spread::of(&passes), passes }
     }
 }
 

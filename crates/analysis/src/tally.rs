@@ -1,7 +1,12 @@
 //! Counting: from rows to sums and histograms.
 //!
-//! One tally per pass, stream, device and operation; everything else is a sum of tallies. A row costs three histogram
-//! entries. Only rows of [`Phase::Measure`] are counted.
+//! One tally per pass, stream, device and operation that occurs; everything else is a sum of tallies. A row costs three
+//! histogram entries. Only rows of [`Phase::Measure`] are counted. What does not occur takes no place: of four thousand
+//! jobs, each has a device of its own, and sixteen million pairs would be empty.
+//!
+//! A flush moves nothing and is no request of the load: it is counted under its operation alone, and elsewhere only its
+//! errors are. Its time is part of the time that rates are divided by, as whoever waits for it asks for nothing else
+//! meanwhile.
 //!
 //! # Which time a rate is divided by
 //! Each stream on each device (a *pair*) has its own counted time: it ends when the pair has reached its limit, while others may
@@ -14,19 +19,6 @@ use std::collections::BTreeMap;
 
 use record::{Histogram, Labels, Operation, Phase, Row};
 use units::{Bytes, Duration, Instant};
-
-/// What a tally is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key {
-    /// The pass, counted from 0.
-    pub pass: u16,
-    /// Index of the stream.
-    pub stream: u16,
-    /// Index of the device.
-    pub device: u16,
-    /// What was done.
-    pub operation: Operation,
-}
 
 /// Requests counted together.
 #[derive(Debug, Clone, Default)]
@@ -52,12 +44,17 @@ impl Tally {
     /// Adds what another has counted.
     pub fn merge(&mut self, other: &Tally) {
         self.bytes += other.bytes;
-        for (errno, count) in &other.errors {
-            *self.errors.entry(*errno).or_default() += count;
-        }
+        self.merge_errors(other);
         self.response.merge(&other.response);
         self.wait.merge(&other.wait);
         self.service.merge(&other.service);
+    }
+
+    /// Adds the errors that another has counted.
+    fn merge_errors(&mut self, other: &Tally) {
+        for (errno, count) in &other.errors {
+            *self.errors.entry(*errno).or_default() += count;
+        }
     }
 
     fn add(&mut self, row: &Row) {
@@ -84,10 +81,41 @@ pub struct Summarizer {
 /// One pass.
 #[derive(Debug, Clone)]
 struct Pass {
-    /// By stream, device and operation; see [`Summarizer::place`].
-    tallies: Vec<Option<Box<Tally>>>,
-    /// By stream and device.
-    pairs: Vec<Pair>,
+    cells: Vec<Cell>,
+    /// By stream.
+    spans: Vec<Span>,
+    /// By device: its cells.
+    of_device: Vec<Vec<u32>>,
+}
+
+/// A stream on a device in a pass.
+#[derive(Debug, Clone)]
+struct Cell {
+    stream: u16,
+    device: u16,
+    pair: Pair,
+    /// By operation.
+    tallies: [Option<Box<Tally>>; Operation::ALL.len()],
+}
+
+/// The cells of a stream: one for each device from the first that it uses to the last, or [`Span::NONE`].
+#[derive(Debug, Clone, Default)]
+struct Span {
+    first: u16,
+    cells: Vec<u32>,
+}
+
+/// What is to be summed up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// Everything.
+    All,
+    /// What a stream did.
+    Stream(u16),
+    /// What some devices did.
+    Devices(&'a [u16]),
+    /// What was done of one kind.
+    Operation(Operation),
 }
 
 /// The counted time of a stream on a device in a pass.
@@ -130,22 +158,34 @@ impl Summarizer {
     /// Counts rows. Panics on a stream or device without a label: rows and labels are then not of the same run.
     pub fn add(&mut self, rows: &[Row]) {
         for row in rows {
-            let place = self.place(row.stream, row.device, row.operation);
-            let pass = self.pass(row.pass);
-            let pair = &mut pass.pairs[place / Operation::ALL.len()];
+            let uncounted = &mut self.uncounted;
+            let labels = &self.labels;
+            assert!(usize::from(row.stream) < labels.streams.len(), "stream {} has a label", row.stream);
+            assert!(usize::from(row.device) < labels.devices.len(), "device {} has a label", row.device);
+            let pass = usize::from(row.pass);
+            if pass >= self.passes.len() {
+                let empty = Pass {
+                    cells: Vec::new(),
+                    spans: vec![Span::default(); labels.streams.len()],
+                    of_device: vec![Vec::new(); labels.devices.len()],
+                };
+                self.passes.resize(pass + 1, empty);
+            }
+            let cell = self.passes[pass].cell(row.stream, row.device);
+            let pair = &mut cell.pair;
             match row.phase {
                 Phase::Measure => {
                     pair.first_counted = pair.first_counted.min(row.intended);
                     pair.last_completed = pair.last_completed.max(row.completed);
-                    pass.tallies[place].get_or_insert_default().add(row);
+                    cell.tallies[row.operation as usize].get_or_insert_default().add(row);
                 }
                 Phase::StartUp => {
                     pair.started_up = true;
-                    self.uncounted[0] += 1;
+                    uncounted[0] += u64::from(row.operation != Operation::Flush);
                 }
                 Phase::CoolDown => {
                     pair.first_uncounted = pair.first_uncounted.min(row.intended);
-                    self.uncounted[1] += 1;
+                    uncounted[1] += u64::from(row.operation != Operation::Flush);
                 }
             }
         }
@@ -161,15 +201,34 @@ impl Summarizer {
         self.passes.len() as u16
     }
 
-    /// The sum of the tallies that `wanted` picks, and the time that they took: of each pass, its own; `None` if it picks nothing.
-    pub fn sum(&self, wanted: impl Fn(Key) -> bool) -> Option<(Tally, Duration)> {
+    /// The sum of a part's tallies over the passes from `first` on, `count` of them, and the time that they took: of
+    /// each pass, its own; `None` if there are none.
+    pub fn sum(&self, part: Part<'_>, first: usize, count: usize) -> Option<(Tally, Duration)> {
         let mut sum: Option<(Tally, Duration)> = None;
-        for (number, pass) in (0..).zip(&self.passes) {
+        for pass in self.passes.iter().skip(first).take(count) {
             let mut window = (Instant::NEVER, Instant::START);
-            for (place, tally) in pass.tallies.iter().enumerate() {
-                let Some(tally) = tally.as_deref().filter(|_| wanted(self.key(number, place))) else { continue };
-                sum.get_or_insert_default().0.merge(tally);
-                window = hull(window, pass.pairs[place / Operation::ALL.len()].window());
+            let mut take = |cell: &Cell| {
+                for (operation, tally) in Operation::ALL.into_iter().zip(&cell.tallies) {
+                    let Some(tally) = tally.as_deref() else { continue };
+                    match (part, operation) {
+                        (Part::Operation(wanted), _) if wanted != operation => continue,
+                        (Part::Operation(_), _) => sum.get_or_insert_default().0.merge(tally),
+                        (_, Operation::Flush) => sum.get_or_insert_default().0.merge_errors(tally),
+                        _ => sum.get_or_insert_default().0.merge(tally),
+                    }
+                    window = hull(window, cell.pair.window());
+                }
+            };
+            match part {
+                Part::All | Part::Operation(_) => pass.cells.iter().for_each(&mut take),
+                Part::Stream(stream) => {
+                    let cells = pass.spans[usize::from(stream)].cells.iter().filter(|cell| **cell != Span::NONE);
+                    cells.for_each(|cell| take(&pass.cells[*cell as usize]));
+                }
+                Part::Devices(devices) => {
+                    let cells = devices.iter().flat_map(|device| &pass.of_device[usize::from(*device)]);
+                    cells.for_each(|cell| take(&pass.cells[*cell as usize]));
+                }
             }
             if let Some((_, time)) = &mut sum {
                 *time += window.1.saturating_since(window.0);
@@ -180,36 +239,46 @@ impl Summarizer {
 
     /// The counted time of a device in each pass, from when until when; `None` for a pass in which it did nothing that counts.
     pub fn windows(&self, device: u16) -> Vec<Option<(Instant, Instant)>> {
-        let devices = self.labels.devices.len();
         let of_pass = |pass: &Pass| {
-            let pairs = pass.pairs.iter().skip(usize::from(device)).step_by(devices);
+            let pairs = pass.of_device[usize::from(device)].iter().map(|cell| &pass.cells[*cell as usize].pair);
             pairs.filter(|pair| pair.first_counted != Instant::NEVER).map(Pair::window).reduce(hull)
         };
         self.passes.iter().map(of_pass).collect()
     }
+}
 
-    fn pass(&mut self, number: u16) -> &mut Pass {
-        let number = usize::from(number);
-        if number >= self.passes.len() {
-            let pairs = self.labels.streams.len() * self.labels.devices.len();
-            let pass = Pass { tallies: vec![None; pairs * Operation::ALL.len()], pairs: vec![Pair::NOTHING; pairs] };
-            self.passes.resize(number + 1, pass);
+impl Span {
+    /// Where there is no cell.
+    const NONE: u32 = u32::MAX;
+
+    /// The place of a device's cell, which is made if need be.
+    fn place(&mut self, device: u16) -> &mut u32 {
+        if self.cells.is_empty() {
+            self.first = device;
         }
-        &mut self.passes[number]
+        if device < self.first {
+            self.cells.splice(0..0, (device..self.first).map(|_| Span::NONE));
+            self.first = device;
+        }
+        let place = usize::from(device - self.first);
+        if place >= self.cells.len() {
+            self.cells.resize(place + 1, Span::NONE);
+        }
+        &mut self.cells[place]
     }
+}
 
-    fn place(&self, stream: u16, device: u16, operation: Operation) -> usize {
-        let (stream, device) = (usize::from(stream), usize::from(device));
-        assert!(stream < self.labels.streams.len(), "stream {stream} has a label");
-        assert!(device < self.labels.devices.len(), "device {device} has a label");
-        (stream * self.labels.devices.len() + device) * Operation::ALL.len() + operation as usize
-    }
-
-    fn key(&self, pass: u16, place: usize) -> Key {
-        let operation = Operation::ALL[place % Operation::ALL.len()];
-        let pair = place / Operation::ALL.len();
-        let devices = self.labels.devices.len();
-        Key { pass, stream: (pair / devices) as u16, device: (pair % devices) as u16, operation }
+impl Pass {
+    fn cell(&mut self, stream: u16, device: u16) -> &mut Cell {
+        let place = self.spans[usize::from(stream)].place(device);
+        if *place == Span::NONE {
+            *place = self.cells.len() as u32;
+            self.of_device[usize::from(device)].push(*place);
+            self.cells.push(Cell { stream, device, pair: Pair::NOTHING, tallies: Default::default() });
+        }
+        let cell = &mut self.cells[*place as usize];
+        assert_eq!((cell.stream, cell.device), (stream, device), "a cell is of one stream on one device");
+        cell
     }
 }
 

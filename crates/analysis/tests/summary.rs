@@ -185,11 +185,13 @@ proptest! {
     fn every_group_agrees_with_the_slow_way(rows in rows()) {
         let summary = summarize(&rows);
         let counted: Vec<&Row> = rows.iter().filter(|row| row.phase == Phase::Measure).collect();
-        let check = |figures: &Figures, wanted: &dyn Fn(&Row) -> bool| -> Result<(), TestCaseError> {
+        let check_with = |flushes: bool, figures: &Figures, wanted: &dyn Fn(&Row) -> bool| -> Result<(), TestCaseError> {
             let wanted: Vec<&Row> = counted.iter().copied().filter(|row| wanted(row)).collect();
-            let good: Vec<&&Row> = wanted.iter().filter(|row| row.errno == 0).collect();
+            // A flush is no request of the load, except under its own name; its errors are errors everywhere.
+            let counts = |row: &&&Row| row.errno == 0 && (flushes || row.operation != Operation::Flush);
+            let good: Vec<&&Row> = wanted.iter().filter(counts).collect();
             prop_assert_eq!(figures.requests, good.len() as u64);
-            prop_assert_eq!(figures.errors, (wanted.len() - good.len()) as u64);
+            prop_assert_eq!(figures.errors, wanted.iter().filter(|row| row.errno != 0).count() as u64);
             prop_assert_eq!(figures.bytes.get(), good.iter().map(|row| u64::from(row.length)).sum::<u64>());
             for (latency, of) in [
                 (&figures.latency, Row::response as fn(&Row) -> Duration),
@@ -215,6 +217,7 @@ proptest! {
             }
             Ok(())
         };
+        let check = |figures: &Figures, wanted: &dyn Fn(&Row) -> bool| check_with(false, figures, wanted);
         check(&summary.total.figures, &|_| true)?;
         for (i, group) in (0..).zip(&summary.streams) {
             check(&group.figures, &|row| row.stream == i)?;
@@ -228,10 +231,30 @@ proptest! {
         let mut by_operation: BTreeMap<&str, &Figures> = summary.operations.iter().map(|group| (group.name.as_str(), &group.figures)).collect();
         for operation in Operation::ALL {
             if let Some(figures) = by_operation.remove(operation.name()) {
-                check(figures, &|row| row.operation == operation)?;
+                check_with(true, figures, &|row| row.operation == operation)?;
             } else {
                 prop_assert!(counted.iter().all(|row| row.operation != operation));
             }
         }
     }
+}
+
+#[test]
+fn flushes_stand_by_themselves_and_their_errors_with_all() {
+    let mut rows: Vec<Row> = (0..10).map(|i| row(Phase::Measure, i * 10_000, 0, 1000)).collect();
+    for (i, errno) in [(0, 0), (1, 0), (2, 5)] {
+        let mut flush =
+            Row { operation: Operation::Flush, errno, length: 0, ..row(Phase::Measure, i * 10_000 + 1000, 0, 8000) };
+        flush.completed = flush.submitted + Duration::micros(8);
+        rows.push(flush);
+    }
+    rows.push(Row { operation: Operation::Flush, ..row(Phase::Measure, 91_000, 0, 9000) });
+    let summary = summarize(&rows);
+    let total = &summary.total.figures;
+    assert_eq!((total.requests, total.errors, summary.streams[0].figures.requests), (10, 1, 10));
+    assert_eq!(total.latency.unwrap().max, Duration::micros(1), "the longest request is no flush");
+    // The last flush ends at 100 us: whoever waits for it asks for nothing else.
+    assert_eq!(total.time, Duration::micros(100));
+    let named: Vec<_> = summary.operations.iter().map(|group| (&*group.name, group.figures.requests)).collect();
+    assert_eq!(named, [("read", 10), ("flush", 3)]);
 }

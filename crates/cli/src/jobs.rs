@@ -14,6 +14,7 @@ use lab::layout::read_paths;
 use lab::{Point, Source, Target, verification};
 use report::FioJob;
 use serde_json::{Value, json};
+use units::Instant;
 
 use crate::args::{Format, ImportJob, Run};
 use crate::fail::Failure;
@@ -66,13 +67,20 @@ fn attempt(args: &Run, source: &Source, account: &mut Account) -> Result<ExitCod
     account.file = Some(file);
     account.count = phases.len();
     crate::watch::check(&args.seen, phases.iter().any(|phase| in_virtual_time(&phase.experiment, &args.on)))?;
+    phases.iter().flat_map(|phase| &phase.remarks).for_each(|remark| eprintln!("{remark}"));
     let interrupted = interrupt(Vec::new());
     let read = read_paths(phases.iter().map(|phase| &phase.experiment));
     let metrics = args.seen.metrics.map(Metrics::serve).transpose()?;
+    let mut copies = 0;
     for phase in phases {
         let mut done = one_phase(&phase, args, metrics.as_ref(), &read, &interrupted)?;
         let (unkept, cut) = (done.take_unkept(), done.is_cut_short());
+        let begin = done.conclusion().begins.first().copied().unwrap_or(Instant::START);
+        let jobs = account.file.as_ref().map_or(&[][..], |file| &file.jobs[..]);
+        let logged = phase.write_logs(jobs, copies, begin, &mut |take| done.visit(|row| take(row)));
+        copies += phase.copies();
         account.done.push((phase, done));
+        logged.map_err(Failure::world)?;
         if let Some(failure) = unkept {
             return Err(failure);
         }
@@ -214,20 +222,41 @@ impl Account {
 
     fn fio_json(&self, error: Option<&str>) -> Value {
         let jobs = self.file.as_ref().map_or(&[][..], |file| &file.jobs[..]);
-        let account = |(phase, done): &(Phase, Done)| phase.account(jobs, done.by_stream(), done.own_time());
+        let account = |(phase, done): &(Phase, Done)| {
+            phase.account(jobs, done.by_stream(&phase.countings(jobs)), done.conclusion())
+        };
         let global = jobs.first().map_or_else(BTreeMap::new, |job| job.options[1].clone());
-        document(&global, &self.done.iter().flat_map(account).collect::<Vec<_>>(), error)
+        let jobs: Vec<FioJob> = self.done.iter().flat_map(account).collect();
+        document(&global, &jobs, &disks(self.done.iter().map(|(_, done)| done)), error)
     }
 }
 
 /// The streams of an experiment as jobs of fio: each point of a sweep is a group.
 pub fn streams(done: &[Done], error: Option<&str>) -> Value {
-    let account = |(group, done): (u32, &Done)| done.point.account(group, done.by_stream(), done.own_time());
-    document(&BTreeMap::new(), &(0..).zip(done).flat_map(account).collect::<Vec<_>>(), error)
+    let account = |(group, done): (u32, &Done)| done.point.account(group, done.by_stream(&[]), done.conclusion());
+    let jobs: Vec<FioJob> = (0..).zip(done).flat_map(account).collect();
+    document(&BTreeMap::new(), &jobs, &disks(done), error)
 }
 
-fn document(global: &BTreeMap<String, String>, jobs: &[FioJob], error: Option<&str>) -> Value {
-    report::fio_json(env!("CARGO_PKG_VERSION"), std::time::SystemTime::now(), global, jobs, error)
+fn document(
+    global: &BTreeMap<String, String>,
+    jobs: &[FioJob],
+    disks: &[report::DiskUse],
+    error: Option<&str>,
+) -> Value {
+    report::fio_json(env!("CARGO_PKG_VERSION"), std::time::SystemTime::now(), global, (jobs, disks), error)
+}
+
+/// What the block devices below all of the runs did in them.
+fn disks<'d>(done: impl IntoIterator<Item = &'d Done>) -> Vec<report::DiskUse> {
+    let mut whole: Vec<report::DiskUse> = Vec::new();
+    for disk in done.into_iter().flat_map(|done| &done.conclusion().disks) {
+        match whole.iter_mut().find(|known| known.name == disk.name) {
+            Some(known) => known.add(disk),
+            None => whole.push(disk.clone()),
+        }
+    }
+    whole
 }
 
 /// The first names of a list, and how many more there are.

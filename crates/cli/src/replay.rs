@@ -60,6 +60,7 @@ fn lines(plan: &Plan, late: &Lateness, speed: Option<f64>) -> String {
     let mut text = String::new();
     let devices: Vec<String> = plan.devices.iter().map(|(name, count)| format!("{name} ({count} requests)")).collect();
     text.push_str(&format!("\nthe trace: {}; {} long\n", devices.join(", "), plan.length));
+    plan.remarks.iter().for_each(|remark| text.push_str(&format!("{remark}\n")));
     if let (Some(speed), Some(share), Some(times)) = (speed, late.on_time(), late.times()) {
         text.push_str(&format!(
             "issued within {ON_TIME} of their time at {speed} times its speed: {:.2} %; median {} late, 99 % within {}, worst {}\n",
@@ -86,6 +87,7 @@ fn planned_json(plan: &Plan, late: &Lateness, speed: Option<f64>) -> Value {
         "speed": speed,
         "rounded": plan.rounded,
         "wrapped": plan.wrapped,
+        "remarks": plan.remarks,
         "on_time_ns": ON_TIME.as_nanos(),
         "on_time_share": late.on_time().map(Ratio::get),
         "lateness_ns": late.times(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use analysis::by_job::JobTally;
+use analysis::by_job::{Counting, JobTally};
 use analysis::{Advice, Summary};
 use host::environment::Build;
 use host::guard::WritePermit;
@@ -14,12 +14,13 @@ use lab::hosts::{Conductor, Rank, conduct};
 use lab::layout::read_paths;
 use lab::reproduce::Judged;
 use lab::{
-    Cost, Experiment, FindError, OpenError, Outcome, Point, RunError, Setting, Source, Target, Ways, keep, verification,
+    Conclusion, Cost, Experiment, FindError, OpenError, Outcome, Point, RunError, Setting, Source, Target, Ways, keep,
+    verification,
 };
 use record::{FolderError, Row, RunFile, RunFolder, RunState};
 use report::{Gained, Sweep};
 use serde_json::{Value, json};
-use units::{Bytes, Duration, Ratio};
+use units::{Bytes, Ratio};
 
 use crate::args::{Format, Run};
 use crate::fail::Failure;
@@ -451,9 +452,11 @@ impl Done {
         self.outcome.conclusion.interrupted || !self.outcome.conclusion.failures.is_empty()
     }
 
-    /// What fio would count of each stream.
-    pub fn by_stream(&self) -> Vec<JobTally> {
-        let mut tallies = vec![JobTally::default(); self.point.experiment.streams.len()];
+    /// What fio would count of each stream; the usual, of streams of which nothing is said.
+    pub fn by_stream(&self, countings: &[Counting]) -> Vec<JobTally> {
+        let counting = |stream: usize| countings.get(stream).copied().unwrap_or_default();
+        let streams = self.point.experiment.streams.len();
+        let mut tallies: Vec<JobTally> = (0..streams).map(|stream| JobTally::new(counting(stream))).collect();
         self.visit(|row| tallies[usize::from(row.stream)].add(row));
         tallies
     }
@@ -483,9 +486,9 @@ impl Done {
         self.folder.path()
     }
 
-    /// Processor time in user mode and in the kernel.
-    pub fn own_time(&self) -> [Duration; 2] {
-        self.outcome.conclusion.own_time
+    /// What else there is to say of it.
+    pub fn conclusion(&self) -> &Conclusion {
+        &self.outcome.conclusion
     }
 
     /// What was done in each second; of a long run, where to find it.

@@ -62,6 +62,9 @@ pub struct Request {
     pub fua: bool,
     /// Of zeroes: the room that they take may be freed. Without it, later writes to the range find room.
     pub punch: bool,
+    /// Of a flush: times and attributes of the file, too, as fsync(2) and not fdatasync(2). Devices that are no files
+    /// know no difference.
+    pub metadata: bool,
     /// The number under which records and spans know this request. Requests caused by it carry it on; 0 if nobody asked.
     pub id: u64,
 }
@@ -89,7 +92,7 @@ impl Request {
     }
 
     fn new(operation: Operation, offset: Bytes, length: Bytes, payload: Payload) -> Request {
-        Request { operation, offset, length, payload, fua: false, punch: false, id: 0 }
+        Request { operation, offset, length, payload, fua: false, punch: false, metadata: false, id: 0 }
     }
 
     /// The same request, durable when replied to.
@@ -100,6 +103,11 @@ impl Request {
     /// The same zeroes, perhaps as a hole.
     pub fn with_punch(mut self) -> Request {
         self.punch = true;
+        self
+    }
+    /// The same flush, of times and attributes of the file, too.
+    pub fn with_metadata(mut self) -> Request {
+        self.metadata = true;
         self
     }
     /// The same request under a number.

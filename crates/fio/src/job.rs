@@ -8,7 +8,7 @@ use crate::option::Note;
 use crate::reader::Reader;
 use crate::syntax::Section;
 use crate::value::Amount;
-use crate::{JobError, Place};
+use crate::{JobError, Place, Reporting};
 
 /// One job section.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,8 +85,10 @@ pub struct Job {
     pub goes_on: bool,
     /// Every write is durable when it is answered: `sync`.
     pub durable: bool,
-    /// A flush after so many writes: `fsync`, `fdatasync`; 0 for none.
-    pub flush_every: u32,
+    /// A flush after so many writes: `fsync`; 0 for none.
+    pub fsync: u32,
+    /// A flush of data alone after so many writes: `fdatasync`; 0 for none.
+    pub fdatasync: u32,
     /// A flush after the last write: `end_fsync`, `fsync_on_close`.
     pub flush_at_end: bool,
     /// From a completion to the next request: `thinktime`.
@@ -107,6 +109,8 @@ pub struct Job {
     pub verify: Option<Check>,
     /// The requests of a trace in place of its own: `read_iolog`, `replay_*`.
     pub replay: Option<Replay>,
+    /// What is reported of it.
+    pub reporting: Reporting,
     /// Its own options as they were given, and those of `[global]`.
     pub options: [BTreeMap<String, String>; 2],
 }

@@ -5,7 +5,8 @@
 //! laboratory's to say.
 //!
 //! Three steps, a file each: [`syntax`] makes sections of lines, [`option`] knows which options there are and what becomes of
-//! each, and a job is made of a section: [`job`] says what it is, `section.rs` and `load.rs` how it is read. Values are read by [`value`], as fio 3.33 reads them (`k` is 1024 and `KiB` 1000, unless
+//! each, and a job is made of a section: [`job`] says what it is, `section.rs`, `load.rs` and `reporting.rs` how it is
+//! read. Values are read by [`value`], as fio 3.33 reads them (`k` is 1024 and `KiB` 1000, unless
 //! `kb_base=1000`: tried out on the program, as its manual has it both ways).
 //!
 //! A job that asks for what is not done here would be measured as something else. So an option that is unknown or not supported is an error
@@ -18,6 +19,7 @@ mod known;
 mod load;
 pub mod option;
 mod reader;
+pub mod reporting;
 mod section;
 pub mod syntax;
 pub mod value;
@@ -26,6 +28,7 @@ use std::fmt;
 
 pub use job::{Check, Direction, Engine, Extent, Fill, Job, Order, Pace, Replay, Skew};
 pub use option::{Fate, Note};
+pub use reporting::{Logs, Reporting, Unified};
 pub use syntax::Surroundings;
 
 /// A job file that was read.

@@ -50,6 +50,7 @@ impl Fate {
 pub fn canonical(name: &str) -> &str {
     match name {
         "filename_fmt" => "filename_format",
+        "per_job_log" => "per_job_logs",
         // Here one generator draws all.
         "allrandrepeat" => "randrepeat",
         other => ALIASES.iter().find(|(alias, _)| *alias == other).map_or(other, |(_, first)| first),
@@ -130,6 +131,23 @@ pub const KEPT: &[&str] = &[
     "rate_iops",
     "rate",
     "rate_process",
+    "gtod_reduce",
+    "disable_clat",
+    "disable_slat",
+    "disable_lat",
+    "disable_bw_measurement",
+    "clat_percentiles",
+    "slat_percentiles",
+    "lat_percentiles",
+    "percentile_list",
+    "unified_rw_reporting",
+    "write_bw_log",
+    "write_iops_log",
+    "write_lat_log",
+    "log_avg_msec",
+    "log_max_value",
+    "log_offset",
+    "per_job_logs",
     // Read to be refused, or noted with what it is that they are not kept for.
     "random_distribution",
     "thinktime_blocks",
@@ -241,22 +259,9 @@ pub fn fate(name: &str, value: Option<&str>) -> Option<(Fate, &'static str)> {
             no_effect("the order of addresses is a permutation of our own: every block once, without a map")
         }
         "softrandommap" => no_effect("the order of addresses needs no map that memory could be too small for"),
-        "gtod_reduce"
-        | "disable_clat"
-        | "disable_slat"
-        | "disable_lat"
-        | "disable_bw_measurement"
-        | "clocksource"
-        | "gtod_cpu" => no_effect("every request keeps its time stamps; what they cost is in the result"),
-        "write_bw_log"
-        | "write_iops_log"
-        | "write_lat_log"
-        | "write_hist_log"
-        | "log_avg_msec"
+        "clocksource" | "gtod_cpu" => no_effect("every request keeps its time stamps; what they cost is in the result"),
+        "write_hist_log"
         | "log_hist_msec"
-        | "log_offset"
-        | "log_max_value"
-        | "per_job_logs"
         | "log_compression"
         | "log_store_compressed"
         | "log_unix_epoch"
@@ -264,25 +269,13 @@ pub fn fate(name: &str, value: Option<&str>) -> Option<(Fate, &'static str)> {
         | "write_iolog"
         | "log_issue_time"
         | "log_hist_coarseness"
-        | "per_job_log"
         | "iopsavgtime"
         | "bwavgtime" => no_effect("every request is in records.parquet of the run folder"),
-        "clat_percentiles" | "percentile_list" | "slat_percentiles" | "lat_percentiles" | "significant_figures" => {
-            no_effect("the usual percentiles are given, of all three times")
+        "significant_figures" => no_effect("it is about what fio prints"),
+        "disk_util" | "clientname" | "eta" | "status_interval" | "minimal" | "output" | "output-format"
+        | "eta-newline" | "eta_newline" | "stats" | "profile" | "max_latency_report" => {
+            no_effect("it is about what fio prints")
         }
-        "disk_util"
-        | "unified_rw_reporting"
-        | "clientname"
-        | "eta"
-        | "status_interval"
-        | "minimal"
-        | "output"
-        | "output-format"
-        | "eta-newline"
-        | "eta_newline"
-        | "stats"
-        | "profile"
-        | "max_latency_report" => no_effect("it is about what fio prints"),
         "hipri" | "hipri_percentage" => not_kept("completions are awaited, not polled for"),
         "cpus_allowed_policy" => not_kept("all jobs share the processors of cpus_allowed"),
         "exitall_on_error" => not_kept("an error ends the whole run, unless continue_on_error is given"),
@@ -353,7 +346,7 @@ mod tests {
     /// One that is listed and read by nobody would be dropped without a word.
     #[test]
     fn what_is_kept_is_read() {
-        let readers = [include_str!("section.rs"), include_str!("load.rs")];
+        let readers = [include_str!("section.rs"), include_str!("load.rs"), include_str!("reporting.rs")];
         for name in KEPT {
             assert!(readers.iter().any(|text| text.contains(&format!("\"{name}\""))), "nobody reads '{name}'");
         }

@@ -57,7 +57,7 @@ impl Reader<'_> {
             _ => None,
         })?;
         let writes = |name| self.read(name, "a number of writes; 0 for none", |text| text.parse::<u32>().ok());
-        let flush_every = [writes("fsync")?, writes("fdatasync")?].into_iter().flatten().find(|writes| *writes > 0);
+        let (fsync, fdatasync) = (writes("fsync")?.unwrap_or(0), writes("fdatasync")?.unwrap_or(0));
         let at_end = self.flag("end_fsync")?.unwrap_or(false) || self.flag("fsync_on_close")?.unwrap_or(false);
         Ok(Job {
             name: self.own("name").and_then(|own| own.value.clone()).unwrap_or_else(|| self.section.name.clone()),
@@ -106,7 +106,8 @@ impl Reader<'_> {
             ends_all: self.ends_all()?,
             goes_on: self.goes_on()?,
             durable: sync.unwrap_or(false),
-            flush_every: flush_every.unwrap_or(0),
+            fsync,
+            fdatasync,
             flush_at_end: at_end,
             think,
             rate,
@@ -123,6 +124,7 @@ impl Reader<'_> {
             invalidate: self.flag("invalidate")?.unwrap_or(true),
             verify: self.verify(direction)?,
             replay: self.replay()?,
+            reporting: self.reporting()?,
             options: self.options(),
             sizes,
         })
@@ -281,10 +283,10 @@ impl Reader<'_> {
     }
 
     fn options(&self) -> [BTreeMap<String, String>; 2] {
-        let text =
-            |given: &Given| (canonical(&given.name).to_owned(), given.value.clone().unwrap_or_else(|| "1".to_owned()));
+        // A bare word has no value, and fio does not repeat it.
+        let text = |given: &Given| Some((canonical(&given.name).to_owned(), given.value.clone()?));
         let (global, own) = self.section.options.split_at(self.section.inherited);
-        [own.iter().map(text).collect(), global.iter().map(text).collect()]
+        [own.iter().filter_map(text).collect(), global.iter().filter_map(text).collect()]
     }
 }
 

@@ -74,7 +74,7 @@ fn the_usual_options_are_kept() {
         (mixed.order[1], mixed.ramp),
         (Order::Random { once: false, runs: 1, jumps: None }, Duration::seconds(10))
     );
-    assert_eq!((mixed.place.line, mixed.options[0].len()), (17, 6));
+    assert_eq!((mixed.place.line, mixed.options[0].len()), (17, 4));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn the_second_tier_is_kept() {
     let job = read(text).unwrap().jobs.remove(0);
     assert_eq!(job.order[1], Order::Sequential { gap: Bytes::kib(8), back: false });
     assert_eq!(job.sizes[1], [(Bytes::kib(4), 1000), (Bytes::kib(64), 5000), (Bytes::kib(32), 4000)]);
-    assert_eq!((job.flush_every, job.durable, job.flush_at_end), (16, true, true));
+    assert_eq!((job.fsync, job.durable, job.flush_at_end), (16, true, true));
     assert_eq!((job.delay, job.think), (Duration::millis(500), Duration::micros(100)));
     assert_eq!((job.rate[1], job.poisson), (Some(Pace::Requests(Frequency::per_second(500.0))), true));
     assert_eq!((&job.cpus[..], job.align), (&[0, 2, 3][..], [Some(Bytes::kib(8)); 2]));
@@ -219,10 +219,13 @@ fn a_gap_may_be_backward() {
 }
 
 #[test]
-fn of_two_kinds_of_flushes_the_first_that_is_asked_for_counts() {
-    let of = |text: &str| read(text).unwrap().jobs[0].flush_every;
-    assert_eq!(of("[global]\nfsync=0\n[j]\nfdatasync=8\n"), 8);
-    assert_eq!(of("[j]\nfsync=4\nfdatasync=8\n"), 4);
+fn both_kinds_of_flushes_are_kept() {
+    let of = |text: &str| {
+        let job = read(text).unwrap().jobs.remove(0);
+        (job.fsync, job.fdatasync)
+    };
+    assert_eq!(of("[global]\nfsync=0\n[j]\nfdatasync=8\n"), (0, 8));
+    assert_eq!(of("[j]\nfsync=4\nfdatasync=8\n"), (4, 8));
 }
 
 #[test]
@@ -249,7 +252,7 @@ fn trims_and_traces_are_read() {
 
 #[test]
 fn what_is_not_kept_is_listed_once_and_the_gravest_first() {
-    let text = "[global]\nthread\nzonesize=1m\nmy_option=3\n[a]\n[b]\nwrite_bw_log=x\n";
+    let text = "[global]\nthread\nzonesize=1m\nmy_option=3\n[a]\n[b]\nwrite_hist_log=x\n";
     let file = read_as(text, Rigour::Lenient).unwrap();
     let said: Vec<(&str, &str, usize)> =
         file.notes.iter().map(|note| (note.option.as_str(), note.fate.title(), note.place.line)).collect();
@@ -261,7 +264,7 @@ fn what_is_not_kept_is_listed_once_and_the_gravest_first() {
             ("zonesize", not_kept, 3),
             ("my_option", "not known", 4),
             ("thread", no_effect, 2),
-            ("write_bw_log", no_effect, 7)
+            ("write_hist_log", no_effect, 7)
         ]
     );
     assert_eq!(

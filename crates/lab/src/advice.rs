@@ -86,9 +86,10 @@ fn windows(recording: &Recording, first: u16) -> Result<Vec<(Instant, Instant)>,
 
 /// What all streams read and write on all devices.
 fn regions(experiment: &Experiment, sizes: &[Bytes]) -> Bytes {
+    let by_device = experiment.by_device(sizes.len());
     let on_device = |(device, size): (usize, &Bytes)| {
-        let streams = experiment.streams.iter().filter(|plan| plan.runs_on(device));
-        streams.map(|plan| plan.stream.range_on(*size).1).sum::<Bytes>().min(*size)
+        let streams = by_device[device].iter().map(|stream| &experiment.streams[*stream].stream);
+        streams.map(|stream| stream.range_on(*size).1).sum::<Bytes>().min(*size)
     };
     sizes.iter().enumerate().map(on_device).sum()
 }

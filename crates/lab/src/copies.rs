@@ -84,5 +84,12 @@ fn copy(plan: &StreamPlan, index: u32, n: u32, spread: Spread) -> Result<StreamP
             copy.pattern = Pattern::Strided { stride, from: first };
         }
     }
-    Ok(StreamPlan { stream: copy, on: plan.on.clone(), rate_limit: plan.rate_limit, rates: plan.rates, script: None })
+    Ok(StreamPlan {
+        stream: copy,
+        on: plan.on.clone(),
+        rate_limit: plan.rate_limit,
+        rates: plan.rates,
+        script: None,
+        flushes: plan.flushes,
+    })
 }

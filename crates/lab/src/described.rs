@@ -10,6 +10,7 @@ use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 use units::Bytes;
 use uring::{Advice, Engine, Mode};
+use workload::Flushes;
 
 use crate::experiment::{Cache, Io, engine_name};
 use crate::source::{Source, SourceError};
@@ -36,8 +37,8 @@ pub struct Described {
     pub io: Io,
     /// Every write is durable when it is answered.
     pub durable: bool,
-    /// A flush after so many writes; 0 for none.
-    pub flush_every: u32,
+    /// Flushes between the requests of each stream.
+    pub flushes: Flushes,
     /// A flush after the last request of a pass, which counts for its time.
     pub flush_at_end: bool,
 }
@@ -55,7 +56,7 @@ impl Described {
             advice: Advice::None,
             io,
             durable: false,
-            flush_every: 0,
+            flushes: Flushes::NONE,
             flush_at_end: false,
         }
     }
@@ -98,7 +99,11 @@ impl Described {
         };
         put("cache", (self.io.cache != common.cache).then(|| cache.into()));
         put("durable", self.durable.then_some(Value::Boolean(true)));
-        put("flush-every", (self.flush_every > 0).then(|| i64::from(self.flush_every).into()));
+        let (full, data) = (self.flushes.full, self.flushes.data);
+        put("flush-every", (data > 0).then(|| i64::from(data).into()));
+        put("fsync-every", (full > 0).then(|| i64::from(full).into()));
+        put("flush-after-reads", self.flushes.after_reads.then_some(Value::Boolean(true)));
+        put("flush-after-last", (full + data > 0 && !self.flushes.after_last).then_some(Value::Boolean(false)));
         put("flush-at-end", self.flush_at_end.then_some(Value::Boolean(true)));
         table
     }
@@ -127,6 +132,11 @@ pub(crate) struct FileDescribed {
     #[serde(default)]
     flush_every: u32,
     #[serde(default)]
+    fsync_every: u32,
+    #[serde(default)]
+    flush_after_reads: bool,
+    flush_after_last: Option<bool>,
+    #[serde(default)]
     flush_at_end: bool,
 }
 
@@ -154,7 +164,16 @@ impl FileDescribed {
             cache: given.cache.unwrap_or(io.cache),
             ..io
         };
-        let (durable, flush_every, flush_at_end) = (given.durable, given.flush_every, given.flush_at_end);
+        let (durable, flush_at_end) = (given.durable, given.flush_at_end);
+        let flushes = match (given.fsync_every, given.flush_every) {
+            (0, 0) => Flushes::NONE,
+            (full, data) => Flushes {
+                full,
+                data,
+                after_reads: given.flush_after_reads,
+                after_last: given.flush_after_last.unwrap_or(true),
+            },
+        };
         let (filled, advice) = (given.filled, given.advice);
         Ok(Described {
             files: given.files,
@@ -166,7 +185,7 @@ impl FileDescribed {
             advice,
             io,
             durable,
-            flush_every,
+            flushes,
             flush_at_end,
         })
     }

@@ -1,8 +1,7 @@
-//! Several files as one device, with the flushes that were asked for.
+//! Several files as one device.
 //!
 //! Blocks go round the files (`chunk`), as the requests of a fio job with several files do, or fill one after the other. What crosses from
-//! one to the next becomes two requests. A flush that is due after a write delays the place in the queue that made it, not the write: its stamps are
-//! those of the write alone.
+//! one to the next becomes two requests. A flush is of all files.
 
 use std::cell::Cell;
 
@@ -20,9 +19,6 @@ pub(crate) struct Ensemble<D> {
     chunk: Option<Bytes>,
     /// Every write is durable when it is answered.
     durable: bool,
-    /// A flush after so many writes; 0 for none.
-    flush_every: u32,
-    writes: Cell<u32>,
     /// The page cache is emptied of it after so many bytes.
     refresh: Option<Bytes>,
     /// How many of them have been asked for.
@@ -59,9 +55,8 @@ impl<D: Device + Forget> Ensemble<D> {
         let logical_block = most(|shape| shape.logical_block);
         let physical_block = most(|shape| shape.physical_block);
         let shape = Shape { name, size, logical_block, physical_block };
-        let (durable, flush_every, runtime) = (how.durable, how.flush_every, runtime.clone());
-        let (writes, refresh, asked) = (Cell::new(0), how.refresh, Cell::new(Bytes::ZERO));
-        Ensemble { shape, parts, chunk, durable, flush_every, writes, refresh, asked, runtime }
+        let (refresh, asked) = (how.refresh, Cell::new(Bytes::ZERO));
+        Ensemble { shape, parts, chunk, durable: how.durable, refresh, asked, runtime: runtime.clone() }
     }
 
     /// What it consists of.
@@ -70,10 +65,16 @@ impl<D: Device + Forget> Ensemble<D> {
     }
 
     /// Makes all of it durable: the reply of the first part that failed, or of the first.
-    async fn flush(&self) -> Reply {
-        let mut replies = join_all(self.parts.iter().map(|part| part.submit(Request::flush()))).await;
+    async fn flush(&self, metadata: bool) -> Reply {
+        let flush = || Request { metadata, ..Request::flush() };
+        let mut replies = join_all(self.parts.iter().map(|part| part.submit(flush()))).await;
+        let submitted = replies.iter().map(|reply| reply.stamps.submitted).min();
+        let completed = replies.iter().map(|reply| reply.stamps.completed).max();
         let failed = replies.iter().position(|reply| reply.result.is_err());
-        replies.swap_remove(failed.unwrap_or(0))
+        let mut whole = replies.swap_remove(failed.unwrap_or(0));
+        whole.stamps.submitted = submitted.expect("there are parts");
+        whole.stamps.completed = completed.expect("there are parts");
+        whole
     }
 
     /// Where a range lies, piece by piece.
@@ -169,25 +170,16 @@ impl<D: Device + Forget> Device for Ensemble<D> {
                 self.parts.iter().for_each(D::forget);
             }
         }
-        let mut reply = match &self.parts[..] {
+        match &self.parts[..] {
             [only] => only.submit(request).await,
             _ => match (request.operation, self.shape.check(&request)) {
-                (Operation::Flush, _) => self.flush().await,
+                (Operation::Flush, _) => self.flush(request.metadata).await,
                 (_, Err(error)) => request.refuse(error, self.runtime.now()),
                 (_, Ok(())) => {
                     let stretches = self.stretches(request.offset, request.length);
                     self.pieces(request, &stretches).await
                 }
             },
-        };
-        if writes && self.flush_every > 0 {
-            self.writes.update(|n| n + 1);
-            if self.writes.get() >= self.flush_every {
-                self.writes.set(0);
-                let flushed = self.flush().await;
-                reply.result = reply.result.and(flushed.result);
-            }
         }
-        reply
     }
 }

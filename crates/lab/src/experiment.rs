@@ -15,7 +15,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use units::{Duration, Instant};
 use uring::{Engine, Mode};
-use workload::{Control, OnError, RateLimit, Script, Stream};
+use workload::{Control, Flushes, OnError, RateLimit, Script, Stream};
 
 use crate::described::Described;
 use crate::file::File;
@@ -148,6 +148,8 @@ pub struct StreamPlan {
     pub rate_limit: Option<RateLimit>,
     /// What its reads ask for at most, and what its writes: each keeps its own rate, and neither waits for the other.
     pub rates: [Option<RateLimit>; 2],
+    /// Flushes between its requests, on devices that say nothing of flushes.
+    pub flushes: Flushes,
 }
 
 impl StreamPlan {
@@ -170,7 +172,14 @@ impl Experiment {
             devices: None,
             rate_limit: None,
         };
-        let plan = |stream| StreamPlan { stream, on: None, rate_limit: None, rates: [None; 2], script: None };
+        let plan = |stream| StreamPlan {
+            stream,
+            on: None,
+            rate_limit: None,
+            rates: [None; 2],
+            script: None,
+            flushes: Flushes::NONE,
+        };
         let streams = streams.into_iter().map(plan).collect();
         Experiment {
             name: name.into(),
@@ -200,6 +209,26 @@ impl Experiment {
         let mut experiment = Experiment::new(name, Duration::ZERO, Vec::new());
         experiment.run.measure = None;
         experiment
+    }
+
+    /// By device, of so many: the streams that run on it.
+    pub(crate) fn by_device(&self, devices: usize) -> Vec<Vec<usize>> {
+        let mut streams = vec![Vec::new(); devices];
+        for (stream, plan) in self.streams.iter().enumerate() {
+            match &plan.on {
+                Some(on) => on.iter().filter(|on| **on < devices).for_each(|on| streams[*on].push(stream)),
+                None => streams.iter_mut().for_each(|here| here.push(stream)),
+            }
+        }
+        streams
+    }
+
+    /// The flushes between the requests of a stream on a device.
+    pub(crate) fn flushes(&self, stream: usize, device: usize) -> Flushes {
+        match self.devices.get(device).map(|described| described.flushes) {
+            None | Some(Flushes::NONE) => self.streams[stream].flushes,
+            Some(flushes) => flushes,
+        }
     }
 
     /// A pass's control, with the rates to keep to; `seats` are streams, counted once for each device.

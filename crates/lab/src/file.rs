@@ -12,7 +12,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use units::{Bytes, Duration, Ratio};
 use uring::Engine;
-use workload::{Discards, Fill, Limits, Load, Mix, OnError, Region, Share, Sizes, Stream, Verify};
+use workload::{Discards, Fill, Flushes, Limits, Load, Mix, OnError, Region, Share, Sizes, Stream, Verify};
 
 use crate::copies::{Copies, Spread};
 use crate::described::FileDescribed;
@@ -513,6 +513,7 @@ impl FileStream {
             rate_limit,
             rates,
             script: None,
+            flushes: Flushes::NONE,
         })
     }
 }

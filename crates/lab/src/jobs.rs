@@ -8,10 +8,13 @@
 //!
 //! - of `rate_process=poisson`, response times count from when a request was due, and a mixed job has one rate;
 //! - `verify` reads again what a job wrote, whatever the checksum that it names: blocks say what they are in a way of our own;
-//! - the flush of `fsync` delays the place in the queue behind its write, and is not in the record; that of `end_fsync` is.
+//! - of several requests under way, the flush of `fsync` follows the completion of its write in the same place of the
+//!   queue; fio makes it when that write was issued, or has all that is under way awaited first, as the engine will
+//!   have it.
 
 mod account;
 mod extent;
+mod logs;
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -21,8 +24,8 @@ use fio::{Check, Direction, Engine, Fill, Job, Order, Pace, Place};
 use units::{Bytes, Duration, Frequency, Ratio};
 use uring::Mode;
 use workload::{
-    Arrivals, Discards, Jump, Law, Limits, Load, Mix, OnError, Pattern, RateLimit, Region, Sizes, Skew, Space, Stream,
-    Verify, Zone,
+    Arrivals, Discards, Flushes, Jump, Law, Limits, Load, Mix, OnError, Pattern, RateLimit, Region, Sizes, Skew, Space,
+    Stream, Verify, Zone,
 };
 
 use crate::described::Described;
@@ -30,6 +33,7 @@ use crate::experiment::{Cache, Experiment, Io, StreamPlan};
 use crate::file::LARGEST_REQUEST;
 use crate::jobs::extent::Extents;
 pub(crate) use crate::jobs::extent::target_size;
+pub use crate::jobs::logs::LogError;
 use crate::offered::RATES;
 use crate::replay::{self, How, ReplayError};
 use crate::target::Target;
@@ -43,6 +47,8 @@ pub struct Phase {
     pub parts: Vec<Part>,
     /// Paths of jobs that want what they made removed.
     pub unlinks: Vec<PathBuf>,
+    /// What a reader of the results should know of the traces of its jobs.
+    pub remarks: Vec<String>,
 }
 
 /// One copy of a job.
@@ -94,7 +100,8 @@ pub fn plan(name: &str, file: &fio::File, on: &[Target]) -> Result<Vec<Phase>, P
     let mut phases = Vec::new();
     for (number, jobs) in groups.iter().enumerate() {
         let name = if several { format!("{name}-{}", number + 1) } else { name.to_owned() };
-        let mut phase = Phase { experiment: Experiment::empty(name), parts: Vec::new(), unlinks: Vec::new() };
+        let mut phase =
+            Phase { experiment: Experiment::empty(name), parts: Vec::new(), unlinks: Vec::new(), remarks: Vec::new() };
         for (place, index) in jobs.iter().enumerate() {
             let job = &file.jobs[*index];
             let parted = job.new_group || job.stonewall;
@@ -172,6 +179,7 @@ impl Phase {
         let whole = job.whole(part.copy, largest, on)?;
         let mut region = job.region(part.copy, &whole, largest)?;
         let mut length = region.length.expect("a planned region has an end");
+        let given = length;
         if smallest == largest {
             // What is left behind the last block is not used, nor counted as something to be moved.
             length = length.round_down(largest);
@@ -272,13 +280,15 @@ impl Phase {
             self.unlinks.extend(device.iter().flat_map(|device| device.files.iter().cloned()));
         }
         let own = device.is_some();
-        self.experiment.devices.extend(device);
+        let flushes = job.flushes(given > length);
+        self.experiment.devices.extend(device.map(|device| Described { flushes, ..device }));
         self.experiment.streams.push(StreamPlan {
             stream,
             on: own.then(|| vec![index]),
             rate_limit: None,
             rates,
             script: None,
+            flushes,
         });
         self.parts.push(part);
         Ok(())
@@ -299,6 +309,7 @@ impl Phase {
         let how = How { speed: trace.speed, outstanding: job.depth, block: trace.align, wrap: false, go_on: false };
         let planned = replay::plan(&job.name, &asked, &targets, &how).map_err(failed)?;
         let first = self.experiment.devices.len();
+        self.remarks.extend(planned.remarks);
         for (index, mut plan) in planned.experiment.streams.into_iter().enumerate() {
             plan.stream.name = self.free_name(&job.name);
             plan.stream.overlap = true;
@@ -385,6 +396,8 @@ trait Plan {
     /// Where requests of a direction go (1 for writes) in so much of a file, of these sizes.
     fn pattern(&self, index: usize, length: Bytes, sizes: (Bytes, Bytes)) -> Result<Pattern, PlanError>;
     fn io(&self) -> Io;
+    /// Of a size that no whole number of requests makes up, `rest` is left over.
+    fn flushes(&self, rest: bool) -> Flushes;
 }
 
 impl Plan for Job {
@@ -432,6 +445,19 @@ impl Plan for Job {
             Order::Sequential { gap, .. } if gap.is_zero() => Pattern::Sequential { from: Bytes::ZERO },
             Order::Sequential { gap, .. } => Pattern::Strided { stride: smallest + gap, from: Bytes::ZERO },
         })
+    }
+
+    /// As fio 3.33 makes them: before each request, if the number of writes until then is a multiple of N, so that a
+    /// mixed job has one after each read, too, until it writes again; and none after the request that reaches the job's
+    /// limit, behind which it makes no other.
+    fn flushes(&self, rest: bool) -> Flushes {
+        match (self.direction, self.fsync, self.fdatasync) {
+            (_, 0, 0) | (Direction::Read | Direction::Trim, ..) => Flushes::NONE,
+            (_, full, data) => {
+                let ends_by_itself = self.requests.is_none() && self.extent.moved.is_none() && (rest || self.loops > 1);
+                Flushes { full, data, after_reads: true, after_last: ends_by_itself }
+            }
+        }
     }
 
     fn io(&self) -> Io {

@@ -179,6 +179,9 @@ fn room(work: &[(PathBuf, Bytes, Bytes)]) -> Result<(), LayoutError> {
     Ok(())
 }
 
+/// What is laid out is written back in parts of this.
+const SYNCED: Bytes = Bytes::mib(32);
+
 /// Random bytes from `from` to `to`. False if it was interrupted.
 fn fill(
     permit: &WritePermit,
@@ -200,6 +203,10 @@ fn fill(
         random.fill_bytes(&mut block);
         file.write_all(&block[..length.as_usize()])?;
         at += length;
+        // What waits to be written back is little at any time, so that an interrupt need not wait for it.
+        if at.is_multiple_of(SYNCED) {
+            file.sync_data()?;
+        }
         progress(length);
     }
     file.sync_all()?;

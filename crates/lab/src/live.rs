@@ -14,8 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 
 use device::{Device, NullDevice, Shape};
+use host::Kernel;
 use host::cpu::thread_time;
+use host::disks::Disks;
 use host::precaution::{Precaution, Precautions, unlock_memory};
+use host::thread_use::ThreadUse;
 use nbd::Client;
 use record::{LEDGER_LOG, Log, Row};
 use units::{Bytes, Duration, Instant, Ratio};
@@ -24,7 +27,7 @@ use workload::{Control, Heap, Ledger, Observer, OnError, sweep};
 
 use crate::described::Described;
 use crate::ensemble::Ensemble;
-use crate::experiment::{Cache, Experiment, Io};
+use crate::experiment::{Cache, Experiment, Io, StreamPlan};
 use crate::gate::Gate;
 use crate::journal::Journal;
 use crate::live::foreman::{Passed, Report};
@@ -106,6 +109,7 @@ pub(crate) fn run(
         start: std::time::Instant::now(),
         gate: Gate::new(logs.len()),
         identity,
+        streams: experiment.by_device(targets.len()),
         journal,
         rounds: experiment.run.steady.map(|steady| Mutex::new(Rounds::new(steady))),
         pulses: targets.iter().map(|_| Pulse::default()).collect(),
@@ -113,6 +117,7 @@ pub(crate) fn run(
         late: AtomicU64::new(0),
     };
     let threads = logs.len();
+    let disks = Disks::below(&Kernel::running(), targets.iter().flat_map(Target::paths));
     let done = std::thread::scope(|scope| {
         let (sender, receiver) = channel();
         for (thread, log) in logs.into_iter().enumerate() {
@@ -136,7 +141,22 @@ pub(crate) fn run(
     if let Some(Err(error)) = site.journal.map(Journal::close) {
         remarks.push(unlogged(&error));
     }
-    done.map(|conclusion| Conclusion { remarks: [remarks, conclusion.remarks].concat(), ..conclusion })
+    let disks = disks.since_then().into_iter().map(reported).collect();
+    done.map(|conclusion| Conclusion { remarks: [remarks, conclusion.remarks].concat(), disks, ..conclusion })
+}
+
+/// What a block device did, as it is reported.
+fn reported(disk: host::disks::DiskUse) -> report::DiskUse {
+    let millis = |time: Duration| time.as_nanos() / 1_000_000;
+    report::DiskUse {
+        name: disk.name,
+        requests: disk.requests,
+        merges: disk.merges,
+        ticks: disk.times.map(millis),
+        in_queue: millis(disk.in_queue),
+        busy: millis(disk.busy),
+        elapsed: millis(disk.elapsed),
+    }
 }
 
 /// The journal of what will be written, if the run has a folder.
@@ -169,6 +189,8 @@ struct Site<'a> {
     gate: Gate,
     /// Tells what this run writes from what others wrote.
     identity: u64,
+    /// By device: the streams that run on it.
+    streams: Vec<Vec<usize>>,
     /// Where it is kept what was written, until the run has ended.
     journal: Option<Journal>,
     /// What the passes came to so far, if they are repeated until steady.
@@ -206,7 +228,9 @@ impl Site<'_> {
         own.take().iter().for_each(|taken| say(Report::Remark(remark(taken))));
         let io = self.experiment.io;
         let ring = RingOptions { kernel_poll: io.kernel_poll, gather: io.gather.get(), ..RingOptions::default() };
-        let options = LiveOptions { start: Some(self.start), ring, ..LiveOptions::default() };
+        // Who waits in system calls needs no ring, and of hundreds of jobs each would have one.
+        let without_ring = share.iter().all(|index| self.io(*index).engine == Some(Engine::Sync));
+        let options = LiveOptions { start: Some(self.start), ring, without_ring };
         let live = Live::start(&options);
         let stations = match share.iter().map(|index| self.open(&live, *index)).collect::<Result<Vec<_>, _>>() {
             Ok(stations) => stations,
@@ -223,7 +247,7 @@ impl Site<'_> {
         if let Some(refused) = &pool.refused {
             say(Report::Remark(refused.clone()));
         }
-        let seats = pass::seats(self.experiment, share, &pool, stop);
+        let seats = pass::seats(self.experiment, (share, &self.streams), &pool, stop);
         if stop.load(Relaxed) {
             // No load was made yet, and none will be.
             self.gate.close();
@@ -234,7 +258,7 @@ impl Site<'_> {
                 station.device.drop_cache();
             }
             let Some(control) = self.gate.pass(|| self.next(live.runtime().now())) else { break };
-            let used_before = thread_time();
+            let (used_before, took_before) = (thread_time(), ThreadUse::now());
             let late = live.runtime().now().saturating_since(control.begin());
             self.late.fetch_max(late.as_nanos(), Relaxed);
             let observer = RefCell::new(Scribe { log: &mut log, done: Done::default(), pulses: &self.pulses });
@@ -254,7 +278,10 @@ impl Site<'_> {
             let done = observer.into_inner().done;
             // What was asked to be durable at the end counts for the time of the pass.
             for station in stations.iter().filter(|_| !gave_up) {
-                if self.experiment.devices.get(station.index).is_some_and(|described| described.flush_at_end) {
+                // Whoever ends a run early does not wait for what may take long.
+                let wanted = !stop.load(Relaxed);
+                if wanted && self.experiment.devices.get(station.index).is_some_and(|described| described.flush_at_end)
+                {
                     let stream = seats.iter().find(|seat| seat.device == station.index).map_or(0, |seat| seat.stream);
                     let flush = pass::flush(live.runtime(), &station.device, (stream, station.index, number));
                     let (row, failure) = live.runtime().block_on(flush);
@@ -265,7 +292,7 @@ impl Site<'_> {
                     failures.extend(failure);
                 }
             }
-            let used = thread_time().saturating_sub(used_before);
+            let (used, took) = (thread_time().saturating_sub(used_before), ThreadUse::now().since(&took_before));
             let wall = live.runtime().now().saturating_since(control.begin()).max(Duration::nanos(1));
             self.count(&seats, Ratio::ZERO);
             log.hand_over();
@@ -281,6 +308,8 @@ impl Site<'_> {
                 unserved: seats.iter().map(|seat| seat.tally.unserved.take()).sum(),
                 announced: seats.iter().map(|seat| seat.tally.announced.take()).sum(),
                 busy: Ratio::new(used.as_seconds() / wall.as_seconds()),
+                devices: share.to_vec(),
+                took,
             }));
             if gave_up {
                 // A device hangs: no further pass would say anything, and its thread cannot serve one.
@@ -333,7 +362,7 @@ impl Site<'_> {
                 LiveDevice::Ensemble(Ensemble::new(live.runtime(), name, parts, described))
             }
         };
-        pass::check(self.experiment, index, device.shape())?;
+        pass::check(self.experiment, &self.streams[index], device.shape())?;
         let ledger = verification::ledger(self.experiment, index, self.identity);
         let ledger = if self.journal.is_some() { ledger.map(Ledger::noting) } else { ledger };
         Ok(Station { index, device, ledger })
@@ -396,9 +425,11 @@ impl Site<'_> {
     }
 
     fn control(&self, begin: Instant) -> Control {
-        let seats = (0..self.targets.len())
-            .flat_map(|device| self.experiment.streams.iter().filter(move |plan| plan.runs_on(device)))
-            .count();
+        let on = |plan: &StreamPlan| match &plan.on {
+            Some(on) => on.iter().filter(|device| **device < self.targets.len()).count(),
+            None => self.targets.len(),
+        };
+        let seats: usize = self.experiment.streams.iter().map(on).sum();
         self.experiment.control(begin, seats as u32)
     }
 
@@ -439,11 +470,10 @@ impl Site<'_> {
 
     /// Says what is under way on the devices of this thread, and how busy it was.
     fn count(&self, seats: &[Seat], busy: Ratio) {
-        for (index, pulse) in self.pulses.iter().enumerate() {
-            let here = || seats.iter().filter(|seat| seat.device == index).map(|seat| &seat.tally);
-            if here().next().is_some() {
-                pulse.state(here().map(|tally| u64::from(tally.under_way.get())).sum(), busy);
-            }
+        // The seats of a device stand together.
+        for here in seats.chunk_by(|a, b| a.device == b.device) {
+            let under_way = here.iter().map(|seat| u64::from(seat.tally.under_way.get())).sum();
+            self.pulses[here[0].device].state(under_way, busy);
         }
     }
 }

@@ -88,12 +88,13 @@ pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log
             .map(|(index, device)| Station { index, device, ledger: None })
             .take(experiment.run.devices.unwrap_or(usize::MAX))
             .collect();
+        let streams = experiment.by_device(stations.len());
         for station in &stations {
-            pass::check(experiment, station.index, station.device.shape())?;
+            pass::check(experiment, &streams[station.index], station.device.shape())?;
         }
         conclusion.sizes = stations.iter().map(|station| station.device.shape().size).collect();
         let indices: Vec<usize> = (0..stations.len()).collect();
-        let seats = pass::seats(experiment, &indices, &Phantoms, ways.interrupted);
+        let seats = pass::seats(experiment, (&indices, &streams), &Phantoms, ways.interrupted);
         let begin = runtime.now() + PAUSE;
         let control = experiment.control(begin, seats.len() as u32);
         let loads: RefCell<(Option<Load>, Option<Load>)> = RefCell::default();

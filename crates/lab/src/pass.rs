@@ -4,6 +4,7 @@
 //! the simulated runner gives one runtime all devices.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -44,11 +45,17 @@ pub struct Failure {
     pub error: DeviceError,
 }
 
-/// The pairs of stream and device that an experiment makes of these devices, or fewer if `stop` is set meanwhile.
-pub(crate) fn seats(experiment: &Experiment, devices: &[usize], memory: &dyn Memory, stop: &AtomicBool) -> Vec<Seat> {
+/// The pairs of stream and device that an experiment makes of these devices, of all of which it is said which streams
+/// run there, or fewer if `stop` is set meanwhile.
+pub(crate) fn seats(
+    experiment: &Experiment,
+    (devices, streams): (&[usize], &[Vec<usize>]),
+    memory: &dyn Memory,
+    stop: &AtomicBool,
+) -> Vec<Seat> {
     let mut seats = Vec::new();
     for &device in devices {
-        for (stream, plan) in experiment.streams.iter().enumerate().filter(|(_, plan)| plan.runs_on(device)) {
+        for (stream, plan) in streams[device].iter().map(|stream| (*stream, &experiment.streams[*stream])) {
             if stop.load(Relaxed) {
                 return seats;
             }
@@ -61,8 +68,8 @@ pub(crate) fn seats(experiment: &Experiment, devices: &[usize], memory: &dyn Mem
 }
 
 /// Refuses devices on which the experiment cannot run, before anything is asked of them.
-pub(crate) fn check(experiment: &Experiment, device: usize, shape: &Shape) -> Result<(), StreamError> {
-    let here: Vec<_> = experiment.streams.iter().filter(|plan| plan.runs_on(device)).map(|plan| &plan.stream).collect();
+pub(crate) fn check(experiment: &Experiment, streams: &[usize], shape: &Shape) -> Result<(), StreamError> {
+    let here: Vec<_> = streams.iter().map(|stream| &experiment.streams[*stream].stream).collect();
     for (index, stream) in here.iter().enumerate() {
         stream.check(shape)?;
         for other in &here[..index] {
@@ -94,11 +101,12 @@ impl<D: Device> Pass<'_, D> {
         let steps: Vec<Option<LockStep>> = (0..).zip(&experiment.streams).map(|plan| lock_step(plan, seats)).collect();
         let turns = |plan: &StreamPlan| plan.stream.turns.map(|turns| Resource::new(runtime, turns));
         let turns: Vec<Option<Resource>> = experiment.streams.iter().map(turns).collect();
+        let places: HashMap<usize, usize> =
+            (0..).zip(stations).map(|(place, station)| (station.index, place)).collect();
         let failures = RefCell::new(Vec::new());
         let (under_way, through) = (Cell::new(seats.len()), Signal::default());
         let crew = seats.iter().map(|seat| {
-            let station =
-                stations.iter().find(|station| station.index == seat.device).expect("each seat has its station");
+            let station = places.get(&seat.device).map(|place| &stations[*place]).expect("each seat has its station");
             let stream = &experiment.streams[seat.stream].stream;
             let purpose = format!("{}/{}/{pass}", stream.name, seat.device);
             let context = Context {
@@ -117,10 +125,11 @@ impl<D: Device> Pass<'_, D> {
             let seed = Random::named(experiment.seed, &purpose).next_u64();
             let (turns, lock_step) = (turns[seat.stream].as_ref(), steps[seat.stream].as_ref());
             let ledger = station.ledger.as_ref();
+            let flushes = experiment.flushes(seat.stream, seat.device);
             let (failures, under_way, through) = (&failures, &under_way, &through);
             async move {
                 let error = match &experiment.streams[seat.stream].script {
-                    None => Drive { context, stream, seed, turns, lock_step, ledger }.run().await,
+                    None => Drive { context, stream, seed, turns, lock_step, ledger, flushes }.run().await,
                     Some(script) => Replay { context, script }.run().await,
                 };
                 let failure = error.map(|error| Failure { device: seat.device, stream: seat.stream, error });

@@ -1,7 +1,7 @@
 //! Memory for the lanes of one thread, registered with its ring, and the same for every pass.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use device::Buffer;
@@ -24,10 +24,14 @@ const PART: Bytes = Bytes::mib(64);
 impl Pool {
     /// Memory for all lanes of the experiment on `devices`, or less if `stop` is set meanwhile.
     pub fn new(live: &Live, experiment: &Experiment, devices: &[usize], stop: &AtomicBool) -> Pool {
+        let here: HashSet<usize> = devices.iter().copied().collect();
         let mut wanted: HashMap<Bytes, usize> = HashMap::new();
         // The requests of a trace have sizes of their own; what they need is taken as they come, and kept.
         for plan in experiment.streams.iter().filter(|plan| plan.script.is_none()) {
-            let on = devices.iter().filter(|device| plan.runs_on(**device)).count();
+            let on = match &plan.on {
+                Some(on) => on.iter().filter(|device| here.contains(device)).count(),
+                None => devices.len(),
+            };
             *wanted.entry(plan.stream.largest()).or_default() += on * plan.stream.lanes() as usize;
         }
         let mut refused = None;

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use record::Row;
+use record::{Operation, Row};
 use units::{Bytes, Duration, Ratio};
 
 /// Buckets of eight to a power of two, up to 2^64 ns.
@@ -84,6 +84,9 @@ impl Pulse {
     pub fn add(&self, row: &Row) {
         if row.errno != 0 {
             return bump(&self.errors, 1);
+        }
+        if row.operation == Operation::Flush {
+            return;
         }
         let response = row.response().as_nanos();
         bump(&self.requests, 1);
@@ -172,7 +175,6 @@ impl Beat {
 
 #[cfg(test)]
 mod tests {
-    use device::Operation;
     use record::Phase;
     use units::Instant;
 

@@ -8,7 +8,7 @@ use machine::disk::mechanism::Access;
 use machine::disk::trace::{TraceError, parse};
 use record::{Asked, Asking, ImportError, Operation, RunFolder, TableError, TraceFormat, TraceText, Wanted, asked};
 use units::{Bytes, Duration, Frequency, Ratio};
-use workload::{Arrivals, Ask, Due, Limits, Load, Mix, OnError, Pattern, Region, Script, Sizes, Stream};
+use workload::{Arrivals, Ask, Due, Flushes, Limits, Load, Mix, OnError, Pattern, Region, Script, Sizes, Stream};
 
 use crate::experiment::{Experiment, StreamPlan};
 use crate::jobs::target_size;
@@ -42,6 +42,8 @@ pub struct Plan {
     pub rounded: u64,
     /// Requests that were moved, as they lay beyond the end.
     pub wrapped: u64,
+    /// What a reader of the results should know of the trace.
+    pub remarks: Vec<String>,
 }
 
 /// Why a trace cannot be replayed.
@@ -158,7 +160,8 @@ pub fn plan(name: &str, trace: &Asked, on: &[Target], how: &How) -> Result<Plan,
     let length = trace.requests.last().map_or(Duration::ZERO, |wanted| wanted.at);
     let mut experiment = Experiment::empty(name.to_owned());
     experiment.run.on_error = if how.go_on { OnError::Continue } else { OnError::Stop };
-    let mut plan = Plan { experiment, devices, length, rounded: 0, wrapped: 0 };
+    let remarks = trace.remarks.clone();
+    let mut plan = Plan { experiment, devices, length, rounded: 0, wrapped: 0, remarks };
     for (index, target) in on.iter().enumerate() {
         let mine = trace.requests.iter().filter(|wanted| on.len() == 1 || usize::from(wanted.device) == index);
         let mine: Vec<Wanted> = mine.copied().collect();
@@ -220,7 +223,8 @@ fn described(script: &Script, index: usize) -> StreamPlan {
     let mut sizes: BTreeMap<Bytes, u32> = BTreeMap::new();
     let (mut reads, mut end) = (0u64, Bytes::ZERO);
     for Due { ask, .. } in &script.dues {
-        if !ask.length.is_zero() {
+        // What moves nothing needs no memory, however long.
+        if matches!(ask.operation, Operation::Read | Operation::Write) {
             let count = sizes.entry(ask.length).or_default();
             *count = count.saturating_add(1);
         }
@@ -238,5 +242,12 @@ fn described(script: &Script, index: usize) -> StreamPlan {
     let arrivals = Arrivals::Constant(Frequency::per_second(count / seconds));
     stream.load = Load::Open { arrivals, outstanding: script.outstanding };
     stream.limits = Limits { requests: Some(script.dues.len() as u64), stop: true, ..Limits::NONE };
-    StreamPlan { stream, on: Some(vec![index]), rate_limit: None, rates: [None; 2], script: None }
+    StreamPlan {
+        stream,
+        on: Some(vec![index]),
+        rate_limit: None,
+        rates: [None; 2],
+        script: None,
+        flushes: Flushes::NONE,
+    }
 }

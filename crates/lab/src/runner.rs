@@ -190,6 +190,10 @@ pub struct Conclusion {
     pub verified: Vec<Verified>,
     /// That of this process, in user mode and in the kernel.
     pub own_time: [Duration; 2],
+    /// By load thread: the devices that it loaded, and what it took for that from the machine.
+    pub used: Vec<(Vec<usize>, report::Used)>,
+    /// What the block devices below the targets did, whoever asked them.
+    pub disks: Vec<report::DiskUse>,
     /// The run was ended early.
     pub interrupted: bool,
     /// When each pass began; nothing for simulated runs.
@@ -397,7 +401,7 @@ fn fit(experiment: &Experiment, targets: &[Target]) -> Result<(), RunError> {
             return Err(RunError::NothingStored { target: target.clone() });
         }
     }
-    match (0..given).find(|device| !experiment.streams.iter().any(|plan| plan.runs_on(*device))) {
+    match experiment.by_device(given).iter().position(Vec::is_empty) {
         Some(idle) => Err(RunError::Idle { target: targets[idle].clone() }),
         None => Ok(()),
     }

@@ -60,6 +60,7 @@ pub(crate) fn run(
 ) -> Result<Conclusion, RunError> {
     let (runtime, names) = (Runtime::simulated(), names(targets));
     let mut stations = Vec::new();
+    let streams = experiment.by_device(targets.len());
     for (index, target) in targets.iter().enumerate() {
         let seed =
             |purpose: &str| rand::Rng::next_u64(&mut Random::named(experiment.seed, &format!("{purpose}/{index}")));
@@ -73,7 +74,7 @@ pub(crate) fn run(
                 unreachable!("the runner sorts targets by their world")
             }
         };
-        pass::check(experiment, index, device.shape())?;
+        pass::check(experiment, &streams[index], device.shape())?;
         let ledger = verification::ledger(experiment, index, experiment.seed);
         stations.push(Station { index, device, ledger });
     }
@@ -81,7 +82,7 @@ pub(crate) fn run(
     let verifies = stations.iter().any(|station| station.ledger.is_some());
     let memory: &dyn Memory = if verifies { &Heap } else { &Phantoms };
     let indices: Vec<usize> = (0..targets.len()).collect();
-    let seats = pass::seats(experiment, &indices, memory, ways.interrupted);
+    let seats = pass::seats(experiment, (&indices, &streams), memory, ways.interrupted);
     let sizes = stations.iter().map(|station| station.device.shape().size).collect();
     let mut conclusion = Conclusion { sizes, ..Conclusion::default() };
     if experiment.care != Precautions::default() {

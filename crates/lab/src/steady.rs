@@ -5,11 +5,11 @@
 //! twice its capacity, in sequence, by 128 KiB).
 
 use analysis::{SteadyRule, SteadyWindow};
-use record::{Phase, Row};
+use record::{Operation, Phase, Row};
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Table, Value};
 use units::{Bytes, Duration, Ratio};
-use workload::{Control, Limits, Mix, Pattern, Region, Stream};
+use workload::{Control, Flushes, Limits, Mix, Pattern, Region, Stream};
 
 use crate::experiment::{Experiment, StreamPlan};
 use crate::source::{Source, SourceError};
@@ -150,7 +150,14 @@ impl Precondition {
         experiment.run.passes = 1;
         (experiment.run.start_up, experiment.run.cool_down) = (Duration::ZERO, Duration::ZERO);
         experiment.run.measure = None;
-        experiment.streams = vec![StreamPlan { stream, on: None, rate_limit: None, rates: [None; 2], script: None }];
+        experiment.streams = vec![StreamPlan {
+            stream,
+            on: None,
+            rate_limit: None,
+            rates: [None; 2],
+            script: None,
+            flushes: Flushes::NONE,
+        }];
         experiment
     }
 }
@@ -166,7 +173,7 @@ pub(crate) struct Done {
 impl Done {
     /// Counts what counts.
     pub fn observe(&mut self, row: &Row) {
-        if row.phase == Phase::Measure && row.errno == 0 {
+        if row.phase == Phase::Measure && row.errno == 0 && row.operation != Operation::Flush {
             self.requests += 1;
             self.bytes += u64::from(row.length);
             self.response += row.response().as_nanos();

@@ -1,5 +1,6 @@
 //! What the load goes to, as the user names it.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -117,12 +118,16 @@ impl std::fmt::Display for Target {
 /// tells devices apart by their names.
 pub fn names(targets: &[Target]) -> Vec<String> {
     let names: Vec<String> = targets.iter().map(Target::to_string).collect();
-    let alike = |name: &String, upto: usize| names[..upto].iter().filter(|other| *other == name).count();
-    let told_apart = |(index, name): (usize, &String)| match alike(name, names.len()) {
-        1 => name.clone(),
-        _ => format!("{name}#{}", alike(name, index + 1)),
-    };
-    names.iter().enumerate().map(told_apart).collect()
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    names.iter().for_each(|name| *counts.entry(name).or_default() += 1);
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let mut told_apart = Vec::with_capacity(names.len());
+    for name in &names {
+        let number = seen.entry(name).or_default();
+        *number += 1;
+        told_apart.push(if counts[name.as_str()] == 1 { name.clone() } else { format!("{name}#{number}") });
+    }
+    told_apart
 }
 
 /// Exact and without blanks, so that it can stand in a list on a command line.

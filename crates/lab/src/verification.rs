@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use units::Bytes;
 use workload::{Findings, Ledger, Mismatch, Stream, Verify, Version, Written};
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, StreamPlan};
 use crate::journal;
 
 /// What verification came to on one device.
@@ -63,8 +63,8 @@ struct Head {
 /// The ledger of a device in a run of this identity; none if none of its streams verify.
 pub(crate) fn ledger(experiment: &Experiment, device: usize, run: u64) -> Option<Ledger> {
     let verifying = || {
-        let streams = experiment.streams.iter().filter(move |plan| plan.runs_on(device)).map(|plan| &plan.stream);
-        streams.filter(|stream| stream.verify.is_some())
+        let verifies = |plan: &&StreamPlan| plan.stream.verify.is_some();
+        experiment.streams.iter().filter(verifies).filter(move |plan| plan.runs_on(device)).map(|plan| &plan.stream)
     };
     let sizes = |stream: &Stream| stream.each_size().chain([stream.align, stream.region.start]).collect::<Vec<_>>();
     let unit = verifying().flat_map(sizes).reduce(gcd)?;
@@ -80,8 +80,8 @@ pub(crate) fn identity() -> u64 {
 
 /// Whether all that was written to the device is to be read at the end.
 pub(crate) fn at_end(experiment: &Experiment, device: usize) -> bool {
-    let here = experiment.streams.iter().filter(|plan| plan.runs_on(device));
-    here.into_iter().any(|plan| plan.stream.verify == Some(Verify::End) && plan.stream.mix.has_writes())
+    let ends = |plan: &StreamPlan| plan.stream.verify == Some(Verify::End) && plan.stream.mix.has_writes();
+    experiment.streams.iter().any(|plan| ends(plan) && plan.runs_on(device))
 }
 
 fn gcd(a: Bytes, b: Bytes) -> Bytes {

@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 use units::{Bytes, Duration, Ratio};
 use uring::Mode;
-use workload::{Limits, Mix, OnError, Pattern, Region, Stream};
+use workload::{Flushes, Limits, Mix, OnError, Pattern, Region, Stream};
 
 use crate::experiment::{Experiment, StreamPlan};
 use crate::file::LARGEST_REQUEST;
@@ -224,7 +224,14 @@ impl Said {
         stream.region = Region { start: of(self.start), length };
         stream.limits = Limits { requests, time: self.time, stop: true, ..Limits::NONE };
         let mut experiment = Experiment::empty("xdd".to_owned());
-        experiment.streams.push(StreamPlan { stream, on: None, rate_limit: None, rates: [None; 2], script: None });
+        experiment.streams.push(StreamPlan {
+            stream,
+            on: None,
+            rate_limit: None,
+            rates: [None; 2],
+            script: None,
+            flushes: Flushes::NONE,
+        });
         experiment.run.passes = self.passes.unwrap_or(1);
         // xdd counts errors and goes on.
         experiment.run.on_error = OnError::Continue;

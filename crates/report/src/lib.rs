@@ -20,7 +20,7 @@ mod ticks;
 
 pub use against::against;
 pub use explanation::explanation;
-pub use fio_json::{FioJob, fio_json};
+pub use fio_json::{Directions, DiskUse, FioJob, Shown, Used, fio_json};
 pub use gain::{Gained, gains};
 pub use lanes::{Lanes, lanes};
 pub use page::{Page, page};

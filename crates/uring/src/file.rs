@@ -193,7 +193,10 @@ impl FileDevice {
             return request.refuse(error, self.runtime.now());
         }
         let mut reply = match (&self.hands, request.operation) {
-            (Hands::IoUring { commit: Some(commit), .. }, _) => self.share_sync(commit, request).await,
+            // What is shared is a sync of data; one of times and attributes, too, is made for itself.
+            (Hands::IoUring { commit: Some(commit), .. }, _) if !request.metadata => {
+                self.share_sync(commit, request).await
+            }
             (_, Operation::Flush) => {
                 let reply = self.by_hands(request).await;
                 lost.keep(&reply.result);

@@ -222,8 +222,11 @@ impl Slots {
                 // Of the whole file without a length: what a length cannot say is no range.
                 let (offset, length) = (request.offset.get(), u32::try_from(request.length.get()));
                 let (offset, length) = length.map_or((0, 0), |length| (offset, length));
-                let datasync = io_uring::types::FsyncFlags::DATASYNC;
-                opcode::Fsync::new(file).offset(offset).len(length).flags(datasync).build()
+                let flags = match request.metadata {
+                    true => io_uring::types::FsyncFlags::empty(),
+                    false => io_uring::types::FsyncFlags::DATASYNC,
+                };
+                opcode::Fsync::new(file).offset(offset).len(length).flags(flags).build()
             }
             (Operation::Discard, Payload::None) => {
                 opcode::Fallocate::new(file, request.length.get()).offset(offset).mode(discarding_mode()).build()

@@ -76,6 +76,7 @@ fn round(file: &File, request: &mut Request, moved: usize, attempt: u8) -> Resul
                 true => rustix::io::pwritev2(file, &[IoSlice::new(memory)], offset, ReadWriteFlags::DSYNC),
             }
         }
+        (Operation::Flush, Payload::None) if request.metadata => rustix::fs::fsync(file).map(|()| 0),
         (Operation::Flush, Payload::None) => rustix::fs::fdatasync(file).map(|()| 0),
         (Operation::Discard, Payload::None) => allocate(file, discarding_mode(), request),
         (Operation::WriteZeroes, Payload::None) => {

@@ -9,6 +9,9 @@
 //! that the authors of the rounds study found (US 6,301,640). A disk with read-ahead positions for it while other disks transfer, and has it
 //! in its buffer when it is asked for. The sectors are no requests of the workload: they are counted apart, and have no rows.
 //!
+//! Flushes that are asked for between requests ([`Flushes`]) delay the lane whose request they follow, as a process
+//! waits in fsync(2). Each has a row of its own.
+//!
 //! A lane that has discarded a block *owes* the write of it (`discard-and-write`). Discard and write count once against the limits, when the discard
 //! is made; what is owed is written at once when the discard has completed, in the same phase, and also if the limits were reached meanwhile.
 
@@ -27,7 +30,7 @@ use crate::context::{Answer, Context, Observer};
 use crate::lanes;
 use crate::ledger::{Reading, Writing};
 use crate::stream::{FILL_PAGES, PAGE};
-use crate::{Ask, Clockwork, Control, Discards, Generator, Ledger, Load, LockStep, Stream, Verify};
+use crate::{Ask, Clockwork, Control, Discards, Flushes, Generator, Ledger, Load, LockStep, Stream, Verify};
 
 /// One stream on one device, in one pass.
 pub struct Drive<'a, D, O> {
@@ -43,6 +46,8 @@ pub struct Drive<'a, D, O> {
     pub lock_step: Option<&'a LockStep>,
     /// What is known of the device's contents; there if any of its streams verifies.
     pub ledger: Option<&'a Ledger>,
+    /// The flushes between its requests.
+    pub flushes: Flushes,
 }
 
 /// What the lanes of one stream share.
@@ -60,6 +65,8 @@ struct Shared {
     reported_done: bool,
     /// Its end is that of all.
     ends_all: bool,
+    /// Writes that were asked for, of all phases.
+    writes: u64,
     random: Random,
 }
 
@@ -75,7 +82,7 @@ impl Shared {
 impl<'a, D, O> Drive<'a, D, O> {
     /// A stream by itself: no turns, no lock-step, nothing known of what is on the device.
     pub fn new(context: Context<'a, D, O>, stream: &'a Stream, seed: u64) -> Drive<'a, D, O> {
-        Drive { context, stream, seed, turns: None, lock_step: None, ledger: None }
+        Drive { context, stream, seed, turns: None, lock_step: None, ledger: None, flushes: Flushes::NONE }
     }
 }
 
@@ -109,6 +116,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             counted_out: self.stream.limits.requests == Some(0) || most_bytes == Some(Bytes::ZERO),
             reported_done: false,
             ends_all: self.stream.limits.end_all,
+            writes: 0,
             random,
         }));
         let failure = RefCell::new(None);
@@ -251,6 +259,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             let request = self.request(&mut shared.borrow_mut(), &ask, memory, image.as_ref());
             let (request, mut row) = self.context.ask(request, phase);
             let reading = self.begin_read(&ask);
+            let flush = self.flush_due(&mut shared.borrow_mut(), &ask);
 
             if self.stream.pipeline {
                 ahead = self.next_ask(&mut shared.borrow_mut());
@@ -304,14 +313,34 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                     }
                 }
             }
+            let mut completed = row.completed;
+            if let (Some(flush), Answer::Done) = (flush, answer)
+                && !control.was_interrupted()
+                && !(self.stream.limits.stop && completed >= shared.borrow().until)
+            {
+                let (request, mut row) = self.context.ask(flush, phase);
+                let reply = device.submit(request).await;
+                match self.context.answer(&mut row, completed, (reply.result, reply.stamps), failure) {
+                    Answer::Gone => return,
+                    Answer::Done | Answer::Failed => completed = row.completed,
+                }
+            }
             if let Some(think) = think {
-                intended = row.completed + think;
+                intended = completed + think;
             }
             // Once the sector has come, the disk reads on into its buffer. Should it have failed, the request itself will say so.
             if let Some(announced) = announced {
                 *sector = announced.await.buffer;
             }
         }
+    }
+
+    /// Counts a request that is asked for now, and gives the flush that is to follow it.
+    fn flush_due(&self, shared: &mut Shared, ask: &Ask) -> Option<Request> {
+        let wrote = ask.operation == Operation::Write;
+        shared.writes += u64::from(wrote);
+        let last = shared.counted_out && self.stream.limits.stop;
+        self.flushes.due(shared.writes, wrote).filter(|_| !last || self.flushes.after_last)
     }
 
     /// Memory for sectors that say what they are, if the stream writes such. It is the lane's own: other memory is shared with its neighbours, and

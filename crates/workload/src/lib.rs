@@ -49,6 +49,6 @@ pub use size::Sizes;
 pub use skew::{Law, Skew, Space, Zone};
 pub use stamp::{Stamp, Version};
 pub use step::LockStep;
-pub use stream::{Discards, Fill, Load, Mix, Region, Share, Stream, StreamError, Verify};
+pub use stream::{Discards, Fill, Flushes, Load, Mix, Region, Share, Stream, StreamError, Verify};
 pub use sweep::sweep;
 pub use throttle::{RateLimit, Throttle};

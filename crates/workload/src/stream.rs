@@ -1,6 +1,6 @@
 //! The description of one source of load on one device.
 
-use device::Data;
+use device::{Data, Request};
 use rand::Rng;
 use runtime::Random;
 use units::{Bytes, Duration, Ratio};
@@ -133,6 +133,35 @@ pub enum Verify {
     End,
     /// Nothing is checked now; what was written is kept for a later run.
     Later,
+}
+
+/// Flushes that a stream makes between its requests: rows of their own, in the place of the queue whose request they
+/// follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flushes {
+    /// One of data, times and attributes (fsync) after so many writes; 0 for none.
+    pub full: u32,
+    /// One of data (fdatasync) after so many writes; 0 for none. Where both are due, the full one is made.
+    pub data: u32,
+    /// Whether one that is due after a write is due after each read up to the next write, too.
+    pub after_reads: bool,
+    /// Whether the last request that the limits allow is followed by one, if one is due then.
+    pub after_last: bool,
+}
+
+impl Flushes {
+    /// None.
+    pub const NONE: Flushes = Flushes { full: 0, data: 0, after_reads: false, after_last: false };
+
+    /// The flush that is due when so many writes were made, the last request having been one or not.
+    pub(crate) fn due(&self, writes: u64, wrote: bool) -> Option<Request> {
+        let due = |every: u32| every > 0 && writes > 0 && writes.is_multiple_of(every.into());
+        match wrote || self.after_reads {
+            true if due(self.full) => Some(Request::flush().with_metadata()),
+            true if due(self.data) => Some(Request::flush()),
+            _ => None,
+        }
+    }
 }
 
 /// Discards (TRIM, `BLKDISCARD`; of a file a hole is punched): who reads a discarded block later finds zeroes, or anything.

@@ -253,3 +253,38 @@ fn each_write_follows_the_discard_of_its_block() {
         open.remove(place);
     }
 }
+
+#[test]
+fn flushes_are_rows_of_their_own_between_the_requests_of_a_lane() {
+    use record::Operation::{Flush, Read, Write};
+    use workload::Flushes;
+    let made = |mix: Mix, flushes: Flushes| -> Vec<Row> {
+        let runtime = Runtime::simulated();
+        let device = Server::new(&runtime, 1, Duration::millis(1));
+        let mut stream = Stream::closed("s", mix, Pattern::Sequential { from: Bytes::ZERO }, Bytes::kib(4), 1);
+        stream.limits = Limits { requests: Some(6), stop: true, ..Limits::NONE };
+        let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+        let rows = std::cell::RefCell::new(Vec::new());
+        let observer = std::cell::RefCell::new(|row: &Row| rows.borrow_mut().push(*row));
+        let data = stream.data(&workload::Heap, &mut runtime::Random::new(1));
+        let tally = Tally::default();
+        let context = common::context(&runtime, &device, &control, &observer, &tally, &data);
+        runtime.block_on(workload::Drive { flushes, ..workload::Drive::new(context, &stream, 1) }.run());
+        rows.take()
+    };
+    let kinds = |rows: &[Row]| rows.iter().map(|row| row.operation).collect::<Vec<_>>();
+    let every_second = Flushes { data: 2, ..Flushes::NONE };
+    let rows = made(Mix::WRITES, every_second);
+    assert_eq!(kinds(&rows), [Write, Write, Flush, Write, Write, Flush, Write, Write]);
+    assert!(rows.iter().all(|row| row.response() == Duration::millis(1) && row.phase == Phase::Measure), "{rows:?}");
+    assert_eq!(rows[3].intended, Instant::START + Duration::millis(3), "the write behind a flush waits for it");
+    let last = made(Mix::WRITES, Flushes { after_last: true, ..every_second });
+    assert_eq!((last.len(), last[8].operation), (9, Flush));
+    assert_eq!(kinds(&made(Mix::READS, every_second)), [Read; 6]);
+    // fio's way with mixed jobs: what is due after a write is due after each read up to the next write.
+    let mixed =
+        kinds(&made(Mix { reads: Ratio::percent(50.0) }, Flushes { full: 1, after_reads: true, ..Flushes::NONE }));
+    let first = mixed.iter().position(|kind| *kind == Write).unwrap();
+    assert!(mixed[..first].iter().all(|kind| *kind == Read));
+    assert!(mixed[first..mixed.len() - 1].chunks(2).all(|pair| pair[1] == Flush), "{mixed:?}");
+}

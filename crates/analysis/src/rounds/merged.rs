@@ -5,7 +5,7 @@
 //! counts up to the first of a request that was meant to start after the measuring. Taken from counted requests alone, the deltas at its end would
 //! reach over completions of the others: the last counted request of a device that is starved may end seconds after the measuring.
 
-use record::{Phase, Row};
+use record::{Operation, Phase, Row};
 
 use super::Finish;
 
@@ -23,9 +23,10 @@ impl Merged {
         Merged { stamps: Vec::new(), most, seen: 0 }
     }
 
-    /// Takes rows, in any order. Those of requests that failed are no completions.
+    /// Takes rows, in any order. Those of requests that failed are no completions, and flushes move nothing over what
+    /// devices share.
     pub fn add(&mut self, rows: &[Row]) {
-        let done = || rows.iter().filter(|row| row.errno == 0);
+        let done = || rows.iter().filter(|row| row.errno == 0 && row.operation != Operation::Flush);
         self.seen += done().count() as u64;
         let stamp = |row: &Row| (Finish { at: row.completed, device: row.device, pass: row.pass }, row.phase);
         self.stamps.extend(done().map(stamp).take(self.most - self.stamps.len()));
@@ -52,7 +53,6 @@ impl Merged {
 
 #[cfg(test)]
 mod tests {
-    use record::Operation;
     use units::Instant;
 
     use super::*;

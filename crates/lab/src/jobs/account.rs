@@ -1,27 +1,34 @@
 //! What became of jobs, as fio reports it: one entry a job, or one for all of a group that asks for it (`group_reporting`).
 //!
-//! The processor time of a process is divided evenly among the jobs that it ran at once: which job a system call was for is not known, as one call
-//! serves the requests of several.
+//! What a thread took from the machine (processor time, switches, page faults) is known by thread. Jobs that wait in
+//! system calls have one each, and what it took is theirs; where one thread serves several jobs it is divided evenly
+//! among them, as one system call serves the requests of several.
 
-use analysis::by_job::JobTally;
-use fio::Job;
-use report::FioJob;
-use units::Duration;
+use analysis::by_job::{Counting, JobTally};
+use fio::{Engine, Job, Unified};
+use report::{Directions, FioJob, Shown, Used};
 
 use crate::document::Point;
 use crate::experiment::StreamPlan;
 use crate::jobs::{Part, Phase};
+use crate::runner::Conclusion;
 
 impl Phase {
-    /// Its jobs in the order of the file, `jobs`, with what each of its streams came to, and the user and system time that the process took for them.
+    /// What is to be counted of each of its streams.
+    pub fn countings(&self, jobs: &[Job]) -> Vec<Counting> {
+        self.parts.iter().map(|part| jobs[part.job].counting()).collect()
+    }
+
+    /// Its jobs in the order of the file, `jobs`, with what each of its streams came to, and what the run's threads
+    /// took.
     ///
     /// # Panics
     /// If there is not one tally for each stream.
-    pub fn account(&self, jobs: &[Job], tallies: Vec<JobTally>, own_time: [Duration; 2]) -> Vec<FioJob> {
+    pub fn account(&self, jobs: &[Job], tallies: Vec<JobTally>, conclusion: &Conclusion) -> Vec<FioJob> {
         assert_eq!(tallies.len(), self.parts.len(), "each stream has its tally");
         // Of a trace each device is a stream, and all of them are one job.
         let begins = |index: usize| index == 0 || self.parts[index - 1] != self.parts[index];
-        let running = (0..self.parts.len()).filter(|index| begins(*index)).count();
+        let used = used(&self.experiment.streams, conclusion);
         let mut entries: Vec<FioJob> = Vec::new();
         for ((index, Part { job, group, .. }), tally) in self.parts.iter().copied().enumerate().zip(tallies) {
             let job = &jobs[job];
@@ -29,13 +36,19 @@ impl Phase {
                 name: job.name.clone(),
                 group,
                 options: job.options[0].clone(),
+                fsyncs: job.fsyncs(&tally),
                 tally,
                 jobs: 1,
-                processor: shared(own_time, running),
+                used: used[index],
                 depth: job.depth,
+                shown: job.shown(),
             };
             match entries.last_mut() {
-                Some(same) if !begins(index) => same.tally.merge(&entry.tally),
+                Some(same) if !begins(index) => {
+                    same.tally.merge(&entry.tally);
+                    same.fsyncs += entry.fsyncs;
+                    same.used = same.used.plus(&entry.used);
+                }
                 Some(first) if job.group_reporting && first.group == group => first.add(&entry),
                 _ => entries.push(entry),
             }
@@ -49,33 +62,117 @@ impl Point {
     ///
     /// # Panics
     /// If there is not one tally for each stream.
-    pub fn account(&self, group: u32, tallies: Vec<JobTally>, own_time: [Duration; 2]) -> Vec<FioJob> {
+    pub fn account(&self, group: u32, tallies: Vec<JobTally>, conclusion: &Conclusion) -> Vec<FioJob> {
         let streams = &self.experiment.streams;
         assert_eq!(tallies.len(), streams.len(), "each stream has its tally");
-        let entry = |(plan, tally): (&StreamPlan, JobTally)| FioJob {
+        let used = used(streams, conclusion);
+        let entry = |((plan, tally), used): ((&StreamPlan, JobTally), Used)| FioJob {
             name: plan.stream.name.clone(),
             group,
             options: self.settings.iter().map(|set| (set.key.clone(), set.value.clone())).collect(),
+            fsyncs: tally.flushes.count,
             tally,
             jobs: 1,
-            processor: shared(own_time, streams.len()),
+            used,
             depth: plan.stream.lanes(),
+            shown: Shown::default(),
         };
-        streams.iter().zip(tallies).map(entry).collect()
+        streams.iter().zip(tallies).zip(used).map(entry).collect()
     }
 }
 
-/// A job's share of the process's time.
-fn shared(time: [Duration; 2], jobs: usize) -> [Duration; 2] {
-    time.map(|time| time / jobs.max(1) as u64)
+/// What of a job is counted and shown.
+trait Account {
+    fn counting(&self) -> Counting;
+    fn shown(&self) -> Shown;
+    /// How many of its flushes were of times and attributes, too.
+    fn fsyncs(&self, tally: &JobTally) -> u64;
+}
+
+impl Account for Job {
+    fn counting(&self) -> Counting {
+        Counting { percentiles: self.reporting.percentiles, ends_with_flush: self.flush_at_end }
+    }
+
+    fn shown(&self) -> Shown {
+        let Shown { percentiles: usual, .. } = Shown::default();
+        let reporting = &self.reporting;
+        let one_by_one = match self.engine {
+            Engine::Sync | Engine::Mmap => true,
+            Engine::Null => self.depth == 1,
+            Engine::Queue => false,
+        };
+        let mut times: [(bool, bool); 3] =
+            std::array::from_fn(|index| (reporting.times[index], reporting.percentiles[index]));
+        // Who asks and waits in one call has no time of submission.
+        times[0].0 &= !one_by_one;
+        Shown {
+            times,
+            samples: reporting.samples,
+            percentiles: if reporting.list.is_empty() { usual } else { reporting.list.clone() },
+            directions: match reporting.unified {
+                Unified::Apart => Directions::Apart,
+                Unified::Mixed => Directions::Mixed,
+                Unified::Both => Directions::Both,
+            },
+        }
+    }
+
+    fn fsyncs(&self, tally: &JobTally) -> u64 {
+        let flushes = tally.flushes.count;
+        match (self.fsync, self.fdatasync) {
+            (_, 0) => flushes,
+            (0, _) => 0,
+            // Where both are due, the whole one is made.
+            (full, data) => {
+                let both = u64::from(full) / gcd(full.into(), data.into()) * u64::from(data);
+                let writes = tally.sides[1].requests;
+                flushes.saturating_sub(writes / u64::from(data) - writes / both)
+            }
+        }
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// By stream: its share of what the threads took that loaded its devices.
+fn used(streams: &[StreamPlan], conclusion: &Conclusion) -> Vec<Used> {
+    let mut of_device: Vec<Option<usize>> = vec![None; conclusion.sizes.len()];
+    for (thread, (devices, _)) in conclusion.used.iter().enumerate() {
+        for device in devices {
+            if let Some(of) = of_device.get_mut(*device) {
+                *of = Some(thread);
+            }
+        }
+    }
+    let threads = |plan: &StreamPlan| {
+        let all: Vec<usize> = (0..of_device.len()).collect();
+        let mut threads: Vec<usize> =
+            plan.on.as_ref().unwrap_or(&all).iter().filter_map(|device| *of_device.get(*device)?).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        threads
+    };
+    let of_stream: Vec<Vec<usize>> = streams.iter().map(threads).collect();
+    let mut sharers = vec![0u64; conclusion.used.len()];
+    of_stream.iter().flatten().for_each(|thread| sharers[*thread] += 1);
+    let share = |threads: &Vec<usize>| {
+        let parts = threads.iter().map(|thread| conclusion.used[*thread].1.shared(sharers[*thread]));
+        parts.fold(Used::default(), |sum, part| sum.plus(&part))
+    };
+    of_stream.iter().map(share).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use units::Duration;
+
     use super::*;
     use crate::jobs::plan;
 
-    /// The phases of a job file, with as much of the process's time for each as there are jobs in it, in seconds.
+    /// The phases of a job file, run by one thread that took a second of user time and two of system time for each job.
     fn accounts(text: &str) -> Vec<Vec<FioJob>> {
         let surroundings =
             fio::Surroundings { variable: &|_| None, keyword: &|_| None, include: &|_, _| Err("none".into()) };
@@ -84,7 +181,13 @@ mod tests {
         let of = |phase: &Phase| {
             let tallies = vec![JobTally::default(); phase.parts.len()];
             let time = Duration::seconds(phase.parts.len() as u64);
-            phase.account(&file.jobs, tallies, [time, time * 2])
+            let used = Used { user: time, system: time * 2, switches: 7, ..Used::default() };
+            let sizes = vec![units::Bytes::ZERO];
+            phase.account(
+                &file.jobs,
+                tallies,
+                &Conclusion { sizes, used: vec![(vec![0], used)], ..Conclusion::default() },
+            )
         };
         plan("test", &file, &on).unwrap().iter().map(of).collect()
     }
@@ -93,7 +196,7 @@ mod tests {
     fn jobs_are_reported_one_by_one_or_as_a_group_and_share_the_time() {
         let each = accounts("[a]\nsize=64k\nnumjobs=2\n[b]\nsize=64k\n");
         let seen: Vec<_> =
-            each[0].iter().map(|job| (job.name.as_str(), job.group, job.jobs, job.processor[1])).collect();
+            each[0].iter().map(|job| (job.name.as_str(), job.group, job.jobs, job.used.system)).collect();
         let two = Duration::seconds(2);
         assert_eq!(seen, [("a", 0, 1, two), ("a", 0, 1, two), ("b", 0, 1, two)]);
 
@@ -101,9 +204,21 @@ mod tests {
         let grouped = accounts(text);
         let seen: Vec<Vec<_>> = grouped
             .iter()
-            .map(|phase| phase.iter().map(|job| (job.name.as_str(), job.group, job.jobs, job.processor[0])).collect())
+            .map(|phase| phase.iter().map(|job| (job.name.as_str(), job.group, job.jobs, job.used.user)).collect())
             .collect();
         let seconds = Duration::seconds;
         assert_eq!(seen, [vec![("a", 0, 3, seconds(3)), ("c", 1, 1, seconds(1))], vec![("d", 2, 1, seconds(1))]]);
+    }
+
+    #[test]
+    fn jobs_with_a_thread_each_have_what_it_took() {
+        let surroundings = fio::Surroundings { variable: &|_| None, include: &|_, _| Err("none".into()) };
+        let file = fio::read("t.fio", "[a]\nioengine=null\nsize=64k\nnumjobs=3\n", &surroundings, true).unwrap();
+        let phase = plan("test", &file, &[]).unwrap().remove(0);
+        let took = |seconds| Used { user: Duration::seconds(seconds), switches: seconds, ..Used::default() };
+        let used = vec![(vec![0, 2], took(4)), (vec![1], took(9))];
+        let conclusion = Conclusion { sizes: vec![units::Bytes::kib(64); 3], used, ..Conclusion::default() };
+        let entries = phase.account(&file.jobs, vec![JobTally::default(); 3], &conclusion);
+        assert_eq!(entries.iter().map(|job| job.used.switches).collect::<Vec<_>>(), [2, 9, 2]);
     }
 }

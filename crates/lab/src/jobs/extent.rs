@@ -86,8 +86,7 @@ impl Extents for Job {
             return Ok(Whole { device: None, name: on[0].to_string(), size, files: 1, chunk: largest });
         }
         let mut described = Described::files(Vec::new(), self.io());
-        (described.durable, described.flush_every, described.flush_at_end) =
-            (self.durable, self.flush_every, self.flush_at_end);
+        (described.durable, described.flush_at_end) = (self.durable, self.flush_at_end);
         if self.engine == Engine::Null {
             let files = self.files.len().max(self.file_count as usize) as u64;
             let size = match (self.extent.size, self.file_size) {

@@ -1,9 +1,11 @@
 //! The thread that makes no load: it hears how the others get on, shows that, reads the processors' accounts when counting starts and ends, and passes
 //! an interrupt on.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
+use host::thread_use::ThreadUse;
 use units::{Bytes, Duration, Instant, Ratio};
 use uring::Choice;
 
@@ -38,6 +40,9 @@ pub(super) struct Passed {
     pub(super) announced: u64,
     /// The share of the pass that the thread spent on a processor.
     pub(super) busy: Ratio,
+    /// The devices of the thread, and what it took for the pass.
+    pub(super) devices: Vec<usize>,
+    pub(super) took: ThreadUse,
 }
 
 impl Site<'_> {
@@ -48,7 +53,8 @@ impl Site<'_> {
         conclusion.engines = vec![None; self.targets.len()];
         conclusion.sizes = vec![Bytes::ZERO; self.targets.len()];
         let mut busiest = Ratio::ZERO;
-        let mut verified = Vec::new();
+        let (mut verified, mut places) = (Vec::new(), HashMap::<usize, usize>::new());
+        let (lanes, mut shown, mut cost) = (self.lanes(), std::time::Instant::now(), std::time::Duration::ZERO);
         let mut accounts = Accounts::new(self.experiment.run.measure);
         loop {
             let wait = accounts.wait(self.gate.control().as_deref(), self.now(), TICK);
@@ -64,6 +70,25 @@ impl Site<'_> {
                     conclusion.abandoned += passed.abandoned;
                     conclusion.unserved += passed.unserved;
                     conclusion.announced += passed.announced;
+                    let took = passed.took;
+                    let took = report::Used {
+                        user: took.user,
+                        system: took.system,
+                        switches: took.switches,
+                        major_faults: took.major_faults,
+                        minor_faults: took.minor_faults,
+                    };
+                    // Each device has one thread, the same in all passes.
+                    match passed.devices.first().and_then(|device| places.get(device).copied()) {
+                        Some(place) => {
+                            let whole: &mut report::Used = &mut conclusion.used[place].1;
+                            *whole = whole.plus(&took);
+                        }
+                        None => {
+                            places.extend(passed.devices.first().map(|device| (*device, conclusion.used.len())));
+                            conclusion.used.push((passed.devices, took));
+                        }
+                    }
                     busiest = if passed.busy > busiest { passed.busy } else { busiest };
                 }
                 Ok(Report::Remark(remark)) if !conclusion.remarks.contains(&remark) => conclusion.remarks.push(remark),
@@ -92,8 +117,15 @@ impl Site<'_> {
             if conclusion.interrupted || self.ways.interrupted.load(Relaxed) {
                 self.ways.party.inspect(|party| party.end_early());
             }
-            self.ways.progress.tick(&self.progress());
+            // With each report of each of thousands of threads it would cost more than the run.
+            if shown.elapsed() >= std::time::Duration::from(TICK).max(cost * 20) {
+                let from = std::time::Instant::now();
+                self.ways.progress.tick(&self.progress(&lanes));
+                shown = std::time::Instant::now();
+                cost = shown - from;
+            }
         }
+        self.ways.progress.tick(&self.progress(&lanes));
         if let Some(rounds) = &self.rounds {
             let mut rounds = rounds.lock().expect("no panic under this lock");
             // After the last pass that there may be nobody came to the gate.
@@ -117,12 +149,21 @@ impl Site<'_> {
         Instant::from_nanos(self.start.elapsed().as_nanos() as u64)
     }
 
-    fn progress(&self) -> Tick {
-        let lanes = |device: usize| {
-            let plans = self.experiment.streams.iter().filter(|plan| plan.runs_on(device));
-            plans.map(|plan| u64::from(plan.stream.lanes())).sum()
-        };
-        let devices: Vec<Beat> = (0..).zip(&self.pulses).map(|(index, pulse)| pulse.beat(lanes(index))).collect();
+    /// By device: how many requests may be under way.
+    fn lanes(&self) -> Vec<u64> {
+        let mut lanes = vec![0; self.targets.len()];
+        for plan in &self.experiment.streams {
+            let count = u64::from(plan.stream.lanes());
+            match &plan.on {
+                Some(on) => on.iter().filter(|device| **device < self.targets.len()).for_each(|on| lanes[*on] += count),
+                None => lanes.iter_mut().for_each(|lanes| *lanes += count),
+            }
+        }
+        lanes
+    }
+
+    fn progress(&self, lanes: &[u64]) -> Tick {
+        let devices: Vec<Beat> = self.pulses.iter().zip(lanes).map(|(pulse, lanes)| pulse.beat(*lanes)).collect();
         let busiest = self.pulses.iter().map(Pulse::busy).fold(Ratio::ZERO, |a, b| if b > a { b } else { a });
         Tick::of(self.now().since(Instant::START), self.experiment.run.whole(), devices, busiest)
     }
