@@ -56,7 +56,7 @@ fn trace() -> Asked {
             length: Bytes::kib(4),
         }
     });
-    Asked { requests: requests.collect(), devices: vec!["trace".to_owned()] }
+    Asked { requests: requests.collect(), devices: vec!["trace".to_owned()], remarks: Vec::new() }
 }
 
 fn share(trace: &Asked, target: &Target) -> f64 {

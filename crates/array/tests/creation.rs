@@ -60,8 +60,8 @@ fn creations_of_which_several_open_or_the_latest_does_not_are_refused_with_each_
         let Err(said @ Disagreement::Created(_)) = sorted(&all) else { panic!("{:?}", sorted(&all)) };
         let text = said.to_string();
         assert!(text.starts_with("these devices disagree about the array's creation time"), "{text}");
-        for device in 0..all.len() {
-            let it = format!("device {device} ({} events, last written 0 s", all[device].events);
+        for (device, superblock) in all.iter().enumerate() {
+            let it = format!("device {device} ({} events, last written 0 s", superblock.events);
             assert!(text.contains(&it), "{text}");
         }
         assert!(text.contains("Give only the devices of one creation"), "{text}");

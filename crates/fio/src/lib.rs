@@ -29,7 +29,7 @@ use std::fmt;
 pub use job::{Check, Direction, Engine, Extent, Fill, Job, Order, Pace, Replay, Skew};
 pub use option::{Fate, Note};
 pub use reporting::{Logs, Reporting, Unified};
-pub use syntax::Surroundings;
+pub use syntax::{Included, Surroundings};
 
 /// A job file that was read.
 #[derive(Debug, Clone, PartialEq)]

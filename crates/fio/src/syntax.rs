@@ -13,10 +13,12 @@ pub struct Surroundings<'s> {
     pub variable: &'s dyn Fn(&str) -> Option<String>,
     /// What a keyword stands for: `$ncpus`, `$pagesize`, `$mb_memory`.
     pub keyword: &'s dyn Fn(&str) -> Option<u64>,
-    /// The text of a file to include, by its name and that of the file it is included in, and the name under which it was found;
-    /// or why it cannot be had.
-    pub include: &'s dyn Fn(&str, &str) -> Result<(String, String), String>,
+    /// A file to include, by its name and that of the file that includes it; or why it cannot be had.
+    pub include: &'s dyn Fn(&str, &str) -> Result<Included, String>,
 }
+
+/// A file that another one includes: its text, and the name under which it was found.
+pub type Included = (String, String);
 
 /// One option of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -76,7 +76,7 @@ impl Processor {
 fn every(kernel: &Kernel) -> Vec<String> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(is_number);
-    names(&kernel.sys("devices/system/cpu")).into_iter().filter(is_cpu).collect()
+    names(kernel.sys("devices/system/cpu")).into_iter().filter(is_cpu).collect()
 }
 
 /// How many processors there are, online or not; as `getconf _NPROCESSORS_CONF` counts them.

@@ -212,8 +212,10 @@ mod tests {
 
     #[test]
     fn jobs_with_a_thread_each_have_what_it_took() {
-        let surroundings = fio::Surroundings { variable: &|_| None, include: &|_, _| Err("none".into()) };
-        let file = fio::read("t.fio", "[a]\nioengine=null\nsize=64k\nnumjobs=3\n", &surroundings, true).unwrap();
+        let surroundings =
+            fio::Surroundings { variable: &|_| None, keyword: &|_| None, include: &|_, _| Err("none".into()) };
+        let file = fio::read("t.fio", "[a]\nioengine=null\nsize=64k\nnumjobs=3\n", &surroundings, fio::Rigour::Strict)
+            .unwrap();
         let phase = plan("test", &file, &[]).unwrap().remove(0);
         let took = |seconds| Used { user: Duration::seconds(seconds), switches: seconds, ..Used::default() };
         let used = vec![(vec![0, 2], took(4)), (vec![1], took(9))];

@@ -281,8 +281,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name).display().to_string();
         let text = format!("[j]\nioengine=libaio\nbs=4k\nsize=1m\nnumjobs=2\n{}\n", options.replace("AT", &at("log")));
-        let surroundings = fio::Surroundings { variable: &|_| None, include: &|_, _| Err("none".into()) };
-        let file = fio::read("t.fio", &text, &surroundings, true).unwrap();
+        let surroundings =
+            fio::Surroundings { variable: &|_| None, keyword: &|_| None, include: &|_, _| Err("none".into()) };
+        let file = fio::read("t.fio", &text, &surroundings, fio::Rigour::Strict).unwrap();
         let on = ["null:1MiB".parse().unwrap()];
         let phase = plan("test", &file, &on).unwrap().remove(0);
         let begin = Instant::from_nanos(5_000_000_000);
