@@ -206,6 +206,8 @@ impl Small {
         let used = Bytes::SECTOR * rows;
         for superblock in &mut superblocks {
             superblock.data_offset = DATA_AT;
+            // There is no room for a bad-block log, and no medium that refuses anything.
+            (superblock.bad_block_offset, superblock.bad_block_sectors) = (0, 0);
             (superblock.size, superblock.data_size) = (used, used);
             if !superblock.chunk.is_zero() {
                 superblock.chunk = Bytes::SECTOR;

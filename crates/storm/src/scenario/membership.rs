@@ -166,7 +166,7 @@ pub fn wrong_size() -> Result<(), String> {
             stage.edit(&stage.disk(member), |superblock| superblock.size += Bytes::mib(1));
         }
         match stage.reopen() {
-            Err(OpenError::Assemble(error)) if error.to_string().contains("need") => {}
+            Err(OpenError::Misplaced { device: 0, error }) if error.field == "size" => {}
             other => return Err(format!("{level}, members cut off: {}", said(other))),
         }
     }
