@@ -191,7 +191,7 @@ fn status_answers_for_the_array_when_a_named_member_is_empty_or_gone() {
     let all = |ask: &dyn Fn(&str, &str)| {
         ask("gone", "no such file or device");
         ask("blank", "it is empty, or was wiped");
-        ask("tiny", "it holds 0 B");
+        ask("tiny", "less than one block");
         ask(".", "directory");
     };
     all(&ask);

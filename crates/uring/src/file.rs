@@ -55,18 +55,18 @@ enum Hands {
 impl FileDevice {
     /// Opens an existing file or block device that will not be written to.
     pub fn open_read_only(live: &Live, path: &Path, options: &FileOptions) -> Result<FileDevice, OpenError> {
-        FileDevice::on(live, Target::open(path, options.mode)?.taking(options), options)
+        FileDevice::on(live, Target::open(path, options)?, options)
     }
 
     /// Opens what the permit is for, for reading and writing. Several devices may share a permit; each keeps others away as it does.
     pub fn open_writable(live: &Live, permit: &WritePermit, options: &FileOptions) -> Result<FileDevice, OpenError> {
-        FileDevice::on(live, Target::permitted(permit, options.mode)?.taking(options), options)
+        FileDevice::on(live, Target::permitted(permit, options)?, options)
     }
 
     /// Makes a new file of `size` bytes, for reading and writing. What has not been written reads as zeroes, and without any I/O: fill a
     /// file before its reads are timed.
     pub fn create(live: &Live, path: &Path, size: Bytes, options: &FileOptions) -> Result<FileDevice, OpenError> {
-        FileDevice::on(live, Target::create(path, options.mode, size)?, options)
+        FileDevice::on(live, Target::create(path, options, size)?, options)
     }
 
     fn on(live: &Live, target: Target, options: &FileOptions) -> Result<FileDevice, OpenError> {

@@ -95,7 +95,7 @@ pub enum OpenError {
 
 impl Target {
     /// Opens an existing file or block device for reading.
-    pub fn open(path: &Path, mode: Mode) -> Result<Target, OpenError> {
+    pub fn open(path: &Path, options: &FileOptions) -> Result<Target, OpenError> {
         // Looked at first: opening a pipe would wait for its other end.
         let kind = std::fs::metadata(path).map_err(|error| explain(path, "stat", error))?.file_type();
         let path_buf = path.to_path_buf();
@@ -107,21 +107,21 @@ impl Target {
         if let Some((_, kind)) = other.into_iter().find(|(is, _)| *is) {
             return Err(OpenError::NotStorage { path: path_buf, kind });
         }
-        let file = quietly(mode, |options| options.read(true).open(path));
-        Target::examine(path, mode, file, None)
+        let file = quietly(options.mode, |open| open.read(true).open(path));
+        Target::examine(path, options, file, None)
     }
 
     /// Opens what the permit is for, for reading and writing.
-    pub fn permitted(permit: &WritePermit, mode: Mode) -> Result<Target, OpenError> {
-        let file = quietly(mode, |options| permit.reopen(options.read(true).write(true)));
+    pub fn permitted(permit: &WritePermit, options: &FileOptions) -> Result<Target, OpenError> {
+        let file = quietly(options.mode, |open| permit.reopen(open.read(true).write(true)));
         let exclusive = permit.file().try_clone().map_err(|error| explain(permit.path(), "dup", error))?;
-        Target::examine(permit.path(), mode, file, Some(exclusive))
+        Target::examine(permit.path(), options, file, Some(exclusive))
     }
 
     /// Makes a new file of `size` bytes, whose blocks are reserved but have not been written.
-    pub fn create(path: &Path, mode: Mode, size: Bytes) -> Result<Target, OpenError> {
+    pub fn create(path: &Path, options: &FileOptions, size: Bytes) -> Result<Target, OpenError> {
         let permit = host::guard::create_sized(path, size).map_err(|source| OpenError::Refused { source })?;
-        let target = Target::permitted(&permit, mode);
+        let target = Target::permitted(&permit, options);
         if target.is_err() {
             // The file is ours and of no use. The error that is returned says more than one of removing it would.
             let _ = std::fs::remove_file(path);
@@ -129,30 +129,24 @@ impl Target {
         target
     }
 
-    /// With requests of any byte, if that is asked for and goes: through the page cache of a file it does.
-    pub fn taking(mut self, options: &FileOptions) -> Target {
-        if options.any_bytes && self.mode == Mode::Buffered && !self.store.is_device() {
-            if let Ok(metadata) = self.file.metadata() {
-                self.shape.size = Bytes::new(metadata.len());
-            }
-            self.shape.logical_block = Bytes::new(1);
-        }
-        self
-    }
-
     fn examine(
         path: &Path,
-        mode: Mode,
+        options: &FileOptions,
         file: std::io::Result<File>,
         exclusive: Option<File>,
     ) -> Result<Target, OpenError> {
+        let mode = options.mode;
         let file = file.map_err(|error| match (error.raw_os_error(), mode) {
             (Some(libc::EINVAL), Mode::Direct) => OpenError::NoDirect { path: path.to_path_buf() },
             _ => explain(path, "open", error),
         })?;
-        let (shape, store) = shape(path, &file, mode)?;
-        let bytes = mode == Mode::Buffered && !store.is_device() && file.metadata().is_ok_and(|data| data.len() > 0);
-        if shape.size < shape.logical_block && !bytes {
+        let (mut shape, store) = shape(path, &file, mode)?;
+        // Requests of any byte are for those who ask: the page cache of a file takes them.
+        if options.any_bytes && mode == Mode::Buffered && !store.is_device() {
+            let metadata = file.metadata().map_err(|error| explain(path, "stat", error))?;
+            (shape.size, shape.logical_block) = (Bytes::new(metadata.len()), Bytes::new(1));
+        }
+        if shape.size < shape.logical_block {
             return Err(OpenError::Empty { path: path.to_path_buf(), size: shape.size, block: shape.logical_block });
         }
         Ok(Target { file, path: path.to_path_buf(), shape, mode, store, exclusive })
