@@ -143,7 +143,7 @@ fn a_member_or_spare_whose_server_is_started_anew_with_nothing_is_given_up() {
         let first = memory(&desk);
         let k = socket(&desk, "k");
         done(&desk, &format!("array create {options} --destroy-data --size 40MiB {rest} {k}"));
-        let Some(server) = Server::start(&desk, &format!("{rest} {k}")) else { return };
+        let Some(server) = Server::start(&desk, &format!("{rest} {k}")) else { return end(first) };
         let reader = Reader::of(&server);
         reader.write(7);
         end(first);

@@ -73,16 +73,13 @@ struct Wanted<'j> {
     streams: Vec<u16>,
 }
 
+/// Gives every row of a run to what it is given.
+pub type Visit<'v> = dyn FnMut(&mut dyn FnMut(&Row)) + 'v;
+
 impl Phase {
     /// Writes the logs of its jobs. `first` is the number of the first copy in it, `begin` when its requests began, and
     /// `visit` gives all rows to what it is given, and may be called several times.
-    pub fn write_logs(
-        &self,
-        jobs: &[Job],
-        first: usize,
-        begin: Instant,
-        visit: &mut dyn FnMut(&mut dyn FnMut(&Row)),
-    ) -> Result<(), LogError> {
+    pub fn write_logs(&self, jobs: &[Job], first: usize, begin: Instant, visit: &mut Visit) -> Result<(), LogError> {
         let mut rounds = self.wanted_logs(jobs, first);
         let mut made: Vec<PathBuf> = Vec::new();
         // Copies that share a file have their lines in it one after the other: a round each.
