@@ -4,7 +4,7 @@ mod common;
 
 use array::creation::{Belonging, Disagreement, sort};
 use array::geometry::{Copies, DoubleRotation, Level, Rotation};
-use array::md::{Consistency, MemberRole, Stamp, Superblock};
+use array::md::{Consistency, MemberRole, Resync, Stamp, Superblock};
 use array::{Array, OpenError, OpenOptions};
 use common::image::{contents, data};
 use common::rig::{BLOCK, SIZE, block, disks, edit, open, superblock, write_all};
@@ -126,6 +126,28 @@ fn a_growth_whose_record_was_met_by_a_power_cut_and_a_stale_member_of_before_it_
         it.data_size += Bytes::kib(more);
     }
     assert_eq!(sorted(&all).map(|it| it.foreign), Ok(Vec::new()));
+}
+
+/// The first cut met the record of a growth. Who opened the array then said the old size again, until a second cut: both sizes have one number of events.
+#[test]
+fn a_growth_that_is_called_off_by_halves_is_no_disagreement_and_another_size_is_one() {
+    let mut all = made(FIVE);
+    let before = all[0].size;
+    for (it, (events, more, resync)) in all.iter_mut().zip([
+        (8, 0, Resync::From(Bytes::ZERO)),
+        (7, 0, Resync::Clean),
+        (8, 4, Resync::From(before)),
+        (8, 4, Resync::From(before)),
+    ]) {
+        (it.events, it.resync) = (events, resync);
+        it.size += Bytes::kib(more);
+        it.data_size += Bytes::kib(more);
+    }
+    assert_eq!(sorted(&all).map(|it| it.foreign), Ok(Vec::new()));
+    // Dirty, but not from where it would have grown.
+    all[3].resync = Resync::From(Bytes::ZERO);
+    let field = "size used of each member";
+    assert!(matches!(sorted(&all), Err(Disagreement::Field { field: named, .. }) if named == field));
 }
 
 #[test]
