@@ -22,7 +22,8 @@ pub enum Bug {
     WrongRotation,
     /// Nobody is told where checksums may not fit.
     ForgetSumMarks,
-    /// The members say that redundancy fits when they are asked, so that copies are read which may differ, whichever is less busy.
+    /// The members say that redundancy fits when they are asked, so that copies are read which may differ, whichever is
+    /// less busy.
     TrustUnsynced,
 }
 

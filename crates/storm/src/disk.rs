@@ -83,8 +83,10 @@ impl Disk {
         self.stack.inner().inner().inner()
     }
 
-    /// The disk after a power cut, under a runtime of its own: of its unflushed writes it has those sectors that `keep` chooses, or all of them, unflushed as they
-    /// were, where nothing chooses and the server alone was killed. Of its damaged sectors it has those that `stays` chooses are still damaged. What it lied about `comes_out` as the lie, or is true after all.
+    /// The disk after a power cut, under a runtime of its own: of its unflushed writes it has those sectors that `keep`
+    /// chooses, or all of them, unflushed as they were, where nothing chooses and the server alone was killed. Of its
+    /// damaged sectors it has those that `stays` chooses are still damaged. What it lied about `comes_out` as the lie,
+    /// or is true after all.
     pub fn after_cut(
         &self,
         next: &Runtime,

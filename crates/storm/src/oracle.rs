@@ -1,13 +1,15 @@
 //! The oracle: which values a sector may have.
 //!
-//! A value is a number that fills the whole sector, so that a torn sector shows. Every write has a new one. Per sector the values are kept that may be
-//! read, oldest first. A flush, or FUA, that was answered rules out what is older than the newest write that it covers. A power cut leaves any one of those
-//! that remain. A kill of the server leaves what was answered, or read, or anything newer.
+//! A value is a number that fills the whole sector, so that a torn sector shows. Every write has a new one. Per sector
+//! the values are kept that may be read, oldest first. A flush, or FUA, that was answered rules out what is older than
+//! the newest write that it covers. A power cut leaves any one of those that remain. A kill of the server leaves what
+//! was answered, or read, or anything newer.
 //!
 //! # A value once read stays
-//! Nothing older than what was answered, or read, before a read was sent may be read. A read beside a write that is under way may give either value, but once
-//! it gave the new one the old one is gone. What a crash left is one value from the first read on, whatever that was: no later crash, and no loss
-//! of members, brings another one back. (Written values may go back with the power until they are flushed, as those of any disk.)
+//! Nothing older than what was answered, or read, before a read was sent may be read. A read beside a write that is
+//! under way may give either value, but once it gave the new one the old one is gone. What a crash left is one value
+//! from the first read on, whatever that was: no later crash, and no loss of members, brings another one back. (Written
+//! values may go back with the power until they are flushed, as those of any disk.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -32,10 +34,11 @@ struct Values {
     values: Vec<u64>,
     /// The number of the oldest.
     first: u64,
-    /// The number of the oldest that a power cut may leave. Those before it are kept until the next crash: a read that was sent before may give them yet.
+    /// The number of the oldest that a power cut may leave. Those before it are kept until the next crash: a read that
+    /// was sent before may give them yet.
     durable: u64,
-    /// Those from the first to before the second of these numbers may have been there when the last crash came: one of them is there now, and nobody has read
-    /// which. A kill leaves fewer than a power cut that follows it.
+    /// Those from the first to before the second of these numbers may have been there when the last crash came: one of
+    /// them is there now, and nobody has read which. A kill leaves fewer than a power cut that follows it.
     lowest: u64,
     left: u64,
     /// The number of the newest that was answered, or read, since the last crash.
@@ -60,7 +63,8 @@ impl Values {
         self.values.iter().rposition(|other| *other == value).map(|index| self.first + index as u64)
     }
 
-    /// What is older than this number is ruled out, if it is one of those written since the last crash. Of what a crash left nobody knows which is older.
+    /// What is older than this number is ruled out, if it is one of those written since the last crash. Of what a crash
+    /// left nobody knows which is older.
     fn rule_out(&mut self, before: u64) {
         let only_one = self.lowest + 1 == self.left;
         if before >= self.left || (only_one && before == self.lowest) {
@@ -85,12 +89,16 @@ impl Values {
         (self.left, self.known) = (self.end(), self.lowest);
     }
 
-    /// Takes note of a value that was read by a request which was sent when `known` was known. False if it may not be there.
+    /// Takes note of a value that was read by a request which was sent when `known` was known. False if it may not be
+    /// there.
     fn read(&mut self, value: u64, known: u64) -> bool {
         let from = if known < self.left { self.lowest } else { known };
         let mut later = (from..self.end()).filter(|number| self.values[(number - self.first) as usize] == value);
         let Some(number) = later.next() else { return false };
-        if number < self.left {
+        if number < self.left && self.values[(self.left - self.first) as usize..].contains(&value) {
+            // Zeroes have one value however often they are written. These may be what the crash left, or a write since,
+            // which the next crash may undo.
+        } else if number < self.left {
             self.values.splice(..(self.left - self.first) as usize, [value]);
             self.first = self.left - 1;
             (self.durable, self.lowest) = (self.durable.max(self.first), self.first);
@@ -307,4 +315,41 @@ impl Oracle {
 
 fn said(value: Option<u64>) -> String {
     value.map_or("a mixture".to_owned(), |value| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sector of which the power cut left either the zeroes of before or 56.
+    fn left() -> Oracle {
+        let mut oracle = Oracle::new(1);
+        oracle.may_write(0..1, 56);
+        oracle.crash(false);
+        oracle
+    }
+
+    fn read(oracle: &mut Oracle, value: u64) -> Result<(), String> {
+        let known = oracle.known(0..1);
+        oracle.read(0, &known, &sectors_of(value, 1))
+    }
+
+    #[test]
+    fn zeroes_that_a_crash_left_stay_once_they_are_read() {
+        let mut oracle = left();
+        assert_eq!(read(&mut oracle, 0), Ok(()));
+        oracle.crash(false);
+        assert!(read(&mut oracle, 56).is_err());
+    }
+
+    #[test]
+    fn zeroes_that_may_be_a_write_since_the_crash_decide_nothing() {
+        let mut oracle = left();
+        oracle.may_write(0..1, 0);
+        assert_eq!(read(&mut oracle, 0), Ok(()));
+        // The write was not answered, nor flushed: the power takes it.
+        oracle.crash(false);
+        assert_eq!(read(&mut oracle, 56), Ok(()));
+        assert!(read(&mut oracle, 0).is_err());
+    }
 }

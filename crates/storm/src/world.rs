@@ -313,8 +313,9 @@ impl World {
         Ok(())
     }
 
-    /// Whether the array that was opened is to be served before it is in sync. Only that of levels without parity: elsewhere a value that is computed from what
-    /// does not fit may be anything, and with all members there is one place to read it from.
+    /// Whether the array that was opened is to be served before it is in sync. Only that of levels without parity:
+    /// elsewhere a value that is computed from what does not fit may be anything, and with all members there is one
+    /// place to read it from.
     pub fn is_to_linger(&self, array: &Array<Rc<Disk>>) -> bool {
         let due = array.needs_resync() || self.bug == Some(Bug::TrustUnsynced);
         let settled = self.growing.borrow().is_none() && !self.oracle.borrow().has_free();
