@@ -332,7 +332,8 @@ pub struct Serve {
     #[arg(long, value_name = "FILE")]
     pub backing: Vec<PathBuf>,
 
-    /// Where to listen: unix:PATH (for this user only), tcp:HOST:PORT, or systemd for the sockets that a socket unit passes; may be given several times
+    /// Where to listen: unix:PATH (for this user only), tcp:HOST:PORT, or systemd for the sockets that a socket unit
+    /// passes; may be given several times
     #[arg(long, value_name = "ADDRESS", required = true)]
     pub nbd: Vec<Address>,
 

@@ -91,7 +91,8 @@ fn examine(args: &Paths) -> Result<ExitCode, Failure> {
     Err(blame(last))
 }
 
-/// Prints how an array is. Its server knows devices that are not named, and knows it if none of those named can be read.
+/// Prints how an array is. Its server knows devices that are not named, and knows it if none of those named can be
+/// read.
 fn status(args: &Paths) -> Result<ExitCode, Failure> {
     let service = Server::find(&args.members).map(|mut server| server.status(&Course::quiet()).map_err(blame));
     let service = service.transpose()?;

@@ -186,7 +186,8 @@ pub async fn ended(alarm: &Alarm, manager: &Manager) {
     manager.stopping(ENDING);
 }
 
-/// Gives systemd's watchdog its signs of life, if it expects any: twice as often, by the thread that serves. Never ends.
+/// Gives systemd's watchdog its signs of life, if it expects any: twice as often, by the thread that serves. Never
+/// ends.
 pub async fn watched(live: &Live, manager: &Manager) {
     let Some(every) = manager.watchdog() else { return std::future::pending().await };
     loop {

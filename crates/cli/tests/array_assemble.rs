@@ -1,4 +1,5 @@
-//! Arrays that are found, served without a write to their members, and opened again after members dropped out one by one.
+//! Arrays that are found, served without a write to their members, and opened again after members dropped out one by
+//! one.
 
 mod common;
 #[path = "common/served.rs"]
@@ -165,7 +166,8 @@ fn the_command_that_assemble_prints_serves_the_array() {
     assert_eq!(none.code, 2, "{}", none.stderr);
 }
 
-/// Has members drop out one after the other, as Linux md would have recorded it: each knows what was until it left, and the last ones know of all.
+/// Has members drop out one after the other, as Linux md would have recorded it: each knows what was until it left, and
+/// the last ones know of all.
 fn drop_out(desk: &Desk, names: &str, gone: &[(&str, u64)]) {
     for (name, role) in names.split(' ').zip(0u64..) {
         let behind = gone.iter().find(|(other, _)| *other == name).map(|(_, events)| *events);

@@ -1,4 +1,5 @@
-//! Devices that belong to several creations of an array, and superblocks whose offsets point where nothing may be written, as their user meets them.
+//! Devices that belong to several creations of an array, and superblocks whose offsets point where nothing may be
+//! written, as their user meets them.
 
 mod common;
 #[path = "common/served.rs"]

@@ -1,4 +1,5 @@
-//! `arraylab array serve` with members on other machines that come back as something else: nothing of them is believed, and nothing is written to them.
+//! `arraylab array serve` with members on other machines that come back as something else: nothing of them is believed,
+//! and nothing is written to them.
 
 mod common;
 #[path = "common/served.rs"]
@@ -93,7 +94,8 @@ fn an_older_copy_of_a_member_or_another_member_in_its_place_is_failed_and_left_a
         let server = Server::start(&desk, &format!("{a} {rest}")).unwrap();
         let reader = Reader::of(&server);
         reader.write(1);
-        // A copy of itself from before the next write; or of another member from after it, so that only its name is wrong.
+        // A copy of itself from before the next write; or of another member from after it, so that only its name is
+        // wrong.
         let copied = |from: &str| std::fs::copy(desk.path().join(from), desk.path().join("copy")).unwrap();
         if kind == "older" {
             copied("a");

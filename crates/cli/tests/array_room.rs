@@ -1,4 +1,5 @@
-//! `arraylab array serve` over sparse files on a file system that fills: the writer is told, nobody fails, and with room again all goes on.
+//! `arraylab array serve` over sparse files on a file system that fills: the writer is told, nobody fails, and with
+//! room again all goes on.
 
 mod common;
 #[path = "common/served.rs"]

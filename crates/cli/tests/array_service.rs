@@ -1,4 +1,5 @@
-//! A served array as a service: sockets and a manager that systemd would give it, several signals, a crash and what it leaves behind.
+//! A served array as a service: sockets and a manager that systemd would give it, several signals, a crash and what it
+//! leaves behind.
 
 mod common;
 #[path = "common/served.rs"]

@@ -1,4 +1,5 @@
-//! fio's job files, kind by kind: what is asked, of which files, and where it lies. Where fio is installed, it is the judge.
+//! fio's job files, kind by kind: what is asked, of which files, and where it lies. Where fio is installed, it is the
+//! judge.
 
 mod common;
 
@@ -191,7 +192,8 @@ fn a_job_that_ends_all_ends_all() {
     assert_eq!(moved[1].1[0].0, 16);
 }
 
-/// Read from memory from the second lap on, hundreds of thousands a second would come; the file is given back by its file system each time.
+/// Read from memory from the second lap on, hundreds of thousands a second would come; the file is given back by its
+/// file system each time.
 #[test]
 fn each_lap_of_a_buffered_job_is_read_from_the_device() {
     let desk = job("[j]\nfilename=data.bin\nrw=read\nbs=64k\nsize=4m\nloops=8\n");

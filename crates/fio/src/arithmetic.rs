@@ -1,7 +1,7 @@
 //! Whole-number arithmetic on values, which fio does wherever a keyword such as `$ncpus` was replaced.
 //!
-//! fio hands such a value to `bc`, whose numbers are whole unless told otherwise: `+ - * / % ^`, parentheses, division toward zero. A value that is
-//! no formula stays as it is.
+//! fio hands such a value to `bc`, whose numbers are whole unless told otherwise: `+ - * / % ^`, parentheses, division
+//! toward zero. A value that is no formula stays as it is.
 
 /// The value of a formula; `None` if it is none.
 pub(crate) fn value(text: &str) -> Option<i128> {

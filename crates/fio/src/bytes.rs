@@ -1,8 +1,9 @@
 //! Texts of any bytes.
 //!
-//! A job file is bytes: comments in Latin-1, file names in whatever the file system takes. Options are read as text, so a byte that is not
-//! UTF-8 stands as a character of a private range while it is text, and is that byte again in a path (the way of Python's
-//! `surrogateescape`; Rust's `char` has no surrogates, so the last private plane takes their place).
+//! A job file is bytes: comments in Latin-1, file names in whatever the file system takes. Options are read as text, so
+//! a byte that is not UTF-8 stands as a character of a private range while it is text, and is that byte again in a path
+//! (the way of Python's `surrogateescape`; Rust's `char` has no surrogates, so the last private plane takes their
+//! place).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

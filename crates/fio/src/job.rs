@@ -21,7 +21,8 @@ pub struct Job {
     pub place: Place,
     /// Reads or writes: `rw`, `rwmixread`.
     pub direction: Direction,
-    /// In which order reads come, and writes or trims: the other half of `rw`, and `percentage_random`. In fio each has a position of its own.
+    /// In which order reads come, and writes or trims: the other half of `rw`, and `percentage_random`. In fio each has
+    /// a position of its own.
     pub order: [Order; 2],
     /// How reads are skewed, and writes or trims, of random orders: `random_distribution`.
     pub skew: [Option<Skew>; 2],

@@ -1,4 +1,5 @@
-//! The names that fio knows: those of `fio --cmdhelp=all` of 3.33 and of its engines for disks (`fio --enghelp=io_uring`), and what else they are called.
+//! The names that fio knows: those of `fio --cmdhelp=all` of 3.33 and of its engines for disks (`fio
+//! --enghelp=io_uring`), and what else they are called.
 
 /// Every option, under its first name.
 pub(crate) const NAMES: &[&str] = &[
@@ -279,7 +280,8 @@ pub(crate) fn nearest(name: &str) -> Option<&'static str> {
     (best.0 <= name.len().div_ceil(3)).then_some(best.1)
 }
 
-/// How many letters are to be put in, left out, changed or swapped with their neighbour (Damerau and Levenshtein, optimal string alignment).
+/// How many letters are to be put in, left out, changed or swapped with their neighbour (Damerau and Levenshtein,
+/// optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];

@@ -9,8 +9,9 @@
 //! read. Values are read by [`value`], as fio 3.33 reads them (`k` is 1024 and `KiB` 1000, unless
 //! `kb_base=1000`: tried out on the program, as its manual has it both ways).
 //!
-//! A job that asks for what is not done here would be measured as something else. So an option that is unknown or not supported is an error
-//! with its line, unless the caller asks for a lenient reading, which lists it in [`File::notes`] and goes on.
+//! A job that asks for what is not done here would be measured as something else. So an option that is unknown or not
+//! supported is an error with its line, unless the caller asks for a lenient reading, which lists it in [`File::notes`]
+//! and goes on.
 
 mod arithmetic;
 pub mod bytes;
@@ -133,8 +134,9 @@ pub fn read(name: &str, text: &str, surroundings: &Surroundings, rigour: Rigour)
 
 /// True if this is a job file rather than an experiment.
 ///
-/// By the name's end (`.fio`, `.job`, `.ini`; `.toml` is an experiment). Otherwise by content: the text is a job file if it begins with a
-/// section, and has a line that TOML does not know (a bare word, an unquoted value such as `bs=4k`, a `;`) or no section of an experiment.
+/// By the name's end (`.fio`, `.job`, `.ini`; `.toml` is an experiment). Otherwise by content: the text is a job file
+/// if it begins with a section, and has a line that TOML does not know (a bare word, an unquoted value such as `bs=4k`,
+/// a `;`) or no section of an experiment.
 pub fn is_meant(path: &std::path::Path, text: &str) -> bool {
     let ends = |known: &[&str]| path.extension().is_some_and(|end| known.iter().any(|known| end == *known));
     if ends(&["fio", "job", "ini"]) {

@@ -159,7 +159,8 @@ pub(crate) fn pair<T>(direction: Direction, [read, write, trim]: [T; 3]) -> [T; 
     [read, if direction == Direction::Trim { trim } else { write }]
 }
 
-/// `access/range:...` in percent. Accesses come to a hundred, as fio demands; ranges that are not given divide what is left.
+/// `access/range:...` in percent. Accesses come to a hundred, as fio demands; ranges that are not given divide what is
+/// left.
 fn zones(text: &str) -> Option<Skew> {
     let percent = |text: &str| text.trim().parse::<f64>().ok().filter(|n| (0.0..=100.0).contains(n));
     let mut zones = Vec::new();

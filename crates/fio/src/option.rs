@@ -68,8 +68,8 @@ pub fn is_known(name: &str) -> bool {
     NAMES.contains(&canonical(name))
 }
 
-/// Refuses the first option that is none of fio's, before anything else is said of its value. Of an engine that is not known here the options are
-/// not known either: it is refused itself, later.
+/// Refuses the first option that is none of fio's, before anything else is said of its value. Of an engine that is not
+/// known here the options are not known either: it is refused itself, later.
 pub(crate) fn refuse_unknown(sections: &[Section]) -> Result<(), JobError> {
     let engine = |section: &Section| {
         let given = section.options.iter().rfind(|given| given.name == "ioengine");
@@ -171,6 +171,7 @@ pub const KEPT: &[&str] = &[
     "create_only",
     "overwrite",
     "fadvise_hint",
+    "fallocate",
     "wait_for",
     "exitall",
     "exit_what",
@@ -216,6 +217,7 @@ const FLAGS: &[&str] = &[
     "force_async",
     "experimental_verify",
     "verify_state_load",
+    "verify_fatal",
     "trim_verify_zero",
     "read_beyond_wp",
     "write_barrier",
@@ -243,9 +245,6 @@ pub fn fate(name: &str, value: Option<&str>) -> Option<(Fate, &'static str)> {
         "opendir" => not_kept("name the files one by one, with filename=a:b:c"),
         "unique_filename" => no_effect("it is for clients of a fio server, and there is none"),
         "thread" => no_effect("jobs are loaded by threads in any case"),
-        "fallocate" => {
-            no_effect("a file that is made has its blocks before the first request, so that no request allocates them")
-        }
         "refill_buffers" => no_effect("each write takes another part of random memory"),
         "scramble_buffers" => no_effect("each write takes another part of random memory"),
         "create_on_open" | "create_serialize" | "create_fsync" => {
@@ -299,7 +298,8 @@ pub fn fate(name: &str, value: Option<&str>) -> Option<(Fate, &'static str)> {
         "io_submit_mode" => {
             not_kept("requests are submitted by the job itself; rate_process=poisson counts from the intended arrival")
         }
-        "verify_dump" | "verify_fatal" => no_effect("each mismatch is named in the result, and the exit code is 1"),
+        "verify_dump" => no_effect("each mismatch is named in the result, and the exit code is 1"),
+        "verify_fatal" => not_kept("verification reads all blocks and names each mismatch"),
         "verify_async" | "verify_async_cpus" => no_effect("what is read is checked by the thread that reads it"),
         "verify_interval" | "verify_offset" => {
             no_effect("every 512 bytes that are written say what they are, in a way of our own")

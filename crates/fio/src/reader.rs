@@ -56,8 +56,9 @@ impl<'s> Reader<'s> {
             .filter(|given| self.section.options[self.section.inherited..].iter().any(|own| std::ptr::eq(own, *given)))
     }
 
-    /// A value for reads, writes and trims each: `a,b,c`. Of `a` all three are that, of `a,b` trims are as writes; an empty place leaves that one as
-    /// it is, by an earlier line or by default. So does one at the end: `a,` is for reads alone.
+    /// A value for reads, writes and trims each: `a,b,c`. Of `a` all three are that, of `a,b` trims are as writes; an
+    /// empty place leaves that one as it is, by an earlier line or by default. So does one at the end: `a,` is for
+    /// reads alone.
     pub fn each_way<T: Clone>(
         &self,
         name: &str,

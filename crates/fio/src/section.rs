@@ -58,6 +58,7 @@ impl Reader<'_> {
         })?;
         let writes = |name| self.read(name, "a number of writes; 0 for none", |text| text.parse::<u32>().ok());
         let (fsync, fdatasync) = (writes("fsync")?.unwrap_or(0), writes("fdatasync")?.unwrap_or(0));
+        self.allocates(direction)?;
         let at_end = self.flag("end_fsync")?.unwrap_or(false) || self.flag("fsync_on_close")?.unwrap_or(false);
         Ok(Job {
             name: self.own("name").and_then(|own| own.value.clone()).unwrap_or_else(|| self.section.name.clone()),
@@ -214,6 +215,22 @@ impl Reader<'_> {
             self.not_kept("fadvise_hint", "the kernel is told how the job goes, or nothing");
         }
         Ok(advice.flatten().unwrap_or(true))
+    }
+
+    /// A file that is made has its blocks before the first request. A job that only reads has them in fio, too, as its files are written first.
+    fn allocates(&mut self, direction: Direction) -> Result<(), JobError> {
+        let before = self.read("fallocate", "none, posix, native, keep, truncate, 0 or 1", |text| match text {
+            "none" | "truncate" | "0" => Some(false),
+            "posix" | "native" | "keep" | "1" => Some(true),
+            _ => None,
+        })?;
+        if before == Some(false) && !matches!(direction, Direction::Read | Direction::Trim) {
+            self.not_kept(
+                "fallocate",
+                "files have their blocks before the first request, so that no write allocates any",
+            );
+        }
+        Ok(())
     }
 
     fn ends_all(&mut self) -> Result<bool, JobError> {

@@ -1,9 +1,10 @@
 //! Sections and options, line by line.
 //!
-//! A line is a section `[name]`, an option `name=value`, a bare `name`, or `include FILE`. What follows a `;` or `#` is a comment wherever it stands:
-//! fio cuts there, too, even within a value. `${NAME}` is a variable of the environment, empty if it is not set. `$ncpus`, `$pagesize` and
-//! `$mb_memory` are the machine's, and a value that had one of them is a formula. Options of `[global]` (and of any section whose name begins
-//! so, as in fio) are for all jobs after it; a later `[global]` adds to it and replaces.
+//! A line is a section `[name]`, an option `name=value`, a bare `name`, or `include FILE`. What follows a `;` or `#` is
+//! a comment wherever it stands: fio cuts there, too, even within a value. `${NAME}` is a variable of the environment,
+//! empty if it is not set. `$ncpus`, `$pagesize` and `$mb_memory` are the machine's, and a value that had one of them
+//! is a formula. Options of `[global]` (and of any section whose name begins so, as in fio) are for all jobs after it;
+//! a later `[global]` adds to it and replaces.
 
 use crate::{JobError, Place, Unset, arithmetic};
 

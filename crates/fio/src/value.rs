@@ -102,8 +102,9 @@ pub fn flag(text: Option<&str>) -> Option<bool> {
     }
 }
 
-/// `4k/10:64k/50:32k/40`: sizes with their shares in percent; those without one, or with 0, divide what is left. As in fio the last of the largest
-/// share takes what shares leave open that do not come to a hundred. Some share is above zero.
+/// `4k/10:64k/50:32k/40`: sizes with their shares in percent; those without one, or with 0, divide what is left. As in
+/// fio the last of the largest share takes what shares leave open that do not come to a hundred. Some share is above
+/// zero.
 pub fn split_sizes(text: &str, base: Base) -> Option<Vec<(Bytes, u32)>> {
     let mut parts = Vec::new();
     for part in text.split(':') {

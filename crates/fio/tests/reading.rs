@@ -141,7 +141,8 @@ fn skews_and_runs_are_kept() {
     assert!(read("[j]\nrandom_distribution=zoned:60/80:40/90\n").is_err());
 }
 
-/// Tried out with fio 3.33: `bs=,8k` reads 4 KiB and writes 8, `8k,` the other way round, and of `4k,8k` trims are as writes.
+/// Tried out with fio 3.33: `bs=,8k` reads 4 KiB and writes 8, `8k,` the other way round, and of `4k,8k` trims are as
+/// writes.
 #[test]
 fn values_by_direction_have_empty_places() {
     let job = |text: &str| read(&format!("[global]\nbs=16k\n[j]\nrw=randrw\n{text}\n")).unwrap().jobs.remove(0);
@@ -182,7 +183,8 @@ fn zones_are_shares_or_sizes_and_divide_the_rest() {
     assert!(of("zoned:60/10:20/90").is_err(), "accesses are to come to 100 %");
 }
 
-/// Tried out with fio 3.33: its own `name` is what results call a job, and one in `[global]` is nobody's; files go by the section.
+/// Tried out with fio 3.33: its own `name` is what results call a job, and one in `[global]` is nobody's; files go by
+/// the section.
 #[test]
 fn a_name_in_global_is_nobodys() {
     let file = read("[global]\nname=nightly\n[a]\n[b]\nname=other\n").unwrap();

@@ -19,9 +19,10 @@ use super::serving::{Bounds, some_time};
 
 /// Create and maintain RAID arrays in Linux md's on-disk format
 ///
-/// Name an array by its members: files, block devices, or exports of NBD servers (nbd://HOST/EXPORT, nbd+unix:///?socket=PATH). Each
-/// command opens the array, acts, and stops it again. All state is on the members, in md's format, version 1.2. While an array is served,
-/// the same commands find its server by any of the members, and the server carries them out.
+/// Name an array by its members: files, block devices, or exports of NBD servers (nbd://HOST/EXPORT,
+/// nbd+unix:///?socket=PATH). Each command opens the array, acts, and stops it again. All state is on the members, in
+/// md's format, version 1.2. While an array is served, the same commands find its server by any of the members, and the
+/// server carries them out.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -39,16 +40,17 @@ pub struct Array {
     pub action: ArrayAction,
 }
 
-/// What can be done with an array. The help of a variant that has no comment is that of its arguments: a comment here would hide it.
+/// What can be done with an array. The help of a variant that has no comment is that of its arguments: a comment here
+/// would hide it.
 #[derive(Subcommand)]
 #[allow(missing_docs)] // see above
 pub enum ArrayAction {
     Create(Create),
     /// Print what each member's superblock says
     ///
-    /// Reads only. Each MEMBER is described by itself, so they may belong to several arrays. A device that is not a member of version 1.2 is
-    /// named for what it is: md 0.90, 1.0 or 1.1, DDF, Intel Matrix RAID, LVM, LUKS, ZFS, a file system, a partition table. The exit code is
-    /// then 2.
+    /// Reads only. Each MEMBER is described by itself, so they may belong to several arrays. A device that is not a
+    /// member of version 1.2 is named for what it is: md 0.90, 1.0 or 1.1, DDF, Intel Matrix RAID, LVM, LUKS, ZFS, a
+    /// file system, a partition table. The exit code is then 2.
     #[command(after_long_help = "\
 Examples:
   arraylab array examine /dev/sdb
@@ -56,9 +58,9 @@ Examples:
     Examine(Paths),
     /// Print the state of an array
     ///
-    /// Reads only. Shows the level, whether the array is clean, which members are missing or stale, and how many more losses it survives. A
-    /// named device that is empty, gone or unreadable is listed with the reason. The exit code is 0 whenever the question is answered, also
-    /// for a degraded array; see `not_whole` and `broken` in the JSON.
+    /// Reads only. Shows the level, whether the array is clean, which members are missing or stale, and how many more
+    /// losses it survives. A named device that is empty, gone or unreadable is listed with the reason. The exit code is
+    /// 0 whenever the question is answered, also for a degraded array; see `not_whole` and `broken` in the JSON.
     #[command(after_long_help = "\
 Examples:
   arraylab array status a b c d
@@ -73,8 +75,9 @@ Examples:
     Scrub(Scrub),
     /// Grow an array to the full size of its members
     ///
-    /// After each member has been enlarged (or replaced by a larger one), the array uses the new space. The redundancy of the new space is
-    /// computed with a progress bar; Ctrl-C pauses it, and the same command resumes it. A served array cannot grow: stop the server first.
+    /// After each member has been enlarged (or replaced by a larger one), the array uses the new space. The redundancy
+    /// of the new space is computed with a progress bar; Ctrl-C pauses it, and the same command resumes it. A served
+    /// array cannot grow: stop the server first.
     #[command(after_long_help = "\
 Examples:
   arraylab array grow a b c d
@@ -88,9 +91,9 @@ Examples:
 
 /// Create an array
 ///
-/// A member that does not exist is created as a file of --size. A member with contents is overwritten only with --destroy-data. Where
-/// members existed before, parity or copies are computed from their contents with a progress bar. Ctrl-C pauses that, and `arraylab array
-/// stop` resumes it.
+/// A member that does not exist is created as a file of --size. A member with contents is overwritten only with
+/// --destroy-data. Where members existed before, parity or copies are computed from their contents with a progress bar.
+/// Ctrl-C pauses that, and `arraylab array stop` resumes it.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -124,7 +127,8 @@ pub struct Create {
     #[arg(long, conflicts_with = "journal")]
     pub consistency: Option<Way>,
 
-    /// Log writes on a journal device, which closes the write hole at levels 4, 5 and 6. Name it among the members from then on
+    /// Log writes on a journal device, which closes the write hole at levels 4, 5 and 6. Name it among the members from
+    /// then on
     #[arg(long, value_name = "PATH")]
     pub journal: Option<Place>,
 
@@ -140,7 +144,8 @@ pub struct Create {
     #[arg(long)]
     pub assume_clean: bool,
 
-    /// Store a checksum of every block, so that reads detect and heal silent corruption. Takes 0.8 percent of each member
+    /// Store a checksum of every block, so that reads detect and heal silent corruption. Takes 0.8 percent of each
+    /// member
     #[arg(long)]
     pub integrity: bool,
 
@@ -220,8 +225,9 @@ pub struct Upkeep {
 
 /// Mark an uncleanly stopped array clean, resyncing if needed
 ///
-/// After a power cut or `kill -9`, parity or copies are resynced where a write may have been in flight; a log or bitmap bounds that. Missing
-/// members stay missing. Ctrl-C pauses the resync, and the same command resumes it. A served array is stopped by its server: end that.
+/// After a power cut or `kill -9`, parity or copies are resynced where a write may have been in flight; a log or bitmap
+/// bounds that. Missing members stay missing. Ctrl-C pauses the resync, and the same command resumes it. A served array
+/// is stopped by its server: end that.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -239,9 +245,10 @@ pub struct Stop {
 
 /// Serve an array as a network block device (NBD)
 ///
-/// Clients are nbdcopy, qemu, fio, the kernel (nbd-client), nbdfuse, another arraylab. The command prints the URIs that clients connect to,
-/// and serves until Ctrl-C or SIGTERM. Then it finishes requests in flight and stops the array. While serving, it resyncs an array that was
-/// not stopped, resumes an interrupted rebuild, and prints a line for each failed member and each repair.
+/// Clients are nbdcopy, qemu, fio, the kernel (nbd-client), nbdfuse, another arraylab. The command prints the URIs that
+/// clients connect to, and serves until Ctrl-C or SIGTERM. Then it finishes requests in flight and stops the array.
+/// While serving, it resyncs an array that was not stopped, resumes an interrupted rebuild, and prints a line for each
+/// failed member and each repair.
 ///
 /// A degraded array is served as long as its level allows; omit the lost member.
 #[derive(Args)]
@@ -265,7 +272,8 @@ pub struct ServeArray {
     #[arg(required = true, value_name = "MEMBER")]
     pub members: Vec<Place>,
 
-    /// Listen at unix:PATH (for this user only), tcp:HOST:PORT, or the sockets of a socket unit (systemd); may be repeated
+    /// Listen at unix:PATH (for this user only), tcp:HOST:PORT, or the sockets of a socket unit (systemd); may be
+    /// repeated
     #[arg(long, value_name = "ADDRESS", required = true)]
     pub nbd: Vec<Address>,
 
@@ -273,14 +281,17 @@ pub struct ServeArray {
     #[command(flatten)]
     pub bounds: Bounds,
 
-    /// Export the array as NAME, or a part of it as NAME=FROM..TO; may be repeated [default: the whole array, with an empty name]
+    /// Export the array as NAME, or a part of it as NAME=FROM..TO; may be repeated [default: the whole array, with an
+    /// empty name]
     ///
-    /// Each part is a device with its own size. An omitted bound is the array's start or end. Append ,read-only to refuse writes. Exports may
-    /// overlap only if none of them takes writes. Clients that name no export get the one with the empty name.
+    /// Each part is a device with its own size. An omitted bound is the array's start or end. Append ,read-only to
+    /// refuse writes. Exports may overlap only if none of them takes writes. Clients that name no export get the one
+    /// with the empty name.
     #[arg(long, value_name = "EXPORT")]
     pub export: Vec<Portion>,
 
-    /// Refuse writes from clients, and write nothing to the members, which may be write-protected. Logs are replayed in memory
+    /// Refuse writes from clients, and write nothing to the members, which may be write-protected. Logs are replayed in
+    /// memory
     #[arg(long)]
     pub read_only: bool,
 
@@ -298,7 +309,8 @@ pub struct ServeArray {
 
     /// Require TLS, with the certificates in this folder: ca-cert.pem, server-cert.pem, server-key.pem
     ///
-    /// Clients must present a certificate signed by that authority. TLS is mandatory at addresses that other machines can reach.
+    /// Clients must present a certificate signed by that authority. TLS is mandatory at addresses that other machines
+    /// can reach.
     #[arg(long, value_name = "DIR")]
     pub tls: Option<PathBuf>,
 
@@ -329,8 +341,8 @@ pub struct ServeArray {
 
 /// Mark a member failed
 ///
-/// The other members record that it has failed, and the array goes on degraded. A hot spare takes its place. If PATH is a replacement in
-/// progress, the replacement is cancelled and the old member stays.
+/// The other members record that it has failed, and the array goes on degraded. A hot spare takes its place. If PATH is
+/// a replacement in progress, the replacement is cancelled and the old member stays.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -348,8 +360,9 @@ pub struct Fail {
 
 /// Add a hot spare, or re-add a former member
 ///
-/// A former member returns to its role if the bitmap marks everything written since it left; only that is copied. Any other device becomes a
-/// spare. If a member is missing, the spare takes its place at once. A former member keeps write-mostly and failfast.
+/// A former member returns to its role if the bitmap marks everything written since it left; only that is copied. Any
+/// other device becomes a spare. If a member is missing, the spare takes its place at once. A former member keeps
+/// write-mostly and failfast.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -377,11 +390,13 @@ pub struct Add {
 
 /// Replace a member while it stays in use
 ///
-/// The member is copied to the new device; blocks that it cannot read are computed from the others. The array keeps full redundancy
-/// throughout. When the copy is complete, the new device takes the role and the old one leaves the array.
+/// The member is copied to the new device; blocks that it cannot read are computed from the others. The array keeps
+/// full redundancy throughout. When the copy is complete, the new device takes the role and the old one leaves the
+/// array.
 ///
-/// Ctrl-C pauses the copy. To resume it, give the same command with old and new device among the members, without --member and --onto. While
-/// the array is served, Ctrl-C ends only the watching; `arraylab array fail --member NEW` cancels the replacement.
+/// Ctrl-C pauses the copy. To resume it, give the same command with old and new device among the members, without
+/// --member and --onto. While the array is served, Ctrl-C ends only the watching; `arraylab array fail --member NEW`
+/// cancels the replacement.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -411,8 +426,9 @@ pub struct Replace {
 
 /// Draw where each chunk lies
 ///
-/// A column is a member, a line is a row of chunks, a number is the chunk's index in the array. P and Q are parity. At level 6 each chunk
-/// also shows its exponent in Q. The drawing comes from the code that places the data; docs/levels/ has one for each layout.
+/// A column is a member, a line is a row of chunks, a number is the chunk's index in the array. P and Q are parity. At
+/// level 6 each chunk also shows its exponent in Q. The drawing comes from the code that places the data; docs/levels/
+/// has one for each layout.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -439,9 +455,9 @@ pub struct Layout {
 
 /// Rebuild a missing member, or resume an interrupted rebuild
 ///
-/// Without --onto, a former member among those named is re-added (see `add`), or else a spare takes the missing role. Ctrl-C pauses the
-/// rebuild. To resume it, give the same command with the new member among the others, without --onto. While the array is served, Ctrl-C ends
-/// only the watching; the rebuild goes on in the server.
+/// Without --onto, a former member among those named is re-added (see `add`), or else a spare takes the missing role.
+/// Ctrl-C pauses the rebuild. To resume it, give the same command with the new member among the others, without --onto.
+/// While the array is served, Ctrl-C ends only the watching; the rebuild goes on in the server.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -449,8 +465,8 @@ Examples:
   arraylab array rebuild a c d e                        resume, or rebuild onto spare e
   arraylab array rebuild --destroy-data --onto /dev/sdf --onto /dev/sdf /dev/sd[b-d]")]
 pub struct Rebuild {
-    /// Device to rebuild onto; omit it to resume, or to use a spare. Give it twice, with --destroy-data, if it carries recognised data that
-    /// may be lost
+    /// Device to rebuild onto; omit it to resume, or to use a spare. Give it twice, with --destroy-data, if it carries
+    /// recognised data that may be lost
     #[arg(long, value_name = "PATH")]
     pub onto: Vec<Place>,
 
@@ -473,9 +489,9 @@ pub struct Rebuild {
 
 /// Check all data against its redundancy
 ///
-/// Reads every member and compares parity, copies and checksums. Unreadable sectors are computed and rewritten. An array that was not stopped
-/// is resynced first. The exit code is 1 if mismatches are left. Ctrl-C ends the scrub and prints the address it reached; --from resumes
-/// there.
+/// Reads every member and compares parity, copies and checksums. Unreadable sectors are computed and rewritten. An
+/// array that was not stopped is resynced first. The exit code is 1 if mismatches are left. Ctrl-C ends the scrub and
+/// prints the address it reached; --from resumes there.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -11,7 +11,8 @@ pub struct Bounds {
     #[arg(long, value_name = "N", default_value_t = Limits::default().places, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub connections: u32,
 
-    /// Memory for the requests and replies of all clients. Clients that do not read their replies share what the others leave
+    /// Memory for the requests and replies of all clients. Clients that do not read their replies share what the others
+    /// leave
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = memory)]
     pub client_memory: Bytes,
 

@@ -8,9 +8,9 @@ use super::array::Way;
 
 /// Change the settings of a stopped array
 ///
-/// Changes the name, the consistency policy, the bitmap's chunk, or flags of single members. Data stay where they are. The array must be
-/// clean; a new policy or chunk also needs all members. Name all members. If the command is killed, the array has its old or its new settings;
-/// give the same command again.
+/// Changes the name, the consistency policy, the bitmap's chunk, or flags of single members. Data stay where they are.
+/// The array must be clean; a new policy or chunk also needs all members. Name all members. If the command is killed,
+/// the array has its old or its new settings; give the same command again.
 #[derive(Args)]
 #[command(
     override_usage = "arraylab array set [OPTIONS] <MEMBER>...",
@@ -46,7 +46,8 @@ pub struct Set {
     #[arg(long, value_name = "PATH", group = "change")]
     pub no_write_mostly: Vec<Place>,
 
-    /// Have Linux md fail this member at its first error (levels 1 and 10); may be repeated. arraylab keeps the flag for md
+    /// Have Linux md fail this member at its first error (levels 1 and 10); may be repeated. arraylab keeps the flag
+    /// for md
     #[arg(long, value_name = "PATH", group = "change")]
     pub failfast: Vec<Place>,
 

@@ -5,9 +5,10 @@ use storm::Choice;
 
 /// Run the array's code through power cuts and failing members, in virtual time
 ///
-/// Each seed is a storm: an array in memory, clients that write, flush and read, members that fail, vanish, hang and lose sectors, and
-/// power cuts that keep any part of what was not flushed, also inside recovery. An oracle knows for each sector what may be there. A
-/// promise that is broken is printed with the command that replays it; the exit code is then 1.
+/// Each seed is a storm: an array in memory, clients that write, flush and read, members that fail, vanish, hang and
+/// lose sectors, and power cuts that keep any part of what was not flushed, also inside recovery. An oracle knows for
+/// each sector what may be there. A promise that is broken is printed with the command that replays it; the exit code
+/// is then 1.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

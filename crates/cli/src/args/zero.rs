@@ -5,9 +5,10 @@ use lab::raid::Place;
 
 /// Erase the md superblocks of former members
 ///
-/// Erases the superblock of every md version (0.90, 1.0, 1.1, 1.2), and with it the headers of its bitmap, log, journal and checksums, as
-/// `mdadm --zero-superblock` does. Everything else on the device stays as it is. The array loses these members for good. The command is
-/// refused while the array is served, or while a device is in use. A device without a superblock is left alone.
+/// Erases the superblock of every md version (0.90, 1.0, 1.1, 1.2), and with it the headers of its bitmap, log, journal
+/// and checksums, as `mdadm --zero-superblock` does. Everything else on the device stays as it is. The array loses
+/// these members for good. The command is refused while the array is served, or while a device is in use. A device
+/// without a superblock is left alone.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

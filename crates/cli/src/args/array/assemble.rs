@@ -5,11 +5,13 @@ use lab::raid::Sought;
 
 /// Find an array's members, check whether it opens, and print the command that serves it
 ///
-/// Looks among the files and exports named and, if a UUID or a name is given or with --scan, among all block devices of this machine. Prints
-/// the members in the order of their roles, how the array is, and the `arraylab array serve` command to paste. Nothing is written without --force.
+/// Looks among the files and exports named and, if a UUID or a name is given or with --scan, among all block devices of
+/// this machine. Prints the members in the order of their roles, how the array is, and the `arraylab array serve`
+/// command to paste. Nothing is written without --force.
 ///
-/// --force takes back members that dropped out one after the other (a cable, a controller): the freshest of the stale ones until there are enough,
-/// as `mdadm --assemble --force` does. Without --destroy-data it only prints which would be believed and what may be lost.
+/// --force takes back members that dropped out one after the other (a cable, a controller): the freshest of the stale
+/// ones until there are enough, as `mdadm --assemble --force` does. Without --destroy-data it only prints which would
+/// be believed and what may be lost.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
