@@ -1,20 +1,23 @@
 //! Which areas a device of an array has, and whether each lies where it may be written.
 //!
-//! A superblock says by offsets where on its device the data, the bitmap, the bad-block log and the partial parity log lie; arraylab's own log and its
-//! checksums follow from it, too. A right checksum says that somebody wrote these numbers, not that they make sense: damage before the sum was
-//! computed, another program, or a copy onto a smaller device leaves offsets that point into the data. Whoever believed one would write a bitmap over
-//! what the user stored, on all members at once. So before anything is written every area of every device is held against three rules:
+//! A superblock says by offsets where on its device the data, the bitmap, the bad-block log and the partial parity log
+//! lie; arraylab's own log and its checksums follow from it, too. A right checksum says that somebody wrote these
+//! numbers, not that they make sense: damage before the sum was computed, another program, or a copy onto a smaller
+//! device leaves offsets that point into the data. Whoever believed one would write a bitmap over what the user stored,
+//! on all members at once. So before anything is written every area of every device is held against three rules:
 //!
 //! 1. it lies within the device, and on whole blocks of it;
 //! 2. it overlaps no other area of the device;
-//! 3. it is where the array is going to write: the bitmap has one place for all members, as in md, and its length is that of the bitmap that is kept.
+//! 3. it is where the array is going to write: the bitmap has one place for all members, as in md, and its length is
+//!    that of the bitmap that is kept.
 //!
-//! md checks some of this, and late: a bitmap that overlaps the data is an error when its page is written (`write_sb_page`), PPL space is checked against the
-//! data only (`ppl_validate_rdev`), the bad-block log against nothing. Here the array does not open. Devices that are to join it are held
-//! against the same rules with the superblock that they are to get.
+//! md checks some of this, and late: a bitmap that overlaps the data is an error when its page is written
+//! (`write_sb_page`), PPL space is checked against the data only (`ppl_validate_rdev`), the bad-block log against
+//! nothing. Here the array does not open. Devices that are to join it are held against the same rules with the
+//! superblock that they are to get.
 //!
-//! Rejected: to leave a device out whose areas are wrong, as if it were damaged. The others would be written at once without it, and its user would
-//! learn of it later; the error says that omitting it is possible.
+//! Rejected: to leave a device out whose areas are wrong, as if it were damaged. The others would be written at once
+//! without it, and its user would learn of it later; the error says that omitting it is possible.
 
 use std::ops::Range;
 
@@ -286,8 +289,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// Refuses a device that is to become a member, if an area that it is to have would not lie where it may be written: its data begin at
-    /// `data_offset`, and are `data_size`.
+    /// Refuses a device that is to become a member, if an area that it is to have would not lie where it may be
+    /// written: its data begin at `data_offset`, and are `data_size`.
     pub fn check_newcomer(
         &self,
         member: usize,

@@ -249,7 +249,8 @@ impl<D: Device> Array<D> {
         joined(ranges)
     }
 
-    /// Whether a member has ranges that could not be rebuilt, or had no room for what belongs there: they are as good as lost with it.
+    /// Whether a member has ranges that could not be rebuilt, or had no room for what belongs there: they are as good
+    /// as lost with it.
     pub fn has_bad(&self, member: usize) -> bool {
         !self.members[member].bad().is_empty()
     }
@@ -454,8 +455,8 @@ impl<D: Device> Array<D> {
                 if member.state() == MemberState::Failed {
                     return Ok(());
                 }
-                // A flush that failed is not tried again: what it should have stored may be gone. Where all of them find no room, the last that are needed
-                // stay to be read.
+                // A flush that failed is not tried again: what it should have stored may be gone. Where all of them
+                // find no room, the last that are needed stay to be read.
                 member.flush(id).await.inspect_err(|error| {
                     if *error != DeviceError::NoSpace || !self.needs_any_of(&[index]) {
                         self.could_not_store(index, error);

@@ -1,7 +1,8 @@
 //! Writing where there is no parity: to the one place, or to all copies.
 //!
-//! A member that did not take its copy is used no more, unless it had no room (see `room`). The last whole one stays where its medium alone refuses, and the write fails: all
-//! else that it holds is still good, and nobody else has it (md: `raid1_error`, `raid10_error`).
+//! A member that did not take its copy is used no more, unless it had no room (see `room`). The last whole one stays
+//! where its medium alone refuses, and the write fails: all else that it holds is still good, and nobody else has it
+//! (md: `raid1_error`, `raid10_error`).
 
 use device::{Data, Device, DeviceError};
 use units::Bytes;

@@ -1,8 +1,9 @@
 //! Which superblocks belong to one creation of an array, and what to do with the others.
 //!
-//! `mdadm --create --uuid` makes an array anew under an old UUID, and a disk that was away then still carries the superblock of before. Its data are laid out
-//! for an array that exists no more, and its number of events counts something else: events say who is fresh only within one creation. So devices
-//! are grouped by the creation time first, and events are compared within a group. md does the same (`compare_super1` in mdadm's super1.c compares UUID,
+//! `mdadm --create --uuid` makes an array anew under an old UUID, and a disk that was away then still carries the
+//! superblock of before. Its data are laid out for an array that exists no more, and its number of events counts
+//! something else: events say who is fresh only within one creation. So devices are grouped by the creation time first,
+//! and events are compared within a group. md does the same (`compare_super1` in mdadm's super1.c compares UUID,
 //! creation time, level, layout, size, chunk and number of members, and refuses to assemble what differs).
 //!
 //! | the given devices are of | then |
@@ -11,9 +12,10 @@
 //! | several, of which only the latest has enough members to open | the array is that one; the others are foreign: not used, not written |
 //! | several, otherwise | refused: the user names the devices of one of them |
 //!
-//! An older creation that would open, beside a few devices of a later one, is refused as well: the later one may be a slip, or the array that counts.
-//! Within a creation level, layout, chunk and number of members are the same on every device, and so is the size used of each, but for two cases: a device that
-//! was away while the array grew, which is stale, and a growth whose record a power cut met, which is one event ahead on some of the members.
+//! An older creation that would open, beside a few devices of a later one, is refused as well: the later one may be a
+//! slip, or the array that counts. Within a creation level, layout, chunk and number of members are the same on every
+//! device, and so is the size used of each, but for two cases: a device that was away while the array grew, which is
+//! stale, and a growth whose record a power cut met, which is one event ahead on some of the members.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -101,7 +103,8 @@ pub fn sort(superblocks: &[&Superblock]) -> Result<Belonging, Disagreement> {
     Ok(Belonging { own, foreign })
 }
 
-/// Whether a device says that it is of the same array as another, of the same creation and laid out alike. How far it has grown is not asked.
+/// Whether a device says that it is of the same array as another, of the same creation and laid out alike. How far it
+/// has grown is not asked.
 pub fn is_same(it: &Superblock, other: &Superblock) -> bool {
     it.array == other.array && it.created == other.created && shape(it) == shape(other)
 }
@@ -162,8 +165,8 @@ fn agree(superblocks: &[&Superblock], own: &[usize]) -> Result<(), Disagreement>
         size if size == most => of(*index).events == newest.events,
         size => size == least && of(*index).events + 1 == newest.events,
     });
-    // What opened the array then may have begun to say the old size again, under the same number of events. A record of growth says from where the new rows
-    // are not in sync, which is the size before.
+    // What opened the array then may have begun to say the old size again, under the same number of events. A record of
+    // growth says from where the new rows are not in sync, which is the size before.
     let says_growth = |index: &usize| of(*index).size == least || of(*index).resync == Resync::From(least);
     if least != most && !is_half_met && !sized.iter().all(says_growth) {
         let values = by_value(sized.iter().map(|index| (*index, format!("{:#}", of(*index).size))));

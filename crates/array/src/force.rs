@@ -1,22 +1,27 @@
-//! Bringing back members that dropped out one after the other, so that more are stale than the level survives the loss of.
+//! Bringing back members that dropped out one after the other, so that more are stale than the level survives the loss
+//! of.
 //!
-//! A cable, a controller or a power supply that fails by and by takes members one at a time. The array goes on without the first, records that, and breaks
-//! with the next that it cannot do without. All data are still there; only what was written after a member had left is not on it. md's way out is
-//! `mdadm --assemble --force` (`force_array` in Assemble.c), and this is the same:
+//! A cable, a controller or a power supply that fails by and by takes members one at a time. The array goes on without
+//! the first, records that, and breaks with the next that it cannot do without. All data are still there; only what was
+//! written after a member had left is not on it. md's way out is `mdadm --assemble --force` (`force_array` in
+//! Assemble.c), and this is the same:
 //!
-//! 1. among the stale members that were whole, the freshest by events is taken back, again and again until there are enough; those that left
-//!    with it, under the same number of events, come along;
+//! 1. among the stale members that were whole, the freshest by events is taken back, again and again until there are
+//!    enough; those that left with it, under the same number of events, come along;
 //! 2. they are given the newest number of events, and the newest table of roles counts them as members again;
-//! 3. an array with parity that is degraded then is called clean (`force-array`): nobody could make its parity fit, and only what says so keeps it shut.
+//! 3. an array with parity that is degraded then is called clean (`force-array`): nobody could make its parity fit, and
+//!    only what says so keeps it shut.
 //!
-//! What was written between the moment when a member left and the end is lost or mixed where it lies on that member, or is computed with it; only the user
-//! can say whether that is acceptable. Here redundancy that is left, of copies or of parity that is whole again, is called dirty, so that a resync
-//! makes it fit; md leaves it as the freshest member has it, and copies may then differ for ever. A bitmap is behind the new number of events on
-//! those that come back, so that all of it counts as marked.
+//! What was written between the moment when a member left and the end is lost or mixed where it lies on that member, or
+//! is computed with it; only the user can say whether that is acceptable. Here redundancy that is left, of copies or of
+//! parity that is whole again, is called dirty, so that a resync makes it fit; md leaves it as the freshest member has
+//! it, and copies may then differ for ever. A bitmap is behind the new number of events on those that come back, so
+//! that all of it counts as marked.
 //!
-//! Never taken back: a member that was being rebuilt, or was to replace another (what lies behind its mark never was there); a spare; a device of another
-//! creation, or of before the array grew; one whose number or place somebody else has now; one whose areas are [misplaced](crate::areas).
-//! A device that went on without the others is a half of a split brain, which is refused before.
+//! Never taken back: a member that was being rebuilt, or was to replace another (what lies behind its mark never was
+//! there); a spare; a device of another creation, or of before the array grew; one whose number or place somebody else
+//! has now; one whose areas are [misplaced](crate::areas). A device that went on without the others is a half of a
+//! split brain, which is refused before.
 
 use device::{Device, DeviceError, Request};
 use units::Bytes;

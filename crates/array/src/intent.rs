@@ -206,7 +206,8 @@ impl<D: Device> Array<D> {
             let mut bitmap = intent.bitmap.borrow_mut();
             bitmap.events = events;
             if self.members.iter().any(exchanged) {
-                // An older copy of a member says that it lacks only what is marked, and lacks what was unmarked since, too. From here on none returns so.
+                // An older copy of a member says that it lacks only what is marked, and lacks what was unmarked since,
+                // too. From here on none returns so.
                 bitmap.events_cleared = events;
             }
         }

@@ -8,7 +8,8 @@
 //! - Data that were acknowledged can be read as long as no more members are lost than the level survives.
 //! - Two writes to one unit never mix: the second begins when the first has reached all members. Those that overlap are carried out in the order in which
 //!   they came.
-//! - A member that did not take a write is used no more, unless it had no room: then the write fails, and is taken back. A sector that could not be read is computed, and written again.
+//! - A member that did not take a write is used no more, unless it had no room: then the write fails, and is taken
+//!   back. A sector that could not be read is computed, and written again.
 //! - Nothing is ever read from a member whose contents may be stale.
 //! - With checksums: nothing is given that is not what was written, be the member sure of it or not.
 

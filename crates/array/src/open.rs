@@ -189,7 +189,8 @@ impl<D: Device> Array<D> {
         let given: Vec<usize> = members.iter().map(|it| it.as_ref().map_or(0, |it| it.index)).collect();
         let (mut superblocks, mut devices) = (Vec::new(), Vec::new());
         for member in members {
-            // A change of the array's settings that the power cut met is on all members, but for the last words of some.
+            // A change of the array's settings that the power cut met is on all members, but for the last words of
+            // some.
             let (superblock, device) = member.map(|it| (adopt(it.superblock, &newest), it.device)).unzip();
             devices.push(device.zip(superblock.as_ref().map(|it: &Superblock| it.data_offset)));
             superblocks.push(superblock.map(|it| match it.size.is_zero() {
@@ -199,7 +200,8 @@ impl<D: Device> Array<D> {
         }
         let mut array = Array::assemble_with(runtime, name, geometry, devices)?;
         array.widen(block);
-        // Bitmaps and headers of checksums are read before anything is written: where they say that they end is part of what has to fit.
+        // Bitmaps and headers of checksums are read before anything is written: where they say that they end is part of
+        // what has to fit.
         array.intent = array.read_bitmaps(&superblocks, &own_events).await;
         array.ppl = Ppl::of(runtime, &superblocks);
         if array.ppl.is_none() && level.parities() > 0 {
@@ -250,8 +252,8 @@ impl<D: Device> Array<D> {
         unread
     }
 
-    /// Refuses the members, and those that are to replace some, if an area of theirs does not lie where the array may write it. `given` are the members'
-    /// numbers among the devices.
+    /// Refuses the members, and those that are to replace some, if an area of theirs does not lie where the array may
+    /// write it. `given` are the members' numbers among the devices.
     fn check_placed(
         &self,
         superblocks: &[Option<Superblock>],

@@ -165,8 +165,9 @@ impl<D: Device> Array<D> {
         held.into_iter().flat_map(of_member).collect()
     }
 
-    /// What the member that is read first knows of what it holds of a range, as far as that lies there in one piece. A hole there is read as zeroes, whatever the
-    /// others hold; of a member that is not current, or is to be read last, or of which more is kept than data, or where copies may differ, nothing is known.
+    /// What the member that is read first knows of what it holds of a range, as far as that lies there in one piece. A
+    /// hole there is read as zeroes, whatever the others hold; of a member that is not current, or is to be read last,
+    /// or of which more is kept than data, or where copies may differ, nothing is known.
     pub(crate) fn extent_of(&self, offset: Bytes, length: Bytes) -> Extent {
         let place = self.geometry.place(offset);
         let length = length.min(place.run);

@@ -49,7 +49,8 @@ impl<D: Device> Array<D> {
         (missing && whole && known && own && !alone && self.is_of(superblock)).then_some(member)
     }
 
-    /// Whether a device with this superblock was a member of this array, or its spare or journal, as it was [created](crate::creation).
+    /// Whether a device with this superblock was a member of this array, or its spare or journal, as it was
+    /// [created](crate::creation).
     pub fn is_of(&self, superblock: &Superblock) -> bool {
         let sibling = self.state.as_ref().and_then(State::sibling);
         sibling.is_some_and(|sibling| is_same(superblock, &sibling))

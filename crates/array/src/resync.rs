@@ -15,9 +15,10 @@ use crate::md::Resync;
 use crate::upkeep::Repair;
 
 impl<D: Device> Array<D> {
-    /// Makes redundancy fit again after a power cut: what parity or other copies say is replaced by what the data, or the first copy, say.
-    /// Says whether it does: with parity not while members are missing, not where sectors cannot be read, and not if whoever
-    /// [watches](Array::watch) ended it. Until then whoever reads what copies may hold differently makes them equal (`unsynced.rs`).
+    /// Makes redundancy fit again after a power cut: what parity or other copies say is replaced by what the data, or
+    /// the first copy, say. Says whether it does: with parity not while members are missing, not where sectors cannot
+    /// be read, and not if whoever [watches](Array::watch) ended it. Until then whoever reads what copies may hold
+    /// differently makes them equal (`unsynced.rs`).
     pub async fn resync(&self) -> Result<bool, DeviceError> {
         let Some(state) = &self.state else { return Ok(true) };
         if state.resync_due.get() && self.can_be_scrubbed() {

@@ -1,24 +1,30 @@
-//! Members that have no room: sparse files on a file system that is full, volumes of a pool that is used up, exports that say so (`ENOSPC`, `EDQUOT`).
+//! Members that have no room: sparse files on a file system that is full, volumes of a pool that is used up, exports
+//! that say so (`ENOSPC`, `EDQUOT`).
 //!
-//! **The rule: the array has as much room as the member that has least, and no member fails for want of it.** A write that some member refuses so has failed
-//! with [`DeviceError::NoSpace`]; reads go on, and so do writes that need no new room. (md fails such a member, and where all of them lie on one file system
-//! that is the end of the array.) What fails all the same is a device that has no room to *become* a member, or to replace one, and a member whose
-//! *flush* finds that there is no room: what it had acknowledged is lost there.
+//! **The rule: the array has as much room as the member that has least, and no member fails for want of it.** A write
+//! that some member refuses so has failed with [`DeviceError::NoSpace`]; reads go on, and so do writes that need no new
+//! room. (md fails such a member, and where all of them lie on one file system that is the end of the array.) What
+//! fails all the same is a device that has no room to *become* a member, or to replace one, and a member whose *flush*
+//! finds that there is no room: what it had acknowledged is lost there.
 //!
-//! A write that some members took and others refused is taken back, under the lock of its row, so that redundancy fits as before. Writing back needs no room:
-//! only what was just stored is written again.
+//! A write that some members took and others refused is taken back, under the lock of its row, so that redundancy fits
+//! as before. Writing back needs no room: only what was just stored is written again.
 //!
 //! - *Copies*: where they differ, those that have the new block get what one that refused it still has.
-//! - *Parity* that was stored beside data that were not: `P + new + old` of the data, which are read where they were refused.
-//! - *Data* that were stored beside parity that was not cannot be taken back, as nobody knows what lay there. So while room is short, and always where a member
-//!   of the row is missing, parity is written first, and data only once it is stored. On the write that finds out first, in a row that is whole, parity that was refused is marked bad, as a rebuild marks what it could not compute (`bad`): nothing is computed from it, every
-//!   block of data is what its member holds, and whoever writes it again, or scrubs the array, makes it good.
+//! - *Parity* that was stored beside data that were not: `P + new + old` of the data, which are read where they were
+//!   refused.
+//! - *Data* that were stored beside parity that was not cannot be taken back, as nobody knows what lay there. So while
+//!   room is short, and always where a member of the row is missing, parity is written first, and data only once it is
+//!   stored. On the write that finds out first, in a row that is whole, parity that was refused is marked bad, as a
+//!   rebuild marks what it could not compute (`bad`): nothing is computed from it, every block of data is what its
+//!   member holds, and whoever writes it again, or scrubs the array, makes it good.
 //!
-//! A mark that finds no room either, as any other record (superblocks, bitmaps, logs), is begun and not done: no write is answered but with this error until
-//! it is on the members.
+//! A mark that finds no room either, as any other record (superblocks, bitmaps, logs), is begun and not done: no write
+//! is answered but with this error until it is on the members.
 //!
-//! Rejected: asking for room before a write, which no device can promise; failing the one member that refused, as its neighbours on the same file system are next;
-//! and keeping the write until there is room, as a volume's pool may do (`queue_if_no_space`), which hangs whoever could have been told.
+//! Rejected: asking for room before a write, which no device can promise; failing the one member that refused, as its
+//! neighbours on the same file system are next; and keeping the write until there is room, as a volume's pool may do
+//! (`queue_if_no_space`), which hangs whoever could have been told.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -78,14 +84,15 @@ fn frozen(bytes: &[u8]) -> Data {
 }
 
 impl<D: Device> Array<D> {
-    /// Whether parity of a band has to be stored before its data are sent. (Models have no bytes, and no devices that are full.)
+    /// Whether parity of a band has to be stored before its data are sent. (Models have no bytes, and no devices that
+    /// are full.)
     pub(crate) fn stores_parity_first(&self, band: &Band) -> bool {
         let missing = || !self.all_plain() && !self.missing(&band.stripe, &band.range).is_empty();
         !band.is_phantom() && (self.room.is_short() || missing())
     }
 
-    /// What the parities of a band are before it is written, where it must be known to take them back: there are several, they tell what a missing member
-    /// holds, and one could be stored and another not.
+    /// What the parities of a band are before it is written, where it must be known to take them back: there are
+    /// several, they tell what a missing member holds, and one could be stored and another not.
     pub(crate) async fn parities_before(
         &self,
         band: &Band,
@@ -102,7 +109,8 @@ impl<D: Device> Array<D> {
         before
     }
 
-    /// Makes the redundancy of a band fit what its members hold, after some of them had no room for it. The caller holds the row's lock.
+    /// Makes the redundancy of a band fit what its members hold, after some of them had no room for it. The caller
+    /// holds the row's lock.
     pub(crate) async fn take_back(
         &self,
         band: &Band,
@@ -132,7 +140,8 @@ impl<D: Device> Array<D> {
         let slice = |block: &Range<Bytes>| {
             (block.start - band.range.start).as_usize()..(block.end - band.range.start).as_usize()
         };
-        // Of data that were not sent nothing has changed where no parity has: what a missing member held is told by the old one.
+        // Of data that were not sent nothing has changed where no parity has: what a missing member held is told by the
+        // old one.
         let has_changed = |block: &Range<Bytes>| {
             let took = |(there, (_, new)): (&Option<Buffer>, &(usize, Data))| {
                 let there = there.as_ref().and_then(Buffer::bytes).map(|there| &there[slice(block)]);
@@ -162,7 +171,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// The parities of a band of what its members hold now, where they did not get the new data. `None` if they cannot tell.
+    /// The parities of a band of what its members hold now, where they did not get the new data. `None` if they cannot
+    /// tell.
     async fn parities_that_fit(
         &self,
         band: &Band,
@@ -217,7 +227,8 @@ impl<D: Device> Array<D> {
         restored
     }
 
-    /// What a member holds there is not what it should, and there is no room to make it so: it is not read until it is written.
+    /// What a member holds there is not what it should, and there is no room to make it so: it is not read until it is
+    /// written.
     pub(crate) fn give_up_range(&self, member: usize, range: Range<Bytes>) {
         self.room.lacked();
         if self.members[member].takes_writes(&range) {
@@ -225,7 +236,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// Makes copies alike after some members had no room for theirs, if any can say what was there. The caller holds the unit's lock.
+    /// Makes copies alike after some members had no room for theirs, if any can say what was there. The caller holds
+    /// the unit's lock.
     pub(crate) async fn take_back_copies(
         &self,
         written: &[(Place, Result<(), DeviceError>)],

@@ -1,8 +1,9 @@
 //! The roster of an array that is opened: which of the devices given is what in it, by what their superblocks say.
 //!
-//! Only devices of one [creation](crate::creation) are looked at. Among them the newest superblock decides ([`standing`](crate::standing)); who is not current by it is left out. Two rules go beyond it, as a power cut may have
-//! met the very record that changed who is what: a spare that the newest calls a member is one, of which nothing is filled; and who was to replace
-//! a member that is gone has its place.
+//! Only devices of one [creation](crate::creation) are looked at. Among them the newest superblock decides
+//! ([`standing`](crate::standing)); who is not current by it is left out. Two rules go beyond it, as a power cut may
+//! have met the very record that changed who is what: a spare that the newest calls a member is one, of which nothing
+//! is filled; and who was to replace a member that is gone has its place.
 
 use std::rc::Rc;
 

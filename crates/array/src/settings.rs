@@ -1,12 +1,15 @@
-//! What can be changed of an array that exists: its name, what is done about the write hole and resyncs, what is asked of single members.
+//! What can be changed of an array that exists: its name, what is done about the write hole and resyncs, what is asked
+//! of single members.
 //!
-//! The order is that of a power cut that may come at any write. First the areas that the new way needs (a bitmap, a log) are written on all members, where
-//! nothing lies yet that the old way needs: until then the superblocks speak of the old ones, which are as they were. Then one record ([`state`](crate::state))
-//! changes the superblocks, one event on. If the cut meets that record, the newest superblock decides for all that
-//! are one event behind ([`adopt`]), as the areas are on every member: the array has changed. Before it, nothing has.
+//! The order is that of a power cut that may come at any write. First the areas that the new way needs (a bitmap, a
+//! log) are written on all members, where nothing lies yet that the old way needs: until then the superblocks speak of
+//! the old ones, which are as they were. Then one record ([`state`](crate::state)) changes the superblocks, one event
+//! on. If the cut meets that record, the newest superblock decides for all that are one event behind ([`adopt`]), as
+//! the areas are on every member: the array has changed. Before it, nothing has.
 //!
-//! An array that is not clean, or lacks members, is refused a new way: its bitmap or log says what is to be made fit, or what is to be copied to who comes
-//! back. Rejected: to move the bad-block log, or the data, where there is no room between the superblock and the data; mdadm does neither.
+//! An array that is not clean, or lacks members, is refused a new way: its bitmap or log says what is to be made fit,
+//! or what is to be copied to who comes back. Rejected: to move the bad-block log, or the data, where there is no room
+//! between the superblock and the data; mdadm does neither.
 
 use std::ops::Range;
 
@@ -104,7 +107,8 @@ struct Places {
     own_log: Option<Range<Bytes>>,
 }
 
-/// The superblock of a member that a power cut left one event behind the newest: what is the same on all members is as the newest has it.
+/// The superblock of a member that a power cut left one event behind the newest: what is the same on all members is as
+/// the newest has it.
 pub(crate) fn adopt(it: Superblock, newest: &Superblock) -> Superblock {
     let kinds = [Features::BITMAP, Features::PPL, Features::PPLS].into_iter().fold(Features::default(), Features::with);
     let reshaping = it.features.with(newest.features).has(Features::RESHAPE);
@@ -148,8 +152,8 @@ fn gap(taken: &[Range<Bytes>], from: Bytes, end: Bytes, wanted: Bytes) -> (Bytes
 }
 
 impl<D: Device> Array<D> {
-    /// Changes an array that was stopped, as far as its members are concerned; from then on it has to be opened again. The level's
-    /// redundancy fits, and goes on to.
+    /// Changes an array that was stopped, as far as its members are concerned; from then on it has to be opened again.
+    /// The level's redundancy fits, and goes on to.
     pub async fn set(mut self, settings: &Settings) -> Result<(), SetError> {
         let name = settings.name.as_deref().map(padded).transpose()?;
         self.check_flags(&settings.flags)?;
@@ -299,7 +303,8 @@ impl<D: Device> Array<D> {
         Ok(places)
     }
 
-    /// A bitmap in which nothing is marked. Who was a member before it does not come back by it: what that one lacks it does not know.
+    /// A bitmap in which nothing is marked. Who was a member before it does not come back by it: what that one lacks it
+    /// does not know.
     fn new_bitmap(&self, sibling: &Superblock, region: Option<Bytes>) -> Result<Bitmap, SetError> {
         let covers = match self.geometry.level() {
             Level::Raid10(_) => self.geometry.size(),

@@ -78,7 +78,8 @@ impl<D: Device> Array<D> {
         self.add_flagged_spare(device, identity, 0).await
     }
 
-    /// As [`Array::add_spare`], of a device that keeps these [flags](Superblock::member_flags) when it becomes a member.
+    /// As [`Array::add_spare`], of a device that keeps these [flags](Superblock::member_flags) when it becomes a
+    /// member.
     pub async fn add_flagged_spare(&self, device: D, identity: Uuid, flags: u8) -> Result<(), DeviceError> {
         let Some(state) = &self.state else { return Err(DeviceError::Unsupported) };
         if self.geometry.level().losses_survived(self.members.len()) == 0 {

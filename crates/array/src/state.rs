@@ -277,7 +277,8 @@ impl<D: Device> Array<D> {
         Ok(())
     }
 
-    /// Writes superblocks to members; those that do not take theirs have failed. An error if one has no room for it: then the record is begun, and not done.
+    /// Writes superblocks to members; those that do not take theirs have failed. An error if one has no room for it:
+    /// then the record is begun, and not done.
     async fn write_superblocks(&self, superblocks: Vec<(usize, Superblock)>) -> Result<(), DeviceError> {
         let write = |(member, superblock): (usize, Superblock)| async move {
             if self.members[member].device().is_none() {

@@ -1,21 +1,30 @@
 //! Unsynced reads: reads of copies that may differ, as the array was not stopped.
 //!
-//! A crash may leave a write on some copies and not on others. Each value is right, as nobody was told that the write is done. But a value that was read
-//! once must stay until somebody writes: an application that saw the new one acts on it. md reads the first copy that is in sync until the resync
-//! has passed (`read_balance`), so the value goes back when that member fails. Here the first read of a range makes its copies equal before it is
-//! answered, under the lock of the unit. It believes the copy that a resync believes: the first that can be read and is not write-mostly. From then on
-//! the value does not depend on which copy is read, which member fails, is replaced, or is missing at the next start.
+//! A crash may leave a write on some copies and not on others. Each value is right, as nobody was told that the write
+//! is done. But a value that was read once must stay until somebody writes: an application that saw the new one acts on
+//! it. md reads the first copy that is in sync until the resync has passed (`read_balance`), so the value goes back
+//! when that member fails. Here the first read of a range makes its copies equal before it is answered, under the lock
+//! of the unit. It believes the copy that a resync believes: the first that can be read and is not write-mostly. From
+//! then on the value does not depend on which copy is read, which member fails, is replaced, or is missing at the next
+//! start.
 //!
-//! - Compared is only what may differ: in an array that was not stopped, where the bitmap has a mark, and where neither a resync nor a read made it equal.
-//! - Copies that differ are written with FUA, and what the members hold is flushed once before the first such read: a kill of the server alone leaves it in
-//!   their caches. So a value that was read survives a power cut, and with it the loss of as many members as the level survives.
-//! - A member that failed may hold the other value. The members say that it has failed before the read is answered, as with a write.
-//! - Which ranges are equal is kept in memory. Forgetting one is safe and costs a comparison, so their number is bounded.
-//! - While another server uses the members nothing is written. Then reads take the first copy, and so they do where members refuse writes.
+//! - Compared is only what may differ: in an array that was not stopped, where the bitmap has a mark, and where neither
+//!   a resync nor a read made it equal.
+//! - Copies that differ are written with FUA, and what the members hold is flushed once before the first such read: a
+//!   kill of the server alone leaves it in their caches. So a value that was read survives a power cut, and with it the
+//!   loss of as many members as the level survives.
+//! - A member that failed may hold the other value. The members say that it has failed before the read is answered, as
+//!   with a write.
+//! - Which ranges are equal is kept in memory. Forgetting one is safe and costs a comparison, so their number is
+//!   bounded.
+//! - While another server uses the members nothing is written. Then reads take the first copy, and so they do where
+//!   members refuse writes.
 //!
-//! The cost is a read of each copy, once for each range that is read before the resync has passed it. An array that is in sync asks one flag.
+//! The cost is a read of each copy, once for each range that is read before the resync has passed it. An array that is
+//! in sync asks one flag.
 //!
-//! Rejected: md's rule alone (see above). Comparing whole units: a random read of 4 KiB would read a chunk of each copy.
+//! Rejected: md's rule alone (see above). Comparing whole units: a random read of 4 KiB would read a chunk of each
+//! copy.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -163,7 +172,8 @@ impl<D: Device> Array<D> {
 
     /// Reads a range of one unit. The caller holds the lock.
     async fn read_equal(&self, range: Range<Bytes>, into: Buffer, id: u64) -> (Buffer, Result<(), DeviceError>) {
-        // Another read may have made them equal meanwhile, and a resync may have ended. Of modelled members nothing differs.
+        // Another read may have made them equal meanwhile, and a resync may have ended. Of modelled members nothing
+        // differs.
         if !self.may_differ(&range) || self.rival().is_some() || into.bytes().is_none() {
             return self.read_other_copy(range, into, None, id).await;
         }
@@ -190,8 +200,8 @@ impl<D: Device> Array<D> {
         (into, result)
     }
 
-    /// Reads all copies of a range of one unit, and writes what the first of them says to those that say something else or cannot be read. The
-    /// caller holds the lock.
+    /// Reads all copies of a range of one unit, and writes what the first of them says to those that say something else
+    /// or cannot be read. The caller holds the lock.
     async fn make_equal(&self, range: Range<Bytes>, mut into: Buffer, id: u64) -> (Buffer, Result<(), DeviceError>) {
         let length = range.end - range.start;
         let read = |place: Place| async move {

@@ -1,11 +1,14 @@
 //! What makes a device a member, found and erased: nothing else on it changes.
 //!
-//! A superblock of any version that md knows, wherever it belongs (`linux/raid/md_p.h`; mdadm, `super0.c` and `super1.c`), and what would be taken for a
-//! part of an array beside it: the header of a bitmap, a partial parity log, the first block of a journal, the headers of checksums. Superblocks go first: from
-//! then on the device is no member, and the rest means nothing. (The other way round, a program that is killed in between leaves a member without its log.)
+//! A superblock of any version that md knows, wherever it belongs (`linux/raid/md_p.h`; mdadm, `super0.c` and
+//! `super1.c`), and what would be taken for a part of an array beside it: the header of a bitmap, a partial parity log,
+//! the first block of a journal, the headers of checksums. Superblocks go first: from then on the device is no member,
+//! and the rest means nothing. (The other way round, a program that is killed in between leaves a member without its
+//! log.)
 //!
-//! What a superblock says lies inside the data is not erased, nor is a superblock that lies in the data of another: it belongs to an array within the
-//! array. Those of version 1 say for which sector they were written, so that those of another device, such as a partition, are told from its own.
+//! What a superblock says lies inside the data is not erased, nor is a superblock that lies in the data of another: it
+//! belongs to an array within the array. Those of version 1 say for which sector they were written, so that those of
+//! another device, such as a partition, are told from its own.
 
 use std::ops::Range;
 
@@ -45,7 +48,8 @@ pub async fn marks<D: Device>(device: &D) -> Result<Vec<Mark>, DeviceError> {
         let (start, end) = (it.mark.range.start, it.mark.range.end);
         start < other.data.end && end > other.data.start
     };
-    // The data of the older versions begin at the beginning, where those of the newer have their superblock: these count first.
+    // The data of the older versions begin at the beginning, where those of the newer have their superblock: these
+    // count first.
     let own = found.iter().enumerate().filter(|(index, it)| !found[..*index].iter().any(|other| is_inside(it, other)));
     let own: Vec<&Found> = own.map(|(_, it)| it).collect();
     let mut marks: Vec<Mark> = own.iter().map(|it| it.mark.clone()).collect();

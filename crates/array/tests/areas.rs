@@ -1,8 +1,9 @@
-//! Superblocks with right checksums whose offsets point anywhere: the array is refused before anything is written, or every byte that is written lies in an
-//! area of its own, and what was stored is as it was.
+//! Superblocks with right checksums whose offsets point anywhere: the array is refused before anything is written, or
+//! every byte that is written lies in an area of its own, and what was stored is as it was.
 //!
-//! Each seed makes a sound array, fills it, and changes one to three of the fields that place something, on one member or on all. What is written is seen by
-//! the device; which areas there are is computed here from the raw bytes, not by the code that is tested.
+//! Each seed makes a sound array, fills it, and changes one to three of the fields that place something, on one member
+//! or on all. What is written is seen by the device; which areas there are is computed here from the raw bytes, not by
+//! the code that is tested.
 //!
 //! `ARRAYLAB_AREAS=A..B` goes through other seeds.
 
@@ -267,7 +268,8 @@ fn case(seed: u64) -> &'static str {
     let only = random.random_range(0..world.disks.len());
     let changes = 1 + random.random_range(0..3);
     let same = random.random_range(0..u64::MAX);
-    // Data that are sought elsewhere on one member, within it, are no fault that anybody could see, and make parity not fit.
+    // Data that are sought elsewhere on one member, within it, are no fault that anybody could see, and make parity not
+    // fit.
     let mut moved = false;
     for (number, disk) in world.disks.iter().enumerate().filter(|(number, _)| everywhere || *number == only) {
         let mut bytes = world.superblock(disk);
@@ -332,7 +334,8 @@ fn offsets_in_a_superblock_are_refused_or_each_write_lies_in_an_area_of_its_own(
     assert!(opened > some && seeds.end - seeds.start - opened > some, "cases are of both kinds");
 }
 
-/// A planted fault: the array is told a sound offset, and what it writes there goes where a damaged one pointed, as if that had been believed.
+/// A planted fault: the array is told a sound offset, and what it writes there goes where a damaged one pointed, as if
+/// that had been believed.
 #[test]
 fn a_bitmap_that_goes_where_a_damaged_offset_points_is_seen() {
     let runtime = Runtime::simulated();

@@ -49,7 +49,8 @@ fn creations_of_which_several_open_or_the_latest_does_not_are_refused_with_each_
         let all = made(mirror);
         vec![Superblock { events: 90, ..created(&all[0], 50) }, Superblock { events: 2, ..created(&all[1], 100) }]
     };
-    // A slip of yesterday, or the array that counts: one member of the later creation beside all that the earlier one needs.
+    // A slip of yesterday, or the array that counts: one member of the later creation beside all that the earlier one
+    // needs.
     let mut later = made(FIVE);
     later[2] = Superblock { events: 1, ..created(&later[2], 100) };
     // Neither has enough.
@@ -108,7 +109,8 @@ fn devices_of_one_creation_that_are_laid_out_differently_are_refused_by_the_fiel
             let mut all = made(FIVE);
             all.iter_mut().for_each(|it| it.events = 7);
             change(&mut all[1]);
-            // One event behind it could be a record that a power cut met; only a growth changes something by one, and makes it more.
+            // One event behind it could be a record that a power cut met; only a growth changes something by one, and
+            // makes it more.
             all[1].events += events;
             let text = sorted(&all).expect_err(words).to_string();
             assert!(text.contains("disagree about the array's") && text.contains(words), "{words}: {text}");
@@ -128,7 +130,8 @@ fn a_growth_whose_record_was_met_by_a_power_cut_and_a_stale_member_of_before_it_
     assert_eq!(sorted(&all).map(|it| it.foreign), Ok(Vec::new()));
 }
 
-/// The first cut met the record of a growth. Who opened the array then said the old size again, until a second cut: both sizes have one number of events.
+/// The first cut met the record of a growth. Who opened the array then said the old size again, until a second cut:
+/// both sizes have one number of events.
 #[test]
 fn a_growth_that_is_called_off_by_halves_is_no_disagreement_and_another_size_is_one() {
     let mut all = made(FIVE);
@@ -209,8 +212,8 @@ fn gives(runtime: &Runtime, disks: &[common::rig::Disk], model: &common::rig::Mo
     Some(model.borrow().iter().enumerate().all(right))
 }
 
-/// An old disk returns with what it held before the array was created anew, under any number of events. With the creation time hidden, which is the planted
-/// fault, the same disk is believed, and the reads tell.
+/// An old disk returns with what it held before the array was created anew, under any number of events. With the
+/// creation time hidden, which is the planted fault, the same disk is believed, and the reads tell.
 #[test]
 fn an_old_disk_never_spoils_what_is_read_and_one_whose_creation_time_is_hidden_does() {
     let mut spoilt = 0;

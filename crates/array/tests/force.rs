@@ -1,4 +1,5 @@
-//! Members that dropped out one after the other are taken back as `mdadm --assemble --force` does it; what may not be taken back stays out.
+//! Members that dropped out one after the other are taken back as `mdadm --assemble --force` does it; what may not be
+//! taken back stays out.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! An array that lost members one after the other: md does not assemble it, and does after force here, with the same data. Skipped where there is no md.
+//! An array that lost members one after the other: md does not assemble it, and does after force here, with the same
+//! data. Skipped where there is no md.
 
 mod common;
 

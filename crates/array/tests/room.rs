@@ -1,4 +1,5 @@
-//! Members that have no room: the write fails and nothing else does, whoever refuses it and whatever the others took of it.
+//! Members that have no room: the write fails and nothing else does, whoever refuses it and whatever the others took of
+//! it.
 
 use std::rc::Rc;
 

@@ -1,4 +1,5 @@
-//! A value that was read once stays until somebody writes: of mirrors that were not stopped and whose copies differ, and beside writes that are under way.
+//! A value that was read once stays until somebody writes: of mirrors that were not stopped and whose copies differ,
+//! and beside writes that are under way.
 
 mod common;
 

@@ -1,21 +1,26 @@
-//! The proof that a device which was away and comes back is the one that went, and still holds what it promised to keep.
+//! The proof that a device which was away and comes back is the one that went, and still holds what it promised to
+//! keep.
 //!
-//! A name and a size prove nothing: the server of an export can be restarted on an empty disk, on an older snapshot, or on another disk. Two kinds of evidence are
-//! kept while the device is there, and compared when it is back, before anything else is sent (`nbd`'s `Steady` does so):
+//! A name and a size prove nothing: the server of an export can be restarted on an empty disk, on an older snapshot, or
+//! on another disk. Two kinds of evidence are kept while the device is there, and compared when it is back, before
+//! anything else is sent (`nbd`'s `Steady` does so):
 //!
-//! - **Its label**: a range in which the owner keeps what the device is ([`Label`]; of a member of an array the superblock). Each sector must hold what was
-//!   last written there, or what a write that was not acknowledged wanted to put there.
-//! - **Witnesses**: checksums of the newest [`MOST`] blocks that were made durable here and not written since. A snapshot that was taken before the last
-//!   flush lacks what that flush made durable, so it is found by the newest of them. What was acknowledged after the last flush needs no witness:
-//!   it is kept, and written again.
+//! - **Its label**: a range in which the owner keeps what the device is ([`Label`]; of a member of an array the
+//!   superblock). Each sector must hold what was last written there, or what a write that was not acknowledged wanted
+//!   to put there.
+//! - **Witnesses**: checksums of the newest [`MOST`] blocks that were made durable here and not written since. A
+//!   snapshot that was taken before the last flush lacks what that flush made durable, so it is found by the newest of
+//!   them. What was acknowledged after the last flush needs no witness: it is kept, and written again.
 //!
-//! A block counts only if the order of its writes is known: no other write of it was under way beside the one that counts. What was read is
-//! no evidence, as nobody promised to keep it.
+//! A block counts only if the order of its writes is known: no other write of it was under way beside the one that
+//! counts. What was read is no evidence, as nobody promised to keep it.
 //!
-//! It costs a few hundred nanoseconds for a write, a CRC of at most 256 blocks for a flush, and on a new connection a read of at most 1 MiB.
+//! It costs a few hundred nanoseconds for a write, a CRC of at most 256 blocks for a flush, and on a new connection a
+//! read of at most 1 MiB.
 //!
-//! Rejected: comparing everything with the other members of the array, which is a scrub and takes as long; and reading a sample of what the owner
-//! keeps checksums of, which finds an older copy only if the sample hits what has changed since.
+//! Rejected: comparing everything with the other members of the array, which is a scrub and takes as long; and reading
+//! a sample of what the owner keeps checksums of, which finds an older copy only if the sample hits what has changed
+//! since.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -44,7 +49,8 @@ pub trait Label {
 /// A sector of the label.
 #[derive(Default)]
 struct Sector {
-    /// What it may hold, with the numbers of the writes that would have put it there. The first is what was known before them.
+    /// What it may hold, with the numbers of the writes that would have put it there. The first is what was known
+    /// before them.
     may_hold: Vec<(u64, Vec<u8>)>,
     /// It was discarded, or written without the bytes being known: it may hold anything.
     unknown: bool,

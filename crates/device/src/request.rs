@@ -198,8 +198,8 @@ pub enum DeviceError {
 impl DeviceError {
     /// From an `errno` of a system call on `length` bytes at `offset`.
     pub fn from_errno(errno: i32, offset: Bytes, length: Bytes) -> DeviceError {
-        // Linux numbers: EIO 5, ENXIO 6, ENODEV 19, ENOSPC 28, EROFS 30, EOPNOTSUPP 95, EDQUOT 122; ENODATA 61 and EREMOTEIO 121 are
-        // what the block layer makes of medium and target errors.
+        // Linux numbers: EIO 5, ENXIO 6, ENODEV 19, ENOSPC 28, EROFS 30, EOPNOTSUPP 95, EDQUOT 122; ENODATA 61 and
+        // EREMOTEIO 121 are what the block layer makes of medium and target errors.
         match errno {
             5 | 61 | 121 => DeviceError::Medium { offset, length },
             6 | 19 => DeviceError::Gone,

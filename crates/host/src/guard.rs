@@ -128,8 +128,9 @@ pub fn member(kernel: &Kernel, path: &Path) -> Result<WritePermit, Refusal> {
     Ok(WritePermit { path, file, created: false })
 }
 
-/// Asks for leave to erase from `path` what makes it a member of an array of md's, of whatever version. It is given where the path carries such a
-/// superblock, the user has consented, and nobody uses it, be it the kernel's md. What else is there is not written, so it need not be named twice.
+/// Asks for leave to erase from `path` what makes it a member of an array of md's, of whatever version. It is given
+/// where the path carries such a superblock, the user has consented, and nobody uses it, be it the kernel's md. What
+/// else is there is not written, so it need not be named twice.
 pub fn unmark(kernel: &Kernel, path: &Path, consent: Consent) -> Result<WritePermit, Refusal> {
     let (file, facts) = claim(kernel, path, consent)?;
     let path = path.to_owned();

@@ -1,12 +1,13 @@
 //! Places of a file that no medium stores: holes, and extents that are allocated and were never written.
 //!
-//! The file system answers reads of such places from memory. A measurement that reads them measures memory, at 3 to 6 GB/s, and
-//! calls it the disk. `lseek` with `SEEK_DATA` and `SEEK_HOLE` finds both kinds: ext4, XFS, btrfs and tmpfs report unwritten extents as
-//! holes unless the page cache holds dirty data for them, which is why the file is synced first. A file system that does not know holes
-//! reports none (`lseek(2)`), so nothing is said of it wrongly.
+//! The file system answers reads of such places from memory. A measurement that reads them measures memory, at 3 to 6
+//! GB/s, and calls it the disk. `lseek` with `SEEK_DATA` and `SEEK_HOLE` finds both kinds: ext4, XFS, btrfs and tmpfs
+//! report unwritten extents as holes unless the page cache holds dirty data for them, which is why the file is synced
+//! first. A file system that does not know holes reports none (`lseek(2)`), so nothing is said of it wrongly.
 //!
-//! Block devices have no holes to ask for. Storage that compresses, and ranges of an SSD that were discarded, answer zeroes without reading too;
-//! [`zeroes`] reads samples to find that. Zeroes on an ordinary disk are data like any other, so a sample is a hint and holes are a fact.
+//! Block devices have no holes to ask for. Storage that compresses, and ranges of an SSD that were discarded, answer
+//! zeroes without reading too; [`zeroes`] reads samples to find that. Zeroes on an ordinary disk are data like any
+//! other, so a sample is a hint and holes are a fact.
 
 use std::fs::File;
 use std::io;
@@ -39,7 +40,8 @@ impl Hollow {
     pub fn find(path: &Path) -> io::Result<Hollow> {
         let file = File::open(path)?;
         let size = file.metadata()?.len();
-        // Data that were written and not yet allocated would be taken for what they will be, and unwritten extents beneath them for data.
+        // Data that were written and not yet allocated would be taken for what they will be, and unwritten extents
+        // beneath them for data.
         file.sync_data()
             .or_else(|error| if error.kind() == io::ErrorKind::InvalidInput { Ok(()) } else { Err(error) })?;
         let (mut at, mut holes) = (0, 0);

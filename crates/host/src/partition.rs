@@ -1,8 +1,9 @@
-//! The partitions that a partition table lists, read from the table itself: also of a file, for which the kernel knows none.
+//! The partitions that a partition table lists, read from the table itself: also of a file, for which the kernel knows
+//! none.
 //!
-//! MBR (with the chain of extended boot records) and GPT, whose header is in block 1 for both sizes of block. Sources: UEFI 2.10, chapter 5; for
-//! extended boot records the Linux kernel (`block/partitions/msdos.c`). Checksums are not compared: who looks for what a partition holds looks there, and an entry
-//! that leads nowhere leads to nothing.
+//! MBR (with the chain of extended boot records) and GPT, whose header is in block 1 for both sizes of block. Sources:
+//! UEFI 2.10, chapter 5; for extended boot records the Linux kernel (`block/partitions/msdos.c`). Checksums are not
+//! compared: who looks for what a partition holds looks there, and an entry that leads nowhere leads to nothing.
 
 use std::io;
 
@@ -23,8 +24,8 @@ pub struct Partition {
 const MOST: u32 = 256;
 const SECTOR: u64 = 512;
 
-/// The partitions of a device or file of this size; none where there is no table, or a damaged one. `read_at` fills its buffer from an address that is a
-/// multiple of 512 bytes.
+/// The partitions of a device or file of this size; none where there is no table, or a damaged one. `read_at` fills its
+/// buffer from an address that is a multiple of 512 bytes.
 pub fn partitions(
     size: Bytes,
     mut read_at: impl FnMut(Bytes, &mut [u8]) -> io::Result<()>,

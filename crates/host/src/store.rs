@@ -1,7 +1,8 @@
 //! Where the bytes of a path lie, so that two paths to the same bytes are found before anything is written.
 //!
-//! Two members of an array on one store are one member: the superblock of the second overwrites that of the first, and the redundancy protects
-//! from nothing. A path is followed down to ranges of stores, each by an identity that does not depend on its name:
+//! Two members of an array on one store are one member: the superblock of the second overwrites that of the first, and
+//! the redundancy protects from nothing. A path is followed down to ranges of stores, each by an identity that does not
+//! depend on its name:
 //!
 //! | the path is | its bytes lie on |
 //! |---|---|
@@ -11,10 +12,12 @@
 //! | a path of a multipath device, and the device itself | itself, and the world-wide name of the unit |
 //! | any other device | itself, by its number |
 //!
-//! Two paths share a store if two of their ranges overlap. Two partitions of one disk do not, nor do two loop devices over different parts of a file.
+//! Two paths share a store if two of their ranges overlap. Two partitions of one disk do not, nor do two loop devices
+//! over different parts of a file.
 //!
-//! Limits: which part of a disk another device-mapper volume maps, sysfs does not say (the kernel holds those disks exclusively, so they are
-//! refused as in use). A file that is mounted twice by a network file system has two numbers. Both are left to whoever compares the bytes.
+//! Limits: which part of a disk another device-mapper volume maps, sysfs does not say (the kernel holds those disks
+//! exclusively, so they are refused as in use). A file that is mounted twice by a network file system has two numbers.
+//! Both are left to whoever compares the bytes.
 
 use std::fmt;
 use std::ops::Range;
@@ -32,7 +35,8 @@ use crate::topology::backing_file;
 enum Store {
     /// A file: its file system and inode.
     File(u64, u64),
-    /// A file whose name leads nowhere any more: the backing file of a loop device that was removed, or is in another mount namespace.
+    /// A file whose name leads nowhere any more: the backing file of a loop device that was removed, or is in another
+    /// mount namespace.
     Gone(PathBuf),
     /// A block device.
     Device(DeviceNumber),
@@ -162,8 +166,9 @@ fn link_name_of(kernel: &Kernel, path: &Path) -> Option<String> {
     link_name(kernel.sys(format!("dev/block/{}", DeviceNumber::from_raw(about.rdev()))))
 }
 
-/// The unit that a disk is a path to, by the name that no other has. Names that begin otherwise are made of models and serial numbers, and not of one unit alone.
-/// Drives that were sold with one name for all (the kernel knows some as `NVME_QUIRK_BOGUS_NID`) differ in their serial numbers.
+/// The unit that a disk is a path to, by the name that no other has. Names that begin otherwise are made of models and
+/// serial numbers, and not of one unit alone. Drives that were sold with one name for all (the kernel knows some as
+/// `NVME_QUIRK_BOGUS_NID`) differ in their serial numbers.
 fn unit(place: &Path, name: &str, range: Range<u64>) -> Option<Extent> {
     let wide = text(place.join("wwid")).or_else(|| text(place.join("device/wwid")))?;
     let unique = ["naa.", "eui.", "uuid.", "nvme."].iter().any(|start| wide.starts_with(start));

@@ -29,7 +29,8 @@ pub struct Described {
     pub make: Option<Bytes>,
     /// Files that are made are filled, even if they are only written: fio's `overwrite`.
     pub filled: bool,
-    /// After so many bytes that are asked for, the page cache is emptied of it: each lap of a job of fio reads from the device.
+    /// After so many bytes that are asked for, the page cache is emptied of it: each lap of a job of fio reads from the
+    /// device.
     pub refresh: Option<Bytes>,
     /// What the kernel is told of how it is read through the page cache.
     pub advice: Advice,

@@ -238,7 +238,8 @@ impl Phase {
                 true => uring::Advice::Sequential,
                 false => uring::Advice::None,
             };
-            // fio drops the page cache wherever it begins the file again: at the end of a sequence, when all blocks have been, and in each loop.
+            // fio drops the page cache wherever it begins the file again: at the end of a sequence, when all blocks
+            // have been, and in each loop.
             let laps = matches!(pattern, Pattern::RandomOnce) || !random(&pattern) || job.loops > 1;
             let drops = laps && job.invalidate && !job.direct && device.null.is_none();
             device.refresh = drops.then_some(length);

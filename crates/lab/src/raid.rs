@@ -371,7 +371,8 @@ impl From<host::Refusal> for RaidError {
     }
 }
 
-/// What to say beside why an array of these places, as words of a command, does not open: by which commands it does all the same, or what the numbers are.
+/// What to say beside why an array of these places, as words of a command, does not open: by which commands it does all
+/// the same, or what the numbers are.
 fn next_words(error: &array::OpenError, places: &str) -> String {
     use array::OpenError::{DirtyDegraded, JournalMissing, JournalTooSmall, TooFew};
     match error {

@@ -352,8 +352,8 @@ fn precondition(
 /// A file with fewer holes than this is measured as good as whole.
 pub(crate) const HOLLOW: f64 = 0.01;
 
-/// The files that a stream reads, and of which the medium does not store all: names, and the share that it does not. A file that cannot be looked at will be
-/// refused when it is opened.
+/// The files that a stream reads, and of which the medium does not store all: names, and the share that it does not. A
+/// file that cannot be looked at will be refused when it is opened.
 fn hollow(experiment: &Experiment, targets: &[Target]) -> Vec<(String, Ratio)> {
     let is_read =
         |device: usize| experiment.streams.iter().any(|plan| plan.runs_on(device) && plan.stream.mix.has_reads());

@@ -31,7 +31,8 @@ use crate::wire::{Link, Wire};
 /// Data of one option that are read. Names and queries are shorter.
 const OPTION_DATA: u32 = 64 << 10;
 
-/// Memory of payloads that is kept: a connection uses one of so many pools, the first ones each their own, and what they keep stays bounded however many there are.
+/// Memory of payloads that is kept: a connection uses one of so many pools, the first ones each their own, and what
+/// they keep stays bounded however many there are.
 const POOLS: usize = 4;
 /// What a status says at most (`carry`): 1024 extents and a head.
 const STATUS: Bytes = Bytes::kib(9);

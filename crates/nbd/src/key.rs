@@ -1,9 +1,10 @@
 //! Private keys that cannot be used, told before rustls says only that it cannot parse one.
 //!
-//! ring signs with RSA keys of 2048, 3072 and 4096 bits: each prime is of a multiple of 512 (`ring::rsa::KeyPair`). certtool's security parameters make keys of 2432 and
-//! 3248 bits among others. The provider aws-lc-rs takes some of them; it needs cmake and a C compiler where arraylab is built, and was left for that. The size is that of the
-//! modulus, the second number of a PKCS #1 key (RFC 8017, A.1.2), which PKCS #8 wraps in an octet string (RFC 5958). Peers' certificates may be of any size: only
-//! signing has steps.
+//! ring signs with RSA keys of 2048, 3072 and 4096 bits: each prime is of a multiple of 512 (`ring::rsa::KeyPair`).
+//! certtool's security parameters make keys of 2432 and 3248 bits among others. The provider aws-lc-rs takes some of
+//! them; it needs cmake and a C compiler where arraylab is built, and was left for that. The size is that of the
+//! modulus, the second number of a PKCS #1 key (RFC 8017, A.1.2), which PKCS #8 wraps in an octet string (RFC 5958).
+//! Peers' certificates may be of any size: only signing has steps.
 
 use rustls::pki_types::PrivateKeyDer;
 

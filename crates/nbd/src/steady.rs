@@ -9,9 +9,10 @@
 //! More than [`MOST`] is not kept: then a flush comes first. A server that does not come back within [`PATIENCE`] is gone for good,
 //! and its array goes on without it.
 //!
-//! Before any of that the export must prove that it is the same one, with the same contents ([`evidence`](device::evidence)): same size and blocks, same label,
-//! and everything there that was compared of what had been made durable. One that is not is gone for good at once: nothing is written to it, nothing
-//! that it says is believed, and whoever waits is told [`DeviceError::Exchanged`].
+//! Before any of that the export must prove that it is the same one, with the same contents
+//! ([`evidence`](device::evidence)): same size and blocks, same label, and everything there that was compared of what
+//! had been made durable. One that is not is gone for good at once: nothing is written to it, nothing that it says is
+//! believed, and whoever waits is told [`DeviceError::Exchanged`].
 //!
 //! # What it relies on
 //! A server has ended with the old connection's requests when it accepts the new one, as it does if it was started anew. One that is alive
@@ -170,7 +171,8 @@ impl<C: Connect> Steady<C> {
         })
     }
 
-    /// From now on the export is recognised by this label, as it is now, too, when it is connected again. One that is too small for it has none.
+    /// From now on the export is recognised by this label, as it is now, too, when it is connected again. One that is
+    /// too small for it has none.
     pub async fn recognise(&self, label: impl Label + 'static) -> Result<(), DeviceError> {
         let range = label.range();
         if range.end > self.shape.size || !range.start.is_multiple_of(self.shape.logical_block) {

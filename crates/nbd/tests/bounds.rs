@@ -1,4 +1,5 @@
-//! What clients may have of a server, over real sockets: places, time, memory; and that those who behave are served whatever the others do.
+//! What clients may have of a server, over real sockets: places, time, memory; and that those who behave are served
+//! whatever the others do.
 
 mod common;
 

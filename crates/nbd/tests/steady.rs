@@ -313,7 +313,8 @@ fn a_snapshot_from_after_the_last_flush_is_the_same_export_and_gets_what_it_lack
 #[test]
 fn a_label_is_compared_with_what_was_written_last_or_was_being_written() {
     let runtime = Runtime::simulated();
-    // What the label said, what it is told (and what the connection loses), what it says when it is back, and whether that is it.
+    // What the label said, what it is told (and what the connection loses), what it says when it is back, and whether
+    // that is it.
     for (told, lost, back, same) in
         [(None, None, 1, true), (Some(2), None, 2, true), (Some(2), None, 1, false), (None, None, 3, false)]
             .into_iter()

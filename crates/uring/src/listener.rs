@@ -1,10 +1,12 @@
 //! A socket that others connect to.
 //!
-//! A socket in the file system is made with its permissions, not given them afterwards: `fchmod` on the unbound socket is what
-//! `bind` then makes the file with (Linux `net/unix/af_unix.c`, `unix_bind_bsd`), so that nobody gets in between. What stands at the path is
-//! never removed by [`Listener::unix`]: it may be a server's that has not answered yet. [`Listener::unix_replacing`] removes a socket at which nobody listens,
-//! under a lock of its folder (`flock`): of two servers that start at once the second finds the first one's socket, and not the stale one that both saw. The
-//! file that was made is removed in the end, if it still is that one. A socket that was inherited belongs to whoever passed it, and stays.
+//! A socket in the file system is made with its permissions, not given them afterwards: `fchmod` on the unbound socket
+//! is what `bind` then makes the file with (Linux `net/unix/af_unix.c`, `unix_bind_bsd`), so that nobody gets in
+//! between. What stands at the path is never removed by [`Listener::unix`]: it may be a server's that has not answered
+//! yet. [`Listener::unix_replacing`] removes a socket at which nobody listens, under a lock of its folder (`flock`): of
+//! two servers that start at once the second finds the first one's socket, and not the stale one that both saw. The
+//! file that was made is removed in the end, if it still is that one. A socket that was inherited belongs to whoever
+//! passed it, and stays.
 
 use std::fs::File;
 use std::io;
@@ -77,10 +79,12 @@ pub enum ListenError {
     Ring(String),
 }
 
-/// How long the lock of a folder is waited for. Somebody who holds it for longer does something else with it, and keeps nobody from serving.
+/// How long the lock of a folder is waited for. Somebody who holds it for longer does something else with it, and keeps
+/// nobody from serving.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Keeps others who do so from making and removing sockets in the folder of this path, until it is dropped; where the file system knows no locks, nothing does.
+/// Keeps others who do so from making and removing sockets in the folder of this path, until it is dropped; where the
+/// file system knows no locks, nothing does.
 fn alone_in(path: &Path) -> Option<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = File::open(folder).ok()?;
@@ -106,7 +110,8 @@ fn by(process: Option<i32>) -> String {
     process.map_or(String::new(), |process| format!(" (process {process})"))
 }
 
-/// The process that called `listen` on the other end of a connection, where the kernel names it: zero is one of another namespace.
+/// The process that called `listen` on the other end of a connection, where the kernel names it: zero is one of another
+/// namespace.
 fn listening(stream: &UnixStream) -> Option<i32> {
     let process = sockopt::socket_peercred(stream).ok()?.pid.as_raw_nonzero().get();
     (process > 0).then_some(process)
@@ -144,7 +149,8 @@ impl Listener {
 
     /// As [`unix`](Listener::unix), in the place of a socket at which nobody listens any more, if one is there.
     pub fn unix_replacing(live: &Live, path: &Path) -> Result<Listener, ListenError> {
-        // Between being bound and listening, a socket looks like one that was left: so both are done under the lock under which it is looked.
+        // Between being bound and listening, a socket looks like one that was left: so both are done under the lock
+        // under which it is looked.
         let _alone = alone_in(path);
         match Listener::unix(live, path) {
             Err(ListenError::Stale { .. }) => {
@@ -155,8 +161,8 @@ impl Listener {
         }
     }
 
-    /// Removes a socket at which nobody listens, if there is one at the path. Only for folders in which sockets are made by
-    /// [`unix_replacing`](Listener::unix_replacing).
+    /// Removes a socket at which nobody listens, if there is one at the path. Only for folders in which sockets are
+    /// made by [`unix_replacing`](Listener::unix_replacing).
     pub fn remove_stale(path: &Path) {
         let is_socket = || std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
         if is_socket() && is_stale(path) {
@@ -168,7 +174,8 @@ impl Listener {
         }
     }
 
-    /// Listens on a socket of this machine that whoever started this program has made, as systemd does for a socket unit. It is not removed in the end.
+    /// Listens on a socket of this machine that whoever started this program has made, as systemd does for a socket
+    /// unit. It is not removed in the end.
     pub fn inherited_unix(live: &Live, listener: UnixListener) -> Result<Listener, ListenError> {
         let path = listener.local_addr().ok().and_then(|address| address.as_pathname().map(Path::to_owned));
         let name = path.as_ref().map_or("a socket without a path".into(), |path| path.display().to_string());

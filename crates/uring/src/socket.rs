@@ -227,7 +227,8 @@ impl Socket {
         self.moved.set(self.moved.get() + bytes as u64);
     }
 
-    /// Bytes received so far, and sent as far as the kernel has taken them: what tells a slow peer from one that stands still.
+    /// Bytes received so far, and sent as far as the kernel has taken them: what tells a slow peer from one that stands
+    /// still.
     pub fn moved(&self) -> u64 {
         self.moved.get()
     }

@@ -1,8 +1,9 @@
 //! Reading behind writing: what was written is read again when more has been written since.
 //!
-//! The load of a recorder that checks its tape, of a log that is shipped, of xdd's `-readafterwrite`; with verification, fio's `verify_backlog`. A
-//! write is read only after it has completed, and after `lag` later ones have: in between it may leave the caches that the lag exceeds. Of a stream
-//! that ends by bytes half of them are written, and what is unread then is read to the end.
+//! The load of a recorder that checks its tape, of a log that is shipped, of xdd's `-readafterwrite`; with
+//! verification, fio's `verify_backlog`. A write is read only after it has completed, and after `lag` later ones have:
+//! in between it may leave the caches that the lag exceeds. Of a stream that ends by bytes half of them are written,
+//! and what is unread then is read to the end.
 
 use std::collections::VecDeque;
 

@@ -91,7 +91,8 @@ impl Control {
         Control { throttle: all.map(|limit| Throttle::new(limit, begin)), throttles, ..self }
     }
 
-    /// With rates of reads and of writes that are kept to each by itself, from each stream's first request on (`delay` after the beginning).
+    /// With rates of reads and of writes that are kept to each by itself, from each stream's first request on (`delay`
+    /// after the beginning).
     pub fn throttled_apart(self, each: impl IntoIterator<Item = (Duration, [Option<RateLimit>; 2])>) -> Control {
         let begin = self.begin;
         let of = |(delay, limits): (Duration, [Option<RateLimit>; 2])| {

@@ -350,7 +350,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         stamps.then(|| Buffer::zeroed(self.stream.largest()))
     }
 
-    /// The next request of the generator. Where reads and writes keep to rates of their own, one direction does not wait for the other.
+    /// The next request of the generator. Where reads and writes keep to rates of their own, one direction does not
+    /// wait for the other.
     fn next_ask(&self, shared: &mut Shared) -> Option<Ask> {
         let Context { control, stream_index, runtime, .. } = self.context;
         if !control.is_throttled_apart() {

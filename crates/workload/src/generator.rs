@@ -58,13 +58,15 @@ impl Generator {
     /// The next request.
     ///
     /// # Panics
-    /// Of a stream that reads behind its writes and has a limit of bytes, when all is written: ask by [`Generator::next`].
+    /// Of a stream that reads behind its writes and has a limit of bytes, when all is written: ask by
+    /// [`Generator::next`].
     pub fn next_ask(&mut self) -> Ask {
         self.next(|_| false).expect("a stream without an end of its own has a next request")
     }
 
-    /// The next request; `None` while there is nothing to be asked before some write has completed, and at the end of a stream that reads behind
-    /// its writes. `held` says whether a direction is held back more than the other, which then has its turn.
+    /// The next request; `None` while there is nothing to be asked before some write has completed, and at the end of a
+    /// stream that reads behind its writes. `held` says whether a direction is held back more than the other, which
+    /// then has its turn.
     pub fn next(&mut self, held: impl Fn(Operation) -> bool) -> Option<Ask> {
         match self.behind.as_mut().map(Behind::next) {
             Some(Turn::Read(read)) => return Some(read),

@@ -22,7 +22,8 @@ pub enum Pattern {
         /// that lies whole strides away from it, so that several streams of one stride and different beginnings never meet.
         from: Bytes,
     },
-    /// Each request begins this far before the beginning of the last one; at the start of the region, from the first again.
+    /// Each request begins this far before the beginning of the last one; at the start of the region, from the first
+    /// again.
     Backward {
         /// From beginning to beginning; with nothing, it is the same address each time.
         stride: Bytes,

@@ -45,7 +45,8 @@ pub struct Stream {
     pub load: Load,
     /// From the beginning of the pass to the first request.
     pub delay: Duration,
-    /// Load from the first request on that does not count, besides that of the run. Limits of requests and bytes count it all the same.
+    /// Load from the first request on that does not count, besides that of the run. Limits of requests and bytes count
+    /// it all the same.
     pub ramp: Duration,
     /// On each further device of the run, the first request comes so much later: as from programs that are started one after the other.
     pub apart: Duration,
@@ -355,7 +356,8 @@ impl Stream {
         Ok(())
     }
 
-    /// The sizes of the requests that a pattern places: of writes with a place of their own, or of those that `pattern` places.
+    /// The sizes of the requests that a pattern places: of writes with a place of their own, or of those that `pattern`
+    /// places.
     pub(crate) fn sizes_at(&self, writes: bool) -> &Sizes {
         if writes { self.write_sizes.as_ref().unwrap_or(&self.sizes) } else { &self.sizes }
     }

@@ -1,12 +1,13 @@
 //! The survey: where does this storage stop?
 //!
-//! The method is that of the RAID-I report (sections 4.4 and 4.5, Table 32) and of the M.A.X. study: measure each disk alone; then, for
-//! every part that several disks share, add them one at a time, round-robin over what is below it; compare what they deliver
-//! together with the sum of what each delivers alone. Where the sum is not reached, the part they share is the limit, if it is
-//! neither the generator nor the processors. Each point is measured for bandwidth (sequential) and for request rate (small requests
-//! at random), in three ways: raw (direct, several requests under way), through the operating system (the page cache, with as many
-//! requests under way), and as the RAID-I report did it (the page cache, one process per disk that waits for each request). The first
-//! two differ in the page cache alone, the last two in queue depth alone, so each difference has one cause.
+//! The method is that of the RAID-I report (sections 4.4 and 4.5, Table 32) and of the M.A.X. study: measure each disk
+//! alone; then, for every part that several disks share, add them one at a time, round-robin over what is below it;
+//! compare what they deliver together with the sum of what each delivers alone. Where the sum is not reached, the part
+//! they share is the limit, if it is neither the generator nor the processors. Each point is measured for bandwidth
+//! (sequential) and for request rate (small requests at random), in three ways: raw (direct, several requests under
+//! way), through the operating system (the page cache, with as many requests under way), and as the RAID-I report did
+//! it (the page cache, one process per disk that waits for each request). The first two differ in the page cache alone,
+//! the last two in queue depth alone, so each difference has one cause.
 //!
 //! Here is what was found ([`Findings`]) and what it means ([`Survey`]); how it is measured is the laboratory's business, and so is
 //! whether on this machine or on a modelled one.

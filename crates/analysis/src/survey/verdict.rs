@@ -11,18 +11,20 @@
 //! Where the curve bends, and whether it then stays level, falls or only slows, is read off by [`crate::bend`].
 //!
 //! # Whose limit
-//! If a limit that is known from elsewhere (a throttle, a link's signalling) lies at the measured value, it is that. If a thread of the
-//! generator had no time left, the measurement is the generator's. If the processors had none, it is theirs, or, where other programs
-//! took much of them, nobody can say. Otherwise it is the part that the devices share.
+//! If a limit that is known from elsewhere (a throttle, a link's signalling) lies at the measured value, it is that. If
+//! a thread of the generator had no time left, the measurement is the generator's. If the processors had none, it is
+//! theirs, or, where other programs took much of them, nobody can say. Otherwise it is the part that the devices share.
 //!
-//! The processors can be the limit before they are busy all the time: threads that hand work to each other leave gaps. So the demand
-//! is asked, too (Denning and Buzen's utilization law). If each child alone takes b_i of the processors, their sum E takes sum(b_i),
-//! and the processors, less what other programs take, allow no more than E (1 - others) / sum(b_i). Where that bound lies below E and the processors
-//! were busier than [`LABOURING`], they are the limit; where they were less busy, two limits fit, and the verdict says so.
+//! The processors can be the limit before they are busy all the time: threads that hand work to each other leave gaps.
+//! So the demand is asked, too (Denning and Buzen's utilization law). If each child alone takes b_i of the processors,
+//! their sum E takes sum(b_i), and the processors, less what other programs take, allow no more than E (1 - others) /
+//! sum(b_i). Where that bound lies below E and the processors were busier than [`LABOURING`], they are the limit; where
+//! they were less busy, two limits fit, and the verdict says so.
 //!
 //! # Like with like
-//! The operating system is judged by measurements that differ in the page cache alone: direct and buffered, with equally many requests under
-//! way. What a single process that waits for each request delivers less is queue depth, and is called so.
+//! The operating system is judged by measurements that differ in the page cache alone: direct and buffered, with
+//! equally many requests under way. What a single process that waits for each request delivers less is queue depth, and
+//! is called so.
 //!
 //! # The ladder
 //! For each tier, what all its parts deliver together if each is loaded alone: sum of M over the tier. It can only rise from the
@@ -245,7 +247,8 @@ impl Book<'_> {
         })
     }
 
-    /// The share of all processors that what is below takes, each loaded alone, added up: above 1 they cannot all deliver that at once.
+    /// The share of all processors that what is below takes, each loaded alone, added up: above 1 they cannot all
+    /// deliver that at once.
     fn processors_needed(&self, path: &[usize], part: &Part, question: Question) -> Option<f64> {
         let own = |index: usize| {
             let samples = &self.full(&[path, &[index]].concat()).samples[&raw(question)];
@@ -279,7 +282,8 @@ impl Book<'_> {
         })
     }
 
-    /// Whether a process per device that waits for each request delivers less than several requests under way, all else alike.
+    /// Whether a process per device that waits for each request delivers less than several requests under way, all else
+    /// alike.
     fn depth(&self, question: Question) -> Option<Verdict> {
         let whole = &self.full(&[]).samples;
         let process = Kind { access: Access::Process, question, writes: false };

@@ -423,8 +423,8 @@ impl<D: Device> Array<D> {
         found
     }
 
-    /// Opens the checksums of the members with these superblocks, which were read with these sums, by what was [found](Array::find_checksums). If any has
-    /// some, all get them that have the room.
+    /// Opens the checksums of the members with these superblocks, which were read with these sums, by what was
+    /// [found](Array::find_checksums). If any has some, all get them that have the room.
     pub(crate) async fn open_checksums(
         &self,
         superblocks: &[Option<Superblock>],

@@ -280,7 +280,8 @@ impl<D: Device> Journal<D> {
         Ok(())
     }
 
-    /// As [`begin_anew`](Journal::begin_anew) with nothing in it, where there is no room at the head: over the block that it begins with, which has some.
+    /// As [`begin_anew`](Journal::begin_anew) with nothing in it, where there is no room at the head: over the block
+    /// that it begins with, which has some.
     async fn begin_where_it_did(&self) -> Result<(), DeviceError> {
         let tail = Bytes::SECTOR * self.superblock.borrow().recovery;
         self.head.set(tail.min(self.size - PAGE));

@@ -58,7 +58,8 @@ impl Superblock {
         (there && fits && !self.has_log_of_md()).then_some((at, size))
     }
 
-    /// How far behind the superblock the own log lies, and how large it is, as the note says: in a superblock without one that is anything.
+    /// How far behind the superblock the own log lies, and how large it is, as the note says: in a superblock without
+    /// one that is anything.
     pub(crate) fn noted_own_ppl(&self) -> (Bytes, Bytes) {
         let sectors = |range: std::ops::Range<usize>| {
             let bytes = self.reshape[range].try_into().expect("four bytes");
@@ -67,7 +68,8 @@ impl Superblock {
         (sectors(OFFSET), sectors(SECTORS))
     }
 
-    /// Whether it is the word of somebody who kept the own log: then the log must be where the note says. (Of one that md overwrote since the note may be stale.)
+    /// Whether it is the word of somebody who kept the own log: then the log must be where the note says. (Of one that
+    /// md overwrote since the note may be stale.)
     pub(crate) fn claims_own_ppl(&self) -> bool {
         let noted = self.reshape[POSITION] == NOTE && !self.features.has(Features::RECOVERY);
         noted && self.is_sealed() && !self.has_log_of_md()

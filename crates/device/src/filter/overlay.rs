@@ -1,8 +1,9 @@
 //! A device that is never written: what is written to it stays in memory, and is read from there.
 //!
-//! Who opens an array replays its logs and records that it is in use. In front of members that may not be written, or must not be, this filter takes all
-//! of that: those behind see reads only. What was written is gone with the filter. Memory is kept by blocks of the device; one of zeroes takes none,
-//! as logs and areas are often cleared as a whole. More than a bound is not kept: then writes fail as on a full device, and nothing is lost that was kept.
+//! Who opens an array replays its logs and records that it is in use. In front of members that may not be written, or
+//! must not be, this filter takes all of that: those behind see reads only. What was written is gone with the filter.
+//! Memory is kept by blocks of the device; one of zeroes takes none, as logs and areas are often cleared as a whole.
+//! More than a bound is not kept: then writes fail as on a full device, and nothing is lost that was kept.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

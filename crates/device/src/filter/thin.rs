@@ -1,8 +1,9 @@
-//! A device without room of its own: blocks take some of a common store when they are written first, as sparse files do of their file system and thin volumes of
-//! their pool.
+//! A device without room of its own: blocks take some of a common store when they are written first, as sparse files do
+//! of their file system and thin volumes of their pool.
 //!
-//! A write is carried out up to the first block for which there is no room, and then refused with [`DeviceError::NoSpace`], as the kernel does it with
-//! files. What has room once keeps it: overwriting needs none. Discards give none back, which is the worst that a store may do.
+//! A write is carried out up to the first block for which there is no room, and then refused with
+//! [`DeviceError::NoSpace`], as the kernel does it with files. What has room once keeps it: overwriting needs none.
+//! Discards give none back, which is the worst that a store may do.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

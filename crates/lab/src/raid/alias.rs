@@ -1,12 +1,14 @@
 //! Two names of one store: found before an array is built on it.
 //!
-//! Two members on one store are one member, and the array has no redundancy. There are two ways to find out. What this machine knows of its paths
-//! ([`host::store`]) finds links, bind mounts, loop devices, partitions and the paths of a multipath device, and needs nothing but to look. It knows
-//! nothing of exports: two addresses may lead to one server, and two exports may give the same file. So a device that may be overwritten anyway gets
-//! a mark in its first block, which is then looked for on the others. md keeps nothing there (the superblock begins at 4 KiB), and what was there is put
-//! back, so that also a member in use that turns out to be the same store is as it was.
+//! Two members on one store are one member, and the array has no redundancy. There are two ways to find out. What this
+//! machine knows of its paths ([`host::store`]) finds links, bind mounts, loop devices, partitions and the paths of a
+//! multipath device, and needs nothing but to look. It knows nothing of exports: two addresses may lead to one server,
+//! and two exports may give the same file. So a device that may be overwritten anyway gets a mark in its first block,
+//! which is then looked for on the others. md keeps nothing there (the superblock begins at 4 KiB), and what was there
+//! is put back, so that also a member in use that turns out to be the same store is as it was.
 //!
-//! Not found: one export that gives another part of the bytes of a second one, such as a partition beside its disk, by two servers.
+//! Not found: one export that gives another part of the bytes of a second one, such as a partition beside its disk, by
+//! two servers.
 
 use array::Array;
 use array::md::SUPERBLOCK_AT;
@@ -18,7 +20,8 @@ use units::Bytes;
 use super::members::names;
 use super::{Place, RaidError};
 
-/// Refuses what is to become part of an array if it shares a store with something else that is to, or with the `others`.
+/// Refuses what is to become part of an array if it shares a store with something else that is to, or with the
+/// `others`.
 pub fn apart(new: &[&Place], others: &[&Place]) -> Result<(), RaidError> {
     let kernel = Kernel::running();
     let extents = |place: &Place| place.path().map(|path| Extents::of(&kernel, path));

@@ -1,8 +1,9 @@
 //! Arrays that are found and looked at, so that they can be served; and members that dropped out, taken back by force.
 //!
-//! Nothing runs when a command ends, so to assemble an array is to find its members, to try whether it opens, and to say by which command it is served. The
-//! trial is the real thing, in front of members that are only read ([`Overlay`](device::filter::Overlay)): logs are replayed in memory, and what
-//! the array would refuse it refuses here in the same words. Force writes superblocks ([`array::force`]), and only after it was said what that may cost.
+//! Nothing runs when a command ends, so to assemble an array is to find its members, to try whether it opens, and to
+//! say by which command it is served. The trial is the real thing, in front of members that are only read
+//! ([`Overlay`](device::filter::Overlay)): logs are replayed in memory, and what the array would refuse it refuses here
+//! in the same words. Force writes superblocks ([`array::force`]), and only after it was said what that may cost.
 
 use std::fmt::Write;
 
@@ -281,8 +282,8 @@ pub fn force_plan(places: &[Place]) -> Result<Forced, RaidError> {
     Ok(forced(&read, &plan, false))
 }
 
-/// Takes back stale members until the array in these places opens. Those that come back are told first: until the others are, nothing has changed, and
-/// the same command goes on.
+/// Takes back stale members until the array in these places opens. Those that come back are told first: until the
+/// others are, nothing has changed, and the same command goes on.
 pub fn force(places: &[Place], permits: &Permits) -> Result<Forced, RaidError> {
     let (read, plan) = planned(places)?;
     let live = Live::start(&LiveOptions::default());

@@ -4,11 +4,13 @@
 //! instead: a Unix socket of mode 0600 in the folder for such things, under the array's identity, which every member says. Each
 //! line is a JSON document: an [`Order`], then any number of [`Answer`]s of which the last is not about progress.
 //!
-//! The folder is `/run/arraylab` for root, whatever session it has: who begins a server at boot and who gives it orders from a terminal must mean the same one.
-//! Others have `$XDG_RUNTIME_DIR/arraylab`, without that variable `/tmp/arraylab-UID`; and as a command may come from where it is set to something else, or
-//! not at all, servers are looked for in all of these, and in `/run/user/UID`, which it usually is. A folder is used only if nobody
-//! else may put a socket there: below `/tmp` another user could have made it first, and would be given the orders. A socket that a killed
-//! server left, at which nobody listens, is removed by the next command that is about its array, and by the next server of any array.
+//! The folder is `/run/arraylab` for root, whatever session it has: who begins a server at boot and who gives it orders
+//! from a terminal must mean the same one. Others have `$XDG_RUNTIME_DIR/arraylab`, without that variable
+//! `/tmp/arraylab-UID`; and as a command may come from where it is set to something else, or not at all, servers are
+//! looked for in all of these, and in `/run/user/UID`, which it usually is. A folder is used only if nobody else may
+//! put a socket there: below `/tmp` another user could have made it first, and would be given the orders. A socket that
+//! a killed server left, at which nobody listens, is removed by the next command that is about its array, and by the
+//! next server of any array.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -151,7 +153,8 @@ impl Keeper {
     }
 }
 
-/// Removes the sockets of servers that were killed, of whatever arrays; an array that is never served again has nobody else to do it.
+/// Removes the sockets of servers that were killed, of whatever arrays; an array that is never served again has nobody
+/// else to do it.
 fn remove_leftovers(folder: &Path) {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.for_each(|entry| Listener::remove_stale(&entry.path()));
@@ -232,7 +235,8 @@ impl Server {
         }
     }
 
-    /// The server that has one of these devices in use: what says nothing any more may be a member of an array that is being served.
+    /// The server that has one of these devices in use: what says nothing any more may be a member of an array that is
+    /// being served.
     fn holding(members: &[Place]) -> Option<Server> {
         let user = std::fs::metadata("/proc/self").ok()?.uid();
         let folders = folders(user, std::env::var_os("XDG_RUNTIME_DIR"));

@@ -70,8 +70,10 @@ pub struct MemberStatus {
     pub member: Option<usize>,
     /// The device, if one of those named has it.
     pub path: Option<Place>,
-    /// `active`, `rebuilding`, `missing`; without a place `stale`, `spare`, `journal`, and `not used` by the array's server; `replacing`
-    /// the one whose number it has. `half` is who went on without others that went on without it, `left out` is who has no usable superblock, `foreign` who is of an earlier creation of the array, `too small` who has lost its end, `twice` who claims the place of another.
+    /// `active`, `rebuilding`, `missing`; without a place `stale`, `spare`, `journal`, and `not used` by the array's
+    /// server; `replacing` the one whose number it has. `half` is who went on without others that went on without it,
+    /// `left out` is who has no usable superblock, `foreign` who is of an earlier creation of the array, `too small`
+    /// who has lost its end, `twice` who claims the place of another.
     pub state: &'static str,
     /// What it has seen of the array's changes.
     pub events: Option<u64>,

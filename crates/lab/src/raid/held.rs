@@ -38,7 +38,8 @@ enum Opened {
 }
 
 impl Held {
-    /// Opens a place; paths need a permit, and an export may take no longer than that. What is sent to it may be counted.
+    /// Opens a place; paths need a permit, and an export may take no longer than that. What is sent to it may be
+    /// counted.
     pub async fn open(
         live: &Live,
         place: &Place,

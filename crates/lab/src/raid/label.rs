@@ -1,7 +1,8 @@
 //! How a member on another machine is recognised when it is connected again: by its superblock.
 //!
-//! What must be there is what was read at first, or written last ([`evidence`](device::evidence)); here is only said, for people, what differs when it is not. The
-//! order is that of how far apart two devices are: no superblock, another array, the same name made anew, another member, another time.
+//! What must be there is what was read at first, or written last ([`evidence`](device::evidence)); here is only said,
+//! for people, what differs when it is not. The order is that of how far apart two devices are: no superblock, another
+//! array, the same name made anew, another member, another time.
 
 use std::ops::Range;
 

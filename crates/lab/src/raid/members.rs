@@ -35,7 +35,8 @@ pub(super) fn writable(live: &Live, permit: &WritePermit) -> Result<FileDevice, 
     Ok(FileDevice::open_writable(live, permit, &options(permit.path()))?)
 }
 
-/// An export as a device, which is recognised by its superblock when it is connected again; its server may take no longer than that to offer it.
+/// An export as a device, which is recognised by its superblock when it is connected again; its server may take no
+/// longer than that to offer it.
 pub(super) async fn connected(live: &Live, uri: &Uri, within: Duration) -> Result<Steady<ToUri>, RaidError> {
     let device = Steady::to(live, uri, within).await?;
     let recognised = device.recognise(MemberLabel).await;
@@ -57,7 +58,8 @@ pub(super) fn readable(live: &Live, path: &Path) -> Result<FileDevice, RaidError
     Ok(FileDevice::open_read_only(live, path, &options(path))?)
 }
 
-/// What an array writes to a member that is only read, and is kept in memory: superblocks, what its logs replay, areas that are cleared.
+/// What an array writes to a member that is only read, and is kept in memory: superblocks, what its logs replay, areas
+/// that are cleared.
 const MOST_OVER: Bytes = Bytes::gib(1);
 
 /// A device in front of one that is only read.

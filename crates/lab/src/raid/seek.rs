@@ -1,8 +1,10 @@
-//! Where the members of an array are: among the block devices of this machine, and the files and exports that are named.
+//! Where the members of an array are: among the block devices of this machine, and the files and exports that are
+//! named.
 //!
-//! An array is sought by its UUID or its name, as its superblocks have it (`home` finds `host:home`, too). Block devices are those in `/sys/class/block`,
-//! partitions included. One that something else is built on (a partition table's whole disk is not; device mapper, md, bcache) is left to that, as its
-//! bytes are seen through it. One store is taken once, whatever its names: a loop device over a file that is named is that file, and two over one are one.
+//! An array is sought by its UUID or its name, as its superblocks have it (`home` finds `host:home`, too). Block
+//! devices are those in `/sys/class/block`, partitions included. One that something else is built on (a partition
+//! table's whole disk is not; device mapper, md, bcache) is left to that, as its bytes are seen through it. One store
+//! is taken once, whatever its names: a loop device over a file that is named is that file, and two over one are one.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -69,7 +71,8 @@ pub struct Sightings {
     pub skipped: Vec<LeftOut>,
 }
 
-/// Looks for arrays: those that are sought, or all that are in the places named, and with `scan` all that this machine has.
+/// Looks for arrays: those that are sought, or all that are in the places named, and with `scan` all that this machine
+/// has.
 pub fn seek(sought: &[Sought], scan: bool) -> Result<Sightings, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let mut found = Sightings { arrays: Vec::new(), skipped: Vec::new() };

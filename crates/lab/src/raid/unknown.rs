@@ -1,8 +1,10 @@
 //! A device that is no member of version 1.2: what it is instead, and what to do with it.
 //!
-//! Whoever looks at a disk wants to know what it holds. What is recognised is what the guard recognises before it writes ([`host::signature`]), and, on a disk
-//! with a partition table, a member in one of its partitions. Of several formats the first in this order decides what to do: members of other arrays (firmware
-//! and md 0.90 and 1.0 keep their marks at the end, so that what a mirror stores shows at the beginning, too), partition tables, encryption, volumes, file systems.
+//! Whoever looks at a disk wants to know what it holds. What is recognised is what the guard recognises before it
+//! writes ([`host::signature`]), and, on a disk with a partition table, a member in one of its partitions. Of several
+//! formats the first in this order decides what to do: members of other arrays (firmware and md 0.90 and 1.0 keep their
+//! marks at the end, so that what a mirror stores shows at the beginning, too), partition tables, encryption, volumes,
+//! file systems.
 
 use std::io;
 

@@ -360,7 +360,8 @@ pub fn add(
     Ok(Added { done, member, returned, lost, interrupted })
 }
 
-/// What a device that says this was asked for good, if it was part of this array: write-mostly, failfast. It is filled anew, and stays what it was.
+/// What a device that says this was asked for good, if it was part of this array: write-mostly, failfast. It is filled
+/// anew, and stays what it was.
 pub(super) fn kept_flags(array: &Array<AnyDevice>, said: Option<Superblock>) -> u8 {
     said.filter(|it| Some(it.array) == array.identity()).map_or(0, |it| it.member_flags)
 }

@@ -34,7 +34,8 @@ pub struct Erased {
     pub length: Bytes,
 }
 
-/// Erases what makes these devices members. All are looked at, and leave is asked for all, before the first is written. What is no member is left as it is.
+/// Erases what makes these devices members. All are looked at, and leave is asked for all, before the first is written.
+/// What is no member is left as it is.
 pub fn zero(places: &[Place], destroy_data: bool) -> Result<Vec<Zeroed>, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let runtime = live.runtime();

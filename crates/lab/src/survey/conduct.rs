@@ -168,7 +168,8 @@ mod tests {
         let findings = conduct(&mut bench, &tree(2), &conduct_how, &mut |_, done, of| told.push((done, of)));
         let (findings, None) = findings else { panic!("nothing fails") };
         assert_eq!(findings.request, Bytes::mib(1), "the smallest size that reaches the best rate");
-        // Singles 0..3, {0,1}, {2,3}, {0,2}, {0,2,1}, {0,2,1,3}: nine sets, six kinds, three repeats, and the tried sizes.
+        // Singles 0..3, {0,1}, {2,3}, {0,2}, {0,2,1}, {0,2,1,3}: nine sets, six kinds, three repeats, and the tried
+        // sizes.
         assert_eq!(bench.0.len(), 9 * 6 * 3 + 8);
         assert_eq!(told, (0..bench.0.len()).map(|n| (n, bench.0.len())).collect::<Vec<_>>());
         let singles: Vec<usize> = (0..bench.0.len())

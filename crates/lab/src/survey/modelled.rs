@@ -1,7 +1,8 @@
 //! A modelled machine as something that can be surveyed: by the survey of real machines, measurement by measurement.
 //!
-//! Raw is the call that neither copies nor flushes, "through the operating system" raw reads, both by one process per disk, as in the
-//! RAID-I report's Table 32: they differ in copies and flushes alone. Sequential requests stay within a stretch in the middle of each disk, as its zones differ.
+//! Raw is the call that neither copies nor flushes, "through the operating system" raw reads, both by one process per
+//! disk, as in the RAID-I report's Table 32: they differ in copies and flushes alone. Sequential requests stay within a
+//! stretch in the middle of each disk, as its zones differ.
 
 use std::sync::atomic::AtomicBool;
 
