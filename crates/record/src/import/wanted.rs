@@ -54,7 +54,9 @@ pub struct Asked {
 /// A longer read or write is a slip of the trace, or of its reader. A discard moves nothing and may be of a whole disk.
 const LONGEST: u64 = 1 << 30;
 /// Longer discards are made in parts: a row counts bytes up to 4 GiB.
-const LONGEST_DISCARD: u64 = 1 << 31;
+const DISCARD_PART: u64 = 1 << 31;
+/// A discard of more than 64 TiB is a slip, too: no disk is that large, and its parts would fill the memory.
+const LONGEST_DISCARD: u64 = 1 << 46;
 /// No device has an address above this, and sums of addresses below it are no danger.
 const MOST: u64 = 1 << 62;
 
@@ -116,6 +118,9 @@ impl Asking {
         if (moves && length > LONGEST) || (length == 0 && operation != Operation::Flush) {
             return Err(format!("a request of {length} bytes; from 1 byte to 1 GiB would do"));
         }
+        if length > LONGEST_DISCARD {
+            return Err(format!("a discard of {length} bytes; from 1 byte to 64 TiB would do"));
+        }
         if offset.checked_add(length).is_none_or(|end| end > MOST) {
             return Err("the request ends beyond all addresses".to_owned());
         }
@@ -127,7 +132,7 @@ impl Asking {
         }
         let (mut offset, mut rest) = (offset, length);
         loop {
-            let part = if moves { rest } else { rest.min(LONGEST_DISCARD) };
+            let part = if moves { rest } else { rest.min(DISCARD_PART) };
             let (start, length) = (Bytes::new(offset), Bytes::new(part));
             self.0.requests.push(Wanted { at, device: number, operation, offset: start, length });
             (offset, rest) = (offset + part, rest - part);
@@ -496,6 +501,10 @@ mod tests {
                 "row 1 of the records: the request ends beyond all addresses",
             ),
             ("9, 1, 0, 0, 0, 0, 1\n", "row 1 of the records: a request of 0 bytes; from 1 byte to 1 GiB would do"),
+            (
+                "fio version 3 iolog\n5 /a trim 0 4611686018427387904\n",
+                "t:2: a discard of 4611686018427387904 bytes; from 1 byte to 64 TiB would do",
+            ),
             (
                 "fio version 3 iolog\n5 /a jump 0 0\n",
                 "t:2: 'jump' is no action: add, open, close, read, write, trim, sync, datasync or wait",
