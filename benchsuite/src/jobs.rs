@@ -64,7 +64,7 @@ pub fn run() -> bool {
 }
 
 /// The command that was built beside this one.
-fn arraylab() -> Option<PathBuf> {
+pub fn arraylab() -> Option<PathBuf> {
     let beside = std::env::current_exe().ok()?.with_file_name("arraylab");
     beside.exists().then_some(beside)
 }

@@ -20,6 +20,7 @@ mod replay;
 mod rounds;
 mod runs;
 mod serve;
+mod verdicts;
 mod verify;
 
 /// One subject.
@@ -73,6 +74,11 @@ const BENCHES: &[Bench] = &[
         name: "serve",
         subject: "our NBD server beside nbdkit and qemu-nbd (they and fio with its nbd engine are needed)",
         run: serve::run,
+    },
+    Bench {
+        name: "verdicts",
+        subject: "whether explain names causes that are planted (as root; nbdkit, fio and a built arraylab are needed)",
+        run: verdicts::run,
     },
     Bench {
         name: "verify",

@@ -53,6 +53,11 @@ fn explained(rows: &[Row], change: impl FnOnce(&mut Findings)) -> Explanation {
         rounds: rounds(&finishes, &labels.devices, None).map_err(|error| error.to_string()),
         predicted: None,
         parts: vec![],
+        loads: &[],
+        surroundings: None,
+        stalls: vec![],
+        together: None,
+        alone: vec![],
         shared: vec![],
         generator_busy: None,
         worst: worsts.finish(&labels.devices),
@@ -122,8 +127,9 @@ fn of_requests_that_took_no_time_no_shares_are_told() {
     let limit = explained(&rows, |_| {}).limit;
     assert_eq!(
         limit.evidence,
-        "all 10 requests that were counted begin and end at one instant: there are no shares of time, and no rates"
+        ["all 10 requests that were counted begin and end at one instant: there are no shares of time, and no rates"]
     );
+    assert_eq!(limit.confidence, Ratio::ZERO);
     assert_eq!(limit.utilization, None);
 }
 
@@ -184,7 +190,9 @@ fn devices_without_requests_half_of_the_time_are_not_the_limit() {
     assert_eq!(explanation.limit.part, "the generator");
     assert_eq!(
         explanation.limit.evidence,
-        "the busiest device, sda, has requests for 7.1 % of the time only, though they were asked for all the time: the rest of it they were in the generator, which used 33 % of its processor"
+        [
+            "the busiest device, sda, has requests for 7.1 % of the time only, though they were asked for all the time: the rest of it they were in the generator, which used 33 % of its processor"
+        ]
     );
     let busy: Vec<Row> = (0..300).map(|n| row(0, n * 10, n * 10 + 9)).chain([row(1, 0, 2999)]).collect();
     let mut busy = busy;

@@ -5,6 +5,7 @@
 
 mod array;
 mod catalogue;
+mod compare;
 mod copy;
 mod explain;
 mod import;
@@ -34,6 +35,7 @@ pub use array::{
     Zero,
 };
 pub use catalogue::{Import, Parts, PartsAction, Systems, Validate};
+pub use compare::Compare;
 pub use copy::Copy;
 pub use explain::Explain;
 pub use import::{Format, Import as ImportJob};
@@ -90,6 +92,7 @@ pub enum Command {
     Serve(Serve),
     Experiments(Experiments),
     Explain(Explain),
+    Compare(Compare),
     Report(Report),
     Predict(Predict),
     Reproduce(Reproduce),

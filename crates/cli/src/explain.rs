@@ -1,5 +1,6 @@
 //! `arraylab explain`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use lab::against::{Against, AgainstError};
@@ -15,11 +16,7 @@ use crate::out;
 /// Explains a run or a trace.
 pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
     if let (Some(run), Some(earlier)) = (&args.of.run, &args.against) {
-        let against = lab::against::against(earlier, run).map_err(|error| match error {
-            AgainstError::Folder(error) => failure(error.into()),
-            AgainstError::Nothing(_) => Failure::input(error),
-        })?;
-        return compare(&against, args.json);
+        return compare(&held_against(earlier, run)?, args.json);
     }
     let (subject, next) = (args.of.subject(), "name another file with --lanes");
     args.lanes.as_deref().map_or(Ok(()), |path| out::spares(&subject.files(), path, next))?;
@@ -44,6 +41,14 @@ pub fn bars(explained: &Explained) -> Lanes<'_> {
         window: explained.window,
         threshold: explained.explanation.rounds.as_ref().map(|rounds| rounds.threshold),
     }
+}
+
+/// A run and an earlier one.
+pub fn held_against(earlier: &Path, run: &Path) -> Result<Against, Failure> {
+    lab::against::against(earlier, run).map_err(|error| match error {
+        AgainstError::Folder(error) => failure(error.into()),
+        AgainstError::Nothing(_) => Failure::input(error),
+    })
 }
 
 /// Shows a run beside an earlier one.

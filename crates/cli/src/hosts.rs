@@ -142,7 +142,7 @@ fn make_ready(args: &Run, rank: &Rank, text: String, interrupted: &AtomicBool) -
     let experiment = rank.filled(&point.experiment);
     let on: Vec<Target> = args.on.iter().map(|target| rank.fill_target(target)).collect();
     let read: HashSet<PathBuf> = read_paths([&experiment]);
-    let own = prepare::permits(&experiment, args, &read, interrupted)?;
+    let own = prepare::permits(&experiment, args.common.destroy_data, &read, interrupted)?;
     let made = own.is_some();
     let permits = match own {
         Some(own) => own,

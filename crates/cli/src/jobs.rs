@@ -101,7 +101,7 @@ fn one_phase(
     interrupted: &AtomicBool,
 ) -> Result<Done, Failure> {
     let experiment = &phase.experiment;
-    let permits = match prepare::permits(experiment, args, read, interrupted)? {
+    let permits = match prepare::permits(experiment, args.common.destroy_data, read, interrupted)? {
         Some(permits) => permits,
         None if experiment.writes() => {
             permit::ask_servers(&args.on, args.common.destroy_data)?;

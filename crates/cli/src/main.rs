@@ -6,6 +6,7 @@
 mod args;
 mod array;
 mod catalogue;
+mod compare;
 mod copy;
 mod experiments;
 mod explain;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         args::Command::Serve(serve) => serve::serve(&serve),
         args::Command::Experiments(experiments) => experiments::experiments(&experiments),
         args::Command::Explain(explain) => explain::explain(&explain),
+        args::Command::Compare(compare) => compare::compare(&compare),
         args::Command::Report(report) => page::report(&report),
         args::Command::Predict(predict) => predict::predict(&predict),
         args::Command::Reproduce(reproduce) => reproduce::reproduce(&reproduce),

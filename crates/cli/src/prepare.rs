@@ -9,7 +9,6 @@ use lab::layout::{LayoutError, lay_out};
 use lab::{Experiment, written_paths};
 use units::Bytes;
 
-use crate::args::Run;
 use crate::fail::Failure;
 use crate::permit;
 use crate::progress::Bar;
@@ -18,7 +17,7 @@ use crate::progress::Bar;
 /// run reads.
 pub fn permits(
     experiment: &Experiment,
-    args: &Run,
+    destroy_data: bool,
     read: &HashSet<PathBuf>,
     interrupted: &AtomicBool,
 ) -> Result<Option<HashMap<PathBuf, WritePermit>>, Failure> {
@@ -40,7 +39,7 @@ pub fn permits(
     let mut permits: HashMap<PathBuf, WritePermit> =
         made.into_iter().filter(|(path, _)| written.contains(&path.as_path())).collect();
     let others: Vec<&Path> = written.into_iter().filter(|path| !permits.contains_key(*path)).collect();
-    permits.extend(permit::ask(others, args.common.destroy_data)?);
+    permits.extend(permit::ask(others, destroy_data)?);
     Ok(Some(permits))
 }
 

@@ -97,7 +97,7 @@ pub fn all(args: &Run, points: Vec<Point>, conductor: Option<&Conductor>) -> Res
     let attempt = |mut point: Point| {
         conductor.inspect(|conductor| conductor.order(&point.experiment.to_toml()));
         point.experiment = rank.filled(&point.experiment);
-        match prepare::permits(&point.experiment, args, &read, &interrupted)? {
+        match prepare::permits(&point.experiment, args.common.destroy_data, &read, &interrupted)? {
             Some(own) => {
                 let one = one(point, &kept, &targets, &own, &interrupted);
                 prepare::leave(&own, &[]);
@@ -535,6 +535,9 @@ impl Done {
         if let Some((processors, generator)) = self.outcome.conclusion.processors {
             value["processors"] = json!(processors);
             value["generator_busy"] = json!(generator.get());
+        }
+        if let Some(surroundings) = &self.outcome.conclusion.surroundings {
+            value["surroundings"] = json!(surroundings);
         }
         let settings = self.point.settings.iter().map(|set| (set.key.clone(), json!(set.value)));
         value["settings"] = Value::Object(settings.collect());

@@ -62,11 +62,22 @@ fn refused(said: &Said, code: i32, parts: &[&str]) {
 /// The fields that scripts rely on.
 fn keeps_the_contract(document: &Value) {
     let limit = &document["limit"];
-    assert!(limit["part"].is_string() && limit["evidence"].is_string() && limit["utilization"].is_number(), "{limit}");
+    assert!(limit["part"].is_string() && limit["kind"].is_string() && limit["confidence"].is_number(), "{limit}");
+    assert!(limit["evidence"].as_array().is_some_and(|lines| lines.iter().all(Value::is_string)), "{limit}");
+    assert!(limit["utilization"].is_number(), "{limit}");
+    for excluded in document["excluded"].as_array().unwrap() {
+        assert!(excluded["kind"].is_string() && excluded["because"].is_string(), "{excluded}");
+        assert_ne!(excluded["kind"], limit["kind"], "{document:#}");
+    }
+    assert!(document["next"].is_null() || document["next"]["part"].is_string(), "{document:#}");
+    for phase in document["phases"].as_array().unwrap() {
+        assert!(phase["part"].is_string() && phase["phase"].is_string(), "{phase}");
+        assert!(phase["mean_ns"].is_number() && phase["share"].is_number(), "{phase}");
+    }
     assert!(document["ladder"].is_array() && document["what_if"].is_array(), "{document:#}");
     for change in document["what_if"].as_array().unwrap() {
-        assert!(change["change"].is_string());
-        assert!(["bandwidth_ratio", "low", "high"].iter().all(|field| change[field].is_number()), "{change}");
+        assert!(change["change"].is_string() && change["source"].is_string());
+        assert!(["ratio", "low", "high"].iter().all(|field| change[field].is_number()), "{change}");
     }
     if !document["rounds"].is_null() {
         for field in ["good_rounds", "out_of", "large_mean_ns", "small_mean_ns"] {
@@ -82,13 +93,16 @@ fn a_run_on_simulated_devices_is_explained() {
     let folder = run["run"].as_str().unwrap();
     let document = desk.arraylab(&["explain", folder, "--json"]).json();
     keeps_the_contract(&document);
-    assert_eq!(document["limit"]["part"], "the devices, all alike");
+    // Each takes any number at once, so that nothing queues there.
+    assert_eq!(document["limit"]["kind"], "depth");
     assert_eq!(document["rounds"]["found"], false, "{document:#}");
     assert_eq!(document["devices"].as_array().unwrap().len(), 2);
     assert!((document["devices"][1]["mean_depth"].as_f64().unwrap() - 4.0).abs() < 0.1);
     let text = desk.arraylab(&["explain", folder]);
     assert_eq!((text.code, text.stderr.as_str()), (0, ""));
-    assert!(text.stdout.starts_with("What limits: the devices, all alike (100 % used)."), "{}", text.stdout);
+    let first = "What limits: the depth: how many requests are under way (100 % used).";
+    assert!(text.stdout.starts_with(first), "{}", text.stdout);
+    assert!(text.stdout.contains("What limits next: memory:16MiB"), "{}", text.stdout);
 }
 
 #[test]
@@ -126,7 +140,7 @@ fn a_trace_of_disks_in_rounds_is_explained_and_drawn() {
         first,
         [
             "What limits: what the devices share (55 % used). 99 percent of I/O in rounds (198 of 199): each of the 3",
-            "  devices is served once, then nothing is transferred for 46.9 ms of every 105 ms, 45 percent."
+            "  devices is served once, then nothing is transferred for 46.9 ms of every 105 ms, 45 percent. The verdict is"
         ]
     );
     assert!(said.stdout.contains("threshold 40 ms, as given"), "{}", said.stdout);
@@ -407,10 +421,14 @@ fn two_runs_are_held_against_each_other() {
     let only = |of: &str| document[of].to_string();
     assert!(only("only_before").contains("4 KiB") && only("only_after").contains("8 KiB"), "{document:#}");
     let said = desk.arraylab(&["explain", &slow, "--against", &first]);
-    assert!(said.stdout.contains("-50.0 %") && said.stdout.contains("differs"), "{}", said.stdout);
+    assert!(said.stdout.contains("-50.0 %") && said.stdout.contains("these passes differ"), "{}", said.stdout);
     assert_eq!(against(&same)["compared"][0]["iops"]["ratio"], 1.0);
     let said = desk.arraylab(&["explain", &same, "--against", &first]);
-    assert!(!said.stdout.contains("differs") && said.stdout.contains("no difference is shown"), "{}", said.stdout);
+    assert!(
+        !said.stdout.contains("these passes differ") && said.stdout.contains("no difference is shown"),
+        "{}",
+        said.stdout
+    );
     let alone = run(&["memory:1GiB:150us", "--set", "run.passes=1"]);
     let said = desk.arraylab(&["explain", &alone, "--against", &first]);
     assert!(said.stdout.contains("not known: one pass"), "{}", said.stdout);

@@ -193,6 +193,11 @@ pub fn thread_time() -> Duration {
     duration(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
 }
 
+/// The number of the processor on which the caller runs. The kernel tells it without a system call.
+pub fn current() -> u16 {
+    u16::try_from(rustix::thread::sched_getcpu()).unwrap_or(u16::MAX)
+}
+
 impl Usage {
     /// The CPU time of the process and of the kernel's threads: what the work cost, if the machine did nothing else.
     /// Interrupts and softirqs that ran on top of other tasks are in [`Usage::machine`] only.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use units::Duration;
+use units::{Bytes, Duration};
 
 use crate::block::DeviceNumber;
 use crate::kernel::{Kernel, names, text};
@@ -34,6 +34,8 @@ pub struct DiskUse {
     pub requests: [u64; 2],
     /// Reads and writes that were joined to a neighbour.
     pub merges: [u64; 2],
+    /// What reads and writes moved.
+    pub bytes: [Bytes; 2],
     /// Time that reads and writes took, all added up.
     pub times: [Duration; 2],
     /// Time, weighted by the requests under way.
@@ -87,6 +89,8 @@ impl Disks {
                 name: disk.file_name()?.to_string_lossy().into_owned(),
                 requests: [count(0), count(4)],
                 merges: [count(1), count(5)],
+                // Sectors of 512 bytes, whatever the device has.
+                bytes: [count(2), count(6)].map(|sectors| Bytes::new(sectors.saturating_mul(512))),
                 times: [millis(3), millis(7)],
                 busy: millis(9),
                 in_queue: millis(10),

@@ -84,6 +84,12 @@ pub fn configured(kernel: &Kernel) -> usize {
     every(kernel).len().max(1)
 }
 
+/// The numbers of the processors on which this thread may run; empty if the kernel does not say.
+pub fn allowed() -> Vec<u32> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect()
+}
+
 /// The size of a page of memory.
 pub fn page() -> Bytes {
     Bytes::new(rustix::param::page_size() as u64)

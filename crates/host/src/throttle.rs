@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
-use units::{Frequency, Rate};
+use units::{Duration, Frequency, Rate};
 
 use crate::block::DeviceNumber;
 use crate::kernel::{Kernel, text};
@@ -94,6 +94,17 @@ pub fn throttles(kernel: &Kernel) -> Vec<Throttle> {
         }
     }
     found
+}
+
+/// For how long control groups have withheld processors from this process (`cpu.max`, `cpu.cfs_quota_us`), by the group that did so most.
+pub fn withheld(kernel: &Kernel) -> Duration {
+    let of = |group: std::path::PathBuf| {
+        let table = text(kernel.sys("fs/cgroup").join(group).join("cpu.stat"))?;
+        let value = |key: &str| table.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
+        // Version 2 counts microseconds, version 1 nanoseconds.
+        value("throttled_usec ").map(Duration::micros).or(value("throttled_time ").map(Duration::nanos))
+    };
+    groups(kernel).into_iter().filter_map(of).max().unwrap_or(Duration::ZERO)
 }
 
 impl Throttle {

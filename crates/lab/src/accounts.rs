@@ -5,7 +5,10 @@ use host::cpu::{Snapshot, Usage};
 use units::{Duration, Instant, Ratio};
 use workload::Control;
 
+use analysis::surroundings::Surroundings;
 use analysis::survey::Processors;
+
+use crate::surroundings::{Around, Device, joined};
 
 /// Reads the accounts at the right moments.
 pub(crate) struct Accounts {
@@ -14,14 +17,28 @@ pub(crate) struct Accounts {
     measure: Option<Duration>,
     /// The pass that was looked at last, by its beginning.
     pass: Option<Instant>,
-    opened: Option<Snapshot>,
+    opened: Option<(Snapshot, Around)>,
     usages: Vec<Usage>,
+    surroundings: Vec<Surroundings>,
+    devices: Vec<Device>,
+    /// The processors that the load may use; empty if all.
+    allowed: Vec<u32>,
 }
 
 impl Accounts {
-    /// For passes that count for `measure`, or until some limit is reached.
-    pub fn new(measure: Option<Duration>) -> Accounts {
-        Accounts { kernel: Kernel::running(), measure, pass: None, opened: None, usages: Vec::new() }
+    /// For passes that count for `measure`, or until some limit is reached, on these devices and processors.
+    pub fn new(measure: Option<Duration>, devices: Vec<Device>, allowed: Vec<u32>) -> Accounts {
+        let (usages, surroundings) = (Vec::new(), Vec::new());
+        Accounts {
+            kernel: Kernel::running(),
+            measure,
+            pass: None,
+            opened: None,
+            usages,
+            surroundings,
+            devices,
+            allowed,
+        }
     }
 
     /// How long nothing need be read, `most` at the most.
@@ -40,11 +57,17 @@ impl Accounts {
         let Some(control) = control else { return };
         if self.pass != Some(control.begin()) && now >= control.counts_from() {
             self.pass = Some(control.begin());
-            self.opened = Snapshot::take(&self.kernel).ok();
+            let around = Around::take(&self.kernel, &self.devices);
+            self.opened = Snapshot::take(&self.kernel).ok().map(|snapshot| (snapshot, around));
         }
-        if self.pass == Some(control.begin()) && self.closes(control).is_some_and(|at| now >= at) {
-            let closed = self.opened.take().zip(Snapshot::take(&self.kernel).ok());
-            self.usages.extend(closed.map(|(opened, closed)| opened.until(&closed)));
+        if self.pass == Some(control.begin())
+            && self.closes(control).is_some_and(|at| now >= at)
+            && let Some((opened, around)) = self.opened.take()
+            && let Ok(closed) = Snapshot::take(&self.kernel)
+        {
+            let usage = opened.until(&closed);
+            self.surroundings.push(around.until_now(&self.kernel, &usage, &self.allowed));
+            self.usages.push(usage);
         }
     }
 
@@ -74,6 +97,11 @@ impl Accounts {
             softirq: mean(&|usage| usage.machine.softirq.get() + usage.machine.irq.get()),
             own,
         })
+    }
+
+    /// What else the machine did, over all passes.
+    pub fn surroundings(&self) -> Option<Surroundings> {
+        joined(&self.surroundings)
     }
 
     /// Processor time of this process, in user mode and in the kernel, over all counted time.

@@ -8,7 +8,7 @@ use record::{Phase, RawError, Recording};
 use units::{Bytes, Duration, Frequency, Instant};
 use uring::Mode;
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, StreamPlan};
 use crate::runner::{Conclusion, since};
 use crate::steady::Rounds;
 
@@ -37,21 +37,8 @@ pub(crate) fn on(
         Ok::<(), RawError>(())
     })?;
     let trends: Vec<_> = windows.iter().filter_map(|window| trend(&series, *window)).collect();
-    let loads = experiment.streams.iter().map(|plan| {
-        // Ranks that load one device load it several times.
-        let devices = plan.on.as_ref().map_or(sizes.len(), Vec::len) as u32;
-        if plan.rate_limit.or(experiment.run.rate_limit).is_some() {
-            return Load::Held;
-        }
-        match plan.stream.load {
-            workload::Load::Closed { depth, think } => Load::Closed { depth: depth * devices, think },
-            workload::Load::Open { arrivals, .. } => {
-                Load::Open { offered: Frequency::per_second(arrivals.rate().get() * f64::from(devices)) }
-            }
-        }
-    });
     let facts = Facts {
-        loads: loads.collect(),
+        loads: loads(experiment, sizes.len()),
         generator_busy: conclusion.processors.map(|(_, generator)| generator),
         page_cache: page_cache(experiment, sizes).filter(|_| conclusion.processors.is_some()),
         hollow: conclusion.hollow.clone(),
@@ -59,6 +46,24 @@ pub(crate) fn on(
         late_chunks: recording.late_chunks(),
     };
     Ok(advise(summary, &occupancies.finish(), &trends, &facts))
+}
+
+/// What each stream asks for, on all devices together.
+pub(crate) fn loads(experiment: &Experiment, devices: usize) -> Vec<Load> {
+    let of = |plan: &StreamPlan| {
+        // Ranks that load one device load it several times.
+        let on = plan.on.as_ref().map_or(devices, Vec::len) as u32;
+        if plan.rate_limit.or(experiment.run.rate_limit).is_some() {
+            return Load::Held;
+        }
+        match plan.stream.load {
+            workload::Load::Closed { depth, think } => Load::Closed { depth: depth * on, think },
+            workload::Load::Open { arrivals, .. } => {
+                Load::Open { offered: Frequency::per_second(arrivals.rate().get() * f64::from(on)) }
+            }
+        }
+    };
+    experiment.streams.iter().map(of).collect()
 }
 
 /// What the page cache may hold of a run that goes through it; simulated devices have none.

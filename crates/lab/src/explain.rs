@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use analysis::explain::{AloneWatch, StallWatch, Together};
 use analysis::explain::{Explanation, Findings, PartTime, Worsts, explain as conclude, parts};
 use analysis::rounds::model::Prediction;
 use analysis::rounds::{Finish, Merged, rounds};
+use analysis::surroundings::Surroundings;
 use analysis::{Advice, Course, Extents, Occupancies, Summarizer, Summary};
 use record::{
     Clock, FolderError, ImportError, Labels, Meta, Records, Row, RowReader, RunFile, RunFolder, RunState, SpanLog,
@@ -14,9 +16,9 @@ use record::{
 use serde::Deserialize;
 use units::{Duration, Instant, Ratio};
 
-use crate::document;
 use crate::experiment::Experiment;
 use crate::source::Source;
+use crate::{advice, document};
 
 mod cures;
 mod formulas;
@@ -116,6 +118,7 @@ pub enum ExplainError {
 #[derive(Deserialize, Default)]
 struct Kept {
     generator_busy: Option<f64>,
+    surroundings: Option<Surroundings>,
     #[serde(default)]
     advice: Vec<Advice>,
 }
@@ -197,9 +200,12 @@ pub fn explain(
     }
     let mut occupancies = Occupancies::new(&summarizer);
     let mut course = extents.course(labels.devices.len());
+    let (mut stalls, mut alone) = (StallWatch::default(), AloneWatch::default());
     case.rows.visit(|rows| {
         occupancies.add(rows);
         course.add(rows);
+        stalls.add(rows);
+        alone.add(rows);
     })?;
     if left_out > 0 {
         let of = MOST_FINISHES as u64 + left_out;
@@ -210,12 +216,18 @@ pub fn explain(
     let summary = summarizer.summary();
     let occupancies = occupancies.finish();
     let cures = cures::cures(case.experiment.as_ref(), &summary, &occupancies);
+    let loads = case.experiment.as_ref().map(|experiment| advice::loads(experiment, labels.devices.len()));
     let explanation = conclude(Findings {
         summary: &summary,
         occupancies: &occupancies,
         rounds: found,
         predicted: case.predicted,
         parts: case.parts,
+        loads: loads.as_deref().unwrap_or_default(),
+        surroundings: case.kept.surroundings.as_ref(),
+        stalls: stalls.finish(&labels.devices),
+        together: Together::of(&course, labels.devices.len()),
+        alone: alone.finish(&labels.devices),
         shared: case.shared,
         generator_busy: case.kept.generator_busy.filter(|busy| *busy >= 0.0).map(Ratio::new),
         worst: worsts.finish(&labels.devices),

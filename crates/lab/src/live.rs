@@ -213,7 +213,7 @@ struct Scribe<'a> {
 impl Observer for Scribe<'_> {
     fn observe(&mut self, row: &Row) {
         self.done.observe(row);
-        self.log.push(*row);
+        self.log.push(Row { cpu: host::cpu::current(), ..*row });
         self.pulses[usize::from(row.device)].add(row);
     }
 }

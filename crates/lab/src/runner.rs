@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use analysis::Advice;
+use analysis::surroundings::Surroundings;
 use analysis::survey::Processors;
 use analysis::{Series, Summarizer, Summary};
 use host::Kernel;
@@ -25,7 +26,7 @@ use crate::pulse::Beat;
 use crate::steady::Rounds;
 use crate::target::{self, Target};
 use crate::verification::Verified;
-use crate::{advice, live, modelled, simulated};
+use crate::{advice, live, modelled, simulated, surroundings};
 
 /// What a run needs besides its experiment and its targets.
 pub struct Ways<'a> {
@@ -182,6 +183,8 @@ pub struct Conclusion {
     pub announced: u64,
     /// Processors while counting, and the busiest thread of the generator; nothing for simulated runs.
     pub processors: Option<(Processors, Ratio)>,
+    /// What else the machine did while requests counted; nothing for simulated runs.
+    pub surroundings: Option<Surroundings>,
     /// Processor time while counting, of this process and of all kernel threads.
     pub processor_time: (Duration, Duration),
     /// How the passes became steady, if that was asked for. What is counted is of the window.
@@ -291,6 +294,9 @@ pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways
     }?;
     let mut conclusion: Conclusion = conclusion;
     conclusion.remarks.splice(0..0, before);
+    if let Some(around) = &mut conclusion.surroundings {
+        surroundings::complete(around, experiment, targets, &hollow);
+    }
     conclusion.hollow = hollow;
     Ok(Made { meta, recording: recorder.finish(), conclusion })
 }

@@ -40,7 +40,7 @@ fn verdict(change: Option<Change>) -> &'static str {
     match change {
         None => "",
         Some(Change { interval: None, .. }) => "not known: one pass",
-        Some(change) if change.is_shown() => "differs",
+        Some(change) if change.is_shown() => "these passes differ",
         Some(_) => "no difference is shown",
     }
 }

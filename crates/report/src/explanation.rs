@@ -1,7 +1,7 @@
 //! An explanation as people read it: the limit first, then what it rests on.
 
 use analysis::ErrorCount;
-use analysis::explain::{Explanation, Formulas, PartTime};
+use analysis::explain::{Explanation, Formulas, Limit, LimitKind, PartTime};
 use analysis::rounds::{Deltas, Rounds};
 use units::{Duration, Rate, Ratio};
 
@@ -13,7 +13,12 @@ const PHASES: usize = 20;
 
 /// The whole explanation as text.
 pub fn explanation(explanation: &Explanation) -> String {
-    let mut text = wrapped(&limit(explanation));
+    let mut text = wrapped(limit(explanation).trim_end());
+    next(explanation).iter().for_each(|line| text.push_str(&wrapped(line)));
+    if !explanation.excluded.is_empty() {
+        text.push_str("\nWhat does not limit\n\n");
+        excluded(explanation).for_each(|line| text.push_str(&wrapped(&format!("* {line}"))));
+    }
     if !explanation.devices.is_empty() {
         text.push_str(&format!("\nWhere the time of requests went\n\n{}", devices(explanation)));
         failures(explanation).for_each(|line| text.push_str(&format!("\n{}", wrapped(&line))));
@@ -57,8 +62,48 @@ pub fn explanation(explanation: &Explanation) -> String {
 /// What limits, and on what evidence.
 pub(crate) fn limit(explanation: &Explanation) -> String {
     let limit = &explanation.limit;
-    let used = limit.utilization.map_or(String::new(), |used| format!(" ({used} used)"));
-    format!("What limits: {}{used}. {}", limit.part, sentence(&limit.evidence))
+    // Of these the share is one of time or of bytes, which the evidence says.
+    let is_use = !matches!(limit.kind, LimitKind::Neighbour | LimitKind::Stall | LimitKind::Cache | LimitKind::Holes);
+    let used = limit.utilization.filter(|_| is_use).map_or(String::new(), |used| format!(" ({used} used)"));
+    let evidence: Vec<String> = limit.evidence.iter().map(|one| sentence(one)).collect();
+    format!("What limits: {}{used}. {} {}", limit.part, evidence.join(" "), sureness(limit))
+}
+
+/// How sure a verdict is.
+fn sureness(limit: &Limit) -> String {
+    match limit.confidence.get() {
+        none if none <= 0.0 => String::new(),
+        half if half <= 0.5 => "The verdict is open.".to_owned(),
+        _ => format!("The verdict is {} sure.", limit.confidence),
+    }
+}
+
+/// What limits next.
+pub(crate) fn next(explanation: &Explanation) -> Option<String> {
+    explanation.next.as_ref().map(|next| format!("What limits next: {}", next.part))
+}
+
+/// What does not limit, and why.
+pub(crate) fn excluded(explanation: &Explanation) -> impl Iterator<Item = String> {
+    explanation.excluded.iter().map(|excluded| format!("{}: {}", name(excluded.kind), excluded.because))
+}
+
+/// A kind of limit in words.
+fn name(kind: LimitKind) -> &'static str {
+    match kind {
+        LimitKind::Load => "the load",
+        LimitKind::Depth => "the depth",
+        LimitKind::Device => "a device",
+        LimitKind::Shared => "a shared part",
+        LimitKind::Processors => "the processors",
+        LimitKind::Generator => "the generator",
+        LimitKind::Throttle => "a throttle",
+        LimitKind::Cache => "the page cache",
+        LimitKind::Holes => "holes",
+        LimitKind::Neighbour => "other programs' I/O",
+        LimitKind::Stall => "stalls",
+        LimitKind::None => "nothing",
+    }
 }
 
 /// What failed, device by device.
@@ -97,7 +142,8 @@ pub(crate) fn shared(explanation: &Explanation) -> impl Iterator<Item = String> 
 /// What a change would bring.
 pub(crate) fn changes(explanation: &Explanation) -> impl Iterator<Item = String> {
     let changes = explanation.what_if.iter();
-    changes.map(|change| format!("{}: {:.2} times as much at most", change.change, change.high.get()))
+    changes
+        .map(|change| format!("{}: {:.2} times as much at most ({})", change.change, change.high.get(), change.source))
 }
 
 /// What should be measured otherwise.

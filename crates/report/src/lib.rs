@@ -5,6 +5,7 @@
 
 mod against;
 mod chart;
+mod compared;
 pub mod distribution;
 mod explanation;
 mod fio_json;
@@ -19,6 +20,7 @@ mod text;
 mod ticks;
 
 pub use against::against;
+pub use compared::compared;
 pub use explanation::explanation;
 pub use fio_json::{Directions, DiskUse, FioJob, Shown, Used, fio_json};
 pub use gain::{Gained, gains};

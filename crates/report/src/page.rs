@@ -66,7 +66,8 @@ pub fn page(page: &Page) -> String {
         escaped(&about)
     );
     let explanation = page.explanation;
-    paragraph(&mut html, "limit", &said::limit(explanation));
+    paragraph(&mut html, "limit", said::limit(explanation).trim_end());
+    said::next(explanation).iter().for_each(|line| paragraph(&mut html, "", &sentence(line)));
     said::advice(explanation).for_each(|line| paragraph(&mut html, "advice", &sentence(&line)));
     section(&mut html, "What it came to", &run::figures(page.summary));
     if let Some(spread) = run::spread(page.summary) {
@@ -79,6 +80,10 @@ pub fn page(page: &Page) -> String {
     said::failures(explanation).for_each(|line| paragraph(&mut html, "", &line));
     said::generator(explanation).iter().for_each(|line| paragraph(&mut html, "", line));
     said::shared(explanation).for_each(|line| paragraph(&mut html, "", &line));
+    if !explanation.excluded.is_empty() {
+        heading(&mut html, "What does not limit");
+        said::excluded(explanation).for_each(|line| paragraph(&mut html, "", &sentence(&line)));
+    }
     rounds(&mut html, explanation);
     heading(&mut html, "Some requests, from the middle of the run");
     html.push_str(&lanes(&page.lanes));

@@ -1,36 +1,39 @@
 //! Why a run came to what it came to: what limits it, on what evidence, and what would change if that were otherwise.
 //!
-//! The limit is looked for where it can be shown, the surest evidence first:
-//!
-//! 1. the generator, if its busiest thread had no processor time left: then nothing is known of the devices;
-//! 2. what the devices share, if they convoy on it (see [`rounds`](crate::rounds)): it is idle for a part of each round although there is work for it;
-//! 3. of a modelled machine, whose requests leave spans, the part that is busy most of the time;
-//! 4. the device that has requests most of the time;
-//! 5. the generator once more, if a closed loop left the devices idle although it never had a reason to: then its requests were in it, waiting for a processor or its calls;
-//! 6. nothing of all this: the load, which leaves the devices idle half of the time or more.
+//! [`limit`] has the rules of the verdict. Beside it stand the parts' times ([`phase`]), stalls ([`stall`]), what requests take that find their device
+//! idle ([`alone`]), whether devices share a limit ([`sharing`]), the formulas for rounds ([`formulas`]) and the longest requests ([`worst`]).
 //!
 //! Bounds come from the utilization law (P. J. Denning and J. P. Buzen, "The operational analysis of queueing network models", 1978): a part that is
 //! busy for a share U of the time while X requests a second pass allows X / U at most, and twice as fast 2 X / U, until the next part limits.
 //! That a device has requests all the time does not bound it: one that does several at once may do more if it gets more. So only parts of modelled machines have rungs on
 //! the ladder; for a live machine the survey finds it by measuring.
 
+mod alone;
 mod formulas;
+mod limit;
 mod phase;
+mod sharing;
+mod stall;
 mod worst;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use units::{Duration, Frequency, Rate, Ratio};
 
+pub use alone::{Alone, AloneWatch};
 pub use formulas::Formulas;
+pub use limit::{Excluded, Limit, LimitKind, Next};
 pub use phase::{PartTime, PhaseTime, parts};
+pub use sharing::Together;
+pub use stall::{StallWatch, Stalls};
 pub use worst::{Worst, Worsts};
 
-use crate::advice::{Advice, AdviceKind};
+use crate::advice::{Advice, Load};
 use crate::json::number;
 use crate::occupancy::Occupancy;
 use crate::rounds::Rounds;
 use crate::rounds::model::Prediction;
 use crate::summary::{ErrorCount, Figures, Summary};
+use crate::surroundings::Surroundings;
 
 /// A thread that uses so much of its processor has none left for more requests.
 const SATURATED: f64 = 0.9;
@@ -46,6 +49,10 @@ const RUNGS: usize = 8;
 pub struct Explanation {
     /// What limits.
     pub limit: Limit,
+    /// What does not, and what shows that.
+    pub excluded: Vec<Excluded>,
+    /// What limits once that is gone, if it can be told.
+    pub next: Option<Next>,
     /// What limits next, the tightest bound first; only parts whose busy time is known have one.
     pub ladder: Vec<Rung>,
     /// What a change would bring, at least and at most.
@@ -60,6 +67,14 @@ pub struct Explanation {
     pub devices: Vec<DeviceTime>,
     /// Where it went in the parts of a modelled machine.
     pub parts: Vec<PartTime>,
+    /// Where the time of a request goes: in the parts of a modelled machine, and of live devices before and after submission.
+    pub phases: Vec<Phase>,
+    /// Pauses of devices that had requests.
+    pub stalls: Vec<Stalls>,
+    /// How the rates of devices vary together.
+    pub together: Option<Together>,
+    /// What else the machine did; `None` for models and traces.
+    pub surroundings: Option<Surroundings>,
     /// What several devices stand on, the nearest to them first.
     pub shared: Vec<Shared>,
     /// The share of its processor that the busiest thread of the generator used.
@@ -70,22 +85,6 @@ pub struct Explanation {
     pub advice: Vec<Advice>,
     /// What else a reader must know.
     pub remarks: Vec<String>,
-}
-
-/// What limits a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Limit {
-    /// A part, a device, the generator or the load.
-    pub part: String,
-    /// How busy it is; `null` if that is not known.
-    #[serde(serialize_with = "if_known")]
-    pub utilization: Option<Ratio>,
-    /// How that is known.
-    pub evidence: String,
-}
-
-fn if_known<S: Serializer>(utilization: &Option<Ratio>, serializer: S) -> Result<S::Ok, S::Error> {
-    utilization.map(Ratio::get).serialize(serializer)
 }
 
 /// What one part allows.
@@ -109,15 +108,32 @@ pub struct Rung {
 pub struct Change {
     /// The change.
     pub change: String,
-    /// How many times as much passes then, at most.
+    /// How many times as much passes then; where only bounds are known, the upper one.
     #[serde(with = "number")]
-    pub bandwidth_ratio: Ratio,
+    pub ratio: Ratio,
     /// At least.
     #[serde(with = "number")]
     pub low: Ratio,
     /// At most.
     #[serde(with = "number")]
     pub high: Ratio,
+    /// Where the numbers come from.
+    pub source: &'static str,
+}
+
+/// A part of the time of requests.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Phase {
+    /// The part, or the device.
+    pub part: String,
+    /// The phase.
+    pub phase: String,
+    /// How long, on average.
+    #[serde(with = "number", rename = "mean_ns")]
+    pub mean: Duration,
+    /// Its share in the time of all requests.
+    #[serde(with = "number")]
+    pub share: Ratio,
 }
 
 /// Where the time of a device's requests went.
@@ -168,6 +184,16 @@ pub struct Findings<'a> {
     pub predicted: Option<Prediction>,
     /// Parts of a modelled machine.
     pub parts: Vec<PartTime>,
+    /// What the streams asked for, in the order of the summary's; empty if that is not known.
+    pub loads: &'a [Load],
+    /// What else the machine did.
+    pub surroundings: Option<&'a Surroundings>,
+    /// See [`Explanation::stalls`].
+    pub stalls: Vec<Stalls>,
+    /// See [`Explanation::together`].
+    pub together: Option<Together>,
+    /// Requests that found their device idle.
+    pub alone: Vec<Alone>,
     /// What devices share.
     pub shared: Vec<Shared>,
     /// See [`Explanation::generator_busy`].
@@ -202,9 +228,10 @@ pub fn explain(mut findings: Findings) -> Explanation {
     }
     let total = &findings.summary.total.figures;
     let ladder = ladder(&findings.parts, total);
-    let limit = limit(&findings);
-    let what_if = changes(&findings, &ladder);
-    let devices = findings.occupancies.iter().filter_map(|occupancy| device(occupancy, findings.summary)).collect();
+    let verdict = limit::judge(&findings);
+    let what_if = changes(&findings, &verdict.limit, &ladder);
+    let devices: Vec<DeviceTime> =
+        findings.occupancies.iter().filter_map(|occupancy| device(occupancy, findings.summary)).collect();
     let formulas = match (&findings.rounds, findings.predicted) {
         (Ok(rounds), Some(predicted)) => Some(Formulas::beside(predicted, rounds, total.bandwidth)),
         _ => None,
@@ -214,7 +241,13 @@ pub fn explain(mut findings: Findings) -> Explanation {
         Err(why) => (None, Some(why)),
     };
     Explanation {
-        limit,
+        phases: phases(&findings.parts, &devices),
+        limit: verdict.limit,
+        excluded: verdict.excluded,
+        next: verdict.next,
+        stalls: findings.stalls,
+        together: findings.together,
+        surroundings: findings.surroundings.cloned(),
         ladder,
         what_if,
         rounds,
@@ -273,78 +306,6 @@ fn device(occupancy: &Occupancy, summary: &Summary) -> Option<DeviceTime> {
     })
 }
 
-fn limit(findings: &Findings) -> Limit {
-    if let Some(busy) = findings.generator_busy.filter(|busy| busy.get() >= SATURATED) {
-        let evidence = format!(
-            "its busiest thread used {busy} of its processor: the rate is the generator's, and says little of the devices"
-        );
-        return Limit { part: "the generator".to_owned(), utilization: Some(busy), evidence };
-    }
-    if let Some(rounds) = findings.rounds.as_ref().ok().filter(|rounds| rounds.found) {
-        let everyone = |shared: &&Shared| rounds.devices.iter().all(|one| shared.devices.contains(&one.device));
-        let part =
-            findings.shared.iter().find(everyone).map_or("what the devices share".to_owned(), |s| s.part.clone());
-        let utilization = idle(findings, rounds).map(|idle| Ratio::new(1.0 - idle.get()));
-        return Limit { part, utilization, evidence: rounds.evidence.clone() };
-    }
-    if let Some(part) = findings.parts.first().filter(|part| part.busy.get() >= IDLE) {
-        let next =
-            findings.parts.get(1).map_or(String::new(), |next| format!("; next is {} with {}", next.part, next.busy));
-        let evidence = format!("it works {} of the time, more than any other part{next}", part.busy);
-        return Limit { part: part.part.clone(), utilization: Some(part.busy), evidence };
-    }
-    let busiest = findings.occupancies.iter().max_by(|a, b| a.busy.get().total_cmp(&b.busy.get()));
-    match busiest {
-        Some(device) if device.busy.get() >= IDLE => {
-            let others =
-                findings.occupancies.iter().filter(|other| other.busy.get() >= 0.95 * device.busy.get()).count();
-            let part = match others {
-                1 => device.device.clone(),
-                all if all == findings.occupancies.len() => "the devices, all alike".to_owned(),
-                some => format!("{} and {} more devices", device.device, some - 1),
-            };
-            let evidence = format!(
-                "requests are at {} for {} of the time, {:.1} of them on average, {} each",
-                device.device, device.busy, device.mean_depth, device.service
-            );
-            Limit { part, utilization: Some(device.busy), evidence }
-        }
-        Some(device) if let Some(lacking) = in_the_generator(findings) => {
-            let evidence = format!(
-                "the busiest device, {}, has requests for {} of the time only, though they were asked for all the time: {lacking}",
-                device.device, device.busy
-            );
-            Limit { part: "the generator".to_owned(), utilization: findings.generator_busy, evidence }
-        }
-        Some(device) => {
-            let evidence = format!(
-                "the busiest device, {}, has requests for {} of the time only: the devices would do more if more were asked",
-                device.device, device.busy
-            );
-            Limit { part: "the load".to_owned(), utilization: Some(device.busy), evidence }
-        }
-        None => {
-            let figures = &findings.summary.total.figures;
-            let evidence = match figures.requests + figures.errors {
-                0 => "no request was counted".to_owned(),
-                1 => "one request was counted, and no time passed in it: there are no shares of time, and no rates"
-                    .to_owned(),
-                counted => format!(
-                    "all {counted} requests that were counted begin and end at one instant: there are no shares of time, and no rates"
-                ),
-            };
-            Limit { part: "nothing that can be told".to_owned(), utilization: None, evidence }
-        }
-    }
-}
-
-/// Where the requests were if a closed loop kept too few at the devices, as the advice on the measurement has found.
-fn in_the_generator(findings: &Findings) -> Option<String> {
-    findings.advice.iter().find(|advice| advice.kind == AdviceKind::QueueNotFull)?;
-    let used = findings.generator_busy.map_or(String::new(), |busy| format!(", which used {busy} of its processor"));
-    Some(format!("the rest of it they were in the generator{used}"))
-}
-
 /// Parts by how little they allow.
 fn ladder(parts: &[PartTime], total: &Figures) -> Vec<Rung> {
     let rung = |part: &PartTime| {
@@ -359,13 +320,44 @@ fn ladder(parts: &[PartTime], total: &Figures) -> Vec<Rung> {
     parts.iter().filter(|part| part.busy.get() > 1e-6).take(RUNGS).map(rung).collect()
 }
 
-fn changes(findings: &Findings, ladder: &[Rung]) -> Vec<Change> {
+/// Where the time goes, the longest first.
+fn phases(parts: &[PartTime], devices: &[DeviceTime]) -> Vec<Phase> {
+    let of_part = |part: &PartTime| {
+        let phase = |phase: &PhaseTime| Phase {
+            part: part.part.clone(),
+            phase: phase.phase.clone(),
+            mean: phase.mean,
+            share: phase.share,
+        };
+        part.phases.iter().map(phase).collect::<Vec<_>>()
+    };
+    let all: f64 =
+        devices.iter().map(|one| (one.wait + one.service).as_seconds() * one.requests as f64).sum::<f64>().max(1e-12);
+    let of_device = |device: &DeviceTime| {
+        [("before submission", device.wait), ("at the device", device.service)].map(|(phase, mean)| Phase {
+            part: device.device.clone(),
+            phase: phase.to_owned(),
+            mean,
+            share: Ratio::new(mean.as_seconds() * device.requests as f64 / all),
+        })
+    };
+    let mut phases: Vec<Phase> = match parts {
+        [] => devices.iter().flat_map(of_device).collect(),
+        parts => parts.iter().flat_map(of_part).collect(),
+    };
+    phases.sort_by(|a, b| b.share.get().total_cmp(&a.share.get()));
+    phases
+}
+
+/// What would be gained at most, for limits of which that is known.
+fn changes(findings: &Findings, limit: &Limit, ladder: &[Rung]) -> Vec<Change> {
     let mut changes = Vec::new();
-    let at_most = |change: String, high: f64| Change {
+    let at_most = |change: String, high: f64, source: &'static str| Change {
         change,
-        bandwidth_ratio: Ratio::new(high),
+        ratio: Ratio::new(high),
         low: Ratio::ONE,
         high: Ratio::new(high),
+        source,
     };
     if let Ok(rounds) = &findings.rounds
         && rounds.found
@@ -373,12 +365,28 @@ fn changes(findings: &Findings, ladder: &[Rung]) -> Vec<Change> {
         && !findings.cures.untried.is_empty()
     {
         let cures = findings.cures.untried.join(", or ");
-        changes.push(at_most(format!("devices position while others transfer: {cures}"), 1.0 / (1.0 - idle.get())));
+        let change = format!("devices position while others transfer: {cures}");
+        changes.push(at_most(change, 1.0 / (1.0 - idle.get()), "utilization law"));
     }
     if let [first, rest @ ..] = ladder {
         let next = rest.first().map_or(0.0, |next| next.utilization.get());
         let bound = 1.0 / (first.utilization.get() / 2.0).max(next);
-        changes.push(at_most(format!("{} twice as fast", first.part), bound.clamp(1.0, 2.0)));
+        changes.push(at_most(format!("{} twice as fast", first.part), bound.clamp(1.0, 2.0), "utilization law"));
+    }
+    let without = |share: Option<Ratio>| 1.0 / (1.0 - share.map_or(0.0, Ratio::get)).max(0.01);
+    match limit.kind {
+        LimitKind::Depth => {
+            changes.push(at_most("twice as many requests under way".to_owned(), 2.0, "Little's law at equal latency"));
+        }
+        LimitKind::Neighbour => {
+            let change = "without the I/O of other programs".to_owned();
+            changes.push(at_most(change, without(limit.utilization), "their share of the device's bytes"));
+        }
+        LimitKind::Stall => {
+            let change = "without the stalls".to_owned();
+            changes.push(at_most(change, without(limit.utilization), "their share of the time"));
+        }
+        _ => {}
     }
     changes
 }

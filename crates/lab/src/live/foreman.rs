@@ -14,6 +14,7 @@ use crate::live::{Site, TICK};
 use crate::pass::Failure;
 use crate::pulse::{Beat, Pulse};
 use crate::runner::{Conclusion, RunError, Tick};
+use crate::surroundings;
 use crate::verification::Verified;
 
 /// What a thread tells the foreman.
@@ -55,7 +56,11 @@ impl Site<'_> {
         let mut busiest = Ratio::ZERO;
         let (mut verified, mut places) = (Vec::new(), HashMap::<usize, usize>::new());
         let (lanes, mut shown, mut cost) = (self.lanes(), std::time::Instant::now(), std::time::Duration::ZERO);
-        let mut accounts = Accounts::new(self.experiment.run.measure);
+        let allowed = match &self.experiment.care.cpus[..] {
+            [] => host::processor::allowed(),
+            chosen => chosen.to_vec(),
+        };
+        let mut accounts = Accounts::new(self.experiment.run.measure, surroundings::devices(self.targets), allowed);
         loop {
             let wait = accounts.wait(self.gate.control().as_deref(), self.now(), TICK);
             match reports.recv_timeout(wait.into()) {
@@ -135,6 +140,7 @@ impl Site<'_> {
         verified.sort_by_key(|(index, _)| *index);
         conclusion.verified = verified.into_iter().map(|(_, one)| one).collect();
         conclusion.processors = accounts.mean().map(|processors| (processors, busiest));
+        conclusion.surroundings = accounts.surroundings();
         conclusion.processor_time = accounts.time();
         conclusion.own_time = accounts.own();
         conclusion.begins = self.begins.lock().expect("no panic under this lock").clone();

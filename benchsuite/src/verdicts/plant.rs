@@ -1,0 +1,304 @@
+//! How causes are made: devices in memory, NBD servers with delays and rates, control groups, programs beside the run. All of it is gone when it is dropped.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use scratch::Loop;
+use units::Bytes;
+
+const SIZE: Bytes = Bytes::mib(128);
+const FILE: usize = 32 << 20;
+const MEASURE: &str = "[run]\nmeasure = \"3 s\"\nstart-up = \"200 ms\"\npasses = 3\n";
+
+/// Where set-ups are made.
+pub struct Ground {
+    folder: PathBuf,
+}
+
+/// A set-up: what is run, on what, and what must stay until it has run.
+#[derive(Default)]
+pub struct Planted {
+    pub experiment: String,
+    pub targets: Vec<String>,
+    devices: Vec<Loop>,
+    children: Vec<Child>,
+    group: Option<Group>,
+    stopper: Option<Stopper>,
+    files: Vec<PathBuf>,
+    one_processor: bool,
+}
+
+/// A control group of version 1, and the program that enters it.
+struct Group(PathBuf);
+
+/// Stops a program for 100 ms each second.
+struct Stopper {
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Stopper {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Its programs have ended; the kernel may need a moment to know it.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Planted {
+    fn drop(&mut self) {
+        self.stopper = None;
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for file in &self.files {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+impl Planted {
+    /// The command to run, in its control group or on its processor.
+    pub fn command(&self, program: &Path) -> Command {
+        if let Some(Group(group)) = &self.group {
+            let mut command = Command::new("sh");
+            let enter = "echo $$ > \"$0/cgroup.procs\"; exec \"$@\"";
+            command.args(["-c", enter]).arg(group).arg(program);
+            return command;
+        }
+        if self.one_processor {
+            let mut command = Command::new("taskset");
+            command.args(["-c", "0"]).arg(program);
+            return command;
+        }
+        Command::new(program)
+    }
+}
+
+fn spawn(command: &mut Command) -> Result<Child, String> {
+    let program = command.get_program().display().to_string();
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("{program}: {error}"))
+}
+
+impl Ground {
+    pub fn new(folder: &Path) -> Ground {
+        Ground { folder: folder.to_owned() }
+    }
+
+    fn plant(&self, stream: &str, load: &str) -> Planted {
+        let mut planted = Planted::default();
+        planted.experiment = format!("{MEASURE}[[stream]]\nname = \"load\"\n{stream}{load}");
+        planted
+    }
+
+    fn loop_device(&self) -> Result<Loop, String> {
+        let device = Loop::over("/dev/shm".as_ref(), SIZE, false).map_err(|refused| refused.to_string())?;
+        // What was never written is answered without the store.
+        let zeroes = std::fs::OpenOptions::new().write(true).open(device.path());
+        zeroes
+            .and_then(|mut file| std::io::Write::write_all(&mut file, &vec![1; SIZE.as_usize()]))
+            .map_err(|e| e.to_string())?;
+        Ok(device)
+    }
+
+    /// One loop device over memory.
+    pub fn device(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let (device, mut planted) = (self.loop_device()?, self.plant(stream, load));
+        planted.targets.push(device.path().display().to_string());
+        planted.devices.push(device);
+        Ok(planted)
+    }
+
+    /// Two of them, whose work both processors do.
+    pub fn two_devices(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.device(stream, load)?;
+        let device = self.loop_device()?;
+        planted.targets.push(device.path().display().to_string());
+        planted.devices.push(device);
+        Ok(planted)
+    }
+
+    /// A server of memory for each list of options of the delay filter.
+    pub fn servers(&self, delays: &[&[&str]], stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.plant(stream, load);
+        for (number, delay) in delays.iter().enumerate() {
+            let socket = self.folder.join(format!("{number}.sock"));
+            let mut command = Command::new("nbdkit");
+            command.args(["-f", "-U"]).arg(&socket).args(["--filter=delay", "memory", "64M"]).args(*delay);
+            planted.children.push(spawn(&mut command)?);
+            planted.targets.push(reached(&socket)?);
+        }
+        Ok(planted)
+    }
+
+    /// Two devices of one server that lets 40 Mbit/s pass for both together.
+    pub fn one_link(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.plant(stream, load);
+        let socket = self.folder.join("link.sock");
+        let mut command = Command::new("nbdkit");
+        command.args(["-f", "-U"]).arg(&socket).args(["--filter=rate", "memory", "64M", "rate=40M"]);
+        planted.children.push(spawn(&mut command)?);
+        let uri = reached(&socket)?;
+        planted.targets = vec![uri.clone(), uri];
+        Ok(planted)
+    }
+
+    fn group(&self, controller: &str, file: &str, value: &str) -> Result<Group, String> {
+        let path = Path::new("/sys/fs/cgroup").join(controller).join(format!("planted-{}", std::process::id()));
+        std::fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let group = Group(path);
+        std::fs::write(group.0.join(file), value).map_err(|error| format!("{file}: {error}"))?;
+        Ok(group)
+    }
+
+    /// 1000 reads a second.
+    pub fn throttled(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.device(stream, load)?;
+        let name = planted.devices[0].path().file_name().unwrap_or_default().to_owned();
+        let number =
+            std::fs::read_to_string(Path::new("/sys/class/block").join(name).join("dev")).map_err(|e| e.to_string())?;
+        planted.group =
+            Some(self.group("blkio", "blkio.throttle.read_iops_device", &format!("{} 1000", number.trim()))?);
+        Ok(planted)
+    }
+
+    /// A fifth of a processor.
+    pub fn quota(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.device(stream, load)?;
+        planted.group = Some(self.group("cpu", "cpu.cfs_quota_us", "20000")?);
+        Ok(planted)
+    }
+
+    /// Two programs for each processor that do nothing but compute.
+    pub fn hog(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.device(stream, load)?;
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        for _ in 0..2 * processors {
+            planted.children.push(spawn(Command::new("sh").args(["-c", "while :; do :; done"]))?);
+        }
+        Ok(planted)
+    }
+
+    pub fn one_processor(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.device(stream, load)?;
+        planted.one_processor = true;
+        Ok(planted)
+    }
+
+    /// A device that does nothing.
+    pub fn null(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.plant(stream, load);
+        planted.targets.push("null:1GiB".to_owned());
+        Ok(planted)
+    }
+
+    /// The load on a file of 32 MiB in the present folder, which `fill` makes.
+    fn file(&self, stream: &str, load: &str, fill: fn(&Path) -> std::io::Result<()>) -> Result<Planted, String> {
+        let here = std::env::current_dir().map_err(|error| error.to_string())?;
+        let path = here.join(format!("planted-{}", std::process::id()));
+        let mut planted = self.plant(stream, load);
+        planted.targets.push(path.display().to_string());
+        planted.files.push(path.clone());
+        fill(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(planted)
+    }
+
+    /// A file that is in the page cache, and stays there.
+    pub fn cached(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.file(stream, load, |path| std::fs::write(path, vec![1; FILE]))?;
+        planted.experiment.insert_str(0, "[io]\nmode = \"buffered\"\ncache = \"keep\"\n");
+        Ok(planted)
+    }
+
+    /// A file of which nothing was written.
+    pub fn hollow(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        self.file(stream, load, |path| std::fs::File::create(path)?.set_len(FILE as u64))
+    }
+
+    /// fio on the same device.
+    pub fn neighbour(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.device(stream, load)?;
+        let options =
+            ["--name=n", "--rw=randread", "--bs=64k", "--direct=1", "--time_based", "--runtime=60", "--ioengine=psync"];
+        let mut command = Command::new("fio");
+        command.args(options).arg("--rate=,400m").arg(format!("--filename={}", planted.targets[0]));
+        planted.children.push(spawn(&mut command)?);
+        std::thread::sleep(Duration::from_millis(700));
+        Ok(planted)
+    }
+
+    /// A server that does nothing for 100 ms of each second.
+    pub fn stalls(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.servers(&[&["rdelay=1ms"]], stream, load)?;
+        let server = planted.children[0].id().to_string();
+        let end = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&end);
+        let thread = std::thread::spawn(move || {
+            let signal = |name: &str| Command::new("kill").args([name, &server]).status().is_ok();
+            let began = Instant::now();
+            let mut second = 1;
+            while !stop.load(Ordering::Relaxed) {
+                let next = began + Duration::from_secs(second);
+                std::thread::sleep(next.saturating_duration_since(Instant::now()).min(Duration::from_millis(20)));
+                if Instant::now() >= next {
+                    signal("-STOP");
+                    std::thread::sleep(Duration::from_millis(100));
+                    signal("-CONT");
+                    second += 1;
+                }
+            }
+        });
+        planted.stopper = Some(Stopper { end, thread: Some(thread) });
+        Ok(planted)
+    }
+
+    /// Each write is followed by a flush.
+    pub fn flushed(&self) -> Result<Planted, String> {
+        let stream = "operation = \"write\"\npattern = \"random\"\nsize = \"4 KiB\"\n";
+        let mut planted = self.file(stream, "depth = 1\n", |path| std::fs::write(path, vec![1; FILE]))?;
+        let path = planted.targets.remove(0);
+        planted.experiment.push_str(&format!("[[device]]\nfiles = [\"{path}\"]\nfsync-every = 1\n"));
+        Ok(planted)
+    }
+
+    /// Requests of 256 KiB on a device that takes 16 KiB at most.
+    pub fn split(&self, load: &str) -> Result<Planted, String> {
+        let planted = self.device("operation = \"read\"\npattern = \"random\"\nsize = \"256 KiB\"\n", load)?;
+        let name = planted.devices[0].path().file_name().unwrap_or_default().to_owned();
+        let most = Path::new("/sys/class/block").join(name).join("queue/max_sectors_kb");
+        std::fs::write(&most, "16").map_err(|error| format!("{}: {error}", most.display()))?;
+        Ok(planted)
+    }
+}
+
+/// The URI of a server, once it listens.
+fn reached(socket: &Path) -> Result<String, String> {
+    for _ in 0..200 {
+        if socket.exists() {
+            return Ok(format!("nbd+unix:///?socket={}", socket.display()));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err("nbdkit did not begin to listen".to_owned())
+}

@@ -1,0 +1,328 @@
+//! What limits a live run: each kind of limit is told from its neighbours by what the kernel said meanwhile.
+
+use analysis::explain::{Alone, Cures, Explanation, Findings, LimitKind, Stalls, Together, Worsts, explain};
+use analysis::surroundings::{Disk, Hole, Neighbour, Pressure, Processor, Surroundings, Throttle, Throttled};
+use analysis::{Advice, AdviceKind, Load, Occupancies, Summarizer};
+use record::{Labels, Operation, Phase, Row};
+use units::{Bytes, Duration, Frequency, Instant, Ratio};
+
+/// A device that serves `depth` requests of 4 KiB at once, each in `micros`.
+struct Loaded {
+    micros: u64,
+    depth: u64,
+}
+
+const USUAL: Loaded = Loaded { micros: 1000, depth: 1 };
+
+/// Ten seconds of requests, one after the other on each lane; every tenth is followed by a flush that takes as long as `flush`, if that is any time.
+fn rows(devices: &[Loaded], flush: u64) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (index, device) in (0..).zip(devices) {
+        for lane in 0..device.depth {
+            let mut now = lane * device.micros / device.depth;
+            for number in 0.. {
+                let (operation, took) = match flush > 0 && number % 10 == 9 {
+                    true => (Operation::Flush, flush),
+                    false => (Operation::Write, device.micros),
+                };
+                if now + took > 10_000_000 {
+                    break;
+                }
+                let at = |micros: u64| Instant::START + Duration::micros(micros);
+                let mut row = Row::new(operation, Phase::Measure);
+                (row.intended, row.submitted, row.completed) = (at(now), at(now), at(now + took));
+                (row.device, row.length) = (index, if operation == Operation::Flush { 0 } else { 4096 });
+                rows.push(row);
+                now += took;
+            }
+        }
+    }
+    rows.sort_by_key(|row| row.completed);
+    rows
+}
+
+/// A machine of two processors that does nothing else.
+fn quiet() -> Surroundings {
+    let processor = |number| Processor {
+        number,
+        user: Ratio::percent(10.0),
+        system: Ratio::percent(10.0),
+        irq: Ratio::ZERO,
+        softirq: Ratio::percent(2.0),
+        iowait: Ratio::percent(20.0),
+        steal: Ratio::ZERO,
+    };
+    Surroundings {
+        time: Duration::seconds(10),
+        processors: vec![processor(0), processor(1)],
+        own: Ratio::percent(20.0),
+        pressure: Some(Pressure { processors: Ratio::percent(1.0), io: Ratio::percent(90.0), memory: Ratio::ZERO }),
+        ..Surroundings::default()
+    }
+}
+
+fn judged(
+    devices: &[Loaded],
+    flush: u64,
+    loads: &[Load],
+    change: impl FnOnce(&mut Surroundings, &mut Findings),
+) -> Explanation {
+    let rows = rows(devices, flush);
+    let names = ["sda", "sdb", "sdc", "sdd"].iter().take(devices.len());
+    let labels = Labels { streams: vec!["writers".into()], devices: names.map(|name| (*name).to_owned()).collect() };
+    let (mut summarizer, mut worsts) = (Summarizer::new(&labels), Worsts::default());
+    summarizer.add(&rows);
+    worsts.add(&rows);
+    let mut occupancies = Occupancies::new(&summarizer);
+    occupancies.add(&rows);
+    let (summary, occupancies) = (summarizer.summary(), occupancies.finish());
+    let mut surroundings = quiet();
+    let mut findings = Findings {
+        summary: &summary,
+        occupancies: &occupancies,
+        rounds: Err("rounds are none of this".to_owned()),
+        predicted: None,
+        parts: vec![],
+        loads,
+        surroundings: None,
+        stalls: vec![],
+        together: None,
+        alone: vec![],
+        shared: vec![],
+        generator_busy: Some(Ratio::percent(20.0)),
+        worst: worsts.finish(&labels.devices),
+        cures: Cures::default(),
+        advice: vec![],
+        remarks: vec![],
+    };
+    change(&mut surroundings, &mut findings);
+    findings.surroundings = Some(&surroundings);
+    explain(findings)
+}
+
+fn closed(depth: u32) -> Vec<Load> {
+    vec![Load::Closed { depth, think: Duration::ZERO }]
+}
+
+/// The usual device at depth 1, with something about it changed.
+fn usual(change: impl FnOnce(&mut Surroundings, &mut Findings)) -> Explanation {
+    judged(&[USUAL], 0, &closed(1), change)
+}
+
+fn is(explanation: &Explanation, kind: LimitKind, part: &str) {
+    assert_eq!((explanation.limit.kind, explanation.limit.part.as_str()), (kind, part), "{explanation:#?}");
+    assert!(explanation.excluded.iter().all(|excluded| excluded.kind != kind), "{explanation:#?}");
+}
+
+const DEPTH: &str = "the depth: how many requests are under way";
+
+#[test]
+fn a_busy_device_is_not_the_limit_of_one_request_at_a_time() {
+    let explanation = usual(|_, _| {});
+    is(&explanation, LimitKind::Depth, DEPTH);
+    assert_eq!(explanation.what_if[0].high, Ratio::new(2.0));
+    let excluded: Vec<LimitKind> = explanation.excluded.iter().map(|one| one.kind).collect();
+    use LimitKind::{Cache, Generator, Load, Processors, Stall, Throttle};
+    assert_eq!(excluded, [Throttle, Stall, Load, Cache, Processors, Generator]);
+    assert_eq!(explanation.next.map(|next| next.part), Some("sda".to_owned()));
+}
+
+#[test]
+fn whether_requests_queue_tells_a_device_from_depth() {
+    let deep = |alone: u64, requests: u64| {
+        judged(&[Loaded { micros: 1000, depth: 8 }], 0, &closed(8), |_, findings| {
+            findings.alone = vec![Alone { device: "sda".to_owned(), requests, mean: Duration::micros(alone) }];
+        })
+    };
+    is(&deep(950, 3), LimitKind::Depth, DEPTH);
+    let device = deep(150, 3);
+    is(&device, LimitKind::Device, "sda");
+    assert_eq!(device.limit.confidence, Ratio::new(0.8));
+    assert!(device.excluded.iter().any(|one| one.kind == LimitKind::Depth && one.because.contains("they queue")));
+    // Of what cannot be told the verdict says what would tell.
+    for open in [deep(700, 3), deep(950, 1)] {
+        is(&open, LimitKind::Device, "sda");
+        assert_eq!(open.limit.confidence, Ratio::new(0.5));
+        assert!(open.limit.evidence[1].contains("a run at twice the depth tells"), "{open:#?}");
+    }
+}
+
+#[test]
+fn arrivals_that_are_served_ask_for_no_more() {
+    let open = [Load::Open { offered: Frequency::per_second(1000.0) }];
+    let explanation = judged(&[USUAL], 0, &open, |_, _| {});
+    is(&explanation, LimitKind::Load, "the load");
+    assert_eq!(explanation.next.map(|next| next.part), Some("sda".to_owned()));
+    // That a processor hog stands beside changes nothing for who gets all that is asked for.
+    is(&judged(&[USUAL], 0, &open, |around, _| hog(around)), LimitKind::Load, "the load");
+    let late = Advice { kind: AdviceKind::OfferedLoadNotReached, message: String::new(), option: None };
+    let explanation = judged(&[USUAL], 0, &open, |_, findings| findings.advice = vec![late]);
+    is(&explanation, LimitKind::Device, "sda");
+    let thinking = [Load::Closed { depth: 1, think: Duration::millis(5) }];
+    is(&judged(&[USUAL], 0, &thinking, |_, _| {}), LimitKind::Load, "the load");
+}
+
+fn hog(around: &mut Surroundings) {
+    around.processors.iter_mut().for_each(|one| one.user = Ratio::percent(88.0));
+    let each = |id| Neighbour {
+        name: "spinner".to_owned(),
+        id,
+        processor: Ratio::percent(80.0),
+        read: Bytes::ZERO,
+        written: Bytes::ZERO,
+    };
+    around.neighbours = vec![each(7), each(8)];
+}
+
+#[test]
+fn processors_are_told_by_who_uses_them() {
+    let explanation = usual(|around, _| hog(around));
+    is(&explanation, LimitKind::Processors, "the processors, which other programs use");
+    assert!(explanation.limit.evidence[0].contains("spinner (7, 80 % of one)"), "{explanation:#?}");
+    let own = usual(|around, _| around.processors.iter_mut().for_each(|one| one.user = Ratio::percent(85.0)));
+    is(&own, LimitKind::Processors, "the processors");
+    let single = usual(|around, findings| {
+        around.processors.truncate(1);
+        around.processors[0].user = Ratio::percent(85.0);
+        findings.generator_busy = Some(Ratio::percent(96.0));
+    });
+    is(&single, LimitKind::Processors, "the one processor that the run may use");
+    let interrupted = usual(|around, _| around.processors[1].softirq = Ratio::percent(75.0));
+    is(&interrupted, LimitKind::Processors, "processor 1, with interrupts");
+    // A hog on one of two leaves the other.
+    let half = usual(|around, _| {
+        hog(around);
+        around.processors[1].user = Ratio::ZERO;
+    });
+    is(&half, LimitKind::Depth, DEPTH);
+    assert!(half.excluded.iter().any(|one| one.kind == LimitKind::Processors && one.because.contains("spinner")));
+}
+
+#[test]
+fn a_thread_without_time_is_the_generator_while_processors_are_free() {
+    let explanation = usual(|_, findings| findings.generator_busy = Some(Ratio::percent(96.0)));
+    is(&explanation, LimitKind::Generator, "the generator");
+}
+
+#[test]
+fn a_throttle_is_the_limit_where_it_is_reached() {
+    let throttled = |most: f64| {
+        usual(|around, _| {
+            let said = "writes of 8:0 are limited by control group bench".to_owned();
+            around.throttles.push(Throttle { devices: vec!["sda".into()], what: Throttled::Writes, most, said });
+        })
+    };
+    is(&throttled(1100.0), LimitKind::Throttle, "sda");
+    let far = throttled(5000.0);
+    is(&far, LimitKind::Depth, DEPTH);
+    let because = far.excluded.iter().find(|one| one.kind == LimitKind::Throttle).map(|one| one.because.clone());
+    assert_eq!(because.unwrap(), "writes of 8:0 are limited by control group bench, of which 20 % was reached");
+    let withheld = usual(|around, _| around.withheld = Ratio::percent(40.0));
+    is(&withheld, LimitKind::Throttle, "the control group of this program");
+}
+
+fn disk(moved: u64, is_raw: bool) -> Disk {
+    let devices = vec!["sda".to_owned()];
+    Disk { name: "sda".to_owned(), devices, is_raw, requests: [0, moved / 4096], moved: [0, moved], busy: Ratio::ONE }
+}
+
+#[test]
+fn what_others_asked_of_a_device_is_its_neighbours() {
+    let own = 10_000 * 4096;
+    is(&usual(|around, _| around.disks.push(disk(own, true))), LimitKind::Depth, DEPTH);
+    let shared = usual(|around, _| around.disks.push(disk(3 * own, true)));
+    is(&shared, LimitKind::Neighbour, "other programs on sda");
+    assert!((shared.what_if[0].high.get() - 3.0).abs() < 0.01, "{shared:#?}");
+    // A file system writes of its own accord: there a neighbour must be seen.
+    is(&usual(|around, _| around.disks.push(disk(3 * own, false))), LimitKind::Depth, DEPTH);
+    let named = usual(|around, _| {
+        around.disks.push(disk(3 * own, false));
+        let written = Bytes::new(2 * own);
+        let name = "backup".to_owned();
+        around.neighbours = vec![Neighbour { name, id: 9, processor: Ratio::ZERO, read: Bytes::ZERO, written }];
+    });
+    is(&named, LimitKind::Neighbour, "other programs on sda");
+    assert!(named.limit.evidence[0].contains("backup (9)"), "{named:#?}");
+}
+
+#[test]
+fn memory_that_serves_is_no_device() {
+    let cached = |moved: u64| {
+        usual(|around, _| {
+            around.cached = vec!["sda".to_owned()];
+            around.disks.push(disk(moved, false));
+        })
+    };
+    is(&cached(4 << 20), LimitKind::Cache, "the page cache");
+    is(&cached(60 << 20), LimitKind::Depth, DEPTH);
+    let short = usual(|around, _| {
+        around.cached = vec!["sda".to_owned()];
+        around.pressure.as_mut().unwrap().memory = Ratio::percent(60.0);
+    });
+    is(&short, LimitKind::Cache, "memory, which is short");
+    let hollow = |share: f64| {
+        usual(|around, _| around.holes = vec![Hole { device: "sda".into(), share: Ratio::percent(share) }])
+    };
+    is(&hollow(100.0), LimitKind::Holes, "sda");
+    is(&hollow(10.0), LimitKind::Depth, DEPTH);
+}
+
+#[test]
+fn stalls_are_told_and_what_would_be_without_them() {
+    let stalls = Stalls {
+        device: "sda".to_owned(),
+        count: 10,
+        mean: Duration::millis(100),
+        longest: Duration::millis(101),
+        share: Ratio::percent(10.0),
+        first: Duration::seconds(1),
+        period: Some(Duration::seconds(1)),
+        usual: Duration::micros(1000),
+    };
+    let explanation = usual(|_, findings| findings.stalls = vec![stalls]);
+    is(&explanation, LimitKind::Stall, "sda");
+    assert!(explanation.limit.evidence[0].ends_with("the first began at 1 s, one every 1 s"), "{explanation:#?}");
+    assert!((explanation.what_if[0].high.get() - 1.0 / 0.9).abs() < 0.01);
+}
+
+#[test]
+fn flushes_are_told_from_what_they_flush() {
+    is(&judged(&[USUAL], 20_000, &closed(1), |_, _| {}), LimitKind::Device, "sda: its flushes");
+    is(&judged(&[USUAL], 3000, &closed(1), |_, _| {}), LimitKind::Depth, DEPTH);
+}
+
+#[test]
+fn one_slow_device_among_many_is_named_and_alike_ones_are_not() {
+    let slow = |micros: u64| {
+        let device = |micros| Loaded { micros, depth: 4 };
+        let loads = closed(16);
+        judged(&[device(1000), device(1000), device(micros), device(1100)], 0, &loads, |_, _| {})
+    };
+    is(&slow(5000), LimitKind::Device, "sdc");
+    is(&slow(1000), LimitKind::None, "the devices, all alike");
+}
+
+#[test]
+fn what_one_gains_and_others_lose_is_shared() {
+    let together = |ratio: f64, intervals: usize| {
+        let two = [Loaded { micros: 1000, depth: 4 }, Loaded { micros: 1000, depth: 4 }];
+        judged(&two, 0, &closed(8), |_, findings| {
+            findings.together = Some(Together { ratio: Ratio::new(ratio), intervals });
+        })
+    };
+    is(&together(0.1, 100), LimitKind::Shared, "what the devices share");
+    is(&together(0.9, 100), LimitKind::None, "the devices, all alike");
+    // Of few intervals a small ratio may be chance.
+    is(&together(0.3, 30), LimitKind::None, "the devices, all alike");
+}
+
+#[test]
+fn a_request_that_the_block_layer_splits_is_said_to_be() {
+    let deep = [Loaded { micros: 1000, depth: 4 }];
+    let explanation = judged(&deep, 0, &closed(4), |around, _| {
+        let moved = 40_000 * 4096;
+        around.disks.push(Disk { requests: [0, 160_000], ..disk(moved, true) });
+    });
+    is(&explanation, LimitKind::Device, "sda");
+    assert!(explanation.limit.evidence[1].contains("it makes 4.0 of each"), "{explanation:#?}");
+}
