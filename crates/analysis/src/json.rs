@@ -69,7 +69,8 @@ float!(Frequency, Frequency::per_second);
 float!(Ratio, Ratio::new);
 
 /// `#[serde(with = "json::number")]` on a quantity whose field name carries the unit.
-pub(crate) mod number {
+#[allow(missing_docs)] // the functions that serde asks for
+pub mod number {
     use super::*;
 
     pub fn serialize<Q: Quantity, S: Serializer>(quantity: &Q, serializer: S) -> Result<S::Ok, S::Error> {

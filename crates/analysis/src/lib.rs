@@ -11,7 +11,7 @@ pub mod compare;
 mod course;
 mod estimate;
 pub mod explain;
-mod json;
+pub mod json;
 pub mod lateness;
 mod moments;
 mod occupancy;

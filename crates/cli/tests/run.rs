@@ -228,3 +228,29 @@ fn care_is_taken_or_its_refusal_is_said() {
     let simulated = desk.arraylab(&["run", "load.toml", "--on", "memory:4MiB", "--set", "care.real-time=3"]);
     assert!(simulated.stdout.contains("no care was taken of the measurement"), "{}", simulated.stdout);
 }
+
+/// Scripts compare numbers: no share, time or amount of a live run is a text with a unit.
+#[test]
+fn numbers_of_a_live_run_are_numbers() {
+    fn texts(path: &str, value: &serde_json::Value, found: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(members) => {
+                members.iter().for_each(|(key, value)| texts(&format!("{path}.{key}"), value, found));
+            }
+            serde_json::Value::Array(members) => members.iter().for_each(|member| texts(path, member, found)),
+            serde_json::Value::String(text) if text.starts_with(|c: char| c.is_ascii_digit()) => {
+                found.push(format!("{path} = {text}"));
+            }
+            _ => {}
+        }
+    }
+    let desk = Desk::new(READS);
+    desk.file("data.bin", 1 << 20);
+    let document = desk.arraylab(&["run", "load.toml", "--on", "data.bin", "--json"]).json();
+    let mut found = Vec::new();
+    texts("", &document, &mut found);
+    // The programs of others are called as they call themselves.
+    found.retain(|text| !text.starts_with(".surroundings.neighbours.name"));
+    assert_eq!(found, Vec::<String>::new());
+    assert!(document["processors"]["own"].is_number() && document["generator"]["busiest_thread"].is_number());
+}

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
+use analysis::json::number;
 use analysis::{Summarizer, Summary};
 use device::{Buffer, Device, DeviceError, Operation, Reply, Request};
 use futures_util::future::join_all;
@@ -75,16 +76,22 @@ pub struct Copied {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CopyResult {
     /// What was read and written.
+    #[serde(with = "number")]
     pub bytes: Bytes,
     /// What there was to copy.
+    #[serde(with = "number")]
     pub of: Bytes,
     /// From the first read to the end of the flush.
+    #[serde(with = "number", rename = "time_ns")]
     pub time: Duration,
     /// The flush alone.
+    #[serde(with = "number", rename = "flush_ns")]
     pub flush: Duration,
     /// The share of the time of all pieces that they spent waiting for the source.
+    #[serde(with = "number")]
     pub waiting_for_source: Ratio,
     /// The same for the target.
+    #[serde(with = "number")]
     pub waiting_for_target: Ratio,
     /// What went wrong, and where.
     pub failure: Option<String>,

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use analysis::AdviceKind;
+use analysis::json::number;
 use serde::Serialize;
 use units::{Duration, Ratio};
 
@@ -17,10 +18,13 @@ use crate::runner::Outcome;
 #[serde(rename_all = "snake_case")]
 pub struct Cost {
     /// Processor time of this process for each counted request.
+    #[serde(with = "number", rename = "process_per_request_ns")]
     pub process_per_request: Duration,
     /// Processor time of kernel threads for each counted request.
+    #[serde(with = "number", rename = "kernel_threads_per_request_ns")]
     pub kernel_threads_per_request: Duration,
     /// The share of its processor that the busiest thread used.
+    #[serde(with = "number")]
     pub busiest_thread: Ratio,
     /// The rate is the generator's, not the device's.
     pub generator_bound: bool,

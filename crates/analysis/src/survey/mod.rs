@@ -22,6 +22,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Frequency, Rate, Ratio};
 
+use crate::json::number;
+
 pub use result::{CurvePoint, Expected, Level, Measured, Rung, Survey, Verdict, VerdictKind};
 
 /// What shares what: a part of the machine and the parts below it.
@@ -115,14 +117,19 @@ pub struct Sample {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Processors {
     /// In programs.
+    #[serde(with = "number")]
     pub user: Ratio,
     /// In the kernel.
+    #[serde(with = "number")]
     pub system: Ratio,
     /// Idle with I/O under way.
+    #[serde(with = "number")]
     pub iowait: Ratio,
     /// In interrupts and in the work they defer.
+    #[serde(with = "number")]
     pub softirq: Ratio,
     /// All of it that this process and the kernel's threads took. The rest is other programs'.
+    #[serde(with = "number")]
     pub own: Ratio,
 }
 
