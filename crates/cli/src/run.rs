@@ -86,6 +86,9 @@ pub fn all(args: &Run, points: Vec<Point>, conductor: Option<&Conductor>) -> Res
     crate::watch::check(&args.seen, points.iter().any(|point| in_virtual_time(&point.experiment, &args.on)))?;
     let rank = conductor.map_or_else(Rank::alone, |conductor| conductor.rank.clone());
     let on: Vec<Target> = args.on.iter().map(|target| rank.fill_target(target)).collect();
+    for point in &points {
+        lab::enough_devices(&point.experiment, &once_each(&on)).map_err(failure)?;
+    }
     let writes = points.iter().any(|point| point.experiment.system.is_none() && point.experiment.writes());
     let permits = permits(args, &on, writes)?;
     let metrics = args.seen.metrics.map(Metrics::serve).transpose()?;

@@ -147,9 +147,7 @@ fn a_modelled_machine_is_surveyed_level_by_level_and_its_ladder_derived() {
         for field in ["bandwidth_bytes_per_s", "iops", "low", "high"] {
             assert!(raw[field].as_f64().unwrap() > 0.0 && os[field].as_f64().unwrap() > 0.0, "{field} in {level:#}");
         }
-        let busy = |measured: &serde_json::Value| {
-            measured["processors"]["system"].as_f64().unwrap()
-        };
+        let busy = |measured: &serde_json::Value| measured["processors"]["system"].as_f64().unwrap();
         assert!(busy(os) > busy(raw), "{level:#}");
     }
     // Four disks of 1.3 MB/s are more than this host takes: its memory system, as in the study.

@@ -254,3 +254,14 @@ fn numbers_of_a_live_run_are_numbers() {
     assert_eq!(found, Vec::<String>::new());
     assert!(document["processors"]["own"].is_number() && document["generator"]["busiest_thread"].is_number());
 }
+
+/// On fewer devices than it wants, an experiment would be another one under the same name.
+#[test]
+fn more_devices_than_there_are_is_refused_before_the_first_run() {
+    let desk = Desk::new(&format!("{READS}[sweep]\n\"run.devices\" = [1, 2, 4]\n"));
+    let refused = desk.arraylab(&["run", "load.toml", "--on", "memory:16MiB,memory:16MiB"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""));
+    let said = "run.devices is 4, but only 2 are given; give more with --on, or lower run.devices";
+    assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    assert!(!desk.path().join("runs").exists(), "nothing ran");
+}

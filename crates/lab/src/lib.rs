@@ -73,7 +73,7 @@ pub use library::{EXPERIMENTS, Entry, FindError, find};
 pub use modelled::{Counted, Modelled};
 pub use pass::Failure;
 pub use pulse::Beat;
-pub use runner::{Conclusion, Outcome, Party, Progress, RunError, Silent, Tick, Ways, run};
+pub use runner::{Conclusion, Outcome, Party, Progress, RunError, Silent, Tick, Ways, enough_devices, run};
 pub use source::{Source, SourceError};
 pub use status::Status;
 pub use studies::study;

@@ -126,6 +126,8 @@ pub enum RunError {
         "stream '{stream}' runs on device {device}, but only {given} are given (they count from 0); give more, or change `on`"
     )]
     NoSuchDevice { stream: String, device: usize, given: usize },
+    #[error("run.devices is {wanted}, but only {given} are given; give more with --on, or lower run.devices")]
+    TooFewDevices { wanted: usize, given: usize },
     #[error("no stream runs on {target}; leave it out, or change `on`")]
     Idle { target: Target },
     #[error(
@@ -253,6 +255,7 @@ pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways
         (Some(_), None) => return Err(RunError::DevicesAndTargets),
         (None, _) => targets,
     };
+    enough_devices(experiment, targets)?;
     let targets = &targets[..experiment.run.devices.map_or(targets.len(), |most| most.min(targets.len()))];
     let simulated = world(targets)?;
     fit(experiment, targets)?;
@@ -299,6 +302,15 @@ pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways
     }
     conclusion.hollow = hollow;
     Ok(Made { meta, recording: recorder.finish(), conclusion })
+}
+
+/// Refuses an experiment that wants more devices than it has itself or than are given: on fewer it would be another one.
+pub fn enough_devices(experiment: &Experiment, given: &[Target]) -> Result<(), RunError> {
+    let given = experiment.own_targets().map_or(given.len(), |own| own.len());
+    match experiment.run.devices {
+        Some(wanted) if wanted > given && given > 0 => Err(RunError::TooFewDevices { wanted, given }),
+        _ => Ok(()),
+    }
 }
 
 /// What the records of a run say.
