@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use analysis::by_job::JobTally;
 use fio::Surroundings;
 use fio::option::Fate;
 use host::Kernel;
 use host::processor::{self, Memory};
 use lab::jobs::{Phase, plan};
 use lab::layout::read_paths;
-use lab::{Point, Source, Target, verification};
+use lab::{Conclusion, Point, Source, Target, verification};
 use report::FioJob;
 use serde_json::{Value, json};
 use units::Instant;
@@ -30,6 +31,8 @@ use crate::run::{Done, Kept, in_virtual_time, once_each, one, text_of};
 struct Account {
     file: Option<fio::File>,
     done: Vec<(Phase, Done)>,
+    /// What `exit_what=all` kept from running.
+    left: Vec<Phase>,
     count: usize,
 }
 
@@ -72,21 +75,31 @@ fn attempt(args: &Run, source: &Source, account: &mut Account) -> Result<ExitCod
     let read = read_paths(phases.iter().map(|phase| &phase.experiment));
     let metrics = args.seen.metrics.map(Metrics::serve).transpose()?;
     let mut copies = 0;
-    for phase in phases {
+    let mut phases = phases.into_iter();
+    while let Some(phase) = phases.next() {
         let mut done = one_phase(&phase, args, metrics.as_ref(), &read, &interrupted)?;
-        let (unkept, cut) = (done.take_unkept(), done.is_cut_short());
+        let (unkept, ended) = (done.take_unkept(), done.conclusion().interrupted);
         let begin = done.conclusion().begins.first().copied().unwrap_or(Instant::START);
         let jobs = account.file.as_ref().map_or(&[][..], |file| &file.jobs[..]);
         let logged = phase.write_logs(jobs, copies, begin, &mut |take| done.visit(|row| take(row)));
         copies += phase.copies();
+        let is_last = phase.is_last;
         account.done.push((phase, done));
         logged.map_err(Failure::world)?;
         if let Some(failure) = unkept {
             return Err(failure);
         }
-        if cut || interrupted.load(Relaxed) {
+        if ended || interrupted.load(Relaxed) {
             return Ok(ExitCode::from(3));
         }
+        if is_last {
+            account.left = phases.collect();
+            break;
+        }
+    }
+    // As in fio, what one job could not do keeps no later group from running.
+    if account.done.iter().any(|(_, done)| done.is_cut_short()) {
+        return Ok(ExitCode::from(3));
     }
     let failed = account.done.iter().any(|(_, done)| verification::failed(done.verified()));
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -121,11 +134,17 @@ pub fn import(args: &ImportJob) -> Result<ExitCode, Failure> {
     let source = crate::run::find(&args.job)?;
     let file = read(&source, (args.strict, args.lenient))?;
     list(&source.name, &file);
-    let phases = plan(&stem(&source), &file, &[]).map_err(Failure::input)?;
+    let mut phases = plan(&stem(&source), &file, &[]).map_err(Failure::input)?;
     let count = phases.len();
-    if phases.iter().flat_map(|phase| &phase.experiment.streams).any(|plan| plan.script.is_some()) {
+    if args.lenient {
+        for option in phases.iter_mut().flat_map(Phase::simplify) {
+            eprintln!("{}: no experiment can say {option}; it is left out", source.name);
+        }
+    }
+    if let Some(option) = phases.iter().flat_map(Phase::beyond_experiments).next() {
+        let trace = if option == "read_iolog" { ", or the trace by `arraylab replay`" } else { "" };
         return Err(Failure::input(anyhow::anyhow!(
-            "{}: read_iolog: the requests of a trace are no experiment; `arraylab run` runs the job, `arraylab replay` the trace",
+            "{}: no experiment can say {option}; run the job file itself by `arraylab run`{trace}",
             source.name
         )));
     }
@@ -226,7 +245,12 @@ impl Account {
             phase.account(jobs, done.by_stream(&phase.countings(jobs)), done.conclusion())
         };
         let global = jobs.first().map_or_else(BTreeMap::new, |job| job.options[1].clone());
-        let jobs: Vec<FioJob> = self.done.iter().flat_map(account).collect();
+        // fio lists these, too, as jobs that did nothing.
+        let idle = |phase: &Phase| {
+            let tallies = vec![JobTally::default(); phase.parts.len()];
+            phase.account(jobs, tallies, &Conclusion::default())
+        };
+        let jobs: Vec<FioJob> = self.done.iter().flat_map(account).chain(self.left.iter().flat_map(idle)).collect();
         document(&global, &jobs, &disks(self.done.iter().map(|(_, done)| done)), error)
     }
 }

@@ -90,6 +90,10 @@ const SAME: &[&str] = &[
     "[j]\nioengine=null\nsize=1m\nbs=4k\nrw=read:-8k\n",
     "[j]\nioengine=null\nsize=1m\nio_size=3m\nrw=read\noffset=512k\n",
     "[j]\nioengine=null\nfilesize=64k\nnrfiles=3\nrw=read\n",
+    "[j]\nioengine=null\nsize=4m\nbs=16k\nzonemode=strided\nzonesize=64k\nzonerange=128k\nzoneskip=64k\n",
+    "[global]\nsize=256k\n[a]\nrw=write\nexitall\nexit_what=all\n[b]\nstonewall\nioengine=null\n",
+    "[global]\nfilename=shared\nsize=2m\nbs=4k\n[on]\nrw=read\nflow=2\n[back]\nrw=read:-8k\nflow=2\n",
+    "[j]\nrw=write\nsize=64k\nbs=8k\nbuffer_pattern=0xdeadfac\nnumjobs=2\n",
     // Sizes of any byte.
     "[j]\nrw=write\nbs=2300\nsize=64k\nfdatasync=4\nioengine=sync\n",
     "[j]\nrw=read\nbs=777\nsize=10001\n",
@@ -251,12 +255,74 @@ fn what_cannot_be_done_is_refused_with_its_line() {
         ("[a]\nsize=64k\n[b]\nsize=64k\n[c]\nsize=64k\nwait_for=a\n", "job.fio:5: [c] waits for [a]"),
         ("[a]\nsize=64k\n[b]\nsize=64k\nwait_for=x\n", "job.fio:3: [b] waits for [x], which is no job before it"),
         ("[j]\nioengine=null\nsize=1m\nrw=read:-1k\n", "job.fio:1: [j] steps back 1 KiB"),
-        ("[a]\nsize=4k\ncontinue_on_error=all\n[b]\nsize=4k\n", "job.fio:1: [a] goes on after errors"),
+        ("[a]\nsize=4k\nallow_file_create=0\n", "job.fio:1: [a] may make no files, and a.0.0 is not there"),
+        ("[a]\nsize=4k\nss=bw:1%\nss_dur=9\n[b]\nsize=4k\n", "job.fio:5: [b] is steady by another rule than [a]"),
+        ("[a]\nsize=4k\nnuma_cpu_nodes=999\n", "job.fio:1: [a] names the memory node 999"),
+        ("[a]\nsize=1m\nzonemode=strided\nzonesize=2k\n", "job.fio:1: [a] has zones of 2 KiB"),
     ] {
         let said = job(text).arraylab(&["run", "job.fio"]);
         assert_eq!(said.code, 2, "{text}: {}", said.stdout);
         assert!(said.stderr.contains(wanted), "{text}: {}", said.stderr);
     }
+}
+
+#[test]
+fn shares_of_requests_are_those_of_their_weights() {
+    let (moved, _) =
+        ours("[global]\nioengine=null\nsize=1g\ntime_based\nruntime=1\n[one]\nflow=1\n[eight]\nrw=randwrite\nflow=8\n");
+    let (one, eight) = (moved[0].1[0].0 as f64, moved[1].1[1].0 as f64);
+    assert!((eight / one / 8.0 - 1.0).abs() < 0.02, "{moved:?}");
+}
+
+#[test]
+fn a_job_that_a_rule_ends_has_its_error_and_the_others_go_on() {
+    let text = "[global]\nioengine=null\nsize=1g\nrate_iops=500\ntime_based\n[slow]\nrate_iops=50\nruntime=6\n\
+        rate_cycle=200\nrate_iops_min=40\n[late]\nruntime=6\nmax_latency=1us\nfilename=x\n[sound]\nruntime=1\n";
+    // A bucket that is never full: 40 requests a second are fewer than 50.
+    let said = job(&text
+        .replace("rate_iops_min=40", "rate_iops_min=50")
+        .replace("rate_iops=50\n", "rate_iops=50\nthinktime=30ms\n"))
+    .arraylab(&["run", "job.fio", "--format", "fio-json"]);
+    assert_eq!(said.code, 3, "{}", said.stderr);
+    let document = said.json();
+    let of = |name: &str| {
+        let job = document["jobs"].as_array().unwrap().iter().find(|job| job["jobname"] == name).unwrap().clone();
+        (job["error"].as_u64().unwrap(), job["read"]["total_ios"].as_u64().unwrap())
+    };
+    let (slow, late, sound) = (of("slow"), of("late"), of("sound"));
+    assert!(slow.0 == 5 && (60..=130).contains(&slow.1), "{slow:?}");
+    assert_eq!((late.0, sound.0), (110, 0));
+    assert!((490..=510).contains(&sound.1), "{sound:?}");
+}
+
+#[test]
+fn a_steady_job_ends_before_its_time() {
+    let (moved, _) = ours(
+        "[j]\nioengine=null\nsize=1g\nrate_iops=500\ntime_based\nruntime=20\nss=iops:20%\nss_dur=2s\nss_ramp=1s\n",
+    );
+    assert!((1450..=1700).contains(&moved[0].1[0].0), "three seconds of twenty: {moved:?}");
+}
+
+#[test]
+fn a_pattern_begins_with_each_write_and_duplicates_are_found_in_all_files() {
+    let desk = job("[j]\nrw=write\nsize=64k\nbs=4k\nfilename=p\nbuffer_pattern=\"abc\"\n");
+    assert_eq!(desk.arraylab(&["run", "job.fio"]).code, 0);
+    let bytes = std::fs::read(desk.path().join("p")).unwrap();
+    let wanted: Vec<u8> = b"abc".iter().copied().cycle().take(4096).collect();
+    assert!(bytes.len() == 65536 && bytes.chunks(4096).all(|block| block == wanted));
+
+    let text = "[global]\nsize=1m\nbs=4k\nrw=write\ndedupe_mode=working_set\ndedupe_percentage=50\n[a]\nfilename=a\n\
+        [b]\nfilename=b\n";
+    let unlike = |text: &str| {
+        let desk = job(text);
+        assert_eq!(desk.arraylab(&["run", "job.fio"]).code, 0);
+        let read = |name: &str| std::fs::read(desk.path().join(name)).unwrap();
+        let both = [read("a"), read("b")].concat();
+        both.chunks(4096).collect::<std::collections::HashSet<_>>().len()
+    };
+    // Of 512 blocks half are new, and the others out of 12 of each job, or of 12 in all.
+    let (own, shared) = (unlike(text), unlike(&text.replace("[a]", "dedupe_global=1\n[a]")));
+    assert!((240..=320).contains(&own) && (230..=310).contains(&shared), "{own}, {shared}");
 }
 
 /// fio's own examples, where they are: each is read and planned, or refused for a reason with its line.

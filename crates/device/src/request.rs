@@ -187,6 +187,12 @@ pub enum DeviceError {
     /// Its medium fails too often to be relied on. Said by who uses a device (an array, of a member); no device says it of itself.
     #[error("its medium could not give {reads} reads, most of them within an hour")]
     Worn { reads: u64 },
+    /// Slower than its user will have it. Said by who uses a device; no device says it of itself.
+    #[error("it did {got} {unit} where {least} {unit} were the least")]
+    Slow { got: u64, least: u64, unit: &'static str },
+    /// One request took longer than its user will have it.
+    #[error("a request took {took} where {most} was the most")]
+    Late { took: Duration, most: Duration },
     /// The store behind the device is full.
     #[error("no space is left behind the device")]
     NoSpace,
@@ -214,13 +220,13 @@ impl DeviceError {
     pub fn errno(&self) -> i32 {
         match self {
             DeviceError::OutOfRange { .. } | DeviceError::Misaligned { .. } => 22,
-            DeviceError::Medium { .. } | DeviceError::Worn { .. } => 5,
+            DeviceError::Medium { .. } | DeviceError::Worn { .. } | DeviceError::Slow { .. } => 5,
             DeviceError::ReadOnly => 30,
             DeviceError::Unsupported => 95,
             DeviceError::Gone => 19,
             // ESTALE.
             DeviceError::Exchanged => 116,
-            DeviceError::TimedOut(_) => 110,
+            DeviceError::TimedOut(_) | DeviceError::Late { .. } => 110,
             DeviceError::NoSpace => 28,
             DeviceError::Kernel { errno } => *errno,
         }

@@ -8,7 +8,7 @@ use crate::option::Note;
 use crate::reader::Reader;
 use crate::syntax::Section;
 use crate::value::Amount;
-use crate::{JobError, Place, Reporting};
+use crate::{JobError, Made, Place, Reporting, Rules};
 
 /// One job section.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +30,16 @@ pub struct Job {
     pub sizes: [Vec<(Bytes, u32)>; 2],
     /// On which boundary reads begin, and writes, if not on that of their size: `ba`.
     pub align: [Option<Bytes>; 2],
+    /// Zones of which each has its turn: `zonemode=strided`.
+    pub zones: Option<Zones>,
+    /// Files that are not there are made: `allow_file_create`.
+    pub creates: bool,
+    /// Requests with a rate are asked for at their times, whatever the device does: `io_submit_mode=offload`.
+    pub offload: bool,
+    /// The memory nodes whose processors it runs on: `numa_cpu_nodes`.
+    pub nodes: Vec<u32>,
+    /// The memory nodes that its memory is of: `numa_mem_policy`.
+    pub memory_nodes: Vec<u32>,
     /// How requests reach the kernel: `ioengine`.
     pub engine: Engine,
     /// Past the page cache: `direct`, `buffered`.
@@ -60,8 +70,8 @@ pub struct Job {
     pub time_based: bool,
     /// Load before anything counts: `ramp_time`.
     pub ramp: Duration,
-    /// Before its first request: `startdelay`.
-    pub delay: Duration,
+    /// Before its first request, at least and at most; each copy draws its own: `startdelay`.
+    pub delay: [Duration; 2],
     /// It begins when all before it have ended: `stonewall`.
     pub stonewall: bool,
     /// One result for the whole group: `group_reporting`.
@@ -80,10 +90,8 @@ pub struct Job {
     pub advises: bool,
     /// Begins when this job has ended: `wait_for`.
     pub wait_for: Option<String>,
-    /// Its end is that of all jobs beside it: `exitall`.
-    pub ends_all: bool,
-    /// A request that fails is counted, and the job goes on: `continue_on_error`.
-    pub goes_on: bool,
+    /// What holds it back, or ends it before its limits.
+    pub rules: Rules,
     /// Every write is durable when it is answered: `sync`.
     pub durable: bool,
     /// A flush after so many writes: `fsync`; 0 for none.
@@ -100,7 +108,7 @@ pub struct Job {
     pub poisson: bool,
     /// The processors: `cpus_allowed`.
     pub cpus: Vec<u32>,
-    /// What is written: `zero_buffers`.
+    /// What is written: `zero_buffers`, `buffer_pattern`, `buffer_compress_percentage`, `dedupe_percentage`.
     pub fill: Fill,
     /// Files that were made are removed: `unlink`.
     pub unlink: bool,
@@ -204,6 +212,9 @@ pub enum Order {
 /// How often which blocks are asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Skew {
+    /// `sequence:2,0,1`: these blocks in this order, and with `random_sequence_stride` as many blocks further each
+    /// time.
+    Sequence(Vec<u64>, bool),
     /// `zipf:theta`.
     Zipf(f64),
     /// `pareto:h`.
@@ -214,6 +225,17 @@ pub enum Skew {
     Zoned(Vec<(f64, f64)>),
     /// `zoned_abs:access/size:...`; of no size, what is left.
     ZonedBytes(Vec<(f64, Bytes)>),
+}
+
+/// `zonemode=strided`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Zones {
+    /// So much of one zone, then comes the next: `zonesize`.
+    pub size: Bytes,
+    /// How long a zone is: `zonerange`.
+    pub range: Bytes,
+    /// What lies between two zones: `zoneskip`.
+    pub skip: Bytes,
 }
 
 /// How requests reach the kernel.
@@ -243,12 +265,14 @@ pub struct Extent {
 }
 
 /// What is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fill {
     /// Random bytes.
     Random,
     /// Zeroes.
     Zero,
+    /// What each write is made of.
+    Made(Made),
 }
 
 /// The jobs of sections, and what of them is not kept. Each line is noted once, however many jobs inherit it.

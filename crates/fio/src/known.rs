@@ -1,5 +1,6 @@
 //! The names that fio knows: those of `fio --cmdhelp=all` of 3.33 and of its engines for disks (`fio
-//! --enghelp=io_uring`), and what else they are called.
+//! --enghelp=io_uring`), what else they are called, and those of later versions that its examples use and that are
+//! kept here.
 
 /// Every option, under its first name.
 pub(crate) const NAMES: &[&str] = &[
@@ -152,6 +153,7 @@ pub(crate) const NAMES: &[&str] = &[
     "ramp_time",
     "random_distribution",
     "random_generator",
+    "random_sequence_stride",
     "randrepeat",
     "randseed",
     "rate",
@@ -189,6 +191,7 @@ pub(crate) const NAMES: &[&str] = &[
     "startdelay",
     "stats",
     "steadystate",
+    "steadystate_check_interval",
     "steadystate_duration",
     "steadystate_ramp_time",
     "stonewall",
@@ -228,6 +231,7 @@ pub(crate) const NAMES: &[&str] = &[
     "verify_pattern",
     "verify_state_load",
     "verify_state_save",
+    "verify_write_sequence",
     "wait_for",
     "write_barrier",
     "write_bw_log",
@@ -268,6 +272,8 @@ pub(crate) const ALIASES: &[(&str, &str)] = &[
     ("ss", "steadystate"),
     ("ss_dur", "steadystate_duration"),
     ("ss_ramp", "steadystate_ramp_time"),
+    ("ss_interval", "steadystate_check_interval"),
+    ("threads", "thread"),
     ("timeout", "runtime"),
     ("wait_for_previous", "stonewall"),
 ];

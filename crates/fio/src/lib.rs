@@ -15,21 +15,25 @@
 
 mod arithmetic;
 pub mod bytes;
+pub mod content;
 pub mod job;
 mod known;
 mod load;
 pub mod option;
 mod reader;
 pub mod reporting;
+pub mod rules;
 mod section;
 pub mod syntax;
 pub mod value;
 
 use std::fmt;
 
-pub use job::{Check, Direction, Engine, Extent, Fill, Job, Order, Pace, Replay, Skew};
+pub use content::Made;
+pub use job::{Check, Direction, Engine, Extent, Fill, Job, Order, Pace, Replay, Skew, Zones};
 pub use option::{Fate, Note};
 pub use reporting::{Logs, Reporting, Unified};
+pub use rules::{Ends, Rules};
 pub use syntax::{Included, Surroundings};
 
 /// A job file that was read.

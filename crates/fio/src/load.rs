@@ -3,7 +3,7 @@
 use units::{Bytes, Frequency, Rate, Ratio};
 
 use crate::JobError;
-use crate::job::{Direction, Order, Pace, Skew};
+use crate::job::{Direction, Order, Pace, Skew, Zones};
 use crate::reader::Reader;
 use crate::value;
 
@@ -103,7 +103,8 @@ impl Reader<'_> {
     }
 
     pub fn skew(&mut self, direction: Direction) -> Result<[Option<Skew>; 2], JobError> {
-        const ACCEPTED: &str = "random, zipf:1.2, pareto:0.2, normal:20, zoned:60/10:40/90 or zoned_abs:60/1m:40/3m";
+        const ACCEPTED: &str =
+            "random, zipf:1.2, pareto:0.2, normal:20, zoned:60/10:40/90, zoned_abs:60/1m:40/3m or sequence:2,0,1";
         let base = self.base;
         let given = self.given("random_distribution").and_then(|given| given.value.as_deref());
         let (kind, rest) = given.and_then(|given| given.split_once(':')).unwrap_or((given.unwrap_or("random"), ""));
@@ -115,6 +116,12 @@ impl Reader<'_> {
             };
             return Ok(pair(direction, self.each_way("random_distribution", ACCEPTED, zones)?));
         }
+        let strides = self.flag("random_sequence_stride")?.unwrap_or(false);
+        let sequence = || {
+            let blocks = rest.split(',').map(|block| block.trim().parse().ok()).collect::<Option<Vec<u64>>>()?;
+            (blocks.len() <= 64 && blocks.iter().all(|block| *block < 1 << 40))
+                .then_some(Skew::Sequence(blocks, strides))
+        };
         let skew = |_: &str| {
             let number = |usual: f64| match rest {
                 "" => Some(usual),
@@ -123,6 +130,7 @@ impl Reader<'_> {
             };
             match kind {
                 "random" => Some(None),
+                "sequence" => sequence().map(Some),
                 "zipf" => number(1.1).filter(|theta| *theta <= 20.0).map(Skew::Zipf).map(Some),
                 "pareto" => number(0.2).filter(|share| *share < 1.0).map(Skew::Pareto).map(Some),
                 "normal" | "gauss" => number(50.0).filter(|percent| *percent <= 100.0).map(Skew::Normal).map(Some),
@@ -131,6 +139,40 @@ impl Reader<'_> {
         };
         let skew = self.read("random_distribution", ACCEPTED, skew)?.flatten();
         Ok([skew.clone(), skew])
+    }
+
+    /// Zones of `zonemode=strided`. Those of `zbd` are the device's own, and no engine here resets them.
+    pub fn zones(&mut self, direction: Direction) -> Result<Option<Zones>, JobError> {
+        let mode = self.read("zonemode", "none, strided or zbd", |text| {
+            ["none", "strided", "zbd"].contains(&text).then(|| text.to_owned())
+        })?;
+        let (size, range) = (self.size("zonesize")?, self.size("zonerange")?);
+        let skip = self.size("zoneskip")?.unwrap_or(Bytes::ZERO);
+        let above_zero = |size: Option<Bytes>| size.filter(|size| !size.is_zero());
+        let (size, range) = (above_zero(size), above_zero(range));
+        match mode.as_deref() {
+            Some("zbd") => Err(self.cannot(
+                "zonemode",
+                "is for a zoned block device, and its zones are not written nor reset here",
+                "take zonemode=strided, or leave it out",
+            )),
+            Some("strided") => {
+                let Some(size) = size else {
+                    return Err(self.cannot("zonemode", "has zones of no size", "add zonesize=256m"));
+                };
+                if let Direction::Mixed(_) | Direction::TrimWrite = direction {
+                    let next = "take rw=read, write or trim, or their random kin";
+                    return Err(self.cannot("zonemode", "has one place in its zones for two directions", next));
+                }
+                Ok(Some(Zones { size, range: range.unwrap_or(size), skip }))
+            }
+            _ if size.is_some() => Err(self.cannot(
+                "zonesize",
+                "has zones that are not used",
+                "add zonemode=strided, or leave zonesize out",
+            )),
+            _ => Ok(None),
+        }
     }
 
     /// How fast each direction is.

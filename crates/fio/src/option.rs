@@ -63,6 +63,26 @@ const ENGINES: &[&str] = &[
     "mmap", "null",
 ];
 
+/// Options of engines that are not here, which stand in sections whose engine is named on fio's command line.
+const OF_ENGINES: &[(&[&str], &str)] = &[
+    (&["donorname", "inplace"], "e4defrag"),
+    (
+        &[
+            "fdp",
+            "fdp_pli",
+            "fdp_pli_select",
+            "md_per_io_size",
+            "pi_act",
+            "pi_chk",
+            "apptag",
+            "apptag_mask",
+            "num_range",
+        ],
+        "io_uring_cmd or xnvme",
+    ),
+    (&["xnvme_async", "xnvme_sync", "xnvme_admin", "xnvme_dev_nsid", "xnvme_be"], "xnvme"),
+];
+
 /// True of every name that fio takes.
 pub fn is_known(name: &str) -> bool {
     NAMES.contains(&canonical(name))
@@ -79,6 +99,10 @@ pub(crate) fn refuse_unknown(sections: &[Section]) -> Result<(), JobError> {
     let unknown = here.into_iter().find(|given| !is_known(&given.name));
     unknown.map_or(Ok(()), |given| {
         let (place, option) = (given.place.clone(), given.name.clone());
+        if let Some((_, engine)) = OF_ENGINES.iter().find(|(names, _)| names.contains(&option.as_str())) {
+            let why = format!("it is of the engine {engine}, which is not here");
+            return Err(JobError::Unsupported { place, option, why });
+        }
         Err(JobError::Unknown { place, nearest: nearest(&option), option })
     })
 }
@@ -150,6 +174,7 @@ pub const KEPT: &[&str] = &[
     "per_job_logs",
     // Read to be refused, or noted with what it is that they are not kept for.
     "random_distribution",
+    "random_sequence_stride",
     "thinktime_blocks",
     "exec_prerun",
     "verify",
@@ -176,25 +201,46 @@ pub const KEPT: &[&str] = &[
     "exitall",
     "exit_what",
     "continue_on_error",
+    "exitall_on_error",
+    "flow",
+    "flow_id",
+    "flow_sleep",
+    "max_latency",
+    "rate_min",
+    "rate_iops_min",
+    "rate_cycle",
+    "steadystate",
+    "steadystate_duration",
+    "steadystate_ramp_time",
+    "steadystate_check_interval",
+    "zonemode",
+    "zonerange",
+    "allow_file_create",
+    "io_submit_mode",
+    "numa_cpu_nodes",
+    "numa_mem_policy",
+    "buffer_pattern",
+    "buffer_compress_percentage",
+    "buffer_compress_chunk",
+    "dedupe_percentage",
+    "dedupe_mode",
+    "dedupe_global",
+    "dedupe_working_set_percentage",
 ];
 
 /// Options that have no effect while they have one of these values, mostly fio's default.
 const AT_REST: &[(&str, &[&str])] = &[
-    ("zonemode", &["none"]),
     ("lockfile", &["none"]),
     ("file_service_type", &["roundrobin"]),
     ("iodepth_batch_complete_min", &["1"]),
     ("iodepth_batch", &["1"]),
-    ("io_submit_mode", &["inline"]),
     ("rw_sequencer", &["sequential"]),
-    ("allow_file_create", &["1"]),
     ("rate_ignore_thinktime", &["0"]),
     ("thinktime_spin", &["0"]),
     ("cpus_allowed_policy", &["shared"]),
     ("mem", &["malloc", "mmap", "shm"]),
     ("trim_percentage", &["0"]),
     ("latency_run", &["0"]),
-    ("flow", &["0"]),
     ("stats", &["1"]),
     ("openfiles", &["1"]),
 ];
@@ -211,7 +257,6 @@ const FLAGS: &[&str] = &[
     "serialize_overlap",
     "bs_is_seq_rand",
     "bs_unaligned",
-    "exitall_on_error",
     "nowait",
     "uncached",
     "force_async",
@@ -221,11 +266,7 @@ const FLAGS: &[&str] = &[
     "trim_verify_zero",
     "read_beyond_wp",
     "write_barrier",
-    "dedupe_percentage",
-    "dedupe_global",
-    "buffer_compress_percentage",
     "nice",
-    "max_latency",
 ];
 
 /// What becomes of an option that is not read: nothing for those that are.
@@ -277,11 +318,9 @@ pub fn fate(name: &str, value: Option<&str>) -> Option<(Fate, &'static str)> {
         }
         "hipri" | "hipri_percentage" => not_kept("completions are awaited, not polled for"),
         "cpus_allowed_policy" => not_kept("all jobs share the processors of cpus_allowed"),
-        "exitall_on_error" => not_kept("an error ends the whole run, unless continue_on_error is given"),
-        "nice" | "prio" | "prioclass" | "uid" | "gid" | "ioprio" | "ioscheduler" | "numa_cpu_nodes"
-        | "numa_mem_policy" | "mem" | "hugepage-size" | "iomem_align" | "lockmem" | "cgroup" | "cgroup_weight"
-        | "cgroup_nodelete" | "cpumask" | "cmdprio_percentage" | "cmdprio_class" | "cmdprio" | "cmdprio_bssplit"
-        | "thp" => {
+        "nice" | "prio" | "prioclass" | "uid" | "gid" | "ioprio" | "ioscheduler" | "mem" | "hugepage-size"
+        | "iomem_align" | "lockmem" | "cgroup" | "cgroup_weight" | "cgroup_nodelete" | "cpumask"
+        | "cmdprio_percentage" | "cmdprio_class" | "cmdprio" | "cmdprio_bssplit" | "thp" => {
             not_kept("set it for the whole program, with the means of the system (nice, ionice, numactl, taskset)")
         }
         "registerfiles" | "fixedbufs" | "nonvectored" | "userspace_reap" => {
@@ -290,14 +329,16 @@ pub fn fate(name: &str, value: Option<&str>) -> Option<(Fate, &'static str)> {
         "sqthread_poll" | "sqthread_poll_cpu" => {
             not_kept("take `--set io.kernel-poll` with the TOML of `arraylab import`")
         }
-        "uncached" | "nowait" | "force_async" | "cmd_type" | "readfua" | "writefua" | "sg_write_mode" | "stream_id"
-        | "write_hint" | "atomic" => not_kept("requests are plain reads and writes"),
+        "sg_write_mode" | "readfua" | "writefua" => {
+            not_kept("it asks for commands of the engine sg, which is not here: requests are plain reads and writes")
+        }
+        "cmd_type" => not_kept("it asks for commands of the engine io_uring_cmd, which is not here"),
+        "uncached" | "nowait" | "force_async" | "stream_id" | "write_hint" | "atomic" => {
+            not_kept("requests are plain reads and writes")
+        }
         "iodepth_batch" | "iodepth_batch_complete_min" | "iodepth_batch_complete_max" | "iodepth_low" => not_kept(
             "requests are submitted as places become free; `io.gather` in TOML awaits several completions at a time",
         ),
-        "io_submit_mode" => {
-            not_kept("requests are submitted by the job itself; rate_process=poisson counts from the intended arrival")
-        }
         "verify_dump" => no_effect("each mismatch is named in the result, and the exit code is 1"),
         "verify_fatal" => not_kept("verification reads all blocks and names each mismatch"),
         "verify_async" | "verify_async_cpus" => no_effect("what is read is checked by the thread that reads it"),
@@ -307,25 +348,14 @@ pub fn fate(name: &str, value: Option<&str>) -> Option<(Fate, &'static str)> {
         "verify_pattern" | "experimental_verify" | "verify_backlog_batch" => not_kept(
             "every 512 bytes that are written say what they are, in a way of our own; each block is read when it is due",
         ),
+        "verify_write_sequence" => no_effect("what is read is held against the write that was the last there"),
         "verify_state_save" => no_effect("`arraylab verify RUN` reads again what a run wrote, by its ledger"),
         "verify_state_load" => not_kept("`arraylab verify RUN` reads again what a run wrote, by its ledger"),
-        "buffer_compress_percentage"
-        | "buffer_compress_chunk"
-        | "dedupe_percentage"
-        | "buffer_pattern"
-        | "dedupe_mode"
-        | "dedupe_global"
-        | "dedupe_working_set_percentage" => not_kept("what is written is random bytes, or zeroes with zero_buffers=1"),
         "lockfile" => not_kept("jobs do not wait for each other's files"),
         "file_service_type" => not_kept("the files of a job are used in turn"),
-        "latency_target" | "latency_window" | "latency_percentile" | "latency_run" | "max_latency" => not_kept(
+        "latency_target" | "latency_window" | "latency_percentile" | "latency_run" => not_kept(
             "no rate or depth is searched for by a latency; `--find-limit` does, of the TOML of `arraylab import`",
         ),
-        "steadystate" | "steadystate_duration" | "steadystate_ramp_time" => {
-            not_kept("the job ends at its limits; `steady` in TOML ends a run when its rate is steady")
-        }
-        "rate_min" | "rate_iops_min" => not_kept("no job is ended for being too slow; the result says how fast it was"),
-        "rate_cycle" => no_effect("it is the window of rate_min, which is not kept"),
         "thinktime_spin" | "thinktime_iotime" | "thinktime_blocks_type" | "rate_ignore_thinktime" => {
             not_kept("the pause of thinktime comes after each request, without load on the processor")
         }
@@ -346,7 +376,13 @@ mod tests {
     /// One that is listed and read by nobody would be dropped without a word.
     #[test]
     fn what_is_kept_is_read() {
-        let readers = [include_str!("section.rs"), include_str!("load.rs"), include_str!("reporting.rs")];
+        let readers = [
+            include_str!("section.rs"),
+            include_str!("load.rs"),
+            include_str!("reporting.rs"),
+            include_str!("rules.rs"),
+            include_str!("content.rs"),
+        ];
         for name in KEPT {
             assert!(readers.iter().any(|text| text.contains(&format!("\"{name}\""))), "nobody reads '{name}'");
         }

@@ -144,7 +144,7 @@ impl<'s> Reader<'s> {
     }
 
     pub fn time(&self, name: &str, unit: Duration) -> Result<Option<Duration>, JobError> {
-        self.read(name, "a time such as 30, 30s, 5m or 1h", |text| value::time(text, unit))
+        self.read(name, "a whole time such as 30, 30s, 1500ms, 5m or 1h", |text| value::time(text, unit))
     }
 
     pub fn number(&self, name: &str, most: u64) -> Result<Option<u64>, JobError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use units::{Bytes, Duration};
 
 use crate::JobError;
-use crate::job::{Check, Direction, Engine, Extent, Fill, Job, Replay};
+use crate::job::{Check, Direction, Engine, Extent, Job, Replay};
 use crate::load::pair;
 use crate::option::canonical;
 use crate::reader::Reader;
@@ -27,10 +27,10 @@ impl Reader<'_> {
             self.base = base;
         }
         self.not_kept("exec_prerun", "no other programs are run");
-        self.not_kept("zonesize", "zones within a file are not made");
-        self.not_kept("zoneskip", "zones within a file are not made");
         let (direction, order) = self.direction()?;
         let engine = self.engine()?;
+        // Before sizes in zones of a device are read, which are sizes of no other.
+        let zones = self.zones(direction)?;
         let direct = match (self.flag("direct")?, self.flag("buffered")?) {
             (Some(direct), _) => direct,
             (None, Some(buffered)) => !buffered,
@@ -59,6 +59,12 @@ impl Reader<'_> {
         let writes = |name| self.read(name, "a number of writes; 0 for none", |text| text.parse::<u32>().ok());
         let (fsync, fdatasync) = (writes("fsync")?.unwrap_or(0), writes("fdatasync")?.unwrap_or(0));
         self.allocates(direction)?;
+        let verify = self.verify(direction)?;
+        if verify.is_some() {
+            for option in ["buffer_pattern", "buffer_compress_percentage", "dedupe_percentage"] {
+                self.not_kept(option, "what is verified says what it is, in a way of our own");
+            }
+        }
         let at_end = self.flag("end_fsync")?.unwrap_or(false) || self.flag("fsync_on_close")?.unwrap_or(false);
         Ok(Job {
             name: self.own("name").and_then(|own| own.value.clone()).unwrap_or_else(|| self.section.name.clone()),
@@ -104,8 +110,7 @@ impl Reader<'_> {
             overwrite: self.flag("overwrite")?.unwrap_or(false),
             advises: self.advises()?,
             wait_for: self.text("wait_for")?,
-            ends_all: self.ends_all()?,
-            goes_on: self.goes_on()?,
+            rules: self.rules(direction)?,
             durable: sync.unwrap_or(false),
             fsync,
             fdatasync,
@@ -120,10 +125,15 @@ impl Reader<'_> {
                 })?
                 .unwrap_or(false),
             cpus: self.cpus()?,
-            fill: if self.flag("zero_buffers")?.unwrap_or(false) { Fill::Zero } else { Fill::Random },
+            fill: self.fill()?,
+            zones,
+            creates: self.flag("allow_file_create")?.unwrap_or(true),
+            offload: self.offload()?,
+            nodes: self.nodes()?,
+            memory_nodes: self.memory_nodes()?,
             unlink: self.flag("unlink")?.unwrap_or(false),
             invalidate: self.flag("invalidate")?.unwrap_or(true),
-            verify: self.verify(direction)?,
+            verify,
             replay: self.replay()?,
             reporting: self.reporting()?,
             options: self.options(),
@@ -233,31 +243,6 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn ends_all(&mut self) -> Result<bool, JobError> {
-        let what = self.read("exit_what", "group, stonewall or all", |text| {
-            ["group", "stonewall", "all"].contains(&text).then(|| text.to_owned())
-        })?;
-        if what.as_deref() == Some("all") {
-            self.not_kept("exit_what", "the jobs that run at one time are ended; later groups run");
-        }
-        self.flag("exitall").map(|all| all.unwrap_or(false))
-    }
-
-    fn goes_on(&mut self) -> Result<bool, JobError> {
-        let what = self.read("continue_on_error", "none, io, read, write or all", |text| {
-            ["none", "0", "io", "1", "read", "write", "all", "verify"].contains(&text).then(|| text.to_owned())
-        })?;
-        match what.as_deref() {
-            Some("read" | "write") => {
-                self.not_kept("continue_on_error", "errors of both directions are counted, or none: `io`");
-            }
-            // A mismatch ends no run here.
-            None | Some("none" | "0" | "verify") => return Ok(false),
-            _ => {}
-        }
-        Ok(true)
-    }
-
     /// The largest, of a range: what `filesize=4k-8k` draws is not worth a class of its own.
     fn file_size(&mut self) -> Result<Option<Bytes>, JobError> {
         let base = self.base;
@@ -269,34 +254,45 @@ impl Reader<'_> {
         self.read("filesize", "a size such as 1g", |text| value::size(text.rsplit('-').next()?, base))
     }
 
-    fn delay(&mut self) -> Result<Duration, JobError> {
-        let range = self
-            .given("startdelay")
-            .is_some_and(|given| given.value.as_deref().is_some_and(|value| value.contains('-')));
-        if range {
-            self.not_kept("startdelay", "all copies begin at the end of the range");
-        }
-        let delay = self.read("startdelay", "a time such as 5 or 5s", |text| {
-            value::time(text.rsplit('-').next()?, Duration::seconds(1))
+    /// One time, or a range of which each copy draws its own.
+    fn delay(&mut self) -> Result<[Duration; 2], JobError> {
+        let delay = self.read("startdelay", "a time such as 5 or 5s, or a range of them such as 5-10", |text| {
+            let (low, high) = text.split_once('-').unwrap_or((text, text));
+            let time = |text| value::time(text, Duration::seconds(1));
+            Some([time(low)?, time(high)?]).filter(|[low, high]| low <= high)
         })?;
-        Ok(delay.unwrap_or(Duration::ZERO))
+        Ok(delay.unwrap_or([Duration::ZERO; 2]))
+    }
+
+    fn offload(&mut self) -> Result<bool, JobError> {
+        let offload = self.read("io_submit_mode", "inline or offload", |text| match text {
+            "inline" => Some(false),
+            "offload" => Some(true),
+            _ => None,
+        })?;
+        Ok(offload.unwrap_or(false))
+    }
+
+    fn nodes(&mut self) -> Result<Vec<u32>, JobError> {
+        let nodes = self.read("numa_cpu_nodes", "memory nodes such as 0 or 0-1", numbers)?;
+        Ok(nodes.unwrap_or_default())
+    }
+
+    /// `default` and `local` are what the kernel does in any case.
+    fn memory_nodes(&mut self) -> Result<Vec<u32>, JobError> {
+        let nodes = self.read("numa_mem_policy", "default, local, prefer:0, bind:0-1 or interleave:0,1", |text| {
+            match text.split_once(':').unwrap_or((text, "")) {
+                ("default" | "local", _) => Some(Vec::new()),
+                ("prefer" | "bind" | "interleave", nodes) => numbers(nodes),
+                _ => None,
+            }
+        })?;
+        Ok(nodes.unwrap_or_default())
     }
 
     /// `0,2-3`.
     fn cpus(&self) -> Result<Vec<u32>, JobError> {
-        let list = |text: &str| {
-            let mut cpus = Vec::new();
-            for part in text.split([',', ':']) {
-                let (from, to) = part.split_once('-').unwrap_or((part, part));
-                let (from, to): (u32, u32) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
-                if from > to || to >= 65_536 {
-                    return None;
-                }
-                cpus.extend(from..=to);
-            }
-            Some(cpus)
-        };
-        Ok(self.read("cpus_allowed", "processors such as 0,2-3", list)?.unwrap_or_default())
+        Ok(self.read("cpus_allowed", "processors such as 0,2-3", numbers)?.unwrap_or_default())
     }
 
     fn options(&self) -> [BTreeMap<String, String>; 2] {
@@ -305,6 +301,20 @@ impl Reader<'_> {
         let (global, own) = self.section.options.split_at(self.section.inherited);
         [own.iter().filter_map(text).collect(), global.iter().filter_map(text).collect()]
     }
+}
+
+/// `0,2-3`.
+fn numbers(text: &str) -> Option<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for part in text.split([',', ':']) {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to): (u32, u32) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+        if from > to || to >= 65_536 {
+            return None;
+        }
+        numbers.extend(from..=to);
+    }
+    Some(numbers)
 }
 
 /// `a:b:c`, in which `\:` is a colon.

@@ -68,10 +68,11 @@ pub fn amount(text: &str, base: Base) -> Option<Amount> {
     }
 }
 
-/// `30`, `30s`, `5m`, `1h`, `100ms`, `50us`; a bare number counts `unit`s.
+/// `30`, `30s`, `5m`, `1h`, `100ms`, `50us`; a bare number counts `unit`s. A fraction is refused.
 pub fn time(text: &str, unit: Duration) -> Option<Duration> {
     let (number, suffix) = split(text.trim());
-    let number: f64 = number.parse().ok()?;
+    // fio reads 1.5s as 1 s; who wants either can say it.
+    let number = number.parse::<u64>().ok()? as f64;
     let unit = match suffix.as_str() {
         "" => unit,
         "d" => Duration::seconds(86_400),

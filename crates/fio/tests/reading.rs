@@ -1,7 +1,8 @@
 //! Job files as people write them, as others would break them, and any text at all.
 
+use fio::rules::Figure;
 use fio::value::Amount;
-use fio::{Check, Direction, Engine, Fate, JobError, Order, Pace, Rigour, Skew, Surroundings};
+use fio::{Check, Direction, Ends, Engine, Fate, Fill, JobError, Made, Order, Pace, Rigour, Rules, Skew, Surroundings};
 use proptest::prelude::*;
 use units::{Bytes, Duration, Frequency, Rate, Ratio};
 
@@ -117,7 +118,7 @@ fn the_second_tier_is_kept() {
     assert_eq!(job.order[1], Order::Sequential { gap: Bytes::kib(8), back: false });
     assert_eq!(job.sizes[1], [(Bytes::kib(4), 1000), (Bytes::kib(64), 5000), (Bytes::kib(32), 4000)]);
     assert_eq!((job.fsync, job.durable, job.flush_at_end), (16, true, true));
-    assert_eq!((job.delay, job.think), (Duration::millis(500), Duration::micros(100)));
+    assert_eq!((job.delay, job.think), ([Duration::millis(500); 2], Duration::micros(100)));
     assert_eq!((job.rate[1], job.poisson), (Some(Pace::Requests(Frequency::per_second(500.0))), true));
     assert_eq!((&job.cpus[..], job.align), (&[0, 2, 3][..], [Some(Bytes::kib(8)); 2]));
     assert_eq!((job.depth, job.requests), (1, Some(9)), "a system call after the other has a depth of one");
@@ -254,7 +255,7 @@ fn trims_and_traces_are_read() {
 
 #[test]
 fn what_is_not_kept_is_listed_once_and_the_gravest_first() {
-    let text = "[global]\nthread\nzonesize=1m\nmy_option=3\n[a]\n[b]\nwrite_hist_log=x\n";
+    let text = "[global]\nthread\nlockfile=readwrite\nmy_option=3\n[a]\n[b]\nwrite_hist_log=x\n";
     let file = read_as(text, Rigour::Lenient).unwrap();
     let said: Vec<(&str, &str, usize)> =
         file.notes.iter().map(|note| (note.option.as_str(), note.fate.title(), note.place.line)).collect();
@@ -263,7 +264,7 @@ fn what_is_not_kept_is_listed_once_and_the_gravest_first() {
     assert_eq!(
         said,
         [
-            ("zonesize", not_kept, 3),
+            ("lockfile", not_kept, 3),
             ("my_option", "not known", 4),
             ("thread", no_effect, 2),
             ("write_hist_log", no_effect, 7)
@@ -274,12 +275,12 @@ fn what_is_not_kept_is_listed_once_and_the_gravest_first() {
         "test.fio:4: fio 3.33 has no option 'my_option'; correct it, or add --lenient to run without it"
     );
     assert_eq!(
-        read("[global]\niodpeth=32\nzonesize=1m\n[a]\n").unwrap_err().to_string(),
+        read("[global]\niodpeth=32\nlockfile=readwrite\n[a]\n").unwrap_err().to_string(),
         "test.fio:2: fio 3.33 has no option 'iodpeth'; the nearest is 'iodepth'; correct it, or add --lenient to run without it"
     );
     assert_eq!(
-        read("[a]\nzonesize=1m\n").unwrap_err().to_string(),
-        "test.fio:2: the option 'zonesize' is not supported: zones within a file are not made; take it out, or add --lenient to run without it"
+        read("[a]\nlockfile=readwrite\n").unwrap_err().to_string(),
+        "test.fio:2: the option 'lockfile' is not supported: jobs do not wait for each other's files; take it out, or add --lenient to run without it"
     );
     let said = read_as("[a]\nthread\n", Rigour::Strict).unwrap_err().to_string();
     assert_eq!(
@@ -366,4 +367,88 @@ proptest! {
             Ok(file) => prop_assert!(file.jobs.iter().all(|job| job.mean_size() > 0.0)),
         }
     }
+}
+
+#[test]
+fn rules_of_jobs_are_read_and_what_no_job_can_keep_is_refused() {
+    let rules = |options: &str| read(&format!("[j]\nsize=1m\n{options}\n")).map(|file| file.jobs[0].rules.clone());
+    let none = rules("").unwrap();
+    let usual = Rules {
+        goes_on: [false; 2],
+        error_ends_all: false,
+        ends: Ends::Itself,
+        flow: None,
+        longest: None,
+        least: None,
+        steady: None,
+    };
+    assert_eq!(none, usual);
+    let all = rules(
+        "continue_on_error=write\nexitall\nexit_what=all\nflow=3\nflow_id=7\nflow_sleep=500\nmax_latency=2000\n\
+         rate=4m\nrate_min=1m\nratecycle=500\nss=bw_slope:2%\nss_dur=30\nss_ramp=5s",
+    )
+    .unwrap();
+    assert_eq!((all.goes_on, all.ends), ([false, true], Ends::All));
+    assert_eq!(all.flow.map(|flow| (flow.number, flow.weight, flow.rest)), Some((7, 3, Duration::micros(500))));
+    assert_eq!(all.longest, Some(Duration::millis(2)));
+    let least = all.least.unwrap();
+    assert_eq!((least.bytes, least.requests, least.every), ([1 << 20; 2], [0; 2], Duration::millis(500)));
+    let steady = all.steady.unwrap();
+    assert_eq!((steady.of, steady.slope, steady.limit, steady.percent), (Figure::Bytes, true, 2.0, true));
+    assert_eq!((steady.window, steady.ramp), (Duration::seconds(30), Duration::seconds(5)));
+    // Without exitall nothing ends anything, and without a duration nothing is steady.
+    let silent = rules("exit_what=all\nflow=0\nsteadystate=iops:5%").unwrap();
+    assert_eq!(silent, usual);
+    for (options, wanted) in [
+        ("flow=1001", "a weight from 0 to 1000"),
+        ("exit_what=some", "group, stonewall or all"),
+        ("continue_on_error=some", "none, read, write, io, verify or all"),
+        ("ss=speed:1%\nss_dur=10", "iops:5%"),
+        ("ss_dur=1", "steady for less than two values"),
+        ("rate_iops=100\nrate_iops_min=101", "faster than its rate lets it"),
+        ("rate_cycle=0", "a time in milliseconds from 1 on"),
+        ("runtime=1.5s", "a whole time such as 30, 30s, 1500ms"),
+        ("zonesize=1m", "zones that are not used"),
+        ("zonemode=strided", "zones of no size"),
+        ("zonemode=zbd\nzonesize=1m", "for a zoned block device"),
+        ("rw=rw\nzonemode=strided\nzonesize=64k", "one place in its zones for two directions"),
+        ("startdelay=5-2", "a range of them such as 5-10"),
+        ("buffer_pattern=abc", "a string in quotes"),
+        ("dedupe_global=1", "a set that it has not"),
+        ("rw=write\nverify=md5\nbuffer_pattern=0xff", "what is verified says what it is"),
+    ] {
+        let error = rules(options).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{options}: {error}");
+    }
+}
+
+#[test]
+fn what_other_engines_want_is_refused_in_their_name() {
+    let refused = |options: &str| read(&format!("[j]\nsize=1m\n{options}\n")).unwrap_err().to_string();
+    for (options, wanted) in [
+        ("fdp=1", "test.fio:3: the option 'fdp' is not supported: it is of the engine io_uring_cmd or xnvme"),
+        ("donorname=x", "it is of the engine e4defrag"),
+        ("ioengine=sg\nsg_write_mode=verify", "it asks for commands of the engine sg"),
+        ("offset=524z\nzonemode=zbd", "is for a zoned block device"),
+        ("random_distribution=sequence:1,x", "zoned_abs:60/1m:40/3m or sequence:2,0,1"),
+    ] {
+        let error = refused(options);
+        assert!(error.contains(wanted), "{options}: {error}");
+    }
+    let sequence = "[j]\nrw=randread\nsize=1m\nrandom_distribution=sequence:2,0\nrandom_sequence_stride\n";
+    assert_eq!(read(sequence).unwrap().jobs[0].skew[0], Some(Skew::Sequence(vec![2, 0], true)));
+}
+
+#[test]
+fn what_is_written_is_put_together_of_its_options() {
+    let fill = |options: &str| read(&format!("[j]\nrw=write\nsize=1m\n{options}\n")).unwrap().jobs.remove(0).fill;
+    assert_eq!([fill(""), fill("zero_buffers")], [Fill::Random, Fill::Zero]);
+    let made = |pattern: &[u8], compressible, duplicates, set, shared| {
+        let (pattern, segment) = (pattern.to_vec(), None);
+        Fill::Made(Made { pattern, compressible, segment, duplicates, set, shared })
+    };
+    assert_eq!(fill("buffer_pattern=0xbeef"), made(&[0xbe, 0xef], 100, 0, None, false));
+    assert_eq!(fill("buffer_compress_percentage=40\nbuffer_pattern=1"), made(&[1], 40, 0, None, false));
+    let set = "dedupe_percentage=30\ndedupe_mode=working_set\ndedupe_global=1";
+    assert_eq!(fill(set), made(&[], 0, 30, Some(5), true));
 }

@@ -72,6 +72,22 @@ impl Processor {
     }
 }
 
+/// The processors of a memory node; nothing if there is no such node.
+pub fn of_node(kernel: &Kernel, node: u32) -> Option<Vec<u32>> {
+    let list = text(kernel.sys(format!("devices/system/node/node{node}/cpulist")))?;
+    let range = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        Some(from.parse().ok()?..=to.parse().ok()?)
+    };
+    Some(list.split(',').filter_map(range).flatten().collect())
+}
+
+/// How many memory nodes there are; one where the kernel does not say.
+pub fn nodes(kernel: &Kernel) -> usize {
+    let is_node = |name: &String| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
+    names(kernel.sys("devices/system/node")).iter().filter(|name| is_node(name)).count().max(1)
+}
+
 /// The processors that the kernel knows, online or not, by their names.
 fn every(kernel: &Kernel) -> Vec<String> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

@@ -235,7 +235,8 @@ impl Experiment {
     pub(crate) fn control(&self, begin: Instant, seats: u32) -> Control {
         let control = Control::new(begin, self.run.start_up, self.run.cool_down, seats);
         let control = control.throttled(self.run.rate_limit, self.streams.iter().map(|plan| plan.rate_limit));
-        control.throttled_apart(self.streams.iter().map(|plan| (plan.stream.delay, plan.rates)))
+        let control = control.throttled_apart(self.streams.iter().map(|plan| (plan.stream.delay, plan.rates)));
+        control.ruled(self.streams.iter().map(|plan| &plan.stream.rules))
     }
 
     /// True if anything is written.

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use units::{Bytes, Duration, Ratio};
 use uring::Engine;
-use workload::{Discards, Fill, Flushes, Limits, Load, Mix, OnError, Region, Share, Sizes, Stream, Verify};
+use workload::{Discards, Fill, Flushes, Limits, Load, Mix, OnError, Region, Rules, Share, Sizes, Stream, Verify};
 
 use crate::copies::{Copies, Spread};
 use crate::described::FileDescribed;
@@ -508,6 +508,8 @@ impl FileStream {
                 turns,
                 lock_step,
                 overlap: self.overlap,
+                rules: Rules::default(),
+                content: None,
             },
             on,
             rate_limit,

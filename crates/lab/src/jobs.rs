@@ -15,17 +15,23 @@
 mod account;
 mod extent;
 mod logs;
+mod rules;
+mod writing;
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
 use fio::value::Amount;
-use fio::{Check, Direction, Engine, Fill, Job, Order, Pace, Place};
+use fio::{Check, Direction, Ends, Engine, Fill, Job, Order, Pace, Place};
+use host::Kernel;
+use host::processor;
+use rand::RngExt;
+use runtime::Random;
 use units::{Bytes, Duration, Frequency, Ratio};
 use uring::Mode;
 use workload::{
-    Arrivals, Discards, Flushes, Jump, Law, Limits, Load, Mix, OnError, Pattern, RateLimit, Region, Sizes, Skew, Space,
-    Stream, Verify, Zone,
+    Arrivals, Discards, Flushes, Jump, Law, Limits, Load, Mix, OnError, Pattern, RateLimit, Region, Rules, Sizes, Skew,
+    Space, Stream, Verify, Zone, Zoned,
 };
 
 use crate::described::Described;
@@ -47,6 +53,8 @@ pub struct Phase {
     pub parts: Vec<Part>,
     /// Paths of jobs that want what they made removed.
     pub unlinks: Vec<PathBuf>,
+    /// When it is over, so is the file: a job of it ends all, `exit_what=all`.
+    pub is_last: bool,
     /// What a reader of the results should know of the traces of its jobs.
     pub remarks: Vec<String>,
 }
@@ -84,10 +92,20 @@ pub enum PlanError {
     UnknownSize { place: Place, job: String, target: Target },
     #[error("{place}: [{job}] waits for [{other}], {why}; write the jobs in order, with `stonewall` in [{job}]")]
     Waits { place: Place, job: String, other: String, why: &'static str },
+    #[error("{place}: [{job}] names the memory node {node}, and this machine has none of that number; name another")]
+    NoNode { place: Place, job: String, node: u32 },
+    #[error("{place}: [{job}] has `numa_mem_policy`, which is not set for a job; run arraylab itself by `numactl`")]
+    Placed { place: Place, job: String },
+    #[error("{place}: [{job}] may make no files, and {} is not there; make it, or take `allow_file_create=0` out", path.display())]
+    Absent { place: Place, job: String, path: PathBuf },
     #[error(
-        "{place}: [{job}] goes on after errors, and [{other}] beside it does not; give both `continue_on_error`, or separate them with `stonewall`"
+        "{place}: [{job}] has zones of {size:#}, which hold no request of {request:#}; raise zonesize or zonerange"
     )]
-    GoesOn { place: Place, job: String, other: String },
+    SmallZone { place: Place, job: String, size: Bytes, request: Bytes },
+    #[error(
+        "{place}: [{job}] is steady by another rule than [{other}], which is of the same group; give both one rule, or add new_group"
+    )]
+    Unlike { place: Place, job: String, other: String },
     #[error("{place}: [{job}] steps back {gap:#} before the end of each request of {request:#}, which is no way toward the start of the file; write a gap of at least {request:#}, such as rw=read:-{}k", request.get().div_ceil(1024) * 2)]
     Forward { place: Place, job: String, gap: Bytes, request: Bytes },
 }
@@ -100,10 +118,16 @@ pub fn plan(name: &str, file: &fio::File, on: &[Target]) -> Result<Vec<Phase>, P
     let mut phases = Vec::new();
     for (number, jobs) in groups.iter().enumerate() {
         let name = if several { format!("{name}-{}", number + 1) } else { name.to_owned() };
-        let mut phase =
-            Phase { experiment: Experiment::empty(name), parts: Vec::new(), unlinks: Vec::new(), remarks: Vec::new() };
+        let mut phase = Phase {
+            experiment: Experiment::empty(name),
+            parts: Vec::new(),
+            unlinks: Vec::new(),
+            is_last: jobs.iter().any(|index| file.jobs[*index].rules.ends == Ends::All),
+            remarks: Vec::new(),
+        };
         for (place, index) in jobs.iter().enumerate() {
             let job = &file.jobs[*index];
+            check_nodes(job)?;
             let parted = job.new_group || job.stonewall;
             group += u32::from(parted && (place > 0 || number > 0));
             for copy in 0..job.copies {
@@ -115,7 +139,7 @@ pub fn plan(name: &str, file: &fio::File, on: &[Target]) -> Result<Vec<Phase>, P
             }
         }
         phase.check_verified(&file.jobs)?;
-        check_errors(jobs.iter().map(|index| &file.jobs[*index]))?;
+        phase.check_steady(&file.jobs)?;
         phase.settle(&jobs.iter().map(|index| &file.jobs[*index]).collect::<Vec<_>>());
         phases.push(phase);
     }
@@ -229,18 +253,23 @@ impl Phase {
         // What is read behind the writes is moved, too.
         let bytes = if behind.is_some() { bytes.map(|bytes| bytes * 2) } else { bytes };
         let requests = if job.create_only { Some(0) } else { job.requests };
-        let limits = Limits { requests, bytes, time: job.runtime, end_all: job.ends_all, stop: true, ..Limits::NONE };
+        let end_all = matches!(job.rules.ends, Ends::Beside | Ends::All);
+        let limits = Limits { requests, bytes, time: job.runtime, end_all, stop: true, ..Limits::NONE };
         let mut device = whole.device;
         if let Some(device) = &mut device {
+            let pattern = match &pattern {
+                Pattern::Zoned(zones) => &zones.within,
+                whole => whole,
+            };
             let random = |pattern: &Pattern| !matches!(pattern, Pattern::Sequential { .. } | Pattern::Strided { .. });
             device.advice = match job.advises && !job.direct {
-                true if random(&pattern) => uring::Advice::Random,
+                true if random(pattern) => uring::Advice::Random,
                 true => uring::Advice::Sequential,
                 false => uring::Advice::None,
             };
             // fio drops the page cache wherever it begins the file again: at the end of a sequence, when all blocks
             // have been, and in each loop.
-            let laps = matches!(pattern, Pattern::RandomOnce) || !random(&pattern) || job.loops > 1;
+            let laps = matches!(pattern, Pattern::RandomOnce) || !random(pattern) || job.loops > 1;
             let drops = laps && job.invalidate && !job.direct && device.null.is_none();
             device.refresh = drops.then_some(length);
         }
@@ -257,14 +286,12 @@ impl Phase {
             align,
             write_align,
             load,
-            delay: job.delay,
+            delay: job.begins_after(part.copy),
             ramp: job.ramp,
             apart: Duration::ZERO,
             limits,
-            fill: match job.fill {
-                Fill::Random => workload::Fill::Random,
-                Fill::Zero => workload::Fill::Zero,
-            },
+            fill: if job.fill == Fill::Zero { workload::Fill::Zero } else { workload::Fill::Random },
+            content: writing::content(job, length, smallest),
             verify,
             discards: match job.direction {
                 Direction::Trim => Discards::Only,
@@ -275,6 +302,7 @@ impl Phase {
             turns: None,
             lock_step: false,
             overlap: true,
+            rules: rules::of(job, part, self.parts.len() as u32),
         };
         let index = self.experiment.devices.len();
         if job.unlink {
@@ -328,6 +356,23 @@ impl Phase {
         Ok(())
     }
 
+    /// Those of its options that no experiment can say, so that only the job file itself runs it.
+    pub fn beyond_experiments(&self) -> Vec<&'static str> {
+        let any = |is: fn(&Stream) -> bool| self.experiment.streams.iter().any(|plan| is(&plan.stream));
+        let all = [
+            (self.experiment.streams.iter().any(|plan| plan.script.is_some()), "read_iolog"),
+            (any(|stream| stream.rules.flow.is_some()), "flow"),
+            (any(|stream| stream.rules.longest.is_some()), "max_latency"),
+            (any(|stream| stream.rules.least.is_some()), "rate_min"),
+            (any(|stream| stream.rules.steady.is_some()), "steadystate"),
+            (any(|stream| stream.rules.ends_group), "exitall"),
+            (any(|stream| stream.content.is_some()), "buffer_pattern or its kin"),
+            (any(|stream| matches!(stream.pattern, Pattern::Zoned(_))), "zonemode"),
+            (any(|stream| matches!(stream.pattern, Pattern::Listed { .. })), "random_distribution=sequence"),
+        ];
+        all.into_iter().filter_map(|(is, option)| is.then_some(option)).collect()
+    }
+
     /// Each copy of a job has a ledger of its own, so nobody else may write what it verifies.
     fn check_verified(&self, jobs: &[Job]) -> Result<(), PlanError> {
         let devices = &self.experiment.devices;
@@ -353,6 +398,31 @@ impl Phase {
         Ok(())
     }
 
+    /// Leaves out what no experiment can say and the jobs can do without: the options that were.
+    pub fn simplify(&mut self) -> Vec<&'static str> {
+        let mut options = self.beyond_experiments();
+        for stream in self.experiment.streams.iter_mut().map(|plan| &mut plan.stream) {
+            stream.rules = Rules { on_error: stream.rules.on_error, ..Rules::default() };
+            stream.content = None;
+        }
+        let rest = self.beyond_experiments();
+        options.retain(|option| !rest.contains(option));
+        options
+    }
+
+    /// As in fio, jobs of one group are steady by one rule, or by none.
+    fn check_steady(&self, jobs: &[Job]) -> Result<(), PlanError> {
+        for (index, part) in self.parts.iter().enumerate() {
+            let job = &jobs[part.job];
+            let unlike = |other: &&Part| other.group == part.group && jobs[other.job].rules.steady != job.rules.steady;
+            if let Some(other) = self.parts[..index].iter().find(unlike) {
+                let (place, job, other) = (job.place.clone(), job.name.clone(), jobs[other.job].name.clone());
+                return Err(PlanError::Unlike { place, job, other });
+            }
+        }
+        Ok(())
+    }
+
     /// A name that no stream of the phase has.
     fn free_name(&self, wanted: &str) -> String {
         let taken = |name: &str| self.experiment.streams.iter().any(|plan| plan.stream.name == name);
@@ -363,31 +433,44 @@ impl Phase {
     /// What concerns all jobs of the phase.
     fn settle(&mut self, jobs: &[&Job]) {
         let experiment = &mut self.experiment;
+        // The end of the only group is that of all, which an experiment can say.
+        if self.parts.iter().all(|part| part.group == self.parts[0].group) {
+            for stream in experiment.streams.iter_mut().map(|plan| &mut plan.stream) {
+                stream.limits.end_all |= std::mem::take(&mut stream.rules.ends_group);
+            }
+        }
         experiment.io = jobs[0].io();
         let fresh = jobs.iter().any(|job| !job.repeatable && job.seed.is_none());
         let usual = if fresh { RandomState::new().hash_one(0) } else { 2 };
         experiment.seed = jobs.iter().find_map(|job| job.seed).unwrap_or(usual) >> 1;
-        let goes_on = jobs.iter().any(|job| job.goes_on);
+        let goes_on = jobs.iter().any(|job| job.rules.goes_on != [false; 2]);
         experiment.run.on_error = if goes_on { OnError::Continue } else { OnError::Stop };
-        let ends = jobs.iter().map(|job| Some(job.runtime? + job.ramp + job.delay)).collect::<Option<Vec<_>>>();
+        let ends = jobs.iter().map(|job| Some(job.runtime? + job.ramp + job.delay[1])).collect::<Option<Vec<_>>>();
         experiment.run.measure = ends.and_then(|ends| ends.into_iter().max());
         let mut cpus: Vec<u32> = jobs.iter().flat_map(|job| job.cpus.iter().copied()).collect();
+        let kernel = Kernel::running();
+        let nodes = jobs.iter().flat_map(|job| &job.nodes);
+        cpus.extend(nodes.filter_map(|node| processor::of_node(&kernel, *node)).flatten());
         cpus.sort();
         cpus.dedup();
         experiment.care.cpus = cpus;
     }
 }
 
-/// What becomes of an error is the same for all jobs that run together.
-fn check_errors<'j>(mut jobs: impl Iterator<Item = &'j Job> + Clone) -> Result<(), PlanError> {
-    let Some(stops) = jobs.clone().find(|job| !job.goes_on) else { return Ok(()) };
-    match jobs.find(|job| job.goes_on) {
-        None => Ok(()),
-        Some(job) => {
-            let (place, job, other) = (job.place.clone(), job.name.clone(), stops.name.clone());
-            Err(PlanError::GoesOn { place, job, other })
-        }
+/// Memory nodes that a job names are there, and its memory is where it wants it: on a machine of one node it is in any
+/// case.
+fn check_nodes(job: &Job) -> Result<(), PlanError> {
+    let (place, title, kernel) = (job.place.clone(), job.name.clone(), Kernel::running());
+    let mut named = job.nodes.iter().chain(&job.memory_nodes);
+    // Without the kernel's word on nodes there is one.
+    let there = |node: &u32| *node == 0 || processor::of_node(&kernel, *node).is_some();
+    if let Some(node) = named.find(|node| !there(node)) {
+        return Err(PlanError::NoNode { place, job: title, node: *node });
     }
+    if !job.memory_nodes.is_empty() && processor::nodes(&kernel) > 1 {
+        return Err(PlanError::Placed { place, job: title });
+    }
+    Ok(())
 }
 
 /// What the laboratory asks of a job, besides where it is to go.
@@ -396,6 +479,10 @@ trait Plan {
     fn load(&self) -> (Load, [Option<RateLimit>; 2]);
     /// Where requests of a direction go (1 for writes) in so much of a file, of these sizes.
     fn pattern(&self, index: usize, length: Bytes, sizes: (Bytes, Bytes)) -> Result<Pattern, PlanError>;
+    /// In which order they come, within a zone if there are any.
+    fn order(&self, index: usize, length: Bytes, sizes: (Bytes, Bytes)) -> Result<Pattern, PlanError>;
+    /// When a copy makes its first request, by a draw of its own.
+    fn begins_after(&self, copy: u32) -> Duration;
     fn io(&self) -> Io;
     /// Of a size that no whole number of requests makes up, `rest` is left over.
     fn flushes(&self, rest: bool) -> Flushes;
@@ -411,13 +498,14 @@ impl Plan for Job {
             Direction::Mixed(_) => self.rate.into_iter().flatten().collect(),
             _ => self.rate[1].into_iter().collect(),
         };
-        if self.poisson && !paces.is_empty() {
+        if (self.poisson || self.offload) && !paces.is_empty() {
             let rate = |pace: &Pace| match pace {
                 Pace::Requests(rate) => rate.get(),
                 Pace::Bytes(rate) => rate.get() / self.mean_size(),
             };
             let rate = Frequency::per_second(paces.iter().map(rate).sum::<f64>().max(*RATES.start()));
-            return (Load::Open { arrivals: Arrivals::Poisson(rate), outstanding: depth }, [None; 2]);
+            let arrivals = if self.poisson { Arrivals::Poisson(rate) } else { Arrivals::Constant(rate) };
+            return (Load::Open { arrivals, outstanding: depth }, [None; 2]);
         }
         let limit = |pace: Pace| match pace {
             Pace::Requests(rate) => RateLimit { requests: Some(rate), bytes: None, burst: BURST },
@@ -427,6 +515,17 @@ impl Plan for Job {
     }
 
     fn pattern(&self, index: usize, length: Bytes, (smallest, largest): (Bytes, Bytes)) -> Result<Pattern, PlanError> {
+        let Some(zones) = self.zones else { return self.order(index, length, (smallest, largest)) };
+        let (size, range) = (zones.size, zones.range.min(length));
+        if range < largest {
+            let (place, job) = (self.place.clone(), self.name.clone());
+            return Err(PlanError::SmallZone { place, job, size: range, request: largest });
+        }
+        let within = self.order(index, range, (smallest, largest))?;
+        Ok(Pattern::Zoned(Box::new(Zoned { within, size, range, skip: zones.skip })))
+    }
+
+    fn order(&self, index: usize, length: Bytes, (smallest, largest): (Bytes, Bytes)) -> Result<Pattern, PlanError> {
         Ok(match self.order[index] {
             Order::Random { .. } if self.skew[index].is_some() => skewed(self.skew[index].as_ref(), length),
             Order::Random { runs, .. } if runs > 1 => Pattern::Jumping(Jump::After(runs)),
@@ -446,6 +545,17 @@ impl Plan for Job {
             Order::Sequential { gap, .. } if gap.is_zero() => Pattern::Sequential { from: Bytes::ZERO },
             Order::Sequential { gap, .. } => Pattern::Strided { stride: smallest + gap, from: Bytes::ZERO },
         })
+    }
+
+    fn begins_after(&self, copy: u32) -> Duration {
+        let [low, high] = self.delay.map(Duration::as_nanos);
+        let seed = match (self.seed, self.repeatable) {
+            (Some(seed), _) => seed,
+            (None, true) => 2,
+            (None, false) => RandomState::new().hash_one(copy),
+        };
+        let mut random = Random::named(seed, &format!("{}/{copy}/startdelay", self.name));
+        Duration::nanos(random.random_range(low..=high))
     }
 
     /// As fio 3.33 makes them: before each request, if the number of writes until then is a multiple of N, so that a
@@ -480,6 +590,9 @@ fn skewed(skew: Option<&fio::Skew>, length: Bytes) -> Pattern {
     let zones = |zones: Vec<Zone>| Pattern::Skewed(Skew { law: Law::Zones(zones), scattered: false });
     let law = match skew {
         None => return Pattern::Random,
+        Some(fio::Skew::Sequence(blocks, stride)) => {
+            return Pattern::Listed { blocks: blocks.clone(), stride: *stride };
+        }
         Some(fio::Skew::Zipf(exponent)) => Law::Zipf { exponent: exponent.min(Law::STEEPEST) },
         Some(fio::Skew::Pareto(share)) => Law::Pareto { blocks: Ratio::new(*share) },
         Some(fio::Skew::Normal(percent)) => {

@@ -115,7 +115,7 @@ impl<D: Device> Pass<'_, D> {
                 control,
                 observer,
                 tally: &seat.tally,
-                on_error: experiment.run.on_error,
+                on_error: stream.rules.on_error.unwrap_or([experiment.run.on_error; 2]),
                 stream_index: seat.stream as u16,
                 device_index: seat.device as u16,
                 pass,

@@ -332,6 +332,19 @@ pub(crate) fn written(pattern: &Pattern) -> (Value, Option<Value>) {
         Pattern::Random => ("random".into(), None),
         Pattern::RandomOnce => ("random-once".into(), None),
         Pattern::Skewed(skew) => (skewed(skew), None),
+        // For who reads along: no experiment says it.
+        Pattern::Listed { blocks, stride } => {
+            let blocks = blocks.iter().map(|block| Value::Integer(block.cast_signed())).collect();
+            let list = [("blocks", Value::Array(blocks)), ("stride", (*stride).into())];
+            (one("listed", table(list)), None)
+        }
+        Pattern::Zoned(zones) => {
+            let (within, from) = written(&zones.within);
+            let sizes = [("size", text(zones.size)), ("range", text(zones.range)), ("skip", text(zones.skip))];
+            let mut zones = Table::from_iter(sizes.map(|(key, value)| (key.to_owned(), value)));
+            zones.insert("within".into(), within);
+            (one("zoned", Value::Table(zones)), from)
+        }
         Pattern::Mixed(parts) => {
             let from = parts.iter().find_map(|(part, _)| written(part).1);
             let part = |(part, weight): &(Pattern, u32)| {

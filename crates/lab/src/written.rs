@@ -112,7 +112,8 @@ impl Run {
         }
         table.insert("cool-down".into(), text(self.cool_down));
         let on_error = match self.on_error {
-            OnError::Stop => "stop",
+            // What ends a stream alone is a rule of the stream.
+            OnError::Stop | OnError::Leave => "stop",
             OnError::Continue => "continue",
         };
         table.insert("on-error".into(), on_error.into());
@@ -264,6 +265,13 @@ impl StreamPlan {
             if on {
                 table.insert(name.into(), Value::Boolean(true));
             }
+        }
+        // For who reads along: no experiment says it, and none that has it is run again as something else.
+        if !stream.rules.are_of_errors_alone() {
+            table.insert("rules".into(), format!("{:?}", stream.rules).into());
+        }
+        if let Some(content) = &stream.content {
+            table.insert("content".into(), format!("{content:?}").into());
         }
         table
     }

@@ -123,6 +123,8 @@ impl Problem {
             DeviceError::Kernel { errno: 27 | 122 } => Errno::NoSpc,
             DeviceError::Medium { .. }
             | DeviceError::Worn { .. }
+            | DeviceError::Slow { .. }
+            | DeviceError::Late { .. }
             | DeviceError::Gone
             | DeviceError::Exchanged
             | DeviceError::TimedOut(_)

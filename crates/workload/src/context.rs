@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use device::{Buffer, Data, Device, DeviceError, Request, Stamps};
+use device::{Buffer, Data, Device, DeviceError, Operation, Request, Stamps};
 use record::{Phase, Row};
 use runtime::Runtime;
 use units::{Bytes, Duration, Instant};
@@ -35,6 +35,9 @@ impl<F: FnMut(&Row)> Observer for F {
 pub enum OnError {
     /// End the run; what was recorded stays.
     Stop,
+    /// End the stream; the others go on.
+    #[serde(skip)]
+    Leave,
     /// Count it and go on. A device that is gone is left alone all the same.
     Continue,
 }
@@ -68,8 +71,8 @@ pub struct Context<'a, D, O> {
     pub observer: &'a RefCell<O>,
     /// How far the loop is.
     pub tally: &'a Tally,
-    /// What an error does.
-    pub on_error: OnError,
+    /// What an error of a read does, and one of any other request.
+    pub on_error: [OnError; 2],
     /// See [`Row::stream`].
     pub stream_index: u16,
     /// See [`Row::device`].
@@ -132,7 +135,7 @@ impl<'a, D, O> Context<'a, D, O> {
         memory: &'a dyn Memory,
         data: &'a Data,
     ) -> Context<'a, D, O> {
-        let (on_error, stream_index, device_index, pass) = (OnError::Stop, 0, 0, 0);
+        let (on_error, stream_index, device_index, pass) = ([OnError::Stop; 2], 0, 0, 0);
         Context { runtime, device, control, observer, tally, on_error, stream_index, device_index, pass, memory, data }
     }
 }
@@ -176,8 +179,10 @@ impl<D: Device, O: Observer> Context<'_, D, O> {
                 row.errno = error.errno() as u16;
                 let gone = error == DeviceError::Gone;
                 failure.borrow_mut().get_or_insert(error);
-                if self.on_error == OnError::Stop {
-                    self.control.interrupt(self.runtime.now());
+                match self.on_error[usize::from(row.operation != Operation::Read)] {
+                    OnError::Stop => self.control.interrupt(self.runtime.now()),
+                    OnError::Leave => self.control.end_stream(self.stream_index, self.runtime.now()),
+                    OnError::Continue => {}
                 }
                 if gone { Answer::Gone } else { Answer::Failed }
             }

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use device::Operation;
 use units::{Bytes, Duration, Instant};
 
+use crate::rules::{Rules, Standing};
 use crate::throttle::{RateLimit, Throttle};
 
 /// When a stream has done its part of a pass, whichever comes first; counted for each device.
@@ -63,6 +64,8 @@ pub struct Control {
     throttles: Vec<Option<Throttle>>,
     /// Of each stream's reads, and of its writes.
     by_direction: Vec<[Option<Throttle>; 2]>,
+    /// By the rules of the streams, if any has one.
+    standing: Option<Standing>,
 }
 
 impl Control {
@@ -79,6 +82,7 @@ impl Control {
             throttle: None,
             throttles: Vec::new(),
             by_direction: Vec::new(),
+            standing: None,
         }
     }
 
@@ -101,6 +105,27 @@ impl Control {
         let by_direction: Vec<_> = each.into_iter().map(of).collect();
         let any = by_direction.iter().flatten().any(Option::is_some);
         Control { by_direction: if any { by_direction } else { Vec::new() }, ..self }
+    }
+
+    /// With the rules of each stream, in the order of their indices.
+    pub fn ruled<'r>(self, rules: impl IntoIterator<Item = &'r Rules> + Clone) -> Control {
+        let any = rules.clone().into_iter().any(|rules| *rules != Rules::default());
+        Control { standing: any.then(|| Standing::new(rules)), ..self }
+    }
+
+    /// How its streams stand by their rules, if any has one.
+    pub(crate) fn standing(&self) -> Option<&Standing> {
+        self.standing.as_ref()
+    }
+
+    /// Ends one stream; the others go on.
+    pub(crate) fn end_stream(&self, stream: u16, at: Instant) {
+        self.standing.as_ref().inspect(|standing| standing.end_stream(stream, at));
+    }
+
+    /// When a rule ends a stream.
+    pub(crate) fn ended(&self, stream: u16) -> Instant {
+        self.standing.as_ref().map_or(Instant::NEVER, |standing| standing.end(stream))
     }
 
     /// Whether a stream's requests of this direction are held back at `now`, and longer than those of the other.

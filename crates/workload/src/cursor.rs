@@ -5,7 +5,7 @@ use runtime::Random;
 use units::Bytes;
 
 use crate::skew::Sampler;
-use crate::{Jump, Pattern, Permutation, Sizes};
+use crate::{Jump, Pattern, Permutation, Sizes, Zoned};
 
 /// The ground that requests may lie on.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +22,11 @@ impl Ground {
     /// How many places hold any request.
     pub fn blocks(&self) -> u64 {
         (self.length - self.largest) / self.align + 1
+    }
+
+    /// How many requests of the largest size find room side by side.
+    fn blocks_of_largest(&self) -> u64 {
+        (self.length - self.largest) / self.largest.round_up(self.align) + 1
     }
 
     /// Any place that holds a request of `length`.
@@ -47,6 +52,10 @@ pub(crate) enum Cursor {
     Shuffled { order: Permutation, index: u64, blocks: u64, seed: u64 },
     /// No memory either, but preferences.
     Skewed(Sampler),
+    /// How many requests were asked for, of this list.
+    Listed { blocks: Vec<u64>, stride: bool, asked: u64 },
+    /// In which zone, how much of it has been asked for, and where within it.
+    InZone { zones: Zoned, sizes: Sizes, base: Bytes, asked: Bytes, within: Option<Box<Cursor>>, seed: u64 },
     /// One of several, with the running sum of their weights.
     Mixed(Vec<(u64, Cursor)>),
 }
@@ -70,6 +79,15 @@ impl Cursor {
                 let blocks = (ground.length - block) / block.round_up(ground.align) + 1;
                 Cursor::Shuffled { order: Permutation::new(blocks, seed), index: 0, blocks, seed }
             }
+            Pattern::Listed { blocks, stride } => Cursor::Listed { blocks: blocks.clone(), stride: *stride, asked: 0 },
+            Pattern::Zoned(zones) => Cursor::InZone {
+                zones: (**zones).clone(),
+                sizes: sizes.clone(),
+                base: Bytes::ZERO,
+                asked: Bytes::ZERO,
+                within: None,
+                seed,
+            },
             Pattern::Skewed(skew) => Cursor::Skewed(Sampler::new(skew, ground.blocks(), ground.align)),
             Pattern::Mixed(parts) => {
                 let sums = parts.iter().scan(0, |sum, (_, weight)| {
@@ -128,6 +146,30 @@ impl Cursor {
                 let block = order.at(*index);
                 *index += 1;
                 length.round_up(ground.align) * block
+            }
+            Cursor::Listed { blocks, stride, asked } => {
+                let count = blocks.len() as u64;
+                let turn = if *stride { *asked / count * count } else { 0 };
+                let block = turn + blocks[(*asked % count) as usize];
+                *asked += 1;
+                ground.largest.round_up(ground.align) * (block % ground.blocks_of_largest())
+            }
+            Cursor::InZone { zones, sizes, base, asked, within, seed } => {
+                if *asked >= zones.size {
+                    (*asked, *within) = (Bytes::ZERO, None);
+                    *base = *base + zones.range + zones.skip;
+                }
+                // What no longer holds a request is no zone.
+                if *base + ground.largest > ground.length {
+                    *base = Bytes::ZERO;
+                }
+                let zone = Ground { length: zones.range.min(ground.length - *base).max(ground.largest), ..ground };
+                let cursor = within.get_or_insert_with(|| {
+                    *seed = seed.wrapping_add(1);
+                    Box::new(Cursor::new(&zones.within, sizes, zone, *seed))
+                });
+                *asked += length;
+                *base + cursor.next(length, zone, random)
             }
             Cursor::Skewed(sampler) => ground.align * sampler.draw(random),
             Cursor::Mixed(cursors) => {

@@ -22,13 +22,15 @@ use std::rc::Rc;
 use device::{Buffer, Data, Device, DeviceError, Operation, Request};
 use futures_util::future::{Either, select};
 use rand::Rng;
-use record::Phase;
+use record::{Phase, Row};
 use runtime::{Random, Resource};
 use units::{Bytes, Duration, Instant};
 
+use crate::content::Filler;
 use crate::context::{Answer, Context, Observer};
 use crate::lanes;
 use crate::ledger::{Reading, Writing};
+use crate::rules::{Pace, Window};
 use crate::stream::{FILL_PAGES, PAGE};
 use crate::{Ask, Clockwork, Control, Discards, Flushes, Generator, Ledger, Load, LockStep, Stream, Verify};
 
@@ -65,6 +67,14 @@ struct Shared {
     reported_done: bool,
     /// Its end is that of all.
     ends_all: bool,
+    /// Its end is that of its group.
+    ends_group: bool,
+    /// Which stream it is.
+    stream: u16,
+    /// What its writes store, where it is made for each of them.
+    filler: Option<Filler>,
+    /// What it has done, if it has to keep up a pace.
+    pace: Pace,
     /// Writes that were asked for, of all phases.
     writes: u64,
     random: Random,
@@ -75,6 +85,12 @@ impl Shared {
     fn report_done(&mut self, control: &Control, at: Instant) {
         if !std::mem::replace(&mut self.reported_done, true) {
             control.stream_done(at, self.ends_all);
+            if let Some(standing) = control.standing() {
+                standing.leave(self.stream);
+                if self.ends_group {
+                    standing.end_group(self.stream, at);
+                }
+            }
         }
     }
 }
@@ -116,6 +132,10 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             counted_out: self.stream.limits.requests == Some(0) || most_bytes == Some(Bytes::ZERO),
             reported_done: false,
             ends_all: self.stream.limits.end_all,
+            ends_group: self.stream.rules.ends_group,
+            stream: self.context.stream_index,
+            pace: Pace::default(),
+            filler: self.is_filled().then(|| self.filler(&mut random)).flatten(),
             writes: 0,
             random,
         }));
@@ -125,7 +145,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             .map(|_| self.lane(&shared, &failure, memory.take(self.stream.largest()), self.stamped_memory()))
             .collect();
         self.sleep_until(begin).await;
-        select(Box::pin(lanes::all(lanes)), Box::pin(self.time_limit(&shared))).await;
+        let beside = select(Box::pin(self.time_limit(&shared)), Box::pin(self.settle()));
+        select(Box::pin(lanes::all(lanes)), beside).await;
         // Only an interrupt or a lost device ends the lanes before the limits do.
         shared.borrow_mut().report_done(control, runtime.now());
         failure.into_inner()
@@ -145,15 +166,69 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
     /// Reports the stream's time limit when it comes, even if no request is due then. Never returns: the lanes end a pass.
     async fn time_limit(&self, shared: &RefCell<Shared>) {
         let until = shared.borrow().until;
-        if self.sleep_until(until).await {
-            shared.borrow_mut().report_done(self.context.control, until);
+        let in_time = self.sleep_until(until).await;
+        let ended = self.ended();
+        if in_time || self.context.runtime.now() >= ended {
+            shared.borrow_mut().report_done(self.context.control, until.min(ended));
         }
         std::future::pending().await
     }
 
-    /// Sleeps until `deadline` and says so, or until the pass is over and says that it was.
+    /// When a rule ends the stream; never, mostly.
+    fn ended(&self) -> Instant {
+        self.context.control.ended(self.context.stream_index)
+    }
+
+    /// Looks whether the stream is steady, if it is to end then. Never returns.
+    async fn settle(&self) {
+        let Context { control, runtime, .. } = self.context;
+        if let (Some(rule), Some(standing)) = (self.stream.rules.steady, control.standing()) {
+            let (mut window, mut due) = (Window::new(rule), self.begin() + rule.ramp);
+            while self.sleep_until(due).await {
+                let now = runtime.now();
+                if window.look(now, standing.sum(rule.with)) {
+                    standing.end_settled(rule.with, now);
+                }
+                due = now + rule.interval;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Sleeps until `deadline` and says so, or until the pass is over, for this stream or for all, and says that it was.
     async fn sleep_until(&self, deadline: Instant) -> bool {
-        self.context.sleep_until(deadline, |now| self.context.control.is_over(now)).await
+        let over = |now| self.context.control.is_over(now) || now >= self.ended();
+        self.context.sleep_until(deadline, over).await
+    }
+
+    /// Waits until the streams that share requests with this one have had theirs. False if it is over meanwhile.
+    async fn flow(&self, intended: &mut Instant) -> bool {
+        let Context { control, stream_index, runtime, .. } = self.context;
+        while let Some(rest) = control.standing().and_then(|standing| standing.flows(stream_index)) {
+            if !self.sleep_until(runtime.now() + rest).await {
+                return false;
+            }
+            *intended = runtime.now().max(*intended);
+            if control.is_over(*intended) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// What the rules say to a request that was carried out.
+    fn judge(&self, shared: &mut Shared, ask: &Ask, row: &Row, failure: &RefCell<Option<DeviceError>>) {
+        let Context { control, stream_index, .. } = self.context;
+        let Some(standing) = control.standing() else { return };
+        let (rules, took) = (&self.stream.rules, row.response());
+        standing.completed(stream_index, ask.length, took);
+        let late = rules.longest.filter(|most| took > *most).map(|most| DeviceError::Late { took, most });
+        let times = (self.begin(), row.completed);
+        let slow = || shared.pace.completed(rules.least.as_ref()?, (ask.operation, ask.length), times);
+        if let Some(error) = late.or_else(slow) {
+            failure.borrow_mut().get_or_insert(error);
+            standing.end_stream(stream_index, row.completed);
+        }
     }
 
     /// Waits until a rate that is kept to allows the next request, or until it is no longer to be made.
@@ -161,7 +236,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         let control = self.context.control;
         // Late arrivals of an open loop are still served after the end, for some time.
         let given_up = |now| match self.stream.load {
-            Load::Closed { .. } => control.is_over(now),
+            Load::Closed { .. } => control.is_over(now) || now >= self.ended(),
             Load::Open { .. } => control.drained_until().is_some_and(|until| now >= until),
         };
         self.context.sleep_until(due, given_up).await;
@@ -195,6 +270,10 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
     ) {
         let Context { runtime, device, control, .. } = self.context;
         let mut intended = self.begin();
+        if let Load::Closed { .. } = self.stream.load {
+            // A closed loop has no time of its own: what a busy processor keeps it from beginning is no response.
+            intended = intended.max(runtime.now());
+        }
         // What has been announced, and is asked next.
         let mut ahead: Option<Ask> = None;
         // The write of what was discarded, and the phase for which both count.
@@ -233,6 +312,9 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                     Some(turn)
                 }
             };
+            if owes.is_none() && (!self.flow(&mut intended).await || over(&mut shared.borrow_mut(), intended)) {
+                return;
+            }
             let ask = match owes {
                 Some((ask, _)) => ask,
                 None => match ahead.take().or_else(|| self.next_ask(&mut shared.borrow_mut())) {
@@ -251,7 +333,10 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 }
             }
             let writing = self.begin_write(&ask).await;
-            let image = writing.as_ref().map(|writing| self.image(writing, &ask, stamped));
+            let image = match &writing {
+                Some(writing) => Some(self.image(writing, &ask, stamped)),
+                None => self.filled(&mut shared.borrow_mut(), &ask, stamped),
+            };
             let phase = match owes {
                 Some((_, phase)) => phase,
                 None => self.count(&mut shared.borrow_mut(), &ask, intended),
@@ -283,8 +368,10 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             drop(turn);
             if let (Some(writing), Some(ledger)) = (writing, self.ledger) {
                 ledger.end_write(writing, reply.result.is_ok());
+            }
+            if let Some(image) = image {
                 // Some devices keep what was written, or part of it, for later.
-                *stamped = image.and_then(Data::reclaim).or_else(|| self.stamped_memory());
+                *stamped = image.reclaim().or_else(|| self.stamped_memory());
             }
             if let (Some(reading), Some(ledger), Ok(())) = (reading, self.ledger, &reply.result) {
                 let bytes = reply.buffer.as_ref().and_then(Buffer::bytes).unwrap_or_default();
@@ -306,6 +393,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 Answer::Failed => {}
                 Answer::Done => {
                     shared.borrow_mut().generator.completed(&ask);
+                    self.judge(&mut shared.borrow_mut(), &ask, &row, failure);
                     if ask.operation == Operation::Discard && self.stream.discards == Discards::BeforeWrites {
                         owed = Some((Ask { operation: Operation::Write, ..ask }, phase));
                         // The write follows at once, in an open loop, too.
@@ -343,11 +431,31 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         self.flushes.due(shared.writes, wrote).filter(|_| !last || self.flushes.after_last)
     }
 
-    /// Memory for sectors that say what they are, if the stream writes such. It is the lane's own: other memory is shared with its neighbours, and
+    /// Whether what a write stores is made for it, and nobody verifies it.
+    fn is_filled(&self) -> bool {
+        let stamps = self.ledger.is_some() && self.stream.verify.is_some();
+        !stamps
+            && self.stream.mix.has_writes()
+            && self.stream.content.as_ref().is_some_and(|content| !content.is_plain())
+    }
+
+    fn filler(&self, random: &mut Random) -> Option<Filler> {
+        self.stream.content.as_ref().map(|content| Filler::new(content, Random::new(random.next_u64())))
+    }
+
+    /// What a write stores, if it is made for it.
+    fn filled(&self, shared: &mut Shared, ask: &Ask, memory: &mut Option<Buffer>) -> Option<Data> {
+        let filler = shared.filler.as_mut().filter(|_| ask.operation == Operation::Write)?;
+        let mut memory = memory.take().expect("a lane has its memory when it asks");
+        filler.fill(&mut memory.bytes_mut().expect("a lane's memory is real")[..ask.length.as_usize()]);
+        Some(memory.freeze())
+    }
+
+    /// Memory for sectors that say what they are, or whatever is made for each write, if the stream writes such. It is the lane's own: other memory is shared with its neighbours, and
     /// would not come back from a write to be filled again.
     fn stamped_memory(&self) -> Option<Buffer> {
         let stamps = self.ledger.is_some() && self.stream.verify.is_some() && self.stream.mix.has_writes();
-        stamps.then(|| Buffer::zeroed(self.stream.largest()))
+        (stamps || self.is_filled()).then(|| Buffer::zeroed(self.stream.largest()))
     }
 
     /// The next request of the generator. Where reads and writes keep to rates of their own, one direction does not
@@ -393,12 +501,14 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
 
     /// True if the request that is due at `intended` is no longer to be made.
     fn is_over(&self, shared: &mut Shared, intended: Instant) -> bool {
-        if intended >= shared.until {
-            shared.report_done(self.context.control, shared.until);
+        let ended = self.ended();
+        let until = shared.until.min(ended);
+        if intended >= until {
+            shared.report_done(self.context.control, until);
         }
         // What was due before the end of an open loop is served late, so its being over is a matter of when a request is due.
         let control = self.context.control;
-        let stopped = self.stream.limits.stop && (shared.counted_out || intended >= shared.until);
+        let stopped = self.stream.limits.stop && (shared.counted_out || intended >= shared.until) || intended >= ended;
         if stopped || control.is_over(intended) {
             return true;
         }
@@ -462,7 +572,11 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             }
             Operation::Discard => Request::discard(ask.offset, ask.length),
             _ => {
-                let page = u64::from(shared.random.next_u32()) % FILL_PAGES;
+                let page = match self.stream.content {
+                    // A pattern begins with each write.
+                    Some(_) => 0,
+                    None => u64::from(shared.random.next_u32()) % FILL_PAGES,
+                };
                 let data = image.map(|image| image.slice(Bytes::ZERO, ask.length));
                 Request::write(ask.offset, data.unwrap_or_else(|| self.context.data.slice(PAGE * page, ask.length)))
             }

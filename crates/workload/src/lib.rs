@@ -16,6 +16,7 @@
 
 mod arrival;
 mod behind;
+mod content;
 mod context;
 mod control;
 mod cursor;
@@ -27,6 +28,7 @@ mod mismatch;
 mod pattern;
 mod permutation;
 mod replay;
+mod rules;
 mod size;
 mod skew;
 mod stamp;
@@ -36,15 +38,17 @@ mod sweep;
 mod throttle;
 
 pub use arrival::{Arrivals, Clockwork};
+pub use content::Content;
 pub use context::{Context, Heap, Memory, Observer, OnError, Phantoms, Tally};
 pub use control::{Control, Limits};
 pub use drive::Drive;
 pub use generator::{Ask, Generator};
 pub use ledger::{Extent, Ledger, Written};
 pub use mismatch::{Findings, Kind, Mismatch};
-pub use pattern::{Jump, Pattern};
+pub use pattern::{Jump, Pattern, Zoned};
 pub use permutation::Permutation;
 pub use replay::{Due, Replay, Script};
+pub use rules::{Figure, Flow, Least, Limit, Rules, Settling};
 pub use size::Sizes;
 pub use skew::{Law, Skew, Space, Zone};
 pub use stamp::{Stamp, Version};

@@ -34,10 +34,33 @@ pub enum Pattern {
     Random,
     /// Random order, every block once before any comes twice. Needs one request size.
     RandomOnce,
+    /// These blocks of the largest request, in this order; then again, with `stride` as many blocks further as there are.
+    /// What lies behind the end comes round from the start.
+    Listed {
+        /// Which, counted from the start of the region.
+        blocks: Vec<u64>,
+        /// Whether each turn begins further on.
+        stride: bool,
+    },
+    /// Zone after zone.
+    Zoned(Box<Zoned>),
     /// Any aligned address, some more often than others.
     Skewed(Skew),
     /// Each request follows one of several patterns, drawn by weight; each pattern goes on where its own last request ended.
     Mixed(Vec<(Pattern, u32)>),
+}
+
+/// A part of each zone, one zone after the other; behind the last the first comes again. fio's `zonemode=strided`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Zoned {
+    /// The order within a zone, which begins anew in each.
+    pub within: Pattern,
+    /// After so many bytes the next zone has its turn; above zero.
+    pub size: Bytes,
+    /// How long a zone is; above zero. Of a shorter one than `size`, the order begins again.
+    pub range: Bytes,
+    /// What is left out between two zones.
+    pub skip: Bytes,
 }
 
 /// When a sequential stream goes on elsewhere. Besides, it does so at the end of the region.

@@ -6,7 +6,7 @@ use runtime::Random;
 use units::{Bytes, Duration, Ratio};
 
 use crate::cursor::Ground;
-use crate::{Arrivals, Limits, Memory, Pattern, Sizes};
+use crate::{Arrivals, Content, Limits, Memory, Pattern, Rules, Sizes};
 
 /// Direct I/O wants page-aligned memory, so writes take their bytes from page boundaries.
 pub(crate) const PAGE: Bytes = Bytes::kib(4);
@@ -54,6 +54,8 @@ pub struct Stream {
     pub limits: Limits,
     /// What writes store.
     pub fill: Fill,
+    /// What writes store in place of that, made for each of them.
+    pub content: Option<Content>,
     /// Writes store sectors that say what they are, and reads are held against what was written.
     pub verify: Option<Verify>,
     /// What becomes of its writes: a discard in place of each, or before it.
@@ -68,6 +70,8 @@ pub struct Stream {
     pub lock_step: bool,
     /// Other streams that say so, too, may write the same blocks; what is stored there in the end depends on luck.
     pub overlap: bool,
+    /// What else holds it back, or ends it.
+    pub rules: Rules,
 }
 
 /// The share of reads; the rest are writes.
@@ -263,12 +267,14 @@ impl Stream {
             apart: Duration::ZERO,
             limits: Limits::NONE,
             fill: Fill::Random,
+            content: None,
             verify: None,
             discards: Discards::Never,
             pipeline: false,
             turns: None,
             lock_step: false,
             overlap: false,
+            rules: Rules::default(),
         }
     }
 
@@ -313,8 +319,10 @@ impl Stream {
             return Data::phantom(Bytes::ZERO);
         }
         let mut buffer = memory.take(self.largest().round_up(PAGE) + PAGE * (FILL_PAGES - 1));
-        if let (Fill::Random, Some(bytes)) = (self.fill, buffer.bytes_mut()) {
-            random.fill_bytes(bytes);
+        match (&self.content, self.fill, buffer.bytes_mut()) {
+            (Some(content), _, Some(bytes)) => content.repeat(bytes),
+            (None, Fill::Random, Some(bytes)) => random.fill_bytes(bytes),
+            _ => {}
         }
         buffer.freeze()
     }

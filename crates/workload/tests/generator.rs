@@ -8,6 +8,7 @@ use runtime::Random;
 use units::{Bytes, Duration, Frequency, Instant, Ratio};
 use workload::{
     Arrivals, Clockwork, Generator, Jump, Law, Mix, Pattern, Permutation, Region, Sizes, Skew, Stream, StreamError,
+    Zoned,
 };
 
 fn stream(pattern: Pattern, size: Bytes) -> Stream {
@@ -244,4 +245,37 @@ fn only_streams_that_both_say_so_write_the_same_blocks() {
     assert!(matches!(one.check_overlap(&other, &device), Err(StreamError::OverlappingWrites { .. })));
     one.overlap = true;
     assert_eq!(one.check_overlap(&other, &device), Ok(()));
+}
+
+#[test]
+fn zones_have_their_turns_and_each_begins_anew() {
+    let kib = Bytes::kib;
+    let addresses = |within: Pattern, size, range, skip, count| {
+        let pattern = Pattern::Zoned(Box::new(Zoned { within, size: kib(size), range: kib(range), skip: kib(skip) }));
+        let stream = Stream::closed("zones", Mix::READS, pattern, kib(16), 1);
+        let mut generator = Generator::new(&stream, kib(1024), 1);
+        (0..count).map(|_| generator.next_ask().offset.get() / 16384).collect::<Vec<u64>>()
+    };
+    let sequential = || Pattern::Sequential { from: Bytes::ZERO };
+    // As fio 3.33 goes through 1 MiB by 16 KiB.
+    assert_eq!(addresses(sequential(), 64, 64, 64, 10), [0, 1, 2, 3, 8, 9, 10, 11, 16, 17]);
+    assert_eq!(addresses(sequential(), 64, 128, 64, 10), [0, 1, 2, 3, 12, 13, 14, 15, 24, 25]);
+    assert_eq!(addresses(sequential(), 128, 64, 64, 10), [0, 1, 2, 3, 0, 1, 2, 3, 8, 9]);
+    assert_eq!(addresses(sequential(), 64, 64, 64, 34)[32..], [0, 1]);
+    let mut random = addresses(Pattern::RandomOnce, 64, 64, 64, 64);
+    assert_ne!(random[..4], random[32..36], "another order in the second turn");
+    random.chunks_mut(4).for_each(|zone| zone.sort());
+    assert_eq!(random, addresses(sequential(), 64, 64, 64, 64));
+}
+
+#[test]
+fn a_list_of_blocks_comes_again_or_moves_on() {
+    let addresses = |stride| {
+        let pattern = Pattern::Listed { blocks: vec![2, 0, 1], stride };
+        let mut generator = Generator::new(&stream(pattern, Bytes::kib(4)), Bytes::kib(28), 1);
+        (0..9).map(|_| generator.next_ask().offset.get() / 4096).collect::<Vec<u64>>()
+    };
+    assert_eq!(addresses(false), [2, 0, 1, 2, 0, 1, 2, 0, 1]);
+    // There are seven blocks.
+    assert_eq!(addresses(true), [2, 0, 1, 5, 3, 4, 1, 6, 0]);
 }

@@ -273,7 +273,7 @@ fn what_nobody_wrote_is_not_judged() {
     let observer = RefCell::new(|_: &Row| ());
     let (tally, data) = (Tally::default(), stream.data(&Heap, &mut Random::new(1)));
     let context = Context::new(&rig.runtime, &rig.device, &control, &observer, &tally, &Heap, &data);
-    let context = Context { on_error: OnError::Continue, device_index: DEVICE, ..context };
+    let context = Context { on_error: [OnError::Continue; 2], device_index: DEVICE, ..context };
     let drive = Drive { ledger: Some(&rig.ledger), ..Drive::new(context, &stream, 1) };
     rig.runtime.block_on(drive.run());
     assert_eq!(rig.sweep(), []);

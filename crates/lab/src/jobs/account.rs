@@ -30,8 +30,12 @@ impl Phase {
         let begins = |index: usize| index == 0 || self.parts[index - 1] != self.parts[index];
         let used = used(&self.experiment.streams, conclusion);
         let mut entries: Vec<FioJob> = Vec::new();
-        for ((index, Part { job, group, .. }), tally) in self.parts.iter().copied().enumerate().zip(tallies) {
+        for ((index, Part { job, group, .. }), mut tally) in self.parts.iter().copied().enumerate().zip(tallies) {
             let job = &jobs[job];
+            // What ended it need not be a request that failed.
+            if let (0, Some(failed)) = (tally.error, conclusion.failures.iter().find(|failed| failed.stream == index)) {
+                tally.error = failed.error.errno() as u16;
+            }
             let entry = FioJob {
                 name: job.name.clone(),
                 group,

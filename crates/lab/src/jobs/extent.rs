@@ -121,6 +121,9 @@ impl Extents for Job {
                 path: path.clone(),
                 error,
             })?;
+            if there.is_none() && !self.creates {
+                return Err(PlanError::Absent { place: place(), job: job(), path: path.clone() });
+            }
             let none = || PlanError::NoSize { place: place(), job: job(), path: path.clone() };
             sizes.push(match (there, wanted) {
                 (Some((size, Kind::Device)), _) | (Some((size, Kind::File)), None) if !size.is_zero() => size,

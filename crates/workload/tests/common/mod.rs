@@ -75,7 +75,7 @@ pub fn load(
     let rows = RefCell::new(Vec::new());
     let observer = RefCell::new(|row: &Row| rows.borrow_mut().push(*row));
     let data = stream.data(&Heap, &mut Random::new(1));
-    let context = Context { on_error, ..context(runtime, device, control, &observer, tally, &data) };
+    let context = Context { on_error: [on_error; 2], ..context(runtime, device, control, &observer, tally, &data) };
     runtime.block_on(Drive::new(context, stream, seed).run());
     assert_eq!(tally.under_way.get(), 0, "a pass ends when its last request has completed");
     assert_eq!(tally.requests.get() as usize, rows.borrow().len());
