@@ -3,19 +3,24 @@
 //! The bar: our median within the run-to-run spread of fio's own (least to most, widened by a tenth of itself at each end, as five runs do not show all
 //! of a spread), or above it. Where ours lies above, that is said: a device that keeps up shows the cost of the generator, and a cheaper generator
 //! is faster. The machine is shared; the turns share its moods.
+//!
+//! `FIO_EXAMPLES=DIRECTORY` adds those of fio's own example job files that run, fitted to each target ([`crate::examples`]).
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use scratch::{Loop, Zram};
 use units::Bytes;
 
+use crate::examples;
 use crate::fio::report;
 use crate::runs::Table;
 
 /// How often each runs.
 const TURNS: usize = 5;
 const SIZE: Bytes = Bytes::mib(256);
+/// Of it an example uses so much.
+const USED: u64 = 64;
 
 /// A job, as the options that go below `[global]`.
 const JOBS: [(&str, &str); 5] = [
@@ -57,7 +62,8 @@ pub fn run() -> bool {
     }
     if wanted("file") {
         let folder = tempfile::tempdir_in(".").expect("the present folder takes files");
-        met &= on("file", &folder.path().join("file"), &ours, &mut table);
+        let path = std::path::absolute(folder.path().join("file")).expect("the present folder has a path");
+        met &= on("file", &path, &ours, &mut table);
     }
     table.keep();
     met
@@ -72,25 +78,81 @@ pub fn arraylab() -> Option<PathBuf> {
 fn on(target: &str, path: &Path, ours: &Path, table: &mut Table) -> bool {
     println!("  {target}");
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let job = folder.path().join("job.fio");
-    let mut met = true;
+    let mut bench = Bench { target, ours, folder: folder.path(), table, met: true };
     for (name, options) in JOBS {
         let text = format!(
             "[global]\nfilename={}\nsize={}m\ndirect=1\nruntime=1\ntime_based\n{options}[job]\n",
             path.display(),
             SIZE.get() >> 20
         );
+        // What cannot be compared is no bar that is met.
+        bench.met &= bench.compare(name, &text);
+    }
+    let Some(examples) = std::env::var_os("FIO_EXAMPLES") else {
+        println!("    fio's examples: skipped: FIO_EXAMPLES names no folder of them");
+        return bench.met;
+    };
+    for (name, text) in examples::read(Path::new(&examples)) {
+        let text = examples::fitted(&text, path, USED);
+        match bench.refusal(&text) {
+            None => bench.met &= bench.compare(&name, &text),
+            Some(why) => println!("    {name:<26} {why}"),
+        }
+    }
+    bench.met
+}
+
+/// Where jobs are compared, and what came of it.
+struct Bench<'b> {
+    target: &'b str,
+    ours: &'b Path,
+    folder: &'b Path,
+    table: &'b mut Table,
+    met: bool,
+}
+
+impl Bench<'_> {
+    fn fio(&self, job: &Path) -> Command {
+        let mut command = Command::new("fio");
+        command.current_dir(self.folder).arg("--output-format=json").arg(job);
+        command
+    }
+
+    fn arraylab(&self, job: &Path) -> Command {
+        let mut command = Command::new(self.ours);
+        let words = ["--format", "fio-json", "--destroy-data", "--runs"];
+        command.current_dir(self.folder).arg("run").arg(job).args(words).arg(self.folder.join("runs"));
+        command
+    }
+
+    fn job(&self, text: &str) -> PathBuf {
+        let job = self.folder.join("job.fio");
         std::fs::write(&job, text).expect("a temporary file");
+        job
+    }
+
+    /// Who refuses a job, and why; nothing if both run it.
+    fn refusal(&self, text: &str) -> Option<String> {
+        let job = self.job(text);
+        let last = |output: Output| {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_owned()
+        };
+        let refused = |who: &str, mut command: Command| {
+            let output = command.output().ok()?;
+            (!output.status.success()).then(|| format!("refused by {who}: {}", last(output)))
+        };
+        refused("arraylab", self.arraylab(&job)).or_else(|| refused("fio", self.fio(&job)))
+    }
+
+    /// Runs a job by both in turns; false if ours is slower than fio ever is, or one of the two fails.
+    fn compare(&mut self, name: &str, text: &str) -> bool {
+        let job = self.job(text);
         let (mut theirs_seen, mut ours_seen) = (Vec::new(), Vec::new());
         for _ in 0..TURNS {
-            // What cannot be compared is no bar that is met.
-            let Some(rate) = iops(Command::new("fio").arg("--output-format=json").arg(&job)) else { return false };
+            let Some(rate) = iops(&mut self.fio(&job)) else { return false };
             theirs_seen.push(rate);
-            let words = ["--format", "fio-json", "--destroy-data", "--runs"];
-            let mut command = Command::new(ours);
-            let Some(rate) = iops(command.arg("run").arg(&job).args(words).arg(folder.path().join("runs"))) else {
-                return false;
-            };
+            let Some(rate) = iops(&mut self.arraylab(&job)) else { return false };
             ours_seen.push(rate);
         }
         let (theirs, own) = (spread(&theirs_seen), spread(&ours_seen));
@@ -100,21 +162,20 @@ fn on(target: &str, path: &Path, ours: &Path, table: &mut Table) -> bool {
             median if median > theirs[2] + slack => "above fio's spread",
             _ => "within fio's spread",
         };
-        met &= !verdict.starts_with("MISSED");
         let show = |[low, median, high]: [f64; 3]| format!("{low:8.0} {median:8.0} {high:8.0}");
         println!("    {name:<26} fio {}   arraylab {}   {verdict}", show(theirs), show(own));
         let cell = |value: f64| format!("{value:.0}");
         let [theirs, own] = [theirs.map(cell), own.map(cell)];
-        table.row(&[&[target.to_owned(), name.to_owned()][..], &theirs, &own].concat());
+        self.table.row(&[&[self.target.to_owned(), name.to_owned()][..], &theirs, &own].concat());
+        !verdict.starts_with("MISSED")
     }
-    met
 }
 
-/// Reads and writes a second of the one job of a document in fio's shape.
+/// Reads and writes a second of all jobs of a document in fio's shape.
 fn iops(command: &mut Command) -> Option<f64> {
     let report = report(command)?;
-    let job = &report["jobs"][0];
-    Some(job["read"]["iops"].as_f64()? + job["write"]["iops"].as_f64()?)
+    let rate = |job: &serde_json::Value| Some(job["read"]["iops"].as_f64()? + job["write"]["iops"].as_f64()?);
+    report["jobs"].as_array()?.iter().map(rate).sum()
 }
 
 /// Least, median and most.

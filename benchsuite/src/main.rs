@@ -7,6 +7,7 @@
 mod array;
 mod drive;
 mod engines;
+mod examples;
 mod executor;
 mod fio;
 mod isal;
