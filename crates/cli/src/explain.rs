@@ -7,7 +7,7 @@ use lab::against::{Against, AgainstError};
 use lab::explain::{ExplainError, Explained, explain as find};
 use record::FolderError;
 use report::Lanes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::Explain;
 use crate::fail::Failure;
@@ -17,6 +17,11 @@ use crate::out;
 pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
     if let (Some(run), Some(earlier)) = (&args.of.run, &args.against) {
         return compare(&held_against(earlier, run)?, args.json);
+    }
+    if let (Some(run), None) = (&args.of.run, &args.lanes)
+        && let Some(survey) = lab::explain::survey(run)
+    {
+        return of_survey(&survey, args.json);
     }
     let (subject, next) = (args.of.subject(), "name another file with --lanes");
     args.lanes.as_deref().map_or(Ok(()), |path| out::spares(&subject.files(), path, next))?;
@@ -29,6 +34,22 @@ pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
     } else {
         out::text(&report::explanation(&explained.explanation))?;
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A survey has verdicts of its own, of measurements that were made for them.
+fn of_survey(survey: &Value, as_json: bool) -> Result<ExitCode, Failure> {
+    if as_json {
+        out::json(survey)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = "A survey compares measurements that are unlike each other, so it has no one verdict. Its own are\n\n".to_owned();
+    for verdict in survey["verdicts"].as_array().into_iter().flatten() {
+        let of = |field: &str| verdict[field].as_str().unwrap_or_default().to_owned();
+        let limit = if of("limit").is_empty() { "no limit".to_owned() } else { of("limit") };
+        text.push_str(&format!("* {}: {limit}. {}\n", of("part"), of("evidence")));
+    }
+    out::text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

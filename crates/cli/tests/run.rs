@@ -102,6 +102,17 @@ fn a_survey_keeps_the_contract() {
         assert!(rung["part"].is_string() && rung["bandwidth_bytes_per_s"].is_number() && rung["iops"].is_number());
     }
     assert_eq!((&document["interrupted"], document["run"].is_string()), (&Value::from(false), true));
+
+    // An average of all its measurements would be of nothing: the survey's own verdicts are shown.
+    let folder = document["run"].as_str().unwrap();
+    let explained = desk.arraylab(&["explain", folder, "--json"]).json();
+    assert_eq!(explained["verdicts"], document["verdicts"]);
+    let said = desk.arraylab(&["explain", folder]);
+    assert!(said.stdout.starts_with("A survey compares measurements"), "{}", said.stdout);
+    assert!(said.stdout.contains(verdicts[0]["evidence"].as_str().unwrap()), "{}", said.stdout);
+    let refused = desk.arraylab(&["report", folder]);
+    assert_eq!(refused.code, 2, "{}", refused.stdout);
+    assert!(refused.stderr.contains("is a survey"), "{}", refused.stderr);
 }
 
 #[test]

@@ -109,6 +109,10 @@ pub enum ExplainError {
     )]
     AllFailed { run: String, errors: u64 },
     #[error(
+        "{0} is a survey: its measurements are unlike each other, and their average is of nothing; 'arraylab explain {0}' shows the verdicts of the survey"
+    )]
+    Survey(String),
+    #[error(
         "{shown} requests lie in {window}, more than the {MOST_BARS} that can be told apart; take a shorter --window"
     )]
     TooManyBars { shown: usize, window: Duration },
@@ -287,6 +291,9 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
     if info.state != RunState::Complete {
         remarks.push("the run was ended early, or goes on: this is of what was recorded".to_owned());
     }
+    if survey(path).is_some() {
+        return Err(ExplainError::Survey(path.display().to_string()));
+    }
     let kept = folder.read_json(RunFile::Summary)?.unwrap_or_default();
     let shared =
         shared::shared(&folder.read_json::<Vec<_>>(RunFile::Topology)?.unwrap_or_default(), &meta.labels.devices);
@@ -314,6 +321,13 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
     }
     let origin = Origin { title: info.name, started: info.started, about, files };
     Ok(Case { origin, rows: Rows::Kept(Box::new(records)), meta, kept, shared, parts, experiment, predicted, remarks })
+}
+
+/// What a survey came to, if this is the folder of one.
+pub fn survey(path: &Path) -> Option<serde_json::Value> {
+    let (folder, _) = RunFolder::open(path).ok()?;
+    let summary: serde_json::Value = folder.read_json(RunFile::Summary).ok()??;
+    (summary["levels"].is_array() && summary["verdicts"].is_array()).then_some(summary)
 }
 
 /// What a kept run was, if its text is still one.
