@@ -1,7 +1,8 @@
-//! fio's own example job files, fitted to a target: where they go, how large they are and how long they take is replaced, and what they ask for stays.
+//! fio's own example job files, fitted to a target: where they go, how large they are and how long they take is
+//! replaced, and what they ask for stays.
 //!
-//! `FIO_EXAMPLES=DIRECTORY` names them (`examples/` of fio's sources). Those of other engines and of options that are not supported are refused by
-//! `arraylab run`, which says why; those that fio refuses are named, too.
+//! `FIO_EXAMPLES=DIRECTORY` names them (`examples/` of fio's sources). Those of other engines and of options that are
+//! not supported are refused by `arraylab run`, which says why; those that fio refuses are named, too.
 
 use std::path::Path;
 

@@ -1,8 +1,9 @@
 //! Causes that are planted, and whether `arraylab explain` names them.
 //!
-//! Each set-up makes a cause on purpose, runs a load and asks for the verdict, five times in a row. The bar: the kind of limit is the planted one each time, and
-//! where a part is planted, it is named. Set-ups in which nothing is wrong must blame nobody. What cannot be made on a machine (no loop devices, no control groups, no
-//! nbdkit) is skipped, and said to be. `BENCHSUITE_CAUSE=NAME` picks one.
+//! Each set-up makes a cause on purpose, runs a load and asks for the verdict, five times in a row. The bar: the kind
+//! of limit is the planted one each time, and where a part is planted, it is named. Set-ups in which nothing is wrong
+//! must blame nobody. What cannot be made on a machine (no loop devices, no control groups, no nbdkit) is skipped, and
+//! said to be. `BENCHSUITE_CAUSE=NAME` picks one.
 
 mod plant;
 

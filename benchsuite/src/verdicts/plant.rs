@@ -1,4 +1,5 @@
-//! How causes are made: devices in memory, NBD servers with delays and rates, control groups, programs beside the run. All of it is gone when it is dropped.
+//! How causes are made: devices in memory, NBD servers with delays and rates, control groups, programs beside the run.
+//! All of it is gone when it is dropped.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

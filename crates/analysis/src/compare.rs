@@ -1,18 +1,22 @@
-//! Set-ups held against each other by runs that were made for it: interleaved repeats, so that what drifts drifts for all.
+//! Set-ups held against each other by runs that were made for it: interleaved repeats, so that what drifts drifts for
+//! all.
 //!
-//! A machine is not the same an hour later, and passes of one run know nothing of that: of 16 pairs of identical runs made one after the other, passes
-//! called five different. So the runs of the set-ups are made in turns, in an order that is reversed each time (AB, BA, AB), and what is compared is
-//! within one turn. With a_i and b_i of turn i, the differences d_i = ln b_i - ln a_i have the mean ln(b / a), and it lies within
+//! A machine is not the same an hour later, and passes of one run know nothing of that: of 16 pairs of identical runs
+//! made one after the other, passes called five different. So the runs of the set-ups are made in turns, in an order
+//! that is reversed each time (AB, BA, AB), and what is compared is within one turn. With a_i and b_i of turn i, the
+//! differences d_i = ln b_i - ln a_i have the mean ln(b / a), and it lies within
 //!
 //! ```text
 //! d +- t s / sqrt(n)     t of n - 1 degrees of freedom (Student, 1908)
 //! ```
 //!
-//! as long as turns are independent of each other. A drift that is linear in time adds to the differences with alternating sign, so it widens the interval
-//! and moves nothing. Several figures are compared at once, so t is taken at 1 - 0.05 / figures (C. E. Bonferroni, 1936): that *any* of
-//! them differs is said wrongly in at most 5 of 100 comparisons of what is the same.
+//! as long as turns are independent of each other. A drift that is linear in time adds to the differences with
+//! alternating sign, so it widens the interval and moves nothing. Several figures are compared at once, so t is taken
+//! at 1 - 0.05 / figures (C. E. Bonferroni, 1936): that *any* of them differs is said wrongly in at most 5 of 100
+//! comparisons of what is the same.
 //!
-//! Rejected: runs of the one, then runs of the other (a drift is taken for an effect); the passes of one run each (the same, and worse).
+//! Rejected: runs of the one, then runs of the other (a drift is taken for an effect); the passes of one run each (the
+//! same, and worse).
 
 use serde::Serialize;
 use units::Ratio;
@@ -66,8 +70,8 @@ impl Metric {
     }
 }
 
-/// Compares two set-ups by the totals of their runs, in turns: `a[i]` and `b[i]` were made one after the other. Figures that a run lacks are left out. Panics
-/// unless there are as many of both, and two at least.
+/// Compares two set-ups by the totals of their runs, in turns: `a[i]` and `b[i]` were made one after the other. Figures
+/// that a run lacks are left out. Panics unless there are as many of both, and two at least.
 pub fn turns(a: &[Figures], b: &[Figures]) -> Vec<Metric> {
     assert!(a.len() == b.len() && a.len() >= 2, "{} and {} turns", a.len(), b.len());
     type Of = fn(&Figures) -> Option<f64>;
@@ -149,7 +153,8 @@ mod tests {
         assert_eq!(in_turns(0.95).verdict, Effect::Less);
     }
 
-    /// Identical set-ups whose runs scatter by 3 percent: with three figures, at most 5 percent of comparisons say that any differs.
+    /// Identical set-ups whose runs scatter by 3 percent: with three figures, at most 5 percent of comparisons say that
+    /// any differs.
     #[test]
     fn what_is_the_same_is_seldom_called_different() {
         use rand_distr::{Distribution, StandardNormal};

@@ -1,8 +1,9 @@
-//! What the machine did while requests were counted, besides carrying them out: who used its processors and its devices, and who withheld them.
+//! What the machine did while requests were counted, besides carrying them out: who used its processors and its
+//! devices, and who withheld them.
 //!
-//! A rate that others limit says nothing of the device. So the kernel's accounts are read when counting starts and when it ends, in each pass, and what
-//! lies between is added up. Shares are of counted time. What the kernel does not tell (another user's programs, pressure, a file system without a
-//! device) is absent, and no verdict rests on it.
+//! A rate that others limit says nothing of the device. So the kernel's accounts are read when counting starts and when
+//! it ends, in each pass, and what lies between is added up. Shares are of counted time. What the kernel does not tell
+//! (another user's programs, pressure, a file system without a device) is absent, and no verdict rests on it.
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Ratio};
@@ -119,7 +120,8 @@ pub struct Disk {
     pub name: String,
     /// The devices of the run that stand on it with nothing between: itself, its partitions, files of its file system.
     pub devices: Vec<String>,
-    /// True if it is a device of the run itself: nothing but its users sends it requests. A file system has requests of its own.
+    /// True if it is a device of the run itself: nothing but its users sends it requests. A file system has requests of
+    /// its own.
     pub is_raw: bool,
     /// Reads and writes that it did.
     pub requests: [u64; 2],

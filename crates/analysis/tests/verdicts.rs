@@ -14,7 +14,8 @@ struct Loaded {
 
 const USUAL: Loaded = Loaded { micros: 1000, depth: 1 };
 
-/// Ten seconds of requests, one after the other on each lane; every tenth is followed by a flush that takes as long as `flush`, if that is any time.
+/// Ten seconds of requests, one after the other on each lane; every tenth is followed by a flush that takes as long as
+/// `flush`, if that is any time.
 fn rows(devices: &[Loaded], flush: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for (index, device) in (0..).zip(devices) {

@@ -64,7 +64,8 @@ pub fn compare(args: &Compare) -> Result<ExitCode, Failure> {
         }
         for index in order {
             let mut point = sides[index].point.clone();
-            // In virtual time the same seed gives the same run; of real devices each turn has places of its own, the same for all sides.
+            // In virtual time the same seed gives the same run; of real devices each turn has places of its own, the
+            // same for all sides.
             point.experiment.seed = point.experiment.seed.wrapping_add(u64::from(turn));
             let own = prepare::permits(&point.experiment, args.common.destroy_data, &read, &interrupted)?;
             let leave: &HashMap<PathBuf, WritePermit> = own.as_ref().unwrap_or(&permits);

@@ -43,7 +43,9 @@ fn of_survey(survey: &Value, as_json: bool) -> Result<ExitCode, Failure> {
         out::json(survey)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = "A survey compares measurements that are unlike each other, so it has no one verdict. Its own are\n\n".to_owned();
+    let mut text =
+        "A survey compares measurements that are unlike each other, so it has no one verdict. Its own are\n\n"
+            .to_owned();
     for verdict in survey["verdicts"].as_array().into_iter().flatten() {
         let of = |field: &str| verdict[field].as_str().unwrap_or_default().to_owned();
         let limit = if of("limit").is_empty() { "no limit".to_owned() } else { of("limit") };

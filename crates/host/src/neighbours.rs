@@ -1,9 +1,10 @@
 //! Other programs: what each of them took from the machine between two moments, processors and storage.
 //!
-//! Processor time is of `/proc/<id>/stat`, in ticks of 10 ms. Storage is of `/proc/<id>/io`: the bytes that a program had the block layer read,
-//! and those that it made dirty and that will be written. Another user's are hidden without a right to trace (`ptrace`): then they count as none.
-//! A program that began and ended between the two moments is not seen. Threads of the kernel are no programs: they work for somebody, who is not
-//! said, and [`cpu`](crate::cpu) counts their time.
+//! Processor time is of `/proc/<id>/stat`, in ticks of 10 ms. Storage is of `/proc/<id>/io`: the bytes that a program
+//! had the block layer read, and those that it made dirty and that will be written. Another user's are hidden without a
+//! right to trace (`ptrace`): then they count as none. A program that began and ended between the two moments is not
+//! seen. Threads of the kernel are no programs: they work for somebody, who is not said, and [`cpu`](crate::cpu) counts
+//! their time.
 
 use std::path::Path;
 

@@ -1,9 +1,10 @@
-//! Pressure: for how long tasks of the machine waited for processors, I/O or memory (`/proc/pressure`, Documentation/accounting/psi.rst
-//! of the kernel).
+//! Pressure: for how long tasks of the machine waited for processors, I/O or memory (`/proc/pressure`,
+//! Documentation/accounting/psi.rst of the kernel).
 //!
-//! Of each resource the kernel adds up the time in which *some* task was stalled for want of it. A share of that time is no loss by itself: on
-//! a machine whose devices are loaded some task waits for I/O all the time. For processors it says that others took what the run would have
-//! used, and for memory that pages were reclaimed while somebody needed them.
+//! Of each resource the kernel adds up the time in which *some* task was stalled for want of it. A share of that time
+//! is no loss by itself: on a machine whose devices are loaded some task waits for I/O all the time. For processors it
+//! says that others took what the run would have used, and for memory that pages were reclaimed while somebody needed
+//! them.
 
 use units::Duration;
 

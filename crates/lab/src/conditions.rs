@@ -1,8 +1,9 @@
-//! Under which conditions runs were made, and how those of two runs differ: machine, kernel, settings, limits, what the paths stand on, the scheduler, and the
-//! experiment itself.
+//! Under which conditions runs were made, and how those of two runs differ: machine, kernel, settings, limits, what the
+//! paths stand on, the scheduler, and the experiment itself.
 //!
-//! What a run folder keeps (`environment.json`, `topology.json`, `experiment.toml`) is compared value by value. Left out is what differs from one minute to the
-//! next and is no condition: the date, the load average, free memory, what reading the clock took.
+//! What a run folder keeps (`environment.json`, `topology.json`, `experiment.toml`) is compared value by value. Left
+//! out is what differs from one minute to the next and is no condition: the date, the load average, free memory, what
+//! reading the clock took.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,8 @@
-//! What else the machine does while requests count: the kernel's accounts at two moments, and what lies between; see [`analysis::surroundings`].
+//! What else the machine does while requests count: the kernel's accounts at two moments, and what lies between; see
+//! [`analysis::surroundings`].
 //!
-//! Looking takes some 20 us for each program of the machine, so it is done when counting starts and when it ends and not between.
+//! Looking takes some 20 us for each program of the machine, so it is done when counting starts and when it ends and
+//! not between.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;

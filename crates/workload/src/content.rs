@@ -1,10 +1,11 @@
 //! What writes store where it is to be made for each of them: bytes that compress, blocks that were written before.
 //!
-//! Of each segment of a buffer the first part is random and the rest is a pattern, or zeroes, so that a compressor finds
-//! about the share that was asked for (fio's `buffer_compress_percentage`, whose segment is the smallest block unless
-//! `buffer_compress_chunk` says otherwise). All random bytes of a buffer follow from its seed. A buffer that is to be a
-//! duplicate takes the seed of one before: of the last that was none, or of any of a set that is known in advance
-//! (`dedupe_mode`). Random bytes come from xorshift64*, which costs less than the copy that the kernel makes of them.
+//! Of each segment of a buffer the first part is random and the rest is a pattern, or zeroes, so that a compressor
+//! finds about the share that was asked for (fio's `buffer_compress_percentage`, whose segment is the smallest block
+//! unless `buffer_compress_chunk` says otherwise). All random bytes of a buffer follow from its seed. A buffer that is
+//! to be a duplicate takes the seed of one before: of the last that was none, or of any of a set that is known in
+//! advance (`dedupe_mode`). Random bytes come from xorshift64*, which costs less than the copy that the kernel makes of
+//! them.
 
 use rand::{Rng, RngExt};
 use runtime::Random;

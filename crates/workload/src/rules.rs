@@ -1,8 +1,8 @@
 //! Rules that hold a stream back, or end it before its limits: what jobs of fio keep to besides rates.
 //!
 //! *Flow* keeps streams of one pool to shares of their requests: a stream waits while its part of all requests of the
-//! pool is above its part of all weights (fio since 3.26). A stream that has ended leaves the pool with its requests, as
-//! those that stay would wait for it otherwise.
+//! pool is above its part of all weights (fio since 3.26). A stream that has ended leaves the pool with its requests,
+//! as those that stay would wait for it otherwise.
 //!
 //! A *steady* stream ends when a figure of its group, taken each interval over a window, no longer changes: when no
 //! value is farther from the mean than the limit, or when the slope of a straight line through the values, by least

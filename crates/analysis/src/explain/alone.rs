@@ -1,7 +1,9 @@
-//! What a request takes that finds its device idle: R(1), beside which R(d) tells whether requests queue; see [`limit`](super::limit).
+//! What a request takes that finds its device idle: R(1), beside which R(d) tells whether requests queue; see
+//! [`judge`](super::judge).
 //!
-//! The first request of each pass is one, and of open loops many are. What starts up (a cold processor, a first allocation) is in the first of a pass, too, so
-//! the least mean of a pass is taken, and passes without such a request say nothing.
+//! The first request of each pass is one, and of open loops many are. What starts up (a cold processor, a first
+//! allocation) is in the first of a pass, too, so the least mean of a pass is taken, and passes without such a request
+//! say nothing.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +44,8 @@ impl AloneWatch {
         }
     }
 
-    /// What was found, by the names of devices. Nothing if a device has several streams, whose rows do not count each other.
+    /// What was found, by the names of devices. Nothing if a device has several streams, whose rows do not count each
+    /// other.
     pub fn finish(&self, names: &[String]) -> Vec<Alone> {
         let mut alone: Vec<Alone> = Vec::new();
         for ((device, _), (count, time)) in self.found.iter().filter(|_| !self.mixed) {

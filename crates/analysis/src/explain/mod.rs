@@ -1,17 +1,22 @@
 //! Why a run came to what it came to: what limits it, on what evidence, and what would change if that were otherwise.
 //!
-//! [`limit`] has the rules of the verdict. Beside it stand the parts' times ([`phase`]), stalls ([`stall`]), what requests take that find their device
-//! idle ([`alone`]), whether devices share a limit ([`sharing`]), the formulas for rounds ([`formulas`]) and the longest requests ([`worst`]).
+//! `judge` gives the verdict by the rules in `rules`. Beside it stand the parts' times (`phase`), stalls (`stall`), what
+//! requests take that find their device idle (`alone`), whether devices share a limit (`sharing`), the formulas for
+//! rounds (`formulas`) and the longest requests (`worst`).
 //!
-//! Bounds come from the utilization law (P. J. Denning and J. P. Buzen, "The operational analysis of queueing network models", 1978): a part that is
-//! busy for a share U of the time while X requests a second pass allows X / U at most, and twice as fast 2 X / U, until the next part limits.
-//! That a device has requests all the time does not bound it: one that does several at once may do more if it gets more. So only parts of modelled machines have rungs on
-//! the ladder; for a live machine the survey finds it by measuring.
+//! Bounds come from the utilization law (P. J. Denning and J. P. Buzen, "The operational analysis of queueing network
+//! models", 1978): a part that is busy for a share U of the time while X requests a second pass allows X / U at most,
+//! and twice as fast 2 X / U, until the next part limits. That a device has requests all the time does not bound it:
+//! one that does several at once may do more if it gets more. So only parts of modelled machines have rungs on the
+//! ladder; for a live machine the survey finds it by measuring.
 
 mod alone;
+mod findings;
 mod formulas;
+mod judge;
 mod limit;
 mod phase;
+mod rules;
 mod sharing;
 mod stall;
 mod worst;
@@ -20,6 +25,7 @@ use serde::Serialize;
 use units::{Duration, Frequency, Rate, Ratio};
 
 pub use alone::{Alone, AloneWatch};
+pub use findings::{Cures, Findings, Shared};
 pub use formulas::Formulas;
 pub use limit::{Excluded, Limit, LimitKind, Next};
 pub use phase::{PartTime, PhaseTime, parts};
@@ -27,19 +33,13 @@ pub use sharing::Together;
 pub use stall::{StallWatch, Stalls};
 pub use worst::{Worst, Worsts};
 
-use crate::advice::{Advice, Load};
+use crate::advice::Advice;
 use crate::json::number;
 use crate::occupancy::Occupancy;
 use crate::rounds::Rounds;
-use crate::rounds::model::Prediction;
 use crate::summary::{ErrorCount, Figures, Summary};
 use crate::surroundings::Surroundings;
-
-/// A thread that uses so much of its processor has none left for more requests.
-const SATURATED: f64 = 0.9;
-
-/// Who is idle half of the time limits nothing.
-const IDLE: f64 = 0.5;
+use findings::idle;
 
 /// So many rungs are enough to see what comes next.
 const RUNGS: usize = 8;
@@ -67,7 +67,8 @@ pub struct Explanation {
     pub devices: Vec<DeviceTime>,
     /// Where it went in the parts of a modelled machine.
     pub parts: Vec<PartTime>,
-    /// Where the time of a request goes: in the parts of a modelled machine, and of live devices before and after submission.
+    /// Where the time of a request goes: in the parts of a modelled machine, and of live devices before and after
+    /// submission.
     pub phases: Vec<Phase>,
     /// Pauses of devices that had requests.
     pub stalls: Vec<Stalls>,
@@ -163,60 +164,6 @@ pub struct DeviceTime {
     pub imbalance: Ratio,
 }
 
-/// A part that several devices stand on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Shared {
-    /// Its name, with those of the parts behind it that the same devices share.
-    pub part: String,
-    /// The devices.
-    pub devices: Vec<String>,
-}
-
-/// What is known of a run.
-pub struct Findings<'a> {
-    /// What it came to.
-    pub summary: &'a Summary,
-    /// How occupied its devices were.
-    pub occupancies: &'a [Occupancy],
-    /// Rounds, or why none were looked for.
-    pub rounds: Result<Rounds, String>,
-    /// What formulas give for the machine, if they know it.
-    pub predicted: Option<Prediction>,
-    /// Parts of a modelled machine.
-    pub parts: Vec<PartTime>,
-    /// What the streams asked for, in the order of the summary's; empty if that is not known.
-    pub loads: &'a [Load],
-    /// What else the machine did.
-    pub surroundings: Option<&'a Surroundings>,
-    /// See [`Explanation::stalls`].
-    pub stalls: Vec<Stalls>,
-    /// See [`Explanation::together`].
-    pub together: Option<Together>,
-    /// Requests that found their device idle.
-    pub alone: Vec<Alone>,
-    /// What devices share.
-    pub shared: Vec<Shared>,
-    /// See [`Explanation::generator_busy`].
-    pub generator_busy: Option<Ratio>,
-    /// The requests that took longest.
-    pub worst: Vec<Worst>,
-    /// What may end rounds, if there are any.
-    pub cures: Cures,
-    /// Advice on the measurement.
-    pub advice: Vec<Advice>,
-    /// What else is to be said.
-    pub remarks: Vec<String>,
-}
-
-/// What may end rounds.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cures {
-    /// What has not been tried yet.
-    pub untried: Vec<String>,
-    /// What is in use already.
-    pub in_use: Vec<String>,
-}
-
 /// Puts together what is known.
 pub fn explain(mut findings: Findings) -> Explanation {
     if let Ok(rounds) = &mut findings.rounds {
@@ -228,7 +175,7 @@ pub fn explain(mut findings: Findings) -> Explanation {
     }
     let total = &findings.summary.total.figures;
     let ladder = ladder(&findings.parts, total);
-    let verdict = limit::judge(&findings);
+    let verdict = judge::judge(&findings);
     let what_if = changes(&findings, &verdict.limit, &ladder);
     let devices: Vec<DeviceTime> =
         findings.occupancies.iter().filter_map(|occupancy| device(occupancy, findings.summary)).collect();
@@ -263,14 +210,16 @@ pub fn explain(mut findings: Findings) -> Explanation {
     }
 }
 
-/// Takes the verdict on rounds back where it is the load that asks all devices together; see [`Rounds::unless_asked_together`].
+/// Takes the verdict on rounds back where it is the load that asks all devices together; see
+/// [`Rounds::unless_asked_together`].
 pub fn unless_asked_together(rounds: &mut Rounds, occupancies: &[Occupancy], summary: &Summary) {
     let in_rounds = |one: &&Occupancy| rounds.devices.iter().any(|device| device.device == one.device);
     let gap = without_requests(occupancies.iter().filter(in_rounds), summary);
     rounds.unless_asked_together(gap);
 }
 
-/// For how long nothing is asked of a device between two requests, on average: what is left of the time between two when a request has taken its own, from intention to completion.
+/// For how long nothing is asked of a device between two requests, on average: what is left of the time between two
+/// when a request has taken its own, from intention to completion.
 fn without_requests<'a>(occupancies: impl Iterator<Item = &'a Occupancy>, summary: &Summary) -> Duration {
     let gap = |occupancy: &Occupancy| {
         let device = device(occupancy, summary)?;
@@ -279,16 +228,6 @@ fn without_requests<'a>(occupancies: impl Iterator<Item = &'a Occupancy>, summar
     };
     let gaps: Vec<f64> = occupancies.filter_map(gap).collect();
     Duration::from_seconds(gaps.iter().sum::<f64>() / gaps.len().max(1) as f64)
-}
-
-/// The share of a round in which what the devices share has nothing to do. Where its work is known, as in a modelled machine, that says it; else the deltas, if they can.
-fn idle(findings: &Findings, rounds: &Rounds) -> Option<Ratio> {
-    let of_device = |part: &&PartTime| findings.occupancies.iter().any(|device| device.device == part.part);
-    if let Some(busiest) = findings.parts.iter().find(|part| !of_device(part)) {
-        return Some(Ratio::new((1.0 - busiest.busy.get()).max(0.0)));
-    }
-    let (idle, length) = rounds.idle().zip(rounds.length()).filter(|_| !rounds.in_bursts())?;
-    Some(Ratio::new((idle.as_seconds() / length.as_seconds().max(1e-12)).clamp(0.0, 1.0)))
 }
 
 fn device(occupancy: &Occupancy, summary: &Summary) -> Option<DeviceTime> {

@@ -1,11 +1,12 @@
 //! Whether devices share a limit, told by their rates alone: what one gains, another loses.
 //!
-//! Over equal intervals, rates of devices that have nothing in common vary independently, and the variance of their sum is the sum of their variances. Where
-//! a part that they share lets only so much pass, the sum is nearly constant and the ratio of the two is small, near 0. What disturbs all alike (a
-//! processor that is taken away, a pause of the host) makes it larger than 1, and hides a shared limit. So a small ratio is evidence, and a large one is none.
+//! Over equal intervals, rates of devices that have nothing in common vary independently, and the variance of their sum
+//! is the sum of their variances. Where a part that they share lets only so much pass, the sum is nearly constant and
+//! the ratio of the two is small, near 0. What disturbs all alike (a processor that is taken away, a pause of the host)
+//! makes it larger than 1, and hides a shared limit. So a small ratio is evidence, and a large one is none.
 //!
-//! With k intervals the ratio of two variances of independent rates scatters about 1 by some sqrt(2 / k). Rejected: correlation of pairs, which of D devices
-//! is only -1 / (D - 1) where they share all.
+//! With k intervals the ratio of two variances of independent rates scatters about 1 by some sqrt(2 / k). Rejected:
+//! correlation of pairs, which of D devices is only -1 / (D - 1) where they share all.
 
 use serde::Serialize;
 use units::Ratio;

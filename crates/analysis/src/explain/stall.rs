@@ -1,12 +1,14 @@
 //! Stalls: times in which a device had requests and completed none, much longer than it usually takes.
 //!
-//! A *gap* is the time between two completions of a device while the request that ends it was under way. Its usual length is told by the median, as stalls
-//! are few. A gap is a stall if it lasts 10 ms at least, and 20 times the median, and 8 times the mean of the gaps that are no stalls: of exponential
-//! gaps one in a million is longer than 13.9 means, which 20 medians are. Stalls are a finding if there are three or more and they take 3 percent of the
+//! A *gap* is the time between two completions of a device while the request that ends it was under way. Its usual
+//! length is told by the median, as stalls are few. A gap is a stall if it lasts 10 ms at least, and 20 times the
+//! median, and 8 times the mean of the gaps that are no stalls: of exponential gaps one in a million is longer than
+//! 13.9 means, which 20 medians are. Stalls are a finding if there are three or more and they take 3 percent of the
 //! time at least; and if they take most of it they are no stalls but how the device works (completions in bursts).
 //!
-//! Stalls whose beginnings are equally far apart are called *periodic*: half of the distances then lie within a tenth of their median.
-//! A stall that skips a period would double one distance, which a deviation would not forgive and quartiles do.
+//! Stalls whose beginnings are equally far apart are called *periodic*: half of the distances then lie within a tenth
+//! of their median. A stall that skips a period would double one distance, which a deviation would not forgive and
+//! quartiles do.
 
 use record::{Histogram, Row};
 use serde::Serialize;
@@ -135,7 +137,8 @@ impl Watch {
     }
 }
 
-/// The distance of beginnings, if half of the distances are within a tenth of it. Passes have distances of their own, so four are asked for.
+/// The distance of beginnings, if half of the distances are within a tenth of it. Passes have distances of their own,
+/// so four are asked for.
 fn period(stalls: &[(Instant, Duration)]) -> Option<Duration> {
     let mut apart: Vec<Duration> = stalls.windows(2).map(|two| two[1].0.since(two[0].0)).collect();
     apart.sort_unstable();
@@ -150,7 +153,8 @@ mod tests {
     use super::*;
     use record::{Operation, Phase};
 
-    /// One request at a time for ten seconds, of 1 ms each but for what `slow` says of the millisecond at which it begins.
+    /// One request at a time for ten seconds, of 1 ms each but for what `slow` says of the millisecond at which it
+    /// begins.
     fn watched(slow: impl Fn(u64) -> Option<u64>) -> Option<Stalls> {
         let (mut watch, mut now) = (StallWatch::default(), 0);
         while now < 10_000 {

@@ -6,12 +6,14 @@ use super::Common;
 
 /// Compare set-ups by interleaved runs: which is faster, and how sure that is
 ///
-/// Each side is an experiment (a file, or a name of `arraylab experiments`), and is run --repeat times, in turns: AB, BA, AB. Compared are requests a second, mean and
-/// 99th percentile, turn by turn, so that what drifts drifts for both. Of each figure the effect is printed with an interval; that any of them differs is said
-/// wrongly in at most 5 of 100 comparisons of what is the same. Where no difference is shown, the largest is printed that the runs do not exclude.
+/// Each side is an experiment (a file, or a name of `arraylab experiments`), and is run --repeat times, in turns: AB,
+/// BA, AB. Compared are requests a second, mean and 99th percentile, turn by turn, so that what drifts drifts for both.
+/// Of each figure the effect is printed with an interval; that any of them differs is said wrongly in at most 5 of 100
+/// comparisons of what is the same. Where no difference is shown, the largest is printed that the runs do not exclude.
 /// Every difference in settings, machine, kernel, and what the devices stand on is listed.
 ///
-/// A side may also be a run folder. Two single runs tell how these runs differ; whether their set-ups do, only repeats can tell.
+/// A side may also be a run folder. Two single runs tell how these runs differ; whether their set-ups do, only repeats
+/// can tell.
 #[derive(clap::Args)]
 #[command(after_long_help = "\
 Examples:

@@ -1,0 +1,213 @@
+//! The devices, what they share, and how many requests they have.
+
+use units::Ratio;
+
+use super::super::findings::{Findings, IDLE, Shared, idle};
+use super::super::limit::Said::{self, Not, Unknown};
+use super::super::limit::{LimitKind, limit};
+use crate::advice::Load;
+use crate::occupancy::Occupancy;
+use crate::summary::Group;
+
+/// A device that takes so many times as long as the median of three or more with the same load is what is slow.
+const OUTLIER: f64 = 3.0;
+
+/// R(d) / R(1): up to here nothing queues, and from there on requests do.
+const NO_QUEUE: f64 = 1.3;
+
+const QUEUE: f64 = 2.0;
+
+const SWEEP: &str = "a run at twice the depth tells (--set stream.NAME.depth=...)";
+
+/// Rounds: devices that convoy on what they share.
+pub fn convoy(findings: &Findings) -> Said {
+    let Ok(rounds) = &findings.rounds else { return Unknown };
+    if !rounds.found {
+        return Unknown;
+    }
+    let everyone = |shared: &&Shared| rounds.devices.iter().all(|one| shared.devices.contains(&one.device));
+    let part = findings.shared.iter().find(everyone).map_or("what the devices share".to_owned(), |s| s.part.clone());
+    let used = idle(findings, rounds).map(|idle| Ratio::new(1.0 - idle.get()));
+    limit(LimitKind::Shared, part, used, vec![rounds.evidence.clone()], 0.9)
+}
+
+/// The part of a modelled machine that works most of the time.
+pub fn part(findings: &Findings) -> Said {
+    let Some(part) = findings.parts.first().filter(|part| part.busy.get() >= IDLE) else { return Unknown };
+    let next =
+        findings.parts.get(1).map_or(String::new(), |next| format!("; next is {} with {}", next.part, next.busy));
+    let evidence = format!("it works {} of the time, more than any other part{next}", part.busy);
+    limit(kind_of(findings, &part.part), part.part.clone(), Some(part.busy), vec![evidence], 0.9)
+}
+
+/// The kind of a part of a modelled machine.
+pub fn kind_of(findings: &Findings, part: &str) -> LimitKind {
+    if findings.occupancies.iter().any(|device| device.device == part) {
+        LimitKind::Device
+    } else if part.starts_with("cpu") || part == "os" {
+        LimitKind::Processors
+    } else if findings.occupancies.len() > 1 {
+        LimitKind::Shared
+    } else {
+        LimitKind::Device
+    }
+}
+
+/// Requests that wait for what was written to be durable.
+pub fn flushes(findings: &Findings) -> Said {
+    let time = |name: &str| {
+        let group = findings.summary.operations.iter().find(|group| group.name == name);
+        let service = |group: &Group| {
+            Some((group.figures.requests, group.figures.service?.mean.as_seconds() * group.figures.requests as f64))
+        };
+        group.and_then(service).unwrap_or((0, 0.0))
+    };
+    let ((count, flushes), all) = (time("flush"), ["read", "write", "discard", "flush"].map(|name| time(name).1));
+    let share = flushes / all.iter().sum::<f64>().max(1e-12);
+    if count == 0 || share < IDLE || busiest(findings).is_none_or(|device| device.busy.get() < IDLE) {
+        return Unknown;
+    }
+    let evidence =
+        format!("{} of the time of requests is that of {count} flushes (fsync, fdatasync)", Ratio::new(share));
+    let who = busiest(findings).map_or("the device".to_owned(), |device| device.device.clone());
+    limit(LimitKind::Device, format!("{who}: its flushes"), Some(Ratio::new(share)), vec![evidence], 0.9)
+}
+
+/// One device that is much slower than others with the same load.
+pub fn outlier(findings: &Findings) -> Said {
+    if findings.occupancies.len() < 3 {
+        return Unknown;
+    }
+    let mut times: Vec<f64> = findings.occupancies.iter().map(|device| device.service.as_seconds()).collect();
+    times.sort_by(f64::total_cmp);
+    let median = times[(times.len() - 1) / 2];
+    let depths = findings.occupancies.iter().map(|device| device.mean_depth);
+    let (least, most) =
+        depths.fold((f64::INFINITY, 0.0f64), |(least, most), depth| (least.min(depth), most.max(depth)));
+    let slow: Vec<&Occupancy> =
+        findings.occupancies.iter().filter(|one| one.service.as_seconds() >= OUTLIER * median).collect();
+    let ([slow], true) = (&slow[..], least >= 0.5 * most) else { return Unknown };
+    let evidence = format!(
+        "its requests take {}, {:.1} times as long as those of the other {} devices under the same load",
+        slow.service,
+        slow.service.as_seconds() / median.max(1e-12),
+        findings.occupancies.len() - 1
+    );
+    limit(LimitKind::Device, slow.device.clone(), Some(slow.busy), vec![evidence], 0.9)
+}
+
+/// What one device gains, others lose.
+pub fn shared(findings: &Findings) -> Said {
+    let Some(together) = findings.together else { return Unknown };
+    let scatter = (2.0 / together.intervals as f64).sqrt();
+    let ratio = together.ratio.get();
+    if ratio >= (1.0 - 3.0 * scatter).min(0.5) {
+        return Unknown;
+    }
+    let all = |shared: &&Shared| shared.devices.len() == findings.occupancies.len();
+    let part = findings.shared.iter().find(all).map_or("what the devices share".to_owned(), |s| s.part.clone());
+    let evidence = format!(
+        "what one device gains, others lose: in {} intervals the variance of their sum is {} of the sum of their variances",
+        together.intervals, together.ratio
+    );
+    limit(LimitKind::Shared, part, None, vec![evidence], 0.8)
+}
+
+pub fn depth(findings: &Findings) -> Said {
+    let (Some(depth), Some(device)) = (closed(findings), busiest(findings)) else { return Unknown };
+    let each = f64::from(depth) / findings.occupancies.len() as f64;
+    let parts_decide = !findings.parts.is_empty();
+    if device.busy.get() < IDLE || parts_decide {
+        return Unknown;
+    }
+    let part = "the depth: how many requests are under way";
+    if each <= 1.0 {
+        let evidence = format!(
+            "at most one request is under way on each device, and takes {}: the next is asked for only when it is done, so that the rate is one by that time",
+            device.service
+        );
+        return limit(LimitKind::Depth, part, Some(device.busy), vec![evidence, SWEEP.to_owned()], 0.9);
+    }
+    let Some((ratio, count)) = queueing(findings) else { return Unknown };
+    // The first request of a live pass may have found more asleep than its device; a model has no such thing.
+    let enough = findings.surroundings.is_none() || count >= 3;
+    if ratio <= NO_QUEUE && enough {
+        let evidence = format!(
+            "requests take {ratio:.1} times as long as the {count} that found their device idle: they do not queue there, and more of them would be done at once"
+        );
+        return limit(LimitKind::Depth, part, Some(device.busy), vec![evidence, SWEEP.to_owned()], 0.7);
+    }
+    if ratio >= QUEUE {
+        let because =
+            format!("requests take {ratio:.1} times as long as the {count} that found their device idle: they queue");
+        return Not(LimitKind::Depth, because);
+    }
+    Unknown
+}
+
+/// How many requests closed loops keep under way in all; `None` if others ask, too, or nothing is known.
+fn closed(findings: &Findings) -> Option<u32> {
+    let depth = |load: &Load| match load {
+        Load::Closed { depth, think } if think.is_zero() => Some(*depth),
+        _ => None,
+    };
+    findings.loads.iter().map(depth).sum::<Option<u32>>().filter(|sum| *sum > 0)
+}
+
+/// R(d) / R(1) over all devices, and how many requests found one idle.
+fn queueing(findings: &Findings) -> Option<(f64, u64)> {
+    let (mut alone, mut count, mut all, mut done) = (0.0, 0, 0.0, 0.0);
+    for one in &findings.alone {
+        let Some(device) = findings.occupancies.iter().find(|device| device.device == one.device) else { continue };
+        (alone, count) = (alone + one.mean.as_seconds() * one.requests as f64, count + one.requests);
+        (all, done) = (all + device.service.as_seconds() * device.arrivals.get(), done + device.arrivals.get());
+    }
+    (count > 0 && alone > 0.0 && done > 0.0).then(|| (all / done / (alone / count as f64), count))
+}
+
+/// Whoever has requests most of the time, when all else is excluded.
+pub fn device(findings: &Findings) -> Said {
+    let Some(device) = busiest(findings) else { return Unknown };
+    if device.busy.get() < IDLE {
+        let evidence = format!(
+            "the busiest device, {}, has requests for {} of the time only: the devices would do more if more were asked",
+            device.device, device.busy
+        );
+        return limit(LimitKind::Load, "the load", Some(device.busy), vec![evidence], 0.8);
+    }
+    let mut evidence = vec![format!(
+        "requests are at {} for {} of the time, {:.1} of them on average, {} each",
+        device.device, device.busy, device.mean_depth, device.service
+    )];
+    evidence.extend(split(findings, &device.device));
+    let queue = queueing(findings).filter(|(ratio, _)| *ratio >= QUEUE);
+    let confidence = match queue {
+        Some((ratio, count)) => {
+            evidence.push(format!("they take {ratio:.1} times as long as the {count} that found their device idle"));
+            0.8
+        }
+        None => {
+            evidence.push(format!("whether it would do more if more were under way, the records do not say: {SWEEP}"));
+            0.5
+        }
+    };
+    let others = findings.occupancies.iter().filter(|other| other.busy.get() >= 0.95 * device.busy.get()).count();
+    let (kind, part) = match others {
+        1 => (LimitKind::Device, device.device.clone()),
+        all if all == findings.occupancies.len() => (LimitKind::None, "the devices, all alike".to_owned()),
+        some => (LimitKind::Device, format!("{} and {} more devices", device.device, some - 1)),
+    };
+    limit(kind, part, Some(device.busy), evidence, confidence)
+}
+
+/// Whether the block layer makes several requests of one.
+fn split(findings: &Findings, device: &str) -> Option<String> {
+    let disk = findings.surroundings?.disk(device).filter(|disk| disk.is_raw && disk.devices.len() == 1)?;
+    let own = findings.summary.devices.iter().find(|group| group.name == device)?.figures.requests;
+    let each = disk.requests.iter().sum::<u64>() as f64 / own.max(1) as f64;
+    (each >= 1.5).then(|| format!("the block layer splits requests: it makes {each:.1} of each (max_sectors_kb)"))
+}
+
+pub fn busiest<'f>(findings: &'f Findings) -> Option<&'f Occupancy> {
+    findings.occupancies.iter().max_by(|a, b| a.busy.get().total_cmp(&b.busy.get()))
+}
