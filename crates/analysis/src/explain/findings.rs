@@ -40,15 +40,15 @@ pub struct Findings<'a> {
     pub loads: &'a [Load],
     /// What else the machine did.
     pub surroundings: Option<&'a Surroundings>,
-    /// See [`Explanation::stalls`].
+    /// See [`super::Explanation::stalls`].
     pub stalls: Vec<Stalls>,
-    /// See [`Explanation::together`].
+    /// See [`super::Explanation::together`].
     pub together: Option<Together>,
     /// Requests that found their device idle.
     pub alone: Vec<Alone>,
     /// What devices share.
     pub shared: Vec<Shared>,
-    /// See [`Explanation::generator_busy`].
+    /// See [`super::Explanation::generator_busy`].
     pub generator_busy: Option<Ratio>,
     /// The requests that took longest.
     pub worst: Vec<Worst>,
