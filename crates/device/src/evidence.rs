@@ -3,36 +3,40 @@
 //!
 //! A name and a size prove nothing: the server of an export can be restarted on an empty disk, on an older snapshot, or
 //! on another disk. Two kinds of evidence are kept while the device is there, and compared when it is back, before
-//! anything else is sent (`nbd`'s `Steady` does so):
+//! anything else is sent ([`difference`]; `nbd`'s `Steady` asks for it):
 //!
 //! - **Its label**: a range in which the owner keeps what the device is ([`Label`]; of a member of an array the
 //!   superblock). Each sector must hold what was last written there, or what a write that was not acknowledged wanted
 //!   to put there.
-//! - **Witnesses**: checksums of the newest [`MOST`] blocks that were made durable here and not written since. A
+//! - **Witnesses**: checksums of the newest [`MOST`] sectors that were made durable here and not written since. A
 //!   snapshot that was taken before the last flush lacks what that flush made durable, so it is found by the newest of
 //!   them. What was acknowledged after the last flush needs no witness: it is kept, and written again.
 //!
-//! A block counts only if the order of its writes is known: no other write of it was under way beside the one that
-//! counts. What was read is no evidence, as nobody promised to keep it.
+//! They are kept by sector, as a write may leave some of an older one there, which has to be found missing all the same.
 //!
-//! It costs a few hundred nanoseconds for a write, a CRC of at most 256 blocks for a flush, and on a new connection a
-//! read of at most 1 MiB.
+//! A write counts only if the order of writes is known: no other one of the same range was under way beside the one
+//! that counts. What was read is no evidence, as nobody promised to keep it.
+//!
+//! It costs a CRC of at most 1 MiB for a flush, and on a new connection a read of at most as much.
 //!
 //! Rejected: comparing everything with the other members of the array, which is a scrub and takes as long; and reading
 //! a sample of what the owner keeps checksums of, which finds an older copy only if the sample hits what has changed
 //! since.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
+use futures_util::future::join_all;
 use units::Bytes;
 
-use crate::Data;
+use crate::{Buffer, Data, Device, DeviceError, Request, Shape};
 
-/// How many blocks are compared.
-pub const MOST: usize = 256;
-/// How much of a write counts.
-const BLOCK: Bytes = Bytes::kib(4);
+/// How many sectors are compared.
+pub const MOST: usize = 2048;
+/// They are read in runs that are no longer, so many at once.
+const RUN: Bytes = Bytes::kib(64);
+const AT_ONCE: usize = 32;
 /// Writes that nobody waits for any more and that may yet be carried out: with more of them no order is known.
 const MOST_ABANDONED: usize = 4096;
 /// A sector of the label that may hold more than this is not known: none was made durable for so long.
@@ -72,23 +76,19 @@ struct Flying {
     abandoned: bool,
 }
 
-/// A block whose contents are known.
-struct Witness {
-    end: Bytes,
-    sum: u32,
-}
-
 /// What is known of a device.
 #[derive(Default)]
 pub struct Evidence {
     known: Option<Known>,
     flying: Vec<Flying>,
     next: u64,
-    /// Blocks that were acknowledged and may be lost: where they end, and which write wrote them.
-    volatile: BTreeMap<Bytes, (Bytes, u64)>,
-    durable: BTreeMap<Bytes, Witness>,
-    /// Where the durable ones begin, the newest last. One that was written since is not there any more.
-    order: VecDeque<Bytes>,
+    /// Sectors that were acknowledged and may be lost: which write wrote them.
+    volatile: BTreeMap<u64, u64>,
+    /// Of those that are durable the sum, and how many became durable before.
+    durable: BTreeMap<u64, (u32, u64)>,
+    /// The same ones in that order.
+    order: BTreeMap<u64, u64>,
+    testified: u64,
 }
 
 /// What a write puts there.
@@ -118,8 +118,11 @@ impl Evidence {
     pub fn sent(&mut self, range: Range<Bytes>, put: Put<'_>) -> u64 {
         self.next += 1;
         let number = self.next;
-        forget(&mut self.volatile, &range, |(end, _)| *end);
-        forget(&mut self.durable, &range, |witness| witness.end);
+        let touched = sectors(&range, true);
+        forget(&mut self.volatile, &touched);
+        for (_, before) in forget(&mut self.durable, &touched) {
+            self.order.remove(&before);
+        }
         let mut contended = self.flying.len() >= MOST_ABANDONED;
         for other in self.flying.iter_mut().filter(|other| meet(&other.range, &range)) {
             other.contended = true;
@@ -143,45 +146,64 @@ impl Evidence {
             known.became(number, &range, |other| flying.contains(&other));
         }
         let (true, false, Some(data)) = (done, contended, data) else { return };
-        let end = range.end.min(range.start + BLOCK);
+        let whole = sectors(&range, false);
         if is_durable {
-            self.testify(range.start, end, data);
+            self.testify(whole.clone(), whole.start, data);
         } else {
-            self.volatile.insert(range.start, (end, number));
+            self.volatile.extend(newest(&whole).map(|sector| (sector, number)));
         }
     }
 
     /// What this write put there is durable now.
     pub fn settled(&mut self, number: u64, offset: Bytes, data: Option<&Data>) {
-        if let Some((end, newest)) = self.volatile.get(&offset).copied()
-            && newest == number
-        {
-            self.volatile.remove(&offset);
-            data.iter().for_each(|data| self.testify(offset, end, data));
+        let Some(data) = data else { return };
+        let whole = sectors(&(offset..offset + data.len()), false);
+        let own = |(sector, by): (&u64, &u64)| (*by == number).then_some(*sector);
+        let left: Vec<u64> = self.volatile.range(whole.clone()).filter_map(own).collect();
+        for sector in left {
+            self.volatile.remove(&sector);
+            self.testify(sector..sector + 1, whole.start, data);
         }
     }
 
-    fn testify(&mut self, start: Bytes, end: Bytes, data: &Data) {
+    /// These sectors hold what is in the data, which begin with sector `first`.
+    fn testify(&mut self, these: Range<u64>, first: u64, data: &Data) {
         let Some(bytes) = data.bytes() else { return };
-        let sum = crc32c::crc32c(&bytes[..(end - start).as_usize()]);
-        self.durable.insert(start, Witness { end, sum });
-        self.order.push_back(start);
-        while self.order.len() > MOST {
-            let oldest = self.order.pop_front().expect("there are more than none");
-            if !self.order.contains(&oldest) {
-                self.durable.remove(&oldest);
+        for sector in newest(&these) {
+            let at = Bytes::SECTOR.as_usize() * (sector - first) as usize;
+            let sum = crc32c::crc32c(&bytes[at..at + Bytes::SECTOR.as_usize()]);
+            if let Some((_, before)) = self.durable.insert(sector, (sum, self.testified)) {
+                self.order.remove(&before);
             }
+            self.order.insert(self.testified, sector);
+            self.testified += 1;
+        }
+        while self.order.len() > MOST {
+            let (_, oldest) = self.order.pop_first().expect("there are more than none");
+            self.durable.remove(&oldest);
         }
     }
 
     /// Ranges to be compared.
     pub fn witnesses(&self) -> Vec<Range<Bytes>> {
-        self.durable.iter().map(|(start, witness)| *start..witness.end).collect()
+        let mut runs: Vec<Range<Bytes>> = Vec::new();
+        for sector in self.durable.keys() {
+            let (start, end) = (Bytes::SECTOR * *sector, Bytes::SECTOR * (*sector + 1));
+            match runs.last_mut() {
+                Some(last) if last.end == start && end - last.start <= RUN => last.end = end,
+                _ => runs.push(start..end),
+            }
+        }
+        runs
     }
 
     /// Whether a range holds what was made durable there.
     pub fn confirms(&self, range: &Range<Bytes>, found: &[u8]) -> bool {
-        self.durable.get(&range.start).is_none_or(|witness| witness.sum == crc32c::crc32c(found))
+        let sums = self.durable.range(sectors(range, false));
+        sums.into_iter().all(|(sector, (sum, _))| {
+            let at = (Bytes::SECTOR * *sector - range.start).as_usize();
+            *sum == crc32c::crc32c(&found[at..at + Bytes::SECTOR.as_usize()])
+        })
     }
 
     /// What differs on the label, if something does.
@@ -250,24 +272,88 @@ impl Known {
     }
 }
 
+/// What differs between a device that is there now and the one that went away, of which this is known and which had
+/// this shape. Nothing is written to it. An error if it does not answer.
+pub async fn difference(
+    evidence: &RefCell<Evidence>,
+    before: &Shape,
+    device: &impl Device,
+) -> Result<Option<String>, DeviceError> {
+    let now = device.shape();
+    if now.size != before.size {
+        return Ok(Some(format!("its size is {:#}, and was {:#}", now.size, before.size)));
+    }
+    if now.logical_block != before.logical_block {
+        let (now, before) = (now.logical_block, before.logical_block);
+        return Ok(Some(format!("it takes requests in blocks of {now:#}, and took them in blocks of {before:#}")));
+    }
+    let read = async |range: Range<Bytes>| {
+        let reply = device.submit(Request::read(range.start, Buffer::zeroed(range.end - range.start))).await;
+        reply.result.map(|()| reply.buffer.expect("a read gives its buffer back"))
+    };
+    let label = evidence.borrow().label();
+    if let Some(label) = label {
+        let found = read(label).await?;
+        let difference = evidence.borrow().difference(found.bytes().expect("it is real"));
+        if difference.is_some() {
+            return Ok(difference);
+        }
+    }
+    let witnesses = evidence.borrow().witnesses();
+    for some in witnesses.chunks(AT_ONCE) {
+        // Whole blocks, whatever a device of smaller ones had before.
+        let block = now.logical_block;
+        let around = |range: &Range<Bytes>| range.start.round_down(block)..range.end.round_up(block).min(now.size);
+        let found = join_all(some.iter().map(around).map(&read)).await;
+        for (range, found) in some.iter().zip(found) {
+            let found = match found {
+                Ok(found) => found,
+                // A sector that cannot be read says nothing about whose it is.
+                Err(DeviceError::Medium { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            let at = (range.start % block).as_usize();
+            let found = &found.bytes().expect("it is real")[at..at + (range.end - range.start).as_usize()];
+            if !evidence.borrow().confirms(range, found) {
+                return Ok(Some(format!(
+                    "what was written durably at {} is not there: it is an older copy, or was written by another",
+                    range.start
+                )));
+            }
+        }
+    }
+    Ok(None)
+}
+
 fn meet(one: &Range<Bytes>, other: &Range<Bytes>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-/// Takes out what begins or ends within a range. No block is longer than [`BLOCK`].
-fn forget<T>(blocks: &mut BTreeMap<Bytes, T>, range: &Range<Bytes>, end: impl Fn(&T) -> Bytes) {
-    if blocks.is_empty() {
-        return;
+/// The sectors that a range touches, or those that it covers.
+fn sectors(range: &Range<Bytes>, touched: bool) -> Range<u64> {
+    let (start, end, sector) = (range.start.get(), range.end.get(), Bytes::SECTOR.get());
+    match touched {
+        true => start / sector..end.div_ceil(sector),
+        false => start.div_ceil(sector)..(end / sector).max(start.div_ceil(sector)),
     }
-    let near = blocks.range(range.start.saturating_sub(BLOCK)..range.end);
-    let met: Vec<Bytes> = near.filter(|(_, block)| end(block) > range.start).map(|(start, _)| *start).collect();
-    met.iter().for_each(|start| _ = blocks.remove(start));
+}
+
+/// As many of them as are compared.
+fn newest(sectors: &Range<u64>) -> Range<u64> {
+    sectors.start..sectors.end.min(sectors.start + MOST as u64)
+}
+
+/// Takes some sectors out.
+fn forget<T>(known: &mut BTreeMap<u64, T>, sectors: &Range<u64>) -> Vec<T> {
+    let met: Vec<u64> = known.range(sectors.clone()).map(|(sector, _)| *sector).collect();
+    met.iter().filter_map(|sector| known.remove(sector)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Buffer;
+
+    const BLOCK: Bytes = Bytes::kib(4);
 
     fn block(value: u8) -> Data {
         let mut buffer = Buffer::zeroed(BLOCK);
@@ -294,7 +380,25 @@ mod tests {
         assert!(!evidence.confirms(&(at..at + BLOCK), block(2).bytes().unwrap()));
         let part = Bytes::kib(10)..Bytes::kib(14);
         evidence.sent(part, Put::Anything);
-        assert_eq!(evidence.witnesses(), [], "part of it is being written");
+        assert_eq!(evidence.witnesses(), [at..Bytes::kib(10)], "the rest of it is being written");
+    }
+
+    #[test]
+    fn what_a_later_write_left_of_a_durable_one_is_a_witness_when_or_before_it_is_durable() {
+        for flushed_before in [true, false] {
+            let mut evidence = Evidence::default();
+            let first = write(&mut evidence, Bytes::ZERO, 1, false);
+            if flushed_before {
+                evidence.settled(first, Bytes::ZERO, Some(&block(1)));
+            }
+            write(&mut evidence, Bytes::kib(1), 2, false);
+            if !flushed_before {
+                evidence.settled(first, Bytes::ZERO, Some(&block(1)));
+            }
+            assert_eq!(evidence.witnesses(), [Bytes::ZERO..Bytes::kib(1)]);
+            assert!(evidence.confirms(&(Bytes::ZERO..Bytes::kib(1)), &block(1).bytes().unwrap()[..1024]));
+            assert!(!evidence.confirms(&(Bytes::ZERO..Bytes::kib(1)), &block(2).bytes().unwrap()[..1024]));
+        }
     }
 
     #[test]
@@ -311,13 +415,16 @@ mod tests {
     }
 
     #[test]
-    fn no_more_blocks_are_compared_than_said_and_they_are_the_newest() {
+    fn no_more_sectors_are_compared_than_said_and_they_are_the_newest() {
         let mut evidence = Evidence::default();
-        for number in 0..2 * MOST as u64 {
+        let blocks = 2 * MOST as u64 * Bytes::SECTOR.get() / BLOCK.get();
+        for number in 0..blocks {
             write(&mut evidence, BLOCK * number, 1, true);
         }
         let witnesses = evidence.witnesses();
-        assert_eq!(witnesses.len(), MOST);
-        assert_eq!(witnesses[0].start, BLOCK * MOST as u64);
+        let all: Bytes = witnesses.iter().fold(Bytes::ZERO, |sum, range| sum + (range.end - range.start));
+        assert_eq!(all, Bytes::SECTOR * MOST as u64);
+        assert_eq!(witnesses[0].start, BLOCK * (blocks / 2));
+        assert!(witnesses.iter().all(|range| range.end - range.start <= RUN));
     }
 }

@@ -9,6 +9,7 @@
 //! takes no memory away from under the kernel. A [`Buffer`] may be without memory, a length only: then the same code runs
 //! in simulations that care for time and not for contents.
 
+pub mod again;
 mod any;
 mod buffer;
 #[cfg(feature = "conformance")]

@@ -1,8 +1,7 @@
 //! An export that outlives its connection: the client connects again, and what the server had not made durable is written once more.
 //!
 //! When a server is started anew, what it had acknowledged and not flushed may be lost, and a later flush would not say so. So every
-//! write is kept here until a flush that was sent after its acknowledgement has been answered (as NFS clients keep unstable writes until a
-//! COMMIT, RFC 1813, 4.11). On a new connection all of them are written again, in the order in which they were acknowledged, before
+//! write is kept until a flush says that it is durable ([`Kept`]). On a new connection all of them are written again, in the order in which they were acknowledged, before
 //! anything else is; then requests that were under way when the old one broke are sent again. Writing a block twice is writing it once, and who
 //! sends two writes to one block side by side has no order to lose.
 //!
@@ -20,14 +19,13 @@
 //! protocol has no way to ask.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 
-use device::evidence::{Evidence, Label, Put};
-use device::{Buffer, Data, Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
-use futures_util::future::{Either, join_all, select};
+use device::again::{Again, Kept};
+use device::evidence::{self, Evidence, Label};
+use device::{Buffer, Device, DeviceError, Operation, Reply, Request, Shape, Stamps};
+use futures_util::future::{Either, select};
 use runtime::{Resource, Runtime};
 use units::{Bytes, Duration, Instant};
 use uring::{Live, Socket};
@@ -42,8 +40,6 @@ pub const PATIENCE: Duration = Duration::seconds(25);
 pub const MOST: Bytes = Bytes::mib(64);
 /// Between two attempts.
 const PAUSE: Duration = Duration::millis(200);
-/// So many blocks are compared at once.
-const AT_ONCE: usize = 32;
 
 /// A way to connect, again and again.
 pub trait Connect {
@@ -95,52 +91,6 @@ enum TakenUp {
     No,
     /// It is another export, or another state of it.
     Exchanged(String),
-}
-
-/// What was written, and is not known to be durable, in the order of acknowledgement.
-#[derive(Default)]
-struct Kept {
-    /// Each with its number here, and that among the evidence.
-    writes: VecDeque<(u64, u64, Write)>,
-    next: u64,
-    bytes: Bytes,
-}
-
-/// A write of some kind, to be sent any number of times.
-#[derive(Clone)]
-struct Write {
-    operation: Operation,
-    offset: Bytes,
-    length: Bytes,
-    punch: bool,
-    data: Option<Data>,
-}
-
-impl Write {
-    fn request(&self) -> Request {
-        match &self.data {
-            Some(data) => Request::write(self.offset, data.clone()),
-            None if self.operation == Operation::Discard => Request::discard(self.offset, self.length),
-            None => Request { punch: self.punch, ..Request::write_zeroes(self.offset, self.length) },
-        }
-    }
-}
-
-impl Kept {
-    fn keep(&mut self, number: u64, write: Write) {
-        self.bytes += write.data.as_ref().map_or(Bytes::ZERO, Data::len);
-        self.writes.push_back((self.next, number, write));
-        self.next += 1;
-    }
-
-    /// What was acknowledged before `mark` is durable.
-    fn forget(&mut self, mark: u64, evidence: &mut Evidence) {
-        while self.writes.front().is_some_and(|(number, ..)| *number < mark) {
-            let (_, number, write) = self.writes.pop_front().expect("there is a front");
-            self.bytes = self.bytes - write.data.as_ref().map_or(Bytes::ZERO, Data::len);
-            evidence.settled(number, write.offset, write.data.as_ref());
-        }
-    }
 }
 
 impl Steady<ToUri> {
@@ -263,61 +213,18 @@ impl<C: Connect> Steady<C> {
 
     /// Has the export prove what it is, and writes again what the server may have lost.
     async fn take_up(&self, client: &Client<C::Wire>) -> TakenUp {
-        match self.difference(client).await {
+        match evidence::difference(&self.evidence, &self.shape, client).await {
             Err(_) => return TakenUp::No,
             Ok(Some(difference)) => return TakenUp::Exchanged(difference),
             Ok(None) => {}
         }
-        let writes: Vec<Write> = self.kept.borrow().writes.iter().map(|(.., write)| write.clone()).collect();
+        let writes = self.kept.borrow().writes();
         for write in writes {
-            if client.submit(write.request()).await.result.is_err() {
+            if client.submit(write).await.result.is_err() {
                 return TakenUp::No;
             }
         }
         TakenUp::Yes
-    }
-
-    /// What differs between the export that this is and the one that went away. Nothing is written to it.
-    async fn difference(&self, client: &Client<C::Wire>) -> Result<Option<String>, DeviceError> {
-        let (now, before) = (client.shape(), &self.shape);
-        if now.size != before.size {
-            return Ok(Some(format!("its size is {:#}, and was {:#}", now.size, before.size)));
-        }
-        if now.logical_block != before.logical_block {
-            let (now, before) = (now.logical_block, before.logical_block);
-            return Ok(Some(format!("it takes requests in blocks of {now:#}, and took them in blocks of {before:#}")));
-        }
-        let read = async |range: Range<Bytes>| {
-            let reply = client.submit(Request::read(range.start, Buffer::zeroed(range.end - range.start))).await;
-            reply.result.map(|()| reply.buffer.expect("a read gives its buffer back"))
-        };
-        let label = self.evidence.borrow().label();
-        if let Some(label) = label {
-            let found = read(label).await?;
-            let difference = self.evidence.borrow().difference(found.bytes().expect("it is real"));
-            if difference.is_some() {
-                return Ok(difference);
-            }
-        }
-        let witnesses = self.evidence.borrow().witnesses();
-        for some in witnesses.chunks(AT_ONCE) {
-            let found = join_all(some.iter().cloned().map(&read)).await;
-            for (range, found) in some.iter().zip(found) {
-                let found = match found {
-                    Ok(found) => found,
-                    // A sector that cannot be read says nothing about whose it is.
-                    Err(DeviceError::Medium { .. }) => continue,
-                    Err(error) => return Err(error),
-                };
-                if !self.evidence.borrow().confirms(range, found.bytes().expect("it is real")) {
-                    return Ok(Some(format!(
-                        "what was written durably at {} is not there: it is an older copy, or was written by another",
-                        range.start
-                    )));
-                }
-            }
-        }
-        Ok(None)
     }
 
     /// The connection of this generation has broken.
@@ -329,7 +236,7 @@ impl<C: Connect> Steady<C> {
 
     /// Makes durable what is kept, when it is too much.
     async fn make_room(&self) -> Result<(), DeviceError> {
-        if self.kept.borrow().bytes < MOST {
+        if self.kept.borrow().bytes() < MOST {
             return Ok(());
         }
         self.send(Request::flush()).await.result
@@ -337,69 +244,42 @@ impl<C: Connect> Steady<C> {
 
     /// Sends a request until it is answered by a server that is there.
     async fn send(&self, request: Request) -> Reply {
-        let Request { operation, offset, length, fua, .. } = request;
-        if matches!(operation, Operation::Read | Operation::Flush) {
-            return self.send_numbered(request, 0).await;
+        let (offset, length, fua) = (request.offset, request.length, request.fua);
+        let again = Again::of(&request);
+        if !again.is_write() {
+            return self.send_numbered(request, &again, 0).await;
         }
-        let data = match &request.payload {
-            Payload::From(data) => Some(data.clone()),
-            _ => None,
-        };
-        let put = match (&data, operation) {
-            (Some(data), _) => Put::Bytes(data),
-            (None, Operation::WriteZeroes) => Put::Zeroes,
-            (None, _) => Put::Anything,
-        };
-        let number = self.evidence.borrow_mut().sent(offset..offset + length, put);
+        let number = self.evidence.borrow_mut().sent(offset..offset + length, again.put());
         let waiting = Waiting { evidence: &self.evidence, number };
-        let reply = self.send_numbered(request, number).await;
-        self.evidence.borrow_mut().answered(number, reply.result.is_ok(), fua, data.as_ref());
+        let reply = self.send_numbered(request, &again, number).await;
+        self.evidence.borrow_mut().answered(number, reply.result.is_ok(), fua, again.data());
         drop(waiting);
         reply
     }
 
     /// As [`send`](Steady::send), of a write that has a number among the evidence.
-    async fn send_numbered(&self, mut request: Request, number: u64) -> Reply {
+    async fn send_numbered(&self, mut request: Request, again: &Again, number: u64) -> Reply {
         let submitted = self.runtime.now();
         loop {
             let (client, generation) = match self.line().await {
                 Ok(line) => line,
                 Err(error) => return request.refuse(error, submitted),
             };
-            let Request { operation, offset, length, fua, punch, id, .. } = request;
-            let mark = self.kept.borrow().next;
-            let data = match &request.payload {
-                Payload::From(data) => Some(data.clone()),
-                _ => None,
-            };
+            let mark = self.kept.borrow().mark();
             let reply = client.submit(request).await;
             drop(client);
             match &reply.result {
                 Err(DeviceError::Gone) => self.broke(generation),
-                Ok(()) if operation == Operation::Flush => {
+                Ok(()) if again.operation() == Operation::Flush => {
                     self.kept.borrow_mut().forget(mark, &mut self.evidence.borrow_mut());
                 }
-                Ok(()) if operation != Operation::Read => {
-                    // Also what was written durably: something older to the same block may be written again.
-                    self.kept.borrow_mut().keep(number, Write { operation, offset, length, punch, data });
-                    return since(reply, submitted);
-                }
+                Ok(()) if again.is_write() => self.kept.borrow_mut().keep(number, again),
                 _ => {}
             }
             if reply.result != Err(DeviceError::Gone) {
                 return since(reply, submitted);
             }
-            request = match (operation, data, reply.buffer) {
-                (Operation::Read, _, Some(buffer)) => Request::read(offset, buffer),
-                (Operation::Write, Some(data), _) => Request::write(offset, data),
-                (Operation::Flush, ..) => Request::flush(),
-                (Operation::Discard, ..) => Request::discard(offset, length),
-                (Operation::WriteZeroes, ..) => Request::write_zeroes(offset, length),
-                (operation, ..) => panic!("a {operation:?} without what it moves"),
-            };
-            request.id = id;
-            request.fua = fua;
-            request.punch = punch;
+            request = again.request(reply.buffer);
         }
     }
 }

@@ -44,4 +44,4 @@ pub use medium::{Damage, Medium};
 pub use overlay::Overlay;
 pub use record::{Event, Recorder};
 pub use slice::{Slice, SliceError};
-pub use thin::{Store, Thin};
+pub use thin::{Share, Store, Thin};

@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::rc::Rc;
 
 use runtime::Runtime;
@@ -57,23 +58,27 @@ impl Store {
     }
 }
 
-/// A device that takes its room of a store.
-pub struct Thin<D> {
-    runtime: Runtime,
-    inner: D,
+/// What a device has of a store, block by block.
+pub struct Share {
     store: Rc<Store>,
     held: RefCell<BTreeSet<u64>>,
 }
 
-impl<D: Device> Thin<D> {
-    /// Puts a device on a store, of which it has nothing yet.
-    pub fn new(runtime: &Runtime, inner: D, store: &Rc<Store>) -> Thin<D> {
-        Thin { runtime: runtime.clone(), inner, store: Rc::clone(store), held: RefCell::default() }
+impl Share {
+    /// Nothing of a store yet.
+    pub fn of(store: &Rc<Store>) -> Share {
+        Share { store: Rc::clone(store), held: RefCell::default() }
     }
 
-    /// The device behind.
-    pub fn inner(&self) -> &D {
-        &self.inner
+    /// Where it takes its room.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Whether there is room for some of a range already.
+    pub fn holds_some(&self, range: Range<Bytes>) -> bool {
+        let blocks = range.start / BLOCK..range.end.get().div_ceil(BLOCK.get());
+        self.held.borrow().range(blocks).next().is_some()
     }
 
     /// How much of a range there is room for, from its start on.
@@ -89,6 +94,47 @@ impl<D: Device> Thin<D> {
         }
         length
     }
+
+    /// Has a device carry out a request as far as there is room for it.
+    pub async fn submit(&self, runtime: &Runtime, device: &impl Device, request: Request) -> Reply {
+        let submitted = runtime.now();
+        if !matches!(request.operation, Operation::Write | Operation::WriteZeroes)
+            || device.shape().check(&request).is_err()
+        {
+            return device.submit(request).await;
+        }
+        let room = self.take(request.offset, request.length);
+        if room == request.length {
+            return device.submit(request).await;
+        }
+        if let (Payload::From(data), false) = (&request.payload, room.is_zero()) {
+            let part = Request { fua: request.fua, ..Request::write(request.offset, data.slice(Bytes::ZERO, room)) };
+            let reply = device.submit(part).await;
+            if let Err(error) = reply.result {
+                return request.refuse(error, submitted);
+            }
+        }
+        request.refuse(DeviceError::NoSpace, submitted)
+    }
+}
+
+/// A device that takes its room of a store.
+pub struct Thin<D> {
+    runtime: Runtime,
+    inner: D,
+    share: Share,
+}
+
+impl<D: Device> Thin<D> {
+    /// Puts a device on a store, of which it has nothing yet.
+    pub fn new(runtime: &Runtime, inner: D, store: &Rc<Store>) -> Thin<D> {
+        Thin { runtime: runtime.clone(), inner, share: Share::of(store) }
+    }
+
+    /// The device behind.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
 }
 
 impl<D: Device> Device for Thin<D> {
@@ -97,24 +143,7 @@ impl<D: Device> Device for Thin<D> {
     }
 
     async fn submit(&self, request: Request) -> Reply {
-        let submitted = self.runtime.now();
-        if !matches!(request.operation, Operation::Write | Operation::WriteZeroes)
-            || self.shape().check(&request).is_err()
-        {
-            return self.inner.submit(request).await;
-        }
-        let room = self.take(request.offset, request.length);
-        if room == request.length {
-            return self.inner.submit(request).await;
-        }
-        if let (Payload::From(data), false) = (&request.payload, room.is_zero()) {
-            let part = Request { fua: request.fua, ..Request::write(request.offset, data.slice(Bytes::ZERO, room)) };
-            let reply = self.inner.submit(part).await;
-            if let Err(error) = reply.result {
-                return request.refuse(error, submitted);
-            }
-        }
-        request.refuse(DeviceError::NoSpace, submitted)
+        self.share.submit(&self.runtime, &self.inner, request).await
     }
 
     fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
