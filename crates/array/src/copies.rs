@@ -47,6 +47,8 @@ impl<D: Device> Array<D> {
             self.lose_unwritten(at, data.len(), &written)?;
             if written.iter().any(|(_, result)| *result == Err(DeviceError::NoSpace)) {
                 rarely(|| self.take_back_copies(&written, &data, fua, id)).await;
+                // What is there now may be what a member that has failed meanwhile does not have.
+                self.settle().await?;
                 return Err(DeviceError::NoSpace);
             }
         }

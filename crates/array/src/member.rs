@@ -438,8 +438,16 @@ impl<D: Device> Member<D> {
             None => own.await.result,
             Some(twin) => join(own, twin.write(offset, from, fua, id)).await.0.result,
         };
-        if let (Ok(()), Some((writing, data))) = (&result, writing) {
-            writing.finish(&data);
+        match (&result, writing) {
+            (Ok(()), Some((writing, data))) => writing.finish(&data),
+            (Err(DeviceError::NoSpace), Some((writing, data))) => {
+                let read = Request::read(self.data_offset.get() + offset, Buffer::zeroed(data.len())).with_id(id);
+                let there = self.send(read).await;
+                if let (Ok(()), Some(there)) = (there.result, &there.buffer) {
+                    writing.refused(&data, there);
+                }
+            }
+            _ => {}
         }
         result
     }

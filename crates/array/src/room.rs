@@ -19,6 +19,10 @@
 //!   rebuild marks what it could not compute (`bad`): nothing is computed from it, every block of data is what its
 //!   member holds, and whoever writes it again, or scrubs the array, makes it good.
 //!
+//! A member that cannot tell what it holds, as it is bad there or its medium cannot give it, is one that is missing there,
+//! block by block: parity says what it should hold. A device that is to replace a member gets what the member holds once
+//! all that is done, as it may have had room where the member had none.
+//!
 //! A mark that finds no room either, as any other record (superblocks, bitmaps, logs), is begun and not done: no write
 //! is answered but with this error until it is on the members.
 //!
@@ -34,6 +38,7 @@ use units::Bytes;
 
 use crate::array::Array;
 use crate::bad::joined;
+use crate::copies::Written;
 use crate::few::Few;
 use crate::geometry::Place;
 use crate::stripe::Band;
@@ -67,7 +72,14 @@ pub(crate) struct Refused<'a> {
     pub by: &'a [usize],
     pub data_were_sent: bool,
     /// What its parities were, if that was [read](Array::parities_before).
-    pub parities_before: &'a [(usize, Buffer)],
+    pub parities_before: &'a [(usize, Data)],
+}
+
+/// Parities that fit what the members of a band hold.
+struct Fitting {
+    parities: Vec<(usize, Vec<u8>)>,
+    /// Members that did not get the new data, and cannot be read: parities of the new data stand for what they hold.
+    unreadable: Vec<usize>,
 }
 
 /// What became of writing back.
@@ -84,26 +96,23 @@ fn frozen(bytes: &[u8]) -> Data {
 }
 
 impl<D: Device> Array<D> {
-    /// Whether parity of a band has to be stored before its data are sent. (Models have no bytes, and no devices that
-    /// are full.)
-    pub(crate) fn stores_parity_first(&self, band: &Band) -> bool {
-        let missing = || !self.all_plain() && !self.missing(&band.stripe, &band.range).is_empty();
+    /// Whether parity of a band has to be stored before its data are sent, of which these members could not give theirs.
+    /// (Models have no bytes, and no devices that are full.) A power cut takes a member that is being filled back to the
+    /// mark that was last recorded: it is missing in this sense.
+    pub(crate) fn stores_parity_first(&self, band: &Band, unreadable: &[usize]) -> bool {
+        let lacks = |member: usize| !self.members[member].is_whole() || !self.members[member].is_current(&band.range);
+        let missing = || !unreadable.is_empty() || !self.all_plain() && band.stripe.members().any(lacks);
         !band.is_phantom() && (self.room.is_short() || missing())
     }
 
     /// What the parities of a band are before it is written, where it must be known to take them back: there are
     /// several, they tell what a missing member holds, and one could be stored and another not.
-    pub(crate) async fn parities_before(
-        &self,
-        band: &Band,
-        parities: &[(usize, Data)],
-        id: u64,
-    ) -> Vec<(usize, Buffer)> {
-        let is_missing = |index: usize| !self.members[band.stripe.data_member(index)].takes_writes(&band.range);
+    pub(crate) async fn parities_before(&self, band: &Band, parities: &[(usize, Data)], id: u64) -> Vec<(usize, Data)> {
+        let is_missing = |index: usize| !self.members[band.stripe.data_member(index)].is_current(&band.range);
         let mut before = Vec::new();
         if parities.len() > 1 && band.written.clone().any(is_missing) {
             for (member, _) in parities.iter().filter(|(member, _)| self.members[*member].is_current(&band.range)) {
-                before.extend(self.held(*member, &band.range, id).await.map(|parity| (*member, parity)));
+                before.extend(self.held(*member, &band.range, id).await.map(|parity| (*member, parity.freeze())));
             }
         }
         before
@@ -120,26 +129,57 @@ impl<D: Device> Array<D> {
         id: u64,
     ) {
         self.room.lacked();
-        if !refused.data_were_sent && refused.parities_before.len() == parities.len() {
-            for (member, parity) in refused.parities_before {
-                let bytes = parity.bytes().expect("it was read");
-                for run in self.restore(*member, &band.range, bytes, fua, id).await.lacking {
-                    self.give_up_range(*member, run);
-                }
+        let is_bad = |block: &Range<Bytes>| band.stripe.members().any(|member| self.members[member].is_bad(block));
+        let pieces = match is_bad(&band.range) {
+            true => self.blocks(band.range.clone()),
+            false => vec![band.range.clone()],
+        };
+        for piece in pieces {
+            if self.take_back_piece(band, &piece, parities, &refused, fua, id).await.is_some() {
+                continue;
             }
-            return;
+            for block in self.blocks(piece) {
+                let taken_back = self.take_back_piece(band, &block, parities, &refused, fua, id).await;
+                assert!(taken_back.is_some(), "of one block it is known who can tell it");
+            }
         }
-        let Some(fitting) = self.parities_that_fit(band, parities, &refused, id).await else {
-            parities.iter().for_each(|(member, _)| self.give_up_range(*member, band.range.clone()));
-            return;
+        for member in band.stripe.members() {
+            self.copy_to_its_twin(member, band.range.clone()).await;
+        }
+    }
+
+    /// As [`take_back`](Array::take_back), of a piece in which each member is current or is not. `None`, and nothing is
+    /// done, if it is of several blocks and some member cannot tell what it holds.
+    async fn take_back_piece(
+        &self,
+        band: &Band,
+        piece: &Range<Bytes>,
+        parities: &[(usize, Data)],
+        refused: &Refused<'_>,
+        fua: bool,
+        id: u64,
+    ) -> Option<()> {
+        let (skip, length) = (piece.start - band.range.start, piece.end - piece.start);
+        let part = |all: &[(usize, Data)]| -> Vec<(usize, Data)> {
+            all.iter().map(|(member, data)| (*member, data.slice(skip, length))).collect()
         };
+        let (band, parities) = (band.part(piece.clone(), band.written.clone()), part(parities));
+        let before = part(refused.parities_before);
+        if !refused.data_were_sent && before.len() == parities.len() {
+            for (member, parity) in &before {
+                self.restore_or_give_up(*member, piece, parity.bytes().expect("it was read"), fua, id).await;
+            }
+            return Some(());
+        }
         let mut there = Vec::new();
-        for (member, _) in parities.iter().filter(|_| !refused.data_were_sent) {
-            there.push(self.held(*member, &band.range, id).await);
+        for (member, _) in parities.iter() {
+            there.push(self.held(*member, piece, id).await);
         }
-        let slice = |block: &Range<Bytes>| {
-            (block.start - band.range.start).as_usize()..(block.end - band.range.start).as_usize()
-        };
+        let Fitting { parities: fitting, unreadable } = self.parities_that_fit(&band, &parities, refused, id).await;
+        if !unreadable.is_empty() && length > self.block() {
+            return None;
+        }
+        let slice = |block: &Range<Bytes>| (block.start - piece.start).as_usize()..(block.end - piece.start).as_usize();
         // Of data that were not sent nothing has changed where no parity has: what a missing member held is told by the
         // old one.
         let has_changed = |block: &Range<Bytes>| {
@@ -147,17 +187,27 @@ impl<D: Device> Array<D> {
                 let there = there.as_ref().and_then(Buffer::bytes).map(|there| &there[slice(block)]);
                 there.is_none() || there == new.bytes().map(|new| &new[slice(block)])
             };
-            there.iter().zip(parities).any(took)
+            there.iter().zip(&parities).any(took)
         };
+        if !unreadable.is_empty() {
+            let took_it = |member: usize| {
+                let told = !unreadable.contains(&member) && self.members[member].is_current(piece);
+                refused.data_were_sent && told && !refused.by.contains(&member)
+            };
+            let any_took_it = band.written.clone().any(|index| took_it(band.stripe.data_member(index)));
+            if !any_took_it && !has_changed(piece) {
+                return Some(());
+            }
+            // What it should hold is what the parities say: the new bytes.
+            unreadable.iter().for_each(|member| self.give_up_range(*member, piece.clone()));
+        }
         if refused.data_were_sent {
             for (member, parity) in &fitting {
-                for run in self.restore(*member, &band.range, parity, fua, id).await.lacking {
-                    self.give_up_range(*member, run);
-                }
+                self.restore_or_give_up(*member, piece, parity, fua, id).await;
             }
-            return;
+            return Some(());
         }
-        for block in self.blocks(band.range.clone()).into_iter().filter(has_changed) {
+        for block in self.blocks(piece.clone()).into_iter().filter(has_changed) {
             let (mut lacking, mut any_fits) = (Vec::new(), false);
             for (member, parity) in &fitting {
                 let restored = self.restore(*member, &block, &parity[slice(&block)], fua, id).await;
@@ -169,33 +219,54 @@ impl<D: Device> Array<D> {
                 lacking.into_iter().for_each(|(member, run)| self.give_up_range(member, run));
             }
         }
+        Some(())
     }
 
-    /// The parities of a band of what its members hold now, where they did not get the new data. `None` if they cannot
-    /// tell.
+    /// The parities of a band of what its members hold now, where they did not get the new data, and members that should
+    /// be able to tell and cannot.
     async fn parities_that_fit(
         &self,
         band: &Band,
         parities: &[(usize, Data)],
         refused: &Refused<'_>,
         id: u64,
-    ) -> Option<Vec<(usize, Vec<u8>)>> {
-        let bytes = |(member, parity): &(usize, Data)| Some((*member, parity.bytes()?.to_vec()));
-        let mut fitting = parities.iter().map(bytes).collect::<Option<Vec<(usize, Vec<u8>)>>>()?;
+    ) -> Fitting {
+        let bytes = |(member, parity): &(usize, Data)| (*member, parity.bytes().expect("no model is full").to_vec());
+        let mut fitting = Fitting { parities: parities.iter().map(bytes).collect(), unreadable: Vec::new() };
         for index in band.written.clone() {
             let member = band.stripe.data_member(index);
             let was_sent = refused.data_were_sent && !refused.by.contains(&member);
-            // What a missing member should hold is what the parities say: the new bytes.
-            if was_sent || !self.members[member].takes_writes(&band.range) {
+            // What a missing member should hold is what the parities say: the new bytes. So it is where it could not be
+            // rebuilt.
+            if was_sent || !self.members[member].is_current(&band.range) {
                 continue;
             }
-            let there = self.held(member, &band.range, id).await?;
-            for (of, parity) in &mut fitting {
-                self.add_to_parity(&band.stripe, *of, index, band.bytes(index)?, parity);
-                self.add_to_parity(&band.stripe, *of, index, there.bytes()?, parity);
+            let Some(there) = self.held(member, &band.range, id).await else {
+                fitting.unreadable.push(member);
+                continue;
+            };
+            let (new, there) = (band.bytes(index).expect("no model is full"), there.bytes().expect("it was read"));
+            for (of, parity) in &mut fitting.parities {
+                self.add_to_parity(&band.stripe, *of, index, new, parity);
+                self.add_to_parity(&band.stripe, *of, index, there, parity);
             }
         }
-        Some(fitting)
+        fitting
+    }
+
+    /// Copies what a member holds to the device that is to replace it: that may have had room for what the member
+    /// refused.
+    async fn copy_to_its_twin(&self, member: usize, range: Range<Bytes>) {
+        if let Some(twin) = self.members[member].twin().filter(|twin| twin.takes_writes(&range)) {
+            self.copy_to_twin(member, &twin, range).await;
+        }
+    }
+
+    /// [Restores](Array::restore) a range, but for what there is no room for.
+    async fn restore_or_give_up(&self, member: usize, range: &Range<Bytes>, bytes: &[u8], fua: bool, id: u64) {
+        for run in self.restore(member, range, bytes, fua, id).await.lacking {
+            self.give_up_range(member, run);
+        }
     }
 
     /// What a member holds, if it can be read.
@@ -238,34 +309,56 @@ impl<D: Device> Array<D> {
 
     /// Makes copies alike after some members had no room for theirs, if any can say what was there. The caller holds
     /// the unit's lock.
-    pub(crate) async fn take_back_copies(
+    pub(crate) async fn take_back_copies(&self, written: &[Written], data: &Data, fua: bool, id: u64) {
+        self.room.lacked();
+        let range_of = |place: &Place, piece: &Range<Bytes>| place.offset + piece.start..place.offset + piece.end;
+        let whole = Bytes::ZERO..data.len();
+        let is_bad = |(place, _): &Written| self.members[place.member].is_bad(&range_of(place, &whole));
+        let blocks = || self.blocks(whole.clone());
+        let pieces = if written.iter().any(is_bad) { blocks() } else { vec![whole.clone()] };
+        for piece in pieces {
+            if self.take_back_copies_of(written, &piece, data, fua, id).await.is_some() {
+                continue;
+            }
+            for block in self.blocks(piece) {
+                let taken_back = self.take_back_copies_of(written, &block, data, fua, id).await;
+                assert!(taken_back.is_some(), "of one block it is known who can tell it");
+            }
+        }
+        for (place, _) in written {
+            self.copy_to_its_twin(place.member, range_of(place, &whole)).await;
+        }
+    }
+
+    /// As [`take_back_copies`](Array::take_back_copies), of a piece of the data in which each copy is current or is not.
+    /// `None`, and nothing is done, if it is of several blocks and some copy cannot be read.
+    async fn take_back_copies_of(
         &self,
-        written: &[(Place, Result<(), DeviceError>)],
+        written: &[Written],
+        piece: &Range<Bytes>,
         data: &Data,
         fua: bool,
         id: u64,
-    ) {
-        self.room.lacked();
-        let range_of = |place: &Place| place.offset..place.offset + data.len();
+    ) -> Option<()> {
+        let data = data.slice(piece.start, piece.end - piece.start);
+        let range_of = |place: &Place| place.offset + piece.start..place.offset + piece.end;
         let (mut refused, mut stored): (Few<(Place, Buffer)>, Few<Place>) = (Few::new(), Few::new());
         for (place, result) in written {
+            let range = range_of(place);
             match result {
                 Ok(()) => stored.push(*place),
-                Err(DeviceError::NoSpace) if self.members[place.member].is_current(&range_of(place)) => {
-                    let into = Buffer::zeroed(data.len());
-                    match self.members[place.member].read(place.offset, into, id).await {
-                        (there, Ok(())) => refused.push((*place, there)),
-                        (_, Err(error)) => {
-                            self.judge(place.member, &error);
-                            self.give_up_range(place.member, range_of(place));
-                        }
+                Err(DeviceError::NoSpace) if self.members[place.member].is_current(&range) => {
+                    match self.held(place.member, &range, id).await {
+                        Some(there) => refused.push((*place, there)),
+                        None if data.len() > self.block() => return None,
+                        None => self.give_up_range(place.member, range),
                     }
                 }
                 // One that was bad there before is bad still.
                 Err(_) => {}
             }
         }
-        let (Some((_, first)), Some(new)) = (refused.first(), data.bytes()) else { return };
+        let (Some((_, first)), Some(new)) = (refused.first(), data.bytes()) else { return Some(()) };
         let mut right = first.bytes().expect("it was read").to_vec();
         let block = self.block().as_usize();
         for (number, right) in right.chunks_mut(block).enumerate() {
@@ -277,9 +370,8 @@ impl<D: Device> Array<D> {
             }
         }
         for place in refused.iter().map(|(place, _)| place).chain(&stored) {
-            for run in self.restore(place.member, &range_of(place), &right, fua, id).await.lacking {
-                self.give_up_range(place.member, run);
-            }
+            self.restore_or_give_up(place.member, &range_of(place), &right, fua, id).await;
         }
+        Some(())
     }
 }

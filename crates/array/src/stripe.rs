@@ -85,7 +85,7 @@ impl Band {
     }
 
     /// The part of it that lies in a range of the members and in some of its chunks.
-    fn part(&self, range: Range<Bytes>, written: Range<usize>) -> Band {
+    pub fn part(&self, range: Range<Bytes>, written: Range<usize>) -> Band {
         let skip = self.at(written.start) + (range.start - self.range.start);
         Band { range, written, skip, data: self.data.clone(), ..*self }
     }
@@ -208,7 +208,7 @@ impl<D: Device> Array<D> {
             }
         };
         let mut refused: Few<usize> = Few::new();
-        let parity_first = self.stores_parity_first(band);
+        let parity_first = self.stores_parity_first(band, &unreadable);
         let mut parities_before = Vec::new();
         if parity_first {
             parities_before = rarely(|| self.parities_before(band, &parities, id)).await;

@@ -231,7 +231,7 @@ impl<D: Device> Array<D> {
     }
 
     /// Copies a range of one unit, or computes what cannot be read. Gives what of the array is in neither.
-    async fn copy_to_twin(&self, member: usize, twin: &Twin<D>, range: Range<Bytes>) -> Vec<Range<Bytes>> {
+    pub(crate) async fn copy_to_twin(&self, member: usize, twin: &Twin<D>, range: Range<Bytes>) -> Vec<Range<Bytes>> {
         if let Some(bytes) = self.bytes_of(member, range.clone()).await {
             twin.write(range.start, bytes.freeze(), false, 0).await;
             return Vec::new();

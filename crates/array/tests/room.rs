@@ -11,7 +11,7 @@ use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Request
 use futures_util::future::join_all;
 use rand::RngExt;
 use runtime::{Random, Runtime};
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Rate};
 
 type Disk = Rc<Faulty<Thin<MemoryDevice>>>;
 const CHUNK: Bytes = Bytes::kib(16);
@@ -326,5 +326,154 @@ fn a_flush_that_finds_no_room_on_all_members_leaves_those_that_are_needed() {
             futures_util::future::select(tending, time).await;
             assert!(array.is_dirty());
         });
+    }
+}
+
+const WRONG: u64 = 0xbad;
+
+impl Bed {
+    fn data_offset(&self, member: usize) -> Bytes {
+        let read = Request::read(SUPERBLOCK_AT, Buffer::zeroed(md::SUPERBLOCK_SIZE));
+        let buffer = self.runtime.block_on(self.disks[member].submit(read)).buffer.unwrap();
+        md::Superblock::parse(buffer.bytes().unwrap()).unwrap().data_offset
+    }
+
+    /// Puts something else on a member's medium, where its data have this offset.
+    fn spoil(&self, member: usize, at: Bytes) {
+        let write = Request::write(self.data_offset(member) + at, data(WRONG, Bytes::SECTOR));
+        self.runtime.block_on(self.disks[member].inner().inner().submit(write)).result.unwrap();
+    }
+
+    /// A member cannot read a sector of its data.
+    fn cannot_read(&self, member: usize, at: Bytes) {
+        let start = self.data_offset(member) + at;
+        let error = DeviceError::Medium { offset: start, length: Bytes::SECTOR };
+        let rule = Rule::new(Effect::Fail(error)).on(Operation::Read).within(start..start + Bytes::SECTOR);
+        self.disks[member].add(rule);
+    }
+
+    /// A member has no room, could once not read a sector of its data, and not write it again; what is there now is
+    /// wrong.
+    fn make_bad(&self, array: &Array<Disk>, member: usize, at: Bytes, address: Bytes) {
+        self.stores[member].leave(Bytes::ZERO);
+        self.cannot_read(member, at);
+        // Of copies any may be read.
+        let read = || array.submit(Request::read(address, Buffer::zeroed(Bytes::SECTOR)));
+        let replies = self.runtime.block_on(join_all((0..6).map(|_| read())));
+        assert!(replies.iter().all(|reply| reply.result.is_ok()) && array.has_bad(member));
+        self.disks[member].clear_rules();
+        self.spoil(member, at);
+    }
+
+    fn write(&self, array: &Array<Disk>, at: Bytes, value: u64, length: Bytes) -> Result<(), DeviceError> {
+        self.runtime.block_on(array.submit(Request::write(at, data(value, length)))).result
+    }
+
+    /// What each sector of a range holds; `None`: it cannot be read.
+    fn values(&self, array: &Array<Disk>, range: std::ops::Range<Bytes>) -> Vec<Option<u64>> {
+        let value = |sector: u64| {
+            let read = Request::read(Bytes::SECTOR * sector, Buffer::zeroed(Bytes::SECTOR));
+            let reply = self.runtime.block_on(array.submit(read));
+            reply.result.ok()?;
+            Some(u64::from_le_bytes(reply.buffer.unwrap().bytes().unwrap()[..8].try_into().unwrap()))
+        };
+        (range.start / Bytes::SECTOR..range.end / Bytes::SECTOR).map(value).collect()
+    }
+}
+
+#[test]
+fn copies_are_alike_where_a_member_that_refused_is_bad_in_a_part_of_the_range() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid10(Copies::near(2)), 4)] {
+        let bed = Bed::new((level, members, Consistency::Resync, false), false);
+        let array = bed.open(&[]);
+        bed.make_bad(&array, 0, Bytes::kib(2), Bytes::kib(2));
+        assert_eq!(bed.write(&array, Bytes::ZERO, 7, Bytes::kib(8)), Err(DeviceError::NoSpace));
+        let scrubbed = bed.runtime.block_on(array.scrub(Repair::No)).unwrap();
+        assert_eq!(scrubbed.mismatches, 0, "{level:?}");
+        all_active(&array, "a bad copy without room");
+        // The bad sector is what the others have, all else what it was, whoever is read.
+        for without in [None, Some(0)] {
+            without.into_iter().for_each(|member| array.fail(member));
+            let values = bed.values(&array, Bytes::ZERO..Bytes::kib(8));
+            let right = |(sector, value): (usize, &Option<u64>)| *value == Some(if sector == 4 { 7 } else { 0 });
+            assert!(values.iter().enumerate().all(right), "{level:?} without {without:?}: {values:?}");
+        }
+    }
+}
+
+#[test]
+fn parity_says_what_a_member_that_refused_holds_where_it_is_bad_and_fits_the_rest_of_the_range() {
+    for (level, members, lost) in [(FIVE, 3, 2), (FIVE, 4, 2), (SIX, 4, 0), (SIX, 5, 0)] {
+        let bed = Bed::new((level, members, Consistency::Resync, false), false);
+        let array = bed.open(&[]);
+        let stripe = bed.geometry.stripe(0);
+        let member = stripe.data_member(0);
+        bed.make_bad(&array, member, Bytes::kib(2), Bytes::kib(2));
+        assert_eq!(bed.write(&array, Bytes::ZERO, 7, Bytes::kib(8)), Err(DeviceError::NoSpace));
+        let is_right = |sector: usize, value: &Option<u64>| *value == Some(0) || sector == 4 && *value == Some(7);
+        let values = bed.values(&array, Bytes::ZERO..Bytes::kib(8));
+        assert!(values.iter().enumerate().all(|(sector, value)| is_right(sector, value)), "{level:?}: {values:?}");
+        all_active(&array, "a bad member without room");
+        // The rest of the row is as redundant as before.
+        array.fail(stripe.data_member(1));
+        let values = bed.values(&array, Bytes::ZERO..CHUNK * 2);
+        let unreadable = values.iter().filter(|value| value.is_none()).count();
+        let wrong = values.iter().enumerate().filter(|(sector, value)| value.is_some() && !is_right(*sector, value));
+        assert_eq!((unreadable, wrong.count()), (lost, 0), "{level:?} on {members} members: {values:?}");
+    }
+}
+
+#[test]
+fn parity_says_what_a_member_that_refused_holds_where_its_medium_cannot_tell() {
+    for (level, members) in [(FIVE, 3), (FIVE, 4), (SIX, 4)] {
+        let bed = Bed::new((level, members, Consistency::Resync, false), false);
+        let array = bed.open(&[]);
+        let member = bed.geometry.stripe(0).data_member(0);
+        bed.stores[member].leave(Bytes::ZERO);
+        bed.cannot_read(member, Bytes::kib(2));
+        assert_eq!(bed.write(&array, Bytes::ZERO, 7, Bytes::kib(8)), Err(DeviceError::NoSpace));
+        let values = bed.values(&array, Bytes::ZERO..bed.geometry.size());
+        let is_right = |(sector, value): (usize, &Option<u64>)| *value == Some(0) || sector == 4 && *value == Some(7);
+        assert!(values.iter().enumerate().all(is_right), "{level:?} on {members} members: {values:?}");
+    }
+}
+
+#[test]
+fn a_device_that_replaces_a_member_without_room_holds_what_that_member_held() {
+    let bed = Bed::new((Level::Raid10(Copies::near(2)), 4, Consistency::Resync, false), false);
+    let array = bed.open(&[]);
+    let memory = MemoryDevice::new(&bed.runtime, Shape::new("new", Bytes::mib(4)));
+    let new = Rc::new(Faulty::new(&bed.runtime, Thin::new(&bed.runtime, memory, &Store::new()), 1));
+    array.limit(Some(Rate::bytes_per_second(1e6)));
+    bed.stores[1].leave(Bytes::ZERO);
+    let data_offset = bed.data_offset(1);
+    bed.runtime.block_on(async {
+        let replaced = array.replace(1, new, data_offset, Uuid([99; 16]));
+        let written = async {
+            bed.runtime.sleep(Duration::millis(100)).await;
+            let written = array.submit(Request::write(Bytes::ZERO, data(7, CHUNK))).await.result;
+            assert_eq!((written, array.replacing().is_some()), (Err(DeviceError::NoSpace), true));
+        };
+        let (replaced, ()) = futures_util::join!(replaced, written);
+        assert_eq!(replaced, Ok(vec![]));
+        let scrubbed = array.scrub(Repair::No).await.unwrap();
+        assert_eq!((scrubbed.mismatches, scrubbed.unreadable), (0, 0));
+    });
+    assert!(bed.values(&array, Bytes::ZERO..CHUNK).iter().all(|value| *value == Some(0)));
+}
+
+#[test]
+fn a_refused_write_forgets_no_checksum_of_what_it_did_not_change() {
+    for (level, members) in [(Level::Raid1, 2), (FIVE, 3)] {
+        let bed = Bed::new((level, members, Consistency::Resync, true), false);
+        let array = bed.open(&[]);
+        let member = if level == FIVE { bed.geometry.stripe(0).data_member(0) } else { 1 };
+        assert_eq!(bed.write(&array, Bytes::kib(8), 5, Bytes::kib(4)), Ok(()));
+        // Nobody has read it since; the block before it is without room.
+        bed.spoil(member, Bytes::kib(8));
+        bed.stores[member].leave(Bytes::ZERO);
+        assert_eq!(bed.write(&array, Bytes::kib(4), 7, Bytes::kib(8)), Err(DeviceError::NoSpace));
+        let values = bed.values(&array, Bytes::kib(8)..Bytes::kib(12));
+        assert!(values.iter().all(|value| matches!(value, Some(5 | 7))), "{level:?}: {values:?}");
     }
 }

@@ -30,6 +30,24 @@ impl Writing<'_> {
         drop(wrong);
         self.finished = true;
     }
+
+    /// The member had no room for all of the data, and this is there now: a block that it did not take keeps the sum
+    /// that it had, as it may be wrong without saying so.
+    pub fn refused(mut self, data: &Data, there: &Buffer) {
+        let (Some(new), Some(there)) = (data.bytes(), there.bytes()) else { return };
+        let size = self.checksums.layout.block.as_usize();
+        for (block, (new, there)) in self.blocks.clone().zip(new.chunks(size).zip(there.chunks(size))) {
+            if new == there {
+                self.checksums.set(block, block_sum(new));
+            }
+        }
+        self.finished = true;
+    }
+
+    /// Nothing was sent: what was known is known.
+    fn call_off(mut self) {
+        self.finished = true;
+    }
 }
 
 impl Drop for Writing<'_> {
@@ -151,8 +169,13 @@ impl<D: Device> Member<D> {
         for page in checksums.layout.pages_of(&writing.blocks) {
             self.load(checksums, page).await?;
         }
-        self.mark(checksums, regions).await?;
-        Ok(writing)
+        match self.mark(checksums, regions).await {
+            Ok(()) => Ok(writing),
+            Err(error) => {
+                writing.call_off();
+                Err(error)
+            }
+        }
     }
 
     /// Sends what concerns sums to the device that has them. Once another has its place there is nobody to send it to.
