@@ -25,11 +25,15 @@ pub enum Bug {
     /// The members say that redundancy fits when they are asked, so that copies are read which may differ, whichever is
     /// less busy.
     TrustUnsynced,
+    /// A member that was away and is back is asked nothing before it is believed.
+    BelieveReturned,
+    /// A write for which there was no room is called stored.
+    CallFullStored,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 8] = [
+    pub const ALL: [Bug; 10] = [
         Bug::SkipFlush,
         Bug::SkipLog,
         Bug::SwapPAndQ,
@@ -38,6 +42,8 @@ impl Bug {
         Bug::WrongRotation,
         Bug::ForgetSumMarks,
         Bug::TrustUnsynced,
+        Bug::BelieveReturned,
+        Bug::CallFullStored,
     ];
 
     /// What becomes of a superblock that is written.
@@ -57,7 +63,9 @@ impl Bug {
             | Bug::SwapPAndQ
             | Bug::WrongRotation
             | Bug::ForgetSumMarks
-            | Bug::TrustUnsynced => {}
+            | Bug::TrustUnsynced
+            | Bug::BelieveReturned
+            | Bug::CallFullStored => {}
         }
     }
 

@@ -48,7 +48,8 @@ fn in_pieces(random: &mut Random, touched: Range<u64>, block: u64) -> Vec<Range<
     pieces
 }
 
-/// Works until `over`. Errors are broken promises: a storm never takes more than the level survives. Only where the journal is lost are
+/// Works until `over`. Errors are broken promises: a storm never takes more than the level survives. Only where room is
+/// short may a write be refused for that, and where the journal is lost are
 /// writes refused, and in an outage anything; what the client wrote then may be there or not, and it ends.
 pub async fn client(
     world: &World,
@@ -73,20 +74,39 @@ pub async fn client(
         let from = first * block;
         let touched = from..from + count;
         let failed = |what: &str, error| format!("{what} of sectors {touched:?} failed: {error}");
+        // A write that is sent while room is short may be refused.
+        let (before, is_short) = (oracle.borrow().known(touched.clone()), world.short.get());
+        let lacked = |error: &DeviceError| is_short && *error == DeviceError::NoSpace;
+        let may_write = |sectors: Range<u64>, value: u64| {
+            oracle.borrow_mut().may_write(sectors.clone(), value);
+            if is_short {
+                oracle.borrow_mut().may_be_refused(sectors, value);
+            }
+        };
+        let refused = |writes: &[(Range<u64>, u64, bool)]| {
+            oracle.borrow_mut().refused(touched.clone(), &before, writes);
+            world.outcome.borrow_mut().lacked += 1;
+        };
         match random.random_range(0..20) {
             0..11 => {
                 let fua = random.random_bool(0.2);
-                let mut writes = Vec::new();
+                let (mut writes, mut pieces) = (Vec::new(), Vec::new());
                 for (index, piece) in in_pieces(&mut random, touched.clone(), block).into_iter().enumerate() {
                     let value = oracle.borrow_mut().fresh();
-                    oracle.borrow_mut().may_write(piece.clone(), value);
+                    may_write(piece.clone(), value);
                     let (from, count) = (piece.start, piece.end - piece.start);
                     let mut request = Request::write(Bytes::SECTOR * from, data_of(&sectors_of(value, count)));
                     request.fua = fua;
                     let number = number + CLIENTS * index;
+                    pieces.push((piece.clone(), value));
                     oracle.borrow_mut().begin(number, piece.clone(), lost(world, array));
                     writes.push(async move {
-                        array.submit(request).await.result?;
+                        let result = array.submit(request).await.result;
+                        // Taken back, it is under way no more.
+                        if result.as_ref().err().is_some_and(lacked) {
+                            oracle.borrow_mut().end(number);
+                        }
+                        result?;
                         oracle.borrow_mut().end(number);
                         oracle.borrow_mut().answered(piece.clone(), value);
                         if fua {
@@ -96,45 +116,77 @@ pub async fn client(
                     });
                 }
                 let results: Vec<Result<(), DeviceError>> = join_all(writes).await;
-                if let Some(error) = results.into_iter().find_map(Result::err) {
+                let fate = |((range, value), result): ((Range<u64>, u64), &Result<(), DeviceError>)| {
+                    (range, value, result.is_ok())
+                };
+                let fates: Vec<(Range<u64>, u64, bool)> = pieces.into_iter().zip(&results).map(fate).collect();
+                if let Some(error) =
+                    results.iter().filter_map(|result| result.clone().err()).find(|error| !lacked(error))
+                {
                     let excused = array.has_lost_journal() || world.is_out(array);
                     return if excused { Ok(()) } else { Err(failed("a write", error)) };
                 }
+                oracle.borrow_mut().decided(touched.clone());
+                if results.iter().any(Result::is_err) {
+                    refused(&fates);
+                }
             }
             11 => {
-                oracle.borrow_mut().may_write(touched.clone(), 0);
+                may_write(touched.clone(), 0);
                 let request = Request::write_zeroes(Bytes::SECTOR * from, Bytes::SECTOR * count);
                 oracle.borrow_mut().begin(number, touched.clone(), lost(world, array));
-                if let Err(error) = array.submit(request).await.result {
+                let written = array.submit(request).await.result;
+                if written.as_ref().err().is_none_or(lacked) {
+                    oracle.borrow_mut().end(number);
+                }
+                oracle.borrow_mut().decided(touched.clone());
+                if written.as_ref().err().is_some_and(lacked) {
+                    refused(&[(touched.clone(), 0, false)]);
+                    continue;
+                }
+                if let Err(error) = written {
                     let excused = array.has_lost_journal() || world.is_out(array);
                     return if excused { Ok(()) } else { Err(failed("a write of zeroes", error)) };
                 }
-                oracle.borrow_mut().end(number);
                 oracle.borrow_mut().answered(touched.clone(), 0);
             }
             12 => {
                 // What it discards it writes anew, so that the oracle knows what is newest: in between there may be zeroes, or what was there.
                 let value = oracle.borrow_mut().fresh();
-                oracle.borrow_mut().may_write(touched.clone(), 0);
-                oracle.borrow_mut().may_write(touched.clone(), value);
+                may_write(touched.clone(), 0);
+                may_write(touched.clone(), value);
                 oracle.borrow_mut().begin(number, touched.clone(), lost(world, array));
                 let at = Bytes::SECTOR * from;
                 let write = Request::write(at, data_of(&sectors_of(value, count)));
+                let mut written = Ok(());
                 for request in [Request::discard(at, write.length), write] {
                     let what = if request.operation == Operation::Discard { "a discard" } else { "a write" };
-                    if let Err(error) = array.submit(request).await.result {
+                    written = array.submit(request).await.result;
+                    if written.as_ref().err().is_some_and(lacked) {
+                        refused(&[(touched.clone(), 0, false), (touched.clone(), value, false)]);
+                        break;
+                    }
+                    if let Err(error) = written {
                         let excused = array.has_lost_journal() || world.is_out(array);
                         return if excused { Ok(()) } else { Err(failed(what, error)) };
                     }
                 }
                 oracle.borrow_mut().end(number);
+                oracle.borrow_mut().decided(touched.clone());
+                if written.is_err() {
+                    continue;
+                }
                 oracle.borrow_mut().answered(touched.clone(), value);
             }
             13..16 => {
                 // What has been answered by now is promised when the flush is answered. Clients have sectors of their own and one
                 // request at a time, so all that this client wrote has been answered.
                 let now = oracle.borrow().known(own.clone());
-                if let Err(error) = array.submit(Request::flush()).await.result {
+                let flushed = array.submit(Request::flush()).await.result;
+                if flushed.as_ref().err().is_some_and(lacked) {
+                    continue;
+                }
+                if let Err(error) = flushed {
                     return if world.is_out(array) { Ok(()) } else { Err(failed("a flush", error)) };
                 }
                 oracle.borrow_mut().flushed(own.clone(), &now);

@@ -6,14 +6,15 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use array::geometry::Geometry;
-use array::md::{SUPERBLOCK_AT, Superblock};
-use device::filter::{Damage, Delay, Faulty, Latency, Medium, Rule, WriteCache};
-use device::{Buffer, Device, MemoryDevice, Operation, Payload, Reply, Request, Shape, Stamps};
+use array::md::{SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
+use device::filter::{Damage, Delay, Faulty, Latency, Medium, Rule, Share, WriteCache};
+use device::{Buffer, Device, DeviceError, MemoryDevice, Operation, Payload, Reply, Request, Shape, Stamps};
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
 use crate::bug::{Bug, changed, data_of, without_marks};
 use crate::oracle::sectors_of;
+use crate::returned::Export;
 use crate::story::{Said, Story};
 
 /// From the array to the medium: faults of requests, damaged sectors, the way there, the cache, what survives a power cut.
@@ -22,7 +23,13 @@ type Stack = Faulty<Medium<Delay<WriteCache<MemoryDevice>>>>;
 /// A disk.
 pub struct Disk {
     runtime: Runtime,
-    stack: Rc<Stack>,
+    shape: Shape,
+    seed: u64,
+    stack: RefCell<Rc<Stack>>,
+    /// The connection to it, if it is on another machine.
+    export: Option<Export>,
+    /// What it has of a store where it takes its room, if it does.
+    share: RefCell<Option<Rc<Share>>>,
     bug: Option<Bug>,
     /// What sectors seem to hold although something else was written there, until they are written again.
     wrong: RefCell<BTreeMap<u64, Vec<u8>>>,
@@ -56,6 +63,10 @@ struct Astray {
     all: Vec<Rc<Stack>>,
 }
 
+fn cache(stack: &Stack) -> &WriteCache<MemoryDevice> {
+    stack.inner().inner().inner()
+}
+
 fn stack(runtime: &Runtime, cache: WriteCache<MemoryDevice>, seed: u64) -> Rc<Stack> {
     let latency = Latency::Uniform(Duration::micros(1), Duration::micros(100));
     let medium = Medium::new(runtime, Delay::new(runtime, cache, latency, seed));
@@ -63,12 +74,23 @@ fn stack(runtime: &Runtime, cache: WriteCache<MemoryDevice>, seed: u64) -> Rc<St
 }
 
 impl Disk {
-    /// A disk of zeroes. Its delays are drawn from `seed` and its name.
-    pub fn new(runtime: &Runtime, shape: Shape, seed: u64, bug: Option<Bug>, story: &Rc<Story>) -> Rc<Disk> {
-        let cache = WriteCache::new(runtime, MemoryDevice::new(runtime, shape));
+    /// A disk of zeroes, perhaps on another machine. Its delays are drawn from `seed` and its name.
+    pub fn new(
+        runtime: &Runtime,
+        shape: Shape,
+        seed: u64,
+        is_export: bool,
+        bug: Option<Bug>,
+        story: &Rc<Story>,
+    ) -> Rc<Disk> {
+        let cache = WriteCache::new(runtime, MemoryDevice::new(runtime, shape.clone()));
         Rc::new(Disk {
             runtime: runtime.clone(),
-            stack: stack(runtime, cache, seed),
+            shape,
+            seed,
+            stack: RefCell::new(stack(runtime, cache, seed)),
+            export: is_export.then(|| Export::to(&[0; SUPERBLOCK_SIZE.as_usize()])),
+            share: RefCell::default(),
             bug,
             wrong: RefCell::default(),
             lie: RefCell::default(),
@@ -79,36 +101,82 @@ impl Disk {
         })
     }
 
-    fn cache(&self) -> &WriteCache<MemoryDevice> {
-        self.stack.inner().inner().inner()
+    /// What it is made of now.
+    fn stack(&self) -> Rc<Stack> {
+        Rc::clone(&self.stack.borrow())
+    }
+
+    /// The same with other contents.
+    pub fn stack_of(&self, contents: WriteCache<MemoryDevice>) -> Rc<Stack> {
+        stack(&self.runtime, contents, self.seed)
+    }
+
+    /// From now on it is made of this.
+    pub fn set_stack(&self, stack: Rc<Stack>) {
+        self.stack.replace(stack);
+    }
+
+    /// A copy of what it holds, durable or not.
+    pub fn contents(&self) -> WriteCache<MemoryDevice> {
+        cache(&self.stack()).snapshot(&self.runtime)
+    }
+
+    /// Its runtime.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The promise that it breaks.
+    pub fn bug(&self) -> Option<Bug> {
+        self.bug
+    }
+
+    /// The connection to it.
+    pub fn export(&self) -> Option<&Export> {
+        self.export.as_ref()
+    }
+
+    /// What it has of a store.
+    pub fn share(&self) -> Option<Rc<Share>> {
+        self.share.borrow().clone()
+    }
+
+    /// From now on it takes its room there, or lacks none.
+    pub fn set_share(&self, share: Option<Rc<Share>>) {
+        self.share.replace(share);
     }
 
     /// The disk after a power cut, under a runtime of its own: of its unflushed writes it has those sectors that `keep`
     /// chooses, or all of them, unflushed as they were, where nothing chooses and the server alone was killed. Of its
     /// damaged sectors it has those that `stays` chooses are still damaged. What it lied about `comes_out` as the lie,
-    /// or is true after all.
+    /// or is true after all. Instead of what it was it may be `other` contents.
     pub fn after_cut(
         &self,
         next: &Runtime,
         keep: Option<impl FnMut() -> bool>,
         stays: impl Fn(u64, Damage) -> bool,
         comes_out: bool,
+        other: Option<WriteCache<MemoryDevice>>,
         seed: u64,
     ) -> Rc<Disk> {
-        let cache = self.cache().snapshot(next);
+        let own = self.stack();
+        let cache = other.as_ref().unwrap_or(cache(&own)).snapshot(next);
         if let Some(mut keep) = keep {
             next.block_on(cache.cut(|_, _| keep())).expect("memory takes what it is given");
         }
+        let export = self.export.as_ref().map(|_| Export::over(next, &cache));
         let stack = stack(next, cache, seed);
-        for (sector, damage) in
-            self.stack.inner().damaged().into_iter().filter(|(sector, damage)| stays(*sector, *damage))
-        {
+        for (sector, damage) in own.inner().damaged().into_iter().filter(|(sector, damage)| stays(*sector, *damage)) {
             stack.inner().damage(Bytes::SECTOR * sector..Bytes::SECTOR * (sector + 1), damage);
         }
         let wrong = if comes_out { self.wrong.borrow().clone() } else { BTreeMap::new() };
         Rc::new(Disk {
             runtime: next.clone(),
-            stack,
+            shape: self.shape.clone(),
+            seed,
+            stack: RefCell::new(stack),
+            export,
+            share: RefCell::new(self.share()),
             bug: self.bug,
             wrong: RefCell::new(wrong),
             lie: RefCell::default(),
@@ -122,41 +190,42 @@ impl Disk {
     /// Lets the bug, if there is one, know what lies where.
     pub fn lead_astray(disks: &[Rc<Disk>], geometry: &Geometry, data_offset: Bytes) {
         for (member, disk) in disks.iter().enumerate().filter(|(_, disk)| disk.bug == Some(Bug::SwapPAndQ)) {
-            let all = disks.iter().map(|disk| Rc::clone(&disk.stack)).collect();
+            let all = disks.iter().map(|disk| disk.stack()).collect();
             *disk.astray.borrow_mut() = Some(Astray { geometry: geometry.clone(), data_offset, member, all });
         }
     }
 
     /// From now on requests suffer by this rule.
     pub fn suffer(&self, rule: Rule) {
-        self.stack.add(rule);
+        self.stack().add(rule);
     }
 
     /// It is sound again: rules are forgotten, what hung goes on, what was gone is back.
     pub fn recover(&self) {
-        self.stack.clear_rules();
-        self.stack.resume();
+        self.stack().clear_rules();
+        self.stack().resume();
+        self.export.iter().for_each(Export::forgive);
     }
 
     /// How many requests have suffered.
     pub fn suffered(&self) -> u64 {
-        self.stack.suffered()
+        self.stack().suffered()
     }
 
     /// Damages sectors.
     pub fn damage(&self, range: std::ops::Range<Bytes>, damage: Damage) {
-        self.stack.inner().damage(range, damage);
+        self.stack().inner().damage(range, damage);
     }
 
     /// How many sectors are damaged, or hold something else than they should.
     pub fn damaged(&self) -> usize {
-        self.stack.inner().damaged().len() + self.wrong.borrow().len()
+        self.stack().inner().damaged().len() + self.wrong.borrow().len()
     }
 
     /// Whether its superblock is damaged.
     pub fn is_spoilt(&self) -> bool {
         let superblock = SUPERBLOCK_AT / Bytes::SECTOR;
-        self.stack.inner().damaged().iter().any(|(sector, _)| *sector == superblock)
+        self.stack().inner().damaged().iter().any(|(sector, _)| *sector == superblock)
     }
 
     /// Whether what is known of it is on it.
@@ -179,7 +248,8 @@ impl Disk {
         let sectors = range.end.saturating_sub(range.start) / Bytes::SECTOR;
         let bytes: Vec<u8> = (first..first + sectors).flat_map(|value| sectors_of(value, 1)).collect();
         let request = Request::write(range.start, data_of(&bytes));
-        self.runtime.block_on(self.cache().inner().submit(request)).result.expect("memory takes what it is given");
+        let stack = self.stack();
+        self.runtime.block_on(cache(&stack).inner().submit(request)).result.expect("memory takes what it is given");
     }
 
     /// Carries out a write, but lets it seem otherwise.
@@ -187,11 +257,16 @@ impl Disk {
         let (first, count) = (request.offset / Bytes::SECTOR, request.length / Bytes::SECTOR);
         let Payload::From(data) = &request.payload else { panic!("a write carries data") };
         let new = data.clone();
-        let old = self.cache().submit(Request::read(request.offset, Buffer::zeroed(request.length))).await.buffer;
+        let stack = self.stack();
+        let old = cache(&stack).submit(Request::read(request.offset, Buffer::zeroed(request.length))).await.buffer;
         let old = old.expect("a read gives its buffer back");
         let sector = |bytes: &[u8], number: u64| bytes[512 * number as usize..][..512].to_vec();
         let (old, new) = (old.bytes().expect("it is real"), new.bytes().expect("it is real"));
-        let reply = self.stack.submit(request).await;
+        let reply = self.send(request).await;
+        // Of what it says it did not do it tells no lie.
+        if reply.result.is_err() {
+            return reply;
+        }
         let mut wrong = self.wrong.borrow_mut();
         for number in 0..count {
             let mut seems = sector(old, number);
@@ -215,6 +290,25 @@ impl Disk {
         reply
     }
 
+    /// Sends a request the way there.
+    async fn send(&self, request: Request) -> Reply {
+        match &self.export {
+            Some(export) => export.send(self, request).await,
+            None => self.carry_out(request).await,
+        }
+    }
+
+    /// Does what is asked, if there is room for it.
+    pub async fn carry_out(&self, request: Request) -> Reply {
+        let (target, now) = (self.target(&request), self.runtime.now());
+        let Some(share) = self.share() else { return target.submit(request).await };
+        let mut reply = share.submit(&self.runtime, &*target, request).await;
+        if self.bug == Some(Bug::CallFullStored) && reply.result == Err(DeviceError::NoSpace) {
+            reply = Reply { result: Ok(()), stamps: Stamps { submitted: now, completed: self.runtime.now() }, ..reply };
+        }
+        reply
+    }
+
     /// The stack that takes a request of this disk.
     fn target(&self, request: &Request) -> Rc<Stack> {
         match (&*self.astray.borrow(), self.bug) {
@@ -224,7 +318,7 @@ impl Disk {
                 let offset = request.offset - astray.data_offset;
                 Rc::clone(&astray.all[bug.goes_to(&astray.geometry, astray.member, offset)])
             }
-            _ => Rc::clone(&self.stack),
+            _ => self.stack(),
         }
     }
 }
@@ -253,7 +347,7 @@ impl Disk {
                 return self.submit_lying(request, lie, data).await;
             }
         }
-        let mut reply = self.stack.submit(request).await;
+        let mut reply = self.send(request).await;
         if let (Operation::Read, Some(bytes)) = (operation, reply.buffer.as_mut().and_then(Buffer::bytes_mut)) {
             for (sector, seems) in self.wrong.borrow().range(sectors) {
                 let at = (Bytes::SECTOR * *sector - offset).as_usize();
@@ -294,7 +388,7 @@ impl Disk {
             _ => {}
         }
         let reads = request.operation == Operation::Read;
-        let mut reply = self.target(&request).submit(request).await;
+        let mut reply = self.send(request).await;
         if let (true, true, Some(buffer)) = (is_superblock, reads, &mut reply.buffer) {
             let bytes = changed(buffer.bytes().expect("it is real"), |superblock| bug.on_reading(superblock));
             buffer.bytes_mut().expect("it is real").copy_from_slice(&bytes);
@@ -305,7 +399,7 @@ impl Disk {
 
 impl Device for Disk {
     fn shape(&self) -> &Shape {
-        self.stack.shape()
+        &self.shape
     }
 
     async fn submit(&self, request: Request) -> Reply {

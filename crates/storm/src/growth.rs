@@ -24,6 +24,11 @@ use crate::world::{Growing, World};
 pub fn grow(world: &mut World) -> Result<(), String> {
     let (array, _) = world.finish(open(world))?;
     world.adopt(&array);
+    // What is bad is healed first: with it, a power cut leaves more than is made to fit.
+    if (0..world.members()).any(|member| array.has_bad(member)) {
+        world.cut();
+        return Ok(());
+    }
     let becomes = becomes(world, &array);
     let lost = also_lost(world, &array);
     world.tell(format_args!("it is to grow from {}", world.geometry().size()));

@@ -10,6 +10,10 @@
 //! under way may give either value, but once it gave the new one the old one is gone. What a crash left is one value
 //! from the first read on, whatever that was: no later crash, and no loss of members, brings another one back. (Written
 //! values may go back with the power until they are flushed, as those of any disk.)
+//!
+//! # A write that was refused
+//! Where room is short a write is refused, and each sector has what it had or what it was to have. A read beside it may
+//! have given either; one that is sent afterwards decides, until the power goes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -43,11 +47,36 @@ struct Values {
     left: u64,
     /// The number of the newest that was answered, or read, since the last crash.
     known: u64,
+    /// How many writes were refused; the numbers of those of which nobody has read whether they are there, and of those
+    /// that are not.
+    refusals: u32,
+    undecided: Vec<u64>,
+    absent: Vec<u64>,
+    /// Those that are under way and may yet be refused: that one was read says nothing about what will be.
+    tentative: Vec<u64>,
+}
+
+/// What was known of a sector at some time: the number of the newest value, and how many writes had been refused.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    newest: u64,
+    refusals: u32,
 }
 
 impl Values {
     fn of(value: u64) -> Values {
-        Values { values: vec![value], first: 0, durable: 0, lowest: 0, left: 1, known: 0 }
+        Values {
+            values: vec![value],
+            first: 0,
+            durable: 0,
+            lowest: 0,
+            left: 1,
+            known: 0,
+            refusals: 0,
+            undecided: Vec::new(),
+            absent: Vec::new(),
+            tentative: Vec::new(),
+        }
     }
 
     fn newest(&self) -> u64 {
@@ -87,14 +116,32 @@ impl Values {
             false => self.first,
         };
         (self.left, self.known) = (self.end(), self.lowest);
+        self.undecided.clear();
+        self.absent.clear();
+        self.tentative.clear();
     }
 
     /// Takes note of a value that was read by a request which was sent when `known` was known. False if it may not be
     /// there.
-    fn read(&mut self, value: u64, known: u64) -> bool {
-        let from = if known < self.left { self.lowest } else { known };
-        let mut later = (from..self.end()).filter(|number| self.values[(number - self.first) as usize] == value);
+    fn read(&mut self, value: u64, known: Known) -> bool {
+        let beside_refused = known.refusals != self.refusals;
+        let from = match known.newest {
+            _ if beside_refused => self.first,
+            newest if newest < self.left => self.lowest,
+            newest => newest,
+        };
+        let is_it = |number: &u64| self.values[(number - self.first) as usize] == value;
+        let may_be = |number: &u64| is_it(number) && (beside_refused || !self.absent.contains(number));
+        let mut later = (from..self.end()).filter(may_be);
         let Some(number) = later.next() else { return false };
+        let only_one = later.next().is_none();
+        if beside_refused || self.tentative.contains(&number) {
+            return true;
+        }
+        if only_one {
+            // It is what the refused write left, or newer: what that was to put there and is not this is not there.
+            self.absent.extend(self.undecided.drain(..).filter(|refused| *refused > number));
+        }
         if number < self.left && self.values[(self.left - self.first) as usize..].contains(&value) {
             // Zeroes have one value however often they are written. These may be what the crash left, or a write since,
             // which the next crash may undo.
@@ -162,25 +209,57 @@ impl Oracle {
     }
 
     /// What is known of sectors: a read that is sent now, or a flush, is held against it when it is answered.
-    pub fn known(&self, sectors: Range<u64>) -> Vec<u64> {
-        self.allowed[sectors.start as usize..sectors.end as usize].iter().map(|sector| sector.known).collect()
+    pub fn known(&self, sectors: Range<u64>) -> Vec<Known> {
+        let known = |sector: &Values| Known { newest: sector.known, refusals: sector.refusals };
+        self.allowed[sectors.start as usize..sectors.end as usize].iter().map(known).collect()
+    }
+
+    /// What is being written there may be refused until it [has been answered](Oracle::decided).
+    pub fn may_be_refused(&mut self, sectors: Range<u64>, value: u64) {
+        for values in &mut self.allowed[sectors.start as usize..sectors.end as usize] {
+            values.tentative.extend(values.number(value));
+        }
+    }
+
+    /// All that a client wrote to these sectors has been answered.
+    pub fn decided(&mut self, sectors: Range<u64>) {
+        self.allowed[sectors.start as usize..sectors.end as usize].iter_mut().for_each(|it| it.tentative.clear());
+    }
+
+    /// Of what a client wrote at once to these sectors something was refused. So much was known before; each of the
+    /// writes has a range, a value, and was answered or refused.
+    pub fn refused(&mut self, sectors: Range<u64>, known: &[Known], writes: &[(Range<u64>, u64, bool)]) {
+        for (sector, known) in sectors.zip(known) {
+            let here = writes.iter().filter(|(range, ..)| range.contains(&sector));
+            let values = &mut self.allowed[sector as usize];
+            let (answered, refused): (Vec<_>, Vec<_>) = here.partition(|(.., answered)| *answered);
+            if refused.is_empty() {
+                continue;
+            }
+            let number = |(_, value, _): &&(Range<u64>, u64, bool)| values.number(*value);
+            let newest = answered.iter().filter_map(number).max();
+            let undecided: Vec<u64> = refused.iter().filter_map(number).collect();
+            values.undecided.extend(undecided);
+            values.known = newest.unwrap_or(known.newest).max(known.newest);
+            values.refusals += 1;
+        }
     }
 
     /// A flush is answered that was sent when so much was known.
-    pub fn flushed(&mut self, sectors: Range<u64>, known: &[u64]) {
+    pub fn flushed(&mut self, sectors: Range<u64>, known: &[Known]) {
         let touched = &mut self.allowed[sectors.start as usize..sectors.end as usize];
-        touched.iter_mut().zip(known).for_each(|(sector, known)| sector.rule_out(*known));
+        touched.iter_mut().zip(known).for_each(|(sector, known)| sector.rule_out(known.newest));
     }
 
     /// A read is answered that was sent when so much was known. What it read stays.
-    pub fn read(&mut self, first: u64, known: &[u64], bytes: &[u8]) -> Result<(), String> {
+    pub fn read(&mut self, first: u64, known: &[Known], bytes: &[u8]) -> Result<(), String> {
         for ((sector, known), bytes) in (first..).zip(known).zip(bytes.chunks(512)) {
             if self.free.contains(&(sector as usize)) {
                 continue;
             }
             let (values, found) = (&mut self.allowed[sector as usize], value_of(bytes));
             if !found.is_some_and(|value| values.read(value, *known)) {
-                let newer: Vec<u64> = (values.first.max(*known)..values.end())
+                let newer: Vec<u64> = (values.first.max(known.newest)..values.end())
                     .map(|number| values.values[(number - values.first) as usize])
                     .collect();
                 return Err(format!("sector {sector} reads {}: it went back, as it had {newer:?}", said(found)));
@@ -340,6 +419,28 @@ mod tests {
         assert_eq!(read(&mut oracle, 0), Ok(()));
         oracle.crash(false);
         assert!(read(&mut oracle, 56).is_err());
+    }
+
+    #[test]
+    fn a_refused_write_is_there_or_not_and_the_first_read_afterwards_decides() {
+        let mut oracle = Oracle::new(1);
+        let before = oracle.known(0..1);
+        oracle.may_write(0..1, 7);
+        oracle.may_be_refused(0..1, 7);
+        let beside = oracle.known(0..1);
+        // It is being taken back.
+        assert_eq!(read(&mut oracle, 7), Ok(()));
+        assert_eq!(read(&mut oracle, 0), Ok(()));
+        oracle.decided(0..1);
+        oracle.refused(0..1, &before, &[(0..1, 7, false)]);
+        // Sent while it was under way, and answered now.
+        assert_eq!(oracle.read(0, &beside, &sectors_of(7, 1)), Ok(()));
+        assert_eq!(read(&mut oracle, 0), Ok(()));
+        assert!(read(&mut oracle, 7).is_err());
+        // The power may undo the taking back.
+        oracle.crash(false);
+        assert_eq!(read(&mut oracle, 7), Ok(()));
+        assert!(read(&mut oracle, 0).is_err());
     }
 
     #[test]

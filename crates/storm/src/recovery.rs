@@ -77,6 +77,14 @@ async fn recovery(world: &World) -> Result<Array<Rc<Disk>>, String> {
         if !fits {
             return Err("redundancy does not fit after the resync".into());
         }
+        let has_bad = || (0..world.members()).any(|member| array.has_bad(member));
+        if complete && has_bad() {
+            world.tell("what had no room is made good");
+            array.scrub(Repair::WhatIsWrong).await.map_err(|error| format!("the scrub failed: {error}"))?;
+            if has_bad() {
+                return Err("a scrub leaves something bad".into());
+            }
+        }
         let scrubbed = array.scrub(Repair::No).await.map_err(|error| format!("the scrub failed: {error}"))?;
         if scrubbed.mismatches > 0 {
             return Err(format!("{} sectors do not fit after the resync", scrubbed.mismatches));
@@ -199,6 +207,8 @@ fn newcomer(world: &World, array: &Array<Rc<Disk>>) -> Rc<Disk> {
             let disk = world.shelf.borrow_mut().remove(former);
             array.let_go_of_stale(|name| name == disk.shape().name);
             disk.recover();
+            // It is elsewhere now, where there is room.
+            disk.set_share(None);
             disk
         }
         None => world.new_disk(),

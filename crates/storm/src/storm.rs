@@ -25,6 +25,8 @@ use crate::growth::grow;
 use crate::levels::Choice;
 use crate::outage::Outage;
 use crate::recovery::{add_spare, bring_back, rebuild, rebuild_on_spare, recover, replace};
+use crate::returned::Return;
+use crate::shortage::Shortage;
 use crate::story::Story;
 use crate::world::World;
 
@@ -73,6 +75,14 @@ pub struct Outcome {
     pub large_blocks: u64,
     /// Outages: more members were gone at once than the level survives, and came back.
     pub outages: u64,
+    /// Members that were away and came back as something else, which was found out.
+    pub exchanged: u64,
+    /// Members that were away and came back as they were, perhaps without what they had not made durable.
+    pub recognised: u64,
+    /// Rounds in which disks had no room.
+    pub shortages: u64,
+    /// Writes of clients that were refused for want of room.
+    pub lacked: u64,
     /// Times the array refused to open, rightly: after a power cut without a member.
     pub refused: u64,
 }
@@ -102,6 +112,10 @@ impl Outcome {
             lost_journals: self.lost_journals + other.lost_journals,
             large_blocks: self.large_blocks + other.large_blocks,
             outages: self.outages + other.outages,
+            exchanged: self.exchanged + other.exchanged,
+            recognised: self.recognised + other.recognised,
+            shortages: self.shortages + other.shortages,
+            lacked: self.lacked + other.lacked,
             refused: self.refused + other.refused,
         }
     }
@@ -152,6 +166,24 @@ enum Trouble {
     LoseJournal,
     /// Everything is compared.
     Scrub,
+}
+
+impl Trouble {
+    /// The member that it takes something from.
+    fn member(&self) -> Option<usize> {
+        match self {
+            Trouble::Fail(member)
+            | Trouble::Vanish(member)
+            | Trouble::Hang(member)
+            | Trouble::Refuse(member, _)
+            | Trouble::Latent(member)
+            | Trouble::Rot(member)
+            | Trouble::Lie(member, _)
+            | Trouble::Away(member, _)
+            | Trouble::Replace { member, .. } => Some(*member),
+            Trouble::Rebuild(_) | Trouble::Return(_) | Trouble::Spare | Trouble::LoseJournal | Trouble::Scrub => None,
+        }
+    }
 }
 
 /// Runs the storm of a seed.
@@ -234,6 +266,21 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     if outage.is_some() {
         troubles.clear();
     }
+    let struck = |troubles: &[Trouble]| {
+        let mut struck = world.impaired(array);
+        struck.extend(troubles.iter().filter_map(Trouble::member));
+        struck
+    };
+    let short = || Shortage::of(world, array, round, lasts, &struck(&troubles));
+    let shortage = if outage.is_none() { short() } else { None };
+    let is_alone = shortage.as_ref().is_some_and(|shortage| shortage.is_alone(world));
+    let ends_with_stop = shortage.as_ref().is_some_and(|shortage| shortage.ends_with_stop(world));
+    if is_alone {
+        troubles.retain(|trouble| trouble.member().is_none() && !matches!(trouble, Trouble::LoseJournal));
+    }
+    let mut struck = struck(&troubles);
+    struck.extend(shortage.as_ref().and_then(Shortage::member));
+    let away = if outage.is_none() && !is_alone { Return::of(world, round, lasts, &struck) } else { None };
     let troubles = troubles.into_iter().map(|trouble| {
         let when = lasts.scale(world.choose(1000) as f64 / 1000.0);
         strike(world, array, trouble, when)
@@ -244,6 +291,19 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
             None => Ok(()),
         }
     };
+    let disks = async {
+        if let Some(shortage) = shortage {
+            shortage.strike(world, array).await?;
+        }
+        Ok(())
+    };
+    let away = async {
+        match away {
+            Some(away) => away.strike(world, array).await,
+            None => Ok(()),
+        }
+    };
+    let outage = async { try_join3(outage, disks, away).await.map(drop) };
     let resync = resync_late(world, array, Random::named(round, "late resync"), lasts);
     // The first promise that is broken ends everything.
     let work = async {
@@ -255,7 +315,7 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
             Either::Right(_) => unreachable!("an array tends itself for ever"),
         }
     };
-    if world.happens(if world.is_large() { 0.3 } else { 0.7 }) {
+    if !ends_with_stop && world.happens(if world.is_large() { 0.3 } else { 0.7 }) {
         let cut = async {
             world.runtime.sleep(lasts).await;
             Ok(())
@@ -279,6 +339,7 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
         match array.stop().await {
             Ok(()) if world.is_out(array) => Err("a broken array says that it is left as it should be".into()),
             Err(_) if world.is_out(array) => Ok(false),
+            Err(DeviceError::NoSpace) if world.short.get() => Ok(false),
             stopped => stopped.map(|()| true).map_err(|error| format!("the array does not stop: {error}")),
         }
     };
@@ -328,6 +389,10 @@ pub fn also_lost(world: &World, array: &Array<Rc<Disk>>) -> Vec<usize> {
     *world.not_whole.borrow_mut() = (0..world.members()).filter(not_whole).collect();
     let mut impaired = world.impaired(array);
     let mut lost = Vec::new();
+    // What is marked as bad has to be healed first.
+    if world.level.parities() > 0 && !array.bad_ranges().is_empty() {
+        return lost;
+    }
     let spared = |impaired: &[usize], member: &usize| world.spares(impaired, *member);
     // Who loses one loses another as often as not.
     while (0..world.members()).any(|member| spared(&impaired, &member))
@@ -448,8 +513,8 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
                 false => rebuild(world, array, member).await,
             };
             return match rebuilt {
-                // The disk that came in may have been struck in its turn.
-                Err(_) if array.state(member) == MemberState::Failed => Ok(()),
+                // The disk that came in may have been struck in its turn, or a record of it have found no room.
+                Err(_) if array.state(member) == MemberState::Failed || world.was_short.get() => Ok(()),
                 rebuilt => rebuilt,
             };
         }
@@ -464,10 +529,14 @@ async fn strike(world: &World, array: &Array<Rc<Disk>>, trouble: Trouble, when: 
         Trouble::Replace { member, fails, lie } => {
             // It may have failed, or be on its way out, since this was thought of.
             if array.state(member) == MemberState::Active && array.replacing().is_none() {
-                return replace(world, array, member, fails, lie).await;
+                let replaced = replace(world, array, member, fails, lie).await;
+                return if world.was_short.get() { Ok(()) } else { replaced };
             }
         }
-        Trouble::Spare => return add_spare(world, array).await,
+        Trouble::Spare => {
+            let added = add_spare(world, array).await;
+            return if world.was_short.get() { Ok(()) } else { added };
+        }
         Trouble::LoseJournal => {
             fault();
             world.outcome.borrow_mut().lost_journals += 1;
@@ -533,8 +602,8 @@ async fn come_back(world: &World, array: &Array<Rc<Disk>>, member: usize) -> Res
         rot(world, member);
     }
     match bring_back(world, array, member).await {
-        // It may have been struck anew.
-        Err(_) if array.state(member) == MemberState::Failed => Ok(()),
+        // It may have been struck anew, or have no room for what it missed.
+        Err(_) if array.state(member) == MemberState::Failed || world.was_short.get() => Ok(()),
         returned => returned.map(drop),
     }
 }

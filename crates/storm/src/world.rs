@@ -8,8 +8,8 @@ use std::rc::Rc;
 use array::geometry::{Copies, DoubleRotation, Geometry, Level, Rotation};
 use array::md::{self, Bitmap, Consistency, NewArray, NewMember, SUPERBLOCK_AT, Stamp, Superblock, Uuid};
 use array::{Array, MemberState, add_checksums, checksum_room, format};
-use device::filter::Damage;
-use device::{Device, DeviceError, Request, Shape};
+use device::filter::{Damage, WriteCache};
+use device::{Device, DeviceError, MemoryDevice, Request, Shape};
 use futures_util::future::{Either, select};
 use rand::RngExt;
 use runtime::{Random, Runtime};
@@ -19,6 +19,8 @@ use crate::bug::{Bug, data_of};
 use crate::disk::{Disk, Lie};
 use crate::levels::{Choice, levels};
 use crate::oracle::Oracle;
+use crate::returned;
+use crate::shortage::shares;
 use crate::storm::Outcome;
 use crate::story::Story;
 
@@ -44,6 +46,13 @@ pub struct World {
     pub consistency: Consistency,
     /// Members keep checksums, so that they may lie.
     pub checksums: bool,
+    /// Members are on other machines, and may come back as something else.
+    pub exports: bool,
+    /// Some disk has no room for what it never held, or will have none before the round ends; and had none in it.
+    pub short: Cell<bool>,
+    pub was_short: Cell<bool>,
+    /// The first disks take their room of stores: one for all, or one each.
+    one_store: Option<bool>,
     geometry: RefCell<Rc<Geometry>>,
     /// Where a growth leads that has not been seen since, and whether it was acknowledged.
     pub growing: RefCell<Option<Growing>>,
@@ -145,6 +154,10 @@ impl World {
         let (array, name) = (Uuid([9; 16]), "storm".into());
         // Drawn from numbers of their own, so that other storms stay what they were.
         let mut blocks = Random::named(seed, "blocks");
+        let mut kinds = Random::named(seed, "kinds of disks");
+        let exports = varied && kinds.random_bool(0.2) || bug == Some(Bug::BelieveReturned);
+        let thin = varied && kinds.random_bool(0.2) || bug == Some(Bug::CallFullStored);
+        let one_store = thin.then(|| kinds.random_bool(0.5));
         let (native, mixed) = (varied && blocks.random_bool(0.15), blocks.random_bool(0.3));
         let (block, chunk) = if native { (Bytes::kib(4), CHUNKS[1]) } else { (Bytes::SECTOR, CHUNKS[0]) };
         let new = NewArray { level, chunk, name, array, now: Stamp(0), consistency, clean: true };
@@ -176,6 +189,10 @@ impl World {
             level,
             consistency,
             checksums,
+            exports,
+            short: Cell::new(false),
+            was_short: Cell::new(false),
+            one_store,
             geometry: RefCell::new(Rc::new(geometry)),
             growing: RefCell::default(),
             grown: Cell::new(false),
@@ -214,7 +231,10 @@ impl World {
         let mut disks: Vec<Rc<Disk>> = (0..members).map(|_| world.disk(its_block())).collect();
         if consistency == Consistency::Journal {
             let shape = Shape { logical_block: its_block(), ..Shape::new("journal", journal) };
-            disks.push(Disk::new(&world.runtime, shape, seed, bug, &world.story));
+            disks.push(Disk::new(&world.runtime, shape, seed, false, bug, &world.story));
+        }
+        if let Some(common) = one_store {
+            disks.iter().zip(shares(disks.len(), common)).for_each(|(disk, share)| disk.set_share(Some(share)));
         }
         let fine = varied && bitmap && world.happens(0.7);
         let made = async {
@@ -256,7 +276,7 @@ impl World {
         let size = self.room() + more;
         let number = self.made.replace(self.made.get() + 1);
         let shape = Shape { logical_block: block, ..Shape::new(format!("disk {number}"), size) };
-        Disk::new(&self.runtime, shape, self.seed, self.bug, &self.story)
+        Disk::new(&self.runtime, shape, self.seed, self.exports, self.bug, &self.story)
     }
 
     /// What lies where.
@@ -321,6 +341,25 @@ impl World {
         let settled = self.growing.borrow().is_none() && !self.oracle.borrow().has_free();
         let mut random = Random::named(self.seed.wrapping_add(self.cuts.get() << 32), "lingers");
         self.may_linger.get() && self.level.parities() == 0 && due && settled && random.random_bool(0.6)
+    }
+
+    /// Whether the first disks take their room of stores.
+    pub fn is_thin(&self) -> bool {
+        self.one_store.is_some()
+    }
+
+    /// Whether they do so of one that they have in common.
+    pub fn is_of_one_store(&self) -> bool {
+        self.one_store == Some(true)
+    }
+
+    /// There is room again.
+    pub fn refill(&self) {
+        let (disks, shelf, waiting) = (self.disks.borrow(), self.shelf.borrow(), self.waiting.borrow());
+        for share in disks.iter().chain(&*shelf).chain(&*waiting).filter_map(|disk| disk.share()) {
+            share.store().refill();
+        }
+        self.short.set(false);
     }
 
     /// Whether its disks break promises in the array's name.
@@ -460,12 +499,14 @@ impl World {
         self.consistency == Consistency::Ppl || self.has_journal()
     }
 
-    /// Members of which something is lost: those without current contents, and those with damaged or wrong sectors.
+    /// Members of which something is lost: those without current contents, those with damaged or wrong sectors, and
+    /// those that had no room for something.
     pub fn impaired(&self, array: &Array<Rc<Disk>>) -> Vec<usize> {
         let impaired = |member: &usize| {
             array.state(*member) != MemberState::Active
                 || self.rebuilding.borrow().contains(member)
                 || self.disks.borrow()[*member].damaged() > 0
+                || array.has_bad(*member)
         };
         (0..self.members()).filter(impaired).collect()
     }
@@ -473,6 +514,20 @@ impl World {
     /// Whether the array survives the loss of a member on top of these, of which it is none. At level 10 that depends on which they are.
     pub fn spares(&self, lost: &[usize], member: usize) -> bool {
         !lost.contains(&member) && self.geometry().survives(|other| other == member || lost.contains(&other))
+    }
+
+    /// The older copy that came back in a disk's place, if it stays there: all others in use must know that the member
+    /// has failed.
+    fn keeps_older(&self, next: &Runtime, number: usize) -> Option<WriteCache<MemoryDevice>> {
+        let (disks, not_whole) = (self.disks.borrow(), self.not_whole.borrow());
+        let older = disks[number].export()?.older()?;
+        let in_use = |other: &usize| *other != number && !not_whole.contains(other);
+        let others = (0..self.members()).filter(in_use).map(|other| disks[other].contents());
+        let stays = returned::is_disowned(next, &older, others) && self.happens(0.7);
+        if stays {
+            self.tell(format_args!("{} stays the older copy of itself", disks[number].shape().name));
+        }
+        stays.then_some(older)
     }
 
     /// The power goes, and comes back: requests under way are dropped, and of what was not flushed any part is kept. What had vanished,
@@ -503,16 +558,21 @@ impl World {
         let seed = self.seed.wrapping_add(self.cuts.get() << 32);
         let sums = self.stopped.take() && self.checksums;
         self.sums_stored.set(self.summed.take() && sums);
-        let after = |disk: &Rc<Disk>| {
+        self.refill();
+        self.was_short.set(false);
+        let kept: Vec<_> = (0..self.disks.borrow().len()).map(|number| self.keeps_older(&next, number)).collect();
+        let after = |disk: &Rc<Disk>, older| {
             let share = self.random.borrow_mut().random_range(0.0..=1.0);
             let stays = |sector, damage| match damage {
                 Damage::Unreadable => self.level.parities() == 0,
                 Damage::Flipped(_) => sums && disk.is_known() && Bytes::SECTOR * sector >= self.data_offset,
             };
             let keep = (!killed).then_some(|| self.random.borrow_mut().random_bool(share));
-            disk.after_cut(&next, keep, stays, sums, seed)
+            disk.after_cut(&next, keep, stays, sums, older, seed)
         };
-        let disks: Vec<Rc<Disk>> = self.disks.borrow().iter().map(after).collect();
+        let disks: Vec<Rc<Disk>> =
+            self.disks.borrow().iter().zip(kept).map(|(disk, older)| after(disk, older)).collect();
+        let after = |disk: &Rc<Disk>| after(disk, None);
         let shelf: Vec<Rc<Disk>> = self.shelf.borrow().iter().map(after).collect();
         let waiting: Vec<Rc<Disk>> = self.waiting.borrow().iter().map(after).collect();
         self.runtime.clear();

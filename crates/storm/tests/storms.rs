@@ -26,6 +26,8 @@ fn nothing_promised_is_lost_in_any_storm() {
     assert!(all.kills >= seeds / 2 && all.lingered >= seeds / 20, "{all:?}");
     assert!(all.outages >= seeds / 10 && all.large_blocks >= seeds / 10, "{all:?}");
     assert!(all.kept_rot >= seeds / 2000, "{all:?}");
+    assert!(all.exchanged >= seeds / 40 && all.recognised >= seeds / 40, "{all:?}");
+    assert!(all.shortages >= seeds / 8 && all.lacked >= seeds / 8, "{all:?}");
     assert!(all.spares_used >= seeds / 200 && all.lost_journals >= seeds / 50, "{all:?}");
 }
 
@@ -114,6 +116,16 @@ fn a_trusted_stale_member_is_caught() {
 #[test]
 fn a_forgotten_mark_of_checksums_is_caught() {
     caught(Bug::ForgetSumMarks);
+}
+
+#[test]
+fn a_member_that_comes_back_as_something_else_and_is_believed_is_caught() {
+    caught(Bug::BelieveReturned);
+}
+
+#[test]
+fn a_write_without_room_that_is_called_stored_is_caught() {
+    caught(Bug::CallFullStored);
 }
 
 #[test]

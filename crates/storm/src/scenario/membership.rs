@@ -125,7 +125,7 @@ pub fn strangers() -> Result<(), String> {
         stage.reads_well()?;
         stage.stop()?;
         let mut disks = stage.world.disks.borrow().clone();
-        let copy = disks[0].after_cut(&stage.world.runtime, Some(|| true), |_, _| false, false, 1);
+        let copy = disks[0].after_cut(&stage.world.runtime, Some(|| true), |_, _| false, false, None, 1);
         disks.push(copy);
         match stage.open(disks.clone(), false) {
             Err(OpenError::Twice { .. }) => {}
