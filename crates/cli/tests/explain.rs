@@ -64,7 +64,8 @@ fn keeps_the_contract(document: &Value) {
     let limit = &document["limit"];
     assert!(limit["part"].is_string() && limit["kind"].is_string() && limit["confidence"].is_number(), "{limit}");
     assert!(limit["evidence"].as_array().is_some_and(|lines| lines.iter().all(Value::is_string)), "{limit}");
-    assert!(limit["utilization"].is_number(), "{limit}");
+    // Of a shared part that is known by its effects alone, nobody knows it.
+    assert!(limit["utilization"].is_number() || limit["utilization"].is_null(), "{limit}");
     for excluded in document["excluded"].as_array().unwrap() {
         assert!(excluded["kind"].is_string() && excluded["because"].is_string(), "{excluded}");
         assert_ne!(excluded["kind"], limit["kind"], "{document:#}");

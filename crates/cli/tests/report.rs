@@ -42,7 +42,8 @@ fn the_page_of_a_run_says_it_all_and_stands_alone() {
     is_well_formed(&html);
     stands_alone(&html);
     for part in [
-        "<p class=\"limit\">What limits: the devices, all alike (100 % used).",
+        "<p class=\"limit\">What limits: the depth: how many requests are under way (100 % used).",
+        "<h2>What does not limit</h2>",
         "<td class=\"words\">total</td>",
         "<td class=\"words\">device memory:16MiB:300us</td>",
         "2 passes: ",

@@ -38,6 +38,6 @@ pub use bug::Bug;
 pub use campaign::{Report, Violation, campaign};
 pub use disk::Disk;
 pub use levels::{Choice, UnknownLevel, levels};
-pub use oracle::Oracle;
+pub use oracle::{Oracle, sectors_of};
 pub use scenario::{SCENARIOS, Scenario};
 pub use storm::{Broken, Outcome, replay, storm};
