@@ -266,6 +266,19 @@ fn what_cannot_be_done_is_refused_with_its_line() {
     }
 }
 
+/// A rate holds a request back until its time; that the timer is late then is none of the device's doing, and fio does
+/// not count it.
+#[test]
+fn what_a_late_timer_takes_is_no_latency() {
+    let text = "[j]\nioengine=null\nsize=2m\nbs=4k\nrate_iops=500\nlat_percentiles=1\npercentile_list=50\n";
+    for text in [text.to_owned(), text.replace("rate_iops=500", "thinktime=2000")] {
+        let said = job(&text).arraylab(&["run", "job.fio", "--format", "fio-json"]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let median = said.json()["jobs"][0]["read"]["lat_ns"]["percentile"]["50.000000"].as_u64().unwrap();
+        assert!(median < 30_000, "{text}: {median} ns");
+    }
+}
+
 #[test]
 fn shares_of_requests_are_those_of_their_weights() {
     let (moved, _) =

@@ -271,7 +271,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         let Context { runtime, device, control, .. } = self.context;
         let mut intended = self.begin();
         if let Load::Closed { .. } = self.stream.load {
-            // A closed loop has no time of its own: what a busy processor keeps it from beginning is no response.
+            // A closed loop has no time of its own: what a busy processor keeps it from beginning is no response, as in fio.
             intended = intended.max(runtime.now());
         }
         // What has been announced, and is asked next.
@@ -292,6 +292,9 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 }
                 if waits && !self.sleep_until(intended).await {
                     return;
+                }
+                if let (true, Load::Closed { .. }) = (waits, &self.stream.load) {
+                    intended = intended.max(runtime.now());
                 }
                 if let Some(step) = self.lock_step {
                     step.meet().await;
@@ -326,7 +329,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             if let Some(due) = control.admit((self.context.stream_index, ask.operation), || runtime.now(), ask.length) {
                 self.hold_back(due).await;
                 if let Load::Closed { .. } = self.stream.load {
-                    intended = intended.max(due);
+                    // Nor is it one that the timer was late.
+                    intended = intended.max(due).max(runtime.now());
                 }
                 if over(&mut shared.borrow_mut(), intended) {
                     return;
