@@ -26,7 +26,7 @@ use crate::json::number;
 use crate::moments::Moments;
 use crate::summary::Figures;
 
-/// What is said is wrong in so many of 100 comparisons at most.
+/// The share of comparisons of identical set-ups in which a figure is said to differ, at most.
 const ALARMS: f64 = 0.05;
 
 /// A figure of two set-ups.

@@ -19,9 +19,9 @@
 //!   rebuild marks what it could not compute (`bad`): nothing is computed from it, every block of data is what its
 //!   member holds, and whoever writes it again, or scrubs the array, makes it good.
 //!
-//! A member that cannot tell what it holds, as it is bad there or its medium cannot give it, is one that is missing there,
-//! block by block: parity says what it should hold. A device that is to replace a member gets what the member holds once
-//! all that is done, as it may have had room where the member had none.
+//! A member that cannot tell what it holds, as it is bad there or its medium cannot give it, is one that is missing
+//! there, block by block: parity says what it should hold. A device that is to replace a member gets what the member
+//! holds once all that is done, as it may have had room where the member had none.
 //!
 //! A mark that finds no room either, as any other record (superblocks, bitmaps, logs), is begun and not done: no write
 //! is answered but with this error until it is on the members.
@@ -96,9 +96,9 @@ fn frozen(bytes: &[u8]) -> Data {
 }
 
 impl<D: Device> Array<D> {
-    /// Whether parity of a band has to be stored before its data are sent, of which these members could not give theirs.
-    /// (Models have no bytes, and no devices that are full.) A power cut takes a member that is being filled back to the
-    /// mark that was last recorded: it is missing in this sense.
+    /// Whether parity of a band has to be stored before its data are sent, of which these members could not give
+    /// theirs. (Models have no bytes, and no devices that are full.) A power cut takes a member that is being filled
+    /// back to the mark that was last recorded: it is missing in this sense.
     pub(crate) fn stores_parity_first(&self, band: &Band, unreadable: &[usize]) -> bool {
         let lacks = |member: usize| !self.members[member].is_whole() || !self.members[member].is_current(&band.range);
         let missing = || !unreadable.is_empty() || !self.all_plain() && band.stripe.members().any(lacks);
@@ -222,8 +222,8 @@ impl<D: Device> Array<D> {
         Some(())
     }
 
-    /// The parities of a band of what its members hold now, where they did not get the new data, and members that should
-    /// be able to tell and cannot.
+    /// The parities of a band of what its members hold now, where they did not get the new data, and members that
+    /// should be able to tell and cannot.
     async fn parities_that_fit(
         &self,
         band: &Band,
@@ -330,8 +330,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// As [`take_back_copies`](Array::take_back_copies), of a piece of the data in which each copy is current or is not.
-    /// `None`, and nothing is done, if it is of several blocks and some copy cannot be read.
+    /// As [`take_back_copies`](Array::take_back_copies), of a piece of the data in which each copy is current or is
+    /// not. `None`, and nothing is done, if it is of several blocks and some copy cannot be read.
     async fn take_back_copies_of(
         &self,
         written: &[Written],

@@ -2,8 +2,8 @@
 //! acknowledged and may lose.
 //!
 //! A server that is started anew may have lost what it acknowledged since the last flush, and a later flush would not
-//! say so. So each write is kept until a flush that was sent after its acknowledgement has been answered (as NFS clients
-//! keep unstable writes until a COMMIT, RFC 1813, 4.11), and is written again when the server is back.
+//! say so. So each write is kept until a flush that was sent after its acknowledgement has been answered (as NFS
+//! clients keep unstable writes until a COMMIT, RFC 1813, 4.11), and is written again when the server is back.
 
 use std::collections::VecDeque;
 

@@ -12,7 +12,8 @@
 //!   snapshot that was taken before the last flush lacks what that flush made durable, so it is found by the newest of
 //!   them. What was acknowledged after the last flush needs no witness: it is kept, and written again.
 //!
-//! They are kept by sector, as a write may leave some of an older one there, which has to be found missing all the same.
+//! They are kept by sector, as a write may leave some of an older one there, which has to be found missing all the
+//! same.
 //!
 //! A write counts only if the order of writes is known: no other one of the same range was under way beside the one
 //! that counts. What was read is no evidence, as nobody promised to keep it.

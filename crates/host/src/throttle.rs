@@ -1,8 +1,8 @@
 //! Limits that control groups set on single devices: `blkio.throttle` (version 1) and `io.max` (version 2).
 //!
-//! A throttled device looks like a slow one: it delivers exactly so much, however many paths are driven. So a survey must
-//! know, to name the throttle and not the disk. What is read is the group of this process and all above it; requests are
-//! counted where the process is, also those that a loop device passes on to the device below.
+//! A throttled device looks like a slow one: it delivers exactly so much, however many paths are driven. So a survey
+//! must know, to name the throttle and not the disk. What is read is the group of this process and all above it;
+//! requests are counted where the process is, also those that a loop device passes on to the device below.
 
 use std::fmt;
 use std::path::Path;
@@ -96,7 +96,8 @@ pub fn throttles(kernel: &Kernel) -> Vec<Throttle> {
     found
 }
 
-/// For how long control groups have withheld processors from this process (`cpu.max`, `cpu.cfs_quota_us`), by the group that did so most.
+/// For how long control groups have withheld processors from this process (`cpu.max`, `cpu.cfs_quota_us`), by the group
+/// that did so most.
 pub fn withheld(kernel: &Kernel) -> Duration {
     let of = |group: std::path::PathBuf| {
         let table = text(kernel.sys("fs/cgroup").join(group).join("cpu.stat"))?;

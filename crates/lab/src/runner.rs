@@ -34,8 +34,8 @@ pub struct Ways<'a> {
     pub permits: &'a HashMap<PathBuf, WritePermit>,
     /// Memory granted for the record of requests.
     pub record_memory: Bytes,
-    /// The folder of the run: where records go that do not fit into that memory, and what is to survive a kill. Without it rows beyond
-    /// the memory are lost and counted.
+    /// The folder of the run: where records go that do not fit into that memory, and what is to survive a kill. Without
+    /// it rows beyond the memory are lost and counted.
     pub folder: Option<&'a RunFolder>,
     /// Set from outside to end the run early; what was recorded is kept.
     pub interrupted: &'a AtomicBool,
@@ -47,7 +47,8 @@ pub struct Ways<'a> {
 
 /// The other ranks of a run on several hosts, as the threads of one rank see them.
 pub trait Party: Sync {
-    /// Waits until every rank is at the beginning of this pass, and gives the common instant at which it begins; `None` if the run is over.
+    /// Waits until every rank is at the beginning of this pass, and gives the common instant at which it begins; `None`
+    /// if the run is over.
     fn start(&self, pass: u16) -> Option<std::time::Instant>;
     /// Tells the others that the run ends here, before its time. May be told several times.
     fn end_early(&self);
@@ -207,8 +208,8 @@ pub struct Conclusion {
     pub late: Duration,
     /// What ranks on several hosts did together.
     pub hosts: Option<Together>,
-    /// The care that was asked for and what became of it; what else the kernel refused that only costs precision or speed, and
-    /// what would help.
+    /// The care that was asked for and what became of it; what else the kernel refused that only costs precision or
+    /// speed, and what would help.
     pub remarks: Vec<String>,
     /// What a modelled machine did; nothing for other devices.
     pub modelled: Option<Modelled>,
@@ -304,7 +305,8 @@ pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways
     Ok(Made { meta, recording: recorder.finish(), conclusion })
 }
 
-/// Refuses an experiment that wants more devices than it has itself or than are given: on fewer it would be another one.
+/// Refuses an experiment that wants more devices than it has itself or than are given: on fewer it would be another
+/// one.
 pub fn enough_devices(experiment: &Experiment, given: &[Target]) -> Result<(), RunError> {
     let given = experiment.own_targets().map_or(given.len(), |own| own.len());
     match experiment.run.devices {
@@ -332,7 +334,8 @@ pub(crate) fn conclude(experiment: &Experiment, made: Made) -> Result<Outcome, R
     Ok(Outcome { meta, summary, series, offered, recording, conclusion, advice })
 }
 
-/// Those of the passes from `first` on, which count as passes from 0 on. Passes do not overlap, and rows come in order of time.
+/// Those of the passes from `first` on, which count as passes from 0 on. Passes do not overlap, and rows come in order
+/// of time.
 pub(crate) fn since(rows: &[Row], first: u16) -> Cow<'_, [Row]> {
     if first == 0 {
         return Cow::Borrowed(rows);
@@ -425,8 +428,8 @@ fn fit(experiment: &Experiment, targets: &[Target]) -> Result<(), RunError> {
     }
 }
 
-/// Refuses what the machine has no memory for, before the kernel ends the process for it. The record takes none of its memory from that:
-/// what it holds already is no longer available.
+/// Refuses what the machine has no memory for, before the kernel ends the process for it. The record takes none of its
+/// memory from that: what it holds already is no longer available.
 fn memory(experiment: &Experiment, devices: usize) -> Result<(), RunError> {
     let Some(available) = Memory::read(&Kernel::running()).available else { return Ok(()) };
     let needed: u64 = experiment
@@ -443,7 +446,8 @@ fn memory(experiment: &Experiment, devices: usize) -> Result<(), RunError> {
     if needed > available { Err(RunError::TooMuchMemory { needed, available }) } else { Ok(()) }
 }
 
-/// Whether a kill would take away what is not made again in a minute. The rows of shorter runs stay in memory, where they disturb no disk.
+/// Whether a kill would take away what is not made again in a minute. The rows of shorter runs stay in memory, where
+/// they disturb no disk.
 fn is_long(experiment: &Experiment, expected_rows: u64) -> bool {
     const SHORT: Duration = Duration::seconds(60);
     /// A minute of a device of twenty thousand requests a second.
@@ -456,7 +460,8 @@ fn is_long(experiment: &Experiment, expected_rows: u64) -> bool {
 
 /// Rows for which memory is made ready before the run: what limits say, or what fast devices may make in the time.
 fn expected_rows(experiment: &Experiment, devices: usize) -> u64 {
-    /// Requests a second for which memory is ready: flash drives on a small machine. More is made ready while the run goes on.
+    /// Requests a second for which memory is ready: flash drives on a small machine. More is made ready while the run
+    /// goes on.
     const READY_FOR: f64 = 300_000.0;
     /// A described machine of disks does not make so many.
     const MODELLED: f64 = 2_000.0;

@@ -1,22 +1,23 @@
-//! An export that outlives its connection: the client connects again, and what the server had not made durable is written once more.
+//! An export that outlives its connection: the client connects again, and what the server had not made durable is
+//! written once more.
 //!
-//! When a server is started anew, what it had acknowledged and not flushed may be lost, and a later flush would not say so. So every
-//! write is kept until a flush says that it is durable ([`Kept`]). On a new connection all of them are written again, in the order in which they were acknowledged, before
-//! anything else is; then requests that were under way when the old one broke are sent again. Writing a block twice is writing it once, and who
-//! sends two writes to one block side by side has no order to lose.
+//! When a server is started anew, what it had acknowledged and not flushed may be lost, and a later flush would not say
+//! so. So every write is kept until a flush says that it is durable ([`Kept`]). On a new connection all of them are
+//! written again, in the order in which they were acknowledged, before anything else is; then requests that were under
+//! way when the old one broke are sent again. Writing a block twice is writing it once, and who sends two writes to one
+//! block side by side has no order to lose.
 //!
-//! More than [`MOST`] is not kept: then a flush comes first. A server that does not come back within [`PATIENCE`] is gone for good,
-//! and its array goes on without it.
+//! More than [`MOST`] is not kept: then a flush comes first. A server that does not come back within [`PATIENCE`] is
+//! gone for good, and its array goes on without it.
 //!
 //! Before any of that the export must prove that it is the same one, with the same contents
 //! ([`evidence`](device::evidence)): same size and blocks, same label, and everything there that was compared of what
 //! had been made durable. One that is not is gone for good at once: nothing is written to it, nothing that it says is
 //! believed, and whoever waits is told [`DeviceError::Exchanged`].
 //!
-//! # What it relies on
-//! A server has ended with the old connection's requests when it accepts the new one, as it does if it was started anew. One that is alive
-//! and still holds a write of a connection that broke, of a network that was cut in two, could carry it out later, over newer data. The
-//! protocol has no way to ask.
+//! # What it relies on A server has ended with the old connection's requests when it accepts the new one, as it does if
+//! it was started anew. One that is alive and still holds a write of a connection that broke, of a network that was cut
+//! in two, could carry it out later, over newer data. The protocol has no way to ask.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -94,8 +95,8 @@ enum TakenUp {
 }
 
 impl Steady<ToUri> {
-    /// Connects to the export that a URI names, each time within this much, if that is shorter than usual. The first time the server must
-    /// be there.
+    /// Connects to the export that a URI names, each time within this much, if that is shorter than usual. The first
+    /// time the server must be there.
     pub async fn to(live: &Live, uri: &Uri, within: Duration) -> Result<Steady<ToUri>, ClientError> {
         Steady::over(live.runtime(), ToUri { live: live.clone(), uri: uri.clone(), within }).await
     }
@@ -155,7 +156,8 @@ impl<C: Connect> Steady<C> {
         self.away.get()
     }
 
-    /// Whether its server has answered everything that it was asked on the connection, what nobody waits for any more included.
+    /// Whether its server has answered everything that it was asked on the connection, what nobody waits for any more
+    /// included.
     pub fn is_idle(&self) -> bool {
         self.line.borrow().as_ref().is_none_or(|client| client.is_idle())
     }

@@ -3,16 +3,16 @@
 //! While room is short a disk refuses a write to blocks that were never written, from the first such block on, with
 //! [`DeviceError::NoSpace`](device::DeviceError::NoSpace); writing again needs no room ([`Share`]). The array then
 //! promises (`array`'s `room`): no member fails for it, reads go on, the refused write leaves each sector as it was or
-//! as it was to become, and redundancy fits afterwards. Once there is room again all writes are taken. After a power cut
-//! there is room.
+//! as it was to become, and redundancy fits afterwards. Once there is room again all writes are taken. After a power
+//! cut there is room.
 //!
-//! # What it may cost
-//! Parity that was refused is marked bad: the row is without redundancy there until it is written. So at levels with
-//! parity the members that are short count as struck, and where all are, nothing else befalls members in the same round;
-//! one that lacks something from then on (`Array::has_bad`) is impaired, until a scrub finds room for it.
+//! # What it may cost Parity that was refused is marked bad: the row is without redundancy there until it is written.
+//! So at levels with parity the members that are short count as struck, and where all are, nothing else befalls members
+//! in the same round; one that lacks something from then on (`Array::has_bad`) is impaired, until a scrub finds room
+//! for it.
 //!
-//! A member may also be unable to read what it cannot write again. The array then knows these sectors as bad, and what it
-//! takes back has to do without them.
+//! A member may also be unable to read what it cannot write again. The array then knows these sectors as bad, and what
+//! it takes back has to do without them.
 
 use std::rc::Rc;
 
@@ -55,8 +55,8 @@ impl Shortage {
         struck: &[usize],
     ) -> Option<Shortage> {
         let mut random = Random::named(round, "shortage");
-        // A mirror that is not in sync is resynced meanwhile, which needs room. (LIMITS.md says what a partial parity log
-        // does not cover.)
+        // A mirror that is not in sync is resynced meanwhile, which needs room. (LIMITS.md says what a partial parity
+        // log does not cover.)
         let may_be = world.is_thin() && !world.lingers.get() && world.consistency != Consistency::Ppl;
         if !may_be || !random.random_bool(0.8) {
             return None;

@@ -1,19 +1,22 @@
 //! The loop that issues a stream's requests.
 //!
-//! Each place in the queue is a *lane*: a task that takes the next request of the shared generator, awaits it, records it, and
-//! comes back. A closed loop of depth 8 is 8 lanes. An open loop is as many lanes as may be under way: an idle lane takes the next
-//! arrival and sleeps until it is due; while all are busy, arrivals fall due unseen and are taken late, with their intended time
-//! intact. So neither loop allocates or spawns per request, and the queue of late arrivals costs no memory, however long.
+//! Each place in the queue is a *lane*: a task that takes the next request of the shared generator, awaits it, records
+//! it, and comes back. A closed loop of depth 8 is 8 lanes. An open loop is as many lanes as may be under way: an idle
+//! lane takes the next arrival and sleeps until it is due; while all are busy, arrivals fall due unseen and are taken
+//! late, with their intended time intact. So neither loop allocates or spawns per request, and the queue of late
+//! arrivals costs no memory, however long.
 //!
-//! A *pipelined* lane draws its next request when it issues the present one, and reads the sector before that next one meanwhile: the cure
-//! that the authors of the rounds study found (US 6,301,640). A disk with read-ahead positions for it while other disks transfer, and has it
-//! in its buffer when it is asked for. The sectors are no requests of the workload: they are counted apart, and have no rows.
+//! A *pipelined* lane draws its next request when it issues the present one, and reads the sector before that next one
+//! meanwhile: the cure that the authors of the rounds study found (US 6,301,640). A disk with read-ahead positions for
+//! it while other disks transfer, and has it in its buffer when it is asked for. The sectors are no requests of the
+//! workload: they are counted apart, and have no rows.
 //!
 //! Flushes that are asked for between requests ([`Flushes`]) delay the lane whose request they follow, as a process
 //! waits in fsync(2). Each has a row of its own.
 //!
-//! A lane that has discarded a block *owes* the write of it (`discard-and-write`). Discard and write count once against the limits, when the discard
-//! is made; what is owed is written at once when the discard has completed, in the same phase, and also if the limits were reached meanwhile.
+//! A lane that has discarded a block *owes* the write of it (`discard-and-write`). Discard and write count once against
+//! the limits, when the discard is made; what is owed is written at once when the discard has completed, in the same
+//! phase, and also if the limits were reached meanwhile.
 
 use std::cell::RefCell;
 use std::pin::pin;
@@ -42,7 +45,8 @@ pub struct Drive<'a, D, O> {
     pub stream: &'a Stream,
     /// The seed of this stream on this device in this pass.
     pub seed: u64,
-    /// The turns that lanes take, if only so many of the stream's requests may be under way; one for all of its devices.
+    /// The turns that lanes take, if only so many of the stream's requests may be under way; one for all of its
+    /// devices.
     pub turns: Option<&'a Resource>,
     /// Where the lanes meet, if the stream goes in lock-step; one for all of its devices.
     pub lock_step: Option<&'a LockStep>,
@@ -105,7 +109,8 @@ impl<'a, D, O> Drive<'a, D, O> {
 impl<D: Device, O: Observer> Drive<'_, D, O> {
     /// Issues requests until the pass is over and all of them have completed. Returns the first error, if any.
     ///
-    /// Until [`Control`] says that the pass is over, this never returns by itself, except when the device is gone or the stream stops at its limits.
+    /// Until [`Control`] says that the pass is over, this never returns by itself, except when the device is gone or
+    /// the stream stops at its limits.
     pub async fn run(&self) -> Option<DeviceError> {
         let Context { runtime, device, control, memory, .. } = self.context;
         let begin = self.begin();
@@ -163,7 +168,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         self.context.control.counts_from().max(self.begin() + self.stream.ramp)
     }
 
-    /// Reports the stream's time limit when it comes, even if no request is due then. Never returns: the lanes end a pass.
+    /// Reports the stream's time limit when it comes, even if no request is due then. Never returns: the lanes end a
+    /// pass.
     async fn time_limit(&self, shared: &RefCell<Shared>) {
         let until = shared.borrow().until;
         let in_time = self.sleep_until(until).await;
@@ -195,7 +201,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         std::future::pending().await
     }
 
-    /// Sleeps until `deadline` and says so, or until the pass is over, for this stream or for all, and says that it was.
+    /// Sleeps until `deadline` and says so, or until the pass is over, for this stream or for all, and says that it
+    /// was.
     async fn sleep_until(&self, deadline: Instant) -> bool {
         let over = |now| self.context.control.is_over(now) || now >= self.ended();
         self.context.sleep_until(deadline, over).await
@@ -271,7 +278,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         let Context { runtime, device, control, .. } = self.context;
         let mut intended = self.begin();
         if let Load::Closed { .. } = self.stream.load {
-            // A closed loop has no time of its own: what a busy processor keeps it from beginning is no response, as in fio.
+            // A closed loop has no time of its own: what a busy processor keeps it from beginning is no response, as in
+            // fio.
             intended = intended.max(runtime.now());
         }
         // What has been announced, and is asked next.
@@ -420,7 +428,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             if let Some(think) = think {
                 intended = completed + think;
             }
-            // Once the sector has come, the disk reads on into its buffer. Should it have failed, the request itself will say so.
+            // Once the sector has come, the disk reads on into its buffer. Should it have failed, the request itself
+            // will say so.
             if let Some(announced) = announced {
                 *sector = announced.await.buffer;
             }
@@ -455,8 +464,9 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         Some(memory.freeze())
     }
 
-    /// Memory for sectors that say what they are, or whatever is made for each write, if the stream writes such. It is the lane's own: other memory is shared with its neighbours, and
-    /// would not come back from a write to be filled again.
+    /// Memory for sectors that say what they are, or whatever is made for each write, if the stream writes such. It is
+    /// the lane's own: other memory is shared with its neighbours, and would not come back from a write to be filled
+    /// again.
     fn stamped_memory(&self) -> Option<Buffer> {
         let stamps = self.ledger.is_some() && self.stream.verify.is_some() && self.stream.mix.has_writes();
         (stamps || self.is_filled()).then(|| Buffer::zeroed(self.stream.largest()))
@@ -510,7 +520,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         if intended >= until {
             shared.report_done(self.context.control, until);
         }
-        // What was due before the end of an open loop is served late, so its being over is a matter of when a request is due.
+        // What was due before the end of an open loop is served late, so its being over is a matter of when a request
+        // is due.
         let control = self.context.control;
         let stopped = self.stream.limits.stop && (shared.counted_out || intended >= shared.until) || intended >= ended;
         if stopped || control.is_over(intended) {
@@ -529,7 +540,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         given_up
     }
 
-    /// The read that makes a disk position for `ask`; none before a write, at the start of the device, or without memory.
+    /// The read that makes a disk position for `ask`; none before a write, at the start of the device, or without
+    /// memory.
     fn announcement(&self, ask: &Ask, sector: &mut Option<Buffer>) -> Option<Request> {
         let block = self.context.device.shape().logical_block;
         if ask.operation != Operation::Read || ask.offset < block {

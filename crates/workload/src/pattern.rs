@@ -18,8 +18,9 @@ pub enum Pattern {
     Strided {
         /// From beginning to beginning.
         stride: Bytes,
-        /// Where the first request begins, counted from the start of the region. Each turn through the region begins at the first address
-        /// that lies whole strides away from it, so that several streams of one stride and different beginnings never meet.
+        /// Where the first request begins, counted from the start of the region. Each turn through the region begins at
+        /// the first address that lies whole strides away from it, so that several streams of one stride and different
+        /// beginnings never meet.
         from: Bytes,
     },
     /// Each request begins this far before the beginning of the last one; at the start of the region, from the first
@@ -34,8 +35,8 @@ pub enum Pattern {
     Random,
     /// Random order, every block once before any comes twice. Needs one request size.
     RandomOnce,
-    /// These blocks of the largest request, in this order; then again, with `stride` as many blocks further as there are.
-    /// What lies behind the end comes round from the start.
+    /// These blocks of the largest request, in this order; then again, with `stride` as many blocks further as there
+    /// are. What lies behind the end comes round from the start.
     Listed {
         /// Which, counted from the start of the region.
         blocks: Vec<u64>,
@@ -46,7 +47,8 @@ pub enum Pattern {
     Zoned(Box<Zoned>),
     /// Any aligned address, some more often than others.
     Skewed(Skew),
-    /// Each request follows one of several patterns, drawn by weight; each pattern goes on where its own last request ended.
+    /// Each request follows one of several patterns, drawn by weight; each pattern goes on where its own last request
+    /// ended.
     Mixed(Vec<(Pattern, u32)>),
 }
 

@@ -1,9 +1,9 @@
 //! What a request takes that finds its device idle: R(1), beside which R(d) tells whether requests queue; see
 //! [`judge`](super::judge).
 //!
-//! The first request of each pass is one, and of open loops many are. What starts up (a cold processor, a first
-//! allocation) is in the first of a pass, too, so the least mean of a pass is taken, and passes without such a request
-//! say nothing.
+//! In a closed loop this is the first request of each pass; in an open loop there are many. The first request of a pass
+//! may find more asleep than its device: a processor, a first allocation. So the mean of each pass is taken, and of these
+//! the least. A pass without such a request has no mean.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is known of a run before a verdict is given.
+//! The facts on which a verdict rests.
 
 use serde::Serialize;
 use units::Ratio;
@@ -52,7 +52,7 @@ pub struct Findings<'a> {
     pub generator_busy: Option<Ratio>,
     /// The requests that took longest.
     pub worst: Vec<Worst>,
-    /// What may end rounds, if there are any.
+    /// Changes that may end rounds.
     pub cures: Cures,
     /// Advice on the measurement.
     pub advice: Vec<Advice>,
@@ -69,7 +69,7 @@ pub struct Shared {
     pub devices: Vec<String>,
 }
 
-/// What may end rounds.
+/// Changes that may end rounds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cures {
     /// What has not been tried yet.

@@ -13,7 +13,7 @@
 //! - Of a modelled machine the busy time of each part is known, and of a part that does one thing at a time it *is*
 //!   utilization.
 //!
-//! What limits next is what the next rule that fires says, or else whoever is busiest besides.
+//! The next limit is that of the next rule that finds its kind. If none does, it is the busiest device.
 
 use super::findings::Findings;
 use super::limit::{Excluded, Limit, LimitKind, Next, Said};

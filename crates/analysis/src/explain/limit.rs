@@ -42,7 +42,7 @@ pub enum LimitKind {
     Throttle,
     /// Requests were served by memory.
     Cache,
-    /// What was read is stored nowhere.
+    /// The medium does not store what was read.
     Holes,
     /// I/O of other programs.
     Neighbour,
@@ -61,7 +61,7 @@ pub struct Excluded {
     pub because: String,
 }
 
-/// What limits once the limit is gone.
+/// The next limit: what would limit if the present limit did not.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Next {
     /// Its kind.

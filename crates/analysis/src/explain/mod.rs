@@ -1,8 +1,8 @@
 //! Why a run came to what it came to: what limits it, on what evidence, and what would change if that were otherwise.
 //!
-//! `judge` gives the verdict by the rules in `rules`. Beside it stand the parts' times (`phase`), stalls (`stall`), what
-//! requests take that find their device idle (`alone`), whether devices share a limit (`sharing`), the formulas for
-//! rounds (`formulas`) and the longest requests (`worst`).
+//! `judge` gives the verdict by the rules in `rules`. Beside it stand the parts' times (`phase`), stalls (`stall`),
+//! what requests take that find their device idle (`alone`), whether devices share a limit (`sharing`), the formulas
+//! for rounds (`formulas`) and the longest requests (`worst`).
 //!
 //! Bounds come from the utilization law (P. J. Denning and J. P. Buzen, "The operational analysis of queueing network
 //! models", 1978): a part that is busy for a share U of the time while X requests a second pass allows X / U at most,
@@ -51,7 +51,7 @@ pub struct Explanation {
     pub limit: Limit,
     /// What does not, and what shows that.
     pub excluded: Vec<Excluded>,
-    /// What limits once that is gone, if it can be told.
+    /// The next limit, if it can be told.
     pub next: Option<Next>,
     /// What limits next, the tightest bound first; only parts whose busy time is known have one.
     pub ladder: Vec<Rung>,

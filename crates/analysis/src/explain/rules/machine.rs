@@ -1,5 +1,5 @@
-//! What the machine lets pass, whatever the devices would do: control groups, the page cache, processors, and the generator
-//! itself.
+//! What the machine lets pass, whatever the devices would do: control groups, the page cache, processors, and the
+//! generator itself.
 
 use units::Ratio;
 
