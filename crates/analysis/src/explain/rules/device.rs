@@ -123,7 +123,7 @@ pub fn depth(findings: &Findings) -> Said {
     let part = "the depth: how many requests are under way";
     if each <= 1.0 {
         let evidence = format!(
-            "at most one request is under way on each device, and takes {}: the next is asked for only when it is done, so that the rate is one by that time",
+            "at most one request is under way on each device, and takes {}; the next one is submitted when it completes",
             device.service
         );
         return limit(LimitKind::Depth, part, Some(device.busy), vec![evidence, SWEEP.to_owned()], 0.9);
