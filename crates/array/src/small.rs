@@ -5,6 +5,7 @@
 //! state are more than a processor's first caches hold, and are fetched anew for every write (`benchsuite array` has the figures).
 //! Whatever is not as it should be is left to the general way.
 
+use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -14,6 +15,7 @@ use units::Duration;
 
 use crate::array::Array;
 use crate::few::Few;
+use crate::geometry::Stripe;
 use crate::rarely::rarely;
 use crate::room::Refused;
 use crate::stripe::Band;
@@ -62,10 +64,12 @@ impl<D: Device> Array<D> {
             match (of_data, of_parity) {
                 (Some((Ok(()), Some(old))), Some((Ok(()), Some(sum)))) => (old, sum),
                 (old, sum) => {
-                    for (member, device, reply) in [(own, &data_on, old), (parity, &parity_on, sum)] {
+                    for (member, device, outcome) in [(own, &data_on, old), (parity, &parity_on, sum)] {
                         // What its medium cannot give, the general way asks for again.
-                        let reply = reply.filter(|_| self.members[member].is_on(device));
-                        verdict(reply, limit).unwrap_or_else(|error| self.judge(member, &error));
+                        let outcome = outcome.map_or(Err(DeviceError::TimedOut(limit)), |(result, _)| result);
+                        if self.members[member].is_on(device) {
+                            outcome.unwrap_or_else(|error| self.judge(member, &error));
+                        }
                     }
                     return Ok(false);
                 }
@@ -96,25 +100,42 @@ impl<D: Device> Array<D> {
             self.pool.take_back(sum);
             return Ok(true);
         }
-        let lacks = |outcome: &Option<Outcome>| matches!(outcome, Some((Err(DeviceError::NoSpace), _)));
-        let refused = [(own, lacks(&stored)), (parity, lacks(&summed))].into_iter().filter(|(_, lacks)| *lacks);
-        let refused: Few<usize> = refused.map(|(member, _)| member).collect();
-        for (member, device, reply) in [(own, &data_on, stored), (parity, &parity_on, summed)] {
-            // What a device could not do that has lost its place meanwhile is not held against the one that has it now.
-            let reply = reply.filter(|(result, _)| result.is_ok() || self.members[member].is_on(device));
-            match verdict(reply, limit) {
-                Ok(()) | Err(DeviceError::NoSpace) => {}
-                Err(error) => self.could_not_store(member, &error),
+        let own = Half { member: own, device: data_on, outcome: stored, sent: data.clone() };
+        let parity = Half { member: parity, device: parity_on, outcome: summed, sent: sum };
+        rarely(|| self.after_small(stripe, range, own, parity, limit, (fua, id))).await.map(|()| true).map_err(Box::new)
+    }
+
+    /// Judges members of which one at least did not store what it was sent, and takes back what was refused for want of
+    /// room. Good if what is left is enough. What a device could not do that has lost its place meanwhile is not held
+    /// against the one that has it now, which is still to be rebuilt there.
+    async fn after_small(
+        &self,
+        stripe: Stripe,
+        range: Range<Bytes>,
+        own: Half<D>,
+        parity: Half<D>,
+        limit: Duration,
+        (fua, id): (bool, u64),
+    ) -> Result<(), DeviceError> {
+        let mut refused: Few<usize> = Few::new();
+        for Half { member, device, outcome, .. } in [&own, &parity] {
+            if !self.members[*member].is_on(device) {
+                continue;
+            }
+            match outcome.as_ref().map(|(result, _)| result) {
+                Some(Ok(())) => {}
+                Some(Err(DeviceError::NoSpace)) => refused.push(*member),
+                Some(Err(error)) => self.could_not_store(*member, error),
+                None => self.could_not_store(*member, &DeviceError::TimedOut(limit)),
             }
         }
         if !refused.is_empty() {
-            let band = Band::of_chunk(stripe, range, stripe.data_index(own), data.clone());
+            let band = Band::of_chunk(stripe, range, stripe.data_index(own.member), own.sent);
             let of = Refused { by: &refused, data_were_sent: true, parities_before: &[] };
-            let parities = [(parity, sum)];
-            rarely(|| self.take_back(&band, &parities, of, fua, id)).await;
-            return Err(DeviceError::NoSpace.into());
+            self.take_back(&band, &[(parity.member, parity.sent)], of, fua, id).await;
+            return Err(DeviceError::NoSpace);
         }
-        self.is_left_enough(&stripe, &range).map(|()| true).map_err(Box::new)
+        self.is_left_enough(&stripe, &range)
     }
 
     /// The devices of two members, if nothing but these has to know of a write.
@@ -123,7 +144,10 @@ impl<D: Device> Array<D> {
     }
 }
 
-/// What a member made of a request; without a reply, it took longer than the limit.
-fn verdict(outcome: Option<Outcome>, limit: Duration) -> Result<(), DeviceError> {
-    outcome.map_or(Err(DeviceError::TimedOut(limit)), |(result, _)| result)
+/// What became of one of the two writes.
+struct Half<D> {
+    member: usize,
+    device: Rc<D>,
+    outcome: Option<Outcome>,
+    sent: Data,
 }

@@ -156,6 +156,24 @@ pub struct Reply {
     pub buffer: Option<Buffer>,
 }
 
+/// In what a rate is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PaceUnit {
+    /// B/s.
+    Bytes,
+    /// Requests/s.
+    Requests,
+}
+
+impl std::fmt::Display for PaceUnit {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(match self {
+            PaceUnit::Bytes => "B/s",
+            PaceUnit::Requests => "requests/s",
+        })
+    }
+}
+
 /// Why a request was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
@@ -189,7 +207,7 @@ pub enum DeviceError {
     Worn { reads: u64 },
     /// Slower than its user will have it. Said by who uses a device; no device says it of itself.
     #[error("it did {got} {unit} where {least} {unit} were the least")]
-    Slow { got: u64, least: u64, unit: &'static str },
+    Slow { got: u64, least: u64, unit: PaceUnit },
     /// One request took longer than its user will have it.
     #[error("a request took {took} where {most} was the most")]
     Late { took: Duration, most: Duration },

@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use device::{DeviceError, Operation};
+use device::{DeviceError, Operation, PaceUnit};
 use units::{Bytes, Duration, Instant};
 
 use crate::OnError;
@@ -199,10 +199,10 @@ impl Pace {
                 let rate = |now: u64, before: u64| ((now - before) as f64 / spent.as_seconds()) as u64;
                 let (by_count, by_bytes) = (rate(self.done[side].0, before.0), rate(self.done[side].1, before.1));
                 if by_bytes < bytes {
-                    return Some(DeviceError::Slow { got: by_bytes, least: bytes, unit: "B/s" });
+                    return Some(DeviceError::Slow { got: by_bytes, least: bytes, unit: PaceUnit::Bytes });
                 }
                 if by_count < requests {
-                    return Some(DeviceError::Slow { got: by_count, least: requests, unit: "requests/s" });
+                    return Some(DeviceError::Slow { got: by_count, least: requests, unit: PaceUnit::Requests });
                 }
             }
             self.last[side] = Some((now, self.done[side]));
@@ -386,7 +386,7 @@ mod tests {
         let read = (Operation::Read, Bytes::kib(4));
         // 4096 bytes in 3.3 s are enough, in 5 s they are not.
         assert_eq!([0, 3300, 6600].map(|millis| pace.completed(&least, read, at(millis))), [None, None, None]);
-        let slow = DeviceError::Slow { got: 819, least: 1024, unit: "B/s" };
+        let slow = DeviceError::Slow { got: 819, least: 1024, unit: PaceUnit::Bytes };
         assert_eq!(pace.completed(&least, read, at(11_600)), Some(slow));
     }
 

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use common::Server;
 use device::filter::{Effect, Faulty, Rule};
-use device::{DeviceError, Operation};
+use device::{DeviceError, Operation, PaceUnit};
 use record::Row;
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Frequency, Instant};
@@ -93,7 +93,7 @@ fn a_pace_below_the_least_and_a_late_request_end_a_stream_as_errors() {
     let control = control(&streams).throttled(None, [Some(slow), Some(slow), None, None]);
     let ends = run(&runtime, &device, &streams, &control);
     assert_eq!((ends[0].0, ends[0].2.as_ref()), (1000, None));
-    let (got, unit) = (100, "requests/s");
+    let (got, unit) = (100, PaceUnit::Requests);
     assert_eq!(ends[1].2, Some(DeviceError::Slow { got, least: 200, unit }));
     assert!(ends[1].1 > Duration::seconds(3) && ends[1].1 < Duration::millis(3100), "{:?}", ends[1]);
     assert_eq!(ends[2].2, None);
