@@ -58,6 +58,13 @@ impl Clock {
     }
 }
 
+/// The time of `CLOCK_MONOTONIC` in nanoseconds: the clock of [`Instant`], as a number that can be compared with the
+/// kernel's.
+pub fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
 fn nanos(time: std::time::Duration) -> Duration {
     Duration::nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }

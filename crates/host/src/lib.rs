@@ -3,7 +3,8 @@
 //! A measurement is a sentence about a machine, so it begins by saying which: what the path under load stands on
 //! ([`topology`]), how much of a file its medium stores at all ([`hollow`]), which parts it shares with the others
 //! ([`level`]), who limits it ([`throttle`]), what the processors did meanwhile ([`cpu`]), what care was taken
-//! ([`precaution`]) and what else a reader must know ([`environment`]). And before anything is written, [`guard`]
+//! ([`precaution`]), which way requests took through the kernel ([`tracefs`]) and what else a reader must know
+//! ([`environment`]). And before anything is written, [`guard`]
 //! decides whether it may be: the type [`guard::WritePermit`] can be made nowhere else, so code that writes to a path
 //! of the user's must have asked.
 //!
@@ -41,6 +42,7 @@ mod task;
 pub mod thread_use;
 pub mod throttle;
 pub mod topology;
+pub mod tracefs;
 pub mod usage;
 
 pub use kernel::Kernel;

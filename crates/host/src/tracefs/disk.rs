@@ -1,0 +1,73 @@
+//! A block device as the trace points name it.
+//!
+//! A request to a partition is queued under the partition's number and issued under the disk's; its sectors count from
+//! the beginning of the disk both times (`submit_bio_noacct`, `blk_partition_remap` in `block/blk-core.c`).
+
+use std::path::Path;
+
+use super::event::DeviceCode;
+use crate::block::DeviceNumber;
+use crate::kernel::{Kernel, number, text};
+
+/// Which numbers and which sectors the requests to a block device have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TracedDisk {
+    /// The device itself.
+    pub device: DeviceNumber,
+    /// The disk that it is on; the device itself if it is no partition.
+    pub disk: DeviceNumber,
+    /// The sector of the disk at which it begins.
+    pub first: u64,
+}
+
+impl TracedDisk {
+    /// The block device at a path; `None` if there is none.
+    pub fn find(kernel: &Kernel, path: &Path) -> Option<TracedDisk> {
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
+        let metadata = std::fs::metadata(path).ok()?;
+        let is_block = metadata.file_type().is_block_device();
+        is_block.then(|| TracedDisk::of(kernel, DeviceNumber::from_raw(metadata.rdev())))
+    }
+
+    /// The block device of a number.
+    pub fn of(kernel: &Kernel, device: DeviceNumber) -> TracedDisk {
+        let directory = kernel.sys(format!("dev/block/{device}"));
+        let is_partition = text(directory.join("partition")).is_some();
+        let disk = is_partition.then(|| text(directory.join("../dev"))?.parse().ok()).flatten();
+        let first = if is_partition { number(directory.join("start")).unwrap_or(0) } else { 0 };
+        TracedDisk { device, disk: disk.unwrap_or(device), first }
+    }
+
+    /// The numbers under which its requests are recorded.
+    pub fn codes(&self) -> impl Iterator<Item = DeviceCode> {
+        let disk = (self.disk != self.device).then_some(self.disk);
+        [Some(self.device), disk].into_iter().flatten().map(DeviceCode::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_has_two_numbers_and_begins_behind_others() {
+        let root = tempfile::tempdir().unwrap();
+        let disk = root.path().join("sys/devices/sda");
+        std::fs::create_dir_all(disk.join("sda2")).unwrap();
+        std::fs::create_dir_all(root.path().join("sys/dev/block")).unwrap();
+        for (file, text) in [("dev", "8:0"), ("sda2/dev", "8:2"), ("sda2/partition", "2"), ("sda2/start", "4096")] {
+            std::fs::write(disk.join(file), text).unwrap();
+        }
+        for (number, to) in [("8:0", "sda"), ("8:2", "sda/sda2")] {
+            let link = root.path().join("sys/dev/block").join(number);
+            std::os::unix::fs::symlink(format!("../../devices/{to}"), link).unwrap();
+        }
+        let kernel = Kernel::recorded(root.path());
+        let [whole, part] = [0, 2].map(|minor| DeviceNumber { major: 8, minor });
+        let found = TracedDisk::of(&kernel, part);
+        assert_eq!(found, TracedDisk { device: part, disk: whole, first: 4096 });
+        assert_eq!(found.codes().map(|code| code.0).collect::<Vec<_>>(), [8 << 20 | 2, 8 << 20]);
+        assert_eq!(TracedDisk::of(&kernel, whole), TracedDisk { device: whole, disk: whole, first: 0 });
+        assert_eq!(TracedDisk::find(&kernel, root.path()), None, "a directory");
+    }
+}
