@@ -48,6 +48,7 @@ fn explained(rows: &[Row], change: impl FnOnce(&mut Findings)) -> Explanation {
         rows.iter().map(|row| Finish { at: row.completed, device: row.device, pass: 0 }).collect();
     let (summary, occupancies) = (summarizer.summary(), occupancies.finish());
     let mut findings = Findings {
+        timeline: vec![],
         summary: &summary,
         occupancies: &occupancies,
         rounds: rounds(&finishes, &labels.devices, None).map_err(|error| error.to_string()),

@@ -79,6 +79,7 @@ fn judged(
     let (summary, occupancies) = (summarizer.summary(), occupancies.finish());
     let mut surroundings = quiet();
     let mut findings = Findings {
+        timeline: vec![],
         summary: &summary,
         occupancies: &occupancies,
         rounds: Err("rounds are none of this".to_owned()),

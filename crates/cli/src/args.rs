@@ -216,6 +216,7 @@ Examples:
   arraylab run randread.fio                            a job file of fio, as fio would run it
   arraylab run randread.fio --format fio-json          the result as fio prints it
   arraylab run randread.fio --on part:mg10-20tb        the job on a modelled drive
+  arraylab run load.toml --on /dev/sdb --trace          where each request's time goes, in the kernel, too
   arraylab run load.toml --on /dev/sdb --find-limit 'p99 <= 5 ms'   the highest rate that keeps it
   mpirun -n 4 --host a,b,c,d arraylab run load.toml --on /dev/sdb    four hosts, one result
   arraylab run raid-i/figure-03                        a figure of a study, on the machine modelled
@@ -252,6 +253,14 @@ pub struct Run {
     /// Run a job file of fio without the options that are unknown or not supported, and list them
     #[arg(long, conflicts_with = "strict")]
     pub lenient: bool,
+
+    /// Follow each request through the kernel's block layer, as root: `arraylab explain` then shows where its time went
+    ///
+    /// Reads the trace points of block devices that are opened past the page cache, through tracefs. What that costs,
+    /// how many requests were followed and how many events were lost is said in the result. Where tracing is not
+    /// permitted, the run goes on without, and says so.
+    #[arg(long)]
+    pub trace: bool,
 
     /// Find the highest rate of arrivals at which response times keep to a bound, such as "p99 <= 5 ms"
     ///

@@ -49,6 +49,9 @@ fn read(args: &Run) -> Result<Vec<Point>, Failure> {
     if points.iter().any(|point| point.experiment.system.is_some()) || args.on.iter().any(Target::is_simulated) {
         return refuse("what exists in virtual time needs no several ranks; start arraylab without mpirun or srun");
     }
+    if args.trace || points.iter().any(|point| point.experiment.run.trace) {
+        return refuse("of a run on several hosts nothing is traced yet; leave out --trace (run.trace)");
+    }
     if points.iter().any(|point| point.experiment.run.steady.is_some()) {
         return refuse("several ranks do not judge together what is steady; leave out run.steady, and give run.passes");
     }

@@ -122,7 +122,8 @@ fn one_phase(
         }
         None => HashMap::new(),
     };
-    let point = Point::alone(experiment.clone());
+    let mut point = Point::alone(experiment.clone());
+    point.experiment.run.trace = args.trace;
     let kept = Kept { runs: &args.common.runs, watch: args.seen.watch, metrics, conductor: None };
     let done = one(point, &kept, &once_each(&args.on), &permits, interrupted);
     prepare::leave(&permits, &phase.unlinks);

@@ -50,7 +50,8 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     if args.meet.is_some() {
         eprintln!("--meet: this process is the only rank; mpirun or srun starts several");
     }
-    let points = lab::read(&source, &args.set).map_err(Failure::input)?;
+    let mut points = lab::read(&source, &args.set).map_err(Failure::input)?;
+    points.iter_mut().for_each(|point| point.experiment.run.trace |= args.trace);
     all(args, points, None).map(ExitCode::from)
 }
 
@@ -226,8 +227,7 @@ pub fn one(
         }
     };
     let mut one = Done { point, outcome, folder, kept: Ok(()) };
-    let spans = one.outcome.conclusion.modelled.as_ref().and_then(|modelled| modelled.spans.as_ref());
-    let rows = (&one.outcome.recording, spans, &one.outcome.meta);
+    let rows = (&one.outcome.recording, one.outcome.conclusion.spans(), &one.outcome.meta);
     let ledger = keep::ledger(&one.folder, &one.outcome.conclusion.verified);
     one.kept = keep::finish(&one.folder, &one.document(), rows, one.outcome.conclusion.interrupted).and(ledger);
     one.kept = std::mem::replace(&mut one.kept, Ok(()))
@@ -538,6 +538,9 @@ impl Done {
         if let Some((processors, generator)) = self.outcome.conclusion.processors {
             value["processors"] = json!(processors);
             value["generator_busy"] = json!(generator.get());
+        }
+        if let Some(timeline) = &self.outcome.conclusion.timeline {
+            value["timeline"] = json!(timeline.tally);
         }
         if let Some(surroundings) = &self.outcome.conclusion.surroundings {
             value["surroundings"] = json!(surroundings);

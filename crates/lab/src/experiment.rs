@@ -71,6 +71,8 @@ pub struct Run {
     pub devices: Option<usize>,
     /// What all streams together ask for at most.
     pub rate_limit: Option<RateLimit>,
+    /// Have the kernel tell which way each request takes through its block layer.
+    pub trace: bool,
 }
 
 impl Run {
@@ -171,6 +173,7 @@ impl Experiment {
             on_error: OnError::Stop,
             devices: None,
             rate_limit: None,
+            trace: false,
         };
         let plan = |stream| StreamPlan {
             stream,

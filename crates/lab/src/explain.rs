@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use analysis::explain::{AloneWatch, StallWatch, Together};
-use analysis::explain::{Explanation, Findings, PartTime, Worsts, explain as conclude, parts};
+use analysis::explain::{Explanation, Findings, PartTime, Worsts, explain as conclude};
 use analysis::rounds::model::Prediction;
 use analysis::rounds::{Finish, Merged, rounds};
 use analysis::surroundings::Surroundings;
 use analysis::{Advice, Course, Extents, Occupancies, Summarizer, Summary};
 use record::{
     Clock, FolderError, ImportError, Labels, Meta, Records, Row, RowReader, RunFile, RunFolder, RunState, SpanLog,
-    TableError, TraceFormat, TraceText, import,
+    TableError, TraceFormat, TraceText, import, live_phases,
 };
 use serde::Deserialize;
 use units::{Duration, Instant, Ratio};
@@ -122,6 +122,7 @@ pub enum ExplainError {
 #[derive(Deserialize, Default)]
 struct Kept {
     generator_busy: Option<f64>,
+    timeline: Option<crate::timeline::Tally>,
     surroundings: Option<Surroundings>,
     #[serde(default)]
     advice: Vec<Advice>,
@@ -154,6 +155,7 @@ struct Case {
     kept: Kept,
     shared: Vec<analysis::explain::Shared>,
     parts: Vec<PartTime>,
+    timeline: Vec<PartTime>,
     experiment: Option<Experiment>,
     predicted: Option<Prediction>,
     remarks: Vec<String>,
@@ -169,6 +171,7 @@ impl Case {
             kept: Kept::default(),
             shared: Vec::new(),
             parts: Vec::new(),
+            timeline: Vec::new(),
             experiment: None,
             predicted: None,
             remarks: Vec::new(),
@@ -227,6 +230,7 @@ pub fn explain(
         rounds: found,
         predicted: case.predicted,
         parts: case.parts,
+        timeline: case.timeline,
         loads: loads.as_deref().unwrap_or_default(),
         surroundings: case.kept.surroundings.as_ref(),
         stalls: stalls.finish(&labels.devices),
@@ -297,11 +301,19 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
     let kept = folder.read_json(RunFile::Summary)?.unwrap_or_default();
     let shared =
         shared::shared(&folder.read_json::<Vec<_>>(RunFile::Topology)?.unwrap_or_default(), &meta.labels.devices);
-    let parts = match SpanLog::read(&folder.spans_path()) {
-        Ok((log, _)) => parts(&log),
+    let spans = match SpanLog::read(&folder.spans_path()) {
+        Ok((log, _)) => analysis::explain::parts(&log),
         Err(TableError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => vec![],
         Err(error) => return Err(FolderError::Table(error).into()),
     };
+    // A modelled part does one thing at a time, and is used as much as it works; of a live device the kernel says only
+    // where requests were.
+    let (parts, timeline) = match meta.clock {
+        Clock::Simulated => (spans, vec![]),
+        Clock::Live => (vec![], in_order(spans)),
+    };
+    let kept: Kept = kept;
+    remarks.extend(kept.timeline.iter().map(ToString::to_string));
     let experiment = folder.read(RunFile::Experiment)?.and_then(|text| experiment(&text));
     let predicted = experiment
         .as_ref()
@@ -320,7 +332,25 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         files.extend(text.map(|text| (file.name(), text)));
     }
     let origin = Origin { title: info.name, started: info.started, about, files };
-    Ok(Case { origin, rows: Rows::Kept(Box::new(records)), meta, kept, shared, parts, experiment, predicted, remarks })
+    Ok(Case {
+        origin,
+        rows: Rows::Kept(Box::new(records)),
+        meta,
+        kept,
+        shared,
+        parts,
+        timeline,
+        experiment,
+        predicted,
+        remarks,
+    })
+}
+
+/// Phases in the order in which a request passes them.
+fn in_order(mut timeline: Vec<PartTime>) -> Vec<PartTime> {
+    let place = |name: &str| live_phases::ALL.iter().position(|phase| *phase == name);
+    timeline.iter_mut().for_each(|part| part.phases.sort_by_key(|phase| place(&phase.phase)));
+    timeline
 }
 
 /// What a survey came to, if this is the folder of one.

@@ -70,6 +70,8 @@ struct FileRun {
     on_error: Option<OnError>,
     devices: Option<Spanned<usize>>,
     rate_limit: Option<Spanned<FileRateLimit>>,
+    #[serde(default)]
+    trace: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -328,6 +330,7 @@ impl FileRun {
             cool_down: time(source, "cool-down", &self.cool_down)?.unwrap_or(Duration::ZERO),
             on_error: self.on_error.unwrap_or(OnError::Stop),
             devices: self.devices.map(Spanned::into_inner),
+            trace: self.trace,
             rate_limit: self.rate_limit.map(|limit| FileRateLimit::check(limit, source)).transpose()?,
         })
     }

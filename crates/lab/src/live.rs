@@ -6,6 +6,7 @@
 
 mod foreman;
 mod real;
+mod tracer;
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -33,6 +34,8 @@ use crate::journal::Journal;
 use crate::live::foreman::{Passed, Report};
 pub(crate) use crate::live::real::LiveDevice;
 use crate::live::real::Single;
+pub(crate) use crate::live::tracer::Traced;
+use crate::live::tracer::Tracer;
 use crate::pass::{self, Pass, Seat, Station};
 use crate::pool::Pool;
 use crate::pulse::Pulse;
@@ -102,7 +105,7 @@ pub(crate) fn run(
         remarks.push(unlogged(&error));
         None
     });
-    let site = Site {
+    let mut site = Site {
         experiment,
         targets,
         ways,
@@ -115,8 +118,11 @@ pub(crate) fn run(
         pulses: targets.iter().map(|_| Pulse::default()).collect(),
         begins: Mutex::default(),
         late: AtomicU64::new(0),
+        numbered: None,
     };
     let threads = logs.len();
+    let tracer = site.traced(&mut remarks);
+    site.numbered = tracer.as_ref().map(|_| threads as u64);
     let disks = Disks::below(&Kernel::running(), targets.iter().flat_map(Target::paths));
     let done = std::thread::scope(|scope| {
         let (sender, receiver) = channel();
@@ -142,7 +148,8 @@ pub(crate) fn run(
         remarks.push(unlogged(&error));
     }
     let disks = disks.since_then().into_iter().map(reported).collect();
-    done.map(|conclusion| Conclusion { remarks: [remarks, conclusion.remarks].concat(), disks, ..conclusion })
+    let traced = tracer.map(Tracer::finish);
+    done.map(|conclusion| Conclusion { remarks: [remarks, conclusion.remarks].concat(), disks, traced, ..conclusion })
 }
 
 /// What a block device did, as it is reported.
@@ -201,11 +208,14 @@ struct Site<'a> {
     begins: Mutex<Vec<Instant>>,
     /// By how much a thread came late to the beginning of a pass at most, in nanoseconds.
     late: AtomicU64,
+    /// The number of threads that number their requests; nothing if they do not.
+    numbered: Option<u64>,
 }
 
 /// What a thread keeps of each request.
 struct Scribe<'a> {
     log: &'a mut Log,
+    numbers: &'a mut Numbers,
     done: Done,
     pulses: &'a [Pulse],
 }
@@ -216,9 +226,46 @@ impl Observer for Scribe<'_> {
         self.log.push(Row { cpu: host::cpu::current(), ..*row });
         self.pulses[usize::from(row.device)].add(row);
     }
+    fn number(&mut self) -> u64 {
+        self.numbers.next()
+    }
+}
+
+/// Numbers for requests that leave spans: every so many-th, so that no two threads give the same.
+/// Without a step they leave none, and all are 0.
+struct Numbers {
+    next: u64,
+    step: u64,
+}
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        let number = self.next;
+        self.next += self.step;
+        number
+    }
 }
 
 impl Site<'_> {
+    /// Has the kernel trace the requests, if that is asked for. Where it cannot, the run goes on without, and it is
+    /// said what to do.
+    fn traced(&self, remarks: &mut Vec<String>) -> Option<Tracer> {
+        if !self.experiment.run.trace {
+            return None;
+        }
+        let (tracer, partly) = Tracer::start(self.experiment, self.targets, self.start);
+        remarks.extend(partly);
+        match tracer {
+            Ok(tracer) => Some(tracer),
+            Err(why) => {
+                let said = format!("not traced: {why}");
+                self.ways.progress.warn(&said);
+                remarks.push(said);
+                None
+            }
+        }
+    }
+
     /// The life of a thread.
     fn work(&self, share: &[usize], mut log: Log, report: &Sender<Report>) {
         // The foreman outlives all threads and listens to the end, so a report is always heard.
@@ -253,6 +300,11 @@ impl Site<'_> {
             self.gate.close();
             return say(Report::CalledOff);
         }
+        // Its first device is its place among the threads.
+        let mut numbers = match (self.numbered, share.first()) {
+            (Some(threads), Some(place)) => Numbers { next: *place as u64 + 1, step: threads },
+            _ => Numbers { next: 0, step: 0 },
+        };
         for number in 0..self.experiment.run.passes {
             for station in stations.iter().filter(|station| drops_cache(self.io(station.index))) {
                 station.device.drop_cache();
@@ -261,7 +313,12 @@ impl Site<'_> {
             let (used_before, took_before) = (thread_time(), ThreadUse::now());
             let late = live.runtime().now().saturating_since(control.begin());
             self.late.fetch_max(late.as_nanos(), Relaxed);
-            let observer = RefCell::new(Scribe { log: &mut log, done: Done::default(), pulses: &self.pulses });
+            let observer = RefCell::new(Scribe {
+                log: &mut log,
+                numbers: &mut numbers,
+                done: Done::default(),
+                pulses: &self.pulses,
+            });
             let watched = self.supervise(live.runtime(), (&stations, &seats), &control, &observer);
             let pass = Pass {
                 runtime: live.runtime(),

@@ -13,7 +13,9 @@ use analysis::{Series, Summarizer, Summary};
 use host::Kernel;
 use host::environment::Memory;
 use host::guard::WritePermit;
-use record::{Clock, Keeping, Labels, Meta, RecordError, Recorder, Recording, Row, RunFolder, Spill, WhenBehind};
+use record::{
+    Clock, Keeping, Labels, Meta, RecordError, Recorder, Recording, Row, RunFolder, SpanLog, Spill, WhenBehind,
+};
 use units::{Bytes, Duration, Frequency, Instant, Ratio};
 use uring::Choice;
 use workload::StreamError;
@@ -25,6 +27,7 @@ use crate::pass::Failure;
 use crate::pulse::Beat;
 use crate::steady::Rounds;
 use crate::target::{self, Target};
+use crate::timeline::{Timeline, timeline};
 use crate::verification::Verified;
 use crate::{advice, live, modelled, simulated, surroundings};
 
@@ -140,6 +143,10 @@ pub enum RunError {
     #[error("preconditioning of {target} failed: {error}")]
     Precondition { target: Target, error: device::DeviceError },
     #[error(
+        "in virtual time no request goes through the kernel, so there is nothing to trace; leave out --trace (run.trace): a modelled machine keeps spans of its own (system.spans)"
+    )]
+    NothingToTrace,
+    #[error(
         "{target} stores no bytes, so there is nothing to verify; leave out `verify`, or take a file, a device or memory:SIZE"
     )]
     NothingStored { target: Target },
@@ -213,6 +220,18 @@ pub struct Conclusion {
     pub remarks: Vec<String>,
     /// What a modelled machine did; nothing for other devices.
     pub modelled: Option<Modelled>,
+    /// The way of requests through the kernel, where it was traced.
+    pub timeline: Option<Timeline>,
+    /// What it is made of, until the rows are there.
+    pub(crate) traced: Option<live::Traced>,
+}
+
+impl Conclusion {
+    /// The spans of requests, wherever they come from.
+    pub fn spans(&self) -> Option<&SpanLog> {
+        let modelled = self.modelled.as_ref().and_then(|modelled| modelled.spans.as_ref());
+        modelled.or(self.timeline.as_ref().map(|timeline| &timeline.spans))
+    }
 }
 
 /// A run that has been made.
@@ -262,6 +281,8 @@ pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways
     fit(experiment, targets)?;
     if !simulated {
         memory(experiment, targets.len())?;
+    } else if experiment.run.trace {
+        return Err(RunError::NothingToTrace);
     }
     let before = precondition(name, experiment, targets, ways)?;
     let hollow = hollow(experiment, targets);
@@ -302,7 +323,13 @@ pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways
         surroundings::complete(around, experiment, targets, &hollow);
     }
     conclusion.hollow = hollow;
-    Ok(Made { meta, recording: recorder.finish(), conclusion })
+    let recording = recorder.finish();
+    if let Some(traced) = conclusion.traced.take() {
+        let timeline = timeline(traced, &recording, &meta.labels.devices)?;
+        conclusion.remarks.extend(timeline.remarks());
+        conclusion.timeline = Some(timeline);
+    }
+    Ok(Made { meta, recording, conclusion })
 }
 
 /// Refuses an experiment that wants more devices than it has itself or than are given: on fewer it would be another

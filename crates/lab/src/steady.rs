@@ -148,6 +148,7 @@ impl Precondition {
         experiment.precondition = None;
         experiment.run.steady = None;
         experiment.run.passes = 1;
+        experiment.run.trace = false;
         (experiment.run.start_up, experiment.run.cool_down) = (Duration::ZERO, Duration::ZERO);
         experiment.run.measure = None;
         experiment.streams = vec![StreamPlan {

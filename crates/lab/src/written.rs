@@ -123,6 +123,9 @@ impl Run {
         if let Some(limit) = self.rate_limit {
             table.insert("rate-limit".into(), rate_limit(limit));
         }
+        if self.trace {
+            table.insert("trace".into(), true.into());
+        }
         table
     }
 }

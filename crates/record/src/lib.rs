@@ -39,5 +39,6 @@ pub use raw::{RawError, RawFile};
 pub use recording::{Loss, Recording};
 pub use row::{Phase, Row};
 pub use rows::{RowReader, RowWriter};
+pub use span::live as live_phases;
 pub use span::{PartName, PhaseName, Span, SpanError, SpanLog, Spans};
 pub use table::{TableError, TableReader, TableWriter, Tabular};

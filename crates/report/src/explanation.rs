@@ -24,6 +24,9 @@ pub fn explanation(explanation: &Explanation) -> String {
         failures(explanation).for_each(|line| text.push_str(&format!("\n{}", wrapped(&line))));
         text.push_str(&generator(explanation).map_or(String::new(), |said| format!("\n{said}\n")));
     }
+    if !explanation.timeline.is_empty() {
+        text.push_str(&format!("\nThe way through the kernel\n\n{}", timeline(&explanation.timeline)));
+    }
     if !explanation.shared.is_empty() {
         text.push_str("\nWhat they share\n\n");
         shared(explanation).for_each(|line| text.push_str(&wrapped(&line)));
@@ -301,6 +304,21 @@ pub(crate) fn phases(parts: &[PartTime]) -> Table {
             part.part.clone(),
             phase.phase.clone(),
             part.busy.to_string(),
+            phase.count.to_string(),
+            phase.mean.to_string(),
+            phase.share.to_string(),
+        ]);
+    }
+    table
+}
+
+/// Where live requests were on their way through the kernel, in the order of that way.
+pub(crate) fn timeline(devices: &[PartTime]) -> Table {
+    let mut table = Table::new(["device", "phase", "count", "mean", "share of all time"]).left(1);
+    for (device, phase) in devices.iter().flat_map(|device| device.phases.iter().map(move |phase| (device, phase))) {
+        table.row([
+            device.part.clone(),
+            phase.phase.clone(),
             phase.count.to_string(),
             phase.mean.to_string(),
             phase.share.to_string(),

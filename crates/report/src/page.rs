@@ -94,6 +94,9 @@ pub fn page(page: &Page) -> String {
         heading(&mut html, "What a change would bring");
         said::changes(explanation).for_each(|line| paragraph(&mut html, "", &sentence(&line)));
     }
+    if !explanation.timeline.is_empty() {
+        section(&mut html, "The way through the kernel", &said::timeline(&explanation.timeline));
+    }
     if !explanation.parts.is_empty() {
         section(&mut html, "Parts of the modelled machine", &said::phases(&explanation.parts));
     }

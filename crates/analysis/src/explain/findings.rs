@@ -36,6 +36,9 @@ pub struct Findings<'a> {
     pub predicted: Option<Prediction>,
     /// Parts of a modelled machine.
     pub parts: Vec<PartTime>,
+    /// The way of live requests through the kernel. Devices are no parts: one that has requests all the time may do
+    /// more.
+    pub timeline: Vec<PartTime>,
     /// What the streams asked for, in the order of the summary's; empty if that is not known.
     pub loads: &'a [Load],
     /// What else the machine did.

@@ -19,6 +19,7 @@ use super::findings::Findings;
 use super::limit::{Excluded, Limit, LimitKind, Next, Said};
 use super::rules::device::{self, busiest, kind_of};
 use super::rules::{interference, load, machine};
+use super::way::way;
 
 /// The verdict.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +61,10 @@ pub(super) fn judge(findings: &Findings) -> Verdict {
             Said::Unknown => {}
         }
     }
-    let limit = limits.remove(0);
+    let mut limit = limits.remove(0);
+    if !matches!(limit.kind, LimitKind::Holes | LimitKind::Cache) {
+        limit.evidence.extend(way(findings));
+    }
     excluded.retain(|excluded| excluded.kind != limit.kind);
     let next = next(findings, &limit, &limits);
     Verdict { limit, excluded, next }

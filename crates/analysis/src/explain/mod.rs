@@ -19,6 +19,7 @@ mod phase;
 mod rules;
 mod sharing;
 mod stall;
+mod way;
 mod worst;
 
 use serde::Serialize;
@@ -67,6 +68,8 @@ pub struct Explanation {
     pub devices: Vec<DeviceTime>,
     /// Where it went in the parts of a modelled machine.
     pub parts: Vec<PartTime>,
+    /// Where it went on the way of live requests through the kernel, device by device, where that was traced.
+    pub timeline: Vec<PartTime>,
     /// Where the time of a request goes: in the parts of a modelled machine, and of live devices before and after
     /// submission.
     pub phases: Vec<Phase>,
@@ -188,7 +191,7 @@ pub fn explain(mut findings: Findings) -> Explanation {
         Err(why) => (None, Some(why)),
     };
     Explanation {
-        phases: phases(&findings.parts, &devices),
+        phases: phases(if findings.parts.is_empty() { &findings.timeline } else { &findings.parts }, &devices),
         limit: verdict.limit,
         excluded: verdict.excluded,
         next: verdict.next,
@@ -202,6 +205,7 @@ pub fn explain(mut findings: Findings) -> Explanation {
         no_rounds,
         devices,
         parts: findings.parts,
+        timeline: findings.timeline,
         shared: findings.shared,
         generator_busy: findings.generator_busy.map(Ratio::get),
         worst: findings.worst,

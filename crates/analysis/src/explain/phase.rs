@@ -1,4 +1,5 @@
-//! Where requests of a modelled machine spent their time: part by part, phase by phase, as the SCSI analyzer of RAID-I's Tables 5 to 11 prints it.
+//! Where requests of a modelled machine, or of a traced kernel, spent their time: part by part, phase by phase, as the
+//! SCSI analyzer of RAID-I's Tables 5 to 11 prints it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Spans: where the time of a request of a modelled machine went.
+//! Spans: where the time of a request went, of a modelled machine or, where the kernel is traced, of a real one.
 //!
 //! A request walks from part to part; each leaves a span: this request was in this part, in this phase, from here to there. The
 //! analyzer's phase table, the timeline of the kernel, utilizations, the ladder and the picture in Perfetto are views of the spans.
@@ -9,6 +9,7 @@
 //! Parts and phases are named once, when the machine is built; a span is 32 bytes of numbers. Switched off, keeping one is a branch
 //! that is always taken the same way.
 
+pub mod live;
 mod table;
 mod trace;
 

@@ -1,0 +1,20 @@
+//! The phases of a live request on its way through the kernel, as spans name them.
+//!
+//! They tile its time from the intended arrival on. The trace points that lie between them are named in brackets.
+
+/// From the intended arrival until the program submits it.
+pub const BEFORE: &str = "wait before submission";
+/// From there until the block layer has it (`block_bio_queue`).
+pub const SUBMIT: &str = "submit to queue";
+/// Then the driver gets it (`block_rq_issue`).
+pub const SCHEDULER: &str = "in the scheduler (queue to issue)";
+/// The device has completed all of it (`block_rq_complete`).
+pub const DEVICE: &str = "in the device (issue to complete)";
+/// In place of the two before, of a device without requests of its own, such as zram, md or device mapper
+/// (`block_bio_complete`).
+pub const BIO: &str = "in the device (bio to complete)";
+/// Until the program sees that.
+pub const SEEN: &str = "wait to be seen (complete to seen)";
+
+/// All of them, in the order in which a request passes them.
+pub const ALL: [&str; 6] = [BEFORE, SUBMIT, SCHEDULER, DEVICE, BIO, SEEN];
