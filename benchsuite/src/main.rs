@@ -21,6 +21,7 @@ mod replay;
 mod rounds;
 mod runs;
 mod serve;
+mod trace;
 mod verdicts;
 mod verify;
 
@@ -75,6 +76,11 @@ const BENCHES: &[Bench] = &[
         name: "serve",
         subject: "our NBD server beside nbdkit and qemu-nbd (they and fio with its nbd engine are needed)",
         run: serve::run,
+    },
+    Bench {
+        name: "trace",
+        subject: "what tracing costs, and how many requests are followed (as root; tracefs is needed)",
+        run: trace::run,
     },
     Bench {
         name: "verdicts",
