@@ -1,35 +1,11 @@
 //! `arraylab report`: a page that says what there is to say, and needs nothing else to be read.
 
 mod common;
+#[path = "common/html.rs"]
+mod html;
 
 use common::{Desk, READS};
-
-/// Elements without an end.
-const VOID: [&str; 1] = ["meta"];
-
-/// Every element of a page is closed, in order. Panics where one is not.
-fn is_well_formed(html: &str) {
-    let mut open: Vec<&str> = Vec::new();
-    let body = html.strip_prefix("<!doctype html>").expect("a page says what it is");
-    for tag in body.split('<').skip(1) {
-        let (tag, _) = tag.split_once('>').unwrap_or_else(|| panic!("a tag without an end: <{tag}"));
-        let name = tag.split([' ', '\n']).next().unwrap();
-        match name.strip_prefix('/') {
-            Some(name) => assert_eq!(open.pop(), Some(name), "</{name}>"),
-            None if tag.ends_with('/') || VOID.contains(&name) => {}
-            None => open.push(name),
-        }
-    }
-    assert!(open.is_empty(), "{open:?} are not closed");
-}
-
-/// Nothing is fetched, and nothing runs.
-fn stands_alone(html: &str) {
-    let html = html.replace("http://www.w3.org/2000/svg", "");
-    for foreign in ["http:", "https:", "src=", "<script", "<link", "@import", "url("] {
-        assert!(!html.contains(foreign), "{foreign}");
-    }
-}
+use html::{is_well_formed, stands_alone, suits_every_screen, verdicts};
 
 #[test]
 fn the_page_of_a_run_says_it_all_and_stands_alone() {
@@ -58,10 +34,13 @@ fn the_page_of_a_run_says_it_all_and_stands_alone() {
     ] {
         assert!(html.contains(part), "{part}");
     }
-    // One line for all, one for each device; the longest and the mean; reads.
-    assert_eq!(html.matches("<path class=\"line\"").count(), 2 * (3 + 2 + 1));
-    assert_eq!(html.matches("<path class=\"begins\"").count(), 2, "in the two charts over time");
-    assert_eq!(html.matches("<rect class=\"shaded\"").count(), 2 * 4, "before and after what counts, twice");
+    // One line for all, one for each device; the longest and the mean; reads; each with its name, and in charts that
+    // are wide and narrow.
+    assert_eq!(html.matches("<path class=\"line\"").count(), 2 * 2 * (3 + 2 + 1));
+    assert_eq!(html.matches("<path class=\"begins\"").count(), 2 * 2, "in the two charts over time");
+    assert_eq!(html.matches("<rect class=\"shaded\"").count(), 2 * 2 * 4, "before and after what counts, twice");
+    suits_every_screen(&html, 3);
+    assert_eq!(verdicts(&html).len(), 1);
     let again = desk.arraylab(&["report", folder]);
     assert_eq!((again.code, again.stdout), (0, html), "the same, on standard output");
 }

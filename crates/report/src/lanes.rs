@@ -52,10 +52,10 @@ pub fn lanes(lanes: &Lanes) -> String {
     let height = bottom + BOTTOM;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-         font-family=\"system-ui, sans-serif\" font-size=\"12\">\n\
+         font-family=\"system-ui, sans-serif\" font-size=\"12\" class=\"lanes\">\n\
          <style>.read{{fill:#3b76b5}}.write{{fill:#c96f2b}}.other{{fill:#7a7a7a}}.failed{{fill:#c0272d}}.wait{{opacity:.45}}\
          .grid{{stroke:#ddd}}.idle{{fill:#f3e7c9}}text{{fill:#222}}</style>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\" class=\"paper\"/>\n\
          <text x=\"{LEFT}\" y=\"20\" font-size=\"14\">{}</text>\n",
         escaped(lanes.title)
     );

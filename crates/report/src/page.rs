@@ -1,24 +1,23 @@
 //! A run as one page of HTML: what limited it, what it came to, how it went, and how it was asked for.
 //!
-//! Everything stands in the one file: no script, no font, no picture from elsewhere, so that it can be mailed, archived and opened without a network.
 //! The order is that of a reader with one minute: the limit, the advice, the figures; then what they rest on.
 
-use std::fmt::Write;
+mod frame;
+
 use std::ops::Range;
 use std::time::SystemTime;
 
 use analysis::explain::Explanation;
 use analysis::{Course, Interval, Pass, Summary};
-use chrono::{DateTime, Utc};
 use units::{Bytes, Duration, Rate, Ratio};
 
 use crate::chart::{Chart, Line, MOST_LINES, Scale};
 use crate::explanation as said;
 use crate::lanes::{Lanes, lanes};
 use crate::run;
-use crate::table::Table;
-use crate::text::{escaped, sentence};
+use crate::text::sentence;
 use crate::ticks::step;
+use frame::Frame;
 
 /// What is on the page.
 pub struct Page<'a> {
@@ -40,132 +39,88 @@ pub struct Page<'a> {
     pub files: &'a [(&'static str, String)],
 }
 
-const STYLE: &str = "\
-body{font:15px/1.5 system-ui,sans-serif;color:#1f2430;max-width:1140px;margin:2em auto;padding:0 1em}
-h1{font-size:1.6em;margin:0}h2{font-size:1.15em;margin:2em 0 .5em;border-bottom:1px solid #ddd}
-.about{color:#5a6070;margin:0 0 1.5em}.limit{font-size:1.1em;background:#eef4fa;border-left:4px solid #0072b2;padding:.6em 1em}
-.advice{background:#fdf5e6;border-left:4px solid #e69f00;padding:.4em 1em;margin:.5em 0}
-table{border-collapse:collapse;margin:.5em 0;font-variant-numeric:tabular-nums;display:block;overflow-x:auto}
-th,td{text-align:right;padding:.15em .9em .15em 0;white-space:nowrap}th{font-weight:600;border-bottom:1px solid #999}
-.words{text-align:left}svg{width:100%;height:auto;font-family:system-ui,sans-serif;font-size:12px}
-.chart text{fill:#1f2430}.chart .title{font-weight:600;font-size:13px}.chart .below{fill:#5a6070}.line{fill:none;stroke-width:1.6;stroke-linecap:round;stroke-linejoin:round}
-.grid{stroke:#e4e6ea;fill:none}.begins{stroke:#8a90a0;stroke-dasharray:4 3;fill:none}.shaded{fill:#f3f1ea}.tip{fill:transparent}.tip:hover{fill:#0072b218}
-pre{background:#f6f7f9;padding:1em;overflow-x:auto;font-size:12.5px}footer{color:#5a6070;margin:3em 0 1em;font-size:.85em}
-@media print{body{margin:0}.tip{display:none}}
-";
-
 /// The page.
 pub fn page(page: &Page) -> String {
-    let begun = |started| DateTime::<Utc>::from(started).format("begun %Y-%m-%d %H:%M:%S UTC, ").to_string();
-    let about = page.started.map_or(String::new(), begun) + page.about;
-    let mut html = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{0}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <h1>{0}</h1>\n<p class=\"about\">{1}</p>\n",
-        escaped(page.title),
-        escaped(&about)
-    );
+    let mut frame = Frame::new(page.title, page.started, page.about);
     let explanation = page.explanation;
-    paragraph(&mut html, "limit", said::limit(explanation).trim_end());
-    said::next(explanation).iter().for_each(|line| paragraph(&mut html, "", &sentence(line)));
-    said::advice(explanation).for_each(|line| paragraph(&mut html, "advice", &sentence(&line)));
-    section(&mut html, "What it came to", &run::figures(page.summary));
+    frame.paragraph("limit", said::limit(explanation).trim_end());
+    said::next(explanation).iter().for_each(|line| frame.paragraph("", &sentence(line)));
+    said::advice(explanation).for_each(|line| frame.paragraph("advice", &sentence(&line)));
+    frame.section("What it came to", &run::figures(page.summary));
     if let Some(spread) = run::spread(page.summary) {
-        let _ = writeln!(html, "<pre>{}</pre>", escaped(spread.trim_end()));
+        frame.plain(&spread);
     }
-    course(&mut html, page);
+    course(&mut frame, page);
     if !explanation.devices.is_empty() {
-        section(&mut html, "Where the time of requests went", &said::devices(explanation));
+        frame.section("Where the time of requests went", &said::devices(explanation));
     }
-    said::failures(explanation).for_each(|line| paragraph(&mut html, "", &line));
-    said::generator(explanation).iter().for_each(|line| paragraph(&mut html, "", line));
-    said::shared(explanation).for_each(|line| paragraph(&mut html, "", &line));
+    said::failures(explanation).for_each(|line| frame.paragraph("", &line));
+    said::generator(explanation).iter().for_each(|line| frame.paragraph("", line));
+    said::shared(explanation).for_each(|line| frame.paragraph("", &line));
     if !explanation.excluded.is_empty() {
-        heading(&mut html, "What does not limit");
-        said::excluded(explanation).for_each(|line| paragraph(&mut html, "", &sentence(&line)));
+        frame.heading("What does not limit");
+        said::excluded(explanation).for_each(|line| frame.paragraph("", &sentence(&line)));
     }
-    rounds(&mut html, explanation);
-    heading(&mut html, "Some requests, from the middle of the run");
-    html.push_str(&lanes(&page.lanes));
+    rounds(&mut frame, explanation);
+    frame.heading("Some requests, from the middle of the run");
+    frame.picture(&format!("<div class=\"scroll\">\n{}</div>\n", lanes(&page.lanes)));
     if !explanation.ladder.is_empty() {
-        section(&mut html, "What each part allows if it alone limits", &said::ladder(explanation));
+        frame.section("What each part allows if it alone limits", &said::ladder(explanation));
     }
     if !explanation.what_if.is_empty() {
-        heading(&mut html, "What a change would bring");
-        said::changes(explanation).for_each(|line| paragraph(&mut html, "", &sentence(&line)));
+        frame.heading("What a change would bring");
+        said::changes(explanation).for_each(|line| frame.paragraph("", &sentence(&line)));
     }
     if !explanation.timeline.is_empty() {
-        section(&mut html, "The way through the kernel", &said::timeline(&explanation.timeline));
+        frame.section("The way through the kernel", &said::timeline(&explanation.timeline));
     }
     if !explanation.parts.is_empty() {
-        section(&mut html, "Parts of the modelled machine", &said::phases(&explanation.parts));
+        frame.section("Parts of the modelled machine", &said::phases(&explanation.parts));
     }
     if !explanation.worst.is_empty() {
-        section(&mut html, "The longest requests", &said::worst(explanation));
+        frame.section("The longest requests", &said::worst(explanation));
     }
     if !explanation.remarks.is_empty() {
-        heading(&mut html, "To be known");
-        explanation.remarks.iter().for_each(|line| paragraph(&mut html, "", &sentence(line)));
+        frame.heading("To be known");
+        explanation.remarks.iter().for_each(|line| frame.paragraph("", &sentence(line)));
     }
-    if !page.files.is_empty() {
-        heading(&mut html, "As it was run");
-    }
-    for (name, text) in page.files {
-        let (name, text) = (escaped(name), escaped(text));
-        let _ = writeln!(html, "<details><summary>{name}</summary>\n<pre>{text}</pre>\n</details>");
-    }
-    let _ = writeln!(html, "<footer>arraylab {}</footer>\n</body>\n</html>", env!("CARGO_PKG_VERSION"));
-    html
+    frame.finish(page.files)
 }
 
-fn heading(html: &mut String, text: &str) {
-    let _ = writeln!(html, "<h2>{}</h2>", escaped(text));
-}
-
-fn paragraph(html: &mut String, class: &str, text: &str) {
-    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-    let _ = writeln!(html, "<p{class}>{}</p>", escaped(text));
-}
-
-fn section(html: &mut String, title: &str, table: &Table) {
-    heading(html, title);
-    html.push_str(&table.html());
-}
-
-fn rounds(html: &mut String, explanation: &Explanation) {
+fn rounds(frame: &mut Frame, explanation: &Explanation) {
     let Some(rounds) = &explanation.rounds else {
         if let Some(why) = &explanation.no_rounds {
-            paragraph(html, "", &format!("Rounds: {why}"));
+            frame.paragraph("", &format!("Rounds: {why}"));
         }
         return;
     };
-    heading(html, "Rounds");
-    paragraph(html, "", &said::verdict(rounds));
-    rounds.strays().iter().for_each(|said| paragraph(html, "", &format!("{said}.")));
-    html.push_str(&said::deltas(rounds).html());
-    paragraph(html, "", &sentence(&said::threshold(rounds)));
-    html.push_str(&said::service(rounds).html());
-    paragraph(html, "", &sentence(&said::order(rounds)));
+    frame.heading("Rounds");
+    frame.paragraph("", &said::verdict(rounds));
+    rounds.strays().iter().for_each(|said| frame.paragraph("", &format!("{said}.")));
+    frame.table(&said::deltas(rounds));
+    frame.paragraph("", &sentence(&said::threshold(rounds)));
+    frame.table(&said::service(rounds));
+    frame.paragraph("", &sentence(&said::order(rounds)));
     if let Some(beside) = &explanation.formulas {
-        html.push_str(&said::formulas(beside).html());
-        paragraph(html, "", &sentence(&said::about_formulas(beside)));
+        frame.table(&said::formulas(beside));
+        frame.paragraph("", &sentence(&said::about_formulas(beside)));
     }
 }
 
 /// The charts over time, and the one of percentiles.
-fn course(html: &mut String, page: &Page) {
+fn course(frame: &mut Frame, page: &Page) {
     if page.course.series.is_empty() {
         return;
     }
-    heading(html, "How it went");
+    frame.heading("How it went");
     let times = Times::of(page.course);
     let rate = |value: f64| Rate::bytes_per_second(value).to_string();
-    html.push_str(&times.chart("Bandwidth", Scale::Linear, &rate, times.bandwidths(page.lanes.names)).svg());
-    html.push_str(&times.chart("Response time", Scale::Log, &time, times.responses()).svg());
-    html.push_str(&percentiles(page.course).svg());
+    frame.picture(&times.chart("Bandwidth", Scale::Linear, &rate, times.bandwidths(page.lanes.names)).svg());
+    frame.picture(&times.chart("Response time", Scale::Log, &time, times.responses()).svg());
+    frame.picture(&percentiles(page.course).svg());
 }
 
-fn time(nanos: f64) -> String {
+pub(crate) fn time(nanos: f64) -> String {
     Duration::nanos(nanos.round() as u64).to_string()
 }
 
@@ -263,6 +218,7 @@ impl<'a> Times<'a> {
             shaded: shaded.map(|range| range.start.as_seconds()..range.end.as_seconds()).collect(),
             begins: begins.collect(),
             tips: self.totals().map(|it| self.tip(it)).collect(),
+            dots: false,
         }
     }
 }
@@ -296,5 +252,6 @@ fn percentiles(course: &Course) -> Chart<'static> {
         shaded: Vec::new(),
         begins: Vec::new(),
         tips: Vec::new(),
+        dots: false,
     }
 }
