@@ -5,23 +5,28 @@ use std::process::ExitCode;
 
 use lab::against::{Against, AgainstError};
 use lab::explain::{ExplainError, Explained, explain as find};
+use lab::kept::Kept;
 use record::FolderError;
 use report::Lanes;
 use serde_json::{Value, json};
 
 use crate::args::Explain;
 use crate::fail::Failure;
-use crate::out;
+use crate::{out, page};
 
-/// Explains a run or a trace.
+/// Explains a run, a survey or a trace.
 pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
     if let (Some(run), Some(earlier)) = (&args.of.run, &args.against) {
-        return compare(&held_against(earlier, run)?, args.json);
+        return beside(&held_against(earlier, run)?, args.json);
     }
-    if let (Some(run), None) = (&args.of.run, &args.lanes)
-        && let Some(survey) = lab::explain::survey(run)
-    {
-        return of_survey(&survey, args.json);
+    if let Some(run) = &args.of.run {
+        let kept = page::open(run)?;
+        let words = [(args.of.threshold.is_some(), "--threshold"), (args.lanes.is_some(), "--lanes")];
+        page::only_of_runs(Some(run), &kept, &words)?;
+        match &kept {
+            Kept::Run => {}
+            Kept::Survey(survey) => return of_survey(&survey.document, args.json),
+        }
     }
     let (subject, next) = (args.of.subject(), "name another file with --lanes");
     args.lanes.as_deref().map_or(Ok(()), |path| out::spares(&subject.files(), path, next))?;
@@ -75,7 +80,7 @@ pub fn held_against(earlier: &Path, run: &Path) -> Result<Against, Failure> {
 }
 
 /// Shows a run beside an earlier one.
-fn compare(against: &Against, as_json: bool) -> Result<ExitCode, Failure> {
+fn beside(against: &Against, as_json: bool) -> Result<ExitCode, Failure> {
     let [before, after] = &against.only;
     if as_json {
         let compared = &against.compared;

@@ -1,9 +1,11 @@
 //! `arraylab report`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use lab::explain::explain;
-use report::{Page, page};
+use lab::kept::{self, Kept, KeptError, KeptSurvey};
+use report::{Page, SurveyPage, page, survey_page};
 use serde_json::json;
 
 use crate::args::Report;
@@ -11,22 +13,18 @@ use crate::explain::{bars, failure};
 use crate::fail::Failure;
 use crate::out;
 
-/// Makes a page of a run or a trace.
+/// Makes a page of a run, a survey or a trace.
 pub fn report(args: &Report) -> Result<ExitCode, Failure> {
-    let (subject, next) = (args.of.subject(), "name another file with -o");
-    args.output.as_deref().map_or(Ok(()), |path| out::spares(&subject.files(), path, next))?;
-    let explained = explain(&subject, args.of.threshold, args.window).map_err(failure)?;
-    let origin = &explained.origin;
-    let html = page(&Page {
-        title: &origin.title,
-        started: origin.started,
-        about: origin.about,
-        explanation: &explained.explanation,
-        summary: &explained.summary,
-        course: &explained.course,
-        lanes: bars(&explained),
-        files: &origin.files,
-    });
+    let next = "name another file with -o";
+    let kept = args.of.run.as_deref().map_or(Ok(Kept::Run), open)?;
+    let measured = args.of.subject().files();
+    args.output.as_deref().map_or(Ok(()), |path| out::spares(&measured, path, next))?;
+    let words = [(args.of.threshold.is_some(), "--threshold"), (args.window.is_some(), "--window")];
+    only_of_runs(args.of.run.as_deref(), &kept, &words)?;
+    let html = match &kept {
+        Kept::Run => run(args)?,
+        Kept::Survey(survey) => of_survey(survey),
+    };
     match &args.output {
         None => out::text(&html)?,
         Some(path) => {
@@ -37,4 +35,54 @@ pub fn report(args: &Report) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the folder at this path holds.
+pub fn open(path: &Path) -> Result<Kept, Failure> {
+    kept::open(path).map_err(|error| match error {
+        KeptError::Folder(error) => failure(error.into()),
+        KeptError::Unfinished(_) => Failure::input(error),
+    })
+}
+
+/// Refuses words that are of runs alone, if they are given.
+pub fn only_of_runs(path: Option<&Path>, kept: &Kept, words: &[(bool, &str)]) -> Result<(), Failure> {
+    let what = match kept {
+        Kept::Run => return Ok(()),
+        Kept::Survey(_) => "a survey",
+    };
+    match (words.iter().find(|(given, _)| *given), path) {
+        (Some((_, word)), Some(path)) => {
+            Err(Failure::input(anyhow::anyhow!("{word} is for a run, and {} is {what}; leave it out", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The page of a run or a trace.
+fn run(args: &Report) -> Result<String, Failure> {
+    let explained = explain(&args.of.subject(), args.of.threshold, args.window).map_err(failure)?;
+    let origin = &explained.origin;
+    Ok(page(&Page {
+        title: &origin.title,
+        started: origin.started,
+        about: origin.about,
+        explanation: &explained.explanation,
+        summary: &explained.summary,
+        course: &explained.course,
+        lanes: bars(&explained),
+        files: &origin.files,
+    }))
+}
+
+fn of_survey(kept: &KeptSurvey) -> String {
+    survey_page(&SurveyPage {
+        title: &kept.title,
+        started: kept.started,
+        about: &kept.about,
+        survey: &kept.survey,
+        ladders: kept.ladders.clone(),
+        remarks: &kept.remarks,
+        files: &kept.files,
+    })
 }

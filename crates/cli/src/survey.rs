@@ -65,12 +65,12 @@ pub fn survey(args: &Survey) -> Result<ExitCode, Failure> {
         remarks.push("the survey was cut short; the figures are of what was measured until then".to_owned());
     }
     let survey = analysis::survey::Survey::of(&tree, &findings);
-    let kept = keep::finish(&folder, &survey, (&recording, None, &meta), broken.is_some());
+    let mut value = serde_json::to_value(&survey).expect("plain data becomes JSON");
+    value["remarks"] = json!(remarks);
+    value["interrupted"] = json!(broken.is_some());
+    let kept = keep::finish(&folder, &value, (&recording, None, &meta), broken.is_some());
     if args.common.json {
-        let mut value = serde_json::to_value(&survey).expect("plain data becomes JSON");
         value["run"] = json!(folder.path());
-        value["remarks"] = json!(remarks);
-        value["interrupted"] = json!(broken.is_some());
         out::json(&value)?;
     } else {
         let remarks: String = remarks.iter().map(|remark| format!("{remark}\n")).collect();

@@ -326,11 +326,7 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         (Clock::Simulated, RunState::Complete) => "in virtual time",
         (Clock::Simulated, _) => "in virtual time, ended early",
     };
-    let mut files = Vec::new();
-    for file in [RunFile::Experiment, RunFile::Environment, RunFile::Topology] {
-        let text = folder.read(file)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        files.extend(text.map(|text| (file.name(), text)));
-    }
+    let files = crate::kept::texts(|file| folder.read(file))?;
     let origin = Origin { title: info.name, started: info.started, about, files };
     Ok(Case {
         origin,
@@ -354,7 +350,7 @@ fn in_order(mut timeline: Vec<PartTime>) -> Vec<PartTime> {
 }
 
 /// What a survey came to, if this is the folder of one.
-pub fn survey(path: &Path) -> Option<serde_json::Value> {
+fn survey(path: &Path) -> Option<serde_json::Value> {
     let (folder, _) = RunFolder::open(path).ok()?;
     let summary: serde_json::Value = folder.read_json(RunFile::Summary).ok()??;
     (summary["levels"].is_array() && summary["verdicts"].is_array()).then_some(summary)

@@ -26,6 +26,7 @@ pub mod hosts;
 pub mod jobs;
 mod journal;
 pub mod keep;
+pub mod kept;
 mod ladder;
 pub mod layout;
 mod library;

@@ -3,6 +3,7 @@
 //! The order is that of a reader with one minute: the limit, the advice, the figures; then what they rest on.
 
 mod frame;
+mod survey;
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -18,6 +19,8 @@ use crate::run;
 use crate::text::sentence;
 use crate::ticks::step;
 use frame::Frame;
+
+pub use survey::{SurveyPage, survey_page};
 
 /// What is on the page.
 pub struct Page<'a> {

@@ -11,54 +11,76 @@ const EACH: usize = 8;
 
 /// The whole survey of a real machine as text.
 pub fn survey(survey: &Survey) -> String {
-    whole(
-        survey,
-        "raw: direct, several requests under way. os: through the page cache, as many under way. process: through the page\ncache, \
-         one process per device that waits for each request. cpu: of all processors.",
-    )
+    whole(survey, REAL)
 }
+
+/// What the columns mean.
+pub(crate) const REAL: &str = "\
+raw: direct, several requests under way. os: through the page cache, as many under way. process: through the page
+cache, one process per device that waits for each request. cpu: of all processors.";
+
+/// The same of a modelled machine.
+pub(crate) const MODELLED: &str =
+    "raw: by the call that neither copies nor flushes. os: one process per disk, copied. cpu: by the idle loop.";
 
 /// The whole survey of a modelled machine.
 pub fn modelled_survey(survey: &Survey) -> String {
-    let legend =
-        "raw: by the call that neither copies nor flushes. os: one process per disk, copied. cpu: by the idle loop.";
-    whole(survey, legend)
+    whole(survey, MODELLED)
 }
 
+/// A rung of a derived ladder: the part, what the machine gives under its limit, and what twice as much of it gains.
+pub type Derived = (String, Rate, Frequency, Option<f64>);
+
 /// A derived ladder: what limits, what the machine gives under that limit, and what doubling the part brings.
-pub fn ladder(rungs: &[(String, Rate, Frequency, Option<f64>)]) -> String {
+pub fn ladder(rungs: &[Derived]) -> String {
+    derived(rungs).to_string()
+}
+
+pub(crate) fn derived(rungs: &[Derived]) -> Table {
     let mut table = Table::new(["limit", "bandwidth", "requests/s", "twice as fast gives"]);
     for (part, bandwidth, requests, gain) in rungs {
         let gain = gain.map_or(String::new(), |gain| format!("{gain:.2} x"));
         table.row([part.clone(), bandwidth.to_string(), count(requests.get()), gain]);
     }
-    table.to_string()
+    table
 }
+
+/// What a survey without levels has to say.
+pub(crate) const NOTHING: &str = "no device was measured in every way before the survey ended";
+
+/// What one that was cut short has to say.
+pub(crate) const NO_VERDICT: &str = "No verdict and no ladder: not every point was measured twice.";
 
 fn whole(survey: &Survey, legend: &str) -> String {
     if survey.levels.is_empty() {
-        return "no device was measured in every way before the survey ended\n".to_owned();
+        return format!("{NOTHING}\n");
     }
     let mut text = levels(survey, legend);
     text.push('\n');
     if survey.ladder.is_empty() {
-        text.push_str("No verdict and no ladder: not every point was measured twice.\n");
+        text.push_str(&format!("{NO_VERDICT}\n"));
         return text;
     }
-    text.push_str(&verdicts(survey));
+    verdicts(survey).for_each(|(_, said)| text.push_str(&wrapped(&format!("* {said}"))));
     text.push_str("\nThe ladder, what limits first at the top:\n");
-    let mut table = Table::new(["", "bandwidth", "requests/s"]);
-    for rung in &survey.ladder {
-        table.row([rung.part.clone(), rung.bandwidth.to_string(), count(rung.requests.get())]);
-    }
-    text.push_str(&table.to_string());
+    text.push_str(&rungs(survey).to_string());
     text.push('\n');
     text.push_str(&repeatability(survey));
     text
 }
 
-/// A sentence each. Of parts of one tier that have as many devices and the same verdict, the first speaks for the others.
-fn verdicts(survey: &Survey) -> String {
+/// The ladder that was measured.
+pub(crate) fn rungs(survey: &Survey) -> Table {
+    let mut table = Table::new(["", "bandwidth", "requests/s"]);
+    for rung in &survey.ladder {
+        table.row([rung.part.clone(), rung.bandwidth.to_string(), count(rung.requests.get())]);
+    }
+    table
+}
+
+/// A sentence each, and the verdict it is of. Of parts of one tier that have as many devices and the same verdict, the
+/// first speaks for the others.
+pub(crate) fn verdicts(survey: &Survey) -> impl Iterator<Item = (&Verdict, String)> {
     let devices = |verdict: &Verdict| level(survey, verdict).map(|level| level.devices);
     let alike = |a: &Verdict, b: &Verdict| {
         (a.level, a.question, a.kind, devices(a)) == (b.level, b.question, b.kind, devices(b)) && devices(a).is_some()
@@ -70,11 +92,10 @@ fn verdicts(survey: &Survey) -> String {
             None => groups.push(vec![verdict]),
         }
     }
-    let sentence = |group: &Vec<&Verdict>| {
-        let first = format!("* {} ({})", group[0].evidence, sure(group[0].confidence));
-        wrapped(&format!("{first}{}", likewise(survey, &group[1..])))
-    };
-    groups.iter().map(sentence).collect()
+    groups.into_iter().map(|group| {
+        let first = format!("{} ({})", group[0].evidence, sure(group[0].confidence));
+        (group[0], format!("{first}{}", likewise(survey, &group[1..])))
+    })
 }
 
 /// The parts of which the same is true, and between which they deliver.
@@ -103,34 +124,45 @@ fn sure(confidence: Ratio) -> String {
 }
 
 fn levels(survey: &Survey, legend: &str) -> String {
-    let by_process = survey.levels.iter().any(|level| level.process.is_some());
-    let headings = HEADINGS.into_iter().filter(|heading| by_process || *heading != PROCESS);
-    let mut bandwidth = Table::new(headings.clone());
-    let mut requests = Table::new(headings);
-    let devices: Vec<&Level> = survey.levels.iter().filter(|level| level.devices == 1).collect();
-    if devices.len() > EACH {
-        let (sequential, random) = drawn_together(&devices);
-        bandwidth.row(sequential);
-        requests.row(random);
-    }
-    let all = survey.levels.iter().filter(|level| level.devices > 1 || devices.len() <= EACH);
-    for level in all {
-        bandwidth.row(line(level, Question::Bandwidth));
-        requests.row(line(level, Question::Requests));
-    }
-    let places: String =
-        survey.levels.iter().filter(|level| level.devices > 1 && !level.on.is_empty()).map(place).collect();
-    let written = [Question::Bandwidth, Question::Requests].map(|question| writes(survey, question)).concat();
+    let [bandwidth, requests] = [Question::Bandwidth, Question::Requests].map(|question| read(survey, question));
+    let places = places(survey).map(|line| format!("{line}\n")).collect::<String>();
+    let written = [Question::Bandwidth, Question::Requests].map(|question| {
+        let (heading, table) = writes(survey, question);
+        if table.is_empty() { String::new() } else { format!("{heading}\n\n{table}\n") }
+    });
     format!(
-        "Bandwidth, by sequential requests of {}\n\n{bandwidth}\nRequests per second, by 4 KiB at random\n\n{requests}\n{written}\
-         {legend}\n\
-         expected: the sum of the parts below, raw.\n{places}",
-        survey.request
+        "Bandwidth, by sequential requests of {}\n\n{bandwidth}\nRequests per second, by 4 KiB at random\n\n{requests}\n{}\
+         {legend}\n{EXPECTED}\n{places}",
+        survey.request,
+        written.concat()
     )
 }
 
-/// What was written, if anything was.
-fn writes(survey: &Survey, question: Question) -> String {
+/// What the column means.
+pub(crate) const EXPECTED: &str = "expected: the sum of the parts below, raw.";
+
+/// What was read, level by level.
+pub(crate) fn read(survey: &Survey, question: Question) -> Table {
+    let by_process = survey.levels.iter().any(|level| level.process.is_some());
+    let headings = HEADINGS.into_iter().filter(|heading| by_process || *heading != PROCESS);
+    let mut table = Table::new(headings);
+    let devices: Vec<&Level> = survey.levels.iter().filter(|level| level.devices == 1).collect();
+    if devices.len() > EACH {
+        table.row(drawn_together(&devices, question));
+    }
+    let all = survey.levels.iter().filter(|level| level.devices > 1 || devices.len() <= EACH);
+    all.for_each(|level| table.row(line(level, question)));
+    table
+}
+
+/// What the parts that are shared hang on.
+pub(crate) fn places(survey: &Survey) -> impl Iterator<Item = String> {
+    let shared = survey.levels.iter().filter(|level| level.devices > 1 && !level.on.is_empty());
+    shared.map(|level| format!("{} is on {}.", level.name, level.on.join(", ")))
+}
+
+/// What was written, if anything was, and its heading.
+pub(crate) fn writes(survey: &Survey, question: Question) -> (&'static str, Table) {
     let mut table = Table::new(["level", "devices", "raw", "os", "cpu raw", "cpu os"]);
     for level in &survey.levels {
         let Some((raw, os)) = level.written.as_deref() else { continue };
@@ -147,7 +179,7 @@ fn writes(survey: &Survey, question: Question) -> String {
         Question::Bandwidth => "Bandwidth, written",
         Question::Requests => "Requests per second, written",
     };
-    if table.is_empty() { String::new() } else { format!("{heading}\n\n{table}\n") }
+    (heading, table)
 }
 
 const HEADINGS: [&str; 9] = ["level", "devices", "expected", "raw", "efficiency", "os", PROCESS, "cpu raw", "cpu os"];
@@ -155,11 +187,8 @@ const HEADINGS: [&str; 9] = ["level", "devices", "expected", "raw", "efficiency"
 /// The column of what was measured by one process per device, if that was.
 const PROCESS: &str = "process";
 
-fn place(level: &Level) -> String {
-    format!("{} is on {}.\n", level.name, level.on.join(", "))
-}
-
-fn name(level: &Level) -> String {
+/// How a level is called.
+pub(crate) fn name(level: &Level) -> String {
     match level.level {
         Tier::Disk => level.name.clone(),
         Tier::Host => "the host".to_owned(),
@@ -187,22 +216,19 @@ fn line(level: &Level, question: Question) -> Vec<String> {
 }
 
 /// Means over many devices, as they are too many to list.
-fn drawn_together(devices: &[&Level]) -> (Vec<String>, Vec<String>) {
-    let line = |question| {
-        let mean = |measured: fn(&Level) -> Option<&Measured>| {
-            let sum: Option<f64> = devices.iter().map(|level| Some(answer(measured(level)?, question))).sum();
-            sum.map(|sum| amount(sum / devices.len() as f64, question))
-        };
-        let blank = String::new;
-        let mut line = vec![format!("each of {} devices, on average", devices.len()), "1".into(), blank()];
-        line.extend(mean(|level| Some(&level.raw)));
-        line.push(blank());
-        line.extend(mean(|level| Some(&level.os)));
-        line.extend(mean(|level| level.process.as_ref()));
-        line.extend([blank(), blank()]);
-        line
+fn drawn_together(devices: &[&Level], question: Question) -> Vec<String> {
+    let mean = |measured: fn(&Level) -> Option<&Measured>| {
+        let sum: Option<f64> = devices.iter().map(|level| Some(answer(measured(level)?, question))).sum();
+        sum.map(|sum| amount(sum / devices.len() as f64, question))
     };
-    (line(Question::Bandwidth), line(Question::Requests))
+    let blank = String::new;
+    let mut line = vec![format!("each of {} devices, on average", devices.len()), "1".into(), blank()];
+    line.extend(mean(|level| Some(&level.raw)));
+    line.push(blank());
+    line.extend(mean(|level| Some(&level.os)));
+    line.extend(mean(|level| level.process.as_ref()));
+    line.extend([blank(), blank()]);
+    line
 }
 
 fn answer(measured: &Measured, question: Question) -> f64 {
@@ -219,7 +245,7 @@ fn processors(measured: &Measured, question: Question) -> Option<Processors> {
     }
 }
 
-fn amount(value: f64, question: Question) -> String {
+pub(crate) fn amount(value: f64, question: Question) -> String {
     match question {
         Question::Bandwidth => Rate::bytes_per_second(value).to_string(),
         Question::Requests => count(value),
@@ -235,7 +261,7 @@ fn count(number: f64) -> String {
 }
 
 /// How far repeats of the whole lie apart.
-fn repeatability(survey: &Survey) -> String {
+pub(crate) fn repeatability(survey: &Survey) -> String {
     let whole = survey.levels.last().expect("a survey has levels");
     let spread = |low: f64, high: f64, mean: f64| Ratio::new((high - low) / mean.max(1e-9));
     let line = |name: &str, measured: &Measured| {

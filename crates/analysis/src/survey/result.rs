@@ -2,7 +2,7 @@
 //!
 //! The names of fields in JSON are the contract of `arraylab survey --json`: more may be added, none may change.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use units::{Bytes, Frequency, Rate, Ratio};
 
 use super::spread::mean;
@@ -10,7 +10,7 @@ use super::{Access, Kind, Point, Processors, Question, Sample, Tier};
 use crate::json::number;
 
 /// What a survey came to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Survey {
     /// Size of the sequential requests.
     #[serde(with = "number", rename = "request_bytes")]
@@ -24,7 +24,7 @@ pub struct Survey {
 }
 
 /// A part and what it delivers with all its devices active.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Level {
     /// Its tier.
     pub level: Tier,
@@ -49,7 +49,7 @@ pub struct Level {
 }
 
 /// A point of a curve.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
     /// How many devices were active.
     pub devices: usize,
@@ -62,7 +62,7 @@ pub struct CurvePoint {
 }
 
 /// The sum of the parts, raw.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Expected {
     /// Bytes per second.
     #[serde(with = "number", rename = "bandwidth_bytes_per_s")]
@@ -73,7 +73,7 @@ pub struct Expected {
 }
 
 /// What was measured, over all repeats.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Mean.
     #[serde(with = "number", rename = "bandwidth_bytes_per_s")]
@@ -100,7 +100,7 @@ pub struct Measured {
 }
 
 /// What one finding means.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The tier it is about.
     pub level: Tier,
@@ -120,7 +120,7 @@ pub struct Verdict {
 }
 
 /// What kind of finding a verdict is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictKind {
     /// The devices share a part, and it is the limit.
@@ -146,7 +146,7 @@ pub enum VerdictKind {
 }
 
 /// One rung of the ladder.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
     /// What it is the limit of.
     pub part: String,

@@ -1,0 +1,60 @@
+//! What a folder holds: a run or a survey. Every command that is given a folder asks here.
+
+mod survey;
+
+use std::path::{Path, PathBuf};
+
+use record::{FolderError, RunFile, RunFolder, RunState};
+
+pub use survey::KeptSurvey;
+
+/// What a folder holds.
+pub enum Kept {
+    /// A run, or something that the reader of runs will say more of.
+    Run,
+    /// A survey.
+    Survey(Box<KeptSurvey>),
+}
+
+/// Why it cannot be told.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentences that stand above them
+pub enum KeptError {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error("{} is a survey that goes on, or was killed: it has no verdicts yet; survey again", .0.display())]
+    Unfinished(PathBuf),
+}
+
+/// What the folder at this path holds.
+pub fn open(path: &Path) -> Result<Kept, KeptError> {
+    let Ok((folder, info)) = RunFolder::open(path) else { return Ok(Kept::Run) };
+    if !survey::is_one(&folder)? {
+        return Ok(Kept::Run);
+    }
+    match KeptSurvey::read(&folder, info)? {
+        Some(survey) => Ok(Kept::Survey(Box::new(survey))),
+        None => Err(KeptError::Unfinished(path.to_owned())),
+    }
+}
+
+/// The texts of a folder that say how it was run, with their names.
+pub(crate) fn texts(
+    read: impl Fn(RunFile) -> Result<Option<Vec<u8>>, FolderError>,
+) -> Result<Vec<(&'static str, String)>, FolderError> {
+    let mut texts = Vec::new();
+    for file in [RunFile::Experiment, RunFile::Environment, RunFile::Topology] {
+        let text = read(file)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        texts.extend(text.map(|text| (file.name(), text)));
+    }
+    Ok(texts)
+}
+
+/// How something ended, where that is to be told: behind what it was.
+fn ended(state: RunState) -> &'static str {
+    match state {
+        RunState::Complete => "",
+        RunState::Interrupted => ", ended early",
+        RunState::Running => ", not at its end, or killed",
+    }
+}
