@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::args::Explain;
 use crate::fail::Failure;
-use crate::{out, page};
+use crate::{out, page, sweep};
 
-/// Explains a run, a survey or a trace.
+/// Explains a run, a survey, a sweep, a comparison or a trace.
 pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
     if let (Some(run), Some(earlier)) = (&args.of.run, &args.against) {
         return beside(&held_against(earlier, run)?, args.json);
@@ -26,6 +26,8 @@ pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
         match &kept {
             Kept::Run => {}
             Kept::Survey(survey) => return of_survey(&survey.document, args.json),
+            Kept::Sweep(kept) if args.json => return out::json(&sweep::document(kept)).map(|()| ExitCode::SUCCESS),
+            Kept::Sweep(kept) => return out::text(&sweep::text(kept)).map(|()| ExitCode::SUCCESS),
         }
     }
     let (subject, next) = (args.of.subject(), "name another file with --lanes");

@@ -20,13 +20,14 @@ use crate::run::{RECORDS, all, build, failure, find, no_folder, once_each, only_
 /// Meets the other ranks, and leads them or follows.
 pub fn run(args: &Run, rank: Rank) -> Result<ExitCode, Failure> {
     let place = args.meet.clone().unwrap_or_else(|| Place::Folder(args.common.runs.clone()));
-    let points = read(args);
-    let written = |points: &Vec<Point>| points.iter().map(|point| point.experiment.to_toml()).collect::<String>();
+    let experiment = read(args);
+    let written =
+        |(_, points): &(String, Vec<Point>)| points.iter().map(|point| point.experiment.to_toml()).collect::<String>();
     // A rank that cannot read the experiment comes to the meeting all the same, so that one of them says so and none waits.
-    let text = points.as_ref().map(written).map_err(Failure::message);
+    let text = experiment.as_ref().map(written).map_err(Failure::message);
     if rank.number == 0 {
         let conductor = Conductor::meet(rank, &place, args.meet_within, &text).map_err(blame)?;
-        let done = points.and_then(|points| all(args, points, Some(&conductor)));
+        let done = experiment.and_then(|(text, points)| all(args, &text, points, Some(&conductor)));
         conductor.end(done.as_ref().map_or_else(Failure::number, |code| *code));
         return done.map(ExitCode::from);
     }
@@ -37,8 +38,8 @@ pub fn run(args: &Run, rank: Rank) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The experiment, unless several ranks cannot run it.
-fn read(args: &Run) -> Result<Vec<Point>, Failure> {
+/// The experiment and its text, unless several ranks cannot run it.
+fn read(args: &Run) -> Result<(String, Vec<Point>), Failure> {
     let refuse = |why: &str| Err(Failure::input(anyhow::anyhow!("{why}")));
     let source = find(&args.experiment)?;
     if fio::is_meant(&args.experiment, &source.text) {
@@ -55,7 +56,7 @@ fn read(args: &Run) -> Result<Vec<Point>, Failure> {
     if points.iter().any(|point| point.experiment.run.steady.is_some()) {
         return refuse("several ranks do not judge together what is steady; leave out run.steady, and give run.passes");
     }
-    Ok(points)
+    Ok((source.text, points))
 }
 
 /// Makes the folder of rank 0, and adds the names of the other ranks' devices to those of its own.

@@ -30,6 +30,7 @@ mod stop;
 mod storm;
 mod studies;
 mod survey;
+mod sweep;
 mod systemd;
 mod validate;
 mod verify;

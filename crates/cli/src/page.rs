@@ -1,6 +1,6 @@
 //! `arraylab report`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lab::explain::explain;
@@ -11,19 +11,21 @@ use serde_json::json;
 use crate::args::Report;
 use crate::explain::{bars, failure};
 use crate::fail::Failure;
-use crate::out;
+use crate::{out, sweep};
 
-/// Makes a page of a run, a survey or a trace.
+/// Makes a page of a run, a survey, a sweep, a comparison or a trace.
 pub fn report(args: &Report) -> Result<ExitCode, Failure> {
     let next = "name another file with -o";
     let kept = args.of.run.as_deref().map_or(Ok(Kept::Run), open)?;
-    let measured = args.of.subject().files();
+    let mut measured = args.of.subject().files();
+    measured.extend(files(&kept));
     args.output.as_deref().map_or(Ok(()), |path| out::spares(&measured, path, next))?;
     let words = [(args.of.threshold.is_some(), "--threshold"), (args.window.is_some(), "--window")];
     only_of_runs(args.of.run.as_deref(), &kept, &words)?;
     let html = match &kept {
         Kept::Run => run(args)?,
         Kept::Survey(survey) => of_survey(survey),
+        Kept::Sweep(sweep) => sweep::page(sweep)?,
     };
     match &args.output {
         None => out::text(&html)?,
@@ -45,11 +47,20 @@ pub fn open(path: &Path) -> Result<Kept, Failure> {
     })
 }
 
+/// The files that it is read from, unless it is a run.
+fn files(kept: &Kept) -> Vec<PathBuf> {
+    match kept {
+        Kept::Run | Kept::Survey(_) => Vec::new(),
+        Kept::Sweep(sweep) => sweep.files(),
+    }
+}
+
 /// Refuses words that are of runs alone, if they are given.
 pub fn only_of_runs(path: Option<&Path>, kept: &Kept, words: &[(bool, &str)]) -> Result<(), Failure> {
     let what = match kept {
         Kept::Run => return Ok(()),
         Kept::Survey(_) => "a survey",
+        Kept::Sweep(_) => "a sweep",
     };
     match (words.iter().find(|(given, _)| *given), path) {
         (Some((_, word)), Some(path)) => {

@@ -32,6 +32,7 @@ use crate::permit;
 use crate::prepare;
 use crate::progress::interrupt;
 use crate::search;
+use crate::sweep::Index;
 use crate::watch::Watch;
 
 /// Memory for the record of requests: 19 million of them. More would go to the spill file.
@@ -52,7 +53,7 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     }
     let mut points = lab::read(&source, &args.set).map_err(Failure::input)?;
     points.iter_mut().for_each(|point| point.experiment.run.trace |= args.trace);
-    all(args, points, None).map(ExitCode::from)
+    all(args, &source.text, points, None).map(ExitCode::from)
 }
 
 /// Refuses what can be said of job files alone.
@@ -81,8 +82,9 @@ pub fn permits(args: &Run, on: &[Target], writes: bool) -> Result<HashMap<PathBu
     permit::ask(on.iter().flat_map(Target::paths), args.common.destroy_data)
 }
 
-/// Runs all points, on this host or with other ranks, and prints what they came to. Gives the exit code.
-pub fn all(args: &Run, points: Vec<Point>, conductor: Option<&Conductor>) -> Result<u8, Failure> {
+/// Runs all points of the experiment of this text, on this host or with other ranks, and prints what they came to.
+/// Gives the exit code.
+pub fn all(args: &Run, text: &str, points: Vec<Point>, conductor: Option<&Conductor>) -> Result<u8, Failure> {
     let mut found = args.find_limit.map(|bound| search::hunt(&points, bound)).transpose()?;
     crate::watch::check(&args.seen, points.iter().any(|point| in_virtual_time(&point.experiment, &args.on)))?;
     let rank = conductor.map_or_else(Rank::alone, |conductor| conductor.rank.clone());
@@ -114,6 +116,8 @@ pub fn all(args: &Run, points: Vec<Point>, conductor: Option<&Conductor>) -> Res
     let count = if args.find_limit.is_some() { usize::MAX } else { points.len() };
     let mut done: Vec<Done> = Vec::new();
     let mut broken = None;
+    let swept = args.find_limit.is_none() && points.len() > 1;
+    let mut index = swept.then(|| Index::new(args, text, &points, &targets));
     if let Some(hunt) = &mut found
         && let Err(failure) = search::search(hunt, &mut done, &attempt, || interrupted.load(Relaxed))
     {
@@ -126,7 +130,10 @@ pub fn all(args: &Run, points: Vec<Point>, conductor: Option<&Conductor>) -> Res
     for point in if args.find_limit.is_some() { Vec::new() } else { points } {
         let name = name_of(&point, done.len(), count);
         match attempt(point) {
-            Ok(one) => done.push(one),
+            Ok(one) => {
+                broken = index.as_mut().and_then(|index| index.add(&one).err());
+                done.push(one);
+            }
             // Nothing was done yet that could be shown.
             Err(failure) if done.is_empty() => return Err(failure.at(name)),
             Err(failure) => broken = Some(failure.at(name)),
@@ -136,6 +143,14 @@ pub fn all(args: &Run, points: Vec<Point>, conductor: Option<&Conductor>) -> Res
             break;
         }
     }
+    let cut_short = done.iter().any(Done::is_cut_short) || interrupted.load(Relaxed);
+    let index = index.and_then(|index| match index.finish(cut_short, broken.as_ref()) {
+        Ok(path) => path,
+        Err(failure) => {
+            broken.get_or_insert(failure);
+            None
+        }
+    });
     let compared = if found.is_some() { Vec::new() } else { compared(&done, &args.set)? };
     if args.format == Some(Format::FioJson) {
         out::json(&jobs::streams(&done, broken.as_ref().map(Failure::message).as_deref()))?;
@@ -147,13 +162,17 @@ pub fn all(args: &Run, points: Vec<Point>, conductor: Option<&Conductor>) -> Res
         if let Some(found) = &found {
             document["find_limit"] = found.document();
         }
+        if let Some(index) = &index {
+            document["sweep"] = json!(index);
+        }
         if let Some(failure) = &broken {
             document["error"] = json!(failure.message());
         }
         out::json(&document)?;
     } else {
         let answer = found.as_ref().map(|found| format!("\n{}\n", found.text())).unwrap_or_default();
-        out::text(&format!("{}{answer}", text_of(&done, count, &compared)))?;
+        let index = index.map_or(String::new(), |path| format!("sweep folder: {}\n", path.display()));
+        out::text(&format!("{}{index}{answer}", text_of(&done, count, &compared)))?;
     }
     let unkept = done.iter_mut().find_map(|one| std::mem::replace(&mut one.kept, Ok(())).err());
     let lost = done.iter().find_map(|one| one.outcome.conclusion.hosts.as_ref()?.trouble.clone());
@@ -164,7 +183,7 @@ pub fn all(args: &Run, points: Vec<Point>, conductor: Option<&Conductor>) -> Res
     let unsteady = |one: &Done| one.outcome.conclusion.rounds.as_ref().is_some_and(|rounds| !rounds.is_steady());
     let failed = |one: &Done| verification::failed(&one.outcome.conclusion.verified);
     Ok(match found {
-        _ if done.iter().any(Done::is_cut_short) || interrupted.load(Relaxed) => 3,
+        _ if cut_short => 3,
         Some(found) if !found.any() => 1,
         _ if done.iter().any(failed) || done.iter().any(unsteady) => 1,
         _ => 0,
@@ -439,7 +458,7 @@ fn points_of(done: &[Done]) -> Vec<(&Point, &Outcome)> {
 
 impl Done {
     /// The part of a modelled machine that was at work most of the time, and for how much of it.
-    fn busiest(&self) -> Option<String> {
+    pub fn busiest(&self) -> Option<String> {
         let uses = self.outcome.conclusion.modelled.as_ref()?.utilizations();
         let (part, utilization) = uses.into_iter().reduce(|a, b| if b.1 > a.1 { b } else { a })?;
         Some(format!("{part} {:.0} %", utilization.get() * 100.0))

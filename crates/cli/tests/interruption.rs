@@ -92,7 +92,13 @@ fn an_error_at_a_later_point_of_a_sweep_keeps_the_points_before() {
         assert!(point["total"]["requests"].as_u64().unwrap() > 0);
         assert_eq!(is_kept(&desk, point, "complete")["total"], point["total"]);
     }
-    assert_eq!(std::fs::read_dir(desk.path().join("runs")).unwrap().count(), 2, "none of the point that did not run");
+    let folders = std::fs::read_dir(desk.path().join("runs")).unwrap().count();
+    assert_eq!(folders, 3, "of two points and of their sweep, none of the point that did not run");
+    let explained = desk.arraylab(&["explain", document["sweep"].as_str().unwrap()]);
+    assert_eq!(explained.code, 0, "{}", explained.stderr);
+    let one_line = explained.stdout.replace("\n  ", " ");
+    assert!(one_line.contains("the sweep was ended early: 2 of its 4 points were run"), "{one_line}");
+    assert!(one_line.contains(&format!("it was ended by an error: {why}")), "{one_line}");
     let text = desk.arraylab(&["run", "load.toml", "--on", "data.bin"]);
     assert_eq!(text.code, 3);
     assert!(text.stdout.contains("\n1 MiB") && text.stdout.contains("\n2 MiB"), "{}", text.stdout);

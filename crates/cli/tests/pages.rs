@@ -1,11 +1,14 @@
-//! Pages of surveys.
+//! Pages of surveys, sweeps and comparisons, and the folders of the latter two.
 
 mod common;
 #[path = "common/html.rs"]
 mod html;
 
-use common::{Desk, READS};
+use std::path::PathBuf;
+
+use common::{Desk, READS, of, signal, wait_for};
 use html::{is_well_formed, stands_alone, suits_every_screen, verdicts};
+use serde_json::Value;
 
 /// Makes the page, which has this many charts, and holds it to what every page keeps to.
 fn page(desk: &Desk, folder: &str, charts: usize) -> String {
@@ -78,4 +81,157 @@ fn the_page_of_a_survey_begins_with_its_verdicts() {
     for command in ["explain", "report"] {
         refused(&desk, &[command, folder], "is a survey that goes on, or was killed: it has no verdicts yet");
     }
+}
+
+/// Four points, and the sweep's document.
+fn swept(desk: &Desk) -> Value {
+    let sweep = "[sweep]\n\"stream.readers.depth\" = [1, 8]\n\"stream.readers.size\" = [\"4 KiB\", \"8 KiB\"]\n";
+    desk.write("sweep.toml", &format!("{READS}{sweep}"));
+    let words = ["run", "sweep.toml", "--on", "memory:16MiB", "--set", "run.passes=3", "--runs", "kept", "--json"];
+    desk.arraylab(&words).json()
+}
+
+#[test]
+fn a_sweep_keeps_a_folder_that_explain_and_report_read() {
+    let desk = Desk::new(READS);
+    let document = swept(&desk);
+    let folder = document["sweep"].as_str().unwrap();
+    assert!(folder.starts_with("kept/") && folder.ends_with("-sweep-sweep-1"), "{folder}");
+    let index = std::fs::read(desk.path().join(folder).join("sweep.json")).unwrap();
+    let index: Value = serde_json::from_slice(&index).unwrap();
+    assert_eq!(
+        (&index["state"], &index["clock"], &index["planned"]),
+        (&"complete".into(), &"simulated".into(), &4.into())
+    );
+    assert_eq!(index["set"], serde_json::json!(["run.passes=3"]));
+    assert_eq!(index["axes"][1], serde_json::json!({ "key": "stream.readers.size", "values": ["4 KiB", "8 KiB"] }));
+    for (kept, point) in index["points"].as_array().unwrap().iter().zip(document["points"].as_array().unwrap()) {
+        assert_eq!(kept["total"], point["total"]);
+        assert_eq!(PathBuf::from("kept").join(kept["run"].as_str().unwrap()).to_str(), point["run"].as_str());
+    }
+    let explained = desk.arraylab(&["explain", folder, "--json"]).json();
+    assert_eq!(
+        (&explained["points"][3]["limit"]["kind"], &explained["remarks"]),
+        (&"depth".into(), &serde_json::json!([]))
+    );
+
+    let run = |place: usize| document["points"][place]["run"].as_str().unwrap().to_owned();
+    let said = desk.arraylab(&["explain", folder]);
+    let depth = "the depth: how many requests are under way";
+    let shown = format!(
+        "What limits at all 4 points: {depth}.\n\n\
+         depth   size  what limits                                 sure  what limits next    run folder\n\
+         {}\n\
+         1      4 KiB  {depth}  90 %  memory:16MiB:100us  {}\n\
+         1      8 KiB  {depth}  90 %  memory:16MiB:100us  {}\n\
+         8      4 KiB  {depth}  70 %  memory:16MiB:100us  {}\n\
+         8      8 KiB  {depth}  70 %  memory:16MiB:100us  {}\n\n\
+         More of a point: arraylab explain {}\n",
+        "-".repeat(84 + run(0).len()),
+        run(0),
+        run(1),
+        run(2),
+        run(3),
+        run(0)
+    );
+    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), (shown.as_str(), ""));
+
+    let html = page(&desk, folder, 4);
+    assert_eq!(verdicts(&html), [format!("What limits at all 4 points: {depth}.")]);
+    for part in [
+        "a sweep of 4 points, in virtual time, with run.passes=3",
+        "<h2>Over depth</h2>",
+        "<title>Requests per second</title>",
+        "<title>Bandwidth</title>",
+        "<title>Mean response time</title>",
+        "<title>Response time, 99th percentile</title>",
+        ">size = 8 KiB</text>",
+        "depth = 8. size = 4 KiB: 80000; size = 8 KiB: 80000",
+        "a line for each size",
+        "<summary>experiment.toml</summary>",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    // Two lines with two points each in four charts.
+    assert_eq!(html.matches("<circle").count(), 2 * 4 * 4);
+    // The whole may be moved.
+    std::fs::rename(desk.path().join("kept"), desk.path().join("elsewhere")).unwrap();
+    assert_eq!(page(&desk, &folder.replace("kept/", "elsewhere/"), 4), html);
+}
+
+#[test]
+fn a_point_whose_folder_is_gone_keeps_its_figures() {
+    let desk = Desk::new(READS);
+    let document = swept(&desk);
+    let folder = document["sweep"].as_str().unwrap();
+    let gone = document["points"][1]["run"].as_str().unwrap();
+    std::fs::remove_dir_all(desk.path().join(gone)).unwrap();
+    let gone = gone.trim_start_matches("kept/");
+    let remark = format!("the run folders of 1 of 4 points are gone ({gone}): their figures are kept");
+    let said = desk.arraylab(&["explain", folder]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let text = said.stdout.replace("\n  ", " ");
+    let first = "at 3 of 4 points (depth = 1, size = 4 KiB; depth = 8, size = 4 KiB; depth = 8, size = 8 KiB)";
+    assert!(text.contains(&remark) && text.contains(first) && text.contains("its run folder is gone"), "{text}");
+    let html = page(&desk, folder, 4);
+    assert!(html.contains("<p class=\"advice\">The run folders of 1 of 4 points are gone"), "{html}");
+    assert_eq!(html.matches("<circle").count(), 2 * 4 * 4, "all points are drawn");
+}
+
+/// The first point ends, the second would go on for minutes. Ctrl-C and `kill -9` both leave what can be read.
+#[test]
+fn a_sweep_that_is_ended_early_can_be_read() {
+    for (ended, said, remark) in [
+        ("INT", "ended early", "the sweep was ended early: 2 of its 2 points were run"),
+        ("KILL", "not at its end, or killed", "the sweep goes on, or was killed: 1 of its 2 points are here"),
+    ] {
+        let desk = Desk::new(&format!("{READS}[sweep]\n\"run.measure\" = [\"200 ms\", \"5 min\"]\n"));
+        desk.file("data.bin", 4 << 20);
+        let child = desk.start(&["run", "load.toml", "--on", "data.bin"]);
+        let index = || {
+            let folders = std::fs::read_dir(desk.path().join("runs")).ok()?.flatten().map(|entry| entry.path());
+            folders.into_iter().find(|folder| folder.join("sweep.json").exists())
+        };
+        wait_for("the first point", || index().is_some());
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        signal(&child, ended);
+        let output = child.wait_with_output().unwrap();
+        let folder = index().unwrap();
+        let folder = folder.strip_prefix(desk.path()).unwrap().to_str().unwrap();
+        if ended == "INT" {
+            let printed = of(output);
+            assert_eq!(printed.code, 3, "{}", printed.stderr);
+            assert!(printed.stdout.ends_with(&format!("\nsweep folder: {folder}\n")), "{}", printed.stdout);
+        }
+        let text = desk.arraylab(&["explain", folder]).stdout;
+        assert!(text.contains(remark), "{text}");
+        let html = page(&desk, folder, 4);
+        assert!(html.contains(&format!("on real devices, {said}</p>")), "{html}");
+    }
+}
+
+#[test]
+fn a_folder_of_another_kind_is_refused_and_said_to_be_what_it_is() {
+    let desk = Desk::new(READS);
+    let document = swept(&desk);
+    let (sweep, run) = (document["sweep"].as_str().unwrap(), document["points"][0]["run"].as_str().unwrap());
+    let several = format!(
+        "{sweep} is a sweep, which names several runs; give the folder of one of them: {sweep}/sweep.json says which there are"
+    );
+    for words in [vec!["compare", sweep, run], vec!["explain", run, "--against", sweep]] {
+        refused(&desk, &words, &several);
+    }
+    for command in ["explain", "report"] {
+        refused(&desk, &[command, "."], ". is not a run folder: it has no run.json; give a folder that");
+        refused(
+            &desk,
+            &[command, "kept"],
+            "kept is not a run folder: it has no run.json; it holds some, give one: kept/",
+        );
+        refused(&desk, &[command, sweep, "--threshold", "1ms"], "--threshold is for a run, and ");
+    }
+    let own = format!("{sweep}/sweep.json");
+    refused(&desk, &["report", sweep, "-o", &own], "is what the result would be made from");
+    std::fs::write(desk.path().join(&own), "{ \"schema\": 1, \"name\": ").unwrap();
+    refused(&desk, &["report", sweep], "sweep.json is damaged: EOF while parsing");
 }

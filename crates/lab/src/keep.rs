@@ -6,7 +6,7 @@ use analysis::Series;
 use host::Kernel;
 use host::environment::{Build, Environment, Naming};
 use host::topology::Target as Topology;
-use record::{FolderError, Meta, Recording, RunFile, RunFolder, RunState, SpanLog};
+use record::{FolderError, IndexFolder, IndexKind, Meta, Recording, RunFile, RunFolder, RunState, SpanLog};
 use serde::Serialize;
 
 use crate::target::Target;
@@ -27,18 +27,44 @@ pub fn begin(
     Ok(folder)
 }
 
+/// Makes the folder that names several runs, beside theirs, and writes what they have in common.
+pub fn begin_index(
+    runs: &Path,
+    (name, kind): (&str, IndexKind),
+    experiment: &str,
+    targets: &[Target],
+    build: Build,
+) -> Result<IndexFolder, FolderError> {
+    let folder = IndexFolder::create(runs, name, kind, std::time::SystemTime::now())?;
+    for (file, contents) in description(experiment, targets, build) {
+        folder.write_file(file, &contents)?;
+    }
+    Ok(folder)
+}
+
 /// What ran, and on what.
 fn describe(folder: &RunFolder, experiment: &str, targets: &[Target], build: Build) -> Result<(), FolderError> {
-    folder.write(RunFile::Experiment, experiment.as_bytes())?;
+    description(experiment, targets, build).into_iter().try_for_each(|(file, contents)| folder.write(file, &contents))
+}
+
+/// The files that say it.
+fn description(experiment: &str, targets: &[Target], build: Build) -> [(RunFile, Vec<u8>); 3] {
     let kernel = Kernel::running();
-    folder.write_json(RunFile::Environment, &Environment::read(&kernel, build, Naming::Hash))?;
     let topology: Vec<Topology> = targets
         .iter()
         .flat_map(Target::paths)
         // A path that cannot be looked at will be refused by the run, with a better message than could be given here.
         .filter_map(|path| Topology::find(&kernel, path).ok())
         .collect();
-    folder.write_json(RunFile::Topology, &topology)
+    [
+        (RunFile::Experiment, experiment.as_bytes().to_vec()),
+        (RunFile::Environment, text(&Environment::read(&kernel, build, Naming::Hash))),
+        (RunFile::Topology, text(&topology)),
+    ]
+}
+
+fn text(value: &impl Serialize) -> Vec<u8> {
+    (serde_json::to_string_pretty(value).expect("plain data becomes JSON") + "\n").into_bytes()
 }
 
 /// Makes the folder of one rank of a run on several hosts, below that of the run.

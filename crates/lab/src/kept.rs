@@ -1,12 +1,17 @@
-//! What a folder holds: a run or a survey. Every command that is given a folder asks here.
+//! What a folder holds: a run, a survey or a sweep.
+//!
+//! A run and a survey have a run folder; a sweep has an index that names run folders
+//! ([`record::IndexFolder`]). Who is given a folder asks here, so that every command tells them apart in the same way.
 
 mod survey;
+mod sweep;
 
 use std::path::{Path, PathBuf};
 
-use record::{FolderError, RunFile, RunFolder, RunState};
+use record::{FolderError, IndexFolder, IndexKind, RunFile, RunFolder, RunState};
 
 pub use survey::KeptSurvey;
+pub use sweep::{Axis, Found, KeptSweep, Sweep, SweepPoint, Sweeping};
 
 /// What a folder holds.
 pub enum Kept {
@@ -14,6 +19,8 @@ pub enum Kept {
     Run,
     /// A survey.
     Survey(Box<KeptSurvey>),
+    /// A sweep.
+    Sweep(Box<KeptSweep>),
 }
 
 /// Why it cannot be told.
@@ -28,7 +35,12 @@ pub enum KeptError {
 
 /// What the folder at this path holds.
 pub fn open(path: &Path) -> Result<Kept, KeptError> {
-    let Ok((folder, info)) = RunFolder::open(path) else { return Ok(Kept::Run) };
+    let Ok((folder, info)) = RunFolder::open(path) else {
+        return Ok(match IndexFolder::find(path) {
+            Some(index) if index.kind() == IndexKind::Sweep => Kept::Sweep(Box::new(KeptSweep::read(index)?)),
+            _ => Kept::Run,
+        });
+    };
     if !survey::is_one(&folder)? {
         return Ok(Kept::Run);
     }

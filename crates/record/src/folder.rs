@@ -23,16 +23,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::files;
+use crate::index::{IndexFolder, IndexKind};
 use crate::meta::rfc3339;
-use crate::whole::WholeFile;
 use crate::{Meta, RawError, Recording, Row, RowReader, RowWriter, SpanLog, TableError};
 
-/// The version of the folder's layout. A change that an older reader would misread raises it.
-const SCHEMA: u32 = 1;
+/// The version of the folder's layout, and of an index. A change that an older reader would misread raises it.
+pub const SCHEMA: u32 = 1;
 
 /// The ledger of a run that goes on, or was killed.
 pub const LEDGER_LOG: &str = "ledger.log";
@@ -117,6 +117,12 @@ pub enum FolderError {
     /// Some other folder, or a file.
     #[error("{} is not a run folder: it has no run.json; {}", path.display(), next(inside))]
     NotARun { path: PathBuf, inside: Vec<PathBuf> },
+    /// The folder of several runs.
+    #[error(
+        "{} is {}, which names several runs; give the folder of one of them: {} says which there are", path.display(), kind.name(),
+        path.join(kind.file()).display()
+    )]
+    Index { path: PathBuf, kind: IndexKind },
     /// Made by a later version.
     #[error("{} is a run folder of schema {schema}; this program reads up to {SCHEMA}: use the arraylab that made it, or a newer one", path.display())]
     Newer { path: PathBuf, schema: u64 },
@@ -162,25 +168,10 @@ pub struct RunFolder {
 impl RunFolder {
     /// Makes a new folder under `runs` (which is made too if it is missing), named by date (UTC), name and the first number that is free.
     pub fn create(runs: &Path, name: &str, now: SystemTime) -> Result<RunFolder, FolderError> {
-        std::fs::create_dir_all(runs).map_err(|source| FolderError::Io { path: runs.to_owned(), source })?;
-        let date = DateTime::<Utc>::from(now).format("%Y-%m-%d");
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
-        let plain_name: String = name.chars().map(plain).collect();
-        for number in 1u32.. {
-            let path = runs.join(format!("{date}-{plain_name}-{number}"));
-            match std::fs::create_dir(&path) {
-                Ok(()) => {
-                    let folder = RunFolder { path };
-                    let name = name.to_owned();
-                    let info = RunInfo { schema: SCHEMA, name, started: Some(now), state: RunState::Running };
-                    folder.write_json_to("run.json", &info)?;
-                    return Ok(folder);
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(FolderError::Io { path, source }),
-            }
-        }
-        unreachable!("a directory with four billion runs")
+        let folder = RunFolder { path: files::new_folder(runs, name, now)? };
+        let info = RunInfo { schema: SCHEMA, name: name.to_owned(), started: Some(now), state: RunState::Running };
+        folder.write_json_to("run.json", &info)?;
+        Ok(folder)
     }
 
     /// Makes the folder of one rank of the run whose folder is `whole`. That one may be on another host: then it is made here, and holds
@@ -200,9 +191,11 @@ impl RunFolder {
         let folder = RunFolder { path: path.to_owned() };
         // A path that does not exist at all is the kernel's to name.
         std::fs::metadata(path).map_err(|source| FolderError::Io { path: path.to_owned(), source })?;
-        let info: serde_json::Value = folder
-            .read_json_from("run.json")?
-            .ok_or_else(|| FolderError::NotARun { path: path.to_owned(), inside: runs_in(path) })?;
+        let none = || match IndexFolder::find(path).map(|index| index.kind()) {
+            Some(kind) => FolderError::Index { path: path.to_owned(), kind },
+            None => FolderError::NotARun { path: path.to_owned(), inside: runs_in(path) },
+        };
+        let info: serde_json::Value = files::read_json(path, "run.json")?.ok_or_else(none)?;
         match info["schema"].as_u64() {
             Some(schema) if schema > u64::from(SCHEMA) => Err(FolderError::Newer { path: path.to_owned(), schema }),
             _ => {
@@ -258,7 +251,7 @@ impl RunFolder {
 
     /// Writes one of the files, in place of an older one if there is one.
     pub fn write(&self, file: RunFile, contents: &[u8]) -> Result<(), FolderError> {
-        self.write_to(file.name(), contents)
+        files::write(&self.path, file.name(), contents)
     }
 
     /// Writes one of the files as JSON.
@@ -268,12 +261,12 @@ impl RunFolder {
 
     /// Reads one of the files; `None` if it is not (or not yet) there.
     pub fn read(&self, file: RunFile) -> Result<Option<Vec<u8>>, FolderError> {
-        self.read_from(file.name())
+        files::read(&self.path, file.name())
     }
 
     /// Reads one of the files as JSON.
     pub fn read_json<T: DeserializeOwned>(&self, file: RunFile) -> Result<Option<T>, FolderError> {
-        self.read_json_from(file.name())
+        files::read_json(&self.path, file.name())
     }
 
     /// States how the run ended.
@@ -287,12 +280,12 @@ impl RunFolder {
         let mut writer = RowWriter::create(&self.records_path(), meta)?;
         recording.visit(|rows| writer.push(rows).map_err(FolderError::Table))?;
         writer.finish()?;
-        remove(self.raw_path())
+        files::remove(self.raw_path())
     }
 
     /// Removes the ledger of the run while it went on, if there was one: the whole is written.
     pub fn remove_ledger_log(&self) -> Result<(), FolderError> {
-        remove(self.ledger_log_path())
+        files::remove(self.ledger_log_path())
     }
 
     /// Writes `spans.parquet`, all of them, and `trace.json`, the first of them: as many as a browser can show.
@@ -332,49 +325,12 @@ impl RunFolder {
 
     /// The rows of this rank are in the records of the whole run: what was spilled is needed no longer.
     pub fn handed_over(&self, state: RunState) -> Result<(), FolderError> {
-        remove(self.raw_path())?;
+        files::remove(self.raw_path())?;
         self.set_state(state)
     }
 
-    fn write_to(&self, name: &str, contents: &[u8]) -> Result<(), FolderError> {
-        let path = self.path.join(name);
-        let write = || {
-            let (whole, mut file) = WholeFile::create(&path)?;
-            io::Write::write_all(&mut file, contents)?;
-            whole.commit(&file)
-        };
-        write().map_err(|source| FolderError::Io { path: path.clone(), source })
-    }
-
     fn write_json_to(&self, name: &str, value: &impl Serialize) -> Result<(), FolderError> {
-        let mut text = serde_json::to_vec_pretty(value)
-            .map_err(|source| FolderError::Damaged { path: self.path.join(name), source })?;
-        text.push(b'\n');
-        self.write_to(name, &text)
-    }
-
-    fn read_from(&self, name: &str) -> Result<Option<Vec<u8>>, FolderError> {
-        let path = self.path.join(name);
-        match std::fs::read(&path) {
-            Ok(contents) => Ok(Some(contents)),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
-            Err(source) => Err(FolderError::Io { path, source }),
-        }
-    }
-
-    fn read_json_from<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, FolderError> {
-        let Some(text) = self.read_from(name)? else { return Ok(None) };
-        let value = serde_json::from_slice(&text)
-            .map_err(|source| FolderError::Damaged { path: self.path.join(name), source })?;
-        Ok(Some(value))
-    }
-}
-
-/// Removes a file that may not be there.
-fn remove(path: PathBuf) -> Result<(), FolderError> {
-    match std::fs::remove_file(&path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(FolderError::Io { path, source }),
-        _ => Ok(()),
+        files::write_json(&self.path, name, value)
     }
 }
 

@@ -14,9 +14,11 @@
 //! - Only histograms: cheap, but convoys, stragglers and start-up trends cannot be found in them afterwards.
 //! - A ring that overwrites the oldest rows: what is lost then depends on the speed of the run.
 
+mod files;
 mod folder;
 mod histogram;
 mod import;
+mod index;
 mod keeper;
 mod log;
 mod meta;
@@ -29,12 +31,13 @@ mod table;
 mod whole;
 
 pub use device::Operation;
-pub use folder::{FolderError, LEDGER_LOG, Records, RunFile, RunFolder, RunInfo, RunState};
+pub use folder::{FolderError, LEDGER_LOG, Records, RunFile, RunFolder, RunInfo, RunState, SCHEMA};
 pub use histogram::{FIO_PERCENTILES, Histogram};
 pub use import::{Asked, Asking, ImportError, Imported, TraceFormat, TraceText, Wanted, asked, import};
+pub use index::{IndexFolder, IndexKind};
 pub use keeper::{Keeping, RecordError, Recorder, Spill, WhenBehind};
 pub use log::{CHUNK_ROWS, Log};
-pub use meta::{Clock, Labels, Meta};
+pub use meta::{Clock, Labels, Meta, rfc3339};
 pub use raw::{RawError, RawFile};
 pub use recording::{Loss, Recording};
 pub use row::{Phase, Row};

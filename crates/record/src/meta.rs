@@ -51,7 +51,8 @@ impl Labels {
 }
 
 /// UTC as text with nanoseconds, `2026-02-14T09:30:00.123456789Z`.
-pub(crate) mod rfc3339 {
+#[allow(missing_docs)] // the functions that serde asks for
+pub mod rfc3339 {
     use std::time::SystemTime;
 
     use chrono::{DateTime, SecondsFormat, Utc};

@@ -4,6 +4,7 @@
 
 mod frame;
 mod survey;
+mod sweep;
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -21,6 +22,7 @@ use crate::ticks::step;
 use frame::Frame;
 
 pub use survey::{SurveyPage, survey_page};
+pub use sweep::{SweepPage, sweep_page};
 
 /// What is on the page.
 pub struct Page<'a> {

@@ -81,17 +81,22 @@ pub(crate) fn short(axes: &[String]) -> Vec<String> {
 
 /// All points of a sweep in one table.
 pub fn sweep<'a>(axes: &[String], points: impl IntoIterator<Item = Sweep<'a>>) -> String {
-    let names = short(axes);
     let points: Vec<Sweep> = points.into_iter().collect();
+    points_of(axes, &points.iter().collect::<Vec<_>>()).to_string()
+}
+
+/// The same, to be drawn.
+pub(crate) fn points_of(axes: &[String], points: &[&Sweep]) -> Table {
+    let names = short(axes);
     let modelled = points.iter().any(|point| point.busiest.is_some());
     let headings = HEADINGS[1..].iter().copied().chain(modelled.then_some("busiest part"));
     let mut table = Table::new(names.into_iter().chain(headings.map(str::to_owned)));
     for point in points {
         let figures = cells(String::new(), &point.total.figures).into_iter().skip(1);
-        let busiest = modelled.then(|| point.busiest.unwrap_or_default());
-        table.row(point.values.into_iter().chain(figures).chain(busiest));
+        let busiest = modelled.then(|| point.busiest.clone().unwrap_or_default());
+        table.row(point.values.iter().cloned().chain(figures).chain(busiest));
     }
-    table.to_string()
+    table
 }
 
 fn cells(name: String, figures: &Figures) -> Vec<String> {
