@@ -18,7 +18,9 @@
 //! Rejected: runs of the one, then runs of the other (a drift is taken for an effect); the passes of one run each (the
 //! same, and worse).
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use units::Ratio;
 
 use crate::estimate::student_t;
@@ -29,11 +31,26 @@ use crate::summary::Figures;
 /// The share of comparisons of identical set-ups in which a figure is said to differ, at most.
 const ALARMS: f64 = 0.05;
 
+/// How a figure is read off a run; nothing if the run lacks it.
+type Of = fn(&Figures) -> Option<f64>;
+
+/// What is compared, by name.
+const FIGURES: [(&str, Of); 3] = [
+    ("iops", |figures| Some(figures.iops.get())),
+    ("latency_mean_ns", |figures| Some(figures.latency?.mean.as_nanos() as f64)),
+    ("latency_p99_ns", |figures| Some(figures.latency?.p99.as_nanos() as f64)),
+];
+
+/// The figures of one run that are compared, by name.
+pub fn figures(run: &Figures) -> impl Iterator<Item = (&'static str, f64)> {
+    FIGURES.into_iter().filter_map(|(name, of)| Some((name, of(run)?)))
+}
+
 /// A figure of two set-ups.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     /// `iops`, `latency_mean_ns` or `latency_p99_ns`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Of the first set-up: the geometric mean of its runs.
     pub a: f64,
     /// Of the second.
@@ -52,7 +69,7 @@ pub struct Metric {
 }
 
 /// Whether the second set-up has more of something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
     /// It has.
@@ -74,17 +91,11 @@ impl Metric {
 /// that a run lacks are left out. Panics unless there are as many of both, and two at least.
 pub fn turns(a: &[Figures], b: &[Figures]) -> Vec<Metric> {
     assert!(a.len() == b.len() && a.len() >= 2, "{} and {} turns", a.len(), b.len());
-    type Of = fn(&Figures) -> Option<f64>;
-    let all: [(&'static str, Of); 3] = [
-        ("iops", |figures| Some(figures.iops.get())),
-        ("latency_mean_ns", |figures| Some(figures.latency?.mean.as_nanos() as f64)),
-        ("latency_p99_ns", |figures| Some(figures.latency?.p99.as_nanos() as f64)),
-    ];
     let logs = |of: Of, runs: &[Figures]| {
         let log = |figures| of(figures).filter(|value| *value > 0.0).map(f64::ln);
         runs.iter().map(log).collect::<Option<Vec<f64>>>()
     };
-    let known: Vec<_> = all.into_iter().filter_map(|(name, of)| Some((name, logs(of, a)?, logs(of, b)?))).collect();
+    let known: Vec<_> = FIGURES.into_iter().filter_map(|(name, of)| Some((name, logs(of, a)?, logs(of, b)?))).collect();
     let confidence = Ratio::new(1.0 - ALARMS / known.len().max(1) as f64);
     known.into_iter().map(|(name, a, b)| metric(name, &a, &b, confidence)).collect()
 }
@@ -106,7 +117,15 @@ fn metric(name: &'static str, a: &[f64], b: &[f64], confidence: Ratio) -> Metric
         () if high < Ratio::ONE => Effect::Less,
         () => Effect::NoDifference,
     };
-    Metric { name, a: first.mean().exp(), b: second.mean().exp(), effect: ratio(apart.mean()), low, high, verdict }
+    Metric {
+        name: name.into(),
+        a: first.mean().exp(),
+        b: second.mean().exp(),
+        effect: ratio(apart.mean()),
+        low,
+        high,
+        verdict,
+    }
 }
 
 #[cfg(test)]

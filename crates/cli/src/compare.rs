@@ -4,14 +4,17 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::SystemTime;
 
 use analysis::Figures;
-use analysis::compare::{Metric, turns};
+use analysis::compare::turns;
 use host::guard::WritePermit;
 use lab::conditions::{Condition, differences};
+use lab::kept::{Comparison, KeptComparison, Pair, Side};
 use lab::layout::read_paths;
-use lab::{Point, Setting};
-use record::RunFolder;
+use lab::{Point, Setting, Target};
+use record::{Clock, FolderError, IndexFolder, IndexKind, RunFolder};
+use report::{ComparisonPage, SAME, comparison_page};
 use serde_json::{Value, json};
 
 use crate::args::Compare;
@@ -21,10 +24,10 @@ use crate::out;
 use crate::permit;
 use crate::prepare;
 use crate::progress::interrupt;
-use crate::run::{Kept, find, in_virtual_time, once_each, one};
+use crate::run::{Kept, build, find, in_virtual_time, no_folder, once_each, one};
 
 /// A side, once it has been read.
-struct Side {
+struct Given {
     name: String,
     point: Point,
 }
@@ -41,7 +44,7 @@ pub fn compare(args: &Compare) -> Result<ExitCode, Failure> {
             "{folder} is the folder of a run, and another side is not; {message}"
         )));
     }
-    let sides = args.sides.iter().map(|side| read(side, &args.set)).collect::<Result<Vec<Side>, Failure>>()?;
+    let sides = args.sides.iter().map(|side| read(side, &args.set)).collect::<Result<Vec<Given>, Failure>>()?;
     let targets = once_each(&args.on);
     let writes = sides.iter().any(|side| side.point.experiment.system.is_none() && side.point.experiment.writes());
     let permits = match writes {
@@ -52,7 +55,7 @@ pub fn compare(args: &Compare) -> Result<ExitCode, Failure> {
         false => HashMap::new(),
     };
     let simulated = sides.iter().any(|side| in_virtual_time(&side.point.experiment, &args.on));
-    let interrupted = interrupt(Vec::new());
+    let (begun, interrupted) = (SystemTime::now(), interrupt(Vec::new()));
     let experiments: Vec<_> = sides.iter().map(|side| side.point.experiment.clone()).collect();
     let read = read_paths(&experiments);
     let kept = Kept { runs: &args.common.runs, watch: false, metrics: None, conductor: None };
@@ -85,36 +88,92 @@ pub fn compare(args: &Compare) -> Result<ExitCode, Failure> {
         }
     }
     let names: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
-    let compared = runs.iter().enumerate().skip(1).map(|(index, of)| {
+    let pairs = runs.iter().enumerate().skip(1).map(|(index, of)| {
         let figures = |runs: &[(Figures, PathBuf)]| runs.iter().map(|(figures, _)| figures.clone()).collect::<Vec<_>>();
         let metrics = turns(&figures(&runs[0]), &figures(of));
-        let conditions = conditions(&runs[0][0].1, &of[0].1)?;
-        Ok(Compared { a: names[0].to_owned(), b: names[index].to_owned(), metrics, conditions })
+        let environment = conditions(&runs[0][0].1, &of[0].1)?;
+        Ok(Pair { a: names[0].to_owned(), b: names[index].to_owned(), metrics, environment })
     });
-    let compared = compared.collect::<Result<Vec<Compared>, Failure>>()?;
-    let folders: Vec<Vec<&PathBuf>> = runs.iter().map(|of| of.iter().map(|(_, folder)| folder).collect()).collect();
+    let pairs = pairs.collect::<Result<Vec<Pair>, Failure>>()?;
+    let clock = if simulated { Clock::Simulated } else { Clock::Live };
+    let of_sides =
+        names.iter().zip(&runs).map(|(name, runs)| Side::of(name, runs.iter().map(|(of, run)| (of, &**run))));
+    let comparison = Comparison::new(begun, clock, args.repeat, of_sides.collect(), pairs);
+    let (index, kept) = keep(&args.common.runs, &comparison, (&sides, &targets))?;
     if args.common.json {
-        let mut document = document(&compared);
+        let folders: Vec<Vec<&PathBuf>> = runs.iter().map(|of| of.iter().map(|(_, folder)| folder).collect()).collect();
+        let mut document = document(&comparison.comparisons);
         document["repeat"] = json!(args.repeat);
         document["runs"] = json!(folders);
-        document["clock"] = json!(if simulated { "simulated" } else { "live" });
+        document["clock"] = json!(clock);
+        document["comparison"] = json!(index.path());
         out::json(&document)?;
     } else {
-        out::text(&compared.iter().map(text).collect::<Vec<_>>().join("\n"))?;
+        out::text(&format!("{}\ncomparison folder: {}\n", text(&comparison), index.path().display()))?;
+    }
+    kept.map_err(Failure::world)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the folder of a comparison, beside those of its runs. The experiments of all sides stand in it one after the
+/// other.
+fn keep(
+    runs: &Path,
+    comparison: &Comparison,
+    (sides, targets): (&[Given], &[Target]),
+) -> Result<(IndexFolder, Result<(), FolderError>), Failure> {
+    let own = sides.iter().find_map(|side| side.point.experiment.own_targets()).filter(|_| targets.is_empty());
+    let targets = own.as_deref().unwrap_or(targets);
+    let each = |side: &Given| format!("# {}\n\n{}\n", side.name, side.point.experiment.to_toml());
+    let experiments: String = sides.iter().map(each).collect();
+    let kind = ("compare", IndexKind::Comparison);
+    let index = lab::keep::begin_index(runs, kind, &experiments, targets, build()).map_err(no_folder)?;
+    let kept = index.write(comparison);
+    Ok((index, kept))
+}
+
+/// Says once more what a comparison that was kept has said.
+pub fn again(kept: &KeptComparison, as_json: bool) -> Result<ExitCode, Failure> {
+    if as_json {
+        out::json(&json!(kept.comparison))?;
+    } else {
+        out::text(&text(&kept.comparison))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Two sides, and what came of them.
-struct Compared {
-    a: String,
-    b: String,
-    metrics: Vec<Metric>,
-    conditions: Vec<Condition>,
+/// The page of a comparison.
+pub fn page(kept: &KeptComparison) -> Result<String, Failure> {
+    let comparison = &kept.comparison;
+    let none = || "-".to_owned();
+    let pairs = comparison.comparisons.iter().map(|pair| report::Pair {
+        a: &pair.a,
+        b: &pair.b,
+        metrics: &pair.metrics,
+        conditions: pair
+            .environment
+            .iter()
+            .map(|one| [one.what.clone(), one.a.clone().unwrap_or_else(none), one.b.clone().unwrap_or_else(none)])
+            .collect(),
+    });
+    let turn = |turn: &lab::kept::Turn| report::Turn {
+        run: turn.run.clone(),
+        figures: turn.figures.iter().map(|(name, value)| (name.clone(), *value)).collect(),
+    };
+    let sides = comparison.sides.iter().map(|side| (side.name.clone(), side.runs.iter().map(turn).collect()));
+    let names: Vec<&str> = comparison.sides.iter().map(|side| side.name.as_str()).collect();
+    Ok(comparison_page(&ComparisonPage {
+        title: &names.join(" and "),
+        started: comparison.started,
+        about: &kept.about(),
+        pairs: &pairs.collect::<Vec<_>>(),
+        sides: &sides.collect::<Vec<_>>(),
+        files: &kept.texts().map_err(|error| explain::failure(error.into()))?,
+    }))
 }
 
 /// `FILE` or `FILE,KEY=VALUE,...`.
-fn read(side: &str, set: &[Setting]) -> Result<Side, Failure> {
+fn read(side: &str, set: &[Setting]) -> Result<Given, Failure> {
     let mut words = side.split(',');
     let file = words.next().unwrap_or_default();
     let source = find(Path::new(file))?;
@@ -129,7 +188,7 @@ fn read(side: &str, set: &[Setting]) -> Result<Side, Failure> {
     }
     let points = lab::read(&source, &settings).map_err(Failure::input)?;
     match <[Point; 1]>::try_from(points) {
-        Ok([point]) => Ok(Side { name: side.to_owned(), point }),
+        Ok([point]) => Ok(Given { name: side.to_owned(), point }),
         Err(points) => Err(Failure::input(anyhow::anyhow!(
             "{file} is a sweep of {} points, and a side is one; leave its [sweep] out, and give each value as FILE,KEY=VALUE",
             points.len()
@@ -168,24 +227,29 @@ fn folders(args: &Compare) -> Result<ExitCode, Failure> {
 /// What single runs do not tell.
 const ONCE: &str = "One run of each: this is how these runs differ. Whether their set-ups do, repeats in turns tell: arraylab compare --repeat 5 A.toml B.toml";
 
-fn document(compared: &[Compared]) -> Value {
-    let pair = |one: &Compared| {
-        let conditions = &one.conditions;
-        json!({ "a": one.a, "b": one.b, "metrics": one.metrics, "environment": conditions })
-    };
-    match compared {
-        [one] => pair(one),
-        all => json!({ "comparisons": all.iter().map(pair).collect::<Vec<_>>() }),
+fn document(pairs: &[Pair]) -> Value {
+    match pairs {
+        [one] => json!(one),
+        all => json!({ "comparisons": all }),
     }
 }
 
-fn text(one: &Compared) -> String {
-    format!("{} (A) and {} (B)\n\n{}\n{}", one.a, one.b, report::compared(&one.metrics), differing(&one.conditions))
+fn text(comparison: &Comparison) -> String {
+    let pair = |pair: &Pair| {
+        format!(
+            "{} (A) and {} (B)\n\n{}\n{}",
+            pair.a,
+            pair.b,
+            report::compared(&pair.metrics),
+            differing(&pair.environment)
+        )
+    };
+    comparison.comparisons.iter().map(pair).collect::<Vec<_>>().join("\n")
 }
 
 fn differing(conditions: &[Condition]) -> String {
     if conditions.is_empty() {
-        return "Their conditions are the same: experiment, machine, kernel, settings, and what the devices stand on.\n".to_owned();
+        return format!("{SAME}\n");
     }
     let none = || "-".to_owned();
     let mut text = "Their conditions differ\n\n".to_owned();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::args::Explain;
 use crate::fail::Failure;
-use crate::{out, page, sweep};
+use crate::{compare, out, page, sweep};
 
 /// Explains a run, a survey, a sweep, a comparison or a trace.
 pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
@@ -28,6 +28,7 @@ pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
             Kept::Survey(survey) => return of_survey(&survey.document, args.json),
             Kept::Sweep(kept) if args.json => return out::json(&sweep::document(kept)).map(|()| ExitCode::SUCCESS),
             Kept::Sweep(kept) => return out::text(&sweep::text(kept)).map(|()| ExitCode::SUCCESS),
+            Kept::Comparison(kept) => return compare::again(kept, args.json),
         }
     }
     let (subject, next) = (args.of.subject(), "name another file with --lanes");

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::args::Report;
 use crate::explain::{bars, failure};
 use crate::fail::Failure;
-use crate::{out, sweep};
+use crate::{compare, out, sweep};
 
 /// Makes a page of a run, a survey, a sweep, a comparison or a trace.
 pub fn report(args: &Report) -> Result<ExitCode, Failure> {
@@ -26,6 +26,7 @@ pub fn report(args: &Report) -> Result<ExitCode, Failure> {
         Kept::Run => run(args)?,
         Kept::Survey(survey) => of_survey(survey),
         Kept::Sweep(sweep) => sweep::page(sweep)?,
+        Kept::Comparison(comparison) => compare::page(comparison)?,
     };
     match &args.output {
         None => out::text(&html)?,
@@ -52,6 +53,7 @@ fn files(kept: &Kept) -> Vec<PathBuf> {
     match kept {
         Kept::Run | Kept::Survey(_) => Vec::new(),
         Kept::Sweep(sweep) => sweep.files(),
+        Kept::Comparison(comparison) => comparison.files(),
     }
 }
 
@@ -61,6 +63,7 @@ pub fn only_of_runs(path: Option<&Path>, kept: &Kept, words: &[(bool, &str)]) ->
         Kept::Run => return Ok(()),
         Kept::Survey(_) => "a survey",
         Kept::Sweep(_) => "a sweep",
+        Kept::Comparison(_) => "a comparison",
     };
     match (words.iter().find(|(given, _)| *given), path) {
         (Some((_, word)), Some(path)) => {

@@ -211,6 +211,43 @@ fn a_sweep_that_is_ended_early_can_be_read() {
 }
 
 #[test]
+fn a_comparison_keeps_a_folder_that_explain_and_report_read() {
+    let desk = Desk::new(READS);
+    desk.write("deep.toml", &READS.replace("depth = 4", "depth = 8"));
+    let words = ["compare", "load.toml", "deep.toml", "--on", "memory:16MiB", "--repeat", "3"];
+    let said = desk.arraylab(&words);
+    let (text, folder) = said.stdout.split_once("\ncomparison folder: ").unwrap();
+    let folder = folder.trim_end();
+    assert!(folder.ends_with("-compare-1"), "{folder}");
+    let again = desk.arraylab(&["explain", folder]);
+    assert_eq!((again.code, again.stdout.as_str(), again.stderr.as_str()), (0, text, ""));
+    let document = desk.arraylab(&["explain", folder, "--json"]).json();
+    assert_eq!((&document["repeat"], &document["comparisons"][0]["metrics"][0]["name"]), (&3.into(), &"iops".into()));
+    let turns = document["sides"][1]["runs"].as_array().unwrap();
+    assert!(turns.iter().all(|turn| turn["iops"] == 80000.0), "{turns:#?}");
+    let html = page(&desk, folder, 1 + 3);
+    assert_eq!(
+        verdicts(&html),
+        [
+            "Requests/s: B has 100.0 % more than A. The interval is +100.0 % to +100.0 %.",
+            "Mean response: no difference is shown, and any is smaller than 0.0 %. The interval is +0.0 % to +0.0 %.",
+            "P99 response: no difference is shown, and any is smaller than 0.0 %. The interval is +0.0 % to +0.0 %."
+        ]
+    );
+    for part in [
+        "a comparison, 3 runs of each side in turns, in virtual time",
+        "<title>B against A</title>",
+        "<td class=\"words\">experiment.stream.readers.depth</td><td class=\"words\">4</td><td class=\"words\">8</td>",
+        "<h2>Turn by turn</h2>",
+        "# deep.toml",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    let json = desk.arraylab(&[&words[..], &["--json"]].concat()).json();
+    assert!(json["comparison"].as_str().unwrap().ends_with("-compare-2"), "{json:#}");
+}
+
+#[test]
 fn a_folder_of_another_kind_is_refused_and_said_to_be_what_it_is() {
     let desk = Desk::new(READS);
     let document = swept(&desk);

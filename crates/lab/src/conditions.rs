@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 
 use record::{FolderError, RunFile, RunFolder};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A condition that differs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
     /// Which: a path of names, such as `topology.a.bin.vda.block.scheduler`.
     pub what: String,

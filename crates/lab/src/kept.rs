@@ -1,8 +1,9 @@
-//! What a folder holds: a run, a survey or a sweep.
+//! What a folder holds: a run, a survey, a sweep or a comparison.
 //!
-//! A run and a survey have a run folder; a sweep has an index that names run folders
+//! A run and a survey have a run folder; a sweep and a comparison have an index that names run folders
 //! ([`record::IndexFolder`]). Who is given a folder asks here, so that every command tells them apart in the same way.
 
+mod comparison;
 mod survey;
 mod sweep;
 
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use record::{FolderError, IndexFolder, IndexKind, RunFile, RunFolder, RunState};
 
+pub use comparison::{Comparison, KeptComparison, Pair, Side, Turn};
 pub use survey::KeptSurvey;
 pub use sweep::{Axis, Found, KeptSweep, Sweep, SweepPoint, Sweeping};
 
@@ -21,6 +23,8 @@ pub enum Kept {
     Survey(Box<KeptSurvey>),
     /// A sweep.
     Sweep(Box<KeptSweep>),
+    /// A comparison.
+    Comparison(Box<KeptComparison>),
 }
 
 /// Why it cannot be told.
@@ -38,7 +42,8 @@ pub fn open(path: &Path) -> Result<Kept, KeptError> {
     let Ok((folder, info)) = RunFolder::open(path) else {
         return Ok(match IndexFolder::find(path) {
             Some(index) if index.kind() == IndexKind::Sweep => Kept::Sweep(Box::new(KeptSweep::read(index)?)),
-            _ => Kept::Run,
+            Some(index) => Kept::Comparison(Box::new(KeptComparison::read(index)?)),
+            None => Kept::Run,
         });
     };
     if !survey::is_one(&folder)? {

@@ -10,6 +10,7 @@ pub mod distribution;
 mod explanation;
 mod fio_json;
 mod gain;
+mod intervals;
 mod lanes;
 mod page;
 mod prediction;
@@ -26,7 +27,9 @@ pub use explanation::explanation;
 pub use fio_json::{Directions, DiskUse, FioJob, Shown, Used, fio_json};
 pub use gain::{Gained, gains};
 pub use lanes::{Lanes, lanes};
-pub use page::{Page, SurveyPage, SweepPage, page, survey_page, sweep_page};
+pub use page::{
+    ComparisonPage, Page, Pair, SAME, SurveyPage, SweepPage, Turn, comparison_page, page, survey_page, sweep_page,
+};
 pub use prediction::predictions;
 pub use run::{Sweep, run, sides, sweep, utilizations};
 pub use survey::{Derived, ladder, modelled_survey, survey};

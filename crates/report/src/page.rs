@@ -2,6 +2,7 @@
 //!
 //! The order is that of a reader with one minute: the limit, the advice, the figures; then what they rest on.
 
+mod comparison;
 mod frame;
 mod survey;
 mod sweep;
@@ -21,6 +22,7 @@ use crate::text::sentence;
 use crate::ticks::step;
 use frame::Frame;
 
+pub use comparison::{ComparisonPage, Pair, SAME, Turn, comparison_page};
 pub use survey::{SurveyPage, survey_page};
 pub use sweep::{SweepPage, sweep_page};
 

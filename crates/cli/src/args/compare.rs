@@ -10,7 +10,8 @@ use super::Common;
 /// BA, AB. Compared are requests a second, mean and 99th percentile, turn by turn, so that what drifts drifts for both.
 /// Of each figure the effect is printed with an interval; that any of them differs is said wrongly in at most 5 of 100
 /// comparisons of what is the same. Where no difference is shown, the largest is printed that the runs do not exclude.
-/// Every difference in settings, machine, kernel, and what the devices stand on is listed.
+/// Every difference in settings, machine, kernel, and what the devices stand on is listed. The result is kept in a
+/// folder of its own, of which `arraylab report` makes a page.
 ///
 /// A side may also be a run folder. Two single runs tell how these runs differ; whether their set-ups do, only repeats
 /// can tell.

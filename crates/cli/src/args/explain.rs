@@ -13,6 +13,9 @@ use super::subject::Subjects;
 /// on, and of modelled machines the time in each part. Printed are the limit; where the time of requests went, device by device;
 /// what the devices share; whether they convoy on it (rounds: each is served once before any is served again, and the link is idle
 /// between), with the evidence; what a change would bring at most; and the requests that took longest.
+///
+/// Of a survey its own verdicts are printed; of a sweep, what limits each of its points; of a comparison, its result
+/// once more.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
