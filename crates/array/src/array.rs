@@ -250,9 +250,10 @@ impl<D: Device> Array<D> {
     }
 
     /// Whether a member has ranges that could not be rebuilt, or had no room for what belongs there: they are as good
-    /// as lost with it.
+    /// as lost with it. What has been written since counts until the member's log says so: a power cut takes it back to
+    /// what the log says.
     pub fn has_bad(&self, member: usize) -> bool {
-        !self.members[member].bad().is_empty()
+        self.members[member].has_bad()
     }
 
     /// Takes a member out of use. What was sent to it before may still reach it.

@@ -41,8 +41,9 @@ impl<D: Device> Array<D> {
         if !this.is_bad_untold() {
             return Ok(());
         }
-        let ranges = this
-            .bad()
+        let bad = this.bad();
+        let any = !bad.is_empty();
+        let ranges = bad
             .into_iter()
             .map(|range| BadBlock { offset: superblock.data_offset + range.start, length: range.end - range.start });
         let log = BadBlocks { shift: superblock.bad_block_shift, ranges: ranges.collect() };
@@ -55,7 +56,11 @@ impl<D: Device> Array<D> {
         let telling = Telling::begin(this);
         // What is bad no more has been written since, and must be durable before the log says so.
         this.send(Request::flush()).await.result?;
+        if any {
+            this.set_called_bad(true);
+        }
         this.send(Request::write(at, buffer.freeze()).with_fua()).await.result?;
+        this.set_called_bad(any);
         telling.end();
         Ok(())
     }

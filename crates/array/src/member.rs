@@ -47,6 +47,7 @@ pub(crate) struct Place<D> {
     device: Option<Rc<D>>,
     data_offset: Bytes,
     bad: Vec<Range<Bytes>>,
+    called_bad: bool,
     checksums: Option<Rc<Checksums>>,
     placed: Option<Instant>,
     told: Vec<u32>,
@@ -66,6 +67,8 @@ pub(crate) struct Member<D> {
     bad: RefCell<Vec<Range<Bytes>>>,
     /// What is bad has changed since the member was told.
     bad_untold: Cell<bool>,
+    /// Its log may call something bad.
+    called_bad: Cell<bool>,
     /// It is read, and believed, only where no other copy is (md: write-mostly).
     last: Cell<bool>,
     /// Reads under way, to spread them over copies.
@@ -114,6 +117,7 @@ impl<D: Device> Member<D> {
             runtime: runtime.clone(),
             limit: Cell::new(TIME_LIMIT),
             bad_untold: Cell::new(false),
+            called_bad: Cell::new(false),
             device: RefCell::new(device.map(Rc::new)),
             data_offset: Cell::new(data_offset.unwrap_or(Bytes::ZERO)),
             state: Cell::new(state),
@@ -231,6 +235,7 @@ impl<D: Device> Member<D> {
         *self.device.borrow_mut() = Some(device);
         self.data_offset.set(data_offset);
         self.bad.borrow_mut().clear();
+        self.called_bad.set(false);
         self.told.borrow_mut().clear();
         self.tellings.set(self.tellings.get() + 1);
         self.unreadable.take();
@@ -271,8 +276,9 @@ impl<D: Device> Member<D> {
         let (device, data_offset) = (own.device(), own.data_offset());
         let placed = Some(self.runtime.now());
         let told = own.told.borrow().clone();
+        let (bad, called_bad) = (own.bad(), own.called_bad.get());
         let place =
-            Place { device, data_offset, bad: own.bad(), checksums: own.checksums(), placed, told, last: false };
+            Place { device, data_offset, bad, called_bad, checksums: own.checksums(), placed, told, last: false };
         self.set_twin(None);
         self.unreadable.take();
         self.restore(place)
@@ -280,13 +286,14 @@ impl<D: Device> Member<D> {
 
     /// Puts it back where it was; gives where it has been.
     pub fn restore(&self, place: Place<D>) -> Place<D> {
-        self.bad_untold.set(!place.bad.is_empty());
+        self.bad_untold.set(!place.bad.is_empty() || place.called_bad);
         // What is being read of the one's superblock is not held against what the other was told.
         self.tellings.set(self.tellings.get() + 1);
         let before = Place {
             device: self.device.replace(place.device),
             data_offset: self.data_offset.replace(place.data_offset),
             bad: self.bad.replace(place.bad),
+            called_bad: self.called_bad.replace(place.called_bad),
             checksums: self.checksums.replace(place.checksums),
             placed: self.placed.replace(place.placed),
             told: self.told.replace(place.told),
@@ -341,9 +348,24 @@ impl<D: Device> Member<D> {
 
     /// What the member itself says is bad.
     pub fn recall_bad(&self, ranges: Vec<Range<Bytes>>) {
+        self.called_bad.set(!ranges.is_empty());
         *self.bad.borrow_mut() = ranges;
         self.bad_untold.set(false);
         self.reckon();
+    }
+
+    /// Whether anything of it is bad, or would be after a power cut, as its log has not been told yet that it was
+    /// written.
+    pub fn has_bad(&self) -> bool {
+        self.called_bad.get() || !self.bad.borrow().is_empty()
+    }
+
+    /// Whether its log may call something bad.
+    pub fn is_called_bad(&self) -> bool {
+        self.called_bad.get()
+    }
+    pub fn set_called_bad(&self, something: bool) {
+        self.called_bad.set(something);
     }
 
     /// Whether the member has to be told what is bad.

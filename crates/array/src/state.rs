@@ -280,12 +280,18 @@ impl<D: Device> Array<D> {
     /// Writes superblocks to members; those that do not take theirs have failed. An error if one has no room for it:
     /// then the record is begun, and not done.
     async fn write_superblocks(&self, superblocks: Vec<(usize, Superblock)>) -> Result<(), DeviceError> {
-        let write = |(member, superblock): (usize, Superblock)| async move {
+        let write = |(member, mut superblock): (usize, Superblock)| async move {
             if self.members[member].device().is_none() {
                 return Ok(());
             }
             let told = async {
                 self.tell_bad(member, &superblock).await?;
+                // As the log says now: something may have become bad since this record was begun, and without the
+                // feature nobody looks there.
+                superblock.features = match self.members[member].is_called_bad() {
+                    true => superblock.features.with(Features::BAD_BLOCKS),
+                    false => superblock.features.without(Features::BAD_BLOCKS),
+                };
                 self.members[member].tell(&superblock).await
             };
             match told.await {
@@ -387,10 +393,6 @@ impl<D: Device> Array<D> {
             superblock.events += 1;
             superblock.updated = state.lookout.get().unwrap_or(superblock.updated);
             change(&mut superblock);
-            superblock.features = match self.members[member].bad().is_empty() {
-                true => superblock.features.without(Features::BAD_BLOCKS),
-                false => superblock.features.with(Features::BAD_BLOCKS),
-            };
             superblock.seal(self.ppl.as_ref().and_then(Ppl::own_place));
             Some(superblock)
         };

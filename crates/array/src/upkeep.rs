@@ -386,6 +386,8 @@ impl<D: Device> Array<D> {
             }
         }
         found.corrupt = corrupt().zip(before).map(|(now, before)| now - before).collect();
+        // What was mended is bad no more, and what could not be is: the members say so before anybody is told.
+        self.settle().await?;
         Ok(found)
     }
 

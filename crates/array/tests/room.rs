@@ -85,12 +85,22 @@ impl Bed {
     /// Opens the array; without some members a copy of it, with room, as it would say so on the others.
     fn open(&self, without: &[usize]) -> Array<Disk> {
         let there = self.disks.iter().enumerate().filter(|(member, _)| !without.contains(member));
-        let copy = |disk: &Disk| {
-            let memory = disk.inner().inner().snapshot(&self.runtime);
-            Rc::new(Faulty::new(&self.runtime, Thin::new(&self.runtime, memory, &Store::new()), 1))
-        };
-        let there = there.map(|(_, disk)| if without.is_empty() { Rc::clone(disk) } else { copy(disk) }).collect();
+        let there = there.map(|(_, disk)| if without.is_empty() { Rc::clone(disk) } else { self.copy(disk) }).collect();
         self.runtime.block_on(Array::open(&self.runtime, "array", there, OpenOptions::default())).unwrap()
+    }
+
+    /// A disk as it is now, with room.
+    fn copy(&self, disk: &Disk) -> Disk {
+        let memory = disk.inner().inner().snapshot(&self.runtime);
+        Rc::new(Faulty::new(&self.runtime, Thin::new(&self.runtime, memory, &Store::new()), 1))
+    }
+
+    /// A copy of the array as it is now without a member, although it was not stopped.
+    async fn copy_without(&self, member: usize) -> Array<Disk> {
+        let there = self.disks.iter().enumerate().filter(|(number, _)| *number != member);
+        let there = there.map(|(_, disk)| self.copy(disk)).collect();
+        let options = OpenOptions { force_dirty_degraded: true };
+        Array::open(&self.runtime, "copy", there, options).await.unwrap()
     }
 }
 
@@ -436,6 +446,80 @@ fn parity_says_what_a_member_that_refused_holds_where_its_medium_cannot_tell() {
         let is_right = |(sector, value): (usize, &Option<u64>)| *value == Some(0) || sector == 4 && *value == Some(7);
         assert!(values.iter().enumerate().all(is_right), "{level:?} on {members} members: {values:?}");
     }
+}
+
+/// An array whose first row has a parity that found no room, and its member.
+fn with_bad_parity() -> (Bed, Array<Disk>, usize) {
+    let bed = Bed::new((FIVE, 3, Consistency::Resync, false), false);
+    let array = bed.open(&[]);
+    let parity = bed.geometry.stripe(0).p();
+    bed.stores[parity].leave(Bytes::ZERO);
+    assert_eq!(bed.write(&array, Bytes::ZERO, 7, Bytes::kib(4)), Err(DeviceError::NoSpace));
+    bed.runtime.block_on(array.submit(Request::flush())).result.unwrap();
+    bed.stores[parity].refill();
+    assert!(array.has_bad(parity));
+    (bed, array, parity)
+}
+
+#[test]
+fn what_was_bad_and_is_written_counts_as_bad_until_a_power_cut_would_not_bring_that_back() {
+    let (bed, array, parity) = with_bad_parity();
+    bed.disks[parity].add(Rule::new(Effect::Hang).on(Operation::Flush));
+    bed.runtime.block_on(async {
+        let write = async { array.submit(Request::write(Bytes::ZERO, data(8, Bytes::kib(4)))).await.result };
+        let look = async {
+            bed.runtime.sleep(Duration::millis(1)).await;
+            // The power would be cut now, and the member's log says what it said.
+            let again = bed.copy_without(bed.geometry.stripe(0).data_member(0)).await;
+            let read = again.submit(Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::SECTOR))).await.result;
+            assert!(matches!(read, Err(DeviceError::Medium { .. })), "{read:?}");
+            assert!(array.has_bad(parity), "it is as good as lost");
+            bed.disks[parity].clear_rules();
+            bed.disks[parity].resume();
+        };
+        assert_eq!(futures_util::join!(write, look).0, Ok(()));
+        assert!(!array.has_bad(parity));
+        let again = bed.copy_without(bed.geometry.stripe(0).data_member(0)).await;
+        let read = again.submit(Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::SECTOR))).await;
+        assert_eq!(read.buffer.unwrap().bytes(), data(8, Bytes::SECTOR).bytes());
+    });
+}
+
+#[test]
+fn what_becomes_bad_while_something_is_recorded_is_bad_after_a_restart() {
+    let bed = Bed::new((FIVE, 3, Consistency::Bitmap, false), false);
+    let array = bed.open(&[]);
+    let parity = bed.geometry.stripe(0).p();
+    assert_eq!(bed.write(&array, Bytes::ZERO, 6, Bytes::kib(4)), Ok(()));
+    bed.stores[parity].leave(Bytes::ZERO);
+    // The record waits for a bitmap, and has said by then what it is to say.
+    let late = Rule::new(Effect::Stall(Duration::millis(10)));
+    bed.disks[0].add(late.on(Operation::Write).within(Bytes::kib(8)..Bytes::kib(12)));
+    let memory = MemoryDevice::new(&bed.runtime, Shape::new("spare", Bytes::mib(4)));
+    let spare = Rc::new(Faulty::new(&bed.runtime, Thin::new(&bed.runtime, memory, &Store::new()), 1));
+    bed.runtime.block_on(async {
+        let began = bed.runtime.now();
+        let refused = async {
+            bed.runtime.sleep(Duration::millis(1)).await;
+            let written = array.submit(Request::write(Bytes::kib(8), data(7, Bytes::kib(4)))).await.result;
+            assert_eq!((written, array.has_bad(parity)), (Err(DeviceError::NoSpace), true));
+            assert!(bed.runtime.now().since(began) < Duration::millis(5), "the record is still under way");
+        };
+        let added = futures_util::join!(array.add_spare(spare, Uuid([99; 16])), refused).0;
+        all_active(&array, "a record that takes its time");
+        assert_eq!(added, Ok(()));
+        array.submit(Request::flush()).await.result.unwrap();
+    });
+    drop(array);
+    assert!(bed.open(&[]).has_bad(parity), "what is there would be believed");
+}
+
+#[test]
+fn what_a_scrub_has_made_good_is_good_after_a_power_cut() {
+    let (bed, array, parity) = with_bad_parity();
+    bed.runtime.block_on(array.scrub(Repair::WhatIsWrong)).unwrap();
+    drop(array);
+    assert!(!bed.open(&[]).has_bad(parity));
 }
 
 #[test]
