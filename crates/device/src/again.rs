@@ -6,6 +6,7 @@
 //! clients keep unstable writes until a COMMIT, RFC 1813, 4.11), and is written again when the server is back.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use units::Bytes;
 
@@ -75,34 +76,88 @@ impl Again {
 }
 
 /// What was written, and is not known to be durable, in the order of acknowledgement.
+///
+/// A write that was made durable by itself (FUA) is not lost with the server. But what was acknowledged *before it was
+/// sent*, and is written again in its place, would lie over it until it were written again, too; and a second loss of
+/// power would find the older bytes there. So such a write takes what is older out of what is kept, and is kept itself
+/// only where a write was under way beside it; then it is written again durably.
 #[derive(Default)]
 pub struct Kept {
-    /// Each with its number here, and that among the evidence.
-    writes: VecDeque<(u64, u64, Again)>,
+    writes: VecDeque<Write>,
     next: u64,
     bytes: Bytes,
 }
 
-impl Kept {
-    /// Keeps a write that was acknowledged, with its number among the evidence. Also one that was written durably:
-    /// something older to the same block may be written again, and it after that.
-    pub fn keep(&mut self, number: u64, write: &Again) {
-        self.bytes += write.data.as_ref().map_or(Bytes::ZERO, Data::len);
-        self.writes.push_back((self.next, number, Again { fua: false, id: 0, ..write.clone() }));
-        self.next += 1;
+/// A write that is kept, or what a later one left of it.
+struct Write {
+    /// Its number here.
+    number: u64,
+    /// The one that it has among the evidence.
+    evidence: u64,
+    again: Again,
+}
+
+impl Write {
+    fn range(&self) -> Range<Bytes> {
+        self.again.offset..self.again.offset + self.again.length
     }
 
-    /// A flush is about to be sent: what was kept until now is [forgotten](Kept::forget) when it is answered.
+    fn bytes(&self) -> Bytes {
+        self.again.data.as_ref().map_or(Bytes::ZERO, Data::len)
+    }
+
+    /// What lies in a range of it.
+    fn part(&self, range: Range<Bytes>) -> Option<Write> {
+        let length = range.end.saturating_sub(range.start);
+        let data = || Some(self.again.data.as_ref()?.slice(range.start - self.again.offset, length));
+        let again = || Again { offset: range.start, length, data: data(), ..self.again.clone() };
+        (!length.is_zero()).then(|| Write { again: again(), ..*self })
+    }
+}
+
+impl Kept {
+    /// Keeps a write that was acknowledged, with its number among the evidence, and what was the [mark](Kept::mark)
+    /// when it was sent.
+    pub fn keep(&mut self, number: u64, sent: u64, write: &Again) {
+        let own = Write { number: self.next, evidence: number, again: Again { id: 0, ..write.clone() } };
+        self.next += 1;
+        if write.fua {
+            self.take_out(sent, own.range());
+            if !self.writes.iter().any(|other| meet(&other.range(), &own.range())) {
+                return;
+            }
+        }
+        self.bytes += own.bytes();
+        self.writes.push_back(own);
+    }
+
+    /// Takes a range out of all that was acknowledged before a mark.
+    fn take_out(&mut self, before: u64, range: Range<Bytes>) {
+        if !self.writes.iter().any(|write| write.number < before && meet(&write.range(), &range)) {
+            return;
+        }
+        let left = |write: Write| {
+            let Range { start, end } = write.range();
+            match write.number < before && meet(&write.range(), &range) {
+                true => [write.part(start..range.start.max(start)), write.part(range.end.min(end)..end)],
+                false => [Some(write), None],
+            }
+        };
+        self.writes = self.writes.drain(..).flat_map(left).flatten().collect();
+        self.bytes = self.writes.iter().fold(Bytes::ZERO, |sum, write| sum + write.bytes());
+    }
+
+    /// What is acknowledged from now on is newer. A write that is about to be sent is [kept](Kept::keep) with this.
+    /// When a flush that is about to be sent is answered, what was kept until now is [forgotten](Kept::forget).
     pub fn mark(&self) -> u64 {
         self.next
     }
 
     /// What was acknowledged before `mark` is durable.
     pub fn forget(&mut self, mark: u64, evidence: &mut Evidence) {
-        while self.writes.front().is_some_and(|(number, ..)| *number < mark) {
-            let (_, number, write) = self.writes.pop_front().expect("there is a front");
-            self.bytes = self.bytes - write.data.as_ref().map_or(Bytes::ZERO, Data::len);
-            evidence.settled(number, write.offset, write.data.as_ref());
+        while let Some(write) = self.writes.pop_front_if(|write| write.number < mark) {
+            self.bytes = self.bytes - write.bytes();
+            evidence.settled(write.evidence, write.again.offset, write.again.data.as_ref());
         }
     }
 
@@ -113,6 +168,65 @@ impl Kept {
 
     /// What is to be written again, in order.
     pub fn writes(&self) -> Vec<Request> {
-        self.writes.iter().map(|(.., write)| write.request(None)).collect()
+        self.writes.iter().map(|write| write.again.request(None)).collect()
+    }
+}
+
+fn meet(one: &Range<Bytes>, other: &Range<Bytes>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A write of sectors, each of which holds a value.
+    fn write(sectors: Range<u64>, value: u8, fua: bool) -> Again {
+        let mut buffer = Buffer::zeroed(Bytes::SECTOR * (sectors.end - sectors.start));
+        buffer.bytes_mut().unwrap().fill(value);
+        let request = Request::write(Bytes::SECTOR * sectors.start, buffer.freeze());
+        Again::of(&Request { fua, ..request })
+    }
+
+    /// What is written again: which sectors, which value, and whether durably.
+    fn again(kept: &Kept) -> Vec<(Range<u64>, Option<u8>, bool)> {
+        let of = |request: Request| {
+            let value = match &request.payload {
+                Payload::From(data) => Some(data.bytes().unwrap()[0]),
+                _ => None,
+            };
+            let (start, end) = (request.offset / Bytes::SECTOR, (request.offset + request.length) / Bytes::SECTOR);
+            (start..end, value, request.fua)
+        };
+        kept.writes().into_iter().map(of).collect()
+    }
+
+    #[test]
+    fn what_is_durable_by_itself_is_written_over_by_nothing_older() {
+        let mut kept = Kept::default();
+        let mut keep = |write: &Again| kept.keep(0, kept.mark(), write);
+        keep(&write(0..8, 1, false));
+        keep(&Again::of(&Request::write_zeroes(Bytes::SECTOR * 6, Bytes::SECTOR * 6)));
+        keep(&write(4..7, 2, true));
+        keep(&write(5..6, 3, false));
+        assert_eq!(
+            again(&kept),
+            [(0..4, Some(1), false), (7..8, Some(1), false), (7..12, None, false), (5..6, Some(3), false)]
+        );
+        assert_eq!(kept.bytes(), Bytes::SECTOR * 6);
+        kept.keep(0, kept.mark(), &write(0..16, 4, true));
+        assert_eq!((again(&kept), kept.bytes()), (vec![], Bytes::ZERO));
+    }
+
+    #[test]
+    fn what_is_durable_by_itself_is_written_again_durably_behind_what_was_under_way_beside_it() {
+        let mut kept = Kept::default();
+        kept.keep(0, kept.mark(), &write(0..2, 1, false));
+        let sent = kept.mark();
+        kept.keep(0, sent, &write(1..4, 2, false));
+        kept.keep(0, sent, &write(0..3, 3, true));
+        assert_eq!(again(&kept), [(1..4, Some(2), false), (0..3, Some(3), true)]);
+        kept.forget(kept.mark(), &mut Evidence::default());
+        assert_eq!((again(&kept), kept.bytes()), (vec![], Bytes::ZERO));
     }
 }

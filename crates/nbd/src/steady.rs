@@ -5,7 +5,7 @@
 //! so. So every write is kept until a flush says that it is durable ([`Kept`]). On a new connection all of them are
 //! written again, in the order in which they were acknowledged, before anything else is; then requests that were under
 //! way when the old one broke are sent again. Writing a block twice is writing it once, and who sends two writes to one
-//! block side by side has no order to lose.
+//! block side by side has no order to lose. Nothing is written again over newer bytes that are durable.
 //!
 //! More than [`MOST`] is not kept: then a flush comes first. A server that does not come back within [`PATIENCE`] is
 //! gone for good, and its array goes on without it.
@@ -275,7 +275,7 @@ impl<C: Connect> Steady<C> {
                 Ok(()) if again.operation() == Operation::Flush => {
                     self.kept.borrow_mut().forget(mark, &mut self.evidence.borrow_mut());
                 }
-                Ok(()) if again.is_write() => self.kept.borrow_mut().keep(number, again),
+                Ok(()) if again.is_write() => self.kept.borrow_mut().keep(number, mark, again),
                 _ => {}
             }
             if reply.result != Err(DeviceError::Gone) {

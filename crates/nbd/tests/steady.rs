@@ -175,6 +175,31 @@ fn a_server_that_loses_what_was_not_flushed_gets_it_again() {
 }
 
 #[test]
+fn what_was_durable_is_there_after_a_power_cut_that_follows_a_reconnection() {
+    let runtime = Runtime::simulated();
+    for (before, flushed) in [(false, false), (true, false), (false, true)] {
+        let way = Server::start(&runtime, SIZE);
+        let steady = runtime.block_on(Steady::over(&runtime, way.clone())).unwrap_or_else(|error| panic!("{error}"));
+        runtime.block_on(async {
+            let at = Bytes::kib(64);
+            write(&steady, at, 1, before).await;
+            write(&steady, at, 2, !flushed).await;
+            if flushed {
+                steady.submit(Request::flush()).await.result.unwrap();
+            }
+            way.0.kill().await;
+            way.0.up.set(true);
+            assert!(steady.submit(Request::read(at, Buffer::zeroed(Bytes::kib(4)))).await.result.is_ok());
+            // Of what was written again since, the power cut keeps the oldest alone.
+            let unflushed = way.0.cache.unflushed();
+            let oldest = unflushed.first().map(|write| write.write);
+            way.0.cache.cut(|write, _| Some(write.write) == oldest).await.unwrap();
+            assert!(holds(&way, at, 2).await, "before: {before}, flushed: {flushed}");
+        });
+    }
+}
+
+#[test]
 fn a_server_that_stays_away_is_gone() {
     let runtime = Runtime::simulated();
     let way = Server::start(&runtime, SIZE);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use array::geometry::Geometry;
 use array::md::{SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
-use device::filter::{Damage, Delay, Faulty, Latency, Medium, Rule, Share, WriteCache};
+use device::filter::{Damage, Delay, Faulty, Latency, Medium, Rule, Share, Unflushed, WriteCache};
 use device::{Buffer, Device, DeviceError, MemoryDevice, Operation, Payload, Reply, Request, Shape, Stamps};
 use runtime::Runtime;
 use units::{Bytes, Duration};
@@ -37,6 +37,8 @@ pub struct Disk {
     lie: RefCell<Option<(Lie, Range<Bytes>)>>,
     /// It was a member in use when the array was stopped: what was known of what it holds is on it.
     known: Cell<bool>,
+    /// The number of its first write since the array was opened last.
+    first: u64,
     story: Rc<Story>,
     /// What its superblock said when it was last told of.
     said: RefCell<String>,
@@ -95,6 +97,7 @@ impl Disk {
             wrong: RefCell::default(),
             lie: RefCell::default(),
             known: Cell::new(false),
+            first: 0,
             story: Rc::clone(story),
             said: RefCell::default(),
             astray: RefCell::default(),
@@ -119,6 +122,16 @@ impl Disk {
     /// A copy of what it holds, durable or not.
     pub fn contents(&self) -> WriteCache<MemoryDevice> {
         cache(&self.stack()).snapshot(&self.runtime)
+    }
+
+    /// Whether it took a write before the array was opened last, and has not made that durable.
+    pub fn is_from_before(&self, write: &Unflushed) -> bool {
+        write.write < self.first
+    }
+
+    /// Whether it has [such a write](Disk::is_from_before).
+    pub fn holds_from_before(&self) -> bool {
+        cache(&self.stack()).unflushed().iter().any(|write| self.is_from_before(write))
     }
 
     /// Its runtime.
@@ -164,6 +177,7 @@ impl Disk {
         if let Some(mut keep) = keep {
             next.block_on(cache.cut(|_, _| keep())).expect("memory takes what it is given");
         }
+        let first = cache.unflushed().last().map_or(0, |write| write.write + 1);
         let export = self.export.as_ref().map(|_| Export::over(next, &cache));
         let stack = stack(next, cache, seed);
         for (sector, damage) in own.inner().damaged().into_iter().filter(|(sector, damage)| stays(*sector, *damage)) {
@@ -181,6 +195,7 @@ impl Disk {
             wrong: RefCell::new(wrong),
             lie: RefCell::default(),
             known: Cell::new(self.known.get()),
+            first,
             story: Rc::clone(&self.story),
             said: RefCell::default(),
             astray: RefCell::default(),

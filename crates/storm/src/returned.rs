@@ -12,6 +12,12 @@
 //! # What cannot be known
 //! A server that is started anew has no evidence. So an older copy that was found out stays in the member's place over
 //! a power cut only if all the others say by then that the member has failed; else the right one is back.
+//!
+//! Nor does it know what the one before it had written and had not made durable. If that one was killed alone, the
+//! members have it in their caches, where the oracle counts on it. A member that loses it is as after a power cut. One
+//! that is copied before the first flush, and comes back as the copy, has lost what is durable by then; nothing tells.
+//! (Only arrays that are served before they are in sync come to that; all others are flushed first.) So of what it took
+//! before the array was opened a member loses nothing, and while it holds some of it, no copy is made.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -20,7 +26,7 @@ use array::md::{MemberRole, SUPERBLOCK_AT, SUPERBLOCK_SIZE, Superblock};
 use array::{Array, MemberState};
 use device::again::{Again, Kept};
 use device::evidence::{self, Evidence, Label};
-use device::filter::WriteCache;
+use device::filter::{Unflushed, WriteCache};
 use device::{Buffer, Device, DeviceError, MemoryDevice, Operation, Reply, Request};
 use rand::RngExt;
 use runtime::{Random, Runtime, Signal};
@@ -82,11 +88,15 @@ impl Return {
     }
 
     /// Has the member go and come back.
-    pub async fn strike(self, world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
+    pub async fn strike(mut self, world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
         world.runtime.sleep(self.begins).await;
         let disk = Rc::clone(&world.disks.borrow()[self.member]);
         let copy = match self.guise {
-            Guise::Older { durable } => Some(copy_of(&disk, !durable).await),
+            Guise::Older { durable } if !disk.holds_from_before() => Some(copy_of(&disk, !durable).await),
+            Guise::Older { .. } => {
+                self.guise = Guise::Itself;
+                None
+            }
             _ => None,
         };
         world.runtime.sleep(self.goes_after).await;
@@ -111,7 +121,7 @@ impl Return {
             }
             _ => {
                 let copy = copy_of(&disk, true).await;
-                let keep = |_: &_, _: u64| world.happens(0.5);
+                let keep = |write: &Unflushed, _: u64| disk.is_from_before(write) || world.happens(0.5);
                 copy.cut(keep).await.expect("memory takes what it is given");
                 copy
             }
@@ -286,7 +296,7 @@ impl Export {
                 Ok(()) if again.operation() == Operation::Flush => {
                     self.kept.borrow_mut().forget(mark, &mut self.evidence.borrow_mut());
                 }
-                Ok(()) if again.is_write() => self.kept.borrow_mut().keep(number, again),
+                Ok(()) if again.is_write() => self.kept.borrow_mut().keep(number, mark, again),
                 _ => {}
             }
             return reply;

@@ -472,16 +472,23 @@ impl World {
         has_bitmap(self.level, self.consistency) && !self.cheats()
     }
 
-    /// The bitmap of a member may be damaged while the power is off: the others' are enough.
+    /// The bitmap of a member may be damaged while the power is off: another's is enough. But there must be one: a
+    /// bitmap has no sum, so the only one is believed as it is, and a mark that it has lost is not missed.
     fn spoil_bitmap(&self) {
         if !has_bitmap(self.level, self.consistency) || !self.happens(0.1) {
             return;
         }
         let member = self.choose(self.members() as u64) as usize;
+        let (disks, gone) = (self.disks.borrow(), self.gone.borrow());
+        let is_whole =
+            |other: usize| self.was_whole(&disks[other]) && !gone.contains(&other) && !disks[other].is_spoilt();
+        if !(0..self.members()).any(|other| other != member && is_whole(other)) {
+            return;
+        }
         self.tell(format_args!("the bitmap of member {member} is spoilt"));
         self.outcome.borrow_mut().silent += 1;
         let at = SUPERBLOCK_AT + Bytes::kib(4);
-        self.disks.borrow()[member].damage(at..at + Bytes::SECTOR, Damage::Flipped(self.choose(4096) as u16));
+        disks[member].damage(at..at + Bytes::SECTOR, Damage::Flipped(self.choose(4096) as u16));
     }
 
     /// Whether an outage has broken the array, so that requests may fail.
