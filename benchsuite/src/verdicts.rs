@@ -36,13 +36,13 @@ const CAUSES: &[Cause] = &[
     Cause {
         name: "load",
         kinds: &["load"],
-        said: "10 000/s",
+        said: "offered 10000 /s",
         plant: |g| g.device(READS, "arrivals = { poisson = \"10000/s\" }\n"),
     },
     Cause {
         name: "small-load",
         kinds: &["load"],
-        said: "200/s",
+        said: "offered 200 /s",
         plant: |g| g.device(READS, "arrivals = { poisson = \"200/s\" }\n"),
     },
     Cause {
