@@ -19,6 +19,9 @@
 //!   rebuild marks what it could not compute (`bad`): nothing is computed from it, every block of data is what its
 //!   member holds, and whoever writes it again, or scrubs the array, makes it good.
 //!
+//! What a member took of a write that it refused, and what it held there before, is written once more, so that it
+//! acknowledges it: one that returns without what it never acknowledged is believed, and what was read would go back.
+//!
 //! A member that cannot tell what it holds, as it is bad there or its medium cannot give it, is one that is missing
 //! there, block by block: parity says what it should hold. A device that is to replace a member gets what the member
 //! holds once all that is done, as it may have had room where the member had none.
@@ -167,7 +170,8 @@ impl<D: Device> Array<D> {
         let before = part(refused.parities_before);
         if !refused.data_were_sent && before.len() == parities.len() {
             for (member, parity) in &before {
-                self.restore_or_give_up(*member, piece, parity.bytes().expect("it was read"), fua, id).await;
+                let (parity, again) = (parity.bytes().expect("it was read"), refused.by.contains(member));
+                self.restore_or_give_up(*member, piece, parity, again, (fua, id)).await;
             }
             return Some(());
         }
@@ -175,7 +179,8 @@ impl<D: Device> Array<D> {
         for (member, _) in parities.iter() {
             there.push(self.held(*member, piece, id).await);
         }
-        let Fitting { parities: fitting, unreadable } = self.parities_that_fit(&band, &parities, refused, id).await;
+        let Fitting { parities: fitting, unreadable } =
+            self.parities_that_fit(&band, &parities, refused, (fua, id)).await;
         if !unreadable.is_empty() && length > self.block() {
             return None;
         }
@@ -203,14 +208,15 @@ impl<D: Device> Array<D> {
         }
         if refused.data_were_sent {
             for (member, parity) in &fitting {
-                self.restore_or_give_up(*member, piece, parity, fua, id).await;
+                self.restore_or_give_up(*member, piece, parity, refused.by.contains(member), (fua, id)).await;
             }
             return Some(());
         }
         for block in self.blocks(piece.clone()).into_iter().filter(has_changed) {
             let (mut lacking, mut any_fits) = (Vec::new(), false);
             for (member, parity) in &fitting {
-                let restored = self.restore(*member, &block, &parity[slice(&block)], fua, id).await;
+                let again = refused.by.contains(member);
+                let restored = self.restore(*member, &block, &parity[slice(&block)], again, (fua, id)).await;
                 any_fits |= restored.lacking.is_empty();
                 lacking.extend(restored.lacking.into_iter().map(|run| (*member, run)));
             }
@@ -229,7 +235,7 @@ impl<D: Device> Array<D> {
         band: &Band,
         parities: &[(usize, Data)],
         refused: &Refused<'_>,
-        id: u64,
+        (fua, id): (bool, u64),
     ) -> Fitting {
         let bytes = |(member, parity): &(usize, Data)| (*member, parity.bytes().expect("no model is full").to_vec());
         let mut fitting = Fitting { parities: parities.iter().map(bytes).collect(), unreadable: Vec::new() };
@@ -246,6 +252,9 @@ impl<D: Device> Array<D> {
                 continue;
             };
             let (new, there) = (band.bytes(index).expect("no model is full"), there.bytes().expect("it was read"));
+            if refused.data_were_sent {
+                self.restore(member, &band.range, there, true, (fua, id)).await;
+            }
             for (of, parity) in &mut fitting.parities {
                 self.add_to_parity(&band.stripe, *of, index, new, parity);
                 self.add_to_parity(&band.stripe, *of, index, there, parity);
@@ -263,8 +272,15 @@ impl<D: Device> Array<D> {
     }
 
     /// [Restores](Array::restore) a range, but for what there is no room for.
-    async fn restore_or_give_up(&self, member: usize, range: &Range<Bytes>, bytes: &[u8], fua: bool, id: u64) {
-        for run in self.restore(member, range, bytes, fua, id).await.lacking {
+    async fn restore_or_give_up(
+        &self,
+        member: usize,
+        range: &Range<Bytes>,
+        bytes: &[u8],
+        again: bool,
+        how: (bool, u64),
+    ) {
+        for run in self.restore(member, range, bytes, again, how).await.lacking {
             self.give_up_range(member, run);
         }
     }
@@ -276,8 +292,16 @@ impl<D: Device> Array<D> {
         result.inspect_err(|error| self.judge(member, error)).ok().map(|()| there)
     }
 
-    /// Makes a member hold these bytes: writes the blocks that differ from what is there.
-    async fn restore(&self, member: usize, range: &Range<Bytes>, bytes: &[u8], fua: bool, id: u64) -> Restored {
+    /// Makes a member hold these bytes: writes the blocks that differ from what is there, and the others `again` if it
+    /// has not acknowledged them. One of these for which there is no room was never written, and holds zeroes.
+    async fn restore(
+        &self,
+        member: usize,
+        range: &Range<Bytes>,
+        bytes: &[u8],
+        again: bool,
+        (fua, id): (bool, u64),
+    ) -> Restored {
         let this = &self.members[member];
         let mut restored = Restored::default();
         if !this.takes_writes(range) {
@@ -287,11 +311,17 @@ impl<D: Device> Array<D> {
         let there = there.as_ref().and_then(Buffer::bytes);
         let slice = |block: &Range<Bytes>| (block.start - range.start).as_usize()..(block.end - range.start).as_usize();
         let differs = |block: &Range<Bytes>| there.is_none_or(|there| there[slice(block)] != bytes[slice(block)]);
-        let different: Vec<Range<Bytes>> = self.blocks(range.clone()).into_iter().filter(differs).collect();
+        let (different, same): (Vec<_>, Vec<_>) = self.blocks(range.clone()).into_iter().partition(differs);
         for run in joined(different) {
             match this.write(run.start, frozen(&bytes[slice(&run)]), fua, id).await {
                 Ok(()) => {}
                 Err(DeviceError::NoSpace) => restored.lacking.push(run),
+                Err(error) => self.could_not_store(member, &error),
+            }
+        }
+        for block in same.into_iter().filter(|_| again) {
+            match this.write(block.start, frozen(&bytes[slice(&block)]), fua, id).await {
+                Ok(()) | Err(DeviceError::NoSpace) => {}
                 Err(error) => self.could_not_store(member, &error),
             }
         }
@@ -369,8 +399,9 @@ impl<D: Device> Array<D> {
                 right.copy_from_slice(old);
             }
         }
-        for place in refused.iter().map(|(place, _)| place).chain(&stored) {
-            self.restore_or_give_up(place.member, &range_of(place), &right, fua, id).await;
+        let all = refused.iter().map(|(place, _)| (place, true)).chain(stored.iter().map(|place| (place, false)));
+        for (place, again) in all {
+            self.restore_or_give_up(place.member, &range_of(place), &right, again, (fua, id)).await;
         }
         Some(())
     }

@@ -41,6 +41,7 @@ struct Bed {
     stores: Vec<Rc<Store>>,
     disks: Vec<Disk>,
     geometry: Geometry,
+    data_at: Bytes,
 }
 
 impl Bed {
@@ -79,7 +80,8 @@ impl Bed {
                 format(&disks[members..], &superblocks[members..]).await.unwrap();
             }
         });
-        Bed { runtime, stores, disks, geometry }
+        let data_at = superblocks[0].data_offset;
+        Bed { runtime, stores, disks, geometry, data_at }
     }
 
     /// Opens the array; without some members a copy of it, with room, as it would say so on the others.
@@ -520,6 +522,28 @@ fn what_a_scrub_has_made_good_is_good_after_a_power_cut() {
     bed.runtime.block_on(array.scrub(Repair::WhatIsWrong)).unwrap();
     drop(array);
     assert!(!bed.open(&[]).has_bad(parity));
+}
+
+/// Else a member that loses power alone, and returns without it, is believed: it lacks nothing that it acknowledged.
+#[test]
+fn what_members_took_of_a_write_that_they_refused_they_acknowledge_later() {
+    for (level, members) in [(Level::Raid1, 2), (FIVE, 3)] {
+        let bed = Bed::new((level, members, Consistency::Resync, false), false);
+        let array = bed.open(&[]);
+        let place =
+            if level == Level::Raid1 { bed.geometry.copy(Bytes::ZERO, 0) } else { bed.geometry.in_row(Bytes::ZERO).2 };
+        // There is room for the first block alone.
+        assert_eq!(bed.write(&array, Bytes::ZERO, 6, Bytes::kib(4)), Ok(()));
+        bed.stores.iter().for_each(|store| store.leave(Bytes::ZERO));
+        let at = bed.data_at + place.offset;
+        let writes = Rule::new(Effect::Stall(Duration::ZERO)).on(Operation::Write).within(at..at + Bytes::SECTOR);
+        bed.disks[place.member].add(writes);
+        assert_eq!(bed.write(&array, Bytes::ZERO, 7, Bytes::kib(8)), Err(DeviceError::NoSpace));
+        let read = bed.runtime.block_on(array.submit(Request::read(Bytes::ZERO, Buffer::zeroed(Bytes::kib(4)))));
+        assert_eq!(read.buffer.unwrap().bytes(), data(7, Bytes::kib(4)).bytes(), "it was taken");
+        assert_eq!(bed.disks[place.member].suffered(), 2, "{level:?}: refused, and acknowledged");
+        all_active(&array, "a refused write");
+    }
 }
 
 #[test]

@@ -147,8 +147,8 @@ impl Kept {
         self.bytes = self.writes.iter().fold(Bytes::ZERO, |sum, write| sum + write.bytes());
     }
 
-    /// What is acknowledged from now on is newer. A write that is about to be sent is [kept](Kept::keep) with this.
-    /// When a flush that is about to be sent is answered, what was kept until now is [forgotten](Kept::forget).
+    /// The number of the next write that is kept. Whoever sends a write takes it first, for [`keep`](Kept::keep);
+    /// whoever sends a flush, for [`forget`](Kept::forget).
     pub fn mark(&self) -> u64 {
         self.next
     }

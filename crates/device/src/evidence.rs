@@ -16,7 +16,9 @@
 //! same.
 //!
 //! A write counts only if the order of writes is known: no other one of the same range was under way beside the one
-//! that counts. What was read is no evidence, as nobody promised to keep it.
+//! that counts. What was read is no evidence, as nobody promised to keep it. Of a write that is not answered each sector
+//! is as it was or as it was to become, and either is what was kept. So it is of a write that was refused for want of
+//! room, unless a read shows that the sector is as it was.
 //!
 //! It costs a CRC of at most 1 MiB for a flush, and on a new connection a read of at most as much.
 //!
@@ -25,7 +27,7 @@
 //! since.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use futures_util::future::join_all;
@@ -40,6 +42,8 @@ const RUN: Bytes = Bytes::kib(64);
 const AT_ONCE: usize = 32;
 /// Writes that nobody waits for any more and that may yet be carried out: with more of them no order is known.
 const MOST_ABANDONED: usize = 4096;
+/// A sector after so many refused writes is not known.
+const MOST_REFUSED: usize = 8;
 /// A sector of the label that may hold more than this is not known: none was made durable for so long.
 const MOST_VERSIONS: usize = 64;
 
@@ -67,10 +71,27 @@ struct Known {
     sectors: Vec<Sector>,
 }
 
+/// What a durable sector may hold: the sums, and how many sectors became durable before.
+struct Witness {
+    sums: Vec<u32>,
+    before: u64,
+}
+
+/// What a sector that was acknowledged may hold: which write wrote it, and the sums of later ones that were refused.
+struct Volatile {
+    by: u64,
+    or: Vec<u32>,
+}
+
 /// A write that was sent and not answered.
 struct Flying {
     number: u64,
     range: Range<Bytes>,
+    /// What was known of its sectors before.
+    volatile: Vec<(u64, Volatile)>,
+    durable: Vec<(u64, Witness)>,
+    /// What it puts there, if anything was known and this is; no data are zeroes.
+    puts: Option<Option<Data>>,
     /// Another write of the same block was under way beside it.
     contended: bool,
     /// Nobody waits for it any more; it may be carried out all the same.
@@ -83,13 +104,15 @@ pub struct Evidence {
     known: Option<Known>,
     flying: Vec<Flying>,
     next: u64,
-    /// Sectors that were acknowledged and may be lost: which write wrote them.
-    volatile: BTreeMap<u64, u64>,
-    /// Of those that are durable the sum, and how many became durable before.
-    durable: BTreeMap<u64, (u32, u64)>,
-    /// The same ones in that order.
+    /// Sectors that were acknowledged and may be lost.
+    volatile: BTreeMap<u64, Volatile>,
+    /// Those that are durable.
+    durable: BTreeMap<u64, Witness>,
+    /// The same ones in the order in which they became so.
     order: BTreeMap<u64, u64>,
     testified: u64,
+    /// How many writes were refused, so that some sectors may hold one of several things.
+    refusals: u64,
 }
 
 /// What a write puts there.
@@ -101,6 +124,27 @@ pub enum Put<'a> {
     Zeroes,
     /// Nobody knows.
     Anything,
+}
+
+impl Flying {
+    /// The sum of what it puts into a sector; nothing if that is not known.
+    fn sum(&self, sector: u64) -> Option<u32> {
+        if !sectors(&self.range, false).contains(&sector) {
+            return None;
+        }
+        let Some(data) = self.puts.as_ref()? else {
+            return Some(crc32c::crc32c(&[0; Bytes::SECTOR.as_usize()]));
+        };
+        let at = (Bytes::SECTOR * sector - self.range.start).as_usize();
+        Some(crc32c::crc32c(&data.bytes()?[at..at + Bytes::SECTOR.as_usize()]))
+    }
+
+    /// Witnesses that hold what they held or what it puts there.
+    fn witnesses(&self) -> impl Iterator<Item = (u64, &Witness)> {
+        let known = |sector: &u64| sectors(&self.range, false).contains(sector) && self.puts.is_some();
+        let all = self.durable.iter().filter(|_| !self.contended);
+        all.filter(move |(sector, _)| known(sector)).map(|(sector, witness)| (*sector, witness))
+    }
 }
 
 impl Evidence {
@@ -120,9 +164,9 @@ impl Evidence {
         self.next += 1;
         let number = self.next;
         let touched = sectors(&range, true);
-        forget(&mut self.volatile, &touched);
-        for (_, before) in forget(&mut self.durable, &touched) {
-            self.order.remove(&before);
+        let (volatile, durable) = (forget(&mut self.volatile, &touched), forget(&mut self.durable, &touched));
+        for (_, witness) in &durable {
+            self.order.remove(&witness.before);
         }
         let mut contended = self.flying.len() >= MOST_ABANDONED;
         for other in self.flying.iter_mut().filter(|other| meet(&other.range, &range)) {
@@ -133,15 +177,24 @@ impl Evidence {
             known.may_become(number, &range, put);
         }
         if self.flying.len() < MOST_ABANDONED {
-            self.flying.push(Flying { number, range, contended, abandoned: false });
+            let puts = match put {
+                Put::Bytes(data) if !(volatile.is_empty() && durable.is_empty()) => Some(Some(data.clone())),
+                Put::Zeroes => Some(None),
+                _ => None,
+            };
+            self.flying.push(Flying { number, range, volatile, durable, puts, contended, abandoned: false });
         }
         number
     }
 
     /// A write was answered. One that failed may have been carried out in part.
-    pub fn answered(&mut self, number: u64, done: bool, is_durable: bool, data: Option<&Data>) {
+    pub fn answered(&mut self, number: u64, result: &Result<(), DeviceError>, is_durable: bool, data: Option<&Data>) {
         let Some(index) = self.flying.iter().position(|flying| flying.number == number) else { return };
-        let Flying { range, contended, .. } = self.flying.swap_remove(index);
+        let flying = self.flying.swap_remove(index);
+        if *result == Err(DeviceError::NoSpace) && !flying.contended {
+            return self.may_have_been_done(flying);
+        }
+        let (done, Flying { range, contended, .. }) = (result.is_ok(), flying);
         if let (true, Some(known)) = (done && is_durable, &mut self.known) {
             let flying: Vec<u64> = self.flying.iter().map(|flying| flying.number).collect();
             known.became(number, &range, |other| flying.contains(&other));
@@ -151,7 +204,55 @@ impl Evidence {
         if is_durable {
             self.testify(whole.clone(), whole.start, data);
         } else {
-            self.volatile.extend(newest(&whole).map(|sector| (sector, number)));
+            self.volatile.extend(newest(&whole).map(|sector| (sector, Volatile { by: number, or: Vec::new() })));
+        }
+    }
+
+    /// A write that is over may have been carried out: its sectors hold what they held, or what it was to put there.
+    fn may_have_been_done(&mut self, mut flying: Flying) {
+        self.refusals += 1;
+        let (volatile, durable) = (std::mem::take(&mut flying.volatile), std::mem::take(&mut flying.durable));
+        for (sector, mut known) in volatile {
+            if let Some(sum) = flying.sum(sector).filter(|_| known.or.len() < MOST_REFUSED) {
+                known.or.push(sum);
+                self.volatile.insert(sector, known);
+            }
+        }
+        for (sector, mut witness) in durable {
+            if let Some(sum) = flying.sum(sector).filter(|_| witness.sums.len() <= MOST_REFUSED) {
+                witness.sums.push(sum);
+                self.order.insert(witness.before, sector);
+                self.durable.insert(sector, witness);
+            }
+        }
+        self.keep_newest();
+    }
+
+    /// How many writes were refused by now.
+    pub fn refusals(&self) -> u64 {
+        self.refusals
+    }
+
+    /// A read was answered that was sent after so many refusals. What it shows to be as it was before them is in doubt
+    /// no more.
+    pub fn read(&mut self, refusals: u64, offset: Bytes, bytes: &[u8]) {
+        if self.refusals == 0 || refusals != self.refusals {
+            return;
+        }
+        let whole = sectors(&(offset..offset + Bytes::new(bytes.len() as u64)), false);
+        let sum = |sector: u64| {
+            let at = (Bytes::SECTOR * sector - offset).as_usize();
+            crc32c::crc32c(&bytes[at..at + Bytes::SECTOR.as_usize()])
+        };
+        for (sector, witness) in self.durable.range_mut(whole.clone()).filter(|(_, witness)| witness.sums.len() > 1) {
+            if witness.sums[0] == sum(*sector) {
+                witness.sums.truncate(1);
+            }
+        }
+        for (sector, known) in self.volatile.range_mut(whole).filter(|(_, known)| !known.or.is_empty()) {
+            if !known.or.contains(&sum(*sector)) {
+                known.or.clear();
+            }
         }
     }
 
@@ -159,11 +260,14 @@ impl Evidence {
     pub fn settled(&mut self, number: u64, offset: Bytes, data: Option<&Data>) {
         let Some(data) = data else { return };
         let whole = sectors(&(offset..offset + data.len()), false);
-        let own = |(sector, by): (&u64, &u64)| (*by == number).then_some(*sector);
+        let own = |(sector, known): (&u64, &Volatile)| (known.by == number).then_some(*sector);
         let left: Vec<u64> = self.volatile.range(whole.clone()).filter_map(own).collect();
         for sector in left {
-            self.volatile.remove(&sector);
+            let known = self.volatile.remove(&sector).expect("it was found there");
             self.testify(sector..sector + 1, whole.start, data);
+            if let Some(witness) = self.durable.get_mut(&sector) {
+                witness.sums.extend(known.or);
+            }
         }
     }
 
@@ -172,13 +276,17 @@ impl Evidence {
         let Some(bytes) = data.bytes() else { return };
         for sector in newest(&these) {
             let at = Bytes::SECTOR.as_usize() * (sector - first) as usize;
-            let sum = crc32c::crc32c(&bytes[at..at + Bytes::SECTOR.as_usize()]);
-            if let Some((_, before)) = self.durable.insert(sector, (sum, self.testified)) {
-                self.order.remove(&before);
+            let sums = vec![crc32c::crc32c(&bytes[at..at + Bytes::SECTOR.as_usize()])];
+            if let Some(former) = self.durable.insert(sector, Witness { sums, before: self.testified }) {
+                self.order.remove(&former.before);
             }
             self.order.insert(self.testified, sector);
             self.testified += 1;
         }
+        self.keep_newest();
+    }
+
+    fn keep_newest(&mut self) {
         while self.order.len() > MOST {
             let (_, oldest) = self.order.pop_first().expect("there are more than none");
             self.durable.remove(&oldest);
@@ -187,9 +295,11 @@ impl Evidence {
 
     /// Ranges to be compared.
     pub fn witnesses(&self) -> Vec<Range<Bytes>> {
+        let flying = self.flying.iter().flat_map(Flying::witnesses).map(|(sector, _)| sector);
+        let all: BTreeSet<u64> = self.durable.keys().copied().chain(flying).collect();
         let mut runs: Vec<Range<Bytes>> = Vec::new();
-        for sector in self.durable.keys() {
-            let (start, end) = (Bytes::SECTOR * *sector, Bytes::SECTOR * (*sector + 1));
+        for sector in all {
+            let (start, end) = (Bytes::SECTOR * sector, Bytes::SECTOR * (sector + 1));
             match runs.last_mut() {
                 Some(last) if last.end == start && end - last.start <= RUN => last.end = end,
                 _ => runs.push(start..end),
@@ -200,10 +310,16 @@ impl Evidence {
 
     /// Whether a range holds what was made durable there.
     pub fn confirms(&self, range: &Range<Bytes>, found: &[u8]) -> bool {
-        let sums = self.durable.range(sectors(range, false));
-        sums.into_iter().all(|(sector, (sum, _))| {
-            let at = (Bytes::SECTOR * *sector - range.start).as_usize();
-            *sum == crc32c::crc32c(&found[at..at + Bytes::SECTOR.as_usize()])
+        let whole = sectors(range, false);
+        let sum = |sector: u64| {
+            let at = (Bytes::SECTOR * sector - range.start).as_usize();
+            crc32c::crc32c(&found[at..at + Bytes::SECTOR.as_usize()])
+        };
+        let flying = self.flying.iter().flat_map(|flying| flying.witnesses().map(move |one| (one, Some(flying))));
+        let all = self.durable.range(whole.clone()).map(|(sector, witness)| ((*sector, witness), None)).chain(flying);
+        all.filter(|((sector, _), _)| whole.contains(sector)).all(|((sector, witness), flying)| {
+            let sum = sum(sector);
+            witness.sums.contains(&sum) || flying.is_some_and(|flying| flying.sum(sector) == Some(sum))
         })
     }
 
@@ -228,7 +344,12 @@ impl Evidence {
 
     /// The connection has ended, and with it what nobody waited for any more.
     pub fn reconnected(&mut self) {
-        self.flying.retain(|flying| !flying.abandoned);
+        let (over, flying) = std::mem::take(&mut self.flying).into_iter().partition(|flying| flying.abandoned);
+        self.flying = flying;
+        let over: Vec<Flying> = over;
+        for flying in over.into_iter().filter(|flying| !flying.contended) {
+            self.may_have_been_done(flying);
+        }
     }
 }
 
@@ -345,9 +466,9 @@ fn newest(sectors: &Range<u64>) -> Range<u64> {
 }
 
 /// Takes some sectors out.
-fn forget<T>(known: &mut BTreeMap<u64, T>, sectors: &Range<u64>) -> Vec<T> {
+fn forget<T>(known: &mut BTreeMap<u64, T>, sectors: &Range<u64>) -> Vec<(u64, T)> {
     let met: Vec<u64> = known.range(sectors.clone()).map(|(sector, _)| *sector).collect();
-    met.iter().filter_map(|sector| known.remove(sector)).collect()
+    met.into_iter().filter_map(|sector| Some((sector, known.remove(&sector)?))).collect()
 }
 
 #[cfg(test)]
@@ -365,7 +486,7 @@ mod tests {
     fn write(evidence: &mut Evidence, at: Bytes, value: u8, is_durable: bool) -> u64 {
         let data = block(value);
         let number = evidence.sent(at..at + BLOCK, Put::Bytes(&data));
-        evidence.answered(number, true, is_durable, Some(&data));
+        evidence.answered(number, &Ok(()), is_durable, Some(&data));
         number
     }
 
@@ -382,6 +503,25 @@ mod tests {
         let part = Bytes::kib(10)..Bytes::kib(14);
         evidence.sent(part, Put::Anything);
         assert_eq!(evidence.witnesses(), [at..Bytes::kib(10)], "the rest of it is being written");
+    }
+
+    #[test]
+    fn what_is_being_written_holds_what_it_held_or_what_is_written() {
+        let mut evidence = Evidence::default();
+        write(&mut evidence, Bytes::ZERO, 1, true);
+        let number = evidence.sent(Bytes::ZERO..BLOCK, Put::Bytes(&block(2)));
+        assert_eq!(evidence.witnesses(), [Bytes::ZERO..BLOCK]);
+        let confirms =
+            |evidence: &Evidence, value| evidence.confirms(&(Bytes::ZERO..BLOCK), block(value).bytes().unwrap());
+        assert_eq!([1, 2, 0].map(|value| confirms(&evidence, value)), [true, true, false]);
+        // Nobody waits for it any more, and the connection has ended.
+        evidence.abandoned(number);
+        evidence.reconnected();
+        assert_eq!([1, 2, 0].map(|value| confirms(&evidence, value)), [true, true, false]);
+        let number = evidence.sent(Bytes::ZERO..BLOCK, Put::Zeroes);
+        assert_eq!([1, 2, 0, 3].map(|value| confirms(&evidence, value)), [true, true, true, false]);
+        evidence.answered(number, &Ok(()), true, None);
+        assert_eq!(evidence.witnesses(), [], "of zeroes there are none");
     }
 
     #[test]
@@ -403,13 +543,43 @@ mod tests {
     }
 
     #[test]
+    fn what_a_refused_write_left_is_a_witness_and_so_is_what_it_was_to_put_there() {
+        for flushed_before in [true, false] {
+            let mut evidence = Evidence::default();
+            let first = write(&mut evidence, Bytes::ZERO, 1, flushed_before);
+            let data = block(2);
+            let refused = evidence.sent(Bytes::ZERO..BLOCK, Put::Bytes(&data));
+            evidence.answered(refused, &Err(DeviceError::NoSpace), true, Some(&data));
+            if !flushed_before {
+                assert_eq!(evidence.witnesses(), [], "it may be lost");
+                evidence.settled(first, Bytes::ZERO, Some(&block(1)));
+            }
+            assert_eq!(evidence.witnesses(), [Bytes::ZERO..BLOCK]);
+            let half = [&block(1).bytes().unwrap()[..2048], &block(2).bytes().unwrap()[2048..]].concat();
+            for (found, expected) in [(&half[..], true), (block(3).bytes().unwrap(), false)] {
+                assert_eq!(evidence.confirms(&(Bytes::ZERO..BLOCK), found), expected);
+            }
+            // It was not carried out.
+            evidence.read(evidence.refusals() - 1, Bytes::kib(1), &block(1).bytes().unwrap()[1024..2048]);
+            assert!(evidence.confirms(&(Bytes::ZERO..BLOCK), block(2).bytes().unwrap()), "it was sent before");
+            evidence.read(evidence.refusals(), Bytes::kib(1), &block(1).bytes().unwrap()[1024..2048]);
+            assert!(!evidence.confirms(&(Bytes::ZERO..BLOCK), block(2).bytes().unwrap()));
+            assert!(evidence.confirms(&(Bytes::ZERO..BLOCK), &half));
+            // Of a write that failed for another reason nothing is known.
+            let failed = evidence.sent(Bytes::ZERO..BLOCK, Put::Bytes(&data));
+            evidence.answered(failed, &Err(DeviceError::Unsupported), true, Some(&data));
+            assert_eq!(evidence.witnesses(), []);
+        }
+    }
+
+    #[test]
     fn of_two_writes_side_by_side_neither_is_a_witness() {
         let mut evidence = Evidence::default();
         let (one, other) = (block(1), block(2));
         let first = evidence.sent(Bytes::ZERO..BLOCK, Put::Bytes(&one));
         let second = evidence.sent(Bytes::ZERO..BLOCK, Put::Bytes(&other));
-        evidence.answered(second, true, true, Some(&other));
-        evidence.answered(first, true, true, Some(&one));
+        evidence.answered(second, &Ok(()), true, Some(&other));
+        evidence.answered(first, &Ok(()), true, Some(&one));
         assert_eq!(evidence.witnesses(), []);
         write(&mut evidence, Bytes::ZERO, 3, true);
         assert_eq!(evidence.witnesses().len(), 1, "a later one is alone");

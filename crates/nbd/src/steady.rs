@@ -249,12 +249,17 @@ impl<C: Connect> Steady<C> {
         let (offset, length, fua) = (request.offset, request.length, request.fua);
         let again = Again::of(&request);
         if !again.is_write() {
-            return self.send_numbered(request, &again, 0).await;
+            let refusals = self.evidence.borrow().refusals();
+            let reply = self.send_numbered(request, &again, 0).await;
+            if let (Ok(()), Some(bytes)) = (&reply.result, reply.buffer.as_ref().and_then(Buffer::bytes)) {
+                self.evidence.borrow_mut().read(refusals, offset, bytes);
+            }
+            return reply;
         }
         let number = self.evidence.borrow_mut().sent(offset..offset + length, again.put());
         let waiting = Waiting { evidence: &self.evidence, number };
         let reply = self.send_numbered(request, &again, number).await;
-        self.evidence.borrow_mut().answered(number, reply.result.is_ok(), fua, again.data());
+        self.evidence.borrow_mut().answered(number, &reply.result, fua, again.data());
         drop(waiting);
         reply
     }

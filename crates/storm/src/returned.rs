@@ -267,14 +267,20 @@ impl Export {
     /// Sends a request over the connection, again where that broke.
     pub async fn send(&self, disk: &Disk, request: Request) -> Reply {
         let again = Again::of(&request);
+        let offset = request.offset;
         if !again.is_write() {
-            return self.send_numbered(disk, request, &again, 0).await;
+            let refusals = self.evidence.borrow().refusals();
+            let reply = self.send_numbered(disk, request, &again, 0).await;
+            if let (Ok(()), Some(bytes)) = (&reply.result, reply.buffer.as_ref().and_then(Buffer::bytes)) {
+                self.evidence.borrow_mut().read(refusals, offset, bytes);
+            }
+            return reply;
         }
-        let (range, fua) = (request.offset..request.offset + request.length, request.fua);
+        let (range, fua) = (offset..offset + request.length, request.fua);
         let number = self.evidence.borrow_mut().sent(range, again.put());
         let waiting = Waiting { evidence: &self.evidence, number };
         let reply = self.send_numbered(disk, request, &again, number).await;
-        self.evidence.borrow_mut().answered(number, reply.result.is_ok(), fua, again.data());
+        self.evidence.borrow_mut().answered(number, &reply.result, fua, again.data());
         drop(waiting);
         reply
     }
