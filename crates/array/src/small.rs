@@ -106,8 +106,8 @@ impl<D: Device> Array<D> {
     }
 
     /// Judges members of which one at least did not store what it was sent, and takes back what was refused for want of
-    /// room. Good if what is left is enough. What a device could not do that has lost its place meanwhile is not held
-    /// against the one that has it now, which is still to be rebuilt there.
+    /// room. Good if what is left is enough. A device that has lost its place meanwhile is not judged: another has that
+    /// place, and is still to be rebuilt there.
     async fn after_small(
         &self,
         stripe: Stripe,
