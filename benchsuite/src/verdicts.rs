@@ -79,7 +79,7 @@ const CAUSES: &[Cause] = &[
         name: "one-processor",
         kinds: &["processors"],
         said: "one processor",
-        plant: |g| g.one_processor(READS, DEEP),
+        plant: |g| g.one_processor(READS, "depth = 64\n"),
     },
     Cause {
         name: "processors",

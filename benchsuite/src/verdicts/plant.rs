@@ -160,8 +160,9 @@ impl Ground {
         let mut command = Command::new("nbdkit");
         command.args(["-f", "-U"]).arg(&socket).args(["--filter=rate", "memory", "64M", "rate=40M"]);
         planted.children.push(spawn(&mut command)?);
+        // The same target given twice is one device; the server answers to any name.
         let uri = reached(&socket)?;
-        planted.targets = vec![uri.clone(), uri];
+        planted.targets = ["one", "two"].map(|name| uri.replace("///?", &format!("///{name}?"))).into();
         Ok(planted)
     }
 
@@ -201,8 +202,9 @@ impl Ground {
         Ok(planted)
     }
 
+    /// Two devices for a program that may use one processor. One does not fill it: the kernel's threads work elsewhere.
     pub fn one_processor(&self, stream: &str, load: &str) -> Result<Planted, String> {
-        let mut planted = self.device(stream, load)?;
+        let mut planted = self.two_devices(stream, load)?;
         planted.one_processor = true;
         Ok(planted)
     }

@@ -1,6 +1,8 @@
 //! What limits a live run: each kind of limit is told from its neighbours by what the kernel said meanwhile.
 
-use analysis::explain::{Alone, Cures, Explanation, Findings, LimitKind, Stalls, Together, Worsts, explain};
+use analysis::explain::{
+    Alone, Cures, Explanation, Findings, LimitKind, PartTime, PhaseTime, Stalls, Together, Worsts, explain,
+};
 use analysis::surroundings::{Disk, Hole, Neighbour, Pressure, Processor, Surroundings, Throttle, Throttled};
 use analysis::{Advice, AdviceKind, Load, Occupancies, Summarizer};
 use record::{Labels, Operation, Phase, Row};
@@ -131,18 +133,19 @@ fn a_busy_device_is_not_the_limit_of_one_request_at_a_time() {
 
 #[test]
 fn whether_requests_queue_tells_a_device_from_depth() {
-    let deep = |alone: u64, requests: u64| {
-        judged(&[Loaded { micros: 1000, depth: 8 }], 0, &closed(8), |_, findings| {
+    let loaded = |micros: u64, alone: u64, requests: u64| {
+        judged(&[Loaded { micros, depth: 8 }], 0, &closed(8), |_, findings| {
             findings.alone = vec![Alone { device: "sda".to_owned(), requests, mean: Duration::micros(alone) }];
         })
     };
-    is(&deep(950, 3), LimitKind::Depth, DEPTH);
+    is(&loaded(10_000, 9500, 3), LimitKind::Depth, DEPTH);
+    let deep = |alone, requests| loaded(1000, alone, requests);
     let device = deep(150, 3);
     is(&device, LimitKind::Device, "sda");
     assert_eq!(device.limit.confidence, Ratio::new(0.8));
     assert!(device.excluded.iter().any(|one| one.kind == LimitKind::Depth && one.because.contains("they queue")));
     // Of what cannot be told the verdict says what would tell.
-    for open in [deep(700, 3), deep(950, 1)] {
+    for open in [deep(700, 3), loaded(10_000, 9500, 1), deep(950, 3), loaded(80, 75, 3)] {
         is(&open, LimitKind::Device, "sda");
         assert_eq!(open.limit.confidence, Ratio::new(0.5));
         assert!(open.limit.evidence[1].contains("a run at twice the depth tells"), "{open:#?}");
@@ -191,6 +194,19 @@ fn processors_are_told_by_who_uses_them() {
     is(&single, LimitKind::Processors, "the one processor that the run may use");
     let interrupted = usual(|around, _| around.processors[1].softirq = Ratio::percent(75.0));
     is(&interrupted, LimitKind::Processors, "processor 1, with interrupts");
+    // Bursts that are larger than the processors leave them idle in between.
+    let crowded = |busy: f64, waited: f64| {
+        usual(|around, _| {
+            around.processors.iter_mut().for_each(|one| (one.user, one.system) = (Ratio::percent(busy), Ratio::ZERO));
+            around.pressure.as_mut().unwrap().processors = Ratio::percent(waited);
+        })
+    };
+    let full = crowded(80.0, 60.0);
+    is(&full, LimitKind::Processors, "the processors");
+    assert!(full.limit.evidence[0].ends_with("waited for a processor for 60 % of the time"), "{full:#?}");
+    assert_eq!(full.limit.confidence, Ratio::new(0.7));
+    is(&crowded(80.0, 30.0), LimitKind::Depth, DEPTH);
+    is(&crowded(50.0, 60.0), LimitKind::Depth, DEPTH);
     // A hog on one of two leaves the other.
     let half = usual(|around, _| {
         hog(around);
@@ -327,4 +343,21 @@ fn a_request_that_the_block_layer_splits_is_said_to_be() {
     });
     is(&explanation, LimitKind::Device, "sda");
     assert!(explanation.limit.evidence[1].contains("it makes 4.0 of each"), "{explanation:#?}");
+}
+
+#[test]
+fn where_the_kernel_was_traced_the_evidence_says_where_requests_were() {
+    let phase = |phase: &str, share: f64| PhaseTime {
+        phase: phase.to_owned(),
+        count: 10,
+        mean: Duration::micros(10),
+        share: Ratio::percent(share),
+    };
+    let phases = vec![phase("to be queued", 1.0), phase("in the device", 24.0), phase("to be issued", 75.0)];
+    let part = PartTime { part: "sda".to_owned(), busy: Ratio::ONE, phases };
+    let explanation = usual(|_, findings| findings.timeline = vec![part]);
+    let said = "in the kernel, requests of sda spend 10 us to be issued (75 %), 10 us in the device (24 %)";
+    assert_eq!(explanation.limit.evidence.last().unwrap(), said);
+    assert_eq!(explanation.timeline.len(), 1);
+    assert!(usual(|_, _| {}).limit.evidence.iter().all(|line| !line.contains("in the kernel")));
 }

@@ -9,7 +9,8 @@
 //! - R(1), the mean time of requests that found the device idle (the first of each pass, and of open loops many). By
 //!   Little's law a closed loop of depth d passes X = d / R(d) a second. Where R(d) is about R(1) nothing queues and X
 //!   grows with d: `depth`. Where R(d) is several R(1) they queue: `device`, or what it shares. Between the two the
-//!   records cannot tell, and the verdict says which measurement would.
+//!   records cannot tell, and the verdict says which measurement would. Nor can they where R(1) is short: the first
+//!   request of a pass may have found a processor asleep.
 //! - Of a modelled machine the busy time of each part is known, and of a part that does one thing at a time it *is*
 //!   utilization.
 //!

@@ -2,7 +2,6 @@
 //!
 //! It proves no limit, and no rule asks for it: a device that has a request all the time may have room for more.
 
-use record::live_phases;
 use units::Ratio;
 
 use super::PhaseTime;
@@ -11,9 +10,6 @@ use super::rules::device::busiest;
 
 /// A phase with less of the time than this is not worth a word.
 const LITTLE: f64 = 0.05;
-
-/// From this share on it matters that requests wait in the scheduler.
-const MUCH: f64 = 0.2;
 
 /// The phases that matter, the longest first; nothing where the kernel was not traced.
 pub(super) fn way(findings: &Findings) -> Option<String> {
@@ -25,9 +21,5 @@ pub(super) fn way(findings: &Findings) -> Option<String> {
     phases.sort_by(|a, b| share(b).total_cmp(&share(a)));
     let told: Vec<String> =
         phases.iter().map(|phase| format!("{} {} ({})", phase.mean, phase.phase, Ratio::new(share(phase)))).collect();
-    let scheduler = part.phases.iter().find(|phase| phase.phase == live_phases::SCHEDULER);
-    let waits = scheduler.filter(|phase| share(phase) >= MUCH).map_or("", |_| {
-        ": the driver takes them only later, because the device's queue is full or an I/O scheduler holds them back"
-    });
-    Some(format!("in the kernel, requests of {} spend {}{waits}", part.part, told.join(", ")))
+    Some(format!("in the kernel, requests of {} spend {}", part.part, told.join(", ")))
 }

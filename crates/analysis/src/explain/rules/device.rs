@@ -1,6 +1,6 @@
 //! The devices, what they share, and how many requests they have.
 
-use units::Ratio;
+use units::{Duration, Ratio};
 
 use super::super::findings::{Findings, IDLE, Shared, idle};
 use super::super::limit::Said::{self, Not, Unknown};
@@ -16,6 +16,10 @@ const OUTLIER: f64 = 3.0;
 const NO_QUEUE: f64 = 1.3;
 
 const QUEUE: f64 = 2.0;
+
+/// By so much the first request of a live pass may exceed R(1): a processor sleeps, and wakes within 290 us from the
+/// deepest state of the server processors in Linux's tables (`spr_cstates` in `drivers/idle/intel_idle.c`).
+const ASLEEP: Duration = Duration::micros(290);
 
 const SWEEP: &str = "a run at twice the depth tells (--set stream.NAME.depth=...)";
 
@@ -128,10 +132,9 @@ pub fn depth(findings: &Findings) -> Said {
         );
         return limit(LimitKind::Depth, part, Some(device.busy), vec![evidence, SWEEP.to_owned()], 0.9);
     }
-    let Some((ratio, count)) = queueing(findings) else { return Unknown };
-    // The first request of a live pass may have found more asleep than its device; a model has no such thing.
+    let Some(Queueing { ratio, most, count }) = queueing(findings) else { return Unknown };
     let enough = findings.surroundings.is_none() || count >= 3;
-    if ratio <= NO_QUEUE && enough {
+    if most <= NO_QUEUE && enough {
         let evidence = format!(
             "requests take {ratio:.1} times as long as the {count} that found their device idle: they do not queue there, and more of them would be done at once"
         );
@@ -154,15 +157,31 @@ fn closed(findings: &Findings) -> Option<u32> {
     findings.loads.iter().map(depth).sum::<Option<u32>>().filter(|sum| *sum > 0)
 }
 
-/// R(d) / R(1) over all devices, and how many requests found one idle.
-fn queueing(findings: &Findings) -> Option<(f64, u64)> {
+/// How much longer requests take than those that found their device idle.
+struct Queueing {
+    /// R(d) / R(1) over all devices.
+    ratio: f64,
+    /// The same, if those that found one idle found a processor asleep, too; infinite if that may be all they took. A
+    /// model has no such thing.
+    most: f64,
+    /// How many found one idle.
+    count: u64,
+}
+
+fn queueing(findings: &Findings) -> Option<Queueing> {
     let (mut alone, mut count, mut all, mut done) = (0.0, 0, 0.0, 0.0);
     for one in &findings.alone {
         let Some(device) = findings.occupancies.iter().find(|device| device.device == one.device) else { continue };
         (alone, count) = (alone + one.mean.as_seconds() * one.requests as f64, count + one.requests);
         (all, done) = (all + device.service.as_seconds() * device.arrivals.get(), done + device.arrivals.get());
     }
-    (count > 0 && alone > 0.0 && done > 0.0).then(|| (all / done / (alone / count as f64), count))
+    if count == 0 || alone <= 0.0 || done <= 0.0 {
+        return None;
+    }
+    let (each, alone) = (all / done, alone / count as f64);
+    let asleep = if findings.surroundings.is_some() { ASLEEP.as_seconds() } else { 0.0 };
+    let most = if alone > asleep { each / (alone - asleep) } else { f64::INFINITY };
+    Some(Queueing { ratio: each / alone, most, count })
 }
 
 /// Whoever has requests most of the time, when all else is excluded.
@@ -180,13 +199,12 @@ pub fn device(findings: &Findings) -> Said {
         device.device, device.busy, device.mean_depth, device.service
     )];
     evidence.extend(split(findings, &device.device));
-    let queue = queueing(findings).filter(|(ratio, _)| *ratio >= QUEUE);
-    let confidence = match queue {
-        Some((ratio, count)) => {
+    let confidence = match queueing(findings) {
+        Some(Queueing { ratio, count, .. }) if ratio >= QUEUE => {
             evidence.push(format!("they take {ratio:.1} times as long as the {count} that found their device idle"));
             0.8
         }
-        None => {
+        _ => {
             evidence.push(format!("whether it would do more if more were under way, the records do not say: {SWEEP}"));
             0.5
         }

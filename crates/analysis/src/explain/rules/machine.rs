@@ -10,6 +10,10 @@ use super::device::busiest;
 use crate::advice::AdviceKind;
 use crate::surroundings::{Surroundings, Throttled};
 
+/// Processors that are so busy, while some program waits for one half of the time ([`IDLE`]), have little left: work
+/// comes in bursts that are larger than they are. `benchsuite verdicts` plants it (`processors`, `one-processor`).
+const CROWDED: f64 = 0.75;
+
 /// A control group's limit counts as reached from here on: it is kept on average over slices of 100 ms.
 const REACHED: f64 = 0.85;
 
@@ -120,15 +124,18 @@ pub fn processors(findings: &Findings) -> Said {
             much.map(|one| format!("{} ({}, {} of one)", one.name, one.id, one.processor)).collect();
         each.join(", ")
     };
-    if busy >= SATURATED && others >= MUCH * few as f64 {
-        let waited = around.pressure.map_or(String::new(), |pressure| {
-            format!("; some program waited for a processor for {} of the time", pressure.processors)
-        });
+    let crowded = busy >= CROWDED && around.pressure.is_some_and(|pressure| pressure.processors.get() >= IDLE);
+    let waited = around.pressure.map_or(String::new(), |pressure| {
+        format!("; some program waited for a processor for {} of the time", pressure.processors)
+    });
+    let full = busy >= SATURATED || crowded;
+    if full && others >= MUCH * few as f64 {
         let evidence = format!("other programs use the processors: {}{waited}", names());
         return limit(LimitKind::Processors, "the processors, which other programs use", used, vec![evidence], 0.95);
     }
-    if few == 1 && busy >= SATURATED {
-        let evidence = "the run may use one processor only, and that was busy all the time".to_owned();
+    if few == 1 && full {
+        let evidence =
+            format!("the run may use one processor only, and that was busy for {} of the time", Ratio::new(busy));
         return limit(LimitKind::Processors, "the one processor that the run may use", used, vec![evidence], 0.95);
     }
     let interrupted = around.processors.iter().max_by(|a, b| a.interrupts().total_cmp(&b.interrupts()));
@@ -142,13 +149,14 @@ pub fn processors(findings: &Findings) -> Said {
         let part = format!("processor {}, with interrupts", one.number);
         return limit(LimitKind::Processors, part, Some(Ratio::new(one.busy().min(1.0))), vec![evidence], 0.9);
     }
-    if busy >= SATURATED {
+    if full {
         let evidence = format!(
-            "the {few} processors were busy for {} of the time, {} of it with this program and the kernel's threads",
+            "the {few} processors were busy for {} of the time, {} of it with this program and the kernel's threads{waited}",
             Ratio::new(busy),
             around.own
         );
-        return limit(LimitKind::Processors, "the processors", used, vec![evidence], 0.9);
+        let confidence = if busy >= SATURATED { 0.9 } else { 0.7 };
+        return limit(LimitKind::Processors, "the processors", used, vec![evidence], confidence);
     }
     let who = if names().is_empty() { String::new() } else { format!(", other programs among them: {}", names()) };
     Not(LimitKind::Processors, format!("they were busy for {} of the time{who}", Ratio::new(busy)))
