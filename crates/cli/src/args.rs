@@ -216,7 +216,7 @@ Examples:
   arraylab run randread.fio                            a job file of fio, as fio would run it
   arraylab run randread.fio --format fio-json          the result as fio prints it
   arraylab run randread.fio --on part:mg10-20tb        the job on a modelled drive
-  arraylab run load.toml --on /dev/sdb --trace          where each request's time goes, in the kernel, too
+  arraylab run load.toml --on /dev/sdb --trace         where time goes in the kernel
   arraylab run load.toml --on /dev/sdb --find-limit 'p99 <= 5 ms'   the highest rate that keeps it
   mpirun -n 4 --host a,b,c,d arraylab run load.toml --on /dev/sdb    four hosts, one result
   arraylab run raid-i/figure-03                        a figure of a study, on the machine modelled

@@ -168,7 +168,7 @@ pub fn page(kept: &KeptComparison) -> Result<String, Failure> {
         about: &kept.about(),
         pairs: &pairs.collect::<Vec<_>>(),
         sides: &sides.collect::<Vec<_>>(),
-        files: &kept.texts().map_err(|error| explain::failure(error.into()))?,
+        files: &lab::kept::described(&kept.folder).map_err(|error| explain::failure(error.into()))?,
     }))
 }
 

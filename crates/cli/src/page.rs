@@ -52,22 +52,17 @@ pub fn open(path: &Path) -> Result<Kept, Failure> {
 fn files(kept: &Kept) -> Vec<PathBuf> {
     match kept {
         Kept::Run | Kept::Survey(_) => Vec::new(),
-        Kept::Sweep(sweep) => sweep.files(),
-        Kept::Comparison(comparison) => comparison.files(),
+        Kept::Sweep(sweep) => sweep.folder.files(),
+        Kept::Comparison(comparison) => comparison.folder.files(),
     }
 }
 
 /// Refuses words that are of runs alone, if they are given.
 pub fn only_of_runs(path: Option<&Path>, kept: &Kept, words: &[(bool, &str)]) -> Result<(), Failure> {
-    let what = match kept {
-        Kept::Run => return Ok(()),
-        Kept::Survey(_) => "a survey",
-        Kept::Sweep(_) => "a sweep",
-        Kept::Comparison(_) => "a comparison",
-    };
-    match (words.iter().find(|(given, _)| *given), path) {
-        (Some((_, word)), Some(path)) => {
-            Err(Failure::input(anyhow::anyhow!("{word} is for a run, and {} is {what}; leave it out", path.display())))
+    match (kept, words.iter().find(|(given, _)| *given), path) {
+        (Kept::Survey(_) | Kept::Sweep(_) | Kept::Comparison(_), Some((_, word)), Some(path)) => {
+            let (path, what) = (path.display(), kept.name());
+            Err(Failure::input(anyhow::anyhow!("{word} is for a run, and {path} is {what}; leave it out")))
         }
         _ => Ok(()),
     }

@@ -109,7 +109,7 @@ pub fn page(kept: &KeptSweep) -> Result<String, Failure> {
         axes: &axes,
         points: &points(kept, &found, &runs),
         remarks: &remarks,
-        files: &kept.texts().map_err(|error| failure(error.into()))?,
+        files: &lab::kept::described(&kept.folder).map_err(|error| failure(error.into()))?,
     }))
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Desk, READS, Said};
+use common::{Desk, READS, SMALL, Said};
 
 fn done(said: Said) -> Said {
     assert_eq!((said.code, &*said.stderr), (0, ""), "{}", said.stdout);
@@ -112,27 +112,6 @@ fn what_is_wrong_is_said_in_one_message() {
     let kept = desk.path().join("runs").read_dir().map_or(0, |folder| folder.count());
     assert_eq!(kept, 0, "nothing ran, nothing is kept");
 }
-
-/// One adapter with two strings of two disks each.
-const SMALL: &str = r#"
-kind = "system"
-name = "a small RAID-I"
-status = "made up"
-source = "made up"
-processor = "sun4-280"
-memory = "sun4-280-memory"
-backplane = "vme"
-operating-system = "sprite"
-[[adapter]]
-part = "jaguar"
-slot = 0
-[[adapter.string]]
-part = "scsi-1"
-disks = ["wren-iv", "wren-iv"]
-[[adapter.string]]
-part = "scsi-1"
-disks = ["wren-iv", "wren-iv"]
-"#;
 
 #[test]
 fn a_modelled_machine_is_surveyed_level_by_level_and_its_ladder_derived() {

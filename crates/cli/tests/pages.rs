@@ -6,7 +6,7 @@ mod html;
 
 use std::path::PathBuf;
 
-use common::{Desk, READS, of, signal, wait_for};
+use common::{Desk, READS, SMALL, of, signal, wait_for};
 use html::{is_well_formed, stands_alone, suits_every_screen, verdicts};
 use serde_json::Value;
 
@@ -28,24 +28,6 @@ fn refused(desk: &Desk, words: &[&str], why: &str) {
     assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{words:?}: {}", said.stderr);
     assert!(said.stderr.contains(why) && said.stderr.lines().count() == 1, "{words:?}: {}", said.stderr);
 }
-
-/// One adapter with a string of two disks.
-const SMALL: &str = r#"
-kind = "system"
-name = "a small RAID-I"
-status = "made up"
-source = "made up"
-processor = "sun4-280"
-memory = "sun4-280-memory"
-backplane = "vme"
-operating-system = "sprite"
-[[adapter]]
-part = "jaguar"
-slot = 0
-[[adapter.string]]
-part = "scsi-1"
-disks = ["wren-iv", "wren-iv"]
-"#;
 
 #[test]
 fn the_page_of_a_survey_begins_with_its_verdicts() {

@@ -4,9 +4,8 @@
 //! ([`topology`]), how much of a file its medium stores at all ([`hollow`]), which parts it shares with the others
 //! ([`level`]), who limits it ([`throttle`]), what the processors did meanwhile ([`cpu`]), what care was taken
 //! ([`precaution`]), which way requests took through the kernel ([`tracefs`]) and what else a reader must know
-//! ([`environment`]). And before anything is written, [`guard`]
-//! decides whether it may be: the type [`guard::WritePermit`] can be made nowhere else, so code that writes to a path
-//! of the user's must have asked.
+//! ([`environment`]). And before anything is written, [`guard`] decides whether it may be: the type
+//! [`guard::WritePermit`] can be made nowhere else, so code that writes to a path of the user's must have asked.
 //!
 //! Besides `uring` and the live half of `runtime`, this is the only crate that knows the kernel. It reads `/sys` and
 //! `/proc` through a [`Kernel`], which may as well be the recorded tree of another machine; it runs no programs.

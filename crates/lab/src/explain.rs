@@ -17,6 +17,7 @@ use serde::Deserialize;
 use units::{Duration, Instant, Ratio};
 
 use crate::experiment::Experiment;
+use crate::kept::is_survey;
 use crate::source::Source;
 use crate::{advice, document};
 
@@ -290,13 +291,13 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         return Ok(Case::of(Origin { title, about, ..Origin::default() }, rows, meta));
     }
     let (folder, info) = RunFolder::open(path)?;
+    if is_survey(&folder)? {
+        return Err(ExplainError::Survey(path.display().to_string()));
+    }
     let (records, meta) = folder.records()?;
     let mut remarks = Vec::new();
     if info.state != RunState::Complete {
         remarks.push("the run was ended early, or goes on: this is of what was recorded".to_owned());
-    }
-    if survey(path).is_some() {
-        return Err(ExplainError::Survey(path.display().to_string()));
     }
     let kept = folder.read_json(RunFile::Summary)?.unwrap_or_default();
     let shared =
@@ -347,13 +348,6 @@ fn in_order(mut timeline: Vec<PartTime>) -> Vec<PartTime> {
     let place = |name: &str| live_phases::ALL.iter().position(|phase| *phase == name);
     timeline.iter_mut().for_each(|part| part.phases.sort_by_key(|phase| place(&phase.phase)));
     timeline
-}
-
-/// What a survey came to, if this is the folder of one.
-fn survey(path: &Path) -> Option<serde_json::Value> {
-    let (folder, _) = RunFolder::open(path).ok()?;
-    let summary: serde_json::Value = folder.read_json(RunFile::Summary).ok()??;
-    (summary["levels"].is_array() && summary["verdicts"].is_array()).then_some(summary)
 }
 
 /// What a kept run was, if its text is still one.

@@ -9,10 +9,11 @@ mod sweep;
 
 use std::path::{Path, PathBuf};
 
-use record::{FolderError, IndexFolder, IndexKind, RunFile, RunFolder, RunState};
+use record::{Clock, FolderError, IndexFolder, IndexKind, RunFile, RunFolder, RunState};
 
 pub use comparison::{Comparison, KeptComparison, Pair, Side, Turn};
 pub use survey::KeptSurvey;
+pub(crate) use survey::is_one as is_survey;
 pub use sweep::{Axis, Found, KeptSweep, Sweep, SweepPoint, Sweeping};
 
 /// What a folder holds.
@@ -25,6 +26,18 @@ pub enum Kept {
     Sweep(Box<KeptSweep>),
     /// A comparison.
     Comparison(Box<KeptComparison>),
+}
+
+impl Kept {
+    /// In a sentence.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kept::Run => "a run",
+            Kept::Survey(_) => "a survey",
+            Kept::Sweep(_) => IndexKind::Sweep.name(),
+            Kept::Comparison(_) => IndexKind::Comparison.name(),
+        }
+    }
 }
 
 /// Why it cannot be told.
@@ -46,7 +59,7 @@ pub fn open(path: &Path) -> Result<Kept, KeptError> {
             None => Kept::Run,
         });
     };
-    if !survey::is_one(&folder)? {
+    if !is_survey(&folder)? {
         return Ok(Kept::Run);
     }
     match KeptSurvey::read(&folder, info)? {
@@ -65,6 +78,19 @@ pub(crate) fn texts(
         texts.extend(text.map(|text| (file.name(), text)));
     }
     Ok(texts)
+}
+
+/// How an index was made, and on what: names of files and their text.
+pub fn described(index: &IndexFolder) -> Result<Vec<(&'static str, String)>, FolderError> {
+    texts(|file| index.read_file(file))
+}
+
+/// Whose time it was, behind what it was.
+fn on(clock: Clock) -> &'static str {
+    match clock {
+        Clock::Live => "on real devices",
+        Clock::Simulated => "in virtual time",
+    }
 }
 
 /// How something ended, where that is to be told: behind what it was.

@@ -222,7 +222,7 @@ pub struct Conclusion {
     pub modelled: Option<Modelled>,
     /// The way of requests through the kernel, where it was traced.
     pub timeline: Option<Timeline>,
-    /// What it is made of, until the rows are there.
+    /// The events of the kernel, until the rows are there to join them to.
     pub(crate) traced: Option<live::Traced>,
 }
 

@@ -8,8 +8,8 @@
 //!   experiment.toml, environment.json, topology.json    as in a run folder
 //! ```
 //! The runs stay where they are, so that all that is said of runs holds for them. An index names them without a path:
-//! the folder that holds all of them can be moved. What several runs came to is in the index itself, as run folders may
-//! be thrown away. Rejected: run folders inside of the index, which every command would have to look for in two places.
+//! the folder that holds all of them can be moved. The index has the figures of all runs, as run folders may be thrown
+//! away. Rejected: run folders inside of the index, which every command would have to look for in two places.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use crate::files;
 use crate::folder::{FolderError, RunFile, SCHEMA};
 
-/// What an index is of.
+/// The kinds of index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IndexKind {
     /// The points of a sweep.

@@ -21,7 +21,7 @@ use super::subject::Subjects;
 Examples:
   arraylab report runs/2026-02-14-load-1 -o load.html
   arraylab report runs/2026-02-14-load-1 > load.html
-  arraylab report runs/2026-02-14-survey-1 -o survey.html         as of a run: the folder tells what it holds
+  arraylab report runs/2026-02-14-survey-1 -o survey.html         the folder tells what it holds
   arraylab report runs/2026-02-14-load-sweep-1 -o sweep.html
   arraylab report runs/2026-02-14-compare-1 -o compare.html
   arraylab report --trace trace.txt -o trace.html          what blkparse printed, or a latency log of fio")]

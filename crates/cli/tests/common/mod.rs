@@ -20,7 +20,28 @@ size = "4 KiB"
 depth = 4
 "#;
 
-/// The same, writing.
+/// One adapter with two strings of two disks each.
+pub const SMALL: &str = r#"
+kind = "system"
+name = "a small RAID-I"
+status = "made up"
+source = "made up"
+processor = "sun4-280"
+memory = "sun4-280-memory"
+backplane = "vme"
+operating-system = "sprite"
+[[adapter]]
+part = "jaguar"
+slot = 0
+[[adapter.string]]
+part = "scsi-1"
+disks = ["wren-iv", "wren-iv"]
+[[adapter.string]]
+part = "scsi-1"
+disks = ["wren-iv", "wren-iv"]
+"#;
+
+/// The first workload, writing.
 pub fn writes() -> String {
     READS.replace("\"read\"", "\"write\"")
 }

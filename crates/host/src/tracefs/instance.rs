@@ -15,7 +15,7 @@ use crate::kernel::{Kernel, names, number, text};
 /// The instances of processes of this program: this and their process number.
 const PREFIX: &str = "arraylab-";
 
-/// Where it is mounted by convention; the older place, below debugfs, is tried, too.
+/// Where tracefs is mounted: its own place, or the older one below debugfs.
 const PLACES: [&str; 2] = ["kernel/tracing", "kernel/debug/tracing"];
 
 /// The largest page that is read; the kernel's are of 4 KiB unless an administrator made them larger.
@@ -181,7 +181,7 @@ fn refused(path: &Path, source: io::Error) -> TraceError {
     }
 }
 
-/// What one processor has recorded.
+/// Reads the buffer of one processor.
 #[derive(Debug)]
 pub struct Reader {
     file: File,

@@ -16,7 +16,7 @@
 //! Whoever reads too slowly loses records. Then bit 31 of `commit` is set, and with bit 30 how many stands behind the
 //! records.
 //!
-//! What comes from a file is read as if anybody had written it: no bytes make this panic, and none are read twice.
+//! Any bytes may stand in a page: none of them make this panic, and none are read twice.
 
 use super::format::{Field, Format};
 

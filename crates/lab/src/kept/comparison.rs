@@ -2,12 +2,12 @@
 //! made.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use analysis::Figures;
 use analysis::compare::{Metric, figures};
-use record::{Clock, FolderError, IndexFolder, RunFile, SCHEMA};
+use record::{Clock, FolderError, IndexFolder, SCHEMA};
 use serde::{Deserialize, Serialize};
 
 use crate::conditions::Condition;
@@ -81,7 +81,8 @@ impl Comparison {
 
 /// A comparison in its folder.
 pub struct KeptComparison {
-    folder: IndexFolder,
+    /// Where it is.
+    pub folder: IndexFolder,
     /// What it says.
     pub comparison: Comparison,
 }
@@ -92,20 +93,9 @@ impl KeptComparison {
         Ok(KeptComparison { folder, comparison })
     }
 
-    /// The files that it is read from: no result may take their place.
-    pub fn files(&self) -> Vec<PathBuf> {
-        self.folder.files()
-    }
-
-    /// On what it was: names of files and their text.
-    pub fn texts(&self) -> Result<Vec<(&'static str, String)>, FolderError> {
-        super::texts(|file: RunFile| self.folder.read_file(file))
-    }
-
     /// How often, and on what.
     pub fn about(&self) -> String {
         let Comparison { repeat, clock, .. } = &self.comparison;
-        let on = if *clock == Clock::Live { "on real devices" } else { "in virtual time" };
-        format!("a comparison, {repeat} runs of each side in turns, {on}")
+        format!("a comparison, {repeat} runs of each side in turns, {}", super::on(*clock))
     }
 }

@@ -29,7 +29,7 @@ pub struct KeptSurvey {
 }
 
 /// Whether a run folder is that of a survey, which says in its experiment how it measures.
-pub(super) fn is_one(folder: &RunFolder) -> Result<bool, FolderError> {
+pub(crate) fn is_one(folder: &RunFolder) -> Result<bool, FolderError> {
     let text = folder.read(RunFile::Experiment)?.unwrap_or_default();
     let table = String::from_utf8_lossy(&text).parse::<toml::Table>();
     Ok(table.is_ok_and(|table| table.contains_key("survey")))

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use analysis::Group;
 use analysis::explain::Explanation;
 use host::environment::Build;
-use record::{Clock, FolderError, IndexFolder, IndexKind, RunFile, RunState, SCHEMA};
+use record::{Clock, FolderError, IndexFolder, IndexKind, RunState, SCHEMA};
 use serde::{Deserialize, Serialize};
 
 use crate::document::{Point, Setting};
@@ -29,7 +29,7 @@ const NAMED: usize = 4;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     schema: u32,
-    /// What the experiment is called.
+    /// The name of the experiment.
     pub name: String,
     /// When it began.
     #[serde(with = "record::rfc3339")]
@@ -150,7 +150,8 @@ fn axes(points: &[Point]) -> Vec<Axis> {
 
 /// A sweep that was kept.
 pub struct KeptSweep {
-    folder: IndexFolder,
+    /// Where it is.
+    pub folder: IndexFolder,
     /// What it says.
     pub sweep: Sweep,
 }
@@ -173,24 +174,13 @@ impl KeptSweep {
         Ok(KeptSweep { folder, sweep })
     }
 
-    /// The files that it is read from: no result may take their place.
-    pub fn files(&self) -> Vec<PathBuf> {
-        self.folder.files()
-    }
-
-    /// How it was run, and on what: names of files and their text.
-    pub fn texts(&self) -> Result<Vec<(&'static str, String)>, FolderError> {
-        super::texts(|file: RunFile| self.folder.read_file(file))
-    }
-
     /// How many points, on what, with which changes, and how it ended.
     pub fn about(&self) -> String {
         let Sweep { points, planned, clock, set, state, .. } = &self.sweep;
         let count =
             if points.len() == *planned { format!("{planned}") } else { format!("{} of {planned}", points.len()) };
-        let on = if *clock == Clock::Live { "on real devices" } else { "in virtual time" };
         let with = if set.is_empty() { String::new() } else { format!(", with {}", set.join(", ")) };
-        format!("a sweep of {count} points, {on}{with}{}", super::ended(*state))
+        format!("a sweep of {count} points, {}{with}{}", super::on(*clock), super::ended(*state))
     }
 
     /// The verdicts of all points, and what a reader must know besides.
