@@ -92,9 +92,10 @@ impl Shortage {
     }
 
     /// Whether the power may not be cut before the array is stopped: what cannot be read of a row that is being written
-    /// is the write hole.
-    pub fn ends_with_stop(&self, world: &World) -> bool {
-        world.level.parities() > 0 && self.unreadable > 0
+    /// is the write hole. So it is if another member has `hidden` data: the array keeps these as bad where there is no
+    /// room to take a write back, and a cut before the row's mark is taken away leaves them without parity to believe.
+    pub fn ends_with_stop(&self, world: &World, hidden: bool) -> bool {
+        world.level.parities() > 0 && (self.unreadable > 0 || hidden)
     }
 
     /// The member that is struck by it, if it is one.

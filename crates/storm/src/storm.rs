@@ -184,6 +184,11 @@ impl Trouble {
             Trouble::Rebuild(_) | Trouble::Return(_) | Trouble::Spare | Trouble::LoseJournal | Trouble::Scrub => None,
         }
     }
+
+    /// Whether a member that serves cannot tell some of what it holds from then on.
+    fn hides_data(&self) -> bool {
+        matches!(self, Trouble::Latent(_) | Trouble::Rot(_) | Trouble::Lie(..) | Trouble::Replace { lie: Some(_), .. })
+    }
 }
 
 /// Runs the storm of a seed.
@@ -274,10 +279,11 @@ fn rage(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     let short = || Shortage::of(world, array, round, lasts, &struck(&troubles));
     let shortage = if outage.is_none() { short() } else { None };
     let is_alone = shortage.as_ref().is_some_and(|shortage| shortage.is_alone(world));
-    let ends_with_stop = shortage.as_ref().is_some_and(|shortage| shortage.ends_with_stop(world));
     if is_alone {
         troubles.retain(|trouble| trouble.member().is_none() && !matches!(trouble, Trouble::LoseJournal));
     }
+    let hidden = troubles.iter().any(Trouble::hides_data);
+    let ends_with_stop = shortage.as_ref().is_some_and(|shortage| shortage.ends_with_stop(world, hidden));
     let mut struck = struck(&troubles);
     struck.extend(shortage.as_ref().and_then(Shortage::member));
     let away = if outage.is_none() && !is_alone { Return::of(world, round, lasts, &struck) } else { None };
