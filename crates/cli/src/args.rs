@@ -397,8 +397,10 @@ pub struct Experiments {
 
 /// Hold the modelled machines against what was published about the real ones
 ///
-/// Every number and every claim of a study is printed beside what the model gives, with its error: within 5, 10 or 25 percent, off,
-/// disputed (the study contradicts itself), used for fitting, or not reproduced. Then the sum, and the parameters that were fitted.
+/// Every number and every claim of a study is printed beside what the model gives, with its relative error: within 5, 10 or 25 percent, off, or
+/// not reproduced, which counts as off. Shown and not scored are numbers that are disputed (the study contradicts itself), used for fitting,
+/// printed once more, or less than 5 percent of what they are a part of. Each table of parts is judged as a whole by its misplaced time: half the sum
+/// of the differences, divided by the whole. Beside the score stand those of two models that know nothing.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

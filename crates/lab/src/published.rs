@@ -61,6 +61,10 @@ impl Row {
     pub fn disputed(&self) -> bool {
         self.note.starts_with("SUSPECT:") || self.note.starts_with("CONFLICT:")
     }
+    /// Says of itself that it prints once more what is printed elsewhere.
+    pub fn restates(&self) -> bool {
+        self.note.to_lowercase().contains("restate")
+    }
     /// Whether its name is, or lies below, this one: `raid-i/fig-03/max` below `raid-i/fig-03`.
     pub fn is_within(&self, name: &str) -> bool {
         self.id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

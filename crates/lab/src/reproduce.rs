@@ -4,9 +4,11 @@
 //! A trial has several passes, on machines whose spindles stand elsewhere. The modelled value is that of all passes together; beside it
 //! stands the 95 percent interval of Student's distribution over the values of each pass alone ([`analysis::half_width`]).
 //!
-//! How a row is judged stands in `judge.rs`, what people read of it in `text.rs`. Nothing is left out: a row the model cannot give stays in
+//! How a row is judged stands in `judge.rs`, a table of parts in `parts.rs`, what the score would be of a model that knows nothing in `null.rs`, what
+//! people read of it all in `text.rs`. Nothing is left out: a row the model cannot give stays in
 //! the list with the reason.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::half_width;
@@ -19,10 +21,16 @@ use crate::bench::{Bench, TrialError};
 use crate::published::{self, PublishedError, Role, Row};
 
 mod judge;
+mod null;
+mod parts;
+mod score;
 mod text;
 
-pub use judge::{Bar, Judged, Score, Status};
-use judge::{judge, score};
+pub use judge::{Judged, Status};
+use judge::{Standing, judge};
+pub use null::Null;
+pub use parts::{Part, Parts};
+pub use score::{Bar, Score};
 pub use text::lines;
 
 /// What a model says about a row.
@@ -50,8 +58,12 @@ pub trait Study {
     fn name(&self) -> &'static str;
     /// What the model says about an output or a claim.
     fn answer(&self, row: &Row) -> Result<Answer, TrialError>;
-    /// The whole that a row is part of, in the row's unit, if it is part of one.
-    fn whole(&self, row: &Row, rows: &BTreeMap<&str, &Row>) -> Option<f64>;
+    /// What a row is a part of, if it is part of something.
+    fn part(&self, row: &Row, rows: &BTreeMap<&str, &Row>) -> Option<Part>;
+    /// The row that prints the same measurement in another unit, and counts in this one's place.
+    fn counted_as(&self, _row: &Row, _rows: &BTreeMap<&str, &Row>) -> Option<String> {
+        None
+    }
     /// Its system, whose fitted parameters count, and the trials that are known.
     fn bench(&self) -> &Bench;
     /// What its trials have that is not printed and was fitted, besides the values of parts.
@@ -112,6 +124,9 @@ pub struct Report {
     pub study: String,
     /// All outputs and claims.
     pub rows: Vec<Judged>,
+    /// The tables of parts, each as a whole.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<Parts>,
     /// In sum.
     pub score: Score,
     /// What formulas say about the trials, beside both.
@@ -153,7 +168,10 @@ pub fn reproduce(study: &dyn Study) -> Result<Report, ReproduceError> {
         }
     }
     let judged = judged(study, &[study.name().to_owned()])?;
-    let score = score(&judged, &fits, fitted_rows(&fits).len());
+    let tables = parts::tables(&judged);
+    let mut score = Score::of(&judged, &tables);
+    (score.fitted_parameters, score.fitted_rows) = (fits.len(), fitted_rows(&fits).len());
+    score.nulls = null::nulls(&judged, &rows);
     let passes = score.passes(&study.bar());
     let formulas = match study.beside() {
         Ok(formulas) => formulas,
@@ -161,7 +179,7 @@ pub fn reproduce(study: &dyn Study) -> Result<Report, ReproduceError> {
         // The rows have said why.
         Err(TrialError::Nothing(_)) => Vec::new(),
     };
-    Ok(Report { study: study.name().to_owned(), rows: judged, score, formulas, fits, passes })
+    Ok(Report { study: study.name().to_owned(), rows: judged, tables, score, formulas, fits, passes })
 }
 
 /// What was fitted of a study's system and of its trials.
@@ -177,13 +195,20 @@ pub fn judged(study: &dyn Study, names: &[String]) -> Result<Vec<Judged>, Reprod
     let by_id: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
     let fits = all_fits(study)?;
     let fitted = fitted_rows(&fits);
+    let repeats = repeats(&rows);
     let answered = |row: &&Row| matches!(row.role, Role::Output | Role::Claim);
     let rows = || rows.iter().filter(answered).filter(|row| names.iter().any(|name| row.is_within(name)));
     study.bench().prepare(rows().map(|row| move || drop(study.answer(row))));
     let mut judged = Vec::new();
     for row in rows() {
         let answer = ask(study, row)?;
-        let mut verdict = judge(row, answer, study.whole(row, &by_id), fitted.contains(row.id.as_str()));
+        let same = || study.counted_as(row, &by_id);
+        let standing = Standing {
+            fitted: fitted.contains(row.id.as_str()),
+            same: repeats.get(row.id.as_str()).map(|first| (*first).to_owned()).or_else(same),
+            part: study.part(row, &by_id),
+        };
+        let mut verdict = judge(row, answer, standing);
         if verdict.modelled.is_some() {
             verdict.confidence_95 = confidence(study, row)?;
         }
@@ -212,6 +237,25 @@ fn confidence(study: &dyn Study, row: &Row) -> Result<Option<f64>, PartError> {
         }
     }
     Ok(half_width(&alone))
+}
+
+/// Rows that print a measurement once more, each with the row that printed it first: with the same number for the same quantity under the same
+/// conditions. Where a note says that a row restates another one and no earlier row is so alike, it is not known which.
+fn repeats(rows: &[Row]) -> BTreeMap<&str, &str> {
+    let mut first = BTreeMap::new();
+    let mut repeats = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.role == Role::Output) {
+        match first.entry((&row.quantity, &row.conditions, &row.unit, &row.printed)) {
+            Entry::Occupied(other) => drop(repeats.insert(row.id.as_str(), *other.get())),
+            Entry::Vacant(place) => {
+                place.insert(row.id.as_str());
+                if row.restates() {
+                    repeats.insert(row.id.as_str(), "a row that it restates");
+                }
+            }
+        }
+    }
+    repeats
 }
 
 /// The rows that any value was fitted on.

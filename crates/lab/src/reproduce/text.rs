@@ -17,21 +17,20 @@ pub fn lines(rows: &[Judged]) -> String {
     };
     let _ = writeln!(
         text,
-        "{:<56} {:>10} {:>10} {:>10} {:<8} {:>8} {:>9}  status",
-        "row", "published", "modelled", "+-95 %", "unit", "error", "relative"
+        "{:<56} {:>10} {:>10} {:>10} {:<8} {:>8}  status",
+        "row", "published", "modelled", "+-95 %", "unit", "error"
     );
     for row in rows {
         let remark = if row.remark.is_empty() { String::new() } else { format!("  {}", row.remark) };
         let _ = writeln!(
             text,
-            "{:<56} {:>10} {:>10} {:>10} {:<8} {:>8} {:>9}  {}{remark}",
+            "{:<56} {:>10} {:>10} {:>10} {:<8} {:>8}  {}{remark}",
             row.id,
             number(row.published),
             number(row.modelled),
             number(row.confidence_95),
             row.unit,
             percent(row.error),
-            percent(row.relative_error),
             row.status.name(),
         );
     }
@@ -43,6 +42,13 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = lines(&self.rows);
         text.push_str(&beside(&self.formulas));
+        if !self.tables.is_empty() {
+            let _ = writeln!(text, "\n{:<56} {:>10} {:>10}", "table of parts", "parts", "misplaced");
+        }
+        for table in &self.tables {
+            let misplaced = 100.0 * table.misplaced;
+            let _ = writeln!(text, "{:<56} {:>10} {misplaced:>8.1} %", table.table, table.parts);
+        }
         let _ = writeln!(text, "\nfitted:");
         for fit in &self.fits {
             let _ = writeln!(text, "  {} = {} on {}", fit.parameter, fit.value, fit.rows.join(", "));
@@ -55,9 +61,10 @@ impl Report {
     pub fn summary(&self) -> String {
         let score = &self.score;
         let share = |count: usize| 100.0 * count as f64 / score.scored.max(1) as f64;
-        format!(
+        let mut text = format!(
             "\n{}: {} rows scored, {:.1} % within 5 %, {:.1} % within 10 %, {:.1} % within 25 %, median error {:.1} %\n\
-             {} claims kept, {} broken, {} not tested; {} outputs not reproduced, {} disputed; {} parameters fitted on {} rows\n",
+             {} claims kept, {} broken, {} not tested; {} outputs not reproduced, {} disputed; {} parameters fitted on {} rows\n\
+             not scored: {} that print a measurement once more, {} parts of less than 5 % of their whole\n",
             self.study,
             score.scored,
             share(score.within_5),
@@ -71,7 +78,25 @@ impl Report {
             score.disputed,
             score.fitted_parameters,
             score.fitted_rows,
-        )
+            score.repeated,
+            score.small_parts,
+        );
+        if score.tables > 0 {
+            let _ = writeln!(
+                text,
+                "misplaced time: {:.1} % of a table's whole in the median, at most 5 % in {} of {} tables",
+                score.median_misplaced * 100.0,
+                score.tables_within_5,
+                score.tables
+            );
+        }
+        for null in &score.nulls {
+            let knows =
+                if null.model == "zero" { "zero everywhere" } else { "the mean of all other rows of the quantity" };
+            let (ten, more) = (share(null.within_10), share(null.within_25));
+            let _ = writeln!(text, "a model that answers {knows}: {ten:.1} % within 10 %, {more:.1} % within 25 %");
+        }
+        text
     }
 }
 
