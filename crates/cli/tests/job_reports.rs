@@ -52,6 +52,9 @@ fn flushes_are_counted_as_fio_counts_them() {
         ("rw=write\nfsync=1\nloops=2", (128, 128, 128)),
         ("rw=write\nfsync=1\nnumber_ios=10", (10, 9, 9)),
         ("rw=randwrite\nfdatasync=4\nioengine=libaio\niodepth=8", (64, 0, 15)),
+        ("rw=write\nsync_file_range=wait_before,write:8", (64, 0, 7)),
+        ("rw=write\nsync_file_range=write:4\nfsync=8\nfdatasync=6", (64, 7, 7 + 8 + 5)),
+        ("rw=randwrite\nsync_file_range=wait_after,write,wait_before\nioengine=io_uring\niodepth=4", (64, 0, 63)),
         ("rw=read\nfsync=1", (0, 0, 0)),
     ] {
         let text = format!("[wal]\nfilename=wal.dat\nsize=256k\nbs=4k\n{options}\n");
@@ -237,4 +240,22 @@ fn a_run_ends_soon_when_it_is_told_to_whatever_it_is_at() {
         assert_eq!(here.path().join("runs").exists(), kept, "{what}: {}", said.stderr);
         assert!(!here.path().join("large.dat").exists(), "{what}");
     }
+}
+
+#[test]
+fn a_writeback_stands_in_the_experiment_that_a_job_comes_to() {
+    let text = "[j]\nfilename=d.dat\nsize=256k\nbs=4k\nrw=write\nsync_file_range=wait_before,write:8\n";
+    let desk = desk(text);
+    let Said { code, stdout, stderr } = desk.arraylab(&["import", "job.fio"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("writeback = [\"wait-before\", \"write\"]"), "{stdout}");
+    desk.write("load.toml", &stdout);
+    let Said { code, stdout, stderr } = desk.arraylab(&["run", "load.toml", "--format", "fio-json"]);
+    assert_eq!(code, 0, "{stderr}");
+    let document: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(document["jobs"][0]["sync"]["lat_ns"]["N"], 7);
+    let Said { stdout: load, .. } = desk.arraylab(&["import", "job.fio"]);
+    desk.write("load.toml", &load.replace("[\"wait-before\", \"write\"]", "[]"));
+    let said = desk.arraylab(&["run", "load.toml"]);
+    assert!(said.code == 2 && said.stderr.contains("`writeback` has steps"), "{}", said.stderr);
 }

@@ -31,7 +31,7 @@ pub use extent::Extent;
 pub use memory::MemoryDevice;
 pub use null::NullDevice;
 pub use pool::Pool;
-pub use request::{DeviceError, Operation, PaceUnit, Payload, Reply, Request, Stamps};
+pub use request::{DeviceError, Operation, PaceUnit, Payload, Reply, Request, Stamps, Writeback};
 pub use shape::Shape;
 
 use units::Bytes;

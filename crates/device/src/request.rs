@@ -47,6 +47,18 @@ pub enum Payload {
     From(Data),
 }
 
+/// The steps of sync_file_range(2), in this order. It makes nothing durable: neither what describes the file nor the
+/// disk's own cache is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Writeback {
+    /// Pages that are being written are waited for.
+    pub wait_before: bool,
+    /// Dirty pages are given to the disk.
+    pub write: bool,
+    /// All that is being written then is waited for.
+    pub wait_after: bool,
+}
+
 /// One request to a device.
 #[derive(Debug)]
 pub struct Request {
@@ -65,6 +77,9 @@ pub struct Request {
     /// Of a flush: times and attributes of the file, too, as fsync(2) and not fdatasync(2). Devices that are no files
     /// know no difference.
     pub metadata: bool,
+    /// Of a flush: only the page cache is written back, in the request's range, as sync_file_range(2) and not as
+    /// fdatasync(2). Devices without a page cache of their own make a plain flush.
+    pub writeback: Option<Writeback>,
     /// The number under which records and spans know this request. Requests caused by it carry it on; 0 if nobody asked.
     pub id: u64,
 }
@@ -92,7 +107,17 @@ impl Request {
     }
 
     fn new(operation: Operation, offset: Bytes, length: Bytes, payload: Payload) -> Request {
-        Request { operation, offset, length, payload, fua: false, punch: false, metadata: false, id: 0 }
+        Request {
+            operation,
+            offset,
+            length,
+            payload,
+            fua: false,
+            punch: false,
+            metadata: false,
+            writeback: None,
+            id: 0,
+        }
     }
 
     /// The same request, durable when replied to.
@@ -108,6 +133,11 @@ impl Request {
     /// The same flush, of times and attributes of the file, too.
     pub fn with_metadata(mut self) -> Request {
         self.metadata = true;
+        self
+    }
+    /// The same flush, of so much of the page cache alone.
+    pub fn with_writeback(mut self, steps: Writeback, offset: Bytes, length: Bytes) -> Request {
+        (self.writeback, self.offset, self.length) = (Some(steps), offset, length);
         self
     }
     /// The same request under a number.

@@ -98,6 +98,9 @@ pub struct Job {
     pub fsync: u32,
     /// A flush of data alone after so many writes: `fdatasync`; 0 for none.
     pub fdatasync: u32,
+    /// A writeback of the page cache after so many writes, 0 for none, and its steps: `wait_before`, `write`,
+    /// `wait_after` of `sync_file_range`.
+    pub writeback: (u32, [bool; 3]),
     /// A flush after the last write: `end_fsync`, `fsync_on_close`.
     pub flush_at_end: bool,
     /// From a completion to the next request: `thinktime`.

@@ -144,6 +144,7 @@ pub const KEPT: &[&str] = &[
     "cpus_allowed",
     "fsync",
     "fdatasync",
+    "sync_file_range",
     "kb_base",
     "thinktime",
     "norandommap",

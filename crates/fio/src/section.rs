@@ -114,6 +114,7 @@ impl Reader<'_> {
             durable: sync.unwrap_or(false),
             fsync,
             fdatasync,
+            writeback: self.writeback()?,
             flush_at_end: at_end,
             think,
             rate,
@@ -241,6 +242,21 @@ impl Reader<'_> {
             );
         }
         Ok(())
+    }
+
+    /// `wait_before,write:8`: after each 8 writes.
+    fn writeback(&self) -> Result<(u32, [bool; 3]), JobError> {
+        let accepted =
+            "some of wait_before, write and wait_after, and after how many writes, such as wait_before,write:8";
+        let given = self.read("sync_file_range", accepted, |text| {
+            let (steps, every) = text.split_once(':').unwrap_or((text, "1"));
+            let mut wanted = [false; 3];
+            for step in steps.split(',') {
+                wanted[["wait_before", "write", "wait_after"].iter().position(|name| *name == step.trim())?] = true;
+            }
+            Some((every.trim().parse().ok()?, wanted))
+        })?;
+        Ok(given.unwrap_or_default())
     }
 
     /// The largest, of a range: what `filesize=4k-8k` draws is not worth a class of its own.

@@ -232,6 +232,15 @@ fn both_kinds_of_flushes_are_kept() {
 }
 
 #[test]
+fn a_writeback_has_steps_and_a_number_of_writes() {
+    let of =
+        |value: &str| read(&format!("[j]\nrw=write\nsync_file_range={value}\n")).map(|file| file.jobs[0].writeback);
+    assert_eq!(of("wait_before,write:8").unwrap(), (8, [true, true, false]));
+    assert_eq!(of("wait_after").unwrap(), (1, [false, false, true]));
+    assert!(of("8").unwrap_err().to_string().contains("such as wait_before,write:8"));
+}
+
+#[test]
 fn what_is_written_is_verified_when_the_job_says() {
     let of = |options: &str| read(&format!("[j]\nrw=write\n{options}\n")).unwrap().jobs.remove(0).verify;
     assert_eq!(of("verify=crc32c"), Some(Check::AtEnd));

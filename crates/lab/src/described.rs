@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use device::Writeback;
 use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 use units::Bytes;
@@ -103,11 +104,25 @@ impl Described {
         let (full, data) = (self.flushes.full, self.flushes.data);
         put("flush-every", (data > 0).then(|| i64::from(data).into()));
         put("fsync-every", (full > 0).then(|| i64::from(full).into()));
+        let (every, steps) = self.flushes.range;
+        put("writeback-every", (every > 0).then(|| i64::from(every).into()));
+        let steps = [(steps.wait_before, "wait-before"), (steps.write, "write"), (steps.wait_after, "wait-after")];
+        let steps = steps.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| Value::from(*name)).collect();
+        put("writeback", (every > 0).then_some(Value::Array(steps)));
         put("flush-after-reads", self.flushes.after_reads.then_some(Value::Boolean(true)));
-        put("flush-after-last", (full + data > 0 && !self.flushes.after_last).then_some(Value::Boolean(false)));
+        put("flush-after-last", (full + data + every > 0 && !self.flushes.after_last).then_some(Value::Boolean(false)));
         put("flush-at-end", self.flush_at_end.then_some(Value::Boolean(true)));
         table
     }
+}
+
+/// A step of a writeback.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Step {
+    WaitBefore,
+    Write,
+    WaitAfter,
 }
 
 /// `[[device]]` as it is written.
@@ -134,6 +149,9 @@ pub(crate) struct FileDescribed {
     flush_every: u32,
     #[serde(default)]
     fsync_every: u32,
+    #[serde(default)]
+    writeback_every: u32,
+    writeback: Option<Vec<Step>>,
     #[serde(default)]
     flush_after_reads: bool,
     flush_after_last: Option<bool>,
@@ -166,11 +184,22 @@ impl FileDescribed {
             ..io
         };
         let (durable, flush_at_end) = (given.durable, given.flush_at_end);
-        let flushes = match (given.fsync_every, given.flush_every) {
-            (0, 0) => Flushes::NONE,
-            (full, data) => Flushes {
+        if given.writeback.as_ref().is_some_and(|steps| steps.is_empty() || given.writeback_every == 0) {
+            let help = "writeback-every = 8, and writeback = [\"wait-before\", \"write\"]";
+            return Err(source.error(place, "`writeback` has steps, and `writeback-every` beside it").help(help));
+        }
+        let steps = given.writeback.unwrap_or(vec![Step::Write]);
+        let writeback = Writeback {
+            wait_before: steps.contains(&Step::WaitBefore),
+            write: steps.contains(&Step::Write),
+            wait_after: steps.contains(&Step::WaitAfter),
+        };
+        let flushes = match (given.fsync_every, given.flush_every, given.writeback_every) {
+            (0, 0, 0) => Flushes::NONE,
+            (full, data, every) => Flushes {
                 full,
                 data,
+                range: (every, if every > 0 { writeback } else { Writeback::default() }),
                 after_reads: given.flush_after_reads,
                 after_last: given.flush_after_last.unwrap_or(true),
             },

@@ -64,10 +64,20 @@ impl<D: Device + Forget> Ensemble<D> {
         &self.parts
     }
 
-    /// Makes all of it durable: the reply of the first part that failed, or of the first.
-    async fn flush(&self, metadata: bool) -> Reply {
-        let flush = || Request { metadata, ..Request::flush() };
-        let mut replies = join_all(self.parts.iter().map(|part| part.submit(flush()))).await;
+    /// Makes all of it durable, or writes a range back: the reply of the first part that failed, or of the first.
+    async fn flush(&self, asked: &Request) -> Reply {
+        let stretches = self.stretches(asked.offset, asked.length);
+        let flush = |index: usize| {
+            let mut flush = Request { metadata: asked.metadata, ..Request::flush() };
+            if let Some(steps) = asked.writeback {
+                let own = || stretches.iter().filter(|stretch| stretch.part == index);
+                let start = own().map(|stretch| stretch.offset).min().unwrap_or(Bytes::ZERO);
+                let end = own().map(|stretch| stretch.offset + stretch.length).max().unwrap_or(Bytes::ZERO);
+                flush = flush.with_writeback(steps, start, end - start);
+            }
+            flush
+        };
+        let mut replies = join_all(self.parts.iter().enumerate().map(|(index, part)| part.submit(flush(index)))).await;
         let submitted = replies.iter().map(|reply| reply.stamps.submitted).min();
         let completed = replies.iter().map(|reply| reply.stamps.completed).max();
         let failed = replies.iter().position(|reply| reply.result.is_err());
@@ -173,7 +183,7 @@ impl<D: Device + Forget> Device for Ensemble<D> {
         match &self.parts[..] {
             [only] => only.submit(request).await,
             _ => match (request.operation, self.shape.check(&request)) {
-                (Operation::Flush, _) => self.flush(request.metadata).await,
+                (Operation::Flush, _) => self.flush(&request).await,
                 (_, Err(error)) => request.refuse(error, self.runtime.now()),
                 (_, Ok(())) => {
                     let stretches = self.stretches(request.offset, request.length);

@@ -21,6 +21,7 @@ mod writing;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
+use device::Writeback;
 use fio::value::Amount;
 use fio::{Check, Direction, Ends, Engine, Fill, Job, Order, Pace, Place};
 use host::Kernel;
@@ -562,11 +563,13 @@ impl Plan for Job {
     /// mixed job has one after each read, too, until it writes again; and none after the request that reaches the job's
     /// limit, behind which it makes no other.
     fn flushes(&self, rest: bool) -> Flushes {
-        match (self.direction, self.fsync, self.fdatasync) {
-            (_, 0, 0) | (Direction::Read | Direction::Trim, ..) => Flushes::NONE,
-            (_, full, data) => {
+        match (self.direction, self.fsync, self.fdatasync, self.writeback) {
+            (_, 0, 0, (0, _)) | (Direction::Read | Direction::Trim, ..) => Flushes::NONE,
+            (_, full, data, (every, steps)) => {
+                let [wait_before, write, wait_after] = steps;
+                let range = (every, Writeback { wait_before, write, wait_after });
                 let ends_by_itself = self.requests.is_none() && self.extent.moved.is_none() && (rest || self.loops > 1);
-                Flushes { full, data, after_reads: true, after_last: ends_by_itself }
+                Flushes { full, data, range, after_reads: true, after_last: ends_by_itself }
             }
         }
     }

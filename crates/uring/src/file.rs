@@ -193,8 +193,8 @@ impl FileDevice {
             return request.refuse(error, self.runtime.now());
         }
         let mut reply = match (&self.hands, request.operation) {
-            // What is shared is a sync of data; one of times and attributes, too, is made for itself.
-            (Hands::IoUring { commit: Some(commit), .. }, _) if !request.metadata => {
+            // What is shared is a sync of data; another is made for itself.
+            (Hands::IoUring { commit: Some(commit), .. }, _) if !request.metadata && request.writeback.is_none() => {
                 self.share_sync(commit, request).await
             }
             (_, Operation::Flush) => {

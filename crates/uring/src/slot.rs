@@ -6,7 +6,7 @@
 
 use std::task::{Poll, Waker};
 
-use device::{DeviceError, Operation, Payload, Reply, Request, Stamps};
+use device::{DeviceError, Operation, Payload, Reply, Request, Stamps, Writeback};
 use io_uring::types::Fixed;
 use io_uring::{opcode, squeue};
 use units::{Bytes, Instant};
@@ -70,6 +70,14 @@ const DISCARDING: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 pub(crate) fn zeroing_mode(request: &Request, attempt: u8) -> Option<i32> {
     let modes = if request.punch { [ZEROING[1], ZEROING[0]] } else { ZEROING };
     modes.get(usize::from(attempt)).copied()
+}
+
+/// The steps of a writeback, for the kernel.
+pub(crate) fn writeback_flags(steps: Writeback) -> u32 {
+    let flag = |wanted, flag: libc::c_uint| if wanted { flag } else { 0 };
+    flag(steps.wait_before, libc::SYNC_FILE_RANGE_WAIT_BEFORE)
+        | flag(steps.write, libc::SYNC_FILE_RANGE_WRITE)
+        | flag(steps.wait_after, libc::SYNC_FILE_RANGE_WAIT_AFTER)
 }
 
 /// How to discard a range.
@@ -222,6 +230,11 @@ impl Slots {
                 // Of the whole file without a length: what a length cannot say is no range.
                 let (offset, length) = (request.offset.get(), u32::try_from(request.length.get()));
                 let (offset, length) = length.map_or((0, 0), |length| (offset, length));
+                if let Some(steps) = request.writeback {
+                    let flags = writeback_flags(steps);
+                    let entry = opcode::SyncFileRange::new(file, length).offset(offset).flags(flags).build();
+                    return entry.user_data(u64::from(index));
+                }
                 let flags = match request.metadata {
                     true => io_uring::types::FsyncFlags::empty(),
                     false => io_uring::types::FsyncFlags::DATASYNC,
@@ -300,5 +313,20 @@ pub(crate) fn verdict(
                 _ => None,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steps_of_a_writeback_are_those_of_the_kernel() {
+        let flags =
+            |[wait_before, write, wait_after]: [bool; 3]| writeback_flags(Writeback { wait_before, write, wait_after });
+        // sync_file_range(2): WAIT_BEFORE 1, WRITE 2, WAIT_AFTER 4.
+        assert_eq!(flags([true, false, false]), 1);
+        assert_eq!(flags([false, true, false]), 2);
+        assert_eq!(flags([false, true, true]), 6);
     }
 }

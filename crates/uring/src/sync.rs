@@ -10,14 +10,14 @@
 
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use device::{DeviceError, Operation, Payload, Request, Stamps};
 use runtime::Runtime;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::slot::{Slots, discarding_mode, verdict, zeroing_mode};
+use crate::slot::{Slots, discarding_mode, verdict, writeback_flags, zeroing_mode};
 
 /// Carries out a batch of requests on the runtime's thread, which waits for each: one is submitted when the one before has
 /// completed. `file` gives the file for an operation.
@@ -76,6 +76,9 @@ fn round(file: &File, request: &mut Request, moved: usize, attempt: u8) -> Resul
                 true => rustix::io::pwritev2(file, &[IoSlice::new(memory)], offset, ReadWriteFlags::DSYNC),
             }
         }
+        (Operation::Flush, Payload::None) if request.writeback.is_some() => {
+            write_back(file, request.writeback.map_or(0, writeback_flags), request)
+        }
         (Operation::Flush, Payload::None) if request.metadata => rustix::fs::fsync(file).map(|()| 0),
         (Operation::Flush, Payload::None) => rustix::fs::fdatasync(file).map(|()| 0),
         (Operation::Discard, Payload::None) => allocate(file, discarding_mode(), request),
@@ -83,6 +86,19 @@ fn round(file: &File, request: &mut Request, moved: usize, attempt: u8) -> Resul
             allocate(file, zeroing_mode(request, attempt).expect("an attempt is made only if there is a way"), request)
         }
         (operation, payload) => panic!("a {operation:?} with payload {payload:?}"),
+    }
+}
+
+/// `rustix` has no such call.
+fn write_back(file: std::os::fd::BorrowedFd, flags: u32, request: &Request) -> Result<usize, Errno> {
+    let (Ok(offset), Ok(length)) = (request.offset.get().try_into(), request.length.get().try_into()) else {
+        return Err(Errno::INVAL);
+    };
+    // SAFETY: the descriptor is open as long as it is borrowed, and no memory is passed.
+    #[allow(unsafe_code)]
+    match unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, flags) } {
+        0 => Ok(0),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
     }
 }
 

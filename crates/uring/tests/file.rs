@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::task::Poll;
 
-use device::{Buffer, Data, Device, DeviceError, Request};
+use device::{Buffer, Data, Device, DeviceError, Request, Writeback};
 use futures_util::future::{FutureExt, join, join_all};
 use units::Bytes;
 use uring::{Engine, FileDevice, FileOptions, Live, LiveOptions};
@@ -182,6 +182,9 @@ fn zeroes_are_a_hole_only_where_they_may_be() {
         let send = |request: Request| live.runtime().block_on(device.submit(request)).result;
         assert_eq!(send(Request::write(Bytes::ZERO, filled(length * 2, 7))), Ok(()));
         assert_eq!(send(Request::flush()), Ok(()));
+        let steps = Writeback { wait_before: true, write: true, wait_after: true };
+        let range = Request::flush().with_writeback(steps, Bytes::kib(4), length);
+        assert_eq!(send(range), Ok(()), "{engine:?}");
         let before = stored();
         assert_eq!(send(Request::write_zeroes(Bytes::ZERO, length)), Ok(()));
         let kept = stored();

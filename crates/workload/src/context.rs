@@ -147,8 +147,11 @@ impl<D: Device, O: Observer> Context<'_, D, O> {
         let mut row = Row::new(request.operation, phase);
         // Four thousand million requests on, no memory has kept spans for long.
         row.request = u32::try_from(request.id).unwrap_or(0);
-        row.offset = request.offset;
-        row.length = request.length.get() as u32;
+        // A flush moves nothing, whatever range it writes back.
+        if request.operation != Operation::Flush {
+            row.offset = request.offset;
+            row.length = request.length.get() as u32;
+        }
         (row.stream, row.device, row.pass) = (self.stream_index, self.device_index, self.pass);
         self.tally.under_way.update(|n| n + 1);
         row.depth = self.tally.under_way.get() as u16;

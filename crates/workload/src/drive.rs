@@ -19,6 +19,7 @@
 //! phase, and also if the limits were reached meanwhile.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -81,10 +82,29 @@ struct Shared {
     pace: Pace,
     /// Writes that were asked for, of all phases.
     writes: u64,
+    /// From the first byte that was written since the last flush to behind the last.
+    written: Option<Range<Bytes>>,
     random: Random,
 }
 
 impl Shared {
+    /// Takes note of a request that was carried out, for the next writeback.
+    fn has_written(&mut self, ask: &Ask) {
+        if ask.operation == Operation::Write {
+            let end = ask.offset + ask.length;
+            let before = self.written.take().unwrap_or(ask.offset..end);
+            self.written = Some(before.start.min(ask.offset)..before.end.max(end));
+        }
+    }
+
+    /// The flush, with what there is to write back.
+    fn ranged(&mut self, flush: Request) -> Request {
+        match (flush.writeback, self.written.take()) {
+            (Some(steps), Some(range)) => flush.with_writeback(steps, range.start, range.end - range.start),
+            _ => flush,
+        }
+    }
+
     /// Counting is over for this stream; said to the others once.
     fn report_done(&mut self, control: &Control, at: Instant) {
         if !std::mem::replace(&mut self.reported_done, true) {
@@ -142,6 +162,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             pace: Pace::default(),
             filler: self.is_filled().then(|| self.filler(&mut random)).flatten(),
             writes: 0,
+            written: None,
             random,
         }));
         let failure = RefCell::new(None);
@@ -404,6 +425,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 Answer::Gone => return,
                 Answer::Failed => {}
                 Answer::Done => {
+                    shared.borrow_mut().has_written(&ask);
                     shared.borrow_mut().generator.completed(&ask);
                     self.judge(&mut shared.borrow_mut(), &ask, &row, failure);
                     if ask.operation == Operation::Discard && self.stream.discards == Discards::BeforeWrites {
@@ -418,6 +440,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 && !control.was_interrupted()
                 && !(self.stream.limits.stop && completed >= shared.borrow().until)
             {
+                let flush = shared.borrow_mut().ranged(flush);
                 let (request, mut row) = self.context.ask(flush, phase);
                 let reply = device.submit(request).await;
                 match self.context.answer(&mut row, completed, (reply.result, reply.stamps), failure) {

@@ -1,6 +1,6 @@
 //! The description of one source of load on one device.
 
-use device::{Data, Request};
+use device::{Data, Request, Writeback};
 use rand::Rng;
 use runtime::Random;
 use units::{Bytes, Duration, Ratio};
@@ -148,6 +148,9 @@ pub struct Flushes {
     pub full: u32,
     /// One of data (fdatasync) after so many writes; 0 for none. Where both are due, the full one is made.
     pub data: u32,
+    /// A writeback of what was written since the last flush (sync_file_range) after so many writes, and its steps; 0 for
+    /// none. It gives way to the other two.
+    pub range: (u32, Writeback),
     /// Whether one that is due after a write is due after each read up to the next write, too.
     pub after_reads: bool,
     /// Whether the last request that the limits allow is followed by one, if one is due then.
@@ -156,14 +159,22 @@ pub struct Flushes {
 
 impl Flushes {
     /// None.
-    pub const NONE: Flushes = Flushes { full: 0, data: 0, after_reads: false, after_last: false };
+    pub const NONE: Flushes = Flushes {
+        full: 0,
+        data: 0,
+        range: (0, Writeback { wait_before: false, write: false, wait_after: false }),
+        after_reads: false,
+        after_last: false,
+    };
 
-    /// The flush that is due when so many writes were made, the last request having been one or not.
+    /// The flush that is due when so many writes were made, the last request having been one or not. What a writeback is
+    /// of is filled in when it is asked for.
     pub(crate) fn due(&self, writes: u64, wrote: bool) -> Option<Request> {
         let due = |every: u32| every > 0 && writes > 0 && writes.is_multiple_of(every.into());
         match wrote || self.after_reads {
             true if due(self.full) => Some(Request::flush().with_metadata()),
             true if due(self.data) => Some(Request::flush()),
+            true if due(self.range.0) => Some(Request::flush().with_writeback(self.range.1, Bytes::ZERO, Bytes::ZERO)),
             _ => None,
         }
     }

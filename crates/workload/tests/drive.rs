@@ -255,6 +255,35 @@ fn each_write_follows_the_discard_of_its_block() {
 }
 
 #[test]
+fn a_writeback_is_of_what_was_written_since_the_last_flush() {
+    use device::{Operation, Writeback};
+    use workload::Flushes;
+    let runtime = Runtime::simulated();
+    let asked = std::cell::RefCell::new(Vec::new());
+    let device = device::filter::Recorder::new(&runtime, Server::new(&runtime, 1, Duration::millis(1)), |event| {
+        if event.operation == Operation::Flush && event.ended.is_none() {
+            asked.borrow_mut().push((event.offset, event.length));
+        }
+    });
+    let mut stream = Stream::closed("s", Mix::WRITES, Pattern::Sequential { from: Bytes::ZERO }, Bytes::kib(4), 1);
+    stream.limits = Limits { requests: Some(9), stop: true, ..Limits::NONE };
+    let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+    let rows = std::cell::RefCell::new(Vec::new());
+    let observer = std::cell::RefCell::new(|row: &Row| rows.borrow_mut().push(*row));
+    let data = stream.data(&workload::Heap, &mut runtime::Random::new(1));
+    let tally = Tally::default();
+    let context = common::context(&runtime, &device, &control, &observer, &tally, &data);
+    let steps = Writeback { write: true, ..Writeback::default() };
+    let flushes = Flushes { full: 3, range: (2, steps), ..Flushes::NONE };
+    runtime.block_on(workload::Drive { flushes, ..workload::Drive::new(context, &stream, 1) }.run());
+    // After two writes, three (all of it), four and six (all of it), and eight.
+    let kib = |(from, length)| (Bytes::kib(from), Bytes::kib(length));
+    assert_eq!(asked.take(), [kib((0, 8)), kib((0, 0)), kib((12, 4)), kib((0, 0)), kib((24, 8))]);
+    let flushes = rows.take().into_iter().filter(|row| row.operation == record::Operation::Flush);
+    assert!(flushes.clone().count() == 5 && flushes.map(|row| row.length).all(|length| length == 0));
+}
+
+#[test]
 fn flushes_are_rows_of_their_own_between_the_requests_of_a_lane() {
     use record::Operation::{Flush, Read, Write};
     use workload::Flushes;

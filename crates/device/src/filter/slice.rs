@@ -83,8 +83,8 @@ impl<D: Device> Device for Slice<D> {
             return request.refuse(error, self.runtime.now());
         }
         let (offset, length) = (request.offset, request.length);
-        // A flush has no range: its zeroes stay.
-        if request.operation != Operation::Flush {
+        // A flush has no range, mostly: its zeroes stay.
+        if request.operation != Operation::Flush || request.writeback.is_some() {
             request.offset += self.start;
         }
         let mut reply = self.inner.submit(request).await;

@@ -124,17 +124,25 @@ impl Account for Job {
 
     fn fsyncs(&self, tally: &JobTally) -> u64 {
         let flushes = tally.flushes.count;
-        match (self.fsync, self.fdatasync) {
+        let [full, data, range] = [self.fsync, self.fdatasync, self.writeback.0].map(u64::from);
+        match (full, data + range) {
             (_, 0) => flushes,
             (0, _) => 0,
-            // Where both are due, the whole one is made.
-            (full, data) => {
-                let both = u64::from(full) / gcd(full.into(), data.into()) * u64::from(data);
-                let writes = tally.sides[1].requests;
-                flushes.saturating_sub(writes / u64::from(data) - writes / both)
+            // Where several are due, the whole one is made.
+            _ => {
+                let due = |every: u64| tally.sides[1].requests.checked_div(every).unwrap_or(0);
+                let either = lcm(data, range);
+                let others = due(data) + due(range) - due(either);
+                let both = due(lcm(full, data)) + due(lcm(full, range)) - due(lcm(full, either));
+                flushes.saturating_sub(others - both)
             }
         }
     }
+}
+
+/// The least number that both divide; 0 if one of them is 0, or if there is none that can be written.
+fn lcm(a: u64, b: u64) -> u64 {
+    if a == 0 || b == 0 { 0 } else { (a / gcd(a, b)).checked_mul(b).unwrap_or(0) }
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
