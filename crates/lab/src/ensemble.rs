@@ -64,7 +64,8 @@ impl<D: Device + Forget> Ensemble<D> {
         &self.parts
     }
 
-    /// Makes all of it durable, or writes a range back: the reply of the first part that failed, or of the first.
+    /// Makes all of it durable, or writes a range back, which parts without any of it have no part in: the reply of the first
+    /// part that failed, or of the first.
     async fn flush(&self, asked: &Request) -> Reply {
         let stretches = self.stretches(asked.offset, asked.length);
         let flush = |index: usize| {
@@ -77,7 +78,12 @@ impl<D: Device + Forget> Ensemble<D> {
             }
             flush
         };
-        let mut replies = join_all(self.parts.iter().enumerate().map(|(index, part)| part.submit(flush(index)))).await;
+        // A range of no length goes to the end, for the kernel.
+        let concerned = |index: &usize| {
+            asked.writeback.is_none() || stretches.iter().any(|stretch| stretch.part == *index) || stretches.is_empty()
+        };
+        let concerned = (0..self.parts.len()).filter(concerned);
+        let mut replies = join_all(concerned.map(|index| self.parts[index].submit(flush(index)))).await;
         let submitted = replies.iter().map(|reply| reply.stamps.submitted).min();
         let completed = replies.iter().map(|reply| reply.stamps.completed).max();
         let failed = replies.iter().position(|reply| reply.result.is_err());

@@ -97,11 +97,12 @@ impl Shared {
         }
     }
 
-    /// The flush, with what there is to write back.
-    fn ranged(&mut self, flush: Request) -> Request {
+    /// The flush, with what there is to write back; none if that is nothing, as in fio.
+    fn ranged(&mut self, flush: Request) -> Option<Request> {
         match (flush.writeback, self.written.take()) {
-            (Some(steps), Some(range)) => flush.with_writeback(steps, range.start, range.end - range.start),
-            _ => flush,
+            (None, _) => Some(flush),
+            (Some(steps), Some(range)) => Some(flush.with_writeback(steps, range.start, range.end - range.start)),
+            (Some(_), None) => None,
         }
     }
 
@@ -436,11 +437,11 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 }
             }
             let mut completed = row.completed;
-            if let (Some(flush), Answer::Done) = (flush, answer)
+            let may = matches!(answer, Answer::Done)
                 && !control.was_interrupted()
-                && !(self.stream.limits.stop && completed >= shared.borrow().until)
-            {
-                let flush = shared.borrow_mut().ranged(flush);
+                && !(self.stream.limits.stop && completed >= shared.borrow().until);
+            let flush = flush.filter(|_| may).and_then(|flush| shared.borrow_mut().ranged(flush));
+            if let Some(flush) = flush {
                 let (request, mut row) = self.context.ask(flush, phase);
                 let reply = device.submit(request).await;
                 match self.context.answer(&mut row, completed, (reply.result, reply.stamps), failure) {

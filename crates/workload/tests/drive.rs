@@ -283,6 +283,36 @@ fn a_writeback_is_of_what_was_written_since_the_last_flush() {
     assert!(flushes.clone().count() == 5 && flushes.map(|row| row.length).all(|length| length == 0));
 }
 
+/// A range of no length means "to the end" to the kernel; fio 3.33 makes no call.
+#[test]
+fn a_writeback_of_nothing_is_not_asked_for() {
+    use device::{Operation, Writeback};
+    use workload::Flushes;
+    let runtime = Runtime::simulated();
+    let lengths = std::cell::RefCell::new(Vec::new());
+    let device = device::filter::Recorder::new(&runtime, Server::new(&runtime, 1, Duration::millis(1)), |event| {
+        if event.operation == Operation::Flush && event.ended.is_none() {
+            lengths.borrow_mut().push(event.length);
+        }
+    });
+    let mix = Mix { reads: units::Ratio::new(0.5) };
+    let mut stream = Stream::closed("s", mix, Pattern::Sequential { from: Bytes::ZERO }, Bytes::kib(4), 1);
+    stream.limits = Limits { requests: Some(200), stop: true, ..Limits::NONE };
+    let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+    let rows = std::cell::RefCell::new(Vec::new());
+    let observer = std::cell::RefCell::new(|row: &Row| rows.borrow_mut().push(*row));
+    let data = stream.data(&workload::Heap, &mut runtime::Random::new(1));
+    let tally = Tally::default();
+    let context = common::context(&runtime, &device, &control, &observer, &tally, &data);
+    let steps = Writeback { write: true, ..Writeback::default() };
+    let flushes = Flushes { range: (1, steps), after_reads: true, after_last: true, ..Flushes::NONE };
+    runtime.block_on(workload::Drive { flushes, ..workload::Drive::new(context, &stream, 1) }.run());
+    let writes = rows.take().iter().filter(|row| row.operation == record::Operation::Write).count();
+    // One after each write, and none after a read.
+    assert!((50..150).contains(&writes), "{writes}");
+    assert_eq!(lengths.take(), vec![Bytes::kib(4); writes]);
+}
+
 #[test]
 fn flushes_are_rows_of_their_own_between_the_requests_of_a_lane() {
     use record::Operation::{Flush, Read, Write};
