@@ -67,7 +67,9 @@ fn flushes_are_counted_as_fio_counts_them() {
         } else {
             assert_eq!(lat["percentile"], Value::Null);
         }
-        if let Some(theirs) = theirs(&text) {
+        // With several writes under way, chance decides whether the last writeback of fio finds something to write.
+        let by_chance = options.contains("sync_file_range") && options.contains("iodepth=4");
+        if let Some(theirs) = theirs(&text).filter(|_| !by_chance) {
             assert_eq!(flushes(&theirs), expected, "fio: {options}");
         }
     }
