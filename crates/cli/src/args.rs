@@ -397,10 +397,12 @@ pub struct Experiments {
 
 /// Hold the modelled machines against what was published about the real ones
 ///
-/// Every number and every claim of a study is printed beside what the model gives, with its relative error: within 5, 10 or 25 percent, off, or
-/// not reproduced, which counts as off. Shown and not scored are numbers that are disputed (the study contradicts itself), used for fitting,
-/// printed once more, or less than 5 percent of what they are a part of. Each table of parts is judged as a whole by its misplaced time: half the sum
-/// of the differences, divided by the whole. Beside the score stand those of two models that know nothing.
+/// Every number and every claim of a study is printed beside what the model gives, with its relative error: within 5,
+/// 10 or 25 percent, off, or not reproduced, which counts as off. Some numbers are shown and not scored: the study
+/// contradicts itself, a value was fitted on them, they are printed a second time, or they are less than 5 percent of a
+/// whole. Each table of parts is judged as a whole by its misplaced time: half the sum of the differences, divided by
+/// the whole. Beside the score stand those of two models that know nothing: one answers zero, one the mean of the
+/// study's other numbers of the quantity.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

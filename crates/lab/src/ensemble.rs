@@ -64,26 +64,24 @@ impl<D: Device + Forget> Ensemble<D> {
         &self.parts
     }
 
-    /// Makes all of it durable, or writes a range back, which parts without any of it have no part in: the reply of the first
-    /// part that failed, or of the first.
+    /// Makes all of it durable, or writes a range back in the parts that have some of it. The reply is that of the
+    /// first part that failed, or of the first.
+    ///
+    /// # Panics
+    /// If a writeback has no range: of no length, it would go to the end of each file (sync_file_range(2)).
     async fn flush(&self, asked: &Request) -> Reply {
+        assert!(asked.writeback.is_none() || !asked.length.is_zero(), "a writeback has a range");
         let stretches = self.stretches(asked.offset, asked.length);
         let flush = |index: usize| {
-            let mut flush = Request { metadata: asked.metadata, ..Request::flush() };
-            if let Some(steps) = asked.writeback {
-                let own = || stretches.iter().filter(|stretch| stretch.part == index);
-                let start = own().map(|stretch| stretch.offset).min().unwrap_or(Bytes::ZERO);
-                let end = own().map(|stretch| stretch.offset + stretch.length).max().unwrap_or(Bytes::ZERO);
-                flush = flush.with_writeback(steps, start, end - start);
-            }
-            flush
+            let flush = Request { metadata: asked.metadata, ..Request::flush() };
+            let Some(steps) = asked.writeback else { return Some(flush) };
+            let own = || stretches.iter().filter(|stretch| stretch.part == index);
+            let start = own().map(|stretch| stretch.offset).min()?;
+            let end = own().map(|stretch| stretch.offset + stretch.length).max()?;
+            Some(flush.with_writeback(steps, start, end - start))
         };
-        // A range of no length goes to the end, for the kernel.
-        let concerned = |index: &usize| {
-            asked.writeback.is_none() || stretches.iter().any(|stretch| stretch.part == *index) || stretches.is_empty()
-        };
-        let concerned = (0..self.parts.len()).filter(concerned);
-        let mut replies = join_all(concerned.map(|index| self.parts[index].submit(flush(index)))).await;
+        let parts = self.parts.iter().enumerate();
+        let mut replies = join_all(parts.filter_map(|(index, part)| Some(part.submit(flush(index)?)))).await;
         let submitted = replies.iter().map(|reply| reply.stamps.submitted).min();
         let completed = replies.iter().map(|reply| reply.stamps.completed).max();
         let failed = replies.iter().position(|reply| reply.result.is_err());
@@ -197,5 +195,49 @@ impl<D: Device + Forget> Device for Ensemble<D> {
                 }
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use device::{Stamps, Writeback};
+
+    use super::*;
+    use crate::experiment::Io;
+
+    /// Notes which flushes it is asked for.
+    struct Part(Shape, Rc<std::cell::RefCell<Vec<(String, Bytes, Bytes)>>>);
+
+    impl Device for Part {
+        fn shape(&self) -> &Shape {
+            &self.0
+        }
+        async fn submit(&self, request: Request) -> Reply {
+            self.1.borrow_mut().push((self.0.name.clone(), request.offset, request.length));
+            let at = units::Instant::START;
+            request.answer(Ok(()), Stamps { submitted: at, completed: at })
+        }
+    }
+
+    impl Forget for Part {
+        fn forget(&self) {}
+    }
+
+    #[test]
+    fn a_part_without_any_of_a_range_is_not_written_back() {
+        let runtime = Runtime::simulated();
+        let asked = Rc::new(std::cell::RefCell::new(Vec::new()));
+        let part = |name: &str| Part(Shape::new(name.to_owned(), Bytes::kib(64)), Rc::clone(&asked));
+        let parts = ["a", "b", "c"].map(part).into();
+        let ensemble = Ensemble::new(&runtime, "abc".into(), parts, &Described::files(Vec::new(), Io::default()));
+        let steps = Writeback { write: true, ..Writeback::default() };
+        let range = Request::flush().with_writeback(steps, Bytes::kib(60), Bytes::kib(12));
+        assert_eq!(runtime.block_on(ensemble.submit(range)).result, Ok(()));
+        let kib = |name: &str, from, length| (name.to_owned(), Bytes::kib(from), Bytes::kib(length));
+        assert_eq!(asked.take(), [kib("a", 60, 4), kib("b", 0, 8)]);
+        assert_eq!(runtime.block_on(ensemble.submit(Request::flush())).result, Ok(()));
+        assert_eq!(asked.take(), ["a", "b", "c"].map(|name| kib(name, 0, 0)));
     }
 }

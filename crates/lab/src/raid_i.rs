@@ -60,8 +60,9 @@ impl Study for RaidI {
         }
     }
 
-    /// A phase is part of the time between two requests, an interval of the time of a call (between calls, too, which is outside of it), a share of a
-    /// hundred percent. Tables of phases are taken by their shares, as these have the time in which the bus is free.
+    /// A phase is a part of the time between two requests, an interval a part of a call, and a share a part of a
+    /// hundred percent. The time between calls is compared with that of a call, too, but is no part of its table.
+    /// Tables of phases are taken by their shares, as these have the time in which the bus is free.
     fn part(&self, row: &Row, rows: &BTreeMap<&str, &Row>) -> Option<Part> {
         let value = |id: String| rows.get(id.as_str())?.value();
         let (above, name) = row.id.rsplit_once('/')?;

@@ -4,9 +4,9 @@
 //! A trial has several passes, on machines whose spindles stand elsewhere. The modelled value is that of all passes together; beside it
 //! stands the 95 percent interval of Student's distribution over the values of each pass alone ([`analysis::half_width`]).
 //!
-//! How a row is judged stands in `judge.rs`, a table of parts in `parts.rs`, what the score would be of a model that knows nothing in `null.rs`, what
-//! people read of it all in `text.rs`. Nothing is left out: a row the model cannot give stays in
-//! the list with the reason.
+//! `judge.rs` judges a row, `parts.rs` a table of parts, `score.rs` all of them; `null.rs` has the score of models that
+//! know nothing, and `text.rs` what people read. Nothing is left out: a row that the model cannot give stays in the
+//! list with the reason.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ pub use judge::{Judged, Status};
 use judge::{Standing, judge};
 pub use null::Null;
 pub use parts::{Part, Parts};
-pub use score::{Bar, Score};
+pub use score::{Bar, Score, Tables};
 pub use text::lines;
 
 /// What a model says about a row.
@@ -58,7 +58,7 @@ pub trait Study {
     fn name(&self) -> &'static str;
     /// What the model says about an output or a claim.
     fn answer(&self, row: &Row) -> Result<Answer, TrialError>;
-    /// What a row is a part of, if it is part of something.
+    /// The whole that a row is a part of, if there is one.
     fn part(&self, row: &Row, rows: &BTreeMap<&str, &Row>) -> Option<Part>;
     /// The row that prints the same measurement in another unit, and counts in this one's place.
     fn counted_as(&self, _row: &Row, _rows: &BTreeMap<&str, &Row>) -> Option<String> {
@@ -171,7 +171,7 @@ pub fn reproduce(study: &dyn Study) -> Result<Report, ReproduceError> {
     let tables = parts::tables(&judged);
     let mut score = Score::of(&judged, &tables);
     (score.fitted_parameters, score.fitted_rows) = (fits.len(), fitted_rows(&fits).len());
-    score.nulls = null::nulls(&judged, &rows);
+    score.null = Null::of(&judged, &rows);
     let passes = score.passes(&study.bar());
     let formulas = match study.beside() {
         Ok(formulas) => formulas,
@@ -239,12 +239,13 @@ fn confidence(study: &dyn Study, row: &Row) -> Result<Option<f64>, PartError> {
     Ok(half_width(&alone))
 }
 
-/// Rows that print a measurement once more, each with the row that printed it first: with the same number for the same quantity under the same
-/// conditions. Where a note says that a row restates another one and no earlier row is so alike, it is not known which.
+/// Rows that print a measurement once more, each with the row that printed it first: the same number, for the same
+/// quantity, under the same conditions. A row whose note says that it restates another one may name none: then it is
+/// not known which. Disputed rows are no measurement that another row could repeat.
 fn repeats(rows: &[Row]) -> BTreeMap<&str, &str> {
     let mut first = BTreeMap::new();
     let mut repeats = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.role == Role::Output) {
+    for row in rows.iter().filter(|row| row.role == Role::Output && !row.disputed()) {
         match first.entry((&row.quantity, &row.conditions, &row.unit, &row.printed)) {
             Entry::Occupied(other) => drop(repeats.insert(row.id.as_str(), *other.get())),
             Entry::Vacant(place) => {
@@ -293,4 +294,23 @@ fn texts<'t>(table: &'t Table, found: &mut BTreeSet<&'t str>) {
         }
     }
     table.entries().iter().for_each(|(_, node)| value(&node.value, found));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::judge::tests::row;
+    use super::*;
+
+    #[test]
+    fn a_measurement_counts_where_it_is_printed_first_and_is_not_disputed() {
+        let named = |id: &str, printed: &str, note: &str| Row { id: id.into(), ..row(printed, note) };
+        let rows = [
+            named("a", "9", "SUSPECT: a digit"),
+            named("b", "9", ""),
+            named("c", "9", ""),
+            named("d", "7", ""),
+            named("e", "6", "Restates Table 1"),
+        ];
+        assert_eq!(repeats(&rows), BTreeMap::from([("c", "b"), ("e", "a row that it restates")]));
+    }
 }

@@ -148,8 +148,8 @@ pub struct Flushes {
     pub full: u32,
     /// One of data (fdatasync) after so many writes; 0 for none. Where both are due, the full one is made.
     pub data: u32,
-    /// A writeback of what was written since the last flush (sync_file_range) after so many writes, and its steps; 0 for
-    /// none. It gives way to the other two.
+    /// A writeback of what was written since the last flush (sync_file_range) after so many writes, and its steps; 0
+    /// for none. It gives way to the other two.
     pub range: (u32, Writeback),
     /// Whether one that is due after a write is due after each read up to the next write, too.
     pub after_reads: bool,
@@ -167,8 +167,8 @@ impl Flushes {
         after_last: false,
     };
 
-    /// The flush that is due when so many writes were made, the last request having been one or not. What a writeback is
-    /// of is filled in when it is asked for.
+    /// The flush that is due when so many writes were made, the last request having been one or not. What a writeback
+    /// is of is filled in when it is asked for.
     pub(crate) fn due(&self, writes: u64, wrote: bool) -> Option<Request> {
         let due = |every: u32| every > 0 && writes > 0 && writes.is_multiple_of(every.into());
         match wrote || self.after_reads {

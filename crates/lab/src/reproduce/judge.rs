@@ -7,13 +7,15 @@
 //! - rows that are disputed;
 //! - rows that parameters were fitted on;
 //! - a measurement that another row prints, too: as a time and as a share, or once more in the text;
-//! - a part (a phase of a trace, an interval of a timeline, a share) of less than 5 percent of its whole. A relative error of so little says
-//!   nothing of the whole; together with its neighbours it counts in the table's misplaced time (`parts.rs`).
+//! - a part (a phase of a trace, an interval of a timeline, a share) of less than 5 percent of its whole. A relative
+//!   error of so little says nothing of the whole. With its neighbours it counts in the table's misplaced time
+//!   (`parts.rs`).
 //!
 //! What the model does not give counts as scored and as wrong as can be, so that leaving a row away gains nothing.
 //!
-//! Rejected: dividing the difference by 5 percent of the whole where that is more than what is printed. By this rule a model that answered zero
-//! to everything would have had 113 of 362 rows of RAID-I within 10 percent.
+//! Rejected: dividing the difference by 5 percent of the whole where that is more than what is printed. By this rule a
+//! model that answers zero has every part of less than half a percent within 10 percent, and every one of little more
+//! than one within 25.
 
 use crate::published::{Role, Row};
 
@@ -90,7 +92,7 @@ pub struct Judged {
     pub remark: String,
 }
 
-/// What is known of a row before the model is asked.
+/// What decides whether a row is scored, whatever the model answers.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     /// Parameters were fitted on it.

@@ -3,11 +3,11 @@
 //! Two are asked about every row that is scored:
 //!
 //! - *zero* answers zero to everything;
-//! - *mean* answers the mean of what the study prints of the same quantity in all other rows. The row itself is left out: of a quantity
-//!   that is printed once the mean would be that number.
+//! - *mean* answers the mean of what the study prints of the same quantity in all other rows. The row itself is left
+//!   out: of a quantity that is printed once the mean would be that number.
 //!
-//! What *mean* scores tells how alike the study's measurements are: a study that reads 1.3 MB/s from a disk in five places gives four of them
-//! away.
+//! What *mean* scores tells how alike the study's measurements are: a study that reads 1.3 MB/s from a disk in five
+//! places gives four of them away.
 
 use std::collections::BTreeMap;
 
@@ -16,28 +16,36 @@ use crate::published::{Role, Row};
 use super::Judged;
 use super::judge::error_of;
 
-/// How good a model is that knows nothing.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+/// Of the scored rows, how many a model that knows nothing has right.
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Null {
-    /// `zero` or `mean`.
-    pub model: &'static str,
-    /// Of the scored rows, those with an error of at most 10 percent.
-    pub within_10: usize,
-    /// And of at most 25 percent.
-    pub within_25: usize,
+    /// *zero*, with an error of at most 10 percent.
+    pub zero_within_10: usize,
+    /// *zero*, with at most 25 percent.
+    pub zero_within_25: usize,
+    /// *mean*, with at most 10 percent.
+    pub mean_within_10: usize,
+    /// *mean*, with at most 25 percent.
+    pub mean_within_25: usize,
 }
 
-/// Both, on the rows that are scored.
-pub(super) fn nulls(judged: &[Judged], rows: &[Row]) -> Vec<Null> {
-    let by_id: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
-    let scored: Vec<&Row> = judged.iter().filter(|row| row.counts()).map(|row| by_id[row.id.as_str()]).collect();
-    let null = |model, answer: &dyn Fn(&Row) -> f64| {
-        let error = |row: &&Row| error_of(answer(row), row.value().expect("an output has a value"), &row.printed);
-        let errors: Vec<f64> = scored.iter().map(error).collect();
-        let within = |most: f64| errors.iter().filter(|error| **error <= most).count();
-        Null { model, within_10: within(0.10), within_25: within(0.25) }
-    };
-    vec![null("zero", &|_| 0.0), null("mean", &|row| mean_of_others(row, rows))]
+impl Null {
+    /// On the rows that are scored; `rows` are all of the study.
+    pub(super) fn of(judged: &[Judged], rows: &[Row]) -> Null {
+        let by_id: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
+        let scored: Vec<&Row> = judged.iter().filter(|row| row.counts()).map(|row| by_id[row.id.as_str()]).collect();
+        let within = |most: f64, answer: &dyn Fn(&Row) -> f64| {
+            let error = |row: &Row| error_of(answer(row), row.value().expect("an output has a value"), &row.printed);
+            scored.iter().filter(|row| error(row) <= most).count()
+        };
+        let (zero, mean) = (|_: &Row| 0.0, |row: &Row| mean_of_others(row, rows));
+        Null {
+            zero_within_10: within(0.10, &zero),
+            zero_within_25: within(0.25, &zero),
+            mean_within_10: within(0.10, &mean),
+            mean_within_25: within(0.25, &mean),
+        }
+    }
 }
 
 /// The mean of a row's quantity in all other rows; zero if there are none.
@@ -67,10 +75,8 @@ mod tests {
         let standing = |row: &Row| Standing { part: (row.id == "c").then(part), ..Standing::default() };
         let judged: Vec<Judged> = rows.iter().map(|row| judge(row, Answer::Number(1.0), standing(row))).collect();
         // 37, 36.3 and 40.3 for 10, 12 and 0; zero has one of the three.
-        assert_eq!(
-            nulls(&judged, &rows),
-            [Null { model: "zero", within_10: 1, within_25: 1 }, Null { model: "mean", within_10: 0, within_25: 0 }]
-        );
+        let zero_alone = Null { zero_within_10: 1, zero_within_25: 1, ..Null::default() };
+        assert_eq!(Null::of(&judged, &rows), zero_alone);
         let (alone, alike) = (&rows[..1], [row("10", ""), Row { id: "z".into(), ..row("11", "") }]);
         assert_eq!(mean_of_others(&alone[0], alone), 0.0);
         assert_eq!(mean_of_others(&alike[0], &alike), 11.0);

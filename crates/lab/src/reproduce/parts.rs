@@ -1,19 +1,22 @@
 //! Tables of parts, each judged as a whole by its misplaced time.
 //!
-//! The phases of a trace, or the intervals of a timeline, make up a whole. How far a model's division of it is from the printed one is *misplaced time*:
-//! half the sum of `|modelled - published|` over the parts, divided by the whole. Half, as time that one part has too much another one
-//! lacks. A model that gives every part zero has misplaced a half.
+//! The phases of a trace, or the intervals of a timeline, make up a whole. *Misplaced time* says how far a model's
+//! division of it is from the printed one: half the sum of `|modelled - published|` over the parts, divided by the
+//! whole. Half, as time that one part has too much another one lacks. A model that gives every part zero has misplaced
+//! a half.
 //!
-//! Parts that are disputed, that a parameter was fitted on, or that the model does not give, are left out. The rest must be two at least.
+//! Parts that are disputed, that a parameter was fitted on, or that the model does not give, are left out. At least two
+//! must be left.
 
 use std::collections::BTreeMap;
 
 use super::{Judged, Status};
 
-/// What a row is a part of.
+/// The whole that a row is a part of.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Part {
-    /// The table whose parts make up the whole; none where there is no such table, or where it has the row in another unit, or beside the whole.
+    /// The table whose parts make up the whole. None if there is no table, or if the row is not one of its parts: it
+    /// has the row in another unit, or beside the whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
     /// The whole, in the row's unit.

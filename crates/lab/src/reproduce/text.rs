@@ -81,20 +81,23 @@ impl Report {
             score.repeated,
             score.small_parts,
         );
-        if score.tables > 0 {
+        let tables = &score.tables;
+        if tables.scored > 0 {
             let _ = writeln!(
                 text,
                 "misplaced time: {:.1} % of a table's whole in the median, at most 5 % in {} of {} tables",
-                score.median_misplaced * 100.0,
-                score.tables_within_5,
-                score.tables
+                tables.misplaced_median * 100.0,
+                tables.within_5,
+                tables.scored
             );
         }
-        for null in &score.nulls {
-            let knows =
-                if null.model == "zero" { "zero everywhere" } else { "the mean of all other rows of the quantity" };
-            let (ten, more) = (share(null.within_10), share(null.within_25));
-            let _ = writeln!(text, "a model that answers {knows}: {ten:.1} % within 10 %, {more:.1} % within 25 %");
+        let null = &score.null;
+        for (answers, ten, more) in [
+            ("zero everywhere", null.zero_within_10, null.zero_within_25),
+            ("the mean of all other rows of the quantity", null.mean_within_10, null.mean_within_25),
+        ] {
+            let (ten, more) = (share(ten), share(more));
+            let _ = writeln!(text, "a model that answers {answers}: {ten:.1} % within 10 %, {more:.1} % within 25 %");
         }
         text
     }
