@@ -40,6 +40,8 @@ pub struct Side {
     /// The three times by size, in this order, those of which percentiles are wanted and there are any: each takes 16
     /// KiB and more, and there may be thousands of jobs.
     pub times: [Option<Box<Histogram>>; 3],
+    /// By I/O priority, where it is wanted: the time at the device, or in all where percentiles of that are wanted.
+    pub priorities: BTreeMap<u16, (Moments, Option<Box<Histogram>>)>,
     samples: BTreeMap<u64, (u64, u64)>,
 }
 
@@ -72,12 +74,14 @@ pub struct Counting {
     pub percentiles: [bool; 3],
     /// Whether the job ends with a flush that is not counted.
     pub ends_with_flush: bool,
+    /// Whether requests are told apart by their I/O priority.
+    pub by_priority: bool,
 }
 
 impl Default for Counting {
     /// fio's: percentiles of the time at the device.
     fn default() -> Counting {
-        Counting { percentiles: [false, true, false], ends_with_flush: false }
+        Counting { percentiles: [false, true, false], ends_with_flush: false, by_priority: false }
     }
 }
 
@@ -107,6 +111,11 @@ impl Side {
         self.clat.merge(&other.clat);
         self.lat.merge(&other.lat);
         self.times.iter_mut().zip(&other.times).for_each(|(times, more)| merge(times, more));
+        for (priority, (moments, times)) in &other.priorities {
+            let own = self.priorities.entry(*priority).or_default();
+            own.0.merge(moments);
+            merge(&mut own.1, times);
+        }
         for (index, (bytes, requests)) in &other.samples {
             let sample = self.samples.entry(*index).or_default();
             *sample = (sample.0 + bytes, sample.1 + requests);
@@ -161,6 +170,15 @@ impl JobTally {
         for (index, time) in [row.wait(), row.service(), row.response()].into_iter().enumerate() {
             if self.counting.percentiles[index] {
                 record(&mut side.times[index], time);
+            }
+        }
+        if self.counting.by_priority {
+            let [_, clat, lat] = self.counting.percentiles;
+            let time = if lat { row.response() } else { row.service() };
+            let own = side.priorities.entry(row.priority).or_default();
+            own.0.add(nanos(time));
+            if clat || lat {
+                record(&mut own.1, time);
             }
         }
         let sample = side.samples.entry(row.completed.as_nanos() / SAMPLE.as_nanos()).or_default();
@@ -286,13 +304,33 @@ mod tests {
 
     #[test]
     fn percentiles_are_kept_of_the_times_that_they_are_wanted_of() {
-        let mut tally = JobTally::new(Counting { percentiles: [false, false, true], ends_with_flush: false });
+        let mut tally = JobTally::new(Counting { percentiles: [false, false, true], ..Counting::default() });
         (1..=100).for_each(|n| tally.add(&row(Operation::Read, 500, n * 1000, 0)));
         let [slat, clat, lat] = &tally.sides[0].times;
         assert!(slat.is_none() && clat.is_none());
         let median = lat.as_ref().unwrap().quantile(units::Ratio::percent(50.0)).unwrap();
         assert!((50_500..50_600).contains(&median.as_nanos()), "{median}");
         assert_eq!((tally.sides[0].clat.count, tally.mixed().requests), (100, 100), "moments are of all three");
+    }
+
+    #[test]
+    fn requests_are_told_apart_by_their_priority_where_that_is_wanted() {
+        let count = |by_priority| {
+            let mut jobs = [0, 1].map(|_| JobTally::new(Counting { by_priority, ..Counting::default() }));
+            for n in 0..10u64 {
+                let mut row = row(Operation::Read, 500, 1000 * (n + 1), 0);
+                row.priority = if n < 3 { 1 << 13 } else { 3 << 13 };
+                jobs[n as usize % 2].add(&row);
+            }
+            let [mut first, second] = jobs;
+            first.merge(&second);
+            let counted = |(priority, (moments, times)): (&u16, &(Moments, Option<Box<Histogram>>))| {
+                (*priority, moments.count, moments.mean(), times.is_some())
+            };
+            first.sides[0].priorities.iter().map(counted).collect::<Vec<_>>()
+        };
+        assert_eq!(count(true), [(1 << 13, 3, 2000.0, true), (3 << 13, 7, 7000.0, true)]);
+        assert_eq!(count(false), []);
     }
 
     #[test]

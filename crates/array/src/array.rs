@@ -491,7 +491,7 @@ impl<D: Device> Device for Array<D> {
         if request.length.is_zero() && request.operation != Operation::Flush {
             return request.answer(Ok(()), Stamps { submitted, completed: submitted });
         }
-        let Request { operation, offset, length, payload, fua, punch, metadata: _, writeback: _, id } = request;
+        let Request { operation, offset, length, payload, fua, punch, id, .. } = request;
         let _turn = match operation {
             Operation::Read | Operation::Flush => None,
             Operation::Write | Operation::WriteZeroes | Operation::Discard => {

@@ -10,7 +10,7 @@ use fio::Surroundings;
 use fio::option::Fate;
 use host::Kernel;
 use host::processor::{self, Memory};
-use lab::jobs::{Phase, plan};
+use lab::jobs::{Phase, plan, plan_again};
 use lab::layout::read_paths;
 use lab::{Conclusion, Point, Source, Target, verification};
 use report::FioJob;
@@ -76,7 +76,10 @@ fn attempt(args: &Run, source: &Source, account: &mut Account) -> Result<ExitCod
     let metrics = args.seen.metrics.map(Metrics::serve).transpose()?;
     let mut copies = 0;
     let mut phases = phases.into_iter();
-    while let Some(phase) = phases.next() {
+    while let Some(mut phase) = phases.next() {
+        if let (true, Some(file)) = (phase.later, &account.file) {
+            phase = plan_again(&stem(source), file, &args.on, account.done.len()).map_err(Failure::input)?;
+        }
         let mut done = one_phase(&phase, args, metrics.as_ref(), &read, &interrupted)?;
         let (unkept, ended) = (done.take_unkept(), done.conclusion().interrupted);
         let begin = done.conclusion().begins.first().copied().unwrap_or(Instant::START);

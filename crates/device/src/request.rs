@@ -80,6 +80,9 @@ pub struct Request {
     /// Of a flush: only the page cache is written back, in the request's range, as sync_file_range(2) and not as
     /// fdatasync(2). Devices without a page cache of their own make a plain flush.
     pub writeback: Option<Writeback>,
+    /// The I/O priority of this one, as ioprio_set(2) writes it: the class in the upper three bits; 0 for that of the
+    /// program. Devices that are no files of this machine know none.
+    pub priority: u16,
     /// The number under which records and spans know this request. Requests caused by it carry it on; 0 if nobody asked.
     pub id: u64,
 }
@@ -116,6 +119,7 @@ impl Request {
             punch: false,
             metadata: false,
             writeback: None,
+            priority: 0,
             id: 0,
         }
     }
@@ -138,6 +142,11 @@ impl Request {
     /// The same flush, of so much of the page cache alone.
     pub fn with_writeback(mut self, steps: Writeback, offset: Bytes, length: Bytes) -> Request {
         (self.writeback, self.offset, self.length) = (Some(steps), offset, length);
+        self
+    }
+    /// The same request with an I/O priority of its own.
+    pub fn with_priority(mut self, priority: u16) -> Request {
+        self.priority = priority;
         self
     }
     /// The same request under a number.

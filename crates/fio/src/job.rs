@@ -8,7 +8,7 @@ use crate::option::Note;
 use crate::reader::Reader;
 use crate::syntax::Section;
 use crate::value::Amount;
-use crate::{JobError, Made, Place, Reporting, Rules};
+use crate::{JobError, Made, Piece, Place, Priorities, Reporting, Rules};
 
 /// One job section.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,6 +86,12 @@ pub struct Job {
     pub create_only: bool,
     /// Files are filled before they are written: `overwrite`.
     pub overwrite: bool,
+    /// It writes until no room is left, which is no error; its files grow as they are written: `fill_device`.
+    pub fills: bool,
+    /// Its files have no room reserved, and grow as they are written: `fallocate=none`.
+    pub unreserved: bool,
+    /// I/O priorities of its requests: `prio`, `prioclass`, `cmdprio_*`.
+    pub priorities: Priorities,
     /// The kernel is told how the file is read: `fadvise_hint`.
     pub advises: bool,
     /// Begins when this job has ended: `wait_for`.
@@ -119,6 +125,10 @@ pub struct Job {
     pub invalidate: bool,
     /// What is written says what it is, and is read again: `verify`, `do_verify`, `verify_backlog`.
     pub verify: Option<Check>,
+    /// The pattern that verified blocks hold: `verify_pattern`.
+    pub known: Option<Known>,
+    /// The first mismatch ends it: `verify_fatal`.
+    pub fatal: bool,
     /// The requests of a trace in place of its own: `read_iolog`, `replay_*`.
     pub replay: Option<Replay>,
     /// What is reported of it.
@@ -178,6 +188,15 @@ pub enum Check {
     Behind(u32),
 }
 
+/// A pattern that is verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// Blocks are the pattern and nothing else, from their first byte on: `verify=pattern`.
+    Whole(Vec<Piece>),
+    /// It stands behind what each sector says of itself.
+    Behind(Vec<Piece>),
+}
+
 /// A trace whose requests are made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
@@ -210,6 +229,13 @@ pub enum Order {
         /// The share that is random, the rest in sequence: `percentage_random`.
         jumps: Option<Ratio>,
     },
+}
+
+impl Order {
+    /// True if addresses do not just follow each other.
+    pub fn is_random(self) -> bool {
+        matches!(self, Order::Random { .. })
+    }
 }
 
 /// How often which blocks are asked for.

@@ -20,6 +20,7 @@ pub mod job;
 mod known;
 mod load;
 pub mod option;
+pub mod priority;
 mod reader;
 pub mod reporting;
 pub mod rules;
@@ -29,9 +30,10 @@ pub mod value;
 
 use std::fmt;
 
-pub use content::Made;
-pub use job::{Check, Direction, Engine, Extent, Fill, Job, Order, Pace, Replay, Skew, Zones};
+pub use content::{Made, Piece};
+pub use job::{Check, Direction, Engine, Extent, Fill, Job, Known, Order, Pace, Replay, Skew, Zones};
 pub use option::{Fate, Note};
+pub use priority::Priorities;
 pub use reporting::{Logs, Reporting, Unified};
 pub use rules::{Ends, Rules};
 pub use syntax::{Included, Surroundings};

@@ -54,7 +54,14 @@ impl Reader<'_> {
             };
             let jumps =
                 self.each_way("percentage_random", "percentages such as 50, or 100,0 of reads and writes", percent)?;
-            let once = !self.flag("norandommap")?.unwrap_or(false) && self.given("random_distribution").is_none();
+            // The generator of fio's `lfsr` comes to each block once, without a map of them.
+            let lfsr = self.read("random_generator", "tausworthe, tausworthe64 or lfsr", |text| match text {
+                "tausworthe" | "tausworthe64" => Some(false),
+                "lfsr" => Some(true),
+                _ => None,
+            })?;
+            let mapped = lfsr.unwrap_or(false) || !self.flag("norandommap")?.unwrap_or(false);
+            let once = mapped && self.given("random_distribution").is_none();
             let order = |jumps: Option<u32>| match jumps.filter(|percent| *percent < 100) {
                 Some(0) => Order::Sequential { gap: Bytes::ZERO, back: false },
                 jumps => Order::Random { once, runs, jumps: jumps.map(|percent| Ratio::percent(f64::from(percent))) },

@@ -182,6 +182,8 @@ pub const KEPT: &[&str] = &[
     "do_verify",
     "verify_backlog",
     "verify_only",
+    "verify_pattern",
+    "verify_fatal",
     "read_iolog",
     "replay_no_stall",
     "replay_time_scale",
@@ -202,6 +204,18 @@ pub const KEPT: &[&str] = &[
     "exitall",
     "exit_what",
     "continue_on_error",
+    "ignore_error",
+    "fill_device",
+    "prio",
+    "prioclass",
+    "cmdprio",
+    "cmdprio_class",
+    "cmdprio_percentage",
+    "cmdprio_bssplit",
+    "log_prio",
+    "write_iolog",
+    "refill_buffers",
+    "random_generator",
     "exitall_on_error",
     "flow",
     "flow_id",
@@ -214,6 +228,10 @@ pub const KEPT: &[&str] = &[
     "steadystate_duration",
     "steadystate_ramp_time",
     "steadystate_check_interval",
+    "latency_target",
+    "latency_window",
+    "latency_percentile",
+    "latency_run",
     "zonemode",
     "zonerange",
     "allow_file_create",
@@ -241,9 +259,10 @@ const AT_REST: &[(&str, &[&str])] = &[
     ("cpus_allowed_policy", &["shared"]),
     ("mem", &["malloc", "mmap", "shm"]),
     ("trim_percentage", &["0"]),
-    ("latency_run", &["0"]),
     ("stats", &["1"]),
     ("openfiles", &["1"]),
+    ("bwavgtime", &["500"]),
+    ("iopsavgtime", &["500"]),
 ];
 
 /// Flags of this list that are given as 0 ask for nothing.
@@ -252,7 +271,6 @@ const FLAGS: &[&str] = &[
     "sqthread_poll",
     "atomic",
     "pre_read",
-    "fill_device",
     "file_append",
     "unlink_each_loop",
     "serialize_overlap",
@@ -261,13 +279,15 @@ const FLAGS: &[&str] = &[
     "nowait",
     "uncached",
     "force_async",
-    "experimental_verify",
     "verify_state_load",
-    "verify_fatal",
     "trim_verify_zero",
     "read_beyond_wp",
     "write_barrier",
     "nice",
+    "log_store_compressed",
+    "log_unix_epoch",
+    "log_alternate_epoch",
+    "log_issue_time",
 ];
 
 /// What becomes of an option that is not read: nothing for those that are.
@@ -287,7 +307,6 @@ pub fn fate(name: &str, value: Option<&str>) -> Option<(Fate, &'static str)> {
         "opendir" => not_kept("name the files one by one, with filename=a:b:c"),
         "unique_filename" => no_effect("it is for clients of a fio server, and there is none"),
         "thread" => no_effect("jobs are loaded by threads in any case"),
-        "refill_buffers" => no_effect("each write takes another part of random memory"),
         "scramble_buffers" => no_effect("each write takes another part of random memory"),
         "create_on_open" | "create_serialize" | "create_fsync" => {
             no_effect("files are made and opened before the first request")
@@ -296,33 +315,29 @@ pub fn fate(name: &str, value: Option<&str>) -> Option<(Fate, &'static str)> {
         "file_append" => {
             not_kept("writes go where offset and size say; make a file of the size that is to be appended to")
         }
-        "random_generator" => {
-            no_effect("the order of addresses is a permutation of our own: every block once, without a map")
-        }
         "softrandommap" => no_effect("the order of addresses needs no map that memory could be too small for"),
         "clocksource" | "gtod_cpu" => no_effect("every request keeps its time stamps; what they cost is in the result"),
-        "write_hist_log"
-        | "log_hist_msec"
-        | "log_compression"
-        | "log_store_compressed"
-        | "log_unix_epoch"
-        | "log_prio"
-        | "write_iolog"
-        | "log_issue_time"
-        | "log_hist_coarseness"
-        | "iopsavgtime"
-        | "bwavgtime" => no_effect("every request is in records.parquet of the run folder"),
-        "significant_figures" => no_effect("it is about what fio prints"),
-        "disk_util" | "clientname" | "eta" | "status_interval" | "minimal" | "output" | "output-format"
-        | "eta-newline" | "eta_newline" | "stats" | "profile" | "max_latency_report" => {
-            no_effect("it is about what fio prints")
+        "log_compression" | "log_compression_cpus" => {
+            no_effect("logs are made when the run is over, and not kept in memory")
         }
+        "write_hist_log" | "log_hist_msec" | "log_hist_coarseness" => {
+            not_kept("no histograms are logged; every request is in records.parquet of the run folder")
+        }
+        "log_store_compressed" => not_kept("logs are text"),
+        "log_unix_epoch" | "log_alternate_epoch" | "log_issue_time" => {
+            not_kept("lines of logs have the time since the job began, at which their request had completed")
+        }
+        "bwavgtime" | "iopsavgtime" => not_kept("rates are sampled over 500 ms, as fio does without it"),
+        "error_dump" => no_effect("it is about what fio prints; every failed request is in records.parquet"),
+        "significant_figures" => no_effect("it is about what fio prints"),
+        "disk_util" => no_effect("it is about what fio prints"),
+        "stats" => not_kept("every job is in the result"),
+        "profile" => not_kept("it asks for a load that is a part of fio; write its options out"),
         "hipri" | "hipri_percentage" => not_kept("completions are awaited, not polled for"),
         "cpus_allowed_policy" => not_kept("all jobs share the processors of cpus_allowed"),
-        "nice" | "prio" | "prioclass" | "uid" | "gid" | "ioprio" | "ioscheduler" | "mem" | "hugepage-size"
-        | "iomem_align" | "lockmem" | "cgroup" | "cgroup_weight" | "cgroup_nodelete" | "cpumask"
-        | "cmdprio_percentage" | "cmdprio_class" | "cmdprio" | "cmdprio_bssplit" | "thp" => {
-            not_kept("set it for the whole program, with the means of the system (nice, ionice, numactl, taskset)")
+        "nice" | "uid" | "gid" | "ioscheduler" | "mem" | "hugepage-size" | "iomem_align" | "lockmem" | "cgroup"
+        | "cgroup_weight" | "cgroup_nodelete" | "cpumask" | "thp" => {
+            not_kept("set it for the whole program, with the means of the system (nice, numactl, taskset)")
         }
         "registerfiles" | "fixedbufs" | "nonvectored" | "userspace_reap" => {
             no_effect("files and memory are registered with the ring in any case")
@@ -341,22 +356,19 @@ pub fn fate(name: &str, value: Option<&str>) -> Option<(Fate, &'static str)> {
             "requests are submitted as places become free; `io.gather` in TOML awaits several completions at a time",
         ),
         "verify_dump" => no_effect("each mismatch is named in the result, and the exit code is 1"),
-        "verify_fatal" => not_kept("verification reads all blocks and names each mismatch"),
         "verify_async" | "verify_async_cpus" => no_effect("what is read is checked by the thread that reads it"),
         "verify_interval" | "verify_offset" => {
             no_effect("every 512 bytes that are written say what they are, in a way of our own")
         }
-        "verify_pattern" | "experimental_verify" | "verify_backlog_batch" => not_kept(
-            "every 512 bytes that are written say what they are, in a way of our own; each block is read when it is due",
-        ),
+        "experimental_verify" => {
+            no_effect("what was written where is known from a ledger; no addresses are drawn again for it")
+        }
+        "verify_backlog_batch" => not_kept("each block is read when it is due, and none before"),
         "verify_write_sequence" => no_effect("what is read is held against the write that was the last there"),
         "verify_state_save" => no_effect("`arraylab verify RUN` reads again what a run wrote, by its ledger"),
         "verify_state_load" => not_kept("`arraylab verify RUN` reads again what a run wrote, by its ledger"),
         "lockfile" => not_kept("jobs do not wait for each other's files"),
         "file_service_type" => not_kept("the files of a job are used in turn"),
-        "latency_target" | "latency_window" | "latency_percentile" | "latency_run" => not_kept(
-            "no rate or depth is searched for by a latency; `--find-limit` does, of the TOML of `arraylab import`",
-        ),
         "thinktime_spin" | "thinktime_iotime" | "thinktime_blocks_type" | "rate_ignore_thinktime" => {
             not_kept("the pause of thinktime comes after each request, without load on the processor")
         }
@@ -382,6 +394,7 @@ mod tests {
             include_str!("load.rs"),
             include_str!("reporting.rs"),
             include_str!("rules.rs"),
+            include_str!("priority.rs"),
             include_str!("content.rs"),
         ];
         for name in KEPT {

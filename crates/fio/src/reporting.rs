@@ -53,6 +53,10 @@ pub struct Logs {
     pub largest: bool,
     /// Each line says where: `log_offset`.
     pub offset: bool,
+    /// Each line says the priority of its request, and not only whether it is of real time: `log_prio`.
+    pub priority: bool,
+    /// The file of all requests, as a trace that can be replayed: `write_iolog`.
+    pub trace: Option<String>,
     /// Each copy has files of its own: `per_job_logs`.
     pub apart: bool,
 }
@@ -97,13 +101,21 @@ impl Reader<'_> {
     fn logs(&mut self) -> Result<Logs, JobError> {
         let millis = |text: &str| text.parse::<u64>().ok().filter(|millis| *millis <= 3_600_000);
         let every = self.read("log_avg_msec", "a time in milliseconds; 0 for every request", millis)?;
+        let trace = self.text("write_iolog")?;
+        let several = self.files()?.len() > 1 || self.text("nrfiles")?.is_some_and(|count| count != "1");
+        if trace.is_some() && (several || self.given("read_iolog").is_some()) {
+            let what = "is to log a job of several files, or one that replays a trace";
+            return Err(self.cannot("write_iolog", what, "name one file, and leave read_iolog out"));
+        }
         Ok(Logs {
+            trace,
             bandwidth: self.log("write_bw_log")?,
             requests: self.log("write_iops_log")?,
             latency: self.log("write_lat_log")?,
             every: every.filter(|millis| *millis > 0).map(Duration::millis),
             largest: self.flag("log_max_value")?.unwrap_or(false),
             offset: self.flag("log_offset")?.unwrap_or(false),
+            priority: self.flag("log_prio")?.unwrap_or(false),
             apart: self.flag("per_job_logs")?.unwrap_or(true),
         })
     }

@@ -12,8 +12,9 @@ use crate::value;
 /// The rules of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
-    /// A read that fails is counted, and the job goes on; a write, too: `continue_on_error`.
-    pub goes_on: [bool; 2],
+    /// The errors, by number, of a read that is counted and does not end the job, and of any other request:
+    /// `continue_on_error`, `ignore_error`.
+    pub ignored: [Vec<u16>; 2],
     /// An error ends all jobs: `exitall_on_error`.
     pub error_ends_all: bool,
     /// Whose end its end is: `exitall`, `exit_what`.
@@ -26,6 +27,21 @@ pub struct Rules {
     pub least: Option<Least>,
     /// It ends when it is steady: `steadystate`.
     pub steady: Option<Steady>,
+    /// It searches for the deepest queue that keeps to a latency: `latency_target`.
+    pub search: Option<Search>,
+}
+
+/// `latency_target`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Search {
+    /// The latency.
+    pub target: Duration,
+    /// How long each depth is tried: `latency_window`.
+    pub window: Duration,
+    /// How many requests are to keep to it, in percent: `latency_percentile`.
+    pub percent: f64,
+    /// The depth is adjusted to the end: `latency_run`.
+    pub goes_on: bool,
 }
 
 /// Whose end the end of a job is.
@@ -93,20 +109,36 @@ pub enum Figure {
     Latency,
 }
 
+/// The errors that fio knows by name; the number of each is its place, counted from 1.
+const ERRORS: [&str; 34] = [
+    "EPERM", "ENOENT", "ESRCH", "EINTR", "EIO", "ENXIO", "E2BIG", "ENOEXEC", "EBADF", "ECHILD", "EAGAIN", "ENOMEM",
+    "EACCES", "EFAULT", "ENOTBLK", "EBUSY", "EEXIST", "EXDEV", "ENODEV", "ENOTDIR", "EISDIR", "EINVAL", "ENFILE",
+    "EMFILE", "ENOTTY", "ETXTBSY", "EFBIG", "ENOSPC", "ESPIPE", "EROFS", "EMLINK", "EPIPE", "EDOM", "ERANGE",
+];
+
+/// The number of an error that is given by name, or as a number.
+fn error(text: &str) -> Option<u16> {
+    let named = ERRORS.iter().position(|name| *name == text).map(|place| place as u16 + 1);
+    named.or_else(|| text.trim_start_matches('-').parse().ok()).filter(|number| (1..4096).contains(number))
+}
+
 impl Reader<'_> {
     pub fn rules(&mut self, direction: Direction) -> Result<Rules, JobError> {
         Ok(Rules {
-            goes_on: self.goes_on()?,
+            ignored: self.ignored()?,
             error_ends_all: self.flag("exitall_on_error")?.unwrap_or(false),
             ends: self.ends()?,
             flow: self.flow()?,
             longest: self.time("max_latency", Duration::micros(1))?.filter(|most| !most.is_zero()),
             least: self.least(direction)?,
             steady: self.steady()?,
+            search: self.search()?,
         })
     }
 
-    fn goes_on(&mut self) -> Result<[bool; 2], JobError> {
+    /// As fio 3.33: `continue_on_error` alone ignores no more than EIO (and EILSEQ, which is fio's word for a mismatch),
+    /// and a list of `ignore_error` stands in its place for that direction.
+    fn ignored(&mut self) -> Result<[Vec<u16>; 2], JobError> {
         let accepted = "none, read, write, io, verify or all";
         let on = self.read("continue_on_error", accepted, |text| match text {
             // A mismatch ends no run here.
@@ -116,7 +148,15 @@ impl Reader<'_> {
             "io" | "all" | "1" => Some([true; 2]),
             _ => None,
         })?;
-        Ok(on.unwrap_or([false; 2]))
+        let usual = on.unwrap_or([false; 2]).map(|on| if on { vec![5, 84] } else { Vec::new() });
+        let accepted = "errors of reads, of writes and of verification by name or number, such as EIO,ENOSPC:122";
+        let given = self.read("ignore_error", accepted, |text| {
+            let lists = text.split(',').map(|list| list.split(':').filter(|one| !one.is_empty()).map(error).collect());
+            lists.collect::<Option<Vec<Vec<u16>>>>().filter(|lists| lists.len() <= 3)
+        })?;
+        // Mismatches are all counted, and end no run by themselves.
+        let mut given = given.unwrap_or_default().into_iter();
+        Ok(usual.map(|usual| given.next().filter(|list| !list.is_empty()).unwrap_or(usual)))
     }
 
     fn ends(&mut self) -> Result<Ends, JobError> {
@@ -162,6 +202,16 @@ impl Reader<'_> {
         let [bytes, requests] = [bytes, requests].map(|least| pair(direction, least).map(Option::unwrap_or_default));
         let every = every.unwrap_or(Duration::seconds(1));
         Ok((bytes != [0; 2] || requests != [0; 2]).then_some(Least { bytes, requests, every }))
+    }
+
+    fn search(&mut self) -> Result<Option<Search>, JobError> {
+        let target = self.time("latency_target", Duration::micros(1))?.filter(|target| !target.is_zero());
+        let window = self.time("latency_window", Duration::micros(1))?.unwrap_or(Duration::ZERO);
+        let percent = self.read("latency_percentile", "a percentage such as 99.9", |text| {
+            text.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent))
+        })?;
+        let goes_on = self.flag("latency_run")?.unwrap_or(false);
+        Ok(target.map(|target| Search { target, window, percent: percent.unwrap_or(100.0), goes_on }))
     }
 
     /// Without a duration the option asks for nothing, in fio, too.

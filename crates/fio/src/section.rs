@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use units::{Bytes, Duration};
 
 use crate::JobError;
-use crate::job::{Check, Direction, Engine, Extent, Job, Replay};
+use crate::job::{Check, Direction, Engine, Extent, Job, Known, Replay};
 use crate::load::pair;
 use crate::option::canonical;
 use crate::reader::Reader;
@@ -58,8 +58,7 @@ impl Reader<'_> {
         })?;
         let writes = |name| self.read(name, "a number of writes; 0 for none", |text| text.parse::<u32>().ok());
         let (fsync, fdatasync) = (writes("fsync")?.unwrap_or(0), writes("fdatasync")?.unwrap_or(0));
-        self.allocates(direction)?;
-        let verify = self.verify(direction)?;
+        let (verify, known) = self.verify(direction)?;
         if verify.is_some() {
             for option in ["buffer_pattern", "buffer_compress_percentage", "dedupe_percentage"] {
                 self.not_kept(option, "what is verified says what it is, in a way of our own");
@@ -108,6 +107,10 @@ impl Reader<'_> {
             repeatable: self.flag("randrepeat")?.unwrap_or(true),
             create_only: self.flag("create_only")?.unwrap_or(false),
             overwrite: self.flag("overwrite")?.unwrap_or(false),
+            fills: self.flag("fill_device")?.unwrap_or(false)
+                && !matches!(direction, Direction::Read | Direction::Trim),
+            unreserved: self.unreserved(direction)?,
+            priorities: self.priorities(engine)?,
             advises: self.advises()?,
             wait_for: self.text("wait_for")?,
             rules: self.rules(direction)?,
@@ -135,6 +138,8 @@ impl Reader<'_> {
             unlink: self.flag("unlink")?.unwrap_or(false),
             invalidate: self.flag("invalidate")?.unwrap_or(true),
             verify,
+            known,
+            fatal: self.flag("verify_fatal")?.unwrap_or(false),
             replay: self.replay()?,
             reporting: self.reporting()?,
             options: self.options(),
@@ -142,8 +147,9 @@ impl Reader<'_> {
         })
     }
 
-    /// Whatever the checksum: what is written says what it is in a way of our own.
-    fn verify(&mut self, direction: Direction) -> Result<Option<Check>, JobError> {
+    /// Whatever the checksum: what is written says what it is in a way of our own, but for a pattern that is all there
+    /// is. As in fio, a pattern without a checksum is that.
+    fn verify(&mut self, direction: Direction) -> Result<(Option<Check>, Option<Known>), JobError> {
         if self.flag("verify_only")?.unwrap_or(false) {
             return Err(self.cannot(
                 "verify_only",
@@ -152,22 +158,41 @@ impl Reader<'_> {
             ));
         }
         let verify = self.read("verify", "md5, crc32c, sha256, xxhash, meta, pattern or another of fio's", |text| {
-            Some(!["0", "none", "null"].contains(&text))
+            Some(match text {
+                "0" | "none" | "null" => None,
+                text => Some(["pattern", "pattern_hdr"].iter().position(|name| *name == text)),
+            })
         })?;
+        let pattern = self.verify_pattern()?;
+        let verify = verify.or(pattern.as_ref().map(|_| Some(Some(0))));
+        let known = match (verify.flatten(), pattern) {
+            (Some(Some(_)), None) => {
+                let next = "add verify_pattern=0xdeadbeef";
+                return Err(self.cannot("verify", "is to find a pattern, and names none", next));
+            }
+            (Some(Some(0)), Some(pattern)) => Some(Known::Whole(pattern)),
+            (Some(_), Some(pattern)) => Some(Known::Behind(pattern)),
+            _ => None,
+        };
+        if let (Some(Known::Whole(_)), Direction::Mixed(_)) = (&known, direction) {
+            let next = "take rw=write or rw=read, or a checksum such as verify=crc32c beside verify_pattern";
+            return Err(self.cannot("verify_pattern", "begins anew in each block, and reads go elsewhere", next));
+        }
         let at_end = self.flag("do_verify")?.unwrap_or(true);
         let behind = self.number("verify_backlog", u64::from(u32::MAX) >> 1)?.map(|lag| lag as u32);
-        if verify != Some(true) {
-            return Ok(None);
+        if verify.flatten().is_none() {
+            return Ok((None, None));
         }
-        match (direction, behind) {
+        let check = match (direction, behind) {
             (Direction::Trim | Direction::TrimWrite, _) => Err(self.cannot(
                 "verify",
                 "discards, and nobody says what is read of what was discarded",
                 "take rw=write, or leave verify out",
             )),
-            (Direction::Write, Some(lag)) => Ok(Some(Check::Behind(lag))),
-            _ => Ok(Some(if at_end { Check::AtEnd } else { Check::Later })),
-        }
+            (Direction::Write, Some(lag)) => Ok(Check::Behind(lag)),
+            _ => Ok(if at_end { Check::AtEnd } else { Check::Later }),
+        };
+        Ok((Some(check?), known))
     }
 
     fn replay(&mut self) -> Result<Option<Replay>, JobError> {
@@ -205,7 +230,7 @@ impl Reader<'_> {
     }
 
     /// `filename=a:b:c`.
-    fn files(&self) -> Result<Vec<String>, JobError> {
+    pub fn files(&self) -> Result<Vec<String>, JobError> {
         let Some(text) = self.text("filename")? else { return Ok(Vec::new()) };
         let files = list(&text);
         match files.is_empty() {
@@ -228,20 +253,27 @@ impl Reader<'_> {
         Ok(advice.flatten().unwrap_or(true))
     }
 
-    /// A file that is made has its blocks before the first request. A job that only reads has them in fio, too, as its files are written first.
-    fn allocates(&mut self, direction: Direction) -> Result<(), JobError> {
+    /// A file that is made has its blocks before the first request, unless a job that only writes does without. One
+    /// that reads has them in fio, too, as its files are written first.
+    fn unreserved(&mut self, direction: Direction) -> Result<bool, JobError> {
         let before = self.read("fallocate", "none, posix, native, keep, truncate, 0 or 1", |text| match text {
-            "none" | "truncate" | "0" => Some(false),
-            "posix" | "native" | "keep" | "1" => Some(true),
+            "none" | "0" => Some(Some(false)),
+            "posix" | "native" | "keep" | "1" => Some(Some(true)),
+            "truncate" => Some(None),
             _ => None,
         })?;
-        if before == Some(false) && !matches!(direction, Direction::Read | Direction::Trim) {
-            self.not_kept(
-                "fallocate",
-                "files have their blocks before the first request, so that no write allocates any",
-            );
+        let filled = self.flag("overwrite")?.unwrap_or(false);
+        match (before, direction) {
+            (Some(Some(false)), Direction::Write) => return Ok(!filled),
+            (Some(Some(false)), Direction::TrimWrite) | (Some(None), Direction::Write | Direction::TrimWrite) => {
+                self.not_kept(
+                    "fallocate",
+                    "files have their blocks before the first request, or grow as they are written",
+                );
+            }
+            _ => {}
         }
-        Ok(())
+        Ok(false)
     }
 
     /// `wait_before,write:8`: after each 8 writes.

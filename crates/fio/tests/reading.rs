@@ -1,8 +1,12 @@
 //! Job files as people write them, as others would break them, and any text at all.
 
+use fio::priority::Drawn;
 use fio::rules::Figure;
 use fio::value::Amount;
-use fio::{Check, Direction, Ends, Engine, Fate, Fill, JobError, Made, Order, Pace, Rigour, Rules, Skew, Surroundings};
+use fio::{
+    Check, Direction, Ends, Engine, Fate, Fill, JobError, Known, Made, Order, Pace, Piece, Priorities, Rigour, Rules,
+    Skew, Surroundings,
+};
 use proptest::prelude::*;
 use units::{Bytes, Duration, Frequency, Rate, Ratio};
 
@@ -245,8 +249,84 @@ fn what_is_written_is_verified_when_the_job_says() {
     let of = |options: &str| read(&format!("[j]\nrw=write\n{options}\n")).unwrap().jobs.remove(0).verify;
     assert_eq!(of("verify=crc32c"), Some(Check::AtEnd));
     assert_eq!(of("verify=md5\ndo_verify=0"), Some(Check::Later));
-    assert_eq!(of("verify=pattern\nverify_backlog=16"), Some(Check::Behind(16)));
+    assert_eq!(of("verify=pattern\nverify_pattern=1\nverify_backlog=16"), Some(Check::Behind(16)));
     assert_eq!((of("verify=0"), of("verify_backlog=16"), of("")), (None, None, None));
+}
+
+#[test]
+fn a_pattern_is_all_there_is_or_stands_behind_what_sectors_say() {
+    let of = |options: &str| read(&format!("[j]\nrw=write\n{options}\n")).unwrap().jobs.remove(0).known;
+    let piece = || vec![Piece::Bytes(vec![0xde, 0xad])];
+    assert_eq!(of("verify=pattern\nverify_pattern=0xdead"), Some(Known::Whole(piece())));
+    // As in fio, a pattern by itself is to be verified.
+    assert_eq!(of("verify_pattern=0xdead"), Some(Known::Whole(piece())));
+    assert_eq!(of("verify=crc32c\nverify_pattern=0xdead"), Some(Known::Behind(piece())));
+    assert_eq!((of("verify=0\nverify_pattern=0xdead"), of("verify=md5")), (None, None));
+    assert_eq!(of("verify_pattern='f'"), Some(Known::Whole(vec![Piece::File("f".into())])));
+}
+
+#[test]
+fn priorities_are_numbers_of_the_kernel_by_direction_and_size() {
+    let of = |options: &str| read(&format!("[j]\nsize=1m\n{options}\n")).map(|file| file.jobs[0].priorities.clone());
+    assert_eq!(of("").unwrap(), Priorities::default());
+    // A level without a class is one of best effort.
+    let usual = ["prio=5", "prioclass=3", "prioclass=1\nprio=7"].map(|options| of(options).unwrap().usual);
+    assert_eq!(usual, [2 << 13 | 5, 3 << 13, 1 << 13 | 7]);
+    let drawn =
+        |size: u64, percent, priority| Drawn { size: (size > 0).then_some(Bytes::kib(size)), percent, priority };
+    let engine = "ioengine=libaio\n";
+    let shares = of(&format!("{engine}cmdprio_percentage=20,5\ncmdprio_class=,2\ncmdprio=,3")).unwrap().drawn;
+    assert_eq!(shares, [vec![drawn(0, 20, 1 << 13)], vec![drawn(0, 5, 2 << 13 | 3)]]);
+    let split = of(&format!("{engine}cmdprio_bssplit=64k/25/1/1:64k/75/3/2:1m/0,1m/10/2/0/4")).unwrap().drawn;
+    let reads = vec![drawn(64, 25, 1 << 13 | 1), drawn(64, 75, 3 << 13 | 2)];
+    assert_eq!(split, [reads, vec![drawn(1024, 10, 2 << 13 | 4 << 3)]]);
+    for (options, wanted) in [
+        ("prio=8", "a level from 0, the highest, to 7"),
+        ("prioclass=4", "1 (real time)"),
+        ("cmdprio_percentage=20", "which its engine cannot"),
+        ("ioengine=libaio\ncmdprio_percentage=20\ncmdprio_bssplit=4k/10", "shares of all sizes and of each"),
+        ("ioengine=libaio\ncmdprio_bssplit=4k/60/1/1:4k/41/2/1", "sizes with percentages"),
+    ] {
+        let error = of(options).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{options}: {error}");
+    }
+}
+
+#[test]
+fn a_depth_is_searched_for_where_a_latency_is_named() {
+    let of = |options: &str| read(&format!("[j]\nsize=1m\n{options}\n")).unwrap().jobs[0].rules.search;
+    let all = of("latency_target=500\nlatency_window=5s\nlatency_percentile=99.9\nlatency_run=1").unwrap();
+    assert_eq!((all.target, all.window), (Duration::micros(500), Duration::seconds(5)));
+    assert_eq!((all.percent, all.goes_on), (99.9, true));
+    assert_eq!(of("latency_target=1ms").map(|search| search.percent), Some(100.0));
+    assert_eq!(of("latency_window=5s\nlatency_percentile=99"), None);
+}
+
+#[test]
+fn what_would_be_measured_or_kept_otherwise_is_no_option_without_effect() {
+    let fate = |options: &str| read(&format!("[j]\nsize=1m\n{options}\n")).map(|file| file.notes.len());
+    for option in ["profile=tiobench", "stats=0", "write_hist_log=x", "log_unix_epoch=1", "bwavgtime=1000"] {
+        let error = fate(option).unwrap_err().to_string();
+        assert!(error.contains("is not supported"), "{option}: {error}");
+    }
+    // Values of what is done in any case are noted and taken.
+    for option in ["stats=1", "log_unix_epoch=0", "bwavgtime=500", "disk_util=0"] {
+        assert_eq!(fate(option), Ok(1), "{option}");
+    }
+    // These are kept, and not even noted.
+    for option in ["refill_buffers", "random_generator=lfsr", "write_iolog=x", "log_prio=1", "fill_device=1"] {
+        assert_eq!(fate(option), Ok(0), "{option}");
+    }
+    let unreserved = |options: &str| read(&format!("[j]\nsize=1m\n{options}\n")).map(|file| file.jobs[0].unreserved);
+    assert_eq!(unreserved("rw=write\nfallocate=none"), Ok(true));
+    // What is read has its blocks in fio, too.
+    assert_eq!([unreserved("rw=rw\nfallocate=none"), unreserved("rw=write\nfallocate=keep")], [Ok(false), Ok(false)]);
+    assert!(unreserved("rw=write\nfallocate=truncate").is_err());
+    let order = |options: &str| read(&format!("[j]\nrw=randread\n{options}\n")).unwrap().jobs[0].order[0];
+    let once = |order| matches!(order, Order::Random { once: true, .. });
+    assert!(once(order("norandommap\nrandom_generator=lfsr")) && !once(order("norandommap")));
+    let several = read("[j]\nfilename=a:b\nsize=1m\nwrite_iolog=x\n").unwrap_err().to_string();
+    assert!(several.contains("name one file, and leave read_iolog out"), "{several}");
 }
 
 #[test]
@@ -264,7 +344,7 @@ fn trims_and_traces_are_read() {
 
 #[test]
 fn what_is_not_kept_is_listed_once_and_the_gravest_first() {
-    let text = "[global]\nthread\nlockfile=readwrite\nmy_option=3\n[a]\n[b]\nwrite_hist_log=x\n";
+    let text = "[global]\nthread\nlockfile=readwrite\nmy_option=3\n[a]\n[b]\ndisk_util=0\n";
     let file = read_as(text, Rigour::Lenient).unwrap();
     let said: Vec<(&str, &str, usize)> =
         file.notes.iter().map(|note| (note.option.as_str(), note.fate.title(), note.place.line)).collect();
@@ -276,7 +356,7 @@ fn what_is_not_kept_is_listed_once_and_the_gravest_first() {
             ("lockfile", not_kept, 3),
             ("my_option", "not known", 4),
             ("thread", no_effect, 2),
-            ("write_hist_log", no_effect, 7)
+            ("disk_util", no_effect, 7)
         ]
     );
     assert_eq!(
@@ -383,13 +463,14 @@ fn rules_of_jobs_are_read_and_what_no_job_can_keep_is_refused() {
     let rules = |options: &str| read(&format!("[j]\nsize=1m\n{options}\n")).map(|file| file.jobs[0].rules.clone());
     let none = rules("").unwrap();
     let usual = Rules {
-        goes_on: [false; 2],
+        ignored: [vec![], vec![]],
         error_ends_all: false,
         ends: Ends::Itself,
         flow: None,
         longest: None,
         least: None,
         steady: None,
+        search: None,
     };
     assert_eq!(none, usual);
     let all = rules(
@@ -397,7 +478,11 @@ fn rules_of_jobs_are_read_and_what_no_job_can_keep_is_refused() {
          rate=4m\nrate_min=1m\nratecycle=500\nss=bw_slope:2%\nss_dur=30\nss_ramp=5s",
     )
     .unwrap();
-    assert_eq!((all.goes_on, all.ends), ([false, true], Ends::All));
+    assert_eq!((all.ignored, all.ends), ([vec![], vec![5, 84]], Ends::All));
+    // A list stands in place of what continue_on_error says of its direction, and needs no such word.
+    let ignored = |options: &str| rules(options).unwrap().ignored;
+    assert_eq!(ignored("ignore_error=,ENOSPC:122"), [vec![], vec![28, 122]]);
+    assert_eq!(ignored("continue_on_error=all\nignore_error=EAGAIN,,84"), [vec![11], vec![5, 84]]);
     assert_eq!(all.flow.map(|flow| (flow.number, flow.weight, flow.rest)), Some((7, 3, Duration::micros(500))));
     assert_eq!(all.longest, Some(Duration::millis(2)));
     let least = all.least.unwrap();
@@ -411,6 +496,7 @@ fn rules_of_jobs_are_read_and_what_no_job_can_keep_is_refused() {
     for (options, wanted) in [
         ("flow=1001", "a weight from 0 to 1000"),
         ("exit_what=some", "group, stonewall or all"),
+        ("ignore_error=,EWHAT", "by name or number, such as EIO,ENOSPC:122"),
         ("continue_on_error=some", "none, read, write, io, verify or all"),
         ("ss=speed:1%\nss_dur=10", "iops:5%"),
         ("ss_dur=1", "steady for less than two values"),
@@ -424,6 +510,10 @@ fn rules_of_jobs_are_read_and_what_no_job_can_keep_is_refused() {
         ("startdelay=5-2", "a range of them such as 5-10"),
         ("buffer_pattern=abc", "a string in quotes"),
         ("dedupe_global=1", "a set that it has not"),
+        ("verify=pattern", "is to find a pattern, and names none"),
+        ("rw=rw\nverify_pattern=1", "begins anew in each block"),
+        ("latency_percentile=101", "a percentage such as 99.9"),
+        ("random_generator=dice", "tausworthe, tausworthe64 or lfsr"),
         ("rw=write\nverify=md5\nbuffer_pattern=0xff", "what is verified says what it is"),
     ] {
         let error = rules(options).unwrap_err().to_string();
@@ -453,10 +543,12 @@ fn what_is_written_is_put_together_of_its_options() {
     let fill = |options: &str| read(&format!("[j]\nrw=write\nsize=1m\n{options}\n")).unwrap().jobs.remove(0).fill;
     assert_eq!([fill(""), fill("zero_buffers")], [Fill::Random, Fill::Zero]);
     let made = |pattern: &[u8], compressible, duplicates, set, shared| {
-        let (pattern, segment) = (pattern.to_vec(), None);
+        let pattern = Some(Piece::Bytes(pattern.to_vec())).filter(|_| !pattern.is_empty()).into_iter().collect();
+        let segment = None;
         Fill::Made(Made { pattern, compressible, segment, duplicates, set, shared })
     };
     assert_eq!(fill("buffer_pattern=0xbeef"), made(&[0xbe, 0xef], 100, 0, None, false));
+    assert_eq!(fill("refill_buffers"), made(&[], 0, 0, None, false));
     assert_eq!(fill("buffer_compress_percentage=40\nbuffer_pattern=1"), made(&[1], 40, 0, None, false));
     let set = "dedupe_percentage=30\ndedupe_mode=working_set\ndedupe_global=1";
     assert_eq!(fill(set), made(&[], 0, 30, Some(5), true));

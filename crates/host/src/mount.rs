@@ -137,6 +137,12 @@ pub fn free_space(path: &Path) -> io::Result<Bytes> {
     Ok(Bytes::new(system.f_bavail.saturating_mul(system.f_frsize)))
 }
 
+/// How much the file system that holds `path` has room for in all.
+pub fn whole_space(path: &Path) -> io::Result<Bytes> {
+    let system = rustix::fs::statvfs(path)?;
+    Ok(Bytes::new(system.f_blocks.saturating_mul(system.f_frsize)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,6 +28,8 @@ pub struct Described {
     pub chunk: Option<Bytes>,
     /// How large files are made that are not there.
     pub make: Option<Bytes>,
+    /// Its files have no room reserved, and grow as they are written, up to this.
+    pub grows: Option<Bytes>,
     /// Files that are made are filled, even if they are only written: fio's `overwrite`.
     pub filled: bool,
     /// After so many bytes that are asked for, the page cache is emptied of it: each lap of a job of fio reads from the
@@ -53,6 +55,7 @@ impl Described {
             null: None,
             chunk: None,
             make: None,
+            grows: None,
             filled: false,
             refresh: None,
             advice: Advice::None,
@@ -210,6 +213,7 @@ impl FileDescribed {
             null,
             chunk,
             make,
+            grows: None,
             filled,
             refresh,
             advice,

@@ -73,7 +73,7 @@ impl<D: Device + Forget> Ensemble<D> {
         assert!(asked.writeback.is_none() || !asked.length.is_zero(), "a writeback has a range");
         let stretches = self.stretches(asked.offset, asked.length);
         let flush = |index: usize| {
-            let flush = Request { metadata: asked.metadata, ..Request::flush() };
+            let flush = Request { metadata: asked.metadata, priority: asked.priority, ..Request::flush() };
             let Some(steps) = asked.writeback else { return Some(flush) };
             let own = || stretches.iter().filter(|stretch| stretch.part == index);
             let start = own().map(|stretch| stretch.offset).min()?;
@@ -123,7 +123,7 @@ impl<D: Device + Forget> Ensemble<D> {
     }
 
     async fn pieces(&self, request: Request, stretches: &[Stretch]) -> Reply {
-        let (fua, operation) = (request.fua, request.operation);
+        let (fua, priority, operation) = (request.fua, request.priority, request.operation);
         let length = |stretch: &Stretch| stretch.length;
         let (mut rest, data) = match request.payload {
             Payload::Into(buffer) => (Some(buffer), None),
@@ -151,7 +151,7 @@ impl<D: Device + Forget> Ensemble<D> {
                 (Operation::Discard, None) => Request::discard(stretch.offset, length(stretch)),
                 (_, None) => Request::write_zeroes(stretch.offset, length(stretch)),
             };
-            piece.fua = fua;
+            (piece.fua, piece.priority) = (fua, priority);
             at += length(stretch);
             asked.push(self.parts[stretch.part].submit(piece));
         }

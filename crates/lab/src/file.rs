@@ -12,7 +12,9 @@ use serde::Deserialize;
 use toml::Spanned;
 use units::{Bytes, Duration, Ratio};
 use uring::Engine;
-use workload::{Discards, Fill, Flushes, Limits, Load, Mix, OnError, Region, Rules, Share, Sizes, Stream, Verify};
+use workload::{
+    Discards, Fill, Flushes, Limits, Load, Mix, OnError, Priorities, Region, Rules, Share, Sizes, Stream, Verify,
+};
 
 use crate::copies::{Copies, Spread};
 use crate::described::FileDescribed;
@@ -511,6 +513,8 @@ impl FileStream {
                 turns,
                 lock_step,
                 overlap: self.overlap,
+                priorities: Priorities::default(),
+                known: None,
                 rules: Rules::default(),
                 content: None,
             },

@@ -31,8 +31,8 @@ use runtime::Random;
 use units::{Bytes, Duration, Frequency, Ratio};
 use uring::Mode;
 use workload::{
-    Arrivals, Discards, Flushes, Jump, Law, Limits, Load, Mix, OnError, Pattern, RateLimit, Region, Rules, Sizes, Skew,
-    Space, Stream, Verify, Zone, Zoned,
+    Arrivals, Discards, Flushes, Jump, Law, Limits, Load, Mix, OnError, Pattern, Priorities, RateLimit, Region, Rules,
+    Sizes, Skew, Space, Stream, Verify, Zone, Zoned,
 };
 
 use crate::described::Described;
@@ -56,6 +56,8 @@ pub struct Phase {
     pub unlinks: Vec<PathBuf>,
     /// When it is over, so is the file: a job of it ends all, `exit_what=all`.
     pub is_last: bool,
+    /// An earlier job fills a file of its jobs, so that it is to be planned again when that has ended.
+    pub later: bool,
     /// What a reader of the results should know of the traces of its jobs.
     pub remarks: Vec<String>,
 }
@@ -91,6 +93,12 @@ pub enum PlanError {
     Replay { place: Place, job: String, error: Box<ReplayError> },
     #[error("{place}: [{job}] has no size, and that of {target} is not known before it is opened; add size=1g")]
     UnknownSize { place: Place, job: String, target: Target },
+    #[error("{place}: [{job}] takes its pattern from {}: {error}; name a file that can be read, and is not empty", path.display())]
+    Pattern { place: Place, job: String, path: PathBuf, error: std::io::Error },
+    #[error(
+        "{place}: [{job}] fills its files without a size, which it can if it writes one file in order; add size=1g, or take rw=write and one file"
+    )]
+    Fills { place: Place, job: String },
     #[error("{place}: [{job}] waits for [{other}], {why}; write the jobs in order, with `stonewall` in [{job}]")]
     Waits { place: Place, job: String, other: String, why: &'static str },
     #[error("{place}: [{job}] names the memory node {node}, and this machine has none of that number; name another")]
@@ -113,7 +121,17 @@ pub enum PlanError {
 
 /// The groups of a job file, in order. With targets given, all jobs run on each of them in place of their files.
 pub fn plan(name: &str, file: &fio::File, on: &[Target]) -> Result<Vec<Phase>, PlanError> {
+    planned(name, file, on, None)
+}
+
+/// A group once more, when those before it have run: the files are there that they have filled.
+pub fn plan_again(name: &str, file: &fio::File, on: &[Target], number: usize) -> Result<Phase, PlanError> {
+    Ok(planned(name, file, on, Some(number))?.swap_remove(number))
+}
+
+fn planned(name: &str, file: &fio::File, on: &[Target], now: Option<usize>) -> Result<Vec<Phase>, PlanError> {
     let groups = groups(&file.jobs)?;
+    let mut filled: Vec<PathBuf> = Vec::new();
     let several = groups.len() > 1;
     let mut group = 0;
     let mut phases = Vec::new();
@@ -123,6 +141,7 @@ pub fn plan(name: &str, file: &fio::File, on: &[Target]) -> Result<Vec<Phase>, P
             experiment: Experiment::empty(name),
             parts: Vec::new(),
             unlinks: Vec::new(),
+            later: false,
             is_last: jobs.iter().any(|index| file.jobs[*index].rules.ends == Ends::All),
             remarks: Vec::new(),
         };
@@ -135,10 +154,12 @@ pub fn plan(name: &str, file: &fio::File, on: &[Target]) -> Result<Vec<Phase>, P
                 let part = Part { job: *index, copy, group };
                 match &job.replay {
                     Some(trace) => phase.replay(job, trace, part, on)?,
-                    None => phase.add(job, part, on)?,
+                    None => phase.add(job, part, on, if now == Some(number) { &[] } else { &filled })?,
                 }
             }
         }
+        let fills = jobs.iter().map(|index| &file.jobs[*index]).filter(|job| job.fills);
+        filled.extend(fills.flat_map(|job| (0..job.copies).flat_map(|copy| job.paths(copy))));
         phase.check_verified(&file.jobs)?;
         phase.check_steady(&file.jobs)?;
         phase.settle(&jobs.iter().map(|index| &file.jobs[*index]).collect::<Vec<_>>());
@@ -184,7 +205,7 @@ fn groups(jobs: &[Job]) -> Result<Vec<Vec<usize>>, PlanError> {
 }
 
 impl Phase {
-    fn add(&mut self, job: &Job, part: Part, on: &[Target]) -> Result<(), PlanError> {
+    fn add(&mut self, job: &Job, part: Part, on: &[Target], filled: &[PathBuf]) -> Result<(), PlanError> {
         let (place, title) = (|| job.place.clone(), || job.name.clone());
         let sizes = |choices: &[(Bytes, u32)]| {
             Sizes::weighted(choices.iter().copied()).expect("a job has sizes above zero, and a share of them, too")
@@ -201,7 +222,8 @@ impl Phase {
         if largest > LARGEST_REQUEST {
             return Err(PlanError::HugeBlock { place: place(), job: title(), request: largest });
         }
-        let whole = job.whole(part.copy, largest, on)?;
+        let whole = job.whole(part.copy, largest, on, filled)?;
+        self.later |= whole.later;
         let mut region = job.region(part.copy, &whole, largest)?;
         let mut length = region.length.expect("a planned region has an end");
         let given = length;
@@ -292,7 +314,8 @@ impl Phase {
             apart: Duration::ZERO,
             limits,
             fill: if job.fill == Fill::Zero { workload::Fill::Zero } else { workload::Fill::Random },
-            content: writing::content(job, length, smallest),
+            content: writing::content(job, length, smallest)?,
+            known: writing::known(job)?,
             verify,
             discards: match job.direction {
                 Direction::Trim => Discards::Only,
@@ -303,6 +326,7 @@ impl Phase {
             turns: None,
             lock_step: false,
             overlap: true,
+            priorities: rules::priorities(job),
             rules: rules::of(job, part, self.parts.len() as u32),
         };
         let index = self.experiment.devices.len();
@@ -344,9 +368,14 @@ impl Phase {
             plan.stream.name = self.free_name(&job.name);
             plan.stream.overlap = true;
             if on.is_empty() {
+                let end = plan.stream.region.length.map(|end| end.round_up(Bytes::SECTOR));
                 let mut described = Described::files(vec![paths[index].clone()], job.io());
-                // A file that is not there is made as large as the trace needs it.
-                described.make = plan.stream.region.length.map(|end| end.round_up(Bytes::SECTOR));
+                match job.engine {
+                    // Whatever the trace names, nothing is opened.
+                    Engine::Null => (described.files, described.null) = (Vec::new(), end),
+                    // A file that is not there is made as large as the trace needs it.
+                    _ => described.make = end,
+                }
                 (described.durable, described.flush_at_end) = (job.durable, job.flush_at_end);
                 plan.on = Some(vec![first + index]);
                 self.experiment.devices.push(described);
@@ -362,12 +391,17 @@ impl Phase {
         let any = |is: fn(&Stream) -> bool| self.experiment.streams.iter().any(|plan| is(&plan.stream));
         let all = [
             (self.experiment.streams.iter().any(|plan| plan.script.is_some()), "read_iolog"),
+            (self.experiment.devices.iter().any(|device| device.grows.is_some()), "fill_device or fallocate"),
             (any(|stream| stream.rules.flow.is_some()), "flow"),
             (any(|stream| stream.rules.longest.is_some()), "max_latency"),
             (any(|stream| stream.rules.least.is_some()), "rate_min"),
             (any(|stream| stream.rules.steady.is_some()), "steadystate"),
+            (any(|stream| stream.rules.search.is_some()), "latency_target"),
             (any(|stream| stream.rules.ends_group), "exitall"),
             (any(|stream| stream.content.is_some()), "buffer_pattern or its kin"),
+            (any(|stream| stream.known.is_some()), "verify_pattern"),
+            (any(|stream| stream.rules.ends_wrong), "verify_fatal"),
+            (any(|stream| stream.priorities.any()), "prio, prioclass or cmdprio"),
             (any(|stream| matches!(stream.pattern, Pattern::Zoned(_))), "zonemode"),
             (any(|stream| matches!(stream.pattern, Pattern::Listed { .. })), "random_distribution=sequence"),
         ];
@@ -403,8 +437,12 @@ impl Phase {
     pub fn simplify(&mut self) -> Vec<&'static str> {
         let mut options = self.beyond_experiments();
         for stream in self.experiment.streams.iter_mut().map(|plan| &mut plan.stream) {
-            stream.rules = Rules { on_error: stream.rules.on_error, ..Rules::default() };
-            stream.content = None;
+            let (on_error, ignored) = (stream.rules.on_error, std::mem::take(&mut stream.rules.ignored));
+            stream.rules = Rules { on_error, ignored, ..Rules::default() };
+            (stream.content, stream.priorities) = (None, Priorities::default());
+        }
+        for device in &mut self.experiment.devices {
+            device.make = device.grows.take().or(device.make);
         }
         let rest = self.beyond_experiments();
         options.retain(|option| !rest.contains(option));
@@ -444,7 +482,7 @@ impl Phase {
         let fresh = jobs.iter().any(|job| !job.repeatable && job.seed.is_none());
         let usual = if fresh { RandomState::new().hash_one(0) } else { 2 };
         experiment.seed = jobs.iter().find_map(|job| job.seed).unwrap_or(usual) >> 1;
-        let goes_on = jobs.iter().any(|job| job.rules.goes_on != [false; 2]);
+        let goes_on = jobs.iter().any(|job| job.rules.ignored.iter().any(|list| !list.is_empty()));
         experiment.run.on_error = if goes_on { OnError::Continue } else { OnError::Stop };
         let ends = jobs.iter().map(|job| Some(job.runtime? + job.ramp + job.delay[1])).collect::<Option<Vec<_>>>();
         experiment.run.measure = ends.and_then(|ends| ends.into_iter().max());

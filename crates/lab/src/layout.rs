@@ -68,6 +68,12 @@ pub fn lay_out(
             }
         }
     }
+    let growing: HashSet<&Path> = experiment
+        .devices
+        .iter()
+        .filter(|device| device.grows.is_some())
+        .flat_map(|device| device.files.iter().map(PathBuf::as_path))
+        .collect();
     let kernel = Kernel::running();
     let mut permits = HashMap::new();
     let mut work: Vec<(PathBuf, Bytes, Bytes)> = Vec::new();
@@ -80,18 +86,20 @@ pub fn lay_out(
         };
         let owned = match there {
             Some(_) => guard::own(&kernel, path)?,
-            None if path.starts_with("/dev") || size.is_zero() => {
+            None if path.starts_with("/dev") || size.is_zero() && !growing.contains(path) => {
                 return Err(LayoutError::NoFile { path: path.to_owned() });
             }
             None => None,
         };
         match (there, &owned) {
-            (Some(there), None) if there < size => {
+            (Some(there), None) if there < size && !growing.contains(path) => {
                 return Err(LayoutError::TooSmall { path: path.to_owned(), size: there, wanted: size });
             }
+            // It is made, and no room is reserved for it.
+            (None, _) if growing.contains(path) => work.push((path.to_owned(), Bytes::ZERO, Bytes::ZERO)),
             (there, _) => {
                 let there = there.unwrap_or(Bytes::ZERO);
-                if there < size {
+                if there < size && !growing.contains(path) {
                     work.push((path.to_owned(), there, size));
                 }
             }
@@ -117,6 +125,8 @@ pub fn lay_out(
                 done += bytes;
                 progress(done, whole);
             }),
+            // It grows as it is written.
+            false if size.is_zero() => Ok(true),
             false => permit.reserve(size).map(|()| true),
         };
         match filled {

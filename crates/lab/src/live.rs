@@ -175,7 +175,8 @@ fn journal(
 ) -> std::io::Result<Option<Journal>> {
     let Some(folder) = ways.folder else { return Ok(None) };
     let of = |(index, target): (usize, &Target)| {
-        Some((target.to_string(), verification::ledger(experiment, index, identity)?))
+        let ledger = verification::ledger(experiment, index, identity)?;
+        Some((target.to_string(), ledger)).filter(|(_, ledger)| ledger.is_plain())
     };
     let devices: Vec<_> = targets.iter().enumerate().filter_map(of).collect();
     Journal::create(&folder.path().join(LEDGER_LOG), &devices)
@@ -357,6 +358,7 @@ impl Site<'_> {
             self.round(&done, &control);
             say(Report::Passed(Passed {
                 failures,
+                searched: pass::searched(&seats),
                 abandoned: if gave_up {
                     seats.iter().map(|seat| u64::from(seat.tally.under_way.get())).sum()
                 } else {
@@ -386,7 +388,8 @@ impl Site<'_> {
             let Some(ledger) = ledger else { continue };
             if whole && verification::at_end(self.experiment, *index) {
                 device.drop_cache();
-                let stop = || self.ways.interrupted.load(Relaxed);
+                let fatal = self.streams[*index].iter().any(|of| self.experiment.streams[*of].stream.rules.ends_wrong);
+                let stop = || self.ways.interrupted.load(Relaxed) || fatal && !ledger.is_sound();
                 let passes = self.experiment.run.passes;
                 let failed = live.runtime().block_on(sweep(device, ledger, &Heap, (SWEEP_DEPTH, passes), stop));
                 if let Some(error) = failed {
@@ -440,6 +443,7 @@ impl Site<'_> {
         options.cold = drops_cache(io);
         if let Some(described) = described {
             options.any_bytes = true;
+            options.grows = described.grows;
             options.advice = described.advice;
         }
         Ok(match self.ways.permits.get(path) {

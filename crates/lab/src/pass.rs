@@ -14,7 +14,7 @@ use futures_util::future::{Either, select};
 use rand::Rng;
 use record::{Phase, Row};
 use runtime::{Random, Resource, Runtime, Signal};
-use workload::{Context, Control, Drive, Ledger, LockStep, Memory, Observer, Replay, StreamError, Tally};
+use workload::{Context, Control, Drive, Ledger, LockStep, Memory, Observer, Replay, Searched, StreamError, Tally};
 
 use crate::experiment::{Experiment, StreamPlan};
 
@@ -116,6 +116,8 @@ impl<D: Device> Pass<'_, D> {
                 observer,
                 tally: &seat.tally,
                 on_error: stream.rules.on_error.unwrap_or([experiment.run.on_error; 2]),
+                ignored: &stream.rules.ignored,
+                ends_full: stream.rules.ends_full,
                 stream_index: seat.stream as u16,
                 device_index: seat.device as u16,
                 pass,
@@ -148,6 +150,11 @@ impl<D: Device> Pass<'_, D> {
         failures.sort_by_key(|failure| (failure.device, failure.stream));
         Ok(failures)
     }
+}
+
+/// What the searches for a depth came to, by stream.
+pub(crate) fn searched(seats: &[Seat]) -> Vec<(usize, Searched)> {
+    seats.iter().filter_map(|seat| Some((seat.stream, seat.tally.searched.get()?))).collect()
 }
 
 /// Where the lanes of a stream meet, if it goes in lock-step. All of its seats are here: such an experiment has one runtime.

@@ -18,7 +18,7 @@ use record::{
 };
 use units::{Bytes, Duration, Frequency, Instant, Ratio};
 use uring::Choice;
-use workload::StreamError;
+use workload::{Searched, StreamError};
 
 use crate::experiment::Experiment;
 use crate::hosts::Together;
@@ -181,6 +181,8 @@ pub struct Conclusion {
     pub engines: Vec<Option<Choice>>,
     /// By device: how much it stores.
     pub sizes: Vec<Bytes>,
+    /// By stream that searched for a depth: what that came to.
+    pub searched: Vec<(usize, Searched)>,
     /// Files that were read although their medium does not store all of them, with the share that it does not.
     pub hollow: Vec<(String, Ratio)>,
     /// First errors, by stream and device.
@@ -323,13 +325,30 @@ pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways
         surroundings::complete(around, experiment, targets, &hollow);
     }
     conclusion.hollow = hollow;
-    let recording = recorder.finish();
+    let mut recording = recorder.finish();
+    for (stream, searched) in &conclusion.searched {
+        if let Some(from) = searched.from {
+            recording.count_from(*stream as u16, from);
+        }
+        let name = &experiment.streams[*stream].stream.name;
+        conclusion.remarks.push(searched_for(name, searched));
+    }
     if let Some(traced) = conclusion.traced.take() {
         let timeline = timeline(traced, &recording, &meta.labels.devices)?;
         conclusion.remarks.extend(timeline.remarks());
         conclusion.timeline = Some(timeline);
     }
     Ok(Made { meta, recording, conclusion })
+}
+
+/// What a search for a depth came to, in words.
+fn searched_for(name: &str, Searched { depth, from }: &Searched) -> String {
+    match from {
+        Some(_) => {
+            format!("[{name}] searched for the deepest queue within its latency and found {depth}, which counts")
+        }
+        None => format!("[{name}] was at a depth of {depth} when its search for a latency ended, and found none"),
+    }
 }
 
 /// Refuses an experiment that wants more devices than it has itself or than are given: on fewer it would be another

@@ -16,7 +16,7 @@ use record::{LEDGER_LOG, RunFile};
 use runtime::Random;
 use serde::{Deserialize, Serialize};
 use units::Bytes;
-use workload::{Findings, Ledger, Mismatch, Stream, Verify, Version, Written};
+use workload::{Filling, Findings, Known, Ledger, Mismatch, Stream, Verify, Version, Written};
 
 use crate::experiment::{Experiment, StreamPlan};
 use crate::journal;
@@ -69,7 +69,12 @@ pub(crate) fn ledger(experiment: &Experiment, device: usize, run: u64) -> Option
     let sizes = |stream: &Stream| stream.each_size().chain([stream.align, stream.region.start]).collect::<Vec<_>>();
     let unit = verifying().flat_map(sizes).reduce(gcd)?;
     let written = verifying().any(|stream| stream.mix.has_writes());
-    Some(if written { Ledger::new(run, device as u16, unit) } else { Ledger::blind(device as u16, unit) })
+    let ledger = if written { Ledger::new(run, device as u16, unit) } else { Ledger::blind(device as u16, unit) };
+    Some(match verifying().find_map(|stream| stream.known.as_ref()) {
+        None => ledger,
+        Some(Known::Whole(pattern)) => ledger.patterned(pattern.clone()),
+        Some(Known::Behind(pattern)) => ledger.filled(Filling::of(pattern)),
+    })
 }
 
 /// What tells a run from all others, on any machine: no two are started in one nanosecond by processes of one number.
@@ -90,7 +95,12 @@ fn gcd(a: Bytes, b: Bytes) -> Bytes {
 
 impl Verified {
     pub(crate) fn new(device: &str, ledger: &Ledger) -> Verified {
-        Verified { device: device.to_owned(), findings: ledger.findings(), written: ledger.written() }
+        let mut written = ledger.written();
+        if !ledger.is_plain() {
+            // A later run would look for sectors that hold no pattern.
+            written.extents.clear();
+        }
+        Verified { device: device.to_owned(), findings: ledger.findings(), written }
     }
 }
 

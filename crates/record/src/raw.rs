@@ -11,7 +11,7 @@
 //!   log, zero         u16, u16          which thread's log
 //!   rows              u32
 //!   zero              u32
-//!   rows x 56 bytes                     fields in the order of `Row`; two of zero; the number of the request
+//!   rows x 56 bytes                     fields in the order of `Row`; the priority; the number of the request
 //! ```
 //! All numbers are little-endian. A block is appended by one `write`; after a kill the last one may be cut off, and the
 //! rows that are whole are given. Checksums were left out: against a kill they add nothing, and after a power cut the file is
@@ -247,6 +247,7 @@ fn encode(row: &Row) -> [u8; ROW_BYTES] {
     bytes[48] = row.operation as u8;
     bytes[49] = row.phase as u8;
     // Where files of before had zeroes.
+    bytes[50..52].copy_from_slice(&row.priority.to_le_bytes());
     bytes[52..56].copy_from_slice(&row.request.to_le_bytes());
     bytes
 }
@@ -268,6 +269,7 @@ fn decode(bytes: &[u8; ROW_BYTES]) -> Option<Row> {
         cpu: short(42),
         errno: short(44),
         pass: short(46),
+        priority: short(50),
         operation: *device::Operation::ALL.get(usize::from(bytes[48]))?,
         phase: *Phase::ALL.get(usize::from(bytes[49]))?,
     })

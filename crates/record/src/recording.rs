@@ -1,5 +1,6 @@
 //! The recording: all rows of a run, in order of completion, wherever they lie.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::Path;
@@ -9,7 +10,7 @@ use units::Instant;
 use crate::keeper::Chunk;
 use crate::log::CHUNK_ROWS;
 use crate::raw::{RawError, RawFile};
-use crate::{Meta, Row};
+use crate::{Meta, Phase, Row};
 
 /// The rows of all logs of a run.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct Recording {
     raw: Option<RawFile>,
     loss: Loss,
     late_chunks: u64,
+    /// Rows of these streams count from these moments on.
+    counts_from: Vec<(u16, Instant)>,
 }
 
 /// Rows that lie together.
@@ -41,7 +44,7 @@ pub struct Loss {
 
 impl Recording {
     pub(crate) fn new(logs: Vec<Vec<Part>>, raw: Option<RawFile>, loss: Loss, late_chunks: u64) -> Recording {
-        Recording { logs, raw, loss, late_chunks }
+        Recording { logs, raw, loss, late_chunks, counts_from: Vec::new() }
     }
 
     /// What a run that did not end properly left in its raw file.
@@ -75,6 +78,22 @@ impl Recording {
         self.loss.reason = self.loss.reason.take().or(loss.reason.clone());
     }
 
+    /// From now on, what a stream meant to ask before `from` is given out as of the start-up: it proved not to count.
+    pub fn count_from(&mut self, stream: u16, from: Instant) {
+        self.counts_from.push((stream, from));
+    }
+
+    /// The rows as they count.
+    fn counted<'r>(&self, rows: &'r [Row]) -> Cow<'r, [Row]> {
+        if self.counts_from.is_empty() {
+            return Cow::Borrowed(rows);
+        }
+        let early =
+            |row: &Row| self.counts_from.iter().any(|(stream, from)| row.stream == *stream && row.intended < *from);
+        let of = |row: &Row| Row { phase: if early(row) { Phase::StartUp } else { row.phase }, ..*row };
+        Cow::Owned(rows.iter().map(of).collect())
+    }
+
     /// Chunks whose memory was first touched within the run, because the keeper was late: each put about a thousand page faults there.
     pub fn late_chunks(&self) -> u64 {
         self.late_chunks
@@ -88,6 +107,7 @@ impl Recording {
     /// Gives all rows to `take`, some at a time, in order of completion (of equals, the lower log's first), provided that each log
     /// was filled in that order; rows of one log never change places.
     pub fn visit<E: From<RawError>>(&self, mut take: impl FnMut(&[Row]) -> Result<(), E>) -> Result<(), E> {
+        let mut take = |rows: &[Row]| take(&self.counted(rows));
         let mut cursors = Vec::new();
         for parts in &self.logs {
             let mut cursor = Cursor { parts, raw: self.raw.as_ref(), block: None, loaded: Vec::new(), next: 0 };

@@ -44,6 +44,8 @@ pub struct Row {
     pub errno: u16,
     /// The pass, counted from 0.
     pub pass: u16,
+    /// The I/O priority that it asked for, as ioprio_set(2) writes it; 0 if none.
+    pub priority: u16,
     /// What was done.
     pub operation: Operation,
     /// Which part of the run it counts for.
@@ -82,6 +84,7 @@ impl Row {
             cpu: 0,
             errno: 0,
             pass: 0,
+            priority: 0,
             operation,
             phase,
         }

@@ -13,7 +13,7 @@ pub type RowReader = TableReader<Row>;
 
 impl Tabular for Row {
     const TABLE: &'static str = "rows";
-    const LATER: &'static [&'static str] = &["request"];
+    const LATER: &'static [&'static str] = &["request", "priority"];
 
     fn columns() -> Vec<Column<Row>> {
         vec![
@@ -42,6 +42,7 @@ impl Tabular for Row {
             short!("cpu", cpu),
             short!("errno", errno),
             short!("pass", pass),
+            short!("priority", priority),
             Column {
                 name: "phase",
                 cells: Cells::Text {

@@ -175,7 +175,7 @@ print(json.loads(meta["arraylab.meta"])["devices"])
     let expected = format!(
         "300000 {} {} {} {}\n\
          intended_ns:int64 submitted_ns:int64 completed_ns:int64 offset_bytes:int64 length_bytes:int64 request:int64 stream:int32 device:int32 \
-         operation:string depth:int32 cpu:int32 errno:int32 pass:int32 phase:string\n\
+         operation:string depth:int32 cpu:int32 errno:int32 pass:int32 priority:int32 phase:string\n\
          ['{}', '{}', '{}'] [{}, {}, {}]\n['/dev/sda', 'gerät']\n",
         sum(|row| row.response().as_nanos()),
         sum(|row| row.offset.get()),
@@ -225,7 +225,7 @@ proptest! {
 
 fn any_row() -> impl Strategy<Value = Row> {
     let stamps = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u32>());
-    let shorts = (any::<u16>(), any::<u16>(), any::<u16>(), any::<u16>(), any::<u16>(), any::<u16>());
+    let shorts = (any::<u16>(), any::<u16>(), any::<u16>(), any::<u16>(), any::<u16>(), any::<u16>(), any::<u16>());
     (stamps, shorts, 0..5usize, 0..3usize).prop_map(|(stamps, shorts, operation, phase)| {
         let mut row = Row::new(Operation::ALL[operation], Phase::ALL[phase]);
         let mut ordered = [stamps.0, stamps.1, stamps.2].map(Instant::from_nanos);
@@ -233,7 +233,7 @@ fn any_row() -> impl Strategy<Value = Row> {
         [row.intended, row.submitted, row.completed] = ordered;
         row.offset = Bytes::new(stamps.3);
         row.length = stamps.4;
-        (row.stream, row.device, row.depth, row.cpu, row.errno, row.pass) = shorts;
+        (row.stream, row.device, row.depth, row.cpu, row.errno, row.pass, row.priority) = shorts;
         // The labels name one stream and two devices.
         (row.stream, row.device) = (0, row.device % 2);
         row

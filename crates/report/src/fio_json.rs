@@ -31,12 +31,25 @@ pub struct FioJob {
     pub jobs: u32,
     /// What its threads took.
     pub used: Used,
-    /// The depth it asked for.
+    /// The depth it asked for, or was at when a search for one ended.
     pub depth: u32,
+    /// What it searched for.
+    pub search: Option<Search>,
     /// Flushes that were of times and attributes, too; fio counts these alone in `total_ios`.
     pub fsyncs: u64,
     /// What of it is printed.
     pub shown: Shown,
+}
+
+/// A search for the deepest queue that keeps to a latency: `latency_target`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Search {
+    /// The latency.
+    pub target: Duration,
+    /// How long each depth was tried.
+    pub window: Duration,
+    /// How many requests were to keep to it, in percent.
+    pub percent: f64,
 }
 
 /// What a thread, or the share of a job in several, took from the machine.
@@ -211,9 +224,9 @@ impl FioJob {
             "iodepth_submit": one_at_a_time("0"),
             "iodepth_complete": one_at_a_time("0"),
             "latency_depth": self.depth,
-            "latency_target": 0,
-            "latency_percentile": 100.0,
-            "latency_window": 0,
+            "latency_target": self.search.map_or(0, |search| search.target.as_nanos()),
+            "latency_percentile": self.search.map_or(100.0, |search| search.percent),
+            "latency_window": self.search.map_or(0, |search| search.window.as_nanos() / 1000),
         });
         if self.shown.directions != Directions::Mixed {
             for (name, side) in ["read", "write", "trim"].into_iter().zip(&tally.sides) {
@@ -256,7 +269,7 @@ impl FioJob {
             let times = side.times[index].as_deref().filter(|_| measured && percentiles);
             self.time(if measured { moments } else { &none }, times)
         };
-        json!({
+        let mut document = json!({
             "io_bytes": side.bytes.get(),
             "io_kbytes": side.bytes.get() >> 10,
             "bw_bytes": rate.round() as u64,
@@ -280,7 +293,21 @@ impl FioJob {
             "iops_mean": requests.mean(),
             "iops_stddev": requests.deviation(),
             "iops_samples": requests.count,
-        })
+        });
+        // As in fio, if there are several to be told apart.
+        if side.priorities.len() > 1 {
+            let ([_, _, (_, of_all)], any) = (self.shown.times, self.shown.times[1].1 || self.shown.times[2].1);
+            let name = if of_all { "lat_ns" } else { "clat_ns" };
+            let one = |(priority, (moments, times)): (&u16, &(Moments, Option<Box<Histogram>>))| {
+                json!({
+                    "prioclass": priority >> 13,
+                    "prio": priority & 7,
+                    name: self.time(moments, times.as_deref().filter(|_| any)),
+                })
+            };
+            document["prios"] = side.priorities.iter().map(one).collect();
+        }
+        document
     }
 
     /// A time, with its percentiles if it has any.

@@ -24,7 +24,7 @@ mod ticks;
 pub use against::against;
 pub use compared::compared;
 pub use explanation::explanation;
-pub use fio_json::{Directions, DiskUse, FioJob, Shown, Used, fio_json};
+pub use fio_json::{Directions, DiskUse, FioJob, Search, Shown, Used, fio_json};
 pub use gain::{Gained, gains};
 pub use lanes::{Lanes, lanes};
 pub use page::{

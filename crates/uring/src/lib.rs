@@ -34,6 +34,7 @@ mod look;
 mod lost;
 mod map;
 mod options;
+mod priority;
 mod region;
 mod ring;
 mod setup;

@@ -19,6 +19,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use units::Bytes;
 
 use crate::fault::{self, PAGE};
+use crate::priority;
 use crate::slot::Slots;
 
 /// So many pages are prefetched at a time: the processor keeps their first lines and their addresses until they are copied.
@@ -134,10 +135,12 @@ impl Mapping {
 
     /// A read or a flush; there is nothing to flush in what is only read.
     fn carry_out(&self, file: &File, request: &mut Request) -> Result<(), DeviceError> {
-        let Payload::Into(buffer) = &mut request.payload else {
+        let Payload::Into(_) = &request.payload else {
             assert_eq!(request.operation, Operation::Flush, "what is mapped is only read");
             return Ok(());
         };
+        priority::adopt(request)?;
+        let Payload::Into(buffer) = &mut request.payload else { unreachable!("it was one above") };
         let into = buffer.bytes_mut().expect("a real device moves real memory");
         let (start, end) = (request.offset.as_usize(), request.offset.as_usize() + into.len());
         assert!(end <= self.length, "requests are checked against the file's size, which is mapped");

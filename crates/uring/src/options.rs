@@ -1,5 +1,7 @@
 //! How a file is opened.
 
+use units::Bytes;
+
 use crate::engine::Engine;
 use crate::target::Mode;
 
@@ -29,6 +31,9 @@ pub struct FileOptions {
     pub advice: Advice,
     /// Whether requests through the page cache may begin and end at any byte, not at whole sectors alone.
     pub any_bytes: bool,
+    /// A file may be written up to here, whatever it holds now: it grows as it is written. Without effect on block
+    /// devices.
+    pub grows: Option<Bytes>,
     /// Whether what the page cache holds of the file is dropped first, after writing back what is dirty; the engine is then chosen for a
     /// file that must be waited for.
     pub cold: bool,
@@ -50,6 +55,7 @@ impl FileOptions {
             readahead: true,
             advice: Advice::None,
             any_bytes: false,
+            grows: None,
             cold: false,
             copies: false,
         }

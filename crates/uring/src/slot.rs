@@ -210,8 +210,13 @@ impl Slots {
                 let memory = &mut buffer.bytes_mut().expect("a real device moves real memory")[slot.moved..];
                 let (start, length) = (memory.as_mut_ptr(), memory.len().min(MOST_AT_ONCE));
                 match regions.of(start, length) {
-                    Some(region) => opcode::ReadFixed::new(file, start, length as u32, region).offset(offset).build(),
-                    None => opcode::Read::new(file, start, length as u32).offset(offset).build(),
+                    Some(region) => opcode::ReadFixed::new(file, start, length as u32, region)
+                        .offset(offset)
+                        .ioprio(request.priority)
+                        .build(),
+                    None => {
+                        opcode::Read::new(file, start, length as u32).offset(offset).ioprio(request.priority).build()
+                    }
                 }
             }
             (Operation::Write, Payload::From(data)) => {
@@ -222,8 +227,13 @@ impl Slots {
                     Some(region) => opcode::WriteFixed::new(file, start, length as u32, region)
                         .offset(offset)
                         .rw_flags(flags)
+                        .ioprio(request.priority)
                         .build(),
-                    None => opcode::Write::new(file, start, length as u32).offset(offset).rw_flags(flags).build(),
+                    None => opcode::Write::new(file, start, length as u32)
+                        .offset(offset)
+                        .rw_flags(flags)
+                        .ioprio(request.priority)
+                        .build(),
                 }
             }
             (Operation::Flush, Payload::None) => {

@@ -17,6 +17,7 @@ use runtime::Runtime;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
+use crate::priority;
 use crate::slot::{Slots, discarding_mode, verdict, writeback_flags, zeroing_mode};
 
 /// Carries out a batch of requests on the runtime's thread, which waits for each: one is submitted when the one before has
@@ -40,6 +41,7 @@ pub(crate) fn serve_one(file: &File, request: &mut Request, runtime: &Runtime) -
 
 /// One system call after the other, until the request is done or has failed.
 pub(crate) fn rounds(file: &File, request: &mut Request) -> Result<(), DeviceError> {
+    priority::adopt(request)?;
     let (mut moved, mut attempt) = (0, 0);
     loop {
         let result = match round(file, request, moved, attempt) {

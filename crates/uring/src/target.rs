@@ -146,6 +146,9 @@ impl Target {
             let metadata = file.metadata().map_err(|error| explain(path, "stat", error))?;
             (shape.size, shape.logical_block) = (Bytes::new(metadata.len()), Bytes::new(1));
         }
+        if let (Some(most), false) = (options.grows, store.is_device()) {
+            shape.size = shape.size.max(most.round_down(shape.logical_block));
+        }
         if shape.size < shape.logical_block {
             return Err(OpenError::Empty { path: path.to_path_buf(), size: shape.size, block: shape.logical_block });
         }

@@ -10,7 +10,7 @@ use record::{Phase, Row};
 use runtime::Runtime;
 use units::{Bytes, Duration, Instant};
 
-use crate::Control;
+use crate::{Control, Searched};
 
 /// Takes the rows of a run.
 pub trait Observer {
@@ -55,6 +55,8 @@ pub struct Tally {
     pub under_way: Cell<u32>,
     /// Arrivals of an open loop that were due but never issued, because the device was too far behind.
     pub unserved: Cell<u64>,
+    /// What its search for a depth has come to.
+    pub searched: Cell<Option<Searched>>,
     /// Sectors that a pipelined stream has read to announce its requests.
     pub announced: Cell<u64>,
 }
@@ -73,6 +75,10 @@ pub struct Context<'a, D, O> {
     pub tally: &'a Tally,
     /// What an error of a read does, and one of any other request.
     pub on_error: [OnError; 2],
+    /// Errors, by number, that are counted and end nothing: of a read, and of any other request.
+    pub ignored: &'a [Vec<u16>; 2],
+    /// A write for which there is no room ends the stream, and is no error.
+    pub ends_full: bool,
     /// See [`Row::stream`].
     pub stream_index: u16,
     /// See [`Row::device`].
@@ -124,6 +130,9 @@ pub(crate) enum Answer {
     Gone,
 }
 
+/// Every error ends something.
+static NONE_IGNORED: [Vec<u16>; 2] = [Vec::new(), Vec::new()];
+
 impl<'a, D, O> Context<'a, D, O> {
     /// The first stream on the first device in the first pass, which ends with the first error.
     pub fn new(
@@ -136,7 +145,22 @@ impl<'a, D, O> Context<'a, D, O> {
         data: &'a Data,
     ) -> Context<'a, D, O> {
         let (on_error, stream_index, device_index, pass) = ([OnError::Stop; 2], 0, 0, 0);
-        Context { runtime, device, control, observer, tally, on_error, stream_index, device_index, pass, memory, data }
+        let ignored = &NONE_IGNORED;
+        Context {
+            runtime,
+            device,
+            control,
+            observer,
+            tally,
+            on_error,
+            ignored,
+            ends_full: false,
+            stream_index,
+            device_index,
+            pass,
+            memory,
+            data,
+        }
     }
 }
 
@@ -152,6 +176,7 @@ impl<D: Device, O: Observer> Context<'_, D, O> {
             row.offset = request.offset;
             row.length = request.length.get() as u32;
         }
+        row.priority = request.priority;
         (row.stream, row.device, row.pass) = (self.stream_index, self.device_index, self.pass);
         self.tally.under_way.update(|n| n + 1);
         row.depth = self.tally.under_way.get() as u16;
@@ -181,8 +206,15 @@ impl<D: Device, O: Observer> Context<'_, D, O> {
                 self.tally.errors.update(|n| n + 1);
                 row.errno = error.errno() as u16;
                 let gone = error == DeviceError::Gone;
-                failure.borrow_mut().get_or_insert(error);
-                match self.on_error[usize::from(row.operation != Operation::Read)] {
+                let side = usize::from(row.operation != Operation::Read);
+                let ignored = self.ignored[side].contains(&row.errno);
+                let full = self.ends_full && !ignored && error == DeviceError::NoSpace && side == 1;
+                if !full {
+                    failure.borrow_mut().get_or_insert(error);
+                }
+                match self.on_error[side] {
+                    _ if ignored => {}
+                    _ if full => self.control.end_stream(self.stream_index, self.runtime.now()),
                     OnError::Stop => self.control.interrupt(self.runtime.now()),
                     OnError::Leave => self.control.end_stream(self.stream_index, self.runtime.now()),
                     OnError::Continue => {}

@@ -27,7 +27,7 @@ use device::{Buffer, Data, Device, DeviceError, Operation, Request};
 use futures_util::future::{Either, select};
 use rand::Rng;
 use record::{Phase, Row};
-use runtime::{Random, Resource};
+use runtime::{Random, Resource, Signal};
 use units::{Bytes, Duration, Instant};
 
 use crate::content::Filler;
@@ -35,6 +35,7 @@ use crate::context::{Answer, Context, Observer};
 use crate::lanes;
 use crate::ledger::{Reading, Writing};
 use crate::rules::{Pace, Window};
+use crate::search::{Seeking, Step};
 use crate::stream::{FILL_PAGES, PAGE};
 use crate::{Ask, Clockwork, Control, Discards, Flushes, Generator, Ledger, Load, LockStep, Stream, Verify};
 
@@ -84,6 +85,8 @@ struct Shared {
     writes: u64,
     /// From the first byte that was written since the last flush to behind the last.
     written: Option<Range<Bytes>>,
+    /// The search for a depth, and where lanes wait for a place in the queue.
+    seeking: Option<(Seeking, Signal)>,
     random: Random,
 }
 
@@ -164,6 +167,11 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             filler: self.is_filled().then(|| self.filler(&mut random)).flatten(),
             writes: 0,
             written: None,
+            seeking: self
+                .stream
+                .rules
+                .search
+                .map(|rule| (Seeking::new(rule, self.stream.lanes(), begin), Signal::default())),
             random,
         }));
         let failure = RefCell::new(None);
@@ -174,6 +182,9 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         self.sleep_until(begin).await;
         let beside = select(Box::pin(self.time_limit(&shared)), Box::pin(self.settle()));
         select(Box::pin(lanes::all(lanes)), beside).await;
+        if let Some((seeking, _)) = &shared.borrow().seeking {
+            self.context.tally.searched.set(Some(seeking.searched()));
+        }
         // Only an interrupt or a lost device ends the lanes before the limits do.
         shared.borrow_mut().report_done(control, runtime.now());
         failure.into_inner()
@@ -245,6 +256,27 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         true
     }
 
+    /// Waits for a place in the queue, of which a search for a depth gives out some. False if it is over meanwhile.
+    async fn place(&self, shared: &RefCell<Shared>, intended: &mut Instant) -> bool {
+        let take = || shared.borrow_mut().seeking.as_mut().is_none_or(|(seeking, _)| seeking.take());
+        if take() {
+            return true;
+        }
+        let signal = shared.borrow().seeking.as_ref().map(|(_, signal)| signal.clone()).expect("it gives out places");
+        let over = self.sleep_until(Instant::NEVER);
+        let taken = matches!(select(pin!(signal.wait_until(take)), pin!(over)).await, Either::Left(_));
+        *intended = self.context.runtime.now().max(*intended);
+        taken
+    }
+
+    /// A request is no longer under way that had a place.
+    fn leave_place(&self, shared: &RefCell<Shared>) {
+        if let Some((seeking, signal)) = &mut shared.borrow_mut().seeking {
+            seeking.give_back(self.context.runtime.now());
+            signal.notify();
+        }
+    }
+
     /// What the rules say to a request that was carried out.
     fn judge(&self, shared: &mut Shared, ask: &Ask, row: &Row, failure: &RefCell<Option<DeviceError>>) {
         let Context { control, stream_index, .. } = self.context;
@@ -253,6 +285,15 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         standing.completed(stream_index, ask.length, took);
         let late = rules.longest.filter(|most| took > *most).map(|most| DeviceError::Late { took, most });
         let times = (self.begin(), row.completed);
+        let step = match &mut shared.seeking {
+            Some((seeking, _)) => seeking.completed(row.completed, took),
+            None => Step::On,
+        };
+        if step != Step::On {
+            standing.end_stream(stream_index, row.completed);
+        }
+        let beyond = rules.search.filter(|_| step == Step::Late).map(|search| search.target);
+        let late = late.or(beyond.map(|most| DeviceError::Late { took, most }));
         let slow = || shared.pace.completed(rules.least.as_ref()?, (ask.operation, ask.length), times);
         if let Some(error) = late.or_else(slow) {
             failure.borrow_mut().get_or_insert(error);
@@ -348,12 +389,18 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             if owes.is_none() && (!self.flow(&mut intended).await || over(&mut shared.borrow_mut(), intended)) {
                 return;
             }
+            if !self.place(shared, &mut intended).await {
+                return;
+            }
+            if over(&mut shared.borrow_mut(), intended) {
+                return self.leave_place(shared);
+            }
             let ask = match owes {
                 Some((ask, _)) => ask,
                 None => match ahead.take().or_else(|| self.next_ask(&mut shared.borrow_mut())) {
                     Some(ask) => self.discarded(ask),
                     // Whoever completes the writes that are under way reads them.
-                    None => return,
+                    None => return self.leave_place(shared),
                 },
             };
             if let Some(due) = control.admit((self.context.stream_index, ask.operation), || runtime.now(), ask.length) {
@@ -363,7 +410,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                     intended = intended.max(due).max(runtime.now());
                 }
                 if over(&mut shared.borrow_mut(), intended) {
-                    return;
+                    return self.leave_place(shared);
                 }
             }
             let writing = self.begin_write(&ask).await;
@@ -376,6 +423,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 None => self.count(&mut shared.borrow_mut(), &ask, intended),
             };
             let request = self.request(&mut shared.borrow_mut(), &ask, memory, image.as_ref());
+            let request = self.prioritized(&mut shared.borrow_mut(), &ask, request);
             let (request, mut row) = self.context.ask(request, phase);
             let reading = self.begin_read(&ask);
             let flush = self.flush_due(&mut shared.borrow_mut(), &ask);
@@ -410,6 +458,9 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             if let (Some(reading), Some(ledger), Ok(())) = (reading, self.ledger, &reply.result) {
                 let bytes = reply.buffer.as_ref().and_then(Buffer::bytes).unwrap_or_default();
                 ledger.end_read(&reading, (self.context.stream_index, self.context.pass), ask.offset, bytes);
+                if self.stream.rules.ends_wrong && !ledger.is_sound() {
+                    control.end_stream(self.context.stream_index, reply.stamps.completed);
+                }
             }
             if let Some(buffer) = reply.buffer {
                 let rest = memory.replace(buffer);
@@ -423,7 +474,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 Load::Open { .. } => None,
             };
             match answer {
-                Answer::Gone => return,
+                Answer::Gone => return self.leave_place(shared),
                 Answer::Failed => {}
                 Answer::Done => {
                     shared.borrow_mut().has_written(&ask);
@@ -442,13 +493,15 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 && !(self.stream.limits.stop && completed >= shared.borrow().until);
             let flush = flush.filter(|_| may).and_then(|flush| shared.borrow_mut().ranged(flush));
             if let Some(flush) = flush {
+                let flush = flush.with_priority(self.stream.priorities.usual);
                 let (request, mut row) = self.context.ask(flush, phase);
                 let reply = device.submit(request).await;
                 match self.context.answer(&mut row, completed, (reply.result, reply.stamps), failure) {
-                    Answer::Gone => return,
+                    Answer::Gone => return self.leave_place(shared),
                     Answer::Done | Answer::Failed => completed = row.completed,
                 }
             }
+            self.leave_place(shared);
             if let Some(think) = think {
                 intended = completed + think;
             }
@@ -597,6 +650,14 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             shared.report_done(control, intended);
         }
         if starts_up { Phase::StartUp } else { Phase::Measure }
+    }
+
+    /// The request with the priority that it is to have.
+    fn prioritized(&self, shared: &mut Shared, ask: &Ask, request: Request) -> Request {
+        match self.stream.priorities.any() {
+            true => request.with_priority(self.stream.priorities.of(ask, &mut shared.random)),
+            false => request,
+        }
     }
 
     /// The request of `ask`, with its memory.

@@ -19,7 +19,7 @@ use runtime::Signal;
 use units::Bytes;
 
 use crate::mismatch::{Findings, Place};
-use crate::stamp::{Leeway, Stamp, Version, judge};
+use crate::stamp::{Filling, Leeway, Stamp, Version, compare, judge};
 
 /// Units in a page.
 const PAGE: u64 = 4096;
@@ -33,6 +33,10 @@ pub struct Ledger {
     blind: bool,
     /// See [`Written::cut`].
     cut: bool,
+    /// What stands behind the heads of sectors.
+    filling: Filling,
+    /// Blocks are this and nothing else, from the first byte of each request on.
+    whole: Option<Vec<u8>>,
     state: RefCell<State>,
     freed: Signal,
 }
@@ -85,13 +89,38 @@ impl Ledger {
     /// The empty ledger of a device that a run of this identity writes, in multiples of `unit`.
     pub fn new(run: u64, device: u16, unit: Bytes) -> Ledger {
         assert!(!unit.is_zero() && unit.is_multiple_of(Bytes::SECTOR), "a unit of {unit:#}");
-        Ledger { run, device, unit, blind: false, cut: false, state: RefCell::default(), freed: Signal::default() }
+        let (state, freed) = (RefCell::default(), Signal::default());
+        Ledger { run, device, unit, blind: false, cut: false, filling: Filling::Woven, whole: None, state, freed }
     }
 
     /// The same, which notes each write that ends for [`Ledger::take_noted`].
     pub fn noting(self) -> Ledger {
         self.state.borrow_mut().noted = Some(Vec::new());
         self
+    }
+
+    /// The same of sectors that hold a pattern behind their heads.
+    pub fn filled(self, filling: Filling) -> Ledger {
+        Ledger { filling, ..self }
+    }
+
+    /// The same of blocks that hold a pattern and no head: each request begins with its first byte.
+    ///
+    /// # Panics
+    /// If the pattern has no bytes.
+    pub fn patterned(self, pattern: Vec<u8>) -> Ledger {
+        assert!(!pattern.is_empty(), "a pattern has bytes");
+        Ledger { whole: Some(pattern), ..self }
+    }
+
+    /// True if sectors say what they are, and nothing but that, so that a later run can verify them by what is kept.
+    pub fn is_plain(&self) -> bool {
+        self.whole.is_none() && self.filling == Filling::Woven
+    }
+
+    /// True if nothing was found that is not what was written.
+    pub fn is_sound(&self) -> bool {
+        self.state.borrow().findings.count == 0
     }
 
     /// A ledger of a device that is not written, whose sectors are to be whole and in their places.
@@ -188,9 +217,12 @@ impl Ledger {
 
     /// Stamps the bytes of a write.
     pub(crate) fn fill(&self, writing: &Writing, offset: Bytes, bytes: &mut [u8]) {
+        if let Some(pattern) = &self.whole {
+            return bytes.chunks_mut(pattern.len()).for_each(|to| to.copy_from_slice(&pattern[..to.len()]));
+        }
         let (run, device, version) = (self.run, self.device, writing.version);
         for (index, sector) in (0..).zip(bytes.chunks_exact_mut(Bytes::SECTOR.as_usize())) {
-            Stamp { run, device, offset: offset + Bytes::SECTOR * index, version }.fill(sector);
+            Stamp { run, device, offset: offset + Bytes::SECTOR * index, version }.fill(&self.filling, sector);
         }
     }
 
@@ -232,14 +264,20 @@ impl Ledger {
             let expected = (!self.blind).then_some(Stamp { run, device, offset: at, version });
             let racing = version.sequence() > reading.begun || reading.racing.iter().any(|units| units.contains(&unit));
             state.findings.checked += Bytes::SECTOR;
-            match judge(sector, at, expected, Leeway { racing, cut: self.cut }) {
+            let leeway = Leeway { racing, cut: self.cut };
+            let judged = match &self.whole {
+                Some(_) if racing => Ok(None),
+                Some(pattern) => compare(sector, pattern, index * Bytes::SECTOR.get()),
+                None => judge(sector, at, expected, leeway, &self.filling),
+            };
+            match judged {
                 Ok(found) => {
                     if self.cut && found.is_some_and(|found| found > version) {
                         state.findings.later += Bytes::SECTOR;
                     }
                     place.good(version);
                 }
-                Err(fault) => place.bad(at, expected, fault),
+                Err(fault) => place.bad(at, expected.filter(|_| self.whole.is_none()), fault),
             }
         }
         state.findings.add(place);

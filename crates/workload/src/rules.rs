@@ -17,13 +17,19 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use device::{DeviceError, Operation, PaceUnit};
 use units::{Bytes, Duration, Instant};
 
-use crate::OnError;
+use crate::{OnError, Search};
 
 /// The rules of one stream; none mostly.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rules {
     /// What a failed read does, and any other request that fails; what the run says, if absent.
     pub on_error: Option<[OnError; 2]>,
+    /// Errors of reads, and of other requests, that are counted and end nothing, whatever `on_error` says; by number.
+    pub ignored: [Vec<u16>; 2],
+    /// A write for which there is no room ends it, and is no error.
+    pub ends_full: bool,
+    /// A mismatch that its reads find ends it.
+    pub ends_wrong: bool,
     /// Streams of one group end together when one with `ends_group` ends.
     pub group: u32,
     /// Its end is that of its group.
@@ -36,12 +42,15 @@ pub struct Rules {
     pub least: Option<Least>,
     /// It ends when it is steady.
     pub steady: Option<Settling>,
+    /// It searches for the deepest queue that keeps to a latency. Closed loops only.
+    pub search: Option<Search>,
 }
 
 impl Rules {
     /// True if they say what errors do, and nothing else.
     pub fn are_of_errors_alone(&self) -> bool {
-        Rules { on_error: self.on_error, group: self.group, ..Rules::default() } == *self
+        let (on_error, ignored) = (self.on_error, self.ignored.clone());
+        Rules { on_error, ignored, group: self.group, ..Rules::default() } == *self
     }
 }
 

@@ -78,6 +78,29 @@ impl std::fmt::Display for Version {
     }
 }
 
+/// What stands behind the head of a sector.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Filling {
+    /// Words that follow from the head.
+    #[default]
+    Woven,
+    /// A pattern, the same in every sector (fio's `verify_pattern`): a fault is still shown to the bit, and sectors
+    /// compress.
+    Pattern(Box<[u64; WORDS]>),
+}
+
+impl Filling {
+    /// The bytes of a pattern, again and again, from behind the head on. Zeroes if there are none.
+    pub fn of(pattern: &[u8]) -> Filling {
+        let mut words = Box::new([0; WORDS]);
+        let mut bytes = pattern.iter().copied().cycle();
+        for word in &mut words[CHECKSUM + 1..] {
+            *word = u64::from_le_bytes(std::array::from_fn(|_| bytes.next().unwrap_or(0)));
+        }
+        Filling::Pattern(words)
+    }
+}
+
 /// What a sector says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Stamp {
@@ -135,19 +158,24 @@ impl Stamp {
         Stamp { version, ..self }
     }
 
-    fn image(&self) -> Words {
-        let mut words = FILLING;
+    fn image(&self, filling: &Filling) -> Words {
+        let mut words = match filling {
+            Filling::Woven => FILLING,
+            Filling::Pattern(words) => **words,
+        };
         words[..CHECKSUM].copy_from_slice(&[MAGIC, self.run, self.device.into(), self.offset.get(), self.version.0]);
         let sum = checksum(&words[..CHECKSUM]);
         words[CHECKSUM] = sum;
-        words[CHECKSUM + 1..].iter_mut().for_each(|word| *word ^= sum);
+        if let Filling::Woven = filling {
+            words[CHECKSUM + 1..].iter_mut().for_each(|word| *word ^= sum);
+        }
         words
     }
 
     /// Makes `sector`, of 512 bytes, what this says.
-    pub fn fill(&self, sector: &mut [u8]) {
+    pub fn fill(&self, filling: &Filling, sector: &mut [u8]) {
         assert_eq!(sector.len() as u64, Bytes::SECTOR.get(), "a sector is stamped whole");
-        for (bytes, word) in sector.as_chunks_mut::<8>().0.iter_mut().zip(self.image()) {
+        for (bytes, word) in sector.as_chunks_mut::<8>().0.iter_mut().zip(self.image(filling)) {
             *bytes = word.to_le_bytes();
         }
     }
@@ -163,7 +191,7 @@ impl Stamp {
     /// What a sector is, if every bit of it is as it was written.
     pub fn read(sector: &[u8]) -> Option<Stamp> {
         let words = words(sector);
-        Stamp::head(&words).filter(|stamp| stamp.image() == words)
+        Stamp::head(&words).filter(|stamp| stamp.image(&Filling::Woven) == words)
     }
 }
 
@@ -183,14 +211,15 @@ pub(crate) fn judge(
     offset: Bytes,
     expected: Option<Stamp>,
     leeway: Leeway,
+    filling: &Filling,
 ) -> Result<Option<Version>, Fault> {
     let Leeway { racing, cut } = leeway;
     let words = words(sector);
-    if let Some(expected) = expected.filter(|expected| expected.image() == words) {
+    if let Some(expected) = expected.filter(|expected| expected.image(filling) == words) {
         return Ok(Some(expected.version));
     }
     let head = Stamp::head(&words);
-    if let Some(found) = head.filter(|stamp| stamp.image() == words) {
+    if let Some(found) = head.filter(|stamp| stamp.image(filling) == words) {
         let Some(expected) = expected else {
             return if found.offset == offset { Ok(Some(found.version)) } else { Err(Fault::Misplaced(found)) };
         };
@@ -211,13 +240,30 @@ pub(crate) fn judge(
         let of_this = |expected: Stamp| found.version > expected.version && found.with(expected.version) == expected;
         cut && expected.is_some_and(of_this)
     };
-    Err(broken(&words, head.filter(later).or(expected).or(head)))
+    Err(broken(&words, head.filter(later).or(expected).or(head), filling))
+}
+
+/// Whether `sector` is a pattern, which began `from` bytes before it.
+pub(crate) fn compare(sector: &[u8], pattern: &[u8], from: u64) -> Result<Option<Version>, Fault> {
+    let wanted = pattern.iter().cycle().skip((from % pattern.len() as u64) as usize);
+    let differ = sector.iter().zip(wanted).map(|(found, wanted)| found ^ wanted).enumerate();
+    let (mut first, mut bits) = (None, 0);
+    for (index, byte) in differ.filter(|(_, byte)| *byte != 0) {
+        first = first.or(Some(index as u32 * 8 + byte.trailing_zeros()));
+        bits += byte.count_ones();
+    }
+    match bits {
+        0 => Ok(None),
+        bits if bits < DAMAGED => Err(Fault::Corrupt { first, bits }),
+        _ if sector.iter().all(|byte| *byte == 0) => Err(Fault::Stale(None)),
+        _ => Err(Fault::Foreign),
+    }
 }
 
 /// What a sector is that is not whole; `meant` is what it should be, or what its head says.
-fn broken(words: &Words, meant: Option<Stamp>) -> Fault {
+fn broken(words: &Words, meant: Option<Stamp>, filling: &Filling) -> Fault {
     if let Some(meant) = meant {
-        let image = meant.image();
+        let image = meant.image(filling);
         let differ = |index: usize| (words[index] ^ image[index]).to_le();
         let bits: u32 = (0..WORDS).map(|index| differ(index).count_ones()).sum();
         if bits < DAMAGED {
@@ -227,7 +273,7 @@ fn broken(words: &Words, meant: Option<Stamp>) -> Fault {
         // Of the version that is meant, the head alone is no evidence: it is nearly the same in every version.
         let begins = words[CHECKSUM..].iter().zip(&image[CHECKSUM..]).take_while(|(a, b)| a == b).count();
         let ends = words.iter().rev().zip(image.iter().rev()).take_while(|(a, b)| a == b).count();
-        if begins >= ENOUGH || ends >= ENOUGH {
+        if (begins >= ENOUGH || ends >= ENOUGH) && *filling == Filling::Woven {
             return Fault::Torn;
         }
     }
@@ -235,6 +281,10 @@ fn broken(words: &Words, meant: Option<Stamp>) -> Fault {
         return Fault::Stale(None);
     }
     // The filling of some stamped sector, whose head is lost.
+    if let Filling::Pattern(pattern) = filling {
+        let agreeing = (CHECKSUM + 1..WORDS).filter(|index| words[*index] == pattern[*index]).count();
+        return if agreeing > WORDS / 2 { Fault::Corrupt { first: None, bits: 0 } } else { Fault::Foreign };
+    }
     let key = words[WORDS - 1] ^ FILLING[WORDS - 1];
     let agreeing = (CHECKSUM + 1..WORDS).filter(|index| words[*index] ^ FILLING[*index] == key).count();
     if agreeing > WORDS / 2 { Fault::Corrupt { first: None, bits: 0 } } else { Fault::Foreign }
@@ -250,13 +300,13 @@ mod tests {
 
     fn image(stamp: Stamp) -> [u8; 512] {
         let mut sector = [0; 512];
-        stamp.fill(&mut sector);
+        stamp.fill(&Filling::Woven, &mut sector);
         sector
     }
 
     fn judged(sector: &[u8]) -> Result<Option<Version>, Fault> {
         let expected = stamp(4096, 9);
-        judge(sector, expected.offset, Some(expected), Leeway::default())
+        judge(sector, expected.offset, Some(expected), Leeway::default(), &Filling::Woven)
     }
 
     #[test]
@@ -276,9 +326,29 @@ mod tests {
             sector[bit as usize / 8] ^= 1 << (bit % 8);
             assert_eq!(judged(&sector), Err(Fault::Corrupt { first: Some(bit), bits: 1 }));
             assert_eq!(Stamp::read(&sector), None);
-            let blind = judge(&sector, Bytes::kib(4), None, Leeway::default());
+            let blind = judge(&sector, Bytes::kib(4), None, Leeway::default(), &Filling::Woven);
             assert!(matches!(blind, Err(Fault::Corrupt { .. })), "{bit}: {blind:?}");
         }
+    }
+
+    #[test]
+    fn behind_its_head_a_sector_may_hold_a_pattern_of_which_each_bit_is_checked() {
+        let filling = Filling::of(&[0xaa, 0x55, 0x5a]);
+        let mut good = [0; 512];
+        stamp(4096, 9).fill(&filling, &mut good);
+        assert_eq!(good[48..54], [0xaa, 0x55, 0x5a, 0xaa, 0x55, 0x5a]);
+        let judged = |sector: &[u8], expected| judge(sector, Bytes::kib(4), expected, Leeway::default(), &filling);
+        for expected in [Some(stamp(4096, 9)), None] {
+            assert_eq!(judged(&good, expected), Ok(Some(Version::new(1, 9))));
+            for bit in [385u32, 4095] {
+                let mut sector = good;
+                sector[bit as usize / 8] ^= 1 << (bit % 8);
+                assert_eq!(judged(&sector, expected), Err(Fault::Corrupt { first: Some(bit), bits: 1 }));
+            }
+        }
+        assert_eq!(judged(&[0xa5; 512], None), Err(Fault::Foreign));
+        // Of the other filling is of another program.
+        assert!(judged(&image(stamp(4096, 9)), None).is_err());
     }
 
     #[test]
@@ -308,7 +378,8 @@ mod tests {
     #[test]
     fn while_a_write_is_under_way_older_ones_will_do() {
         let racing = Leeway { racing: true, cut: false };
-        let judged = |stamp| judge(&image(stamp), Bytes::kib(4), Some(super::tests::stamp(4096, 9)), racing);
+        let judged =
+            |stamp| judge(&image(stamp), Bytes::kib(4), Some(super::tests::stamp(4096, 9)), racing, &Filling::Woven);
         assert!(judged(stamp(4096, 9)).is_ok() && judged(stamp(4096, 5)).is_ok());
         assert_eq!(judged(stamp(8192, 5)), Err(Fault::Misplaced(stamp(8192, 5))));
         assert_eq!(judged(stamp(4096, 10)), Err(Fault::Unexpected(stamp(4096, 10))));
@@ -318,7 +389,7 @@ mod tests {
     #[test]
     fn after_a_kill_later_ones_will_do_and_damaged_ones_will_not() {
         let cut = Leeway { racing: false, cut: true };
-        let judged = |sector: &[u8]| judge(sector, Bytes::kib(4), Some(stamp(4096, 9)), cut);
+        let judged = |sector: &[u8]| judge(sector, Bytes::kib(4), Some(stamp(4096, 9)), cut, &Filling::Woven);
         assert_eq!(judged(&image(stamp(4096, 9))), Ok(Some(Version::new(1, 9))));
         assert_eq!(judged(&image(stamp(4096, 12))), Ok(Some(Version::new(1, 12))));
         assert_eq!(judged(&image(stamp(4096, 8))), Err(Fault::Stale(Some(stamp(4096, 8)))));

@@ -6,7 +6,7 @@ use runtime::Random;
 use units::{Bytes, Duration, Ratio};
 
 use crate::cursor::Ground;
-use crate::{Arrivals, Content, Limits, Memory, Pattern, Rules, Sizes};
+use crate::{Arrivals, Content, Limits, Memory, Pattern, Priorities, Rules, Sizes};
 
 /// Direct I/O wants page-aligned memory, so writes take their bytes from page boundaries.
 pub(crate) const PAGE: Bytes = Bytes::kib(4);
@@ -58,6 +58,8 @@ pub struct Stream {
     pub content: Option<Content>,
     /// Writes store sectors that say what they are, and reads are held against what was written.
     pub verify: Option<Verify>,
+    /// The pattern that what is verified holds, if any.
+    pub known: Option<Known>,
     /// What becomes of its writes: a discard in place of each, or before it.
     pub discards: Discards,
     /// Each read is announced while the one before it is under way, by a read of the sector that precedes it. A disk with read-ahead then
@@ -70,6 +72,8 @@ pub struct Stream {
     pub lock_step: bool,
     /// Other streams that say so, too, may write the same blocks; what is stored there in the end depends on luck.
     pub overlap: bool,
+    /// I/O priorities of its requests.
+    pub priorities: Priorities,
     /// What else holds it back, or ends it.
     pub rules: Rules,
 }
@@ -138,6 +142,15 @@ pub enum Verify {
     End,
     /// Nothing is checked now; what was written is kept for a later run.
     Later,
+}
+
+/// A pattern in verified blocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// They are it, from the first byte of each request on, and say nothing of themselves.
+    Whole(Vec<u8>),
+    /// It stands behind what each sector says of itself.
+    Behind(Vec<u8>),
 }
 
 /// Flushes that a stream makes between its requests: rows of their own, in the place of the queue whose request they
@@ -280,11 +293,13 @@ impl Stream {
             fill: Fill::Random,
             content: None,
             verify: None,
+            known: None,
             discards: Discards::Never,
             pipeline: false,
             turns: None,
             lock_step: false,
             overlap: false,
+            priorities: Priorities::default(),
             rules: Rules::default(),
         }
     }

@@ -46,7 +46,8 @@ fn run(
     let drives = (0u16..).zip(streams.iter().zip(&tallies)).map(|(index, (stream, tally))| {
         let context = Context::new(runtime, device, control, &observer, tally, &Heap, &data);
         let on_error = stream.rules.on_error.unwrap_or([OnError::Stop; 2]);
-        let context = Context { stream_index: index, on_error, ..context };
+        let Rules { ignored, ends_full, .. } = &stream.rules;
+        let context = Context { stream_index: index, on_error, ignored, ends_full: *ends_full, ..context };
         async move { Drive::new(context, stream, 1).run().await }
     });
     let failures = runtime.block_on(futures_util::future::join_all(drives));
@@ -113,6 +114,35 @@ fn an_error_ends_the_stream_that_had_it_or_none_by_its_direction() {
         let streams = streams([rule(on_error)]);
         let ends = run(&runtime, &device, &streams, &control(&streams));
         assert_eq!((ends[0].0, ends[0].2.as_ref()), (wanted, Some(&DeviceError::NoSpace)));
+    }
+}
+
+#[test]
+fn errors_that_are_ignored_are_counted_and_others_end_the_stream() {
+    // ENOSPC and EIO; the read of a hundred that fails does so for want of space.
+    for (ignored, wanted) in [(vec![28], 10_001), (vec![5], 100)] {
+        let runtime = Runtime::simulated();
+        let device = Faulty::new(&runtime, Server::new(&runtime, 4, Duration::millis(1)), 1);
+        device.add(Rule::new(Effect::Fail(DeviceError::NoSpace)).on(Operation::Read).after(99).times(1));
+        let on_error = Some([OnError::Leave; 2]);
+        let streams = streams([Rules { on_error, ignored: [ignored, vec![]], ..Rules::default() }]);
+        let ends = run(&runtime, &device, &streams, &control(&streams));
+        assert_eq!((ends[0].0, ends[0].2.as_ref()), (wanted, Some(&DeviceError::NoSpace)));
+    }
+}
+
+#[test]
+fn a_stream_that_fills_its_device_ends_without_an_error_when_it_is_full() {
+    for (error, failed) in [(DeviceError::NoSpace, false), (DeviceError::ReadOnly, true)] {
+        let runtime = Runtime::simulated();
+        let device = Faulty::new(&runtime, Server::new(&runtime, 4, Duration::millis(1)), 1);
+        device.add(Rule::new(Effect::Fail(error.clone())).on(Operation::Write).after(99));
+        let rules = Rules { on_error: Some([OnError::Leave; 2]), ends_full: true, ..Rules::default() };
+        let mut streams = streams([rules, Rules::default()]);
+        streams[0].mix = Mix::WRITES;
+        let ends = run(&runtime, &device, &streams, &control(&streams));
+        assert_eq!((ends[0].0, ends[0].2.clone()), (100, failed.then_some(error)));
+        assert_eq!(ends[1].0, 10_000, "its neighbour goes on");
     }
 }
 

@@ -13,6 +13,9 @@ use crate::experiment::StreamPlan;
 use crate::jobs::{Part, Phase};
 use crate::runner::Conclusion;
 
+/// ENOSPC.
+const NO_SPACE: u16 = 28;
+
 impl Phase {
     /// What is to be counted of each of its streams.
     pub fn countings(&self, jobs: &[Job]) -> Vec<Counting> {
@@ -32,6 +35,9 @@ impl Phase {
         let mut entries: Vec<FioJob> = Vec::new();
         for ((index, Part { job, group, .. }), mut tally) in self.parts.iter().copied().enumerate().zip(tallies) {
             let job = &jobs[job];
+            if job.fills && tally.error == NO_SPACE {
+                tally.error = 0;
+            }
             // What ended it need not be a request that failed.
             if let (0, Some(failed)) = (tally.error, conclusion.failures.iter().find(|failed| failed.stream == index)) {
                 tally.error = failed.error.errno() as u16;
@@ -44,7 +50,16 @@ impl Phase {
                 tally,
                 jobs: 1,
                 used: used[index],
-                depth: job.depth,
+                depth: conclusion
+                    .searched
+                    .iter()
+                    .find(|(of, _)| *of == index)
+                    .map_or(job.depth, |(_, found)| found.depth),
+                search: job.rules.search.map(|search| report::Search {
+                    target: search.target,
+                    window: search.window,
+                    percent: search.percent,
+                }),
                 shown: job.shown(),
             };
             match entries.last_mut() {
@@ -79,6 +94,7 @@ impl Point {
             jobs: 1,
             used,
             depth: plan.stream.lanes(),
+            search: None,
             shown: Shown::default(),
         };
         streams.iter().zip(tallies).zip(used).map(entry).collect()
@@ -95,7 +111,9 @@ trait Account {
 
 impl Account for Job {
     fn counting(&self) -> Counting {
-        Counting { percentiles: self.reporting.percentiles, ends_with_flush: self.flush_at_end }
+        // As in fio, where shares of requests have a priority of their own.
+        let by_priority = self.priorities.drawn.iter().any(|drawn| !drawn.is_empty());
+        Counting { percentiles: self.reporting.percentiles, ends_with_flush: self.flush_at_end, by_priority }
     }
 
     fn shown(&self) -> Shown {

@@ -6,7 +6,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use fio::value::Amount;
-use fio::{Engine, Job};
+use fio::{Direction, Engine, Job};
+use host::mount;
 use units::Bytes;
 use workload::Region;
 
@@ -22,12 +23,15 @@ pub(super) struct Whole {
     /// How many files there are: offsets count in each.
     pub files: u64,
     pub chunk: Bytes,
+    /// An earlier job fills one of the files until no room is left, so that how large it is shows later.
+    pub later: bool,
 }
 
 /// Where a job goes.
 pub(super) trait Extents {
     fn paths(&self, copy: u32) -> Vec<PathBuf>;
-    fn whole(&self, copy: u32, largest: Bytes, on: &[Target]) -> Result<Whole, PlanError>;
+    /// `filled` are files that earlier jobs fill first.
+    fn whole(&self, copy: u32, largest: Bytes, on: &[Target], filled: &[PathBuf]) -> Result<Whole, PlanError>;
     fn region(&self, copy: u32, whole: &Whole, largest: Bytes) -> Result<Region, PlanError>;
     /// Where a copy begins in each file.
     fn offset(&self, copy: u32, size: Bytes) -> Bytes;
@@ -64,7 +68,7 @@ impl Extents for Job {
         (0..self.file_count).map(called).collect()
     }
 
-    fn whole(&self, copy: u32, largest: Bytes, on: &[Target]) -> Result<Whole, PlanError> {
+    fn whole(&self, copy: u32, largest: Bytes, on: &[Target], filled: &[PathBuf]) -> Result<Whole, PlanError> {
         let (place, job) = (|| self.place.clone(), || self.name.clone());
         if !on.is_empty() {
             let mut size: Option<Bytes> = None;
@@ -83,7 +87,7 @@ impl Extents for Job {
                 size = Some(size.map_or(of, |size| size.min(of)));
             }
             let size = size.expect("there are targets");
-            return Ok(Whole { device: None, name: on[0].to_string(), size, files: 1, chunk: largest });
+            return Ok(Whole { device: None, name: on[0].to_string(), size, files: 1, chunk: largest, later: false });
         }
         let mut described = Described::files(Vec::new(), self.io());
         (described.durable, described.flush_at_end) = (self.durable, self.flush_at_end);
@@ -99,7 +103,8 @@ impl Extents for Job {
                 self.offset(copy, size).checked_add(size).filter(|_| !matches!(self.extent.offset, Amount::Percent(_)));
             let size = end.unwrap_or(size).max(largest);
             described.null = Some(size);
-            return Ok(Whole { name: described.name(), device: Some(described), size, files: 1, chunk: largest });
+            let name = described.name();
+            return Ok(Whole { name, device: Some(described), size, files: 1, chunk: largest, later: false });
         }
         let paths = self.paths(copy);
         let files = paths.len() as u64;
@@ -113,6 +118,13 @@ impl Extents for Job {
             }
             _ => None,
         });
+        let in_order = self.direction == Direction::Write && !self.order.iter().any(|order| order.is_random());
+        if self.fills && wanted.is_none() && (files > 1 || !in_order) {
+            return Err(PlanError::Fills { place: place(), job: job() });
+        }
+        let growing = self.direction == Direction::Write && (self.fills || self.unreserved && wanted.is_some());
+        let mut grown = false;
+        let later = wanted.is_none() && paths.iter().any(|path| filled.contains(path));
         let mut sizes = Vec::new();
         for path in &paths {
             let there = size_of(path).map_err(|error| PlanError::Unreadable {
@@ -125,14 +137,32 @@ impl Extents for Job {
                 return Err(PlanError::Absent { place: place(), job: job(), path: path.clone() });
             }
             let none = || PlanError::NoSize { place: place(), job: job(), path: path.clone() };
+            let whole = || {
+                whole_space(path).map_err(|error| PlanError::Unreadable {
+                    place: place(),
+                    job: job(),
+                    path: path.clone(),
+                    error,
+                })
+            };
+            let grows = growing && !matches!(there, Some((_, Kind::Device)));
+            grown |= grows;
             sizes.push(match (there, wanted) {
+                _ if grows || later => match wanted {
+                    Some(wanted) => there.map_or(wanted, |(there, _)| there.max(wanted)),
+                    None => whole()?,
+                },
                 (Some((size, Kind::Device)), _) | (Some((size, Kind::File)), None) if !size.is_zero() => size,
                 // A file that is shorter is made longer, if it is ours to change.
                 (Some((size, Kind::File)), Some(wanted)) => size.max(wanted),
                 (_, wanted) => wanted.ok_or_else(none)?,
             });
         }
-        described.make = wanted;
+        match grown {
+            true => described.grows = sizes.iter().max().copied(),
+            false if !later => described.make = wanted,
+            false => {}
+        }
         described.filled = self.overwrite;
         described.chunk = (files > 1).then_some(largest);
         let size = match described.chunk {
@@ -140,7 +170,7 @@ impl Extents for Job {
             None => sizes[0],
         };
         described.files = paths;
-        Ok(Whole { name: described.name(), device: Some(described), size, files, chunk: largest })
+        Ok(Whole { name: described.name(), device: Some(described), size, files, chunk: largest, later })
     }
 
     fn offset(&self, copy: u32, size: Bytes) -> Bytes {
@@ -185,6 +215,13 @@ impl Extents for Job {
 enum Kind {
     File,
     Device,
+}
+
+/// As much as the file system holds on which a file lies or is to lie: no file grows to more.
+fn whole_space(path: &Path) -> std::io::Result<Bytes> {
+    let parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
+    let there = parents.into_iter().find(|parent| parent.exists());
+    mount::whole_space(there.unwrap_or(Path::new(".")))
 }
 
 /// How large a path is, and of what kind; nothing if it is not there.

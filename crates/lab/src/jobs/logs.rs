@@ -2,13 +2,21 @@
 //! is over.
 //!
 //! ```text
-//! ms since the job began, value, direction (0 read, 1 write, 2 trim), bytes, [offset with log_offset,] priority
+//! ms since the job began, value, direction (0 read, 1 write, 2 trim), bytes, [offset with log_offset,]
+//!     1 if the request's I/O priority is of the class real time, or with log_prio that priority
 //! ```
 //!
 //! The value is nanoseconds of a latency, KiB/s of a bandwidth, a count of requests. A line is of one request; with
 //! `log_avg_msec` of the requests of a direction in so much time: their mean, or with `log_max_value` their largest,
-//! under the time at which that was over, and without size and offset. What is left at the end is a line of a latency
+//! under the time at which that was over, and without size, offset and priority. What is left at the end is a line of a latency
 //! log, and of no other: a rate of half an interval would not be one.
+//!
+//! `write_iolog` is a trace that fio and `arraylab replay` take, in the order in which requests were made:
+//!
+//! ```text
+//! fio version 3 iolog
+//! microseconds since the job began, file, add, open, close, or read, write, trim, sync with offset and bytes
+//! ```
 //!
 //! Names are fio's: `NAME_bw.N.log`, `NAME_iops.N.log`, `NAME_slat.N.log`, `NAME_clat.N.log`, `NAME_lat.N.log`, where
 //! jobs count from 1 through the file; without N if a job's copies share one (`per_job_logs=0`).
@@ -23,10 +31,11 @@ use record::{Operation, Phase as Counted, Row};
 use units::{Duration, Instant};
 
 use crate::jobs::Phase;
+use crate::jobs::extent::Extents;
 
 /// Why a log cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {source}; the log of a job could not be written: name another place with write_bw_log, write_iops_log or write_lat_log", path.display())]
+#[error("{}: {source}; the log of a job could not be written: name another place with write_bw_log, write_iops_log, write_lat_log or write_iolog", path.display())]
 pub struct LogError {
     path: PathBuf,
     source: io::Error,
@@ -111,6 +120,37 @@ impl Phase {
             logs.into_iter().try_for_each(Log::finish)?;
             rounds = later;
         }
+        self.write_traces(jobs, begin, visit)
+    }
+
+    /// The traces of jobs that want one. Jobs that name one file follow each other in it.
+    fn write_traces(&self, jobs: &[Job], begin: Instant, visit: &mut Visit) -> Result<(), LogError> {
+        let wanted = |stream: u16| {
+            let part = self.parts.get(usize::from(stream))?;
+            jobs[part.job].reporting.logs.trace.as_ref().map(|name| (part, PathBuf::from(name)))
+        };
+        let streams: Vec<u16> = (0..self.parts.len() as u16).filter(|stream| wanted(*stream).is_some()).collect();
+        if streams.is_empty() {
+            return Ok(());
+        }
+        let mut rows: BTreeMap<u16, Vec<Row>> = streams.iter().map(|stream| (*stream, Vec::new())).collect();
+        visit(&mut |row| {
+            if let Some(rows) = rows.get_mut(&row.stream) {
+                rows.push(*row);
+            }
+        });
+        let mut made: Vec<PathBuf> = Vec::new();
+        for (stream, mut rows) in rows {
+            let (part, path) = wanted(stream).expect("these are wanted");
+            rows.sort_by_key(|row| row.submitted);
+            let own = self.experiment.devices.get(usize::from(stream)).and_then(|device| device.files.first().cloned());
+            let file = own.or_else(|| jobs[part.job].paths(part.copy).into_iter().next()).unwrap_or_default();
+            let append = made.contains(&path);
+            let opened = File::options().create(true).append(append).write(true).truncate(!append).open(&path);
+            let written = opened.and_then(|out| trace(BufWriter::new(out), &file.display().to_string(), &rows, begin));
+            written.map_err(|source| LogError { path: path.clone(), source })?;
+            made.push(path);
+        }
         Ok(())
     }
 
@@ -150,6 +190,28 @@ impl Phase {
     }
 }
 
+/// The requests of a job on a file, as fio's log of version 3.
+fn trace(mut out: impl Write, file: &str, rows: &[Row], begin: Instant) -> io::Result<()> {
+    let micros = |at: Instant| at.saturating_since(begin).as_nanos() / 1000;
+    let mut last = 0;
+    writeln!(out, "fio version 3 iolog\n0 {file} add\n0 {file} open")?;
+    for row in rows {
+        let name = match row.operation {
+            Operation::Read => "read",
+            Operation::Write | Operation::WriteZeroes => "write",
+            Operation::Discard => "trim",
+            Operation::Flush => "sync",
+        };
+        last = micros(row.submitted);
+        writeln!(out, "{last} {file} {name} {} {}", row.offset.get(), row.length)?;
+    }
+    writeln!(out, "{last} {file} close")?;
+    out.flush()
+}
+
+/// The class of a priority, in its upper three bits.
+const REAL_TIME: u16 = 1;
+
 /// A log while it is written.
 struct Log {
     path: PathBuf,
@@ -159,6 +221,7 @@ struct Log {
     every: Option<Duration>,
     largest: bool,
     offset: bool,
+    priority: bool,
     /// Whether there is anything to say: who asks and waits in one call has no time of submission.
     silent: bool,
     /// By direction.
@@ -196,6 +259,7 @@ impl Log {
             every: logs.every,
             largest: logs.largest,
             offset: logs.offset,
+            priority: logs.priority,
             silent,
             windows: Default::default(),
             failed: None,
@@ -215,7 +279,8 @@ impl Log {
         let at = row.completed.saturating_since(self.begin);
         let value = self.kind.of(row);
         let Some(every) = self.every else {
-            return self.line(at, value, direction, u64::from(row.length), row.offset.get());
+            let what = (u64::from(row.length), row.offset.get(), row.priority);
+            return self.line(at, value, direction, what);
         };
         let window = &mut self.windows[direction];
         window.count += 1;
@@ -237,14 +302,18 @@ impl Log {
             _ if self.largest => window.largest,
             _ => (window.sum / u128::from(window.count.max(1))) as u64,
         };
-        self.line(at, value, direction, 0, 0);
+        self.line(at, value, direction, (0, 0, 0));
     }
 
-    fn line(&mut self, at: Duration, value: u64, direction: usize, bytes: u64, offset: u64) {
+    fn line(&mut self, at: Duration, value: u64, direction: usize, (bytes, offset, priority): (u64, u64, u16)) {
         let millis = at.as_nanos() / 1_000_000;
+        let priority = match self.priority {
+            true => format!("0x{priority:04x}"),
+            false => u16::from(priority >> 13 == REAL_TIME).to_string(),
+        };
         let written = match self.offset {
-            true => writeln!(self.out, "{millis}, {value}, {direction}, {bytes}, {offset}, 0"),
-            false => writeln!(self.out, "{millis}, {value}, {direction}, {bytes}, 0"),
+            true => writeln!(self.out, "{millis}, {value}, {direction}, {bytes}, {offset}, {priority}"),
+            false => writeln!(self.out, "{millis}, {value}, {direction}, {bytes}, {priority}"),
         };
         // The first failure is told at the end.
         self.failed = self.failed.take().or(written.err());
@@ -292,6 +361,7 @@ mod tests {
                 row.submitted = Instant::from_nanos(row.completed.as_nanos() - 1_000 * n);
                 row.intended = Instant::from_nanos(row.submitted.as_nanos() - 500);
                 (row.stream, row.length, row.offset) = (stream, 4096, Bytes::kib(4 * n));
+                row.priority = [2 << 13 | 7, 1 << 13][usize::from(n == 3)];
                 rows.push(row);
             }
         }
@@ -316,6 +386,16 @@ mod tests {
     }
 
     #[test]
+    fn a_line_ends_with_the_priority_or_with_whether_it_is_of_real_time() {
+        let ends = |options: &str| {
+            let lines = &logs(options)["log_bw.4.log"];
+            lines[1..3].iter().map(|line| line.rsplit(", ").next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(ends("write_bw_log=AT"), ["0", "1"]);
+        assert_eq!(ends("write_bw_log=AT\nlog_prio=1\nlog_offset=1"), ["0x4007", "0x2000"]);
+    }
+
+    #[test]
     fn a_line_may_be_a_mean_or_the_largest_of_some_time() {
         let options = "write_lat_log=AT\nwrite_bw_log=AT\nlog_avg_msec=500";
         // 4 KiB each 100 ms are 40 KiB/s.
@@ -326,6 +406,17 @@ mod tests {
         // What does not fill an interval is told of latencies.
         let rest = logs("write_lat_log=AT\nwrite_bw_log=AT\nlog_avg_msec=800");
         assert_eq!((rest["log_clat.4.log"].len(), rest["log_bw.4.log"].len()), (2, 1));
+    }
+
+    #[test]
+    fn a_trace_has_all_requests_in_the_order_in_which_they_were_made() {
+        let logs = logs("write_iolog=AT");
+        let lines = &logs["log"];
+        // Both copies name one file, and follow each other in it.
+        assert_eq!(lines.len(), 2 * (3 + 10 + 1));
+        assert_eq!(lines[..3], ["fio version 3 iolog", "0 j.0.0 add", "0 j.0.0 open"]);
+        assert_eq!((&*lines[3], &*lines[13]), ("99999 j.0.0 read 4096 4096", "999990 j.0.0 close"));
+        assert_eq!(lines[15], "0 j.1.0 add");
     }
 
     #[test]

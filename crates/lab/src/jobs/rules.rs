@@ -3,25 +3,48 @@
 //! An error ends the job that has it, and the others go on, as in fio; so it does not matter what the run does with
 //! errors, but for `exitall_on_error`.
 
+use device::DeviceError;
 use fio::{Ends, Job};
-use workload::{Figure, Flow, Least, Limit, OnError, Rules, Settling};
+use units::Bytes;
+use workload::{Drawn, Figure, Flow, Least, Limit, OnError, Priorities, Rules, Search, Settling};
 
 use crate::jobs::Part;
 
+/// The number under which a device tells an error of the kernel.
+fn told(errno: u16) -> u16 {
+    DeviceError::from_errno(errno.into(), Bytes::ZERO, Bytes::ZERO).errno() as u16
+}
+
+/// The priorities of its requests.
+pub(super) fn priorities(job: &Job) -> Priorities {
+    let fio::Priorities { usual, drawn } = &job.priorities;
+    let drawn = drawn.each_ref().map(|drawn| {
+        let one = |one: &fio::priority::Drawn| Drawn { size: one.size, percent: one.percent, priority: one.priority };
+        drawn.iter().map(one).collect()
+    });
+    Priorities { usual: *usual, drawn }
+}
+
 /// Of the job that becomes this stream.
 pub(super) fn of(job: &Job, part: Part, stream: u32) -> Rules {
-    let fio::Rules { goes_on, error_ends_all, ends, flow, longest, least, steady } = &job.rules;
-    let on_error = goes_on.map(|goes_on| match (goes_on, error_ends_all) {
-        (true, _) => OnError::Continue,
-        (false, true) => OnError::Stop,
-        (false, false) => OnError::Leave,
-    });
+    let fio::Rules { ignored, error_ends_all, ends, flow, longest, least, steady, search } = &job.rules;
+    let on_error = if *error_ends_all { OnError::Stop } else { OnError::Leave };
     Rules {
-        on_error: Some(on_error),
+        on_error: Some([on_error; 2]),
+        // Devices tell some of the kernel's errors as one: EDQUOT is one of ENOSPC's, EREMOTEIO of EIO's.
+        ignored: ignored.each_ref().map(|list| list.iter().map(|errno| told(*errno)).collect()),
+        ends_full: job.fills,
+        ends_wrong: job.fatal,
         group: part.group,
         ends_group: *ends == Ends::Group,
         flow: flow.map(|flow| Flow { pool: flow.number, weight: flow.weight, rest: flow.rest }),
         longest: *longest,
+        search: search.map(|search| Search {
+            target: search.target,
+            window: search.window,
+            percent: search.percent,
+            goes_on: search.goes_on,
+        }),
         least: least.map(|least| Least { every: least.every, bytes: least.bytes, requests: least.requests }),
         steady: steady.map(|steady| Settling {
             // Jobs that are reported as one are steady as one. No group has the number of a job that is none of it.

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use host::thread_use::ThreadUse;
 use units::{Bytes, Duration, Instant, Ratio};
 use uring::Choice;
+use workload::Searched;
 
 use crate::accounts::Accounts;
 use crate::live::{Site, TICK};
@@ -35,6 +36,8 @@ pub(super) enum Report {
 
 pub(super) struct Passed {
     pub(super) failures: Vec<Failure>,
+    /// What searches for a depth came to, by stream.
+    pub(super) searched: Vec<(usize, Searched)>,
     /// Requests that never completed.
     pub(super) abandoned: u64,
     pub(super) unserved: u64,
@@ -72,6 +75,7 @@ impl Site<'_> {
                 }
                 Ok(Report::Passed(passed)) => {
                     conclusion.failures.extend(passed.failures);
+                    conclusion.searched.extend(passed.searched);
                     conclusion.abandoned += passed.abandoned;
                     conclusion.unserved += passed.unserved;
                     conclusion.announced += passed.announced;
