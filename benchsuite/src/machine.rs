@@ -7,8 +7,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use machine::entry::{Spot, Way, entries};
-use machine::system::Kit;
+use machine::entry::{Way, entries};
+use machine::kit::Kit;
 use machine::trace::Trace;
 use record::{Row, Spans};
 use runtime::{Random, Runtime, Signal};
@@ -36,7 +36,8 @@ fn load(spans: Spans) -> (u64, usize) {
     let runtime = Runtime::simulated();
     let kit = Kit::load("raid-i").expect("the system comes with the program");
     let machine = Rc::new(kit.build(&runtime, 1, &Trace::new(spans)).expect("it is good"));
-    let spots: Vec<Spot> = (0..DISKS).map(|disk| Spot { string: [0, 2, 4, 6][disk % 4], disk: disk / 4 }).collect();
+    let name = |disk| format!("disk-{}.{}", [0, 2, 4, 6][disk % 4], disk / 4);
+    let spots: Vec<String> = (0..DISKS).map(name).collect();
     let devices = entries(&machine, &spots, Way::Raw).expect("the way through the disks needs no array");
     let stream = Stream::closed("random", Mix::READS, Pattern::Random, Bytes::kib(4), 1);
     let stream = Stream { limits: Limits { requests: Some(REQUESTS), ..Limits::NONE }, ..stream };

@@ -34,7 +34,7 @@ const KIB4: f64 = 4096.0;
 fn node(tier: Tier, name: &'static str, below: Vec<Part>) -> Part {
     // Round-robin is the business of whoever makes the tree; for these verdicts any order will do.
     let order = below.iter().flat_map(|part| part.order.clone()).collect();
-    Part { tier, name: name.into(), on: vec![], below, order, limits: vec![] }
+    Part { tier, name: name.into(), on: vec![], below, order, limits: vec![], modelled: false }
 }
 
 fn disks(from: usize, n: usize) -> Vec<Part> {

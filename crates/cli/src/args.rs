@@ -26,7 +26,7 @@ use clap::{Args, Parser, Subcommand};
 use lab::find_limit::Bound;
 use lab::hosts::Place;
 use lab::{LANGUAGE, Setting, Target};
-use machine::entry::{Spot, Way};
+use machine::entry::Way;
 use nbd::Address;
 use units::{Bytes, Duration};
 
@@ -310,7 +310,7 @@ Examples:
   arraylab serve a.img b.img --nbd unix:/run/two.sock     two exports, a.img and b.img
   arraylab serve disk.img --nbd tcp:0.0.0.0:10809 --tls /etc/pki/nbd
   arraylab serve --system raid-i --nbd unix:raid.sock     a modelled array, with its timing
-  arraylab serve --system raid-i --way raw --disks 0.0 --backing wren.img --nbd unix:wren.sock
+  arraylab serve --system raid-i --way raw --disks disk-0.0 --backing wren.img --nbd unix:wren.sock
   arraylab serve part:mg10-20tb --nbd unix:big.sock       a modelled drive
   nbdcopy 'nbd+unix:///?socket=disk.sock' copy.img        a client
   arraylab run load.toml --on 'nbd+unix:///?socket=disk.sock'
@@ -332,9 +332,9 @@ pub struct Serve {
     #[arg(long, value_name = "WAY", requires = "system")]
     pub way: Option<Way>,
 
-    /// Its disks that are served, or form the array, such as 0.0,0.1: string and disk, from 0 [default: all, or the array's]
-    #[arg(long, value_name = "DISK,...", value_delimiter = ',', requires = "system")]
-    pub disks: Vec<Spot>,
+    /// Its disks that are served, or form the array, such as disk-0.0,disk-0.1 [default: all, or the array's]
+    #[arg(long, value_name = "NODE,...", value_delimiter = ',', requires = "system")]
+    pub disks: Vec<String>,
 
     /// Change a value of a part of the modelled machine, such as vme.rate=20MB/s; may be given several times
     #[arg(long, value_name = "PART.VALUE=TEXT", requires = "system")]

@@ -101,7 +101,7 @@ fn what_is_wrong_is_said_in_one_message() {
         (&["run", "raid-i/table-14", "--on", "memory:1GiB"], "leave out --on, or [system]"),
         (&["run", "raid-i/table-14", "--set", "vme.rate=fast"], "'fast' does not start with a number; write a rate as"),
         (&["run", "raid-i/table-14", "--set", "vme.speed=1MB/s"], "there is no 'speed'; there are: "),
-        (&["run", "raid-i/table-14", "--set", "system.disks=29"], "these strings have 1 to 4 disks to use"),
+        (&["run", "raid-i/table-14", "--set", "system.disks=29"], "there are 1 to 4 drives to use here"),
     ];
     for (words, message) in cases {
         let said = desk.arraylab(words);
@@ -145,7 +145,7 @@ fn a_modelled_machine_is_surveyed_level_by_level_and_its_ladder_derived() {
     let text = done(desk.arraylab(&["survey", "--system", "small.toml"])).stdout;
     assert!(!text.contains("files"), "{text}");
     assert!(text.lines().last().unwrap().starts_with("run folder: "), "{text}");
-    for part in ["expected", "cpu os", "string-1", "disk 1.1", "The ladder, derived", "host memory system"] {
+    for part in ["expected", "cpu os", "string-1", "disk-1.1", "The ladder, derived", "host memory system"] {
         assert!(text.contains(part), "'{part}' in {text}");
     }
 }
@@ -160,7 +160,7 @@ fn a_survey_of_no_machine_says_which_there_are() {
             "there is no such system; there are: raid-i, sparc20-wren7; or give the path of a file",
         ),
         (&["--system", "gone.toml"], "gone.toml"),
-        (&["--system", "small.toml"], "small.toml:12:"),
+        (&["--system", "small.toml"], "small.toml:25:"),
         (&["--system", "raid-i", "--set", "vme.speed=1MB/s"], "there is no 'speed'; there are: "),
     ];
     for (words, message) in cases {

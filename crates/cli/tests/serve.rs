@@ -385,9 +385,9 @@ fn what_of_a_model_cannot_be_served_is_refused() {
     desk.file("small.img", MIB);
     let cases: [(&[&str], &str); 6] = [
         (&["--system", "raid-ii"], "there is no such system"),
-        (&["--system", "raid-i", "--disks", "9.0"], "there is no disk 9.0 in raid-i; there are: 0.0"),
+        (&["--system", "raid-i", "--disks", "disk-9.0"], "there is no drive 'disk-9.0' in raid-i; there are: disk-0.0"),
         (&["--system", "raid-i", "--way", "raw", "--backing", "b.img"], "28 are served; choose one with --disks"),
-        (&["--system", "raid-i", "--disks", "0.0"], "level 5"),
+        (&["--system", "raid-i", "--disks", "disk-0.0"], "level 5"),
         (&["part:wren"], "there is no part 'wren'"),
         (&["--system", "raid-i", "--backing", "small.img"], "holds 1"),
     ];

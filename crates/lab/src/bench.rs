@@ -17,9 +17,9 @@ use std::sync::atomic::AtomicBool;
 
 use analysis::Figures;
 use analysis::rounds::{Finish, Merged};
+use machine::kit::Kit;
 use machine::load::Load;
 use machine::part::PartError;
-use machine::system::Kit;
 use rayon::prelude::*;
 use record::{PartName, Phase, PhaseName};
 use units::{Bytes, Duration, Frequency, Rate};
@@ -172,11 +172,11 @@ impl Outcome {
     }
     /// What share of the time the idle loop did not run.
     pub fn host_utilization(&self) -> f64 {
-        self.load.host_utilization().get()
+        self.load.host_utilization().expect("the studies' machines have a processor").get()
     }
     /// What share of the time a string was not free.
     pub fn string_utilization(&self, string: usize) -> f64 {
-        self.load.string_utilization(string).get()
+        self.load.utilization(&format!("string-{string}")).get()
     }
 }
 
@@ -378,12 +378,12 @@ pub fn board(outcome: &Outcome) -> Duration {
 
 /// Parts whose time is the host's.
 pub fn on_host(part: &str) -> bool {
-    matches!(part, "os" | "cpu" | "raid")
+    matches!(part, "os" | "processor" | "raid")
 }
 
 #[cfg(test)]
 mod tests {
-    use machine::entry::{Spot, Way};
+    use machine::entry::Way;
     use workload::{Limits, Mix, Pattern, Stream};
 
     use super::*;
@@ -398,7 +398,7 @@ mod tests {
             let mut stream = Stream::closed("reader", Mix::READS, Pattern::Random, Bytes::kib(self.0), 1);
             stream.limits = Limits { time: Some(second), ..Limits::NONE };
             let mut experiment = Experiment::new("trial", second, vec![stream]);
-            let disks = vec![Spot { string: 0, disk: 0 }];
+            let disks = vec!["disk-0.0".to_owned()];
             let name = "sparc20-wren7".to_owned();
             experiment.system = Some(System { name, way: Way::Raw, disks, parts: Vec::new(), spans: false });
             experiment

@@ -4,65 +4,21 @@
 //! gives before. Then that part is made so fast that it cannot limit anything, and the next rung is looked for, until doubling
 //! brings nothing but at the disks. Nobody says in which order the parts are to be found.
 //!
-//! Which values make up the speed of a part is known by kind (`SUSPECTS`); which parts of a kind the machine has, its description says.
+//! Which values make a part fast its kind says ([`machine::component::Fast`]); which nodes the machine has, its description.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use machine::part::{Node, PartError, Value};
-use machine::system::Kit;
+use machine::kinds::KINDS;
+use machine::kit::Kit;
+use machine::part::PartError;
+use machine::system::Machine;
+use machine::trace::Trace;
+use runtime::Runtime;
 use units::{Duration, Frequency, Rate};
 
 use crate::experiment::Experiment;
 use crate::runner::RunError;
 use crate::trial::trial;
-
-/// A place in the machine that can limit it, with the values that make up its speed: the kind of part, and the value's path.
-struct Suspect {
-    name: &'static str,
-    values: &'static [(&'static str, &'static str)],
-}
-
-const SUSPECTS: &[Suspect] = &[
-    Suspect {
-        name: "host memory system",
-        values: &[
-            ("memory", "copy-cached"),
-            ("memory", "copy-uncached"),
-            ("memory", "flush-dirty"),
-            ("memory", "flush-clean"),
-            ("memory", "dma-miss"),
-            ("memory", "dma-hit"),
-        ],
-    },
-    Suspect { name: "host processor", values: &[("processor", "instructions"), ("processor", "context-switch")] },
-    Suspect { name: "backplane", values: &[("backplane", "rate"), ("backplane", "register-access")] },
-    Suspect {
-        name: "adapters",
-        values: &[
-            ("adapter", "data-path"),
-            ("adapter", "dma"),
-            ("adapter", "command-setup"),
-            ("adapter", "completion"),
-        ],
-    },
-    Suspect {
-        name: "strings",
-        values: &[
-            ("scsi-string", "byte-time"),
-            ("adapter", "allocation"),
-            ("adapter", "answer.fifo"),
-            ("adapter", "answer.save-pointer"),
-            ("adapter", "answer.restore-pointer"),
-            ("disk", "overhead.request"),
-            ("disk", "pause.first-data-least"),
-            ("disk", "pause.first-data-most"),
-            ("disk", "pause.save-pointer-least"),
-            ("disk", "pause.save-pointer-most"),
-            ("disk", "pause.status"),
-            ("disk", "pause.status-per-block"),
-        ],
-    },
-];
 
 /// The disks are what is left when nothing else limits.
 const DISKS: &str = "disks";
@@ -96,15 +52,10 @@ pub fn ladder(
     interrupted: &AtomicBool,
     show: &mut dyn FnMut(usize),
 ) -> Result<Vec<Rung>, RunError> {
-    let mut left: Vec<(&str, Vec<String>)> = Vec::new();
     let system = experiment.system.as_ref().expect("a ladder is of a modelled machine");
     let kit = system.kit()?;
-    for suspect in SUSPECTS {
-        let values = present(&kit, suspect);
-        if !values.is_empty() {
-            left.push((suspect.name, values));
-        }
-    }
+    let machine = kit.build(&Runtime::simulated(), 1, &Trace::default())?;
+    let mut left = suspects(&kit, &machine)?;
     let mut trials = 0;
     let mut measure = |experiment: &Experiment| {
         show(trials);
@@ -132,34 +83,34 @@ pub fn ladder(
     }
 }
 
-/// The values of a suspect in this machine: `PART.VALUE`.
-fn present(kit: &Kit, suspect: &Suspect) -> Vec<String> {
-    let mut used = Vec::new();
-    for (_, node) in kit.system.values.entries() {
-        names(node, &mut used);
+/// What can limit the machine, by name, and the values that make it fast: `PART.VALUE`, or `NODE.VALUE` where a node's differ from those
+/// of others with its part.
+fn suspects(kit: &Kit, machine: &Machine) -> Result<Vec<(&'static str, Vec<String>)>, PartError> {
+    let mut suspects: Vec<(&str, Vec<String>)> = Vec::new();
+    for (kind, fast) in KINDS.into_iter().flat_map(|kind| kind.fast.iter().map(move |fast| (kind, fast))) {
+        let nodes = machine.nodes().iter().filter(|node| std::ptr::eq(node.kind, kind));
+        let mut keys: Vec<String> = Vec::new();
+        for node in nodes {
+            for value in fast.values {
+                let Some(own) = kit.value(&node.name, value)? else { continue };
+                let of_part = kit.parts.get(&node.part).and_then(|part| part.value(value));
+                let key = if of_part.as_ref() == Some(&own) {
+                    format!("{}.{value}", node.part)
+                } else {
+                    format!("{}.{value}", node.name)
+                };
+                if !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }
+        }
+        match suspects.iter_mut().find(|(limit, _)| *limit == fast.limit) {
+            Some((_, known)) => known.extend(keys),
+            None => suspects.push((fast.limit, keys)),
+        }
     }
-    let parts = kit.parts.iter().filter(|(name, _)| used.contains(name));
-    parts
-        .flat_map(|(name, part)| {
-            let of_kind = suspect.values.iter().filter(|(kind, _)| *kind == part.kind);
-            of_kind.filter(|(_, path)| row(kit, name, path).is_some()).map(move |(_, path)| format!("{name}.{path}"))
-        })
-        .collect()
-}
-
-/// Every text of a description; those that are parts' names name its parts.
-fn names(node: &Node, texts: &mut Vec<String>) {
-    match &node.value {
-        Value::Text(text) => texts.push(text.clone()),
-        Value::List(nodes) => nodes.iter().for_each(|node| names(node, texts)),
-        Value::Table(table) => table.entries().iter().for_each(|(_, node)| names(node, texts)),
-        Value::Integer(_) | Value::Float(_) | Value::Flag(_) => {}
-    }
-}
-
-fn row(kit: &Kit, part: &str, path: &str) -> Option<String> {
-    let rows = kit.parts.get(part)?.rows();
-    rows.iter().find(|row| row.path == path).map(|row| row.value.trim_matches('"').to_owned())
+    suspects.retain(|(_, keys)| !keys.is_empty());
+    Ok(suspects)
 }
 
 /// The same experiment with these values so many times as fast.
@@ -168,8 +119,7 @@ fn faster(experiment: &Experiment, values: &[String], factor: f64) -> Result<Exp
     let system = result.system.as_mut().expect("a ladder is of a modelled machine");
     let kit = system.kit()?;
     for key in values {
-        let (part, path) = key.split_once('.').expect("a value is named by its part and path");
-        let text = row(&kit, part, path).expect("a suspect's values are values of its part");
+        let text = kit.current(key)?.expect("a suspect's values are values of its part");
         system.parts.push((key.clone(), scaled(&text, factor)));
     }
     Ok(result)

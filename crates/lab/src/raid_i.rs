@@ -307,7 +307,7 @@ impl RaidI {
                 let mut first = 0.0;
                 for disks in (1..=13).rev() {
                     let outcome = bench.run(&Setup::read(32).spread(disks, 4))?;
-                    if outcome.load.time_outs.iter().sum::<u64>() > 0 {
+                    if outcome.load.count("time-outs") > 0 {
                         first = disks as f64;
                     }
                 }
@@ -317,7 +317,7 @@ impl RaidI {
             "fig-20/sprite-first" => bench.rate(&Setup::read(4).random().sprite().spread(4, 4))? / 4.0,
             "s4.5/context-switches" => {
                 let outcome = bench.run(&Setup::read(4).random().sprite().spread(14, 4))?;
-                outcome.load.dispatches as f64 / outcome.elapsed.as_seconds()
+                outcome.load.count("dispatches") as f64 / outcome.elapsed.as_seconds()
             }
             "s5/disk-io-rate" => bench.rate(&Setup::read(4).random())?,
             _ => return Ok(None),
@@ -336,7 +336,7 @@ fn phase(outcome: &Outcome, name: &str) -> (f64, f64) {
     use machine::scsi::phase::Phase;
     let elapsed = outcome.elapsed.as_seconds();
     let time = match Phase::ALL.iter().position(|phase| phase.name() == name) {
-        Some(index) => outcome.load.strings[0][index].as_seconds(),
+        Some(index) => outcome.load.time("string-0", Phase::ALL[index].name()).as_seconds(),
         None => (1.0 - outcome.string_utilization(0)) * elapsed,
     };
     (time / elapsed, time / outcome.requests as f64)

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::half_width;
 use analysis::rounds::model::Bus;
+use machine::kit::Kit;
 use machine::part::{PartError, Table, Value};
-use machine::system::Kit;
 use units::Rate;
 
 use crate::bench::{Bench, TrialError};

@@ -6,11 +6,11 @@
 use std::rc::Rc;
 
 use device::{AnyDevice, Device};
-use machine::entry::{EntryError, Spot, Way, entries};
+use machine::entry::{EntryError, Way, entries};
+use machine::kit::Kit;
 use machine::library::LibraryError;
 use machine::part::PartError;
 use machine::standalone::Standalone;
-use machine::system::{Kit, Machine};
 use machine::trace::Trace;
 use runtime::Runtime;
 
@@ -29,7 +29,7 @@ pub struct Served {
     /// The way in; the array if the system describes one, raw requests otherwise.
     pub way: Option<Way>,
     /// Its disks; all of them, or the array's, if there are none here.
-    pub disks: Vec<Spot>,
+    pub disks: Vec<String>,
 }
 
 /// Why a model cannot be served.
@@ -42,8 +42,8 @@ pub enum ServedError {
     Library(#[from] LibraryError),
     #[error(transparent)]
     Entry(#[from] EntryError),
-    #[error("there is no disk {spot} in {system}; there are: {known}")]
-    NoDisk { spot: Spot, system: String, known: String },
+    #[error("there is no drive '{name}' in {system}; there are: {known}")]
+    NoDrive { name: String, system: String, known: String },
 }
 
 /// One device of a model.
@@ -64,15 +64,15 @@ pub fn machine(live: &Runtime, served: &Served) -> Result<(Pace, Vec<Offer>), Se
     }
     let simulated = Runtime::simulated();
     let machine = Rc::new(kit.build(&simulated, SEED, &Trace::default())?);
-    let all = spots(&machine);
-    if let Some(spot) = served.disks.iter().find(|spot| !all.contains(spot)) {
-        let known = all.iter().map(Spot::to_string).collect::<Vec<_>>().join(", ");
-        return Err(ServedError::NoDisk { spot: *spot, system: served.system.clone(), known });
+    if let Some(name) = served.disks.iter().find(|name| machine.drive(name).is_none()) {
+        let (name, system, known) = (name.clone(), served.system.clone(), machine.names_of_drives());
+        return Err(ServedError::NoDrive { name, system, known });
     }
     let way = served.way.unwrap_or(if machine.array.is_some() { Way::Array } else { Way::Raw });
     let members = machine.array.as_ref().filter(|_| way == Way::Array).map(|array| array.members.clone());
     let disks = match (&served.disks[..], members) {
-        ([], members) => members.unwrap_or(all),
+        ([], Some(members)) => members,
+        ([], None) => machine.drives().iter().map(|drive| drive.name.to_string()).collect(),
         (given, _) => given.to_vec(),
     };
     let entries = entries(&machine, &disks, way)?;
@@ -102,9 +102,4 @@ pub fn drive(live: &Runtime, name: &str) -> Result<(Pace, Offer), ServedError> {
     let pace = Pace::start(live, &simulated);
     let device = AnyDevice::new(pace.device(drive));
     Ok((pace, Offer { name: name.to_owned(), what, device }))
-}
-
-fn spots(machine: &Machine) -> Vec<Spot> {
-    let strings = machine.strings.iter().enumerate();
-    strings.flat_map(|(string, slot)| (0..slot.units.len()).map(move |disk| Spot { string, disk })).collect()
 }

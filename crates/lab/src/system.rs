@@ -4,9 +4,10 @@
 //! about the parts. All of it is tried when the experiment is read: the machine is put together once, so that what does not fit is
 //! found before anything runs, with its place.
 
-use machine::entry::{NoWay, Spot, Way, described};
+use machine::entry::{NoWay, Way, described};
+use machine::kit::Kit;
 use machine::part::PartError;
-use machine::system::{Kit, Machine};
+use machine::system::Machine;
 use machine::trace::Trace;
 use serde::Deserialize;
 use toml::Spanned;
@@ -22,8 +23,8 @@ pub struct System {
     pub name: String,
     /// The way in.
     pub way: Way,
-    /// Its disks that are used. Never empty.
-    pub disks: Vec<Spot>,
+    /// The nodes of its drives that are used. Never empty.
+    pub disks: Vec<String>,
     /// Changed values: `PART.VALUE` and the text of the new one.
     pub parts: Vec<(String, String)>,
     /// Whether the spans of requests are kept.
@@ -44,9 +45,7 @@ impl System {
     pub fn targets(&self) -> Vec<Target> {
         let target = |device: String| Target::Modelled { device };
         match self.way {
-            Way::NoCopy | Way::Raw | Way::Asynchronous => {
-                self.disks.iter().map(|spot| target(format!("disk-{spot}"))).collect()
-            }
+            Way::NoCopy | Way::Raw | Way::Asynchronous => self.disks.iter().map(|disk| target(disk.clone())).collect(),
             Way::Array => vec![target("array".to_owned())],
         }
     }
@@ -59,23 +58,20 @@ pub(crate) struct FileSystem {
     name: Spanned<String>,
     way: Spanned<String>,
     disks: Option<Spanned<FileDisks>>,
-    strings: Option<Spanned<Vec<usize>>>,
+    under: Option<Spanned<Vec<String>>>,
     spans: Option<bool>,
     #[serde(default)]
     parts: Changes,
 }
 
 /// The keys of `[system]`.
-pub(crate) const KEYS: [&str; 6] = ["name", "way", "disks", "strings", "spans", "parts"];
+pub(crate) const KEYS: [&str; 6] = ["name", "way", "disks", "under", "spans", "parts"];
 
 #[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "how many disks, or a list of places such as [\"0.0\", \"0.1\"]: string and disk, from 0"
-)]
+#[serde(untagged, expecting = "how many drives, or a list of their nodes such as [\"disk-0.0\", \"disk-0.1\"]")]
 enum FileDisks {
     Count(usize),
-    Places(Vec<String>),
+    Named(Vec<String>),
 }
 
 impl FileSystem {
@@ -97,8 +93,7 @@ impl FileSystem {
         let way_place = self.way.span();
         let way: Way =
             self.way.get_ref().parse().map_err(|error: NoWay| source.error(way_place.clone(), error.to_string()))?;
-        let own =
-            machine.array.as_ref().filter(|_| way == Way::Array && self.disks.is_none() && self.strings.is_none());
+        let own = machine.array.as_ref().filter(|_| way == Way::Array && self.disks.is_none() && self.under.is_none());
         let disks = match own {
             Some(array) => array.members.clone(),
             None => self.disks(source, &machine)?,
@@ -111,66 +106,81 @@ impl FileSystem {
         Ok((system, machine))
     }
 
-    fn disks(&self, source: &Source, machine: &Machine) -> Result<Vec<Spot>, SourceError> {
-        let strings: Vec<usize> = match &self.strings {
-            None => (0..machine.strings.len()).collect(),
-            Some(given) => {
-                let known = |string: &usize| *string < machine.strings.len();
-                if let Some(unknown) = given.get_ref().iter().find(|string| !known(string)) {
-                    let message =
-                        format!("there is no string {unknown}; strings are 0 to {}", machine.strings.len() - 1);
-                    return Err(source.error(given.span(), message));
-                }
-                given.get_ref().clone()
-            }
+    fn disks(&self, source: &Source, machine: &Machine) -> Result<Vec<String>, SourceError> {
+        let mut tops = Vec::new();
+        for name in self.under.iter().flat_map(|under| under.get_ref()) {
+            let place = self.under.as_ref().expect("its names come from it").span();
+            let node = machine.node(name).filter(|node| !below(machine, *node).is_empty());
+            let node = node.ok_or_else(|| {
+                let known = machine.nodes().iter().enumerate().filter(|(index, _)| !below(machine, *index).is_empty());
+                let known: Vec<&str> = known.map(|(_, node)| &*node.name).collect();
+                source
+                    .error(place, format!("there are no drives under '{name}'; there are under: {}", known.join(", ")))
+            })?;
+            tops.push(node);
+        }
+        let dealt = match &self.under {
+            None => deal(&by_parent(machine)),
+            Some(_) => deal(&tops.iter().map(|top| below(machine, *top)).collect::<Vec<_>>()),
         };
-        let dealt = deal(machine, &strings);
+        let name = |drive: usize| machine.drives()[drive].name.to_string();
         let disks = match self.disks.as_ref().map(|disks| (disks.span(), disks.get_ref())) {
-            None => dealt,
+            None => dealt.into_iter().map(name).collect(),
             Some((place, FileDisks::Count(count))) => {
                 if *count == 0 || *count > dealt.len() {
-                    let message = format!("these strings have 1 to {} disks to use", dealt.len());
+                    let message = format!("there are 1 to {} drives to use here", dealt.len());
                     return Err(source.error(place, message));
                 }
-                dealt[..*count].to_vec()
+                dealt[..*count].iter().copied().map(name).collect()
             }
-            Some((place, FileDisks::Places(places))) => {
-                let mut spots: Vec<Spot> = Vec::new();
-                for text in places {
-                    let spot = text.parse().ok().filter(|spot: &Spot| {
-                        machine.strings.get(spot.string).is_some_and(|string| spot.disk < string.units.len())
-                    });
-                    let Some(spot) = spot else {
-                        let ways = machine.strings.iter().enumerate().map(|(n, string)| match string.units.len() {
-                            0 => format!("none on string {n}"),
-                            count => format!("{n}.0 to {n}.{}", count - 1),
-                        });
-                        let known = ways.collect::<Vec<_>>().join(", ");
-                        return Err(source.error(place, format!("there is no disk '{text}'; there are: {known}")));
-                    };
-                    if spots.contains(&spot) {
-                        return Err(source.error(place, format!("disk {spot} is named twice; name it once")));
+            Some((place, FileDisks::Named(names))) => {
+                for (index, name) in names.iter().enumerate() {
+                    if machine.drive(name).is_none() {
+                        let known = machine.names_of_drives();
+                        return Err(source.error(place, format!("there is no drive '{name}'; there are: {known}")));
                     }
-                    spots.push(spot);
+                    if names[..index].contains(name) {
+                        return Err(source.error(place, format!("drive {name} is named twice; name it once")));
+                    }
                 }
-                spots
+                names.clone()
             }
         };
         match disks.is_empty() {
-            true => Err(source.error(self.name.span(), "no disk is used; a load needs at least one")),
+            true => Err(source.error(self.name.span(), "no drive is used; a load needs at least one")),
             false => Ok(disks),
         }
     }
 }
 
-/// The disks of these strings, dealt out: the first of each string, then the second of each, and so on.
-fn deal(machine: &Machine, strings: &[usize]) -> Vec<Spot> {
-    let most = strings.iter().map(|string| machine.strings[*string].units.len()).max().unwrap_or(0);
-    let round = |disk: usize| {
-        strings
-            .iter()
-            .filter(move |string| disk < machine.strings[**string].units.len())
-            .map(move |string| Spot { string: *string, disk })
-    };
-    (0..most).flat_map(round).collect()
+/// The drives that stand on a node or on what stands on it.
+fn below(machine: &Machine, node: usize) -> Vec<usize> {
+    let stands = |drive: &usize| machine.up(machine.drives()[*drive].node).any(|at| at == node);
+    (0..machine.drives().len()).filter(stands).collect()
+}
+
+/// All drives, those on one node together.
+fn by_parent(machine: &Machine) -> Vec<Vec<usize>> {
+    let mut groups: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
+    for (index, drive) in machine.drives().iter().enumerate() {
+        let above = machine.nodes()[drive.node].above;
+        match groups.iter_mut().find(|(parent, _)| *parent == above) {
+            Some((_, drives)) => drives.push(index),
+            None => groups.push((above, vec![index])),
+        }
+    }
+    groups.into_iter().map(|(_, drives)| drives).collect()
+}
+
+/// Drives dealt out: the first of each group, then the second of each, and so on.
+fn deal(groups: &[Vec<usize>]) -> Vec<usize> {
+    let most = groups.iter().map(Vec::len).max().unwrap_or(0);
+    let mut dealt = Vec::new();
+    for drive in (0..most).flat_map(|round| groups.iter().filter_map(move |group| group.get(round))) {
+        // A node may be named besides one that it stands on.
+        if !dealt.contains(drive) {
+            dealt.push(*drive);
+        }
+    }
+    dealt
 }

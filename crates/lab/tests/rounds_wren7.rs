@@ -118,7 +118,7 @@ measure = "6 s"
 name = "raid-i"
 way = "no-copy"
 disks = 4
-strings = [0, 2, 4, 6]
+under = ["string-0", "string-2", "string-4", "string-6"]
 spans = false
 
 [[stream]]

@@ -18,7 +18,7 @@ cool-down = "500 ms"
 name = "raid-i"
 way = "raw"
 disks = 3
-strings = [0, 2]
+under = ["string-0", "string-2"]
 
 [[stream]]
 name = "readers"
@@ -75,7 +75,7 @@ fn passes_are_machines_of_their_own_and_give_an_interval() {
     for pass in &modelled.passes {
         let load = &pass.load;
         assert!((5.0..5.2).contains(&load.at.as_seconds()), "{load:?}");
-        assert!((0.0..0.2).contains(&load.string_utilization(0).get()) && load.string_utilization(1).get() == 0.0);
+        assert!((0.0..0.2).contains(&load.utilization("string-0").get()) && load.utilization("string-1").get() == 0.0);
     }
 }
 
@@ -107,11 +107,11 @@ fn settings_reach_the_load_the_machine_and_its_parts() {
     let base = rate(LOAD, &[]);
     // A processor of a twentieth of the speed holds the disks up; ten disks do more than three.
     assert!(rate(LOAD, &["sun4-280.instructions=0.2 MIPS"]) < 0.7 * base);
-    assert!(rate(LOAD, &["system.disks=7", "system.strings=[0,2]"]) > 2.0 * base);
+    assert!(rate(LOAD, &["system.disks=7", "system.under=[\"string-0\",\"string-2\"]"]) > 2.0 * base);
     assert!(rate(LOAD, &["system.way=no-copy"]) > base);
     assert!(rate(LOAD, &["stream.readers.depth=2"]) >= 0.95 * base);
     // The system's own values, and a sweep over a part's.
-    assert!(rate(LOAD, &["system.adapter.0.string.0.disks=[\"wren-iv\"]", "system.disks=1"]) < 0.5 * base);
+    assert!(rate(LOAD, &["system.node.6.count=1", "system.disks=1"]) < 0.5 * base);
     let swept = points(&format!("{LOAD}\n[sweep]\n\"wren-iv.read-ahead.until\" = [\"segment full\", \"none\"]\n"), &[])
         .unwrap();
     let parts: Vec<_> = swept.iter().map(|point| &point.experiment.system.as_ref().unwrap().parts[0].1).collect();
@@ -128,7 +128,7 @@ fn an_array_is_one_device() {
 
 #[test]
 fn what_was_run_reads_back_as_it_was() {
-    let settings = ["system.adapter.0.slot=3", "system.adapter.3.slot=0", "vme.rate=20MB/s", "system.spans=false"];
+    let settings = ["system.node.4.slot=3", "system.node.19.slot=0", "vme.rate=20MB/s", "system.spans=false"];
     let experiment = points(LOAD, &settings).unwrap().remove(0).experiment;
     let again = points(&experiment.to_toml(), &[]).unwrap().remove(0).experiment;
     assert_eq!(again, lab::Experiment { name: again.name.clone(), ..experiment });
@@ -137,24 +137,20 @@ fn what_was_run_reads_back_as_it_was() {
 /// One message each, with the line of the experiment and what would be accepted.
 #[test]
 fn what_does_not_fit_is_refused_with_its_place() {
-    let nine = "system.adapter.0.string.0.disks=[\"wren-iv\",\"wren-iv\",\"wren-iv\",\"wren-iv\",\"wren-iv\",\"wren-iv\",\"wren-iv\",\"wren-iv\",\"wren-iv\"]";
     let cases: [(&str, &[&str]); 15] = [
         ("there is no such system; there are: raid-i", &["system.name=raid-ii"]),
         ("nowhere.toml: the system's file cannot be read", &["system.name=nowhere.toml"]),
-        ("these strings have 1 to 8 disks to use", &["system.disks=9"]),
-        (
-            "there is no disk '0.4'; there are: 0.0 to 0.3, 1.0 to 1.3",
-            &["system.disks=[\"0.4\"]", "system.strings=[0]"],
-        ),
-        ("there is no string 7; strings are 0 to 6", &["system.strings=[7]"]),
+        ("there are 1 to 8 drives to use here", &["system.disks=9"]),
+        ("there is no drive 'disk-0.4'; there are: disk-0.0, disk-0.1", &["system.disks=[\"disk-0.4\"]"]),
+        ("there are no drives under 'os'; there are under: memory, backplane, adapter-0", &["system.under=[\"os\"]"]),
         ("'through' is no way into a machine; there are no-copy, raw, asynchronous, array", &["system.way=through"]),
         ("level 5", &["system.disks=1", "system.way=array"]),
         ("a stripe unit is whole 512-byte blocks", &["system.array.stripe-unit=1000B"]),
-        ("there is no part 'wren-v'; there are: system, ", &["wren-v.buffer.size=64KiB"]),
+        ("there is no part or node 'wren-v'; parts are: system, ", &["wren-v.buffer.size=64KiB"]),
         ("parts/wren-iv.toml:", &["wren-iv.buffer.read-fill=200 %"]),
         ("a share from 0 % to 100 %", &["wren-iv.buffer.read-fill=200 %"]),
-        ("one of kind 'memory' is wanted", &["system.parts.system.memory=wren-iv"]),
-        ("at most 7 disks: a string has 8 addresses and the adapter takes one", &[nine]),
+        ("a part of kind 'disk' stands on one of kind 'scsi-string'", &["system.parts.system.node.0.part=wren-iv"]),
+        ("there is no place for disk-0.7", &["system.node.6.count=9"]),
         ("asks for", &["stream.readers.size=1GiB"]),
         ("which is no multiple of the 512 B blocks", &["stream.readers.size=1000B"]),
     ];
@@ -168,7 +164,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
     let missing = LOAD.replace("way = \"raw\"\n", "");
     let said = points(&missing, &[]).unwrap_err();
     assert!(said.contains("load.toml:8") && said.contains("missing field `way`"), "{said}");
-    let value = LOAD.replace("strings = [0, 2]", "parts.scsi-1.devices = 9");
+    let value = LOAD.replace("under = [\"string-0\", \"string-2\"]", "parts.scsi-1.devices = 9");
     let said = points(&value, &[]).unwrap_err();
     assert!(said.contains("load.toml:12") && said.contains("2 to 8"), "{said}");
 }
@@ -178,7 +174,9 @@ fn what_does_not_fit_is_refused_with_its_place() {
 fn rows_and_spans_of_a_run_are_joined_by_number() {
     for way in ["raw", "array"] {
         let text = match way {
-            "array" => LOAD.replace("way = \"raw\"\ndisks = 3\nstrings = [0, 2]", "way = \"array\""),
+            "array" => {
+                LOAD.replace("way = \"raw\"\ndisks = 3\nunder = [\"string-0\", \"string-2\"]", "way = \"array\"")
+            }
             _ => LOAD.to_owned(),
         };
         let outcome = outcome(&text, &["run.measure=1s", "stream.readers.depth=3"]);
@@ -197,7 +195,7 @@ fn rows_and_spans_of_a_run_are_joined_by_number() {
 
 #[test]
 fn an_array_is_the_system_s_own_or_one_of_the_disks_named() {
-    let array = |lines: &str| LOAD.replace("way = \"raw\"\ndisks = 3\nstrings = [0, 2]", lines);
+    let array = |lines: &str| LOAD.replace("way = \"raw\"\ndisks = 3\nunder = [\"string-0\", \"string-2\"]", lines);
     let sizes = |text: &str, settings: &[&str]| outcome(text, settings).conclusion.sizes[0].get();
     let own = sizes(&array("way = \"array\""), &["run.measure=1s"]);
     let six = sizes(&array("way = \"array\"\ndisks = 6"), &["run.measure=1s"]);

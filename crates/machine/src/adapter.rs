@@ -27,13 +27,48 @@ use record::PartName;
 use runtime::{Grant, JoinHandle, Resource, Runtime};
 use units::{Bytes, Duration, Rate};
 
-use crate::backplane::{DmaPath, Lines};
+use crate::backplane::{Backplane, DmaPath};
+use crate::component::{Component, Fast, Kind, Places};
+use crate::endpoint::{Endpoint, Executing};
 use crate::flow::{Demand, Flows, Link};
+use crate::lines::Lines;
+use crate::load::{Gauges, Reading};
 use crate::part::{PartError, Problem, Reader};
 use crate::scsi::protocol::{self, Answers, Passage, Port};
 use crate::scsi::string::ScsiString;
 use crate::scsi::target::{BLOCK, Command, Target};
 use crate::trace::{Ledger, Trace};
+
+/// A board for SCSI strings, on a backplane.
+pub const KIND: Kind = Kind {
+    name: "adapter",
+    on: &["backplane"],
+    fast: &[
+        Fast { limit: "adapters", values: &["data-path", "dma", "command-setup", "completion"] },
+        Fast {
+            limit: "strings",
+            values: &["allocation", "answer.fifo", "answer.save-pointer", "answer.restore-pointer"],
+        },
+    ],
+    build: |site| {
+        let parameters = site.parameters(AdapterParameters::read)?;
+        let backplane = site.on::<Backplane>();
+        let path = DmaPath::new(site.flows, &backplane, site.place, parameters.dma);
+        let word = backplane.parameters.register_access;
+        Ok(Adapter::new(site.runtime, site.flows, site.trace, site.name, path, word, parameters))
+    },
+};
+
+impl Component for Adapter {
+    fn gauges(&self, gauges: &mut Gauges) {
+        gauges.put("processor", Reading::Busy(self.processor_busy()));
+        gauges.put("data path", Reading::Busy(self.data_path_busy()));
+        gauges.put("time-outs", Reading::Count(self.time_outs()));
+    }
+    fn places(&self) -> Option<Places> {
+        Some(Places { key: "channel", count: self.parameters.strings, taken: None })
+    }
+}
 
 /// What distinguishes one board from another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -163,6 +198,10 @@ pub struct Adapter {
     dma: Resource,
     buffers: Resource,
     time_outs: Cell<u64>,
+    /// The host's processor writes a word to its registers.
+    register_word: Duration,
+    /// Devices that have work queues.
+    devices: Cell<u32>,
 }
 
 /// A device behind a board: its string, itself, and its work queue.
@@ -173,6 +212,8 @@ pub struct Unit {
     pub string: ScsiString,
     /// The device.
     pub target: Rc<dyn Target>,
+    /// How much it stores.
+    pub size: Bytes,
     /// One command at a time goes to the device; others wait here in order.
     pub work_queue: Resource,
 }
@@ -185,6 +226,7 @@ impl Adapter {
         trace: &Trace,
         name: &str,
         path: DmaPath,
+        register_word: Duration,
         parameters: AdapterParameters,
     ) -> Rc<Adapter> {
         let buffers = (parameters.buffer_memory / parameters.buffer) as u32;
@@ -200,7 +242,16 @@ impl Adapter {
             dma: Resource::new(runtime, 1),
             buffers: Resource::new(runtime, buffers),
             time_outs: Cell::new(0),
+            register_word,
+            devices: Cell::new(0),
         })
+    }
+
+    /// One more device has a work queue. False if the board has no queue left.
+    pub fn has_queue_for_another(&self) -> bool {
+        let devices = self.devices.get() + 1;
+        self.devices.set(devices);
+        devices <= self.parameters.work_queues
     }
 
     /// Its number in spans.
@@ -239,9 +290,23 @@ impl Adapter {
     }
 }
 
+impl Endpoint for Unit {
+    fn size(&self) -> Bytes {
+        self.size
+    }
+    fn execute<'a>(&'a self, command: Command, lines: Lines, ledger: &'a mut Ledger) -> Executing<'a> {
+        Box::pin(self.carry_out(command, lines, ledger))
+    }
+    fn register_word(&self) -> Duration {
+        self.adapter.register_word
+    }
+    fn busy(&self) -> Duration {
+        self.work_queue.busy()
+    }
+}
+
 impl Unit {
-    /// Carries out one command; ends with the interrupt that says it is complete.
-    pub async fn execute(&self, command: Command, lines: Lines, ledger: &mut Ledger) -> Passage {
+    async fn carry_out(&self, command: Command, lines: Lines, ledger: &mut Ledger) -> Passage {
         let adapter = &self.adapter;
         let (runtime, part) = (&adapter.runtime, adapter.part);
         let slot = adapter.queue.acquire(0).await;

@@ -8,16 +8,41 @@
 //! The bus is a [`Link`] of the machine's flows; its classes are the priorities. VME's four request levels and daisy chain, a UNIBUS,
 //! a Micro Channel are all instances.
 
+use std::rc::Rc;
+
 use record::PartName;
 use units::{Bytes, Duration, Rate};
 
+use crate::component::{Component, Fast, Kind, Places};
 use crate::flow::{Demand, Flows, Link};
+use crate::lines::Lines;
+use crate::load::{Gauges, Reading};
 use crate::memory::Memory;
 use crate::part::{PartError, Problem, Reader};
 use crate::trace::Trace;
 
 /// Slots that can have priorities; flows of the processor come behind all of them.
 pub const SLOTS: u32 = 16;
+
+/// A bus for adapters, on memory.
+pub const KIND: Kind = Kind {
+    name: "backplane",
+    on: &["memory"],
+    fast: &[Fast { limit: "backplane", values: &["rate", "register-access"] }],
+    build: |site| {
+        let parameters = site.parameters(BackplaneParameters::read)?;
+        Ok(Rc::new(Backplane::new(site.flows, site.trace, site.name, site.on(), parameters)))
+    },
+};
+
+impl Component for Backplane {
+    fn gauges(&self, gauges: &mut Gauges) {
+        gauges.put("", Reading::Busy(self.busy()));
+    }
+    fn places(&self) -> Option<Places> {
+        Some(Places { key: "slot", count: self.parameters.slots, taken: None })
+    }
+}
 
 /// What distinguishes one backplane from another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,12 +83,19 @@ pub struct Backplane {
     flows: Flows,
     link: Link,
     part: PartName,
+    memory: Rc<Memory>,
 }
 
 impl Backplane {
     /// An idle bus.
-    pub fn new(flows: &Flows, trace: &Trace, parameters: BackplaneParameters) -> Backplane {
-        Backplane { parameters, flows: flows.clone(), link: flows.link(), part: trace.part("backplane") }
+    pub fn new(
+        flows: &Flows,
+        trace: &Trace,
+        name: &str,
+        memory: Rc<Memory>,
+        parameters: BackplaneParameters,
+    ) -> Backplane {
+        Backplane { parameters, flows: flows.clone(), link: flows.link(), part: trace.part(name), memory }
     }
     /// Its number in spans.
     pub fn part(&self) -> PartName {
@@ -73,15 +105,6 @@ impl Backplane {
     pub fn busy(&self) -> Duration {
         self.flows.busy(self.link)
     }
-}
-
-/// Whether the lines of host memory that a transfer touches are in the host's cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lines {
-    /// A buffer that is used over and over and never flushed.
-    Cached,
-    /// A buffer that was flushed since its last use.
-    Flushed,
 }
 
 /// How an adapter in one slot reaches memory.
@@ -111,8 +134,9 @@ struct Leg {
 
 impl DmaPath {
     /// A path from `slot` at up to `rate`.
-    pub fn new(flows: &Flows, backplane: &Backplane, memory: &Memory, slot: u32, rate: Rate) -> DmaPath {
+    pub fn new(flows: &Flows, backplane: &Backplane, slot: u32, rate: Rate) -> DmaPath {
         assert!(slot < backplane.parameters.slots, "an adapter sits in a slot");
+        let memory = &backplane.memory;
         let leg = |lines| {
             let (wait, busy) = memory.dma_cost(lines);
             Leg { adapter: 1.0 / rate.get() + wait, bus: 1.0 / backplane.parameters.rate.get(), memory: busy }

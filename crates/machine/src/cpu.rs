@@ -18,10 +18,32 @@ use runtime::{Grant, Random, Resource, Runtime};
 use units::{Bytes, Duration, Frequency};
 
 use crate::backplane::SLOTS;
+use crate::component::{Component, Fast, Kind};
 use crate::flow::{Flows, Link};
+use crate::load::{Gauges, Reading};
 use crate::memory::Memory;
 use crate::part::{PartError, Problem, Reader};
 use crate::trace::{Ledger, Trace};
+
+/// The host's processor, on its memory.
+pub const KIND: Kind = Kind {
+    name: "processor",
+    on: &["memory"],
+    fast: &[Fast { limit: "host processor", values: &["instructions", "context-switch"] }],
+    build: |site| {
+        let parameters = site.parameters(CpuParameters::read)?;
+        Ok(Rc::new(Cpu::new(site.runtime, site.flows, site.trace, site.name, site.on(), parameters, site.seed)))
+    },
+};
+
+impl Component for Cpu {
+    fn gauges(&self, gauges: &mut Gauges) {
+        gauges.put("", Reading::Busy(self.busy()));
+        gauges.put_host("(by its idle loop)", Reading::Spare(self.idle_loop()));
+        gauges.put("dispatches", Reading::Count(self.dispatches()));
+        gauges.put("switches", Reading::Count(self.switches()));
+    }
+}
 
 /// What distinguishes one processor from another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -104,6 +126,7 @@ impl Cpu {
         runtime: &Runtime,
         flows: &Flows,
         trace: &Trace,
+        name: &str,
         memory: Rc<Memory>,
         parameters: CpuParameters,
         seed: u64,
@@ -115,7 +138,7 @@ impl Cpu {
             flows: flows.clone(),
             link: flows.link(),
             memory,
-            part: trace.part("cpu"),
+            part: trace.part(name),
             turn: Resource::new(runtime, 1),
             active: Cell::new(0),
             last: Cell::new(None),
@@ -123,6 +146,10 @@ impl Cpu {
             switches: Cell::new(0),
             random: RefCell::new(Random::named(seed, "context switches")),
         }
+    }
+    /// The memory that it works on.
+    pub fn memory(&self) -> &Rc<Memory> {
+        &self.memory
     }
     /// Its number in spans.
     pub fn part(&self) -> PartName {

@@ -22,11 +22,11 @@ use std::rc::Rc;
 use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
 use units::Bytes;
 
-use crate::adapter::Unit;
+use crate::endpoint::Endpoint;
 use crate::os::{Os, Process, command};
 use crate::raid::{Raid, RaidError, RaidParameters};
 use crate::scsi::target::BLOCK;
-use crate::system::{Machine, Slot};
+use crate::system::{Drive, Machine};
 
 /// How requests enter a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,45 +74,18 @@ impl std::fmt::Display for Way {
     }
 }
 
-/// The place of a disk: its string, and where on it; both count from 0 in the order of the system's file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Spot {
-    /// The string.
-    pub string: usize,
-    /// The disk on it.
-    pub disk: usize,
-}
-
-impl std::str::FromStr for Spot {
-    type Err = NoSpot;
-    fn from_str(text: &str) -> Result<Spot, NoSpot> {
-        let (string, disk) = text.split_once('.').ok_or(NoSpot)?;
-        let number = |text: &str| text.parse().map_err(|_| NoSpot);
-        Ok(Spot { string: number(string)?, disk: number(disk)? })
-    }
-}
-
-/// A text that is no place of a disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a disk is named by its string and its place on it, from 0, such as 0.1")]
-pub struct NoSpot;
-
-impl std::fmt::Display for Spot {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "{}.{}", self.string, self.disk)
-    }
-}
-
 /// A way into a machine, to one disk or to an array of them.
 pub struct Entry {
     machine: Rc<Machine>,
+    /// The operating system that it goes through.
+    os: Rc<Os>,
     shape: Shape,
     door: Door,
 }
 
 enum Door {
-    NoCopy(Rc<Unit>),
-    Raw(Rc<Unit>, Processes),
+    NoCopy(Rc<dyn Endpoint>),
+    Raw(Rc<dyn Endpoint>, Processes),
     Array(Rc<Raid>, Processes),
 }
 
@@ -124,44 +97,48 @@ struct Processes {
     of_program: bool,
 }
 
-/// The entries of a machine to disks of it: one for each disk, or one for all of them as an array ([`Raid::assemble`]). Their order is that
-/// of `spots`.
-pub fn entries(machine: &Rc<Machine>, spots: &[Spot], way: Way) -> Result<Vec<Entry>, EntryError> {
-    let entry = |name: String, size: Bytes, door: Door| Entry {
+/// The entries of a machine to drives of it, by name: one for each drive, or one for all of them as an array ([`Raid::assemble`]). Their order
+/// is that of the names.
+pub fn entries<N: AsRef<str>>(machine: &Rc<Machine>, drives: &[N], way: Way) -> Result<Vec<Entry>, EntryError> {
+    let entry = |os: &Rc<Os>, name: String, size: Bytes, door: Door| Entry {
         machine: Rc::clone(machine),
+        os: Rc::clone(os),
         shape: Shape::new(name, size),
         door,
     };
-    let disk = |spot: &Spot| {
-        let slot = machine.slot(spot).ok_or(EntryError::NoDisk(*spot))?;
-        let unit = Rc::clone(&slot.unit);
+    let one = |name: &N| {
+        let name = name.as_ref();
+        let drive = machine.drive(name).ok_or_else(|| EntryError::no_drive(machine, name))?;
+        let endpoint = Rc::clone(&drive.endpoint);
         let door = match way {
-            Way::NoCopy => Door::NoCopy(unit),
-            way => Door::Raw(unit, Processes { of_program: way == Way::Asynchronous, ..Processes::default() }),
+            Way::NoCopy => Door::NoCopy(endpoint),
+            way => Door::Raw(endpoint, Processes { of_program: way == Way::Asynchronous, ..Processes::default() }),
         };
-        Ok(entry(format!("disk-{spot}"), slot.size(), door))
+        Ok(entry(&drive.os, name.to_owned(), drive.size(), door))
     };
     if way != Way::Array {
-        return spots.iter().map(disk).collect();
+        return drives.iter().map(one).collect();
     }
-    let raid = Raid::assemble(machine, described(machine, spots)?, spots)?;
-    Ok(vec![entry("array".to_owned(), raid.size(), Door::Array(raid, Processes::default()))])
+    let names: Vec<String> = drives.iter().map(|name| name.as_ref().to_owned()).collect();
+    let raid = Raid::assemble(machine, described(machine, &names)?, &names)?;
+    Ok(vec![entry(&Rc::clone(raid.os()), "array".to_owned(), raid.size(), Door::Array(raid, Processes::default()))])
 }
 
-/// The array of a machine, if these disks can be it.
-pub fn described<'m>(machine: &'m Machine, spots: &[Spot]) -> Result<&'m RaidParameters, EntryError> {
+/// The array of a machine, if these drives can be it.
+pub fn described<'m>(machine: &'m Machine, drives: &[String]) -> Result<&'m RaidParameters, EntryError> {
     let parameters = machine.array.as_ref().ok_or(EntryError::NotDescribed)?;
-    parameters.check(spots)?;
-    parameters.geometry(&parameters.sizes(spots, |spot| machine.slot(spot).map(Slot::size))?)?;
+    parameters.check(drives)?;
+    parameters.geometry(&parameters.sizes(drives, |name| machine.drive(name).map(Drive::size))?)?;
     Ok(parameters)
 }
 
 /// Why there is no way into a machine.
 #[derive(Debug, thiserror::Error)]
 pub enum EntryError {
-    /// The system has no such disk.
-    #[error("the system has no disk {0}; name disks that hang on its strings, or change the strings' disks")]
-    NoDisk(Spot),
+    /// The system has no such drive.
+    #[error("the system has no drive '{name}'; there are: {known}")]
+    #[allow(missing_docs)] // the fields are the blanks of the sentence
+    NoDrive { name: String, known: String },
     /// The system has no array.
     #[error(
         "the system describes no array; add [array] with level, stripe-unit, members and consistency to its file, or take the way raw or no-copy"
@@ -170,6 +147,12 @@ pub enum EntryError {
     /// The disks cannot be its array.
     #[error(transparent)]
     Raid(#[from] RaidError),
+}
+
+impl EntryError {
+    fn no_drive(machine: &Machine, name: &str) -> EntryError {
+        EntryError::NoDrive { name: name.to_owned(), known: machine.names_of_drives() }
+    }
 }
 
 impl Device for Entry {
@@ -194,17 +177,17 @@ impl Device for Entry {
         }
         let (offset, length, id) = (request.offset, request.length, request.id);
         let (result, stamps) = match &self.door {
-            Door::NoCopy(unit) => (Ok(()), self.no_copy(unit, write, offset, length, id).await),
+            Door::NoCopy(unit) => (Ok(()), self.no_copy(&**unit, write, offset, length, id).await),
             Door::Raw(unit, processes) => {
-                let process = processes.take(&self.machine.os);
-                let stamps = self.raw(unit, &process, write, offset, length, id).await;
-                processes.give_back(process, &self.machine);
+                let process = processes.take(&self.os);
+                let stamps = self.raw(&**unit, &process, write, offset, length, id).await;
+                processes.give_back(process, &self.os, &self.machine);
                 (Ok(()), stamps)
             }
             Door::Array(raid, processes) => {
-                let process = processes.take(&self.machine.os);
+                let process = processes.take(&self.os);
                 let answer = self.array(raid, &process, write, offset, length, id).await;
-                processes.give_back(process, &self.machine);
+                processes.give_back(process, &self.os, &self.machine);
                 answer
             }
         };
@@ -213,23 +196,31 @@ impl Device for Entry {
 }
 
 impl Entry {
-    async fn no_copy(&self, unit: &Unit, write: bool, offset: Bytes, length: Bytes, id: u64) -> Stamps {
-        let Machine { runtime, trace, os, .. } = &*self.machine;
+    async fn no_copy(&self, unit: &dyn Endpoint, write: bool, offset: Bytes, length: Bytes, id: u64) -> Stamps {
+        let Machine { runtime, trace, .. } = &*self.machine;
         let submitted = runtime.now();
         let mut ledger = trace.open_as(id, submitted);
-        let passage = os.no_copy(unit, command(write, offset, length), &mut ledger).await;
+        let passage = self.os.no_copy(unit, command(write, offset, length), &mut ledger).await;
         let completed = runtime.now();
         ledger.close(completed);
         self.machine.passed(&passage);
         Stamps { submitted, completed }
     }
 
-    async fn raw(&self, unit: &Unit, process: &Process, write: bool, offset: Bytes, length: Bytes, id: u64) -> Stamps {
-        let Machine { runtime, trace, os, .. } = &*self.machine;
+    async fn raw(
+        &self,
+        unit: &dyn Endpoint,
+        process: &Process,
+        write: bool,
+        offset: Bytes,
+        length: Bytes,
+        id: u64,
+    ) -> Stamps {
+        let Machine { runtime, trace, .. } = &*self.machine;
         self.between(process).await;
         let submitted = runtime.now();
         let mut ledger = trace.open_as(id, submitted);
-        let passage = os.raw(process, unit, command(write, offset, length), &mut ledger).await;
+        let passage = self.os.raw(process, unit, command(write, offset, length), &mut ledger).await;
         let completed = runtime.now();
         ledger.close(completed);
         self.machine.passed(&passage);
@@ -257,9 +248,9 @@ impl Entry {
     /// What a process does between its last call and this one.
     async fn between(&self, process: &Process) {
         if process.calls() > 0 {
-            let Machine { runtime, trace, os, .. } = &*self.machine;
+            let Machine { runtime, trace, .. } = &*self.machine;
             let mut ledger = trace.aside(runtime.now());
-            os.between(process, &mut ledger).await;
+            self.os.between(process, &mut ledger).await;
             ledger.close(runtime.now());
         }
     }
@@ -274,10 +265,10 @@ impl Processes {
     }
 
     /// A process has returned from its call. Unless its caller makes it call again before anything else happens, it waits.
-    fn give_back(&self, process: Rc<Process>, machine: &Rc<Machine>) {
+    fn give_back(&self, process: Rc<Process>, os: &Rc<Os>, machine: &Machine) {
         let call = process.returned();
         self.idle.borrow_mut().push(Rc::clone(&process));
-        let os = Rc::clone(&machine.os);
+        let os = Rc::clone(os);
         // The caller goes on in the poll that this is part of; the task comes after it.
         machine.runtime.spawn_detached(async move {
             if process.waits_since(call) {

@@ -6,7 +6,9 @@
 //! - [`disk`]: the mechanical disk, its buffer and its queue; the importer of DiskSim drive files; the validation of a
 //!   modelled drive against the measured response times of a real one.
 //! - [`flash`]: the flash drive. [`standalone`]: either of them as a device of its own.
-//! - [`part`]: the format of part files. [`library`]: those that come with the program. [`system`]: a machine put together of them.
+//! - [`part`]: the format of part files. [`library`]: those that come with the program. [`kit`]: a system with its parts; [`tree`]: its
+//!   nodes. [`kinds`]: what can stand in a tree; [`component`]: what a kind says of itself. [`system`]: a machine put together of them.
+//! - [`endpoint`]: what carries out commands, whatever it is and wherever it stands.
 //! - [`scsi`]: the bus with its phases, and a disk with a buffer as a target. [`adapter`], [`backplane`], [`memory`], [`cpu`], [`os`]:
 //!   the way from there to a process. [`raid`]: the array of this project as the machine's RAID driver.
 //! - [`flow`]: how all of them share what carries them. [`trace`]: where a request's time went. [`load`]: how busy each part was.
@@ -14,12 +16,17 @@
 
 pub mod adapter;
 pub mod backplane;
+pub mod component;
 pub mod cpu;
 pub mod disk;
+pub mod endpoint;
 pub mod entry;
 pub mod flash;
 pub mod flow;
+pub mod kinds;
+pub mod kit;
 pub mod library;
+pub mod lines;
 pub mod load;
 pub mod memory;
 pub mod os;
@@ -29,3 +36,4 @@ pub mod scsi;
 pub mod standalone;
 pub mod system;
 pub mod trace;
+mod tree;

@@ -3,9 +3,10 @@
 //! Parts count from the start of the machine. What happened between two instants is the difference of two looks ([`Load::since`]),
 //! and a part's utilization its busy time in that difference by the time between.
 
+use std::sync::Arc;
+
 use units::{Duration, Instant, Ratio};
 
-use crate::scsi::phase::Phase;
 use crate::scsi::protocol::Passage;
 use crate::system::Machine;
 
@@ -14,30 +15,58 @@ use crate::system::Machine;
 pub struct Load {
     /// When, or how long.
     pub at: Duration,
-    /// The processor.
-    pub cpu: Duration,
-    /// How long the idle loop could have run at full speed.
-    pub idle_loop: Duration,
-    /// The memory bus.
-    pub memory: Duration,
-    /// The backplane.
-    pub backplane: Duration,
-    /// Each adapter's processor and data path.
-    pub adapters: Vec<(Duration, Duration)>,
-    /// Each string by phase, in the order of [`Phase::ALL`].
-    pub strings: Vec<Vec<Duration>>,
-    /// Each string's disks: for how long they had a command.
-    pub disks: Vec<Vec<Duration>>,
-    /// Time-outs of each adapter.
-    pub time_outs: Vec<u64>,
-    /// How often a process was put on the processor, and how often that was a switch from another.
-    pub dispatches: u64,
-    /// See [`Load::dispatches`].
-    pub switches: u64,
+    /// What each part says of itself, in the order of the tree.
+    pub gauges: Vec<Gauge>,
+    /// Which of them says how busy the host is: that of its first processor.
+    pub host: Option<usize>,
     /// What commands did on the strings.
     pub passages: Passages,
-    /// The most requests that were at boards at one time since the machine was started.
-    pub most_outstanding: u64,
+}
+
+/// A number that a part keeps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gauge {
+    /// The name of its node.
+    pub node: Arc<str>,
+    /// Of what in it; empty for the part as a whole.
+    pub what: &'static str,
+    /// What it stands at.
+    pub reading: Reading,
+}
+
+/// What a gauge stands at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// For how long it was at work.
+    Busy(Duration),
+    /// For how long it could have worked on at full speed for somebody else.
+    Spare(Duration),
+    /// How much of its work was of this kind.
+    Phase(Duration),
+    /// How often something happened.
+    Count(u64),
+    /// The most that there was of something at one time since the machine was started.
+    Most(u64),
+}
+
+/// What parts write their gauges into.
+pub struct Gauges {
+    node: Arc<str>,
+    list: Vec<Gauge>,
+    host: Option<usize>,
+}
+
+impl Gauges {
+    /// A number of the part as a whole, or of something in it.
+    pub fn put(&mut self, what: &'static str, reading: Reading) {
+        self.list.push(Gauge { node: Arc::clone(&self.node), what, reading });
+    }
+
+    /// As [`Gauges::put`]; it says how busy the host is.
+    pub fn put_host(&mut self, what: &'static str, reading: Reading) {
+        self.host.get_or_insert(self.list.len());
+        self.put(what, reading);
+    }
 }
 
 /// What completed commands did on their strings, summed.
@@ -91,33 +120,13 @@ impl Passages {
 impl Machine {
     /// How long every part was at work up to now.
     pub fn load(&self) -> Load {
-        Load {
-            at: self.runtime.now().since(Instant::START),
-            cpu: self.cpu.busy(),
-            idle_loop: self.cpu.idle_loop(),
-            memory: self.memory.busy(),
-            backplane: self.backplane.busy(),
-            adapters: self
-                .adapters
-                .iter()
-                .map(|adapter| (adapter.processor_busy(), adapter.data_path_busy()))
-                .collect(),
-            strings: self
-                .strings
-                .iter()
-                .map(|slot| Phase::ALL.iter().map(|phase| slot.string.table().time(*phase)).collect())
-                .collect(),
-            disks: self
-                .strings
-                .iter()
-                .map(|slot| slot.units.iter().map(|slot| slot.unit.work_queue.busy()).collect())
-                .collect(),
-            time_outs: self.adapters.iter().map(|adapter| adapter.time_outs()).collect(),
-            dispatches: self.cpu.dispatches(),
-            switches: self.cpu.switches(),
-            passages: self.passages.get(),
-            most_outstanding: self.os.most_outstanding(),
+        let mut gauges = Gauges { node: "".into(), list: Vec::new(), host: None };
+        for node in self.nodes() {
+            gauges.node = Arc::clone(&node.name);
+            node.stands.gauges(&mut gauges);
         }
+        let at = self.runtime.now().since(Instant::START);
+        Load { at, gauges: gauges.list, host: gauges.host, passages: self.passages.get() }
     }
 }
 
@@ -136,62 +145,81 @@ impl Load {
     }
 
     fn with(&self, other: &Load, time: fn(Duration, Duration) -> Duration, count: fn(u64, u64) -> u64) -> Load {
-        let times = |a: &[Duration], b: &[Duration]| a.iter().zip(b).map(|(a, b)| time(*a, *b)).collect();
-        let adapters = self.adapters.iter().zip(&other.adapters);
+        assert_eq!(self.gauges.len(), other.gauges.len(), "loads are of machines alike");
+        let gauges = self.gauges.iter().zip(&other.gauges).map(|(a, b)| {
+            let reading = match (a.reading, b.reading) {
+                (Reading::Busy(a), Reading::Busy(b)) => Reading::Busy(time(a, b)),
+                (Reading::Spare(a), Reading::Spare(b)) => Reading::Spare(time(a, b)),
+                (Reading::Phase(a), Reading::Phase(b)) => Reading::Phase(time(a, b)),
+                (Reading::Count(a), Reading::Count(b)) => Reading::Count(count(a, b)),
+                (Reading::Most(a), Reading::Most(b)) => Reading::Most(a.max(b)),
+                (a, b) => panic!("loads are of machines alike: {a:?} and {b:?}"),
+            };
+            Gauge { reading, ..a.clone() }
+        });
         Load {
             at: time(self.at, other.at),
-            cpu: time(self.cpu, other.cpu),
-            idle_loop: time(self.idle_loop, other.idle_loop),
-            memory: time(self.memory, other.memory),
-            backplane: time(self.backplane, other.backplane),
-            adapters: adapters.map(|(a, b)| (time(a.0, b.0), time(a.1, b.1))).collect(),
-            strings: self.strings.iter().zip(&other.strings).map(|(a, b)| times(a, b)).collect(),
-            disks: self.disks.iter().zip(&other.disks).map(|(a, b)| times(a, b)).collect(),
-            time_outs: self.time_outs.iter().zip(&other.time_outs).map(|(a, b)| count(*a, *b)).collect(),
-            dispatches: count(self.dispatches, other.dispatches),
-            switches: count(self.switches, other.switches),
+            gauges: gauges.collect(),
+            host: self.host,
             passages: self.passages.with(&other.passages, time, count),
-            most_outstanding: self.most_outstanding.max(other.most_outstanding),
         }
     }
 
-    /// What share of the time the idle loop did not run.
-    pub fn host_utilization(&self) -> Ratio {
-        Ratio::new(1.0 - self.share(self.idle_loop))
+    /// What a gauge of a node stands at, if there is one.
+    pub fn reading(&self, node: &str, what: &str) -> Option<Reading> {
+        self.gauges.iter().find(|gauge| &*gauge.node == node && gauge.what == what).map(|gauge| gauge.reading)
     }
 
-    /// What share of the time a string was not free.
-    pub fn string_utilization(&self, string: usize) -> Ratio {
-        // A tenure's fixed steps are booked when it decides on them, a few microseconds before they are over.
-        Ratio::new(self.share(self.strings[string].iter().copied().sum()).min(1.0))
+    /// A time that a node keeps. Zero if it keeps none of that name.
+    pub fn time(&self, node: &str, what: &str) -> Duration {
+        match self.reading(node, what) {
+            Some(Reading::Busy(time) | Reading::Spare(time) | Reading::Phase(time)) => time,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// What all nodes together have counted under that name; of mosts, the greatest.
+    pub fn count(&self, what: &str) -> u64 {
+        let counted = self.gauges.iter().filter(|gauge| gauge.what == what);
+        counted.fold(0, |sum, gauge| match gauge.reading {
+            Reading::Count(count) => sum + count,
+            Reading::Most(most) => sum.max(most),
+            _ => sum,
+        })
+    }
+
+    /// What share of the time the processors did not idle: by their idle loops where they keep one, otherwise by what they did.
+    /// Nothing where there is no processor.
+    pub fn host_utilization(&self) -> Option<Ratio> {
+        self.use_of(&self.gauges[self.host?])
+    }
+
+    /// For what share of the time a part was at work. Zero for a part that keeps no such time.
+    pub fn utilization(&self, node: &str) -> Ratio {
+        let gauge = self.gauges.iter().find(|gauge| &*gauge.node == node && gauge.what.is_empty());
+        gauge.and_then(|gauge| self.use_of(gauge)).unwrap_or(Ratio::ZERO)
     }
 
     /// The utilization of every part, by name.
     pub fn utilizations(&self) -> Vec<(String, Ratio)> {
-        let mut uses = Vec::new();
-        let mut push = |part: String, utilization: f64| {
-            uses.push((part, Ratio::new(utilization.clamp(0.0, 1.0))));
-        };
-        push("processor".into(), self.share(self.cpu));
-        push("host (by its idle loop)".into(), self.host_utilization().get());
-        push("memory".into(), self.share(self.memory));
-        push("backplane".into(), self.share(self.backplane));
-        for (number, (processor, path)) in self.adapters.iter().enumerate() {
-            push(format!("adapter-{number} processor"), self.share(*processor));
-            push(format!("adapter-{number} data path"), self.share(*path));
-        }
-        for string in 0..self.strings.len() {
-            push(format!("string-{string}"), self.string_utilization(string).get());
-        }
-        for (string, disks) in self.disks.iter().enumerate() {
-            for (disk, busy) in disks.iter().enumerate() {
-                push(format!("disk-{string}.{disk}"), self.share(*busy));
-            }
-        }
-        uses
+        let used = self.gauges.iter().filter_map(|gauge| Some((gauge.label(), self.use_of(gauge)?)));
+        used.collect()
     }
 
-    fn share(&self, time: Duration) -> f64 {
-        time.as_seconds() / self.at.as_seconds()
+    fn use_of(&self, gauge: &Gauge) -> Option<Ratio> {
+        let share = |time: Duration| time.as_seconds() / self.at.as_seconds();
+        match gauge.reading {
+            // A tenure's fixed steps are booked when a string decides on them, a few microseconds before they are over.
+            Reading::Busy(time) => Some(Ratio::new(share(time).clamp(0.0, 1.0))),
+            Reading::Spare(time) => Some(Ratio::new((1.0 - share(time)).clamp(0.0, 1.0))),
+            Reading::Phase(_) | Reading::Count(_) | Reading::Most(_) => None,
+        }
+    }
+}
+
+impl Gauge {
+    /// As people read it.
+    pub fn label(&self) -> String {
+        if self.what.is_empty() { self.node.to_string() } else { format!("{} {}", self.node, self.what) }
     }
 }

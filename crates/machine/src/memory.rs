@@ -18,14 +18,37 @@
 //! Rates and cache size: UCB/CSD 90/574 Sections 2.4.1 and 4.7. That the memory bus is what saturates: Sections 4.1.2 and 4.4.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use record::PartName;
 use units::{Bytes, Duration, Rate};
 
-use crate::backplane::Lines;
+use crate::component::{Component, Fast, Kind};
 use crate::flow::{Demand, Flows, Link};
+use crate::lines::Lines;
+use crate::load::{Gauges, Reading};
 use crate::part::{PartError, Problem, Reader};
 use crate::trace::Trace;
+
+/// Host memory: the root of everything that moves data to it.
+pub const KIND: Kind = Kind {
+    name: "memory",
+    on: &[],
+    fast: &[Fast {
+        limit: "host memory system",
+        values: &["copy-cached", "copy-uncached", "flush-dirty", "flush-clean", "dma-miss", "dma-hit"],
+    }],
+    build: |site| {
+        let parameters = site.parameters(MemoryParameters::read)?;
+        Ok(Rc::new(Memory::new(site.flows, site.trace, site.name, parameters)))
+    },
+};
+
+impl Component for Memory {
+    fn gauges(&self, gauges: &mut Gauges) {
+        gauges.put("", Reading::Busy(self.busy()));
+    }
+}
 
 /// What distinguishes one memory system from another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -100,13 +123,13 @@ pub struct Memory {
 
 impl Memory {
     /// Idle, with a cold cache.
-    pub fn new(flows: &Flows, trace: &Trace, parameters: MemoryParameters) -> Memory {
+    pub fn new(flows: &Flows, trace: &Trace, name: &str, parameters: MemoryParameters) -> Memory {
         Memory {
             parameters,
             flows: flows.clone(),
             link: flows.link(),
             cache: flows.link(),
-            part: trace.part("memory"),
+            part: trace.part(name),
             passed: Cell::new(0),
         }
     }

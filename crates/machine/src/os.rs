@@ -27,14 +27,33 @@ use record::PartName;
 use runtime::{Grant, Runtime, Signal};
 use units::Bytes;
 
-use crate::adapter::Unit;
-use crate::backplane::{Backplane, Lines};
+use crate::component::{Component, Kind};
 use crate::cpu::{Cpu, Level, ProcessId};
+use crate::endpoint::Endpoint;
+use crate::lines::Lines;
+use crate::load::{Gauges, Reading};
 use crate::memory::Memory;
 use crate::part::{PartError, Problem, Reader};
 use crate::scsi::protocol::Passage;
 use crate::scsi::target::{BLOCK, Command};
 use crate::trace::{Ledger, Trace};
+
+/// An operating system, on the processor it runs on.
+pub const KIND: Kind = Kind {
+    name: "operating-system",
+    on: &["processor"],
+    fast: &[],
+    build: |site| {
+        let parameters = site.parameters(OsParameters::read)?;
+        Ok(Os::new(site.runtime, site.trace, site.name, site.on(), parameters))
+    },
+};
+
+impl Component for Os {
+    fn gauges(&self, gauges: &mut Gauges) {
+        gauges.put("requests at boards", Reading::Most(self.most_outstanding()));
+    }
+}
 
 /// What distinguishes one operating system's path from another's. Steps are in instructions.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -127,7 +146,6 @@ pub struct Os {
     pub cpu: Rc<Cpu>,
     runtime: Runtime,
     memory: Rc<Memory>,
-    backplane: Rc<Backplane>,
     part: PartName,
     window: Cell<u64>,
     window_freed: Signal,
@@ -179,21 +197,13 @@ impl Process {
 
 impl Os {
     /// A system without processes.
-    pub fn new(
-        runtime: &Runtime,
-        trace: &Trace,
-        cpu: Rc<Cpu>,
-        memory: Rc<Memory>,
-        backplane: Rc<Backplane>,
-        parameters: OsParameters,
-    ) -> Rc<Os> {
+    pub fn new(runtime: &Runtime, trace: &Trace, name: &str, cpu: Rc<Cpu>, parameters: OsParameters) -> Rc<Os> {
         Rc::new(Os {
             parameters,
-            cpu,
             runtime: runtime.clone(),
-            memory,
-            backplane,
-            part: trace.part("os"),
+            memory: Rc::clone(cpu.memory()),
+            cpu,
+            part: trace.part(name),
             window: Cell::new(parameters.dma_window.get()),
             window_freed: Signal::default(),
             processes: Cell::new(0),
@@ -221,7 +231,7 @@ impl Os {
     }
 
     /// A raw read or write by a process, from the call to its return.
-    pub async fn raw(&self, process: &Process, unit: &Unit, command: Command, ledger: &mut Ledger) -> Passage {
+    pub async fn raw(&self, process: &Process, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) -> Passage {
         let steps = &self.parameters;
         let bytes = command.bytes();
         self.resume(process, ledger, "start-system-call").await;
@@ -236,7 +246,7 @@ impl Os {
                 self.resume(process, ledger, "device-driver").await;
             }
             self.step(steps.generic_driver, ledger, "device-driver").await;
-            self.submit(piece.bytes(), ledger).await;
+            self.submit(unit, piece.bytes(), ledger).await;
             self.block(process);
             let passed = self.board(unit, piece, ledger).await;
             passage = Some(passage.map_or(passed, |before| before.and(&passed)));
@@ -272,9 +282,9 @@ impl Os {
     }
 
     /// One command of a no-copy batch.
-    pub async fn no_copy(self: &Rc<Os>, unit: &Unit, command: Command, ledger: &mut Ledger) -> Passage {
+    pub async fn no_copy(self: &Rc<Os>, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) -> Passage {
         let steps = self.parameters;
-        self.registers(steps.command_words).await;
+        self.registers(unit).await;
         self.cpu.execute(steps.adapter_driver, Level::Interrupt).await;
         ledger.until(self.runtime.now(), self.part, "entry-to-submit");
         self.count(1);
@@ -291,17 +301,17 @@ impl Os {
     }
 
     /// The adapter's driver, up to the command's submission, with the DMA window.
-    async fn submit(&self, bytes: Bytes, ledger: &mut Ledger) {
+    async fn submit(&self, unit: &dyn Endpoint, bytes: Bytes, ledger: &mut Ledger) {
         let want = bytes.round_up(self.parameters.page).get().min(self.parameters.dma_window.get());
         self.window_freed.wait_until(|| self.window.get() >= want).await;
         self.window.set(self.window.get() - want);
         ledger.until(self.runtime.now(), self.part, "dma-window");
-        self.registers(self.parameters.command_words).await;
+        self.registers(unit).await;
         self.step(self.parameters.adapter_driver + self.pages(bytes), ledger, "adapter-driver").await;
     }
 
     /// At the board, and the interrupt with its flush.
-    async fn board(&self, unit: &Unit, command: Command, ledger: &mut Ledger) -> Passage {
+    async fn board(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) -> Passage {
         self.count(1);
         let passage = unit.execute(command, Lines::Flushed, ledger).await;
         self.count(-1);
@@ -318,10 +328,10 @@ impl Os {
     }
 
     /// Carries out a command for the kernel itself (the RAID driver): drivers, board, interrupt; no copy.
-    pub async fn kernel(&self, unit: &Unit, command: Command, ledger: &mut Ledger) -> Passage {
+    pub async fn kernel(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) -> Passage {
         let turn = self.cpu.dispatch(None, ledger, "device-driver").await;
         self.step(self.parameters.generic_driver, ledger, "device-driver").await;
-        self.submit(command.bytes(), ledger).await;
+        self.submit(unit, command.bytes(), ledger).await;
         drop(turn);
         let passage = self.board(unit, command, ledger).await;
         let turn = self.cpu.dispatch(None, ledger, "before-copy").await;
@@ -362,9 +372,10 @@ impl Os {
         ledger.until(self.runtime.now(), self.part, phase);
     }
 
-    async fn registers(&self, words: u64) {
-        // The processor stands still while a word crosses the backplane.
-        let seconds = self.backplane.parameters.register_access.as_seconds() * words as f64;
+    /// Writes a command to the registers of a controller.
+    async fn registers(&self, unit: &dyn Endpoint) {
+        // The processor stands still while a word crosses the way to them.
+        let seconds = unit.register_word().as_seconds() * self.parameters.command_words as f64;
         let instructions = (seconds * self.cpu.parameters.instructions.get()).round() as u64;
         self.cpu.execute(instructions, Level::Interrupt).await;
     }

@@ -29,9 +29,8 @@ use device::filter::Backed;
 use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Request, Shape};
 use units::{Bytes, Duration};
 
-use crate::entry::Spot;
-use crate::os::Process;
-use crate::system::Machine;
+use crate::os::{Os, Process};
+use crate::system::{Drive, Machine};
 use crate::trace::Ledger;
 
 use member::{Calls, Member};
@@ -42,7 +41,7 @@ const PATIENCE: Duration = Duration::seconds(365 * 24 * 3600);
 
 /// An array in a machine.
 pub struct Raid {
-    machine: Rc<Machine>,
+    os: Rc<Os>,
     calls: Rc<Calls>,
     array: Array<Backed<Member, MemoryDevice>>,
 }
@@ -52,20 +51,25 @@ impl Raid {
     ///
     /// # Panics
     /// If the machine's runtime is in a `block_on`, and the array keeps something on its members.
-    pub fn assemble(machine: &Rc<Machine>, parameters: &RaidParameters, spots: &[Spot]) -> Result<Rc<Raid>, RaidError> {
+    pub fn assemble(
+        machine: &Rc<Machine>,
+        parameters: &RaidParameters,
+        drives: &[String],
+    ) -> Result<Rc<Raid>, RaidError> {
         let runtime = &machine.runtime;
-        let calls = Rc::new(Calls::new(machine));
-        let journal = parameters.journal.iter();
-        let members: Vec<Backed<Member, MemoryDevice>> = spots
-            .iter()
-            .chain(journal)
-            .map(|spot| {
-                let slot = machine.slot(spot).ok_or(RaidError::NoDisk(*spot))?;
-                let shape = Shape::new(format!("disk-{spot}"), slot.size());
-                let store = MemoryDevice::new(runtime, shape.clone());
-                Ok(Backed::new(Member::new(&calls, Rc::clone(&slot.unit), shape), store))
-            })
-            .collect::<Result<_, RaidError>>()?;
+        let known = |name: &String| machine.drive(name).ok_or_else(|| RaidError::NoDrive(name.clone()));
+        let drives: Vec<&Drive> = drives.iter().chain(&parameters.journal).map(known).collect::<Result<_, _>>()?;
+        let os = Rc::clone(&drives.first().ok_or(RaidError::NoMembers)?.os);
+        if let Some(other) = drives.iter().find(|drive| !Rc::ptr_eq(&drive.os, &os)) {
+            return Err(RaidError::OtherHost(other.name.to_string()));
+        }
+        let calls = Rc::new(Calls::new(machine, &os));
+        let member = |drive: &&Drive| {
+            let shape = Shape::new(drive.name.to_string(), drive.size());
+            let store = MemoryDevice::new(runtime, shape.clone());
+            Backed::new(Member::new(&calls, Rc::clone(&drive.endpoint), shape), store)
+        };
+        let members: Vec<Backed<Member, MemoryDevice>> = drives.iter().map(member).collect();
         let sizes: Vec<Bytes> = members.iter().map(|member| member.shape().size).collect();
         let geometry = parameters.geometry(&sizes)?;
         let array = match parameters.consistency {
@@ -88,12 +92,17 @@ impl Raid {
             let host = Rc::clone(&host);
             Box::pin(async move { host.parity(work).await })
         });
-        let raid = Rc::new(Raid { machine: Rc::clone(machine), calls, array });
+        let raid = Rc::new(Raid { os, calls, array });
         if parameters.consistency.is_some() {
             let tended = Rc::clone(&raid);
             runtime.spawn_detached(async move { tended.array.tend().await });
         }
         Ok(raid)
+    }
+
+    /// The operating system whose driver it is.
+    pub fn os(&self) -> &Rc<Os> {
+        &self.os
     }
 
     /// How much it stores.
@@ -110,7 +119,7 @@ impl Raid {
         bytes: Bytes,
         mut ledger: Ledger,
     ) -> (Ledger, Result<(), DeviceError>) {
-        let os = &self.machine.os;
+        let os = &self.os;
         os.resume(process, &mut ledger, "start-system-call").await;
         os.step(os.parameters.start_call + os.parameters.raid_driver, &mut ledger, "start-system-call").await;
         let id = ledger.request();

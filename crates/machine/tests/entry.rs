@@ -6,8 +6,10 @@ use std::rc::Rc;
 
 use device::{Buffer, Device, DeviceError, Request};
 use futures_util::future::join_all;
-use machine::entry::{Spot, Way, entries};
-use machine::system::{Kit, Machine};
+use machine::cpu::Cpu;
+use machine::entry::{Way, entries};
+use machine::kit::Kit;
+use machine::system::Machine;
 use machine::trace::Trace;
 use record::{Row, SpanLog, Spans};
 use runtime::{Random, Runtime};
@@ -25,8 +27,8 @@ fn drive(spots: &[(usize, usize)], way: Way, stream: &Stream, spans: Spans) -> D
     let runtime = Runtime::simulated();
     let trace = Trace::new(spans);
     let machine = Rc::new(Kit::load("raid-i").unwrap().build(&runtime, 7, &trace).unwrap());
-    let spots: Vec<Spot> = spots.iter().map(|(string, disk)| Spot { string: *string, disk: *disk }).collect();
-    let devices = entries(&machine, &spots, way).unwrap();
+    let disks: Vec<String> = spots.iter().map(|(string, disk)| format!("disk-{string}.{disk}")).collect();
+    let devices = entries(&machine, &disks, way).unwrap();
     let rows = RefCell::new(Vec::new());
     let observer = RefCell::new(|row: &Row| rows.borrow_mut().push(*row));
     let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, devices.len() as u32);
@@ -90,20 +92,20 @@ fn a_closed_loop_of_depth_n_is_n_processes_that_keep_the_processor_until_they_bl
     let one = drive(&[(0, 0)], Way::Raw, &random(Mix::READS, 4, 1, 100), Spans::off());
     let load = one.machine.load();
     // A dispatch for the first call, and one after each interrupt: from its return to its next call a process stays on the processor.
-    assert_eq!((load.dispatches, load.switches), (one.rows.len() as u64 + 1, 0));
+    assert_eq!((load.count("dispatches"), load.count("switches")), (one.rows.len() as u64 + 1, 0));
     // With several, some take over from another that was running.
     let spots: Vec<_> = (0..14).map(|disk| (disk % 7, disk / 7)).collect();
     let many = drive(&spots, Way::Raw, &random(Mix::READS, 4, 2, 60), Spans::off());
     let load = many.machine.load();
-    assert!(load.switches > 100, "{load:?}");
+    assert!(load.count("switches") > 100, "{load:?}");
 }
 
 #[test]
 fn between_two_calls_is_time_of_the_caller_and_not_of_the_request() {
     let done = drive(&[(0, 0)], Way::Raw, &random(Mix::READS, 4, 1, 20), all_spans());
     let machine = &done.machine;
-    let instructions = machine.os.parameters.between_calls as f64;
-    let between = instructions / machine.cpu.parameters.instructions.get();
+    let instructions = machine.drives()[0].os.parameters.between_calls as f64;
+    let between = instructions / machine.part::<Cpu>("processor").unwrap().parameters.instructions.get();
     assert_eq!(done.rows[0].wait(), Duration::ZERO);
     for row in &done.rows[1..] {
         assert!((row.wait().as_seconds() - between).abs() < 1e-6, "{row:?}");
@@ -121,14 +123,14 @@ fn a_process_whose_caller_thinks_leaves_the_processor_to_others() {
     // Nobody waits for a processor that a thinking process holds: four requests in somewhat more than each 200 ms.
     assert!(done.rows.iter().all(|row| row.service() < Duration::millis(150)), "{:?}", done.rows);
     // It has to be dispatched again: once for the call, once after the interrupt.
-    assert_eq!(done.machine.load().dispatches, 2 * done.rows.len() as u64);
+    assert_eq!(done.machine.load().count("dispatches"), 2 * done.rows.len() as u64);
 }
 
 #[test]
 fn what_a_machine_cannot_do_is_refused_and_nothing_happens() {
     let runtime = Runtime::simulated();
     let machine = Rc::new(Kit::load("raid-i").unwrap().build(&runtime, 7, &Trace::default()).unwrap());
-    let disk = entries(&machine, &[Spot { string: 0, disk: 0 }], Way::Raw).unwrap().remove(0);
+    let disk = entries(&machine, &["disk-0.0"], Way::Raw).unwrap().remove(0);
     let end = disk.shape().size;
     let ask = |request| runtime.block_on(disk.submit(request)).result;
     let block = || Buffer::phantom(Bytes::kib(4));
@@ -164,5 +166,5 @@ fn a_starving_adapter_still_gets_through() {
     let done = drive(&spots, Way::NoCopy, &stream, Spans::off());
     let counts = (0..16).map(|disk| done.rows.iter().filter(|row| row.device == disk).count());
     assert!(counts.clone().all(|count| count > 10), "{:?}", counts.collect::<Vec<_>>());
-    assert!(done.machine.load().time_outs.iter().sum::<u64>() > 0);
+    assert!(done.machine.load().count("time-outs") > 0);
 }

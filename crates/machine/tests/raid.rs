@@ -4,7 +4,9 @@ use std::rc::Rc;
 
 use device::{Buffer, Data, Device, Request};
 use machine::entry::{Entry, Way, entries};
-use machine::system::{Kit, Machine};
+use machine::kit::Kit;
+use machine::memory::Memory;
+use machine::system::Machine;
 use machine::trace::Trace;
 use record::Spans;
 use runtime::Runtime;
@@ -48,7 +50,8 @@ impl Desk {
         self.machine.load().passages.commands - before
     }
     fn busy(&self) -> Vec<bool> {
-        self.machine.load().disks[0].iter().map(|busy| !busy.is_zero()).collect()
+        let load = self.machine.load();
+        (0..4).map(|disk| !load.time(&format!("disk-0.{disk}"), "").is_zero()).collect()
     }
 }
 
@@ -73,7 +76,8 @@ fn parity_takes_time_of_the_host_as_a_copy_of_its_sources_does() {
         log.spans().iter().filter(|span| log.phase(span.phase) == "parity").map(record::Span::time).sum::<Duration>()
     };
     let rate = Kit::load("raid-i").unwrap().build(&Runtime::simulated(), 1, &Trace::default()).unwrap();
-    let rates = [rate.memory.parameters.copy_uncached, rate.memory.parameters.copy_cached].map(|rate| rate.get());
+    let memory = rate.part::<Memory>("memory").unwrap();
+    let rates = [memory.parameters.copy_uncached, memory.parameters.copy_cached].map(|rate| rate.get());
     // Old and new data of a small write; all data of a full stripe.
     for (request, sources) in [(4, 8.0), (32, 64.0), (96, 96.0)] {
         let took = parity(request, &[]).as_seconds();
@@ -91,8 +95,10 @@ fn what_keeps_an_array_consistent_costs_what_it_costs() {
         if journal {
             let text =
                 std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../systems/raid-i.toml")).unwrap();
-            let text = text
-                .replace("consistency = { value = \"none\"", "journal = \"2.0\"\nconsistency = { value = \"journal\"");
+            let text = text.replace(
+                "consistency = { value = \"none\"",
+                "journal = \"disk-2.0\"\nconsistency = { value = \"journal\"",
+            );
             kit.system = machine::part::Part::parse("raid-i.toml", &text).unwrap();
         }
         let (runtime, trace) = (Runtime::simulated(), Trace::default());
@@ -126,8 +132,9 @@ fn an_array_that_cannot_be_is_refused_with_its_place() {
         ("system.array.level", "7", "there is no level `7`"),
         ("system.array.layout", "diagonal", "level 5 has no layout `diagonal`"),
         ("system.array.stripe-unit", "1000 B", "whole 512-byte blocks"),
-        ("system.array.members", "[\"0.0\", \"0.1\", \"0.1\"]", "disk 0.1 has two roles"),
-        ("system.array.members", "[\"0.0\"]", "members"),
+        ("system.array.members", "[\"disk-0.0\", \"disk-0.1\", \"disk-0.1\"]", "'disk-0.1' has two roles"),
+        ("system.array.members", "[\"disk-0.0\"]", "members"),
+        ("system.array.members", "[\"tape-*\"]", "no drive's name begins with 'tape-'"),
         ("system.array.members", "4", "a list"),
         ("system.array.consistency", "hope", "none, resync, bitmap, ppl, journal"),
         ("system.array.consistency", "journal", "a journal has its disk"),
@@ -137,7 +144,7 @@ fn an_array_that_cannot_be_is_refused_with_its_place() {
     }
     // A machine with fewer disks has lost its array, and is a machine all the same.
     let mut kit = Kit::load("raid-i").unwrap();
-    kit.set("system.adapter.0.string.0.disks", "[\"wren-iv\"]").unwrap();
+    kit.set("system.node.6.count", "1").unwrap();
     let machine = Rc::new(kit.build(&Runtime::simulated(), 1, &Trace::default()).unwrap());
     let members = machine.array.as_ref().unwrap().members.clone();
     assert!(entries(&machine, &members[..1], Way::Raw).is_ok());

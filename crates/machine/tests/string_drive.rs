@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use machine::backplane::Lines;
+use machine::kit::Kit;
+use machine::lines::Lines;
 use machine::os::command;
 use machine::scsi::protocol::Passage;
-use machine::scsi::string::Claim;
-use machine::system::Kit;
+use machine::scsi::string::{Channel, Claim};
 use machine::trace::Trace;
 use runtime::Runtime;
 use units::{Bytes, Duration};
@@ -28,7 +28,7 @@ fn two_reads(settings: &[(&str, &str)]) -> ([Passage; 2], Duration) {
     let runtime = Runtime::simulated();
     let trace = Trace::default();
     let machine = kit.build(&runtime, 1, &trace).unwrap();
-    let unit = &machine.strings[0].units[0].unit;
+    let unit = &machine.drive("disk-0.0").unwrap().endpoint;
     runtime.block_on(async {
         let mut passages = Vec::new();
         let mut took = Duration::ZERO;
@@ -133,7 +133,7 @@ fn order(in_turn: &str) -> Vec<usize> {
     let machine = kit.build(&runtime, 1, &trace).unwrap();
     let order = RefCell::new(Vec::new());
     runtime.block_on(async {
-        let string = &machine.strings[0].string;
+        let string = &machine.part::<Channel>("string-0").unwrap().string;
         let mut ledger = trace.open(runtime.now());
         let tenure = string.acquire(Claim::at_once(7, Duration::ZERO), &mut ledger).await;
         // They come in the order 2, 0, 3, 1. Before anybody was served, it is as if disk 0 had been.

@@ -41,6 +41,9 @@ pub struct Part {
     pub order: Vec<usize>,
     /// What is known to bound it without measuring: a link's signalling rate, a throttle that somebody has set.
     pub limits: Vec<KnownLimit>,
+    /// It is of a modelled machine, where no device is a file.
+    #[serde(skip)]
+    pub modelled: bool,
 }
 
 /// The tiers of a machine, from the device up.
@@ -166,7 +169,7 @@ impl Part {
     /// A device.
     pub fn device(index: usize, name: impl Into<String>) -> Part {
         let (on, below, limits) = (Vec::new(), Vec::new(), Vec::new());
-        Part { tier: Tier::Disk, name: name.into(), on, below, order: vec![index], limits }
+        Part { tier: Tier::Disk, name: name.into(), on, below, order: vec![index], limits, modelled: false }
     }
 
     /// Every part with its path of indices, those below first, the root last.

@@ -191,9 +191,7 @@ pub(super) fn tier(root: &Part, tier: Tier) -> String {
 
 /// What the leaves are: files if they are, disks otherwise.
 fn noun(part: &Part) -> &'static str {
-    // Modelled disks are called `disk STRING.PLACE`.
-    let file =
-        |leaf: &Part| leaf.below.is_empty() && !["/dev/", "disk "].iter().any(|kind| leaf.name.starts_with(kind));
+    let file = |leaf: &Part| leaf.below.is_empty() && !leaf.modelled && !leaf.name.starts_with("/dev/");
     if part.all().into_iter().any(|(_, part)| file(part)) { "files" } else { "devices" }
 }
 

@@ -26,19 +26,44 @@ kind = "system"
 name = "a small RAID-I"
 status = "made up"
 source = "made up"
-processor = "sun4-280"
-memory = "sun4-280-memory"
-backplane = "vme"
-operating-system = "sprite"
-[[adapter]]
+[[node]]
+name = "memory"
+part = "sun4-280-memory"
+[[node]]
+name = "processor"
+part = "sun4-280"
+on = "memory"
+[[node]]
+name = "os"
+part = "sprite"
+on = "processor"
+[[node]]
+name = "backplane"
+part = "vme"
+on = "memory"
+[[node]]
+name = "adapter-0"
 part = "jaguar"
+on = "backplane"
 slot = 0
-[[adapter.string]]
+[[node]]
+name = "string-0"
 part = "scsi-1"
-disks = ["wren-iv", "wren-iv"]
-[[adapter.string]]
+on = "adapter-0"
+[[node]]
+name = "string-1"
 part = "scsi-1"
-disks = ["wren-iv", "wren-iv"]
+on = "adapter-0"
+[[node]]
+name = "disk-0"
+part = "wren-iv"
+on = "string-0"
+count = 2
+[[node]]
+name = "disk-1"
+part = "wren-iv"
+on = "string-1"
+count = 2
 "#;
 
 /// The first workload, writing.

@@ -7,6 +7,7 @@
 
 use analysis::explain::Cures;
 use analysis::{Occupancy, Summary};
+use machine::adapter::Adapter;
 use machine::trace::Trace;
 use runtime::Runtime;
 
@@ -34,7 +35,7 @@ pub(super) fn cures(experiment: Option<&Experiment>, summary: &Summary, occupanc
     if let Some(kit) = system.and_then(|system| system.kit().ok())
         && let Ok(machine) = kit.build(&Runtime::simulated(), 1, &Trace::default())
     {
-        match machine.adapters.iter().any(|adapter| adapter.parameters.gives_way) {
+        match machine.parts::<Adapter>().any(|adapter| adapter.parameters.gives_way) {
             true => cures.untried.push("an adapter that does not give way to data (gives-way = false)".to_owned()),
             false => cures.in_use.push("an adapter that does not give way to data".to_owned()),
         }

@@ -11,10 +11,14 @@
 //!
 //! The host's own time between a completion and the next command is not in the formulas.
 
+use std::rc::Rc;
+
 use analysis::rounds::model::{Bus, Prediction, Seek};
 use machine::disk::mechanism::{Access, Arm, Mechanism};
 use machine::disk::parameters::Parameters;
-use machine::entry::{Spot, Way};
+use machine::entry::Way;
+use machine::os::Os;
+use machine::scsi::attached::Attached;
 use machine::scsi::target::{BLOCK, Pauses, Target};
 use machine::system::Machine;
 use machine::trace::Trace;
@@ -32,15 +36,15 @@ const PLACES: u64 = 1024;
 
 /// What the formulas give for the experiment of a kept run; nothing if it is none that they are of. An error says which constant is outside their bounds.
 pub(super) fn predict(experiment: &Experiment) -> Option<Result<Prediction, String>> {
-    let (spots, block) = applies(experiment)?;
+    let (names, block) = applies(experiment)?;
     let system = experiment.system.as_ref()?;
     let machine = system.kit().ok()?.build(&Runtime::simulated(), 1, &Trace::default()).ok()?;
-    let bus = bus(&machine, spots, block)?;
+    let bus = bus(&machine, names, block)?;
     Some(bus.predict().map_err(|error| error.to_string()))
 }
 
 /// The disks and the size of the requests, if the load is what the formulas are of: one random read of each disk under way.
-fn applies(experiment: &Experiment) -> Option<(&[Spot], Bytes)> {
+fn applies(experiment: &Experiment) -> Option<(&[String], Bytes)> {
     let system = experiment.system.as_ref().filter(|system| system.way != Way::Array && system.disks.len() > 1)?;
     let [plan] = &experiment.streams[..] else { return None };
     let stream = &plan.stream;
@@ -55,21 +59,23 @@ fn applies(experiment: &Experiment) -> Option<(&[Spot], Bytes)> {
     Some((&system.disks, stream.sizes.single()?))
 }
 
-fn bus(machine: &Machine, spots: &[Spot], block: Bytes) -> Option<Bus> {
-    let first = spots[0];
-    let slot = &machine.strings[first.string];
-    let disk = &slot.units[first.disk].disk;
-    let drive = disk.drive();
-    let alike = |spot: &Spot| spot.string == first.string && slot.units[spot.disk].disk.drive().name == drive.name;
-    spots.iter().all(alike).then_some(())?;
-    let (data, command) = times(machine, first, block, disk.pauses());
+fn bus(machine: &Machine, names: &[String], block: Bytes) -> Option<Bus> {
+    let first = machine.part::<Attached>(names.first()?)?;
+    let drive = first.disk.drive();
+    let alike = |name: &String| {
+        let other = machine.part::<Attached>(name);
+        other.is_some_and(|one| Rc::ptr_eq(&one.channel, &first.channel) && one.disk.drive().name == drive.name)
+    };
+    names.iter().all(alike).then_some(())?;
+    let os = &machine.drive(&names[0])?.os;
+    let (data, command) = times(&first, os, block, first.disk.pauses());
     let thinking = drive.overhead.request + drive.overhead.stop_read_ahead;
-    let pieces = commands_of(machine, block);
+    let pieces = commands_of(os, block);
     let (commands, transfer) = (command + thinking, data + (command + thinking) * (pieces - 1));
     let blocks = block / BLOCK;
     let media = passing(&drive.mechanism, blocks);
     Some(Bus {
-        disks: spots.len() as u32,
+        disks: names.len() as u32,
         block,
         rate: Rate::bytes_per_second(block.get() as f64 / transfer.as_seconds()),
         media: Rate::bytes_per_second(block.get() as f64 / media),
@@ -82,16 +88,15 @@ fn bus(machine: &Machine, spots: &[Spot], block: Bytes) -> Option<Bus> {
 }
 
 /// Into how many commands the operating system cuts a request.
-fn commands_of(machine: &Machine, block: Bytes) -> u64 {
-    machine.os.parameters.transfer_most.map_or(1, |most| block.get().div_ceil(most.get()))
+fn commands_of(os: &Os, block: Bytes) -> u64 {
+    os.parameters.transfer_most.map_or(1, |most| block.get().div_ceil(most.get()))
 }
 
 /// How long the bus is held for the data of a request, in all its commands, and for one command.
-fn times(machine: &Machine, spot: Spot, block: Bytes, pauses: &Pauses) -> (Duration, Duration) {
-    let slot = &machine.strings[spot.string];
-    let (bus, answers) = (slot.string.parameters(), &machine.adapters[slot.adapter].parameters.answers);
+fn times(disk: &Attached, os: &Os, block: Bytes, pauses: &Pauses) -> (Duration, Duration) {
+    let (bus, answers) = (disk.channel.string.parameters(), &disk.channel.adapter.parameters.answers);
     let middle = |(least, most): (Duration, Duration)| (least + most) / 2;
-    let pieces = commands_of(machine, block);
+    let pieces = commands_of(os, block);
     let blocks = block / BLOCK;
     let once = bus.rearbitration
         + bus.reselection

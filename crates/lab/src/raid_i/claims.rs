@@ -199,8 +199,8 @@ fn no_save_pointer_first(bench: &Bench) -> Verdict {
 
 fn dvma_limit(bench: &Bench) -> Verdict {
     let setup = Setup::read(128).sprite().spread(16, 4);
-    let small = bench.run(&setup.clone().with("sprite.dma-window", "1000 KiB"))?.load.most_outstanding;
-    let large = bench.run(&setup)?.load.most_outstanding;
+    let small = bench.run(&setup.clone().with("sprite.dma-window", "1000 KiB"))?.load.count("requests at boards");
+    let large = bench.run(&setup)?.load.count("requests at boards");
     Ok((
         small < 8 && large > small,
         format!("{small} requests of 128 KB at the boards at most with 1 MB, {large} with 2 GB, of 16 disks"),
@@ -274,7 +274,7 @@ fn small_requests_full_rate(bench: &Bench) -> Verdict {
 
 fn utilization_measure(bench: &Bench) -> Verdict {
     let outcome = bench.run(&Setup::read(32).spread(13, 4))?;
-    let worked = outcome.load.cpu.as_seconds() / outcome.elapsed.as_seconds();
+    let worked = outcome.load.time("processor", "").as_seconds() / outcome.elapsed.as_seconds();
     let measured = outcome.host_utilization();
     Ok((
         measured > worked + 0.02,
@@ -624,7 +624,7 @@ fn sublinear(bench: &Bench) -> Verdict {
     let (four, eight, fourteen) = (rate(4)?, rate(8)?, rate(14)?);
     let outcome = bench.run(&Setup::read(4).random().sprite().spread(14, 4))?;
     let share = |time: Duration| time.as_seconds() / outcome.elapsed.as_seconds();
-    let (cpu, memory) = (share(outcome.load.cpu), share(outcome.load.memory));
+    let (cpu, memory) = (share(outcome.load.time("processor", "")), share(outcome.load.time("memory", "")));
     Ok((
         four > eight && eight > fourteen && cpu > memory,
         format!(

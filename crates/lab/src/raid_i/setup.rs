@@ -3,7 +3,7 @@
 //! A trial is an [`Experiment`], the same as its file under `experiments/raid-i` holds; here it is put together in words, as the rows of
 //! the study ask for it.
 
-use machine::entry::{Spot, Way};
+use machine::entry::Way;
 use units::{Bytes, Duration};
 use workload::{Limits, Mix, Pattern, Region, Stream};
 
@@ -35,7 +35,7 @@ pub struct Setup {
     request: Bytes,
     random: bool,
     way: Way,
-    disks: Vec<Spot>,
+    disks: Vec<String>,
     depth: u32,
     settings: Vec<(String, String)>,
 }
@@ -48,7 +48,7 @@ impl Setup {
             request: Bytes::new((kib * 1024.0) as u64),
             random: false,
             way: Way::NoCopy,
-            disks: vec![Spot { string: 0, disk: 0 }],
+            disks: vec!["disk-0.0".to_owned()],
             depth: 1,
             settings: Vec::new(),
         }
@@ -95,7 +95,7 @@ impl Setup {
     /// The disks given: string and place.
     #[must_use]
     pub fn at(mut self, disks: &[(usize, usize)]) -> Setup {
-        self.disks = disks.iter().map(|(string, disk)| Spot { string: *string, disk: *disk }).collect();
+        self.disks = disks.iter().map(|(string, disk)| format!("disk-{string}.{disk}")).collect();
         self
     }
     /// How many disks it uses.

@@ -3,7 +3,7 @@
 //! What differs between trials is what the study varied: the number of disks, the block, the fence, the pattern. The same
 //! experiments lie under `experiments/rounds`. Claims about a cause also take it away: the adapter's policy is a switch.
 
-use machine::entry::{Spot, Way};
+use machine::entry::Way;
 use units::{Bytes, Duration};
 use workload::{Limits, Load, Mix, Pattern, Stream};
 
@@ -112,7 +112,7 @@ impl Trial for Reads {
         experiment.system = Some(System {
             name: "sparc20-wren7".to_owned(),
             way: Way::Raw,
-            disks: (0..self.disks).map(|disk| Spot { string: 0, disk }).collect(),
+            disks: (0..self.disks).map(|disk| format!("disk-0.{disk}")).collect(),
             parts: self.settings.clone(),
             spans: true,
         });

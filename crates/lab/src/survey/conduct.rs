@@ -125,7 +125,7 @@ mod tests {
     fn part(tier: Tier, below: Vec<Part>) -> Part {
         let orders = below.iter().map(|part| part.order.clone()).collect();
         let order = host::level::round_robin(orders);
-        Part { tier, name: tier.name().into(), on: vec![], order, below, limits: vec![] }
+        Part { tier, name: tier.name().into(), on: vec![], order, below, limits: vec![], modelled: false }
     }
 
     /// Two links of `n` disks each.

@@ -275,6 +275,7 @@ fn part(group: &Group, topology: &[Topology], throttles: &[Throttle]) -> Part {
         below: group.below.iter().map(|below| self::part(below, topology, throttles)).collect(),
         order: group.order(),
         limits: links.chain(throttled).collect(),
+        modelled: false,
     }
 }
 

@@ -7,9 +7,10 @@
 use std::sync::atomic::AtomicBool;
 
 use analysis::survey::{Access, KnownLimit, Part, Processors, Question, Sample, Tier};
-use machine::entry::{Spot, Way};
+use machine::entry::Way;
+use machine::kit::Kit;
 use machine::part::PartError;
-use machine::system::{Kit, Machine, Slot};
+use machine::system::{Drive, Machine};
 use machine::trace::Trace;
 use record::Log;
 use units::{Bytes, Duration, Instant, Ratio};
@@ -42,7 +43,7 @@ pub struct Modelled<'a> {
     name: String,
     parts: Vec<(String, String)>,
     tree: Part,
-    spots: Vec<Spot>,
+    drives: Vec<String>,
     /// Where the sequential stretch begins.
     middle: Bytes,
     seed: u64,
@@ -64,15 +65,16 @@ impl<'a> Modelled<'a> {
             kit.set(key, value)?;
         }
         let machine = kit.build(&runtime::Runtime::simulated(), 1, &Trace::default())?;
-        let (tree, spots) = tree(&machine, name);
-        let smallest = spots.iter().filter_map(|spot| machine.slot(spot)).map(Slot::size).min().unwrap_or(Bytes::ZERO);
+        let tree = tree(&machine, name);
+        let drives = machine.drives().iter().map(|drive| drive.name.to_string()).collect();
+        let smallest = machine.drives().iter().map(Drive::size).min().unwrap_or(Bytes::ZERO);
         let middle = (smallest / 2).round_down(Bytes::mib(1));
         Ok(Modelled {
             interrupted,
             name: name.to_owned(),
             parts,
             tree,
-            spots,
+            drives,
             middle,
             seed: 0,
             rows: None,
@@ -89,7 +91,7 @@ impl<'a> Modelled<'a> {
 
     /// The devices of its records.
     pub fn devices(&self) -> Vec<String> {
-        self.spots.iter().map(|spot| format!("disk-{spot}")).collect()
+        self.drives.clone()
     }
 
     /// How it is surveyed, for its run folder.
@@ -146,7 +148,7 @@ impl<'a> Modelled<'a> {
                 Access::Raw => Way::NoCopy,
                 Access::Os | Access::Process => Way::Raw,
             },
-            disks: devices.iter().map(|device| self.spots[*device]).collect(),
+            disks: devices.iter().map(|device| self.drives[*device].clone()).collect(),
             parts: self.parts.clone(),
             spans: false,
         });
@@ -171,7 +173,7 @@ impl Bench for Modelled<'_> {
         }
         let figures = outcome.summary.total.figures;
         let passes = outcome.conclusion.modelled.map_or(Vec::new(), |modelled| modelled.passes);
-        let busy = passes.first().map(|pass| pass.load.host_utilization());
+        let busy = passes.first().and_then(|pass| pass.load.host_utilization());
         Ok(Sample {
             bandwidth: figures.bandwidth,
             requests: figures.iops,
@@ -181,39 +183,55 @@ impl Bench for Modelled<'_> {
     }
 }
 
-/// The machine as a survey sees it, and its disks by number.
-fn tree(machine: &Machine, name: &str) -> (Part, Vec<Spot>) {
-    let mut spots = Vec::new();
-    let mut strings: Vec<(usize, Part)> = Vec::new();
-    for (string, slot) in machine.strings.iter().enumerate() {
-        let disks: Vec<Part> = (0..slot.units.len())
-            .map(|disk| {
-                let spot = Spot { string, disk };
-                spots.push(spot);
-                Part::device(spots.len() - 1, format!("disk {spot}"))
-            })
-            .collect();
-        strings.push((slot.adapter, joined(Tier::Link, format!("string-{string}"), disks)));
+/// The machine as a survey sees it: its drives, and every node that several of them stand on. A node with one such branch shares nothing out,
+/// and is named with what stands on it.
+fn tree(machine: &Machine, name: &str) -> Part {
+    let nodes = machine.nodes();
+    let mut below: Vec<Vec<Part>> = nodes.iter().map(|_| Vec::new()).collect();
+    for (index, drive) in machine.drives().iter().enumerate() {
+        let device = Part { modelled: true, ..Part::device(index, drive.name.to_string()) };
+        below[drive.node].push(device);
     }
-    let mut adapters = Vec::new();
-    for adapter in 0..machine.adapters.len() {
-        let mut below: Vec<Part> = strings.extract_if(.., |(of, _)| *of == adapter).map(|(_, part)| part).collect();
-        let name = format!("adapter-{adapter}");
-        match below.len() {
-            0 => {}
-            // With one string there is nothing that the adapter shares out.
-            1 => {
-                let mut only = below.remove(0);
-                only.on.push(name);
-                adapters.push(only);
-            }
-            _ => adapters.push(joined(Tier::Adapter, name, below)),
+    let mut roots = Vec::new();
+    // Each node stands behind the one above it in the list.
+    for (index, node) in nodes.iter().enumerate().rev() {
+        let parts: Vec<Part> = std::mem::take(&mut below[index]).into_iter().rev().collect();
+        let drive = machine.drives().iter().any(|drive| drive.node == index);
+        let part = match parts.len() {
+            0 => continue,
+            1 if drive => parts.into_iter().next(),
+            1 => parts.into_iter().next().map(|mut only| {
+                only.on.push(node.name.to_string());
+                only
+            }),
+            _ => Some(joined(tier(&parts), node.name.to_string(), parts)),
+        };
+        match node.above {
+            Some(above) => below[above].extend(part),
+            None => roots.extend(part),
         }
     }
-    (joined(Tier::Host, name.to_owned(), adapters), spots)
+    roots.reverse();
+    // Where the devices share one link only, that is no whole machine.
+    if let [root] = &mut roots[..]
+        && root.tier > Tier::Link
+    {
+        (root.tier, root.name) = (Tier::Host, name.to_owned());
+        return roots.remove(0);
+    }
+    joined(Tier::Host, name.to_owned(), roots)
+}
+
+/// The tier of what joins these: one further from the disks than the furthest of them.
+fn tier(below: &[Part]) -> Tier {
+    match below.iter().map(|part| part.tier).max() {
+        None | Some(Tier::Disk) => Tier::Link,
+        Some(Tier::Store | Tier::Link) => Tier::Adapter,
+        Some(Tier::Adapter | Tier::Backplane | Tier::Host) => Tier::Backplane,
+    }
 }
 
 fn joined(tier: Tier, name: String, below: Vec<Part>) -> Part {
     let order = host::level::round_robin(below.iter().map(|part| part.order.clone()).collect());
-    Part { tier, name, on: Vec::new(), order, below, limits: Vec::<KnownLimit>::new() }
+    Part { tier, name, on: Vec::new(), order, below, limits: Vec::<KnownLimit>::new(), modelled: true }
 }

@@ -159,7 +159,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Refuses values that nobody has asked for: a misspelt name must not be ignored in silence.
-    pub fn done(self) -> Result<(), PartError> {
+    pub fn done(&self) -> Result<(), PartError> {
         let asked = self.asked.borrow();
         match self.table.entries().iter().find(|(key, _)| !asked.contains(&key.as_str())) {
             None => Ok(()),

@@ -8,20 +8,20 @@ use array::ParityWork;
 use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
 use record::PartName;
 
-use crate::adapter::Unit;
-use crate::os::{Process, command};
+use crate::endpoint::Endpoint;
+use crate::os::{Os, Process, command};
 use crate::system::Machine;
 use crate::trace::Ledger;
 
 /// A disk of an array.
 pub(super) struct Member {
     calls: Rc<Calls>,
-    unit: Rc<Unit>,
+    unit: Rc<dyn Endpoint>,
     shape: Shape,
 }
 
 impl Member {
-    pub fn new(calls: &Rc<Calls>, unit: Rc<Unit>, shape: Shape) -> Member {
+    pub fn new(calls: &Rc<Calls>, unit: Rc<dyn Endpoint>, shape: Shape) -> Member {
         Member { calls: Rc::clone(calls), unit, shape }
     }
 }
@@ -32,7 +32,7 @@ impl Device for Member {
     }
 
     async fn submit(&self, request: Request) -> Reply {
-        let Machine { runtime, os, .. } = &*self.calls.machine;
+        let (runtime, os) = (&self.calls.machine.runtime, &self.calls.os);
         let submitted = runtime.now();
         let write = match (request.operation, &request.payload) {
             (Operation::Read, Payload::Into(buffer)) if buffer.bytes().is_none() => false,
@@ -43,7 +43,7 @@ impl Device for Member {
         };
         let command = command(write, request.offset, request.length);
         let mut account = self.calls.account(request.id);
-        let passage = os.kernel(&self.unit, command, &mut account.ledger).await;
+        let passage = os.kernel(&*self.unit, command, &mut account.ledger).await;
         self.calls.settle(account);
         self.calls.machine.passed(&passage);
         request.answer(Ok(()), Stamps { submitted, completed: runtime.now() })
@@ -53,6 +53,7 @@ impl Device for Member {
 /// The requests under way at an array, by number.
 pub(super) struct Calls {
     machine: Rc<Machine>,
+    os: Rc<Os>,
     part: PartName,
     under_way: RefCell<HashMap<u64, Call>>,
 }
@@ -71,8 +72,9 @@ struct Account {
 }
 
 impl Calls {
-    pub fn new(machine: &Rc<Machine>) -> Calls {
-        Calls { machine: Rc::clone(machine), part: machine.trace.part("raid"), under_way: RefCell::default() }
+    pub fn new(machine: &Rc<Machine>, os: &Rc<Os>) -> Calls {
+        let part = machine.trace.part("raid");
+        Calls { machine: Rc::clone(machine), os: Rc::clone(os), part, under_way: RefCell::default() }
     }
 
     /// A request begins.
@@ -118,7 +120,7 @@ impl Calls {
         let process = self.under_way.borrow().get(&work.id).map(|call| Rc::clone(&call.process));
         let mut account = self.account(work.id);
         let bytes = work.length * (work.sources * work.targets) as u64;
-        self.machine.os.parity(process.as_deref(), bytes, &mut account.ledger).await;
+        self.os.parity(process.as_deref(), bytes, &mut account.ledger).await;
         self.settle(account);
     }
 }

@@ -5,9 +5,9 @@
 //! level = 5                                # or 0, 1, 3, 4, 6, 10, "linear"
 //! layout = "left-symmetric"                # the level's default if it is left away
 //! stripe-unit = "32 KiB"
-//! members = ["0.0", "0.1", "0.2", "0.3"]   # string and disk, from 0
+//! members = ["disk-0.0", "disk-0.1"]       # names of nodes; "disk-*" is all whose names begin so
 //! consistency = "none"                     # or "resync", "bitmap", "ppl", "journal"
-//! journal = "1.0"                          # its disk, if there is one
+//! journal = "disk-1.0"                     # its disk, if there is one
 //! source = "..."
 //! ```
 //!
@@ -18,7 +18,6 @@ use array::md::{Consistency, CreateError, create};
 use array::{AssembleError, OpenError};
 use units::Bytes;
 
-use crate::entry::Spot;
 use crate::part::{FromValue, PartError, Problem, Reader, Value};
 
 /// What distinguishes one array from another.
@@ -29,11 +28,11 @@ pub struct RaidParameters {
     /// What lies on one member before the next one's turn.
     pub stripe_unit: Bytes,
     /// Its disks, in the order of their roles.
-    pub members: Vec<Spot>,
+    pub members: Vec<String>,
     /// How parity that a crash tore is found; `None` if the array keeps nothing about it.
     pub consistency: Option<Consistency>,
     /// The disk of the journal, if there is one.
-    pub journal: Option<Spot>,
+    pub journal: Option<String>,
 }
 
 /// Why disks of a machine are no array.
@@ -52,11 +51,17 @@ pub enum RaidError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// A disk that is not there.
-    #[error("the system's array has the disk {0} as a member, and the system has none there; change array.members")]
-    NoDisk(Spot),
+    #[error("the system's array has '{0}' as a member, and the system has no such drive; change array.members")]
+    NoDrive(String),
+    /// An array of nothing.
+    #[error("an array has members; name drives of the system")]
+    NoMembers,
+    /// A drive of another host.
+    #[error("'{0}' is a drive of another host than the first member; an array is of one host's drives")]
+    OtherHost(String),
     /// A disk with two roles.
-    #[error("disk {0} has two roles in the array; give each one")]
-    Twice(Spot),
+    #[error("'{0}' has two roles in the array; give each drive one")]
+    Twice(String),
 }
 
 /// A level as a file has it: `5`, `"linear"`.
@@ -73,15 +78,22 @@ impl FromValue for LevelName {
     }
 }
 
-impl FromValue for Spot {
-    const ACCEPTED: &'static str = "the place of a disk, such as \"0.1\": string and disk, from 0";
-    fn from_value(value: &Value) -> Result<Spot, Problem> {
-        let spot = match value {
-            Value::Text(text) => text.parse().ok(),
-            _ => None,
+/// The names that a list of names and beginnings (`disk-*`) means.
+fn expanded(written: Vec<String>, drives: &[(&str, Bytes)]) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    for text in written {
+        let Some(beginning) = text.strip_suffix('*') else {
+            names.push(text);
+            continue;
         };
-        spot.ok_or_else(|| Problem::wrong(Self::ACCEPTED, value))
+        let before = names.len();
+        let meant = drives.iter().filter(|(name, _)| name.starts_with(beginning));
+        names.extend(meant.map(|(name, _)| (*name).to_owned()));
+        if names.len() == before {
+            return Err(format!("no drive's name begins with '{beginning}'"));
+        }
     }
+    Ok(names)
 }
 
 /// Names of the ways to keep an array consistent.
@@ -94,8 +106,9 @@ const WAYS: [(&str, Option<Consistency>); 5] = [
 ];
 
 impl RaidParameters {
-    /// Reads `[array]` of a machine; `size` is how much the disk in a place stores, if there is one.
-    pub fn read(reader: &Reader, size: impl Fn(&Spot) -> Option<Bytes>) -> Result<RaidParameters, PartError> {
+    /// Reads `[array]` of a machine with these drives: name and size.
+    pub fn read(reader: &Reader, drives: &[(&str, Bytes)]) -> Result<RaidParameters, PartError> {
+        let size = |name: &str| drives.iter().find(|(known, _)| *known == name).map(|(_, size)| *size);
         let LevelName(level) = reader.get("level")?;
         let layout: Option<String> = reader.find("layout")?;
         let level = Level::named(&level, layout.as_deref()).map_err(|unknown| {
@@ -107,12 +120,12 @@ impl RaidParameters {
             let accepted = "a stripe unit is whole 512-byte blocks, at least one".into();
             return Err(reader.fault("stripe-unit", Problem::OutOfRange { accepted }));
         }
-        let members: Vec<Spot> = reader.get("members")?;
+        let members = expanded(reader.get("members")?, drives)
+            .map_err(|message| reader.fault("members", Problem::Contradiction(message)))?;
         let consistency = reader.choose("consistency", &WAYS)?;
-        let journal: Option<Spot> = reader.find("journal")?;
+        let journal: Option<String> = reader.find("journal")?;
         if journal.is_some() != (consistency == Some(Consistency::Journal)) {
-            let problem =
-                "a journal has its disk, and only a journal: give journal = \"1.0\" with consistency = \"journal\"";
+            let problem = "a journal has its disk, and only a journal: give journal = \"disk-1.0\" with consistency = \"journal\"";
             return Err(reader.fault("consistency", Problem::Contradiction(problem.to_owned())));
         }
         let parameters = RaidParameters { level, stripe_unit, members, consistency, journal };
@@ -128,17 +141,21 @@ impl RaidParameters {
     }
 
     /// Refuses disks that would have two roles.
-    pub fn check(&self, members: &[Spot]) -> Result<(), RaidError> {
-        let all: Vec<&Spot> = members.iter().chain(&self.journal).collect();
-        match all.iter().enumerate().find(|(index, spot)| all[..*index].contains(spot)) {
-            Some((_, spot)) => Err(RaidError::Twice(**spot)),
+    pub fn check(&self, members: &[String]) -> Result<(), RaidError> {
+        let all: Vec<&String> = members.iter().chain(&self.journal).collect();
+        match all.iter().enumerate().find(|(index, name)| all[..*index].contains(name)) {
+            Some((_, name)) => Err(RaidError::Twice((*name).clone())),
             None => Ok(()),
         }
     }
 
     /// What these members store, and behind them the journal's disk, if there is one.
-    pub fn sizes(&self, members: &[Spot], size: impl Fn(&Spot) -> Option<Bytes>) -> Result<Vec<Bytes>, RaidError> {
-        members.iter().chain(&self.journal).map(|spot| size(spot).ok_or(RaidError::NoDisk(*spot))).collect()
+    pub fn sizes(&self, members: &[String], size: impl Fn(&str) -> Option<Bytes>) -> Result<Vec<Bytes>, RaidError> {
+        members
+            .iter()
+            .chain(&self.journal)
+            .map(|name| size(name).ok_or_else(|| RaidError::NoDrive(name.clone())))
+            .collect()
     }
 
     /// The layout over members of these sizes, and the journal's behind them, if there is one.

@@ -21,8 +21,47 @@ use runtime::Runtime;
 use units::{Duration, Instant};
 
 use super::phase::{Phase, PhaseTable};
+use crate::adapter::Adapter;
+use crate::component::{Component, Fast, Kind, Places};
+use crate::load::{Gauges, Reading};
 use crate::part::{PartError, Problem, Reader};
 use crate::trace::{Ledger, Trace};
+
+/// A bus for disks, on a channel of an adapter.
+pub const KIND: Kind = Kind {
+    name: "scsi-string",
+    on: &["adapter"],
+    fast: &[Fast { limit: "strings", values: &["byte-time"] }],
+    build: |site| {
+        let parameters = site.parameters(StringParameters::read)?;
+        let string = ScsiString::new(site.runtime, site.trace, site.name, parameters);
+        Ok(Rc::new(Channel { string, adapter: site.on() }))
+    },
+};
+
+/// A string, and the board that it hangs on.
+pub struct Channel {
+    /// The bus.
+    pub string: ScsiString,
+    /// The board.
+    pub adapter: Rc<Adapter>,
+}
+
+impl Component for Channel {
+    fn gauges(&self, gauges: &mut Gauges) {
+        let table = self.string.table();
+        gauges.put("", Reading::Busy(table.busy()));
+        Phase::ALL.iter().for_each(|phase| gauges.put(phase.name(), Reading::Phase(table.time(*phase))));
+    }
+    fn places(&self) -> Option<Places> {
+        let (devices, own) = (self.string.parameters().devices, self.adapter.parameters.id);
+        // The adapter takes an address; on a bus with fewer devices than addresses that may be one behind all of theirs.
+        match own < devices {
+            true => Some(Places { key: "target", count: devices, taken: Some(own) }),
+            false => Some(Places { key: "target", count: devices - 1, taken: None }),
+        }
+    }
+}
 
 /// Addresses on a bus of eight data lines.
 pub const ADDRESSES: u8 = 8;

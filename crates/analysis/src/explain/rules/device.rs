@@ -48,7 +48,7 @@ pub fn part(findings: &Findings) -> Said {
 pub fn kind_of(findings: &Findings, part: &str) -> LimitKind {
     if findings.occupancies.iter().any(|device| device.device == part) {
         LimitKind::Device
-    } else if part.starts_with("cpu") || part == "os" {
+    } else if part.starts_with("processor") || part == "os" {
         LimitKind::Processors
     } else if findings.occupancies.len() > 1 {
         LimitKind::Shared

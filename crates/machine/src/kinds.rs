@@ -1,0 +1,20 @@
+//! The kinds of parts that can stand in a tree, each in a file of its own. A new kind is that file, and a line here.
+
+use crate::component::Kind;
+use crate::{adapter, backplane, cpu, memory, os, scsi};
+
+/// All kinds. In the order in which the ladder tries them.
+pub const KINDS: [&Kind; 7] = [
+    &memory::KIND,
+    &cpu::KIND,
+    &os::KIND,
+    &backplane::KIND,
+    &adapter::KIND,
+    &scsi::string::KIND,
+    &scsi::attached::KIND,
+];
+
+/// The kind of that name.
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.into_iter().find(|kind| kind.name == name)
+}
