@@ -149,5 +149,5 @@ fn an_array_that_cannot_be_is_refused_with_its_place() {
     let members = machine.array.as_ref().unwrap().members.clone();
     assert!(entries(&machine, &members[..1], Way::Raw).is_ok());
     let error = entries(&machine, &members, Way::Array).err().expect("it is refused").to_string();
-    assert!(error.contains("has the disk 0.1 as a member"), "{error}");
+    assert!(error.contains("has 'disk-0.1' as a member"), "{error}");
 }

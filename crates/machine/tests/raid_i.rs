@@ -57,6 +57,6 @@ fn a_string_takes_seven_disks_and_no_eighth() {
     };
     assert_eq!(with("7"), Ok(()));
     let said = with("8").unwrap_err();
-    let there = "node.6.on: there is no place for disk-0.7: 'string-0' has 8 places (target), and place 7 is its own";
+    let there = "node.6.on: there is no place for disk-0.7: 'string-0' has 8 places (target), and place 0 is its own";
     assert!(said.starts_with("systems/raid-i.toml:") && said.ends_with(there), "{said}");
 }
