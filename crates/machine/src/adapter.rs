@@ -294,6 +294,9 @@ impl Endpoint for Unit {
     fn size(&self) -> Bytes {
         self.size
     }
+    fn depth(&self) -> u32 {
+        1
+    }
     fn execute<'a>(&'a self, command: Command, lines: Lines, ledger: &'a mut Ledger) -> Executing<'a> {
         Box::pin(self.carry_out(command, lines, ledger))
     }

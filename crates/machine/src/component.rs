@@ -1,8 +1,8 @@
 //! What stands in a node of a machine, and what a kind of part has to say about itself.
 //!
 //! A kind of part is one file: parameters, how it is built on the node above it, what it does, what it counts, and which values make it
-//! fast. [`Kind`] is the summary of that for the rest of the machine; [`crate::kinds`] lists all of them. What carries out commands is an
-//! [`Endpoint`] to everybody else.
+//! fast. [`Kind`] is the summary of that for the rest of the machine; [`crate::kinds`] lists all of them. Two interfaces carry everything else: an
+//! [`Endpoint`] carries out commands, a [`Route`] is the way of packets from a node to memory.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -13,6 +13,8 @@ use runtime::Runtime;
 use crate::endpoint::Endpoint;
 use crate::flow::Flows;
 use crate::load::Gauges;
+use crate::packet::route::Route;
+use crate::packet::sas::Port;
 use crate::part::{Part, PartError, Problem, Reader};
 use crate::trace::Trace;
 use crate::tree::Written;
@@ -45,6 +47,14 @@ pub trait Component: Any {
     }
     /// The places for what stands on it, if they are counted.
     fn places(&self) -> Option<Places> {
+        None
+    }
+    /// The way of packets from it to memory, if it carries packets.
+    fn route(&self) -> Option<&Route> {
+        None
+    }
+    /// What SAS drives are plugged into, if it has that.
+    fn port(&self) -> Option<&Port> {
         None
     }
     /// What it is to whoever sends commands, if it carries them out.
@@ -116,6 +126,11 @@ impl Site<'_> {
         Ok(parameters)
     }
 
+    /// Whether the node above is of that kind.
+    pub fn is_on(&self, kind: &str) -> bool {
+        self.above.is_some_and(|above| above.kind.name == kind)
+    }
+
     /// What stands in the node above, if it is of this type.
     pub fn find<T: Component>(&self) -> Option<Rc<T>> {
         self.above?.get()
@@ -127,6 +142,20 @@ impl Site<'_> {
     /// If it is of another type: the kind says what it stands on.
     pub fn on<T: Component>(&self) -> Rc<T> {
         self.find().expect("a kind says what it stands on, and the tree keeps to it")
+    }
+
+    /// The way of packets from the node above to memory.
+    pub fn route(&self) -> Option<&Route> {
+        self.above?.stands.route()
+    }
+
+    /// What the node above has for SAS drives.
+    ///
+    /// # Panics
+    /// If it has nothing of that: the kind says what it stands on.
+    pub fn sas_port(&self) -> &Port {
+        let port = self.above.and_then(|above| above.stands.port());
+        port.expect("a kind says what it stands on, and the tree keeps to it")
     }
 
     /// How many nodes stand on the one above already.

@@ -5,6 +5,11 @@
 //! has to be resumed, which is part of its own path. On a processor with [`CpuParameters::switches_idle`] it is paid by every process
 //! that goes on after another one, whatever was in between. What a switch takes may lie between two times; it is then drawn for each.
 //!
+//! # Several cores
+//! They are alike and share one queue. A process has one of them while it runs; an interrupt handler takes the next that is free, before all processes that wait. Where
+//! interrupts are *steered*, some cores take all of them and run no processes. What a core does with its own cache is its own business, so its instructions need
+//! no event but their end; copies and flushes share the memory bus as always.
+//!
 //! *Host utilization* is measured as the study measured it: by how often an idle loop gets round. The loop runs when nothing else does,
 //! and loses the cache to DMA, so that DMA looks like a busy processor (Section 4.1.1, which says the memory bus; but then the 75 percent
 //! of Table 7 could not be, with the bus as busy as it is). Copies and flushes are work of the processor and count as such.
@@ -38,8 +43,16 @@ pub const KIND: Kind = Kind {
 
 impl Component for Cpu {
     fn gauges(&self, gauges: &mut Gauges) {
-        gauges.put("", Reading::Busy(self.busy()));
-        gauges.put_host("(by its idle loop)", Reading::Spare(self.idle_loop()));
+        match self.several() {
+            false => {
+                gauges.put("", Reading::Busy(self.busy()));
+                gauges.put_host("(by its idle loop)", Reading::Spare(self.idle_loop()));
+            }
+            true => gauges.put_host("", Reading::Busy(self.busy())),
+        }
+        if let Some(handlers) = &self.handlers {
+            gauges.put("(cores for interrupts)", Reading::Busy(handlers.busy() / u64::from(handlers.places())));
+        }
         gauges.put("dispatches", Reading::Count(self.dispatches()));
         gauges.put("switches", Reading::Count(self.switches()));
     }
@@ -54,6 +67,10 @@ pub struct CpuParameters {
     pub context_switch: (Duration, Duration),
     /// Also if the processor was idle between the two.
     pub switches_idle: bool,
+    /// Cores that are alike.
+    pub cores: u32,
+    /// Of these, those that take all interrupts and nothing else; all cores take them if there are none.
+    pub interrupt_cores: Option<u32>,
 }
 
 impl CpuParameters {
@@ -73,7 +90,19 @@ impl CpuParameters {
             let accepted = format!("at least {least}, the shortest (context-switch)");
             return Err(reader.fault("context-switch-most", Problem::OutOfRange { accepted }));
         }
-        Ok(CpuParameters { instructions, context_switch: (least, most), switches_idle })
+        let some = |key: &'static str, most: u32| -> Result<Option<u32>, PartError> {
+            let count: Option<u32> = reader.find(key)?;
+            match count {
+                Some(count) if !(1..=most).contains(&count) => {
+                    Err(reader.fault(key, Problem::OutOfRange { accepted: format!("1 to {most}") }))
+                }
+                count => Ok(count),
+            }
+        };
+        let cores = some("cores", 4096)?.unwrap_or(1);
+        // Somebody has to run the processes.
+        let interrupt_cores = if cores > 1 { some("interrupt-cores", cores - 1)? } else { None };
+        Ok(CpuParameters { instructions, context_switch: (least, most), switches_idle, cores, interrupt_cores })
     }
 }
 
@@ -85,6 +114,10 @@ pub enum Level {
     /// A process in turn.
     Process,
 }
+
+/// Waiters for a core: handlers come before processes.
+const INTERRUPT: u32 = 0;
+const PROCESS: u32 = 1;
 
 impl Level {
     fn class(self) -> u8 {
@@ -102,7 +135,10 @@ pub struct Cpu {
     link: Link,
     memory: Rc<Memory>,
     part: PartName,
+    /// Cores that processes take in turn.
     turn: Resource,
+    /// Cores that take all interrupts, if some are set apart for them.
+    handlers: Option<Resource>,
     active: Cell<u32>,
     /// The process that had the last turn.
     last: Cell<Option<ProcessId>>,
@@ -139,7 +175,8 @@ impl Cpu {
             link: flows.link(),
             memory,
             part: trace.part(name),
-            turn: Resource::new(runtime, 1),
+            turn: Resource::new(runtime, parameters.cores - parameters.interrupt_cores.unwrap_or(0)),
+            handlers: parameters.interrupt_cores.map(|cores| Resource::new(runtime, cores)),
             active: Cell::new(0),
             last: Cell::new(None),
             dispatches: Cell::new(0),
@@ -155,9 +192,18 @@ impl Cpu {
     pub fn part(&self) -> PartName {
         self.part
     }
-    /// For how long it worked.
+    fn several(&self) -> bool {
+        self.parameters.cores > 1
+    }
+    /// For how long it worked; of several cores the mean.
     pub fn busy(&self) -> Duration {
-        self.flows.busy(self.link)
+        match self.several() {
+            false => self.flows.busy(self.link),
+            true => {
+                let handlers = self.handlers.as_ref().map_or(Duration::ZERO, Resource::busy);
+                (self.turn.busy() + handlers) / u64::from(self.parameters.cores)
+            }
+        }
     }
     /// For how long the idle loop made full progress, or as much progress as that.
     pub fn idle_loop(&self) -> Duration {
@@ -175,8 +221,8 @@ impl Cpu {
     /// Waits for this process's turn. What the kernel does for itself is of no process.
     pub async fn dispatch(&self, process: Option<ProcessId>, ledger: &mut Ledger, phase: &'static str) -> Grant {
         self.dispatches.set(self.dispatches.get() + 1);
-        let contended = self.turn.in_use() > 0;
-        let turn = self.turn.acquire(0).await;
+        let contended = self.turn.in_use() == self.turn.places();
+        let turn = self.turn.acquire(PROCESS).await;
         ledger.until(self.runtime.now(), self.part, "run-queue");
         let other = process.is_some() && self.last.replace(process) != process;
         let goes_on = process == Some(ProcessId::PROGRAM) && !other;
@@ -197,9 +243,34 @@ impl Cpu {
         Duration::nanos(self.random.borrow_mut().random_range(least.as_nanos()..=most.as_nanos()))
     }
 
-    /// Executes instructions.
+    /// Executes instructions: those of a process have its core already, those of an interrupt handler wait for one.
     pub async fn execute(&self, instructions: u64, level: Level) {
-        self.work(instructions as f64, self.parameters.instructions.get(), level, 0.0).await;
+        if !self.several() {
+            return self.work(instructions as f64, self.parameters.instructions.get(), level, 0.0).await;
+        }
+        if instructions > 0 {
+            let _core = match level {
+                Level::Process => None,
+                Level::Interrupt => Some(self.handlers.as_ref().unwrap_or(&self.turn).acquire(INTERRUPT).await),
+            };
+            self.runtime.sleep(self.time(instructions)).await;
+        }
+    }
+
+    /// Executes instructions of the kernel for which no process holds a core, when there is nothing better to do.
+    pub async fn aside(&self, instructions: u64) {
+        let _core = if self.several() { Some(self.turn.acquire(PROCESS).await) } else { None };
+        self.execute(instructions, Level::Process).await;
+    }
+
+    /// Stands still for as long as so many instructions take, on the core at hand.
+    pub async fn stand_still(&self, instructions: u64) {
+        let level = if self.several() { Level::Process } else { Level::Interrupt };
+        self.execute(instructions, level).await;
+    }
+
+    fn time(&self, instructions: u64) -> Duration {
+        Duration::from_seconds(instructions as f64 / self.parameters.instructions.get())
     }
 
     /// Copies; `others` is what went through the cache since the buffers were last used.
@@ -216,6 +287,11 @@ impl Cpu {
 
     async fn work(&self, amount: f64, rate: f64, level: Level, bus: f64) {
         if amount == 0.0 {
+            return;
+        }
+        if self.several() {
+            let demand = self.memory.demand(amount, rate, level.class(), bus);
+            self.flows.start(demand).await;
             return;
         }
         self.enter();

@@ -8,7 +8,8 @@
 //!   cache       the buffer as segments of blocks
 //!   drive       a request at a time: what the controller makes of it, from command to completion; at once, or in steps on a bus that others share
 //!   queue       which waiting request comes next
-//!   controller  a drive with a queue
+//!   controller  a drive with a queue; queued: who turns it under the virtual clock
+//!   kind        a disk in a tree
 //!
 //!   parameters  what makes one drive differ from another, out of its part
 //!   diskspecs   DiskSim's drive files into parts
@@ -22,9 +23,11 @@ pub mod controller;
 pub mod diskspecs;
 pub mod drive;
 pub mod geometry;
+pub mod kind;
 pub mod mechanism;
 pub mod parameters;
 pub mod queue;
+pub mod queued;
 pub mod rotation;
 pub mod score;
 pub mod seek;

@@ -20,6 +20,8 @@ pub type Executing<'a> = Pin<Box<dyn Future<Output = Passage> + 'a>>;
 pub trait Endpoint {
     /// How much it stores.
     fn size(&self) -> Bytes;
+    /// How many commands it works on at a time; others wait.
+    fn depth(&self) -> u32;
     /// Carries out a command, up to the interrupt. `lines` says what DMA finds in the host's cache.
     fn execute<'a>(&'a self, command: Command, lines: Lines, ledger: &'a mut Ledger) -> Executing<'a>;
     /// For how long the host's processor stands still while it writes a word to its registers.

@@ -26,7 +26,7 @@ mod parameters;
 
 use std::collections::VecDeque;
 
-use units::{Bytes, Instant};
+use units::{Bytes, Duration, Instant};
 
 pub use amplification::write_amplification;
 pub use parameters::FlashParameters;
@@ -55,6 +55,10 @@ pub struct Flash {
     /// Where the last sequential streams ended.
     ends: [Bytes; STREAMS],
     oldest_end: usize,
+    /// Its data cross no link of its own: whoever owns it moves them.
+    behind_a_way: bool,
+    /// What all dies together have worked.
+    worked: Duration,
 }
 
 /// Sequential streams that are told apart.
@@ -84,8 +88,20 @@ impl Flash {
             turn: 0,
             ends: [Bytes::ZERO; STREAMS],
             oldest_end: 0,
+            behind_a_way: false,
+            worked: Duration::ZERO,
             parameters,
         }
+    }
+
+    /// As [`Flash::new`], for whoever moves the data himself: they take no time on a link of the drive's own.
+    pub fn behind_a_way(parameters: FlashParameters) -> Flash {
+        Flash { behind_a_way: true, ..Flash::new(parameters) }
+    }
+
+    /// For how long its dies have worked, on average.
+    pub fn dies_busy(&self) -> Duration {
+        self.worked / self.dies.len() as u64
     }
 
     /// Its parameters.
@@ -100,13 +116,19 @@ impl Flash {
 
     /// When a request that arrives at `now` is complete. Instants must not go backwards, and the range must lie within the drive.
     pub fn serve(&mut self, now: Instant, access: Access, offset: Bytes, length: Bytes) -> Instant {
-        assert!(length > Bytes::ZERO && offset + length <= self.parameters.capacity, "a request lies within the drive");
-        let taken = self.controller.max(now);
-        self.controller = taken + self.parameters.command_interval;
+        let taken = self.take(now, offset, length);
         match access {
             Access::Read => self.read(taken + self.parameters.read_overhead, offset, length),
             Access::Write => self.write(taken + self.parameters.write_overhead, offset, length),
         }
+    }
+
+    /// When the controller takes a command.
+    fn take(&mut self, now: Instant, offset: Bytes, length: Bytes) -> Instant {
+        assert!(length > Bytes::ZERO && offset + length <= self.parameters.capacity, "a request lies within the drive");
+        let taken = self.controller.max(now);
+        self.controller = taken + self.parameters.command_interval;
+        taken
     }
 
     /// When all that is in the write buffer is on flash.
@@ -116,22 +138,49 @@ impl Flash {
     }
 
     fn read(&mut self, start: Instant, offset: Bytes, length: Bytes) -> Instant {
+        let mut completes = start;
+        self.pages(start, offset, length, |flash, ready, part| {
+            flash.link_out = flash.link_out.max(ready) + flash.link_time(part);
+            completes = completes.max(flash.link_out);
+        });
+        completes
+    }
+
+    /// Reads into the drive's buffer: when the first page of it is there, and when all of it.
+    pub fn fetch(&mut self, now: Instant, offset: Bytes, length: Bytes) -> (Instant, Instant) {
+        let start = self.take(now, offset, length) + self.parameters.read_overhead;
+        let (mut first, mut last) = (Instant::NEVER, start);
+        self.pages(start, offset, length, |_, ready, _| (first, last) = (first.min(ready), last.max(ready)));
+        (first, last)
+    }
+
+    /// Each page of a range: when it has crossed its channel, and how much of it is wanted.
+    fn pages(
+        &mut self,
+        start: Instant,
+        offset: Bytes,
+        length: Bytes,
+        mut each: impl FnMut(&mut Flash, Instant, Bytes),
+    ) {
         let page = self.parameters.page;
         let end = offset + length;
         let mut at = offset;
-        let mut completes = start;
         while at < end {
             let number = at / page;
             let part = end.min(page * (number + 1)) - at;
             let index = (number % self.dies.len() as u64) as usize;
             let ready = self.dies[index].read(start, &self.parameters);
+            self.worked += self.parameters.read;
             let channel = &mut self.channels[index % self.parameters.channels as usize];
             *channel = (*channel).max(ready) + self.parameters.channel.time_for(part);
-            self.link_out = self.link_out.max(*channel) + self.parameters.link.time_for(part);
-            completes = completes.max(self.link_out);
+            let ready = *channel;
+            each(self, ready, part);
             at += part;
         }
-        completes
+    }
+
+    fn link_time(&self, part: Bytes) -> Duration {
+        if self.behind_a_way { Duration::ZERO } else { self.parameters.link.time_for(part) }
     }
 
     fn write(&mut self, start: Instant, offset: Bytes, length: Bytes) -> Instant {
@@ -141,7 +190,7 @@ impl Flash {
         let mut arrived = start;
         while left > Bytes::ZERO {
             let part = left.min(unit - self.filling);
-            arrived = self.room(arrived.max(self.link_in)) + self.parameters.link.time_for(part);
+            arrived = self.room(arrived.max(self.link_in)) + self.link_time(part);
             self.link_in = arrived;
             self.filling += part;
             if random {
@@ -188,7 +237,9 @@ impl Flash {
         let copies = 1.0 + random * (self.amplification - 1.0);
         let die = &mut self.dies[self.turn];
         let start = die.programming_until.max(die.reading_until).max(at);
-        die.programming_until = start + self.parameters.programming(copies);
+        let programming = self.parameters.programming(copies);
+        die.programming_until = start + programming;
+        self.worked += programming;
         self.leaving.push_back(die.programming_until);
         self.turn = (self.turn + 1) % self.dies.len();
         (self.filling, self.filling_random) = (Bytes::ZERO, Bytes::ZERO);

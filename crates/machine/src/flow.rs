@@ -27,7 +27,7 @@ use runtime::{Runtime, Sleep};
 use units::{Duration, Instant};
 
 /// How many links one flow can cross.
-const MOST_LINKS: usize = 5;
+pub const MOST_LINKS: usize = 16;
 
 /// All links and flows of one machine; clones name the same ones.
 #[derive(Clone)]

@@ -1,17 +1,22 @@
 //! The kinds of parts that can stand in a tree, each in a file of its own. A new kind is that file, and a line here.
 
 use crate::component::Kind;
-use crate::{adapter, backplane, cpu, memory, os, scsi};
+use crate::{adapter, backplane, cpu, disk, memory, os, packet, scsi};
 
 /// All kinds. In the order in which the ladder tries them.
-pub const KINDS: [&Kind; 7] = [
+pub const KINDS: [&Kind; 12] = [
     &memory::KIND,
     &cpu::KIND,
     &os::KIND,
     &backplane::KIND,
     &adapter::KIND,
     &scsi::string::KIND,
-    &scsi::attached::KIND,
+    &packet::pcie::ROOT,
+    &packet::pcie::SWITCH,
+    &packet::sas::HBA,
+    &packet::sas::EXPANDER,
+    &disk::kind::KIND,
+    &packet::drive::FLASH,
 ];
 
 /// The kind of that name.

@@ -8,6 +8,7 @@
 //! - [`flash`]: the flash drive. [`standalone`]: either of them as a device of its own.
 //! - [`part`]: the format of part files. [`library`]: those that come with the program. [`kit`]: a system with its parts; [`tree`]: its
 //!   nodes. [`kinds`]: what can stand in a tree; [`component`]: what a kind says of itself. [`system`]: a machine put together of them.
+//! - [`packet`]: links, switches and drives that send packets: PCI Express, SAS.
 //! - [`endpoint`]: what carries out commands, whatever it is and wherever it stands.
 //! - [`scsi`]: the bus with its phases, and a disk with a buffer as a target. [`adapter`], [`backplane`], [`memory`], [`cpu`], [`os`]:
 //!   the way from there to a process. [`raid`]: the array of this project as the machine's RAID driver.
@@ -30,6 +31,7 @@ pub mod lines;
 pub mod load;
 pub mod memory;
 pub mod os;
+pub mod packet;
 pub mod part;
 pub mod raid;
 pub mod scsi;

@@ -6,10 +6,17 @@ use crate::part::{Part, PartError};
 
 /// Part files: name and text.
 pub const PARTS: &[(&str, &str)] = &[
+    ("ddr4-8-channels", include_str!("../../../parts/ddr4-8-channels.toml")),
+    ("epyc-32-core", include_str!("../../../parts/epyc-32-core.toml")),
     ("esp", include_str!("../../../parts/esp.toml")),
     ("flash-nvme-3.84tb", include_str!("../../../parts/flash-nvme-3.84tb.toml")),
     ("jaguar", include_str!("../../../parts/jaguar.toml")),
+    ("linux-6-direct", include_str!("../../../parts/linux-6-direct.toml")),
     ("mg10-20tb", include_str!("../../../parts/mg10-20tb.toml")),
+    ("pcie-4-root", include_str!("../../../parts/pcie-4-root.toml")),
+    ("pcie-4-switch", include_str!("../../../parts/pcie-4-switch.toml")),
+    ("sas3-expander", include_str!("../../../parts/sas3-expander.toml")),
+    ("sas3-hba", include_str!("../../../parts/sas3-hba.toml")),
     ("sbus", include_str!("../../../parts/sbus.toml")),
     ("scsi-1", include_str!("../../../parts/scsi-1.toml")),
     ("scsi-1-5mb", include_str!("../../../parts/scsi-1-5mb.toml")),
@@ -26,7 +33,9 @@ pub const PARTS: &[(&str, &str)] = &[
 
 /// System files: name and text.
 pub const SYSTEMS: &[(&str, &str)] = &[
+    ("nvme-24", include_str!("../../../systems/nvme-24.toml")),
     ("raid-i", include_str!("../../../systems/raid-i.toml")),
+    ("sas-60", include_str!("../../../systems/sas-60.toml")),
     ("sparc20-wren7", include_str!("../../../systems/sparc20-wren7.toml")),
 ];
 

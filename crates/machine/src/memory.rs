@@ -36,7 +36,7 @@ pub const KIND: Kind = Kind {
     on: &[],
     fast: &[Fast {
         limit: "host memory system",
-        values: &["copy-cached", "copy-uncached", "flush-dirty", "flush-clean", "dma-miss", "dma-hit"],
+        values: &["copy-cached", "copy-uncached", "flush-dirty", "flush-clean", "dma-miss", "dma-hit", "bus"],
     }],
     build: |site| {
         let parameters = site.parameters(MemoryParameters::read)?;
@@ -65,6 +65,8 @@ pub struct MemoryParameters {
     pub flush_dirty: Rate,
     /// Flushing clean lines.
     pub flush_clean: Rate,
+    /// What its bus moves, for all together: what a flush of dirty lines does, if nothing else is said.
+    pub bus: Rate,
     /// Flushes come in units of this.
     pub flush_unit: Bytes,
     /// How long an adapter waits for a line that DMA finds flushed.
@@ -101,6 +103,10 @@ impl MemoryParameters {
             copy_uncached: rate("copy-uncached")?,
             flush_dirty: rate("flush-dirty")?,
             flush_clean: rate("flush-clean")?,
+            bus: match reader.find::<Rate>("bus")? {
+                None => rate("flush-dirty")?,
+                Some(_) => rate("bus")?,
+            },
             flush_unit: size("flush-unit")?,
             dma_miss: reader.get("dma-miss")?,
             dma_miss_lines: reader.get("dma-miss-lines")?,
@@ -156,7 +162,7 @@ impl Memory {
 
     /// Bus time of one byte of a line that moves, seconds.
     fn byte_time(&self) -> f64 {
-        1.0 / self.parameters.flush_dirty.get()
+        1.0 / self.parameters.bus.get()
     }
 
     /// What one byte of DMA costs in seconds: for how long it makes the adapter wait, and for how long it takes the memory bus.

@@ -296,7 +296,7 @@ impl Os {
             Rc::clone(self),
             steps.generic_driver + (steps.start_interrupt + steps.after_interrupt).saturating_sub(steps.next_entry),
         );
-        self.runtime.spawn_detached(async move { os.cpu.execute(rest, Level::Process).await });
+        self.runtime.spawn_detached(async move { os.cpu.aside(rest).await });
         passage
     }
 
@@ -377,7 +377,7 @@ impl Os {
         // The processor stands still while a word crosses the way to them.
         let seconds = unit.register_word().as_seconds() * self.parameters.command_words as f64;
         let instructions = (seconds * self.cpu.parameters.instructions.get()).round() as u64;
-        self.cpu.execute(instructions, Level::Interrupt).await;
+        self.cpu.stand_still(instructions).await;
     }
 
     fn pages(&self, bytes: Bytes) -> u64 {

@@ -6,17 +6,18 @@
 //! A disk chooses among the requests that wait, so its [`Controller`] is turned at the instants that it names, by a task that lives as long as
 //! requests wait. A flash drive says at once when a request will be complete.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
-use runtime::{Random, Runtime, Signal};
+use runtime::{Random, Runtime};
 use units::{Bytes, Instant};
 
 use crate::disk::controller::Controller;
 use crate::disk::drive;
 use crate::disk::mechanism::Access;
 use crate::disk::parameters::Parameters;
+use crate::disk::queued::Queued;
 use crate::flash::{Flash, FlashParameters};
 use crate::library::{LibraryError, Shelf};
 use crate::part::{Part, PartError, Problem};
@@ -29,20 +30,8 @@ pub struct Standalone {
 }
 
 enum Model {
-    Disk(Rc<Disk>),
+    Disk(Rc<Queued>),
     Flash(Box<RefCell<Flash>>),
-}
-
-/// A disk and those who wait for it.
-struct Disk {
-    controller: RefCell<Controller>,
-    /// Completions by tag, once they are known; tags are used again.
-    known: RefCell<Vec<Option<Instant>>>,
-    free: RefCell<Vec<usize>>,
-    /// A turn has been taken.
-    turned: Signal,
-    /// A task turns the controller.
-    turning: Cell<bool>,
 }
 
 impl Standalone {
@@ -53,13 +42,7 @@ impl Standalone {
                 let parameters = Parameters::read(part)?;
                 let size = Bytes::SECTOR * parameters.mechanism.geometry.blocks();
                 let mut random = Random::named(seed, "spindle");
-                let disk = Disk {
-                    controller: RefCell::new(Controller::drawn(parameters, &mut random)),
-                    known: RefCell::default(),
-                    free: RefCell::default(),
-                    turned: Signal::default(),
-                    turning: Cell::new(false),
-                };
+                let disk = Queued::new(Controller::drawn(parameters, &mut random));
                 (Model::Disk(Rc::new(disk)), size)
             }
             "flash" => {
@@ -92,7 +75,7 @@ impl Standalone {
             Model::Disk(disk) => {
                 let (block, blocks) = (offset / Bytes::SECTOR, length / Bytes::SECTOR);
                 let request = drive::Request { through, ..drive::Request::new(access, block, blocks) };
-                disk.serve(&self.runtime, request).await
+                disk.serve(&self.runtime, request).await.completes
             }
         }
     }
@@ -101,40 +84,8 @@ impl Standalone {
         let now = self.runtime.now();
         match &self.model {
             Model::Flash(flash) => flash.borrow().flush(now),
-            Model::Disk(disk) => disk.controller.borrow_mut().flush(now),
+            Model::Disk(disk) => disk.flush(now),
         }
-    }
-}
-
-impl Disk {
-    async fn serve(self: &Rc<Disk>, runtime: &Runtime, request: drive::Request) -> Instant {
-        let tag = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            self.known.borrow_mut().push(None);
-            self.known.borrow().len() - 1
-        });
-        self.controller.borrow_mut().submit(runtime.now(), tag as u64, request);
-        if !self.turning.replace(true) {
-            runtime.spawn_detached(Rc::clone(self).turn(runtime.clone()));
-        }
-        self.turned.wait_until(|| self.known.borrow()[tag].is_some()).await;
-        let completes = self.known.borrow_mut()[tag].take().expect("it was waited for");
-        self.free.borrow_mut().push(tag);
-        completes
-    }
-
-    /// Turns the controller until nobody waits.
-    async fn turn(self: Rc<Disk>, runtime: Runtime) {
-        loop {
-            let next = self.controller.borrow().next_turn();
-            let Some(at) = next else { break };
-            // Others that are issued at this very instant are to be chosen from, too.
-            runtime.sleep_until(at).await;
-            runtime.yield_now().await;
-            let turn = self.controller.borrow_mut().turn(runtime.now());
-            self.known.borrow_mut()[turn.tag as usize] = Some(turn.service.completes);
-            self.turned.notify();
-        }
-        self.turning.set(false);
     }
 }
 

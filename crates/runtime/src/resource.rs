@@ -78,6 +78,11 @@ impl Resource {
         Some(Grant { resource: self.clone() })
     }
 
+    /// How many places it has.
+    pub fn places(&self) -> u32 {
+        self.state.borrow().places
+    }
+
     /// Places in use.
     pub fn in_use(&self) -> u32 {
         self.state.borrow().in_use

@@ -4,7 +4,7 @@ mod read;
 
 use rand::RngExt;
 use runtime::Random;
-use units::{Duration, Frequency, Ratio};
+use units::{Bytes, Duration, Frequency, Rate, Ratio};
 
 use super::mechanism::Mechanism;
 use super::rotation::Spindle;
@@ -41,6 +41,14 @@ pub struct Bus {
     pub read_block: Duration,
     /// To the drive.
     pub write_block: Duration,
+}
+
+impl Bus {
+    /// Bytes a second of the slower direction, if the bus takes any time.
+    pub fn rate(&self) -> Option<Rate> {
+        let block = self.read_block.max(self.write_block);
+        (!block.is_zero()).then(|| Rate::bytes_per_second(Bytes::SECTOR.get() as f64 / block.as_seconds()))
+    }
 }
 
 /// The buffer: segments of one size, each holding consecutive blocks.

@@ -45,7 +45,12 @@ pub struct FlashParameters {
     pub read_overhead: Duration,
     /// What it takes for a write.
     pub write_overhead: Duration,
+    /// Commands that it has at a time, in all its queues.
+    pub queue: u32,
 }
+
+/// Commands of one queue at most (NVM Express Base Specification 2.0, Section 3.3.1); a drive whose part says nothing has room for so many.
+const QUEUE: u32 = 65_535;
 
 impl FlashParameters {
     /// Reads a part of kind `flash`.
@@ -72,6 +77,10 @@ impl FlashParameters {
             command_interval: time(&controller, "command-interval")?,
             read_overhead: time(&controller, "read-overhead")?,
             write_overhead: time(&controller, "write-overhead")?,
+            queue: match controller.find::<u32>("queue")? {
+                None => QUEUE,
+                Some(_) => count(&controller, "queue", 1 << 30)?,
+            },
         };
         let out_of_range = |accepted: String| Problem::OutOfRange { accepted };
         if parameters.capacity.is_zero() || !parameters.capacity.is_multiple_of(Bytes::SECTOR) {

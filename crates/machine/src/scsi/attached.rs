@@ -9,44 +9,29 @@ use super::disk::{DiskParameters, ScsiDisk};
 use super::string::Channel;
 use super::target::{BLOCK, Target};
 use crate::adapter::Unit;
-use crate::component::{Component, Fast, Kind};
+use crate::component::{Component, Site};
 use crate::endpoint::Endpoint;
 use crate::load::{Gauges, Reading};
+use crate::part::PartError;
 
-/// A disk on a string.
-pub const KIND: Kind = Kind {
-    name: "disk",
-    on: &["scsi-string"],
-    fast: &[Fast {
-        limit: "strings",
-        values: &[
-            "overhead.request",
-            "pause.first-data-least",
-            "pause.first-data-most",
-            "pause.save-pointer-least",
-            "pause.save-pointer-most",
-            "pause.status",
-            "pause.status-per-block",
-        ],
-    }],
-    build: |site| {
-        let channel = site.on::<Channel>();
-        if !channel.adapter.has_queue_for_another() {
-            let most = channel.adapter.parameters.work_queues;
-            return Err(site.fault("on", format!("its adapter has work queues for at most {most} devices")));
-        }
-        let parameters = DiskParameters::read(site.part)?;
-        let disk = Rc::new(ScsiDisk::new(parameters, site.place as u8, site.name, site.seed, site.trace));
-        let unit = Unit {
-            adapter: Rc::clone(&channel.adapter),
-            string: channel.string.clone(),
-            target: Rc::clone(&disk) as Rc<dyn Target>,
-            size: BLOCK * disk.blocks(),
-            work_queue: Resource::new(site.runtime, 1),
-        };
-        Ok(Rc::new(Attached { disk, unit: Rc::new(unit), channel }))
-    },
-};
+/// A disk where it hangs.
+pub fn build(site: &Site) -> Result<Rc<dyn Component>, PartError> {
+    let channel = site.on::<Channel>();
+    if !channel.adapter.has_queue_for_another() {
+        let most = channel.adapter.parameters.work_queues;
+        return Err(site.fault("on", format!("its adapter has work queues for at most {most} devices")));
+    }
+    let parameters = DiskParameters::read(site.part)?;
+    let disk = Rc::new(ScsiDisk::new(parameters, site.place as u8, site.name, site.seed, site.trace));
+    let unit = Unit {
+        adapter: Rc::clone(&channel.adapter),
+        string: channel.string.clone(),
+        target: Rc::clone(&disk) as Rc<dyn Target>,
+        size: BLOCK * disk.blocks(),
+        work_queue: Resource::new(site.runtime, 1),
+    };
+    Ok(Rc::new(Attached { disk, unit: Rc::new(unit), channel }))
+}
 
 /// A disk on a string.
 pub struct Attached {

@@ -1,0 +1,112 @@
+//! The way of packets between a node and memory.
+
+use std::rc::Rc;
+
+use record::PartName;
+use runtime::Runtime;
+use units::{Bytes, Duration};
+
+use crate::flow::{Demand, Flows, Link, MOST_LINKS};
+use crate::lines::Lines;
+use crate::memory::Memory;
+
+/// Packets have no priorities among themselves.
+const CLASS: u8 = 0;
+
+/// A link with two directions, as one stretch of a way.
+#[derive(Clone)]
+pub struct Leg {
+    /// Towards memory, and what a byte of data takes of it, in seconds.
+    pub up: (Link, f64),
+    /// Away from memory.
+    pub down: (Link, f64),
+    /// What each byte that comes down takes of the way up: to ask for it, to acknowledge it.
+    pub ask: f64,
+    /// What each byte that goes up takes of the way down: to acknowledge it.
+    pub answer: f64,
+    /// From one end to the other, and through what stands there.
+    pub latency: Duration,
+}
+
+/// All legs from a node to memory.
+#[derive(Clone)]
+pub struct Route {
+    runtime: Runtime,
+    flows: Flows,
+    legs: Vec<Leg>,
+    memory: Rc<Memory>,
+    latency: Duration,
+}
+
+impl Route {
+    /// The way from memory itself: no leg yet.
+    pub fn at(runtime: &Runtime, flows: &Flows, memory: &Rc<Memory>) -> Route {
+        let (runtime, flows, memory) = (runtime.clone(), flows.clone(), Rc::clone(memory));
+        Route { runtime, flows, legs: Vec::new(), memory, latency: Duration::ZERO }
+    }
+
+    /// With one more leg, away from memory. Nothing if a way of so many legs cannot be computed.
+    #[must_use]
+    pub fn beyond(&self, leg: Leg) -> Option<Route> {
+        let mut route = self.clone();
+        route.latency += leg.latency;
+        route.legs.push(leg);
+        // Two links a leg, memory's bus and cache.
+        (2 * route.legs.len() + 2 <= MOST_LINKS).then_some(route)
+    }
+
+    /// One way, without waiting.
+    pub fn latency(&self) -> Duration {
+        self.latency
+    }
+
+    /// The legs from memory on.
+    pub fn legs(&self) -> &[Leg] {
+        &self.legs
+    }
+
+    /// Bytes a second of one transfer that is alone: the slowest leg's, less what memory makes it wait.
+    pub fn rate(&self, up: bool, lines: Lines) -> f64 {
+        let (wait, busy) = self.memory.dma_cost(lines);
+        let costs = self.legs.iter().map(|leg| if up { leg.up.1.max(leg.answer) } else { leg.down.1.max(leg.ask) });
+        1.0 / (costs.fold(busy, f64::max) + wait)
+    }
+
+    /// Moves data to memory or from it.
+    pub async fn transfer(&self, bytes: Bytes, up: bool, lines: Lines) {
+        let mut demand = Demand::new(bytes.get() as f64, self.rate(up, lines), CLASS);
+        for leg in &self.legs {
+            let (of_up, of_down) = if up { (leg.up.1, leg.answer) } else { (leg.ask, leg.down.1) };
+            demand = demand.over(leg.up.0, of_up).over(leg.down.0, of_down);
+        }
+        let (_, busy) = self.memory.dma_cost(lines);
+        let demand = demand.over(self.memory.link(), busy).over(self.memory.cache(), self.memory.cache_cost());
+        self.flows.start(demand).await;
+    }
+
+    /// A message goes the way so many times.
+    pub async fn signal(&self, times: u64) {
+        self.runtime.sleep(self.latency * times).await;
+    }
+}
+
+/// How long a part's links were in use.
+pub struct Wires {
+    /// The flows that know.
+    flows: Flows,
+    /// The leg to the part above.
+    leg: Leg,
+    /// Its number in spans.
+    pub part: PartName,
+}
+
+impl Wires {
+    /// Those of a leg.
+    pub fn new(flows: &Flows, leg: Leg, part: PartName) -> Wires {
+        Wires { flows: flows.clone(), leg, part }
+    }
+    /// Up and down.
+    pub fn busy(&self) -> (Duration, Duration) {
+        (self.flows.busy(self.leg.up.0), self.flows.busy(self.leg.down.0))
+    }
+}

@@ -1,0 +1,260 @@
+//! Serial Attached SCSI: a host bus adapter, and expanders behind wide ports.
+//!
+//! # Theory
+//! A *wide port* is several lanes between the same two ends. A connection between adapter and drive uses one lane of each link on its way, so no
+//! drive gets more than a lane's rate, while all drives together get the lanes' sum. As a fluid: a byte takes
+//! `1 / (lanes * rate)` of the wide port, and `1 / rate` of the drive's own lane.
+//!
+//! Of 12 Gbit/s, 8 of 10 bits carry data. A frame has up to 1024 bytes of data behind a header of 24, with a checksum of 4 and a word to begin
+//! and one to end it: an efficiency of 1024 / 1060. Opening a connection takes time at each expander, which is a part of its latency.
+//!
+//! The adapter is a device on PCI Express, with a processor that takes each command in and completes it, and only so many commands at a time.
+//!
+//! # Sources
+//! Fujitsu C141-C013, "SAS Interface", Tables 1.32 and 1.33 (frames of up to 1024 bytes, their header and checksum); the same document for connections.
+
+use std::rc::Rc;
+
+use record::PartName;
+use runtime::{Resource, Runtime};
+use units::{Duration, Rate};
+
+use super::pcie::LinkParameters;
+use super::route::{Leg, Route, Wires};
+use crate::component::{Component, Fast, Kind, Places};
+use crate::flow::Flows;
+use crate::load::{Gauges, Reading};
+use crate::part::{PartError, Problem, Reader};
+use crate::trace::Ledger;
+
+/// Data in a frame, and what is around it.
+const FRAME: f64 = 1024.0;
+const AROUND: f64 = 24.0 + 4.0 + 2.0 * 4.0;
+
+/// The adapter.
+pub const HBA: Kind = Kind {
+    name: "sas-hba",
+    on: &["pcie-root", "pcie-switch"],
+    fast: &[
+        Fast { limit: "host bus adapters", values: &["command", "completion", "link.lanes", "link.latency"] },
+        Fast { limit: "SAS lanes", values: &["lane"] },
+    ],
+    build: |site| {
+        let parameters = site.parameters(HbaParameters::read)?;
+        let leg = parameters.link.leg(site.flows);
+        let wires = Wires::new(site.flows, leg.clone(), site.trace.part(site.name));
+        let route =
+            site.route().expect("it stands on what carries packets").beyond(leg).ok_or_else(|| site.too_far())?;
+        let board = Rc::new(Board {
+            parameters,
+            runtime: site.runtime.clone(),
+            part: wires.part,
+            processor: Resource::new(site.runtime, 1),
+            queue: Resource::new(site.runtime, parameters.queue),
+        });
+        Ok(Rc::new(Hba { wires, port: Port { route, lane: parameters.lane, latency: Duration::ZERO, board } }))
+    },
+};
+
+/// An expander.
+pub const EXPANDER: Kind = Kind {
+    name: "sas-expander",
+    on: &["sas-hba", "sas-expander"],
+    fast: &[Fast { limit: "SAS wide ports", values: &["lanes", "lane", "latency"] }],
+    build: |site| {
+        let parameters = site.parameters(ExpanderParameters::read)?;
+        let above = site.sas_port();
+        let lane = parameters.lane.get().min(above.lane.get());
+        let cost = byte_time(lane * parameters.lanes);
+        let leg = Leg {
+            up: (site.flows.link(), cost),
+            down: (site.flows.link(), cost),
+            ask: 0.0,
+            answer: 0.0,
+            latency: parameters.latency,
+        };
+        let wires = Wires::new(site.flows, leg.clone(), site.trace.part(site.name));
+        let route = above.route.beyond(leg).ok_or_else(|| site.too_far())?;
+        let lane = Rate::bytes_per_second(lane);
+        let port = Port { route, lane, latency: above.latency + parameters.latency, board: Rc::clone(&above.board) };
+        Ok(Rc::new(Expander { wires, port, ports: parameters.ports }))
+    },
+};
+
+/// Seconds of a byte of data on lanes of that rate together.
+fn byte_time(rate: f64) -> f64 {
+    (FRAME + AROUND) / FRAME / rate
+}
+
+/// What a drive is plugged into.
+#[derive(Clone)]
+pub struct Port {
+    /// From there to memory.
+    pub route: Route,
+    /// Of one lane, in data and frames, after 8b/10b.
+    pub lane: Rate,
+    /// Of all expanders on the way.
+    pub latency: Duration,
+    /// The adapter.
+    pub board: Rc<Board>,
+}
+
+impl Port {
+    /// The leg of a drive's own lane; `most` is what the drive's interface does.
+    pub fn leg(&self, flows: &Flows, most: Option<Rate>) -> Leg {
+        let lane = byte_time(self.lane.get());
+        let cost = most.map_or(lane, |most| lane.max(1.0 / most.get()));
+        Leg { up: (flows.link(), cost), down: (flows.link(), cost), ask: 0.0, answer: 0.0, latency: Duration::ZERO }
+    }
+}
+
+/// The adapter's processor and queue.
+pub struct Board {
+    parameters: HbaParameters,
+    runtime: Runtime,
+    part: PartName,
+    processor: Resource,
+    queue: Resource,
+}
+
+impl Board {
+    /// Takes a command in; what it gives back is the command's place in the adapter.
+    pub async fn take(&self, ledger: &mut Ledger) -> runtime::Grant {
+        let place = self.queue.acquire(0).await;
+        ledger.until(self.runtime.now(), self.part, "queue");
+        self.think(self.parameters.command).await;
+        ledger.until(self.runtime.now(), self.part, "command");
+        place
+    }
+
+    /// Completes a command.
+    pub async fn complete(&self, ledger: &mut Ledger) {
+        self.think(self.parameters.completion).await;
+        ledger.until(self.runtime.now(), self.part, "completion");
+    }
+
+    async fn think(&self, time: Duration) {
+        let _turn = self.processor.acquire(0).await;
+        self.runtime.sleep(time).await;
+    }
+}
+
+/// The adapter in its node.
+pub struct Hba {
+    wires: Wires,
+    /// What is plugged in directly is plugged in here.
+    pub port: Port,
+}
+
+impl Component for Hba {
+    fn gauges(&self, gauges: &mut Gauges) {
+        let (up, down) = self.wires.busy();
+        gauges.put("processor", Reading::Busy(self.port.board.processor.busy()));
+        gauges.put("up", Reading::Busy(up));
+        gauges.put("down", Reading::Busy(down));
+    }
+    fn places(&self) -> Option<Places> {
+        Some(Places { key: "port", count: self.port.board.parameters.ports, taken: None })
+    }
+    fn port(&self) -> Option<&Port> {
+        Some(&self.port)
+    }
+}
+
+/// An expander in its node.
+pub struct Expander {
+    wires: Wires,
+    /// What is plugged into it.
+    pub port: Port,
+    ports: u32,
+}
+
+impl Component for Expander {
+    fn gauges(&self, gauges: &mut Gauges) {
+        let (up, down) = self.wires.busy();
+        gauges.put("up", Reading::Busy(up));
+        gauges.put("down", Reading::Busy(down));
+    }
+    fn places(&self) -> Option<Places> {
+        Some(Places { key: "port", count: self.ports, taken: None })
+    }
+    fn port(&self) -> Option<&Port> {
+        Some(&self.port)
+    }
+}
+
+/// What distinguishes one adapter from another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HbaParameters {
+    /// Its PCI Express link.
+    pub link: LinkParameters,
+    /// Of one SAS lane, after 8b/10b.
+    pub lane: Rate,
+    /// Wide ports and drives that can be plugged in.
+    pub ports: u32,
+    /// Commands that it has at a time.
+    pub queue: u32,
+    /// Its processor takes a command in.
+    pub command: Duration,
+    /// Its processor completes one.
+    pub completion: Duration,
+}
+
+impl HbaParameters {
+    /// Reads a part of kind `sas-hba`.
+    pub fn read(reader: &Reader) -> Result<HbaParameters, PartError> {
+        let link = reader.table("link")?;
+        let parameters = HbaParameters {
+            link: LinkParameters::read(&link)?,
+            lane: lane(reader)?,
+            ports: count(reader, "ports", 1024)?,
+            queue: count(reader, "queue", 1 << 20)?,
+            command: reader.get("command")?,
+            completion: reader.get("completion")?,
+        };
+        link.done()?;
+        Ok(parameters)
+    }
+}
+
+/// What distinguishes one expander from another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct ExpanderParameters {
+    /// Lanes of its wide port towards the adapter.
+    lanes: f64,
+    /// Of one lane, after 8b/10b.
+    lane: Rate,
+    /// Drives and expanders that can be plugged in.
+    ports: u32,
+    /// To open a connection, and through it.
+    latency: Duration,
+}
+
+impl ExpanderParameters {
+    fn read(reader: &Reader) -> Result<ExpanderParameters, PartError> {
+        let lanes: f64 = reader.get("lanes")?;
+        if !(1.0..=1e6).contains(&lanes) {
+            return Err(
+                reader.fault("lanes", Problem::OutOfRange { accepted: "1 lane at least, usually 4 or 8".into() })
+            );
+        }
+        let (lane, ports) = (lane(reader)?, count(reader, "ports", 1024)?);
+        Ok(ExpanderParameters { lanes, lane, ports, latency: reader.get("latency")? })
+    }
+}
+
+fn lane(reader: &Reader) -> Result<Rate, PartError> {
+    let lane: Rate = reader.get("lane")?;
+    match lane.is_zero() {
+        true => Err(reader.fault("lane", Problem::OutOfRange { accepted: "a rate above zero".into() })),
+        false => Ok(lane),
+    }
+}
+
+fn count(reader: &Reader, key: &'static str, most: u32) -> Result<u32, PartError> {
+    let count = reader.get(key)?;
+    match (1..=most).contains(&count) {
+        true => Ok(count),
+        false => Err(reader.fault(key, Problem::OutOfRange { accepted: format!("1 to {most}") })),
+    }
+}
