@@ -34,7 +34,7 @@ pub use array::{
     Add, Array, ArrayAction, Assemble, Create, Layout, Pace, Paths, Rebuild, Replace, Scrub, ServeArray, Set, Upkeep,
     Zero,
 };
-pub use catalogue::{Import, Parts, PartsAction, Systems, Validate};
+pub use catalogue::{Import, Parts, PartsAction, Systems, SystemsAction, Template, Validate};
 pub use compare::Compare;
 pub use copy::Copy;
 pub use explain::Explain;

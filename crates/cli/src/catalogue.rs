@@ -1,4 +1,4 @@
-//! `arraylab parts`, `arraylab systems`, `arraylab parts import`.
+//! `arraylab parts`, `arraylab parts import`, `arraylab systems`, `arraylab systems check`.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use lab::catalogue::{Sheet, list, list_text};
 use machine::disk::diskspecs::import_files;
 use machine::library::Shelf;
 
-use crate::args::{Import, Parts, PartsAction, Systems};
+use crate::args::{Import, Parts, PartsAction, Systems, SystemsAction, Template};
 use crate::fail::Failure;
 use crate::out;
 
@@ -18,9 +18,28 @@ pub fn parts(args: &Parts) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Lists the systems or shows one.
+/// Lists the systems, shows one, puts one together, or prints one to start from.
 pub fn systems(args: &Systems) -> Result<ExitCode, Failure> {
-    show(Shelf::Systems, args.name.as_deref(), args.json)
+    match (&args.action, args.template) {
+        (Some(SystemsAction::Check(check)), _) => {
+            let blueprint = lab::blueprint::blueprint(&check.name).map_err(Failure::input)?;
+            if check.json {
+                out::json(&serde_json::json!(blueprint))?;
+            } else {
+                out::text(&blueprint.text())?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        (None, Some(template)) => {
+            out::text(lab::blueprint::template(match template {
+                Template::Nvme => lab::blueprint::Start::Nvme,
+                Template::Sas => lab::blueprint::Start::Sas,
+                Template::Raid => lab::blueprint::Start::Raid,
+            }))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        (None, None) => show(Shelf::Systems, args.name.as_deref(), args.json),
+    }
 }
 
 fn show(shelf: Shelf, name: Option<&str>, json: bool) -> Result<ExitCode, Failure> {

@@ -21,7 +21,7 @@ pub fn survey(name: &str, args: &Survey) -> Result<ExitCode, Failure> {
     let interrupted = interrupt(Vec::new());
     let parts = args.set.iter().map(|set| (set.part_key().to_owned(), set.value.clone())).collect();
     let machine = Modelled::new(name, parts, &interrupted).map_err(Failure::input)?;
-    let how = lab::survey::Conduct { repeats: args.repeats, ..Modelled::conduct() };
+    let how = lab::survey::Conduct { repeats: args.repeats, ..machine.conduct() };
     let folder = keep::begin(&args.common.runs, "survey", &machine.to_toml(&how), &[], build()).map_err(no_folder)?;
     let labels = Labels { streams: streams(), devices: machine.devices() };
     let meta = Meta { run: folder.id(), clock: Clock::Simulated, origin: None, labels };

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use machine::kinds::KINDS;
 use machine::kit::Kit;
 use machine::part::PartError;
-use machine::system::Machine;
+use machine::system::{Drive, Machine};
 use machine::trace::Trace;
 use runtime::Runtime;
 use units::{Duration, Frequency, Rate};
@@ -20,8 +20,11 @@ use crate::experiment::Experiment;
 use crate::runner::RunError;
 use crate::trial::trial;
 
-/// The disks are what is left when nothing else limits.
-const DISKS: &str = "disks";
+/// The drives are what is left when nothing else limits.
+fn drives(machine: &Machine) -> &'static str {
+    let flash = |drive: &Drive| machine.nodes()[drive.node].kind.name == "flash";
+    if machine.drives().iter().all(flash) { "flash drives" } else { "disks" }
+}
 
 /// As fast as nothing else is.
 const UNLIMITED: f64 = 1000.0;
@@ -56,6 +59,7 @@ pub fn ladder(
     let kit = system.kit()?;
     let machine = kit.build(&Runtime::simulated(), 1, &Trace::default())?;
     let mut left = suspects(&kit, &machine)?;
+    let drives = drives(&machine);
     let mut trials = 0;
     let mut measure = |experiment: &Experiment| {
         show(trials);
@@ -76,7 +80,7 @@ pub fn ladder(
         }
         let best = doublings.iter().enumerate().max_by(|(_, a), (_, b)| a.1.total_cmp(&b.1));
         let limit = best.filter(|(_, (_, gain))| *gain > WORTH).map(|(index, _)| left.remove(index));
-        let part = limit.as_ref().map_or(DISKS, |(name, _)| name).to_owned();
+        let part = limit.as_ref().map_or(drives, |(name, _)| name).to_owned();
         rungs.push(Rung { part, bandwidth: now.bandwidth, rate: now.iops, doublings });
         let Some((_, values)) = limit else { return Ok(rungs) };
         base = faster(&base, &values, UNLIMITED)?;

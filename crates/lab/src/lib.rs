@@ -4,6 +4,7 @@ mod accounts;
 mod advice;
 pub mod against;
 mod bench;
+pub mod blueprint;
 pub mod bsd;
 pub mod catalogue;
 mod changes;

@@ -65,6 +65,13 @@ impl Component for Adapter {
         gauges.put("data path", Reading::Busy(self.data_path_busy()));
         gauges.put("time-outs", Reading::Count(self.time_outs()));
     }
+    fn rate(&self) -> Option<Rate> {
+        Some(if self.parameters.data_path < self.parameters.dma {
+            self.parameters.data_path
+        } else {
+            self.parameters.dma
+        })
+    }
     fn places(&self) -> Option<Places> {
         Some(Places { key: "channel", count: self.parameters.strings, taken: None })
     }

@@ -39,6 +39,9 @@ impl Component for Backplane {
     fn gauges(&self, gauges: &mut Gauges) {
         gauges.put("", Reading::Busy(self.busy()));
     }
+    fn rate(&self) -> Option<Rate> {
+        Some(self.parameters.rate)
+    }
     fn places(&self) -> Option<Places> {
         Some(Places { key: "slot", count: self.parameters.slots, taken: None })
     }

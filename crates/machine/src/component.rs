@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use runtime::Runtime;
+use units::Rate;
 
 use crate::endpoint::Endpoint;
 use crate::flow::Flows;
@@ -47,6 +48,10 @@ pub trait Component: Any {
     }
     /// The places for what stands on it, if they are counted.
     fn places(&self) -> Option<Places> {
+        None
+    }
+    /// How much of reads it passes towards memory at most, if it bounds that: without pauses, waits or anything else that it may have to do.
+    fn rate(&self) -> Option<Rate> {
         None
     }
     /// The way of packets from it to memory, if it carries packets.

@@ -12,11 +12,13 @@
 //! - [`endpoint`]: what carries out commands, whatever it is and wherever it stands.
 //! - [`scsi`]: the bus with its phases, and a disk with a buffer as a target. [`adapter`], [`backplane`], [`memory`], [`cpu`], [`os`]:
 //!   the way from there to a process. [`raid`]: the array of this project as the machine's RAID driver.
+//! - [`capacity`]: what each node passes at most, and the narrowest cut.
 //! - [`flow`]: how all of them share what carries them. [`trace`]: where a request's time went. [`load`]: how busy each part was.
 //! - [`entry`]: the ways in, as devices.
 
 pub mod adapter;
 pub mod backplane;
+pub mod capacity;
 pub mod component;
 pub mod cpu;
 pub mod disk;

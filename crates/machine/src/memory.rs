@@ -48,6 +48,10 @@ impl Component for Memory {
     fn gauges(&self, gauges: &mut Gauges) {
         gauges.put("", Reading::Busy(self.busy()));
     }
+    fn rate(&self) -> Option<Rate> {
+        let (_, busy) = self.dma_cost(Lines::Flushed);
+        (busy > 0.0).then(|| Rate::bytes_per_second(1.0 / busy))
+    }
 }
 
 /// What distinguishes one memory system from another.

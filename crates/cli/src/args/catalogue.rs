@@ -75,21 +75,71 @@ pub struct Import {
 /// Show the modelled machines
 ///
 /// Without a name, all systems that come with the program are listed. With one, every value is shown with its source: which parts it is
-/// put together of, and how they are joined.
+/// put together of, and how they are joined. docs/machines.md teaches the language of system files.
 #[derive(Args)]
-#[command(after_long_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_long_help = "\
 Examples:
   arraylab systems
   arraylab systems raid-i
+  arraylab systems check nvme-24
+  arraylab systems --template nvme > mine.toml
   arraylab parts jaguar                    one of the parts that it names
-  arraylab systems raid-i --json | jq '.values'")]
+  arraylab systems raid-i --json | jq '.values'"
+)]
 pub struct Systems {
+    /// What to do instead of showing
+    #[command(subcommand)]
+    pub action: Option<SystemsAction>,
+
+    /// Print a commented system file to start from
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["name", "json"])]
+    pub template: Option<Template>,
+
     /// A system that comes with the program, or the path of a system file
     pub name: Option<String>,
 
     /// Print the result as one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// What else can be done with systems.
+#[derive(Subcommand)]
+pub enum SystemsAction {
+    Check(Check),
+}
+
+/// Put a machine together and print its tree
+///
+/// Each line is a node, or several that are alike: its part, what it passes of reads at most, and what reaches it from the drives on it. The narrowest cut
+/// is the set of nodes that let least through. What does not fit is refused with its line.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  arraylab systems check nvme-24
+  arraylab systems check ./mine.toml
+  arraylab systems check sas-60 --json | jq '.narrowest'")]
+pub struct Check {
+    /// A system that comes with the program, or the path of a system file
+    #[arg(value_name = "FILE")]
+    pub name: String,
+
+    /// Print the result as one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which file to start from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Template {
+    /// NVMe drives behind PCI Express switches
+    Nvme,
+    /// Disks behind a SAS expander
+    Sas,
+    /// Disks on SCSI strings, as an array of the host
+    Raid,
 }
 
 /// Hold a modelled drive against the measured response times of a real one

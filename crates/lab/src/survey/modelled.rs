@@ -1,8 +1,8 @@
 //! A modelled machine as something that can be surveyed: by the survey of real machines, measurement by measurement.
 //!
 //! Raw is the call that neither copies nor flushes, "through the operating system" raw reads, both by one process per
-//! disk, as in the RAID-I report's Table 32: they differ in copies and flushes alone. Sequential requests stay within a
-//! stretch in the middle of each disk, as its zones differ.
+//! disk, as in the RAID-I report's Table 32: they differ in copies and flushes alone. Drives that take several commands at a time are asked as
+//! those of a real machine are, with several requests under way. Sequential requests stay within a stretch in the middle of each drive, as zones of disks differ.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,7 +10,7 @@ use analysis::survey::{Access, KnownLimit, Part, Processors, Question, Sample, T
 use machine::entry::Way;
 use machine::kit::Kit;
 use machine::part::PartError;
-use machine::system::{Drive, Machine};
+use machine::system::{Drive, Machine as SystemMachine};
 use machine::trace::Trace;
 use record::Log;
 use units::{Bytes, Duration, Instant, Ratio};
@@ -22,12 +22,32 @@ use crate::experiment::Experiment;
 use crate::system::System;
 use crate::trial::trial;
 
-/// Sequential requests are as large as in the study's tables.
-const REQUEST: Bytes = Bytes::kib(32);
-/// Random ones, too.
+/// How a machine is asked: as the studies asked theirs, or, where drives take several commands at a time, as a survey asks a real machine of today.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Manner {
+    /// Size of sequential requests.
+    request: Bytes,
+    /// How much of each drive is read sequentially: of old disks the middle, as their zones differ; of those with large buffers more than these hold.
+    stretch: Bytes,
+    /// Sequential and random requests under way on each drive.
+    sequential: u32,
+    random: u32,
+}
+
+impl Manner {
+    /// RAID-I's Table 32: one request at a time.
+    const STUDIES: Manner = Manner { request: Bytes::kib(32), stretch: Bytes::mib(12), sequential: 1, random: 1 };
+    /// As `Machine` asks real devices.
+    const TODAY: Manner = Manner { request: Bytes::kib(256), stretch: Bytes::gib(4), sequential: 4, random: 32 };
+
+    fn of(machine: &SystemMachine) -> Manner {
+        let several = machine.drives().iter().all(|drive| drive.endpoint.depth() > 1);
+        if several { Manner::TODAY } else { Manner::STUDIES }
+    }
+}
+
+/// Random requests are as large as in every tool of this kind.
 const SMALL: Bytes = Bytes::kib(4);
-/// How much of each disk is read sequentially.
-const STRETCH: Bytes = Bytes::mib(12);
 /// Load is on, nothing counts.
 const START_UP: Duration = Duration::seconds(1);
 /// Load stays on while counted requests complete.
@@ -44,6 +64,7 @@ pub struct Modelled<'a> {
     parts: Vec<(String, String)>,
     tree: Part,
     drives: Vec<String>,
+    manner: Manner,
     /// Where the sequential stretch begins.
     middle: Bytes,
     seed: u64,
@@ -69,12 +90,15 @@ impl<'a> Modelled<'a> {
         let drives = machine.drives().iter().map(|drive| drive.name.to_string()).collect();
         let smallest = machine.drives().iter().map(Drive::size).min().unwrap_or(Bytes::ZERO);
         let middle = (smallest / 2).round_down(Bytes::mib(1));
+        let manner = Manner::of(&machine);
+        let manner = Manner { stretch: manner.stretch.min(smallest / 4), ..manner };
         Ok(Modelled {
             interrupted,
             name: name.to_owned(),
             parts,
             tree,
             drives,
+            manner,
             middle,
             seed: 0,
             rows: None,
@@ -113,15 +137,15 @@ impl<'a> Modelled<'a> {
     }
 
     /// How it is surveyed: the sizes of the studies, each point three times on machines of different seeds.
-    pub fn conduct() -> Conduct {
+    pub fn conduct(&self) -> Conduct {
         let accesses = vec![Access::Raw, Access::Os];
-        Conduct { budget: PLENTY, requests: vec![REQUEST], accesses, ..Conduct::default() }
+        Conduct { budget: PLENTY, requests: vec![self.manner.request], accesses, ..Conduct::default() }
     }
 
     /// The load under which a ladder is derived: all disks, through the operating system.
     pub fn ladder_load(&self, question: Question) -> Experiment {
         let all: Vec<usize> = self.tree.order.clone();
-        self.load(&all, Access::Os, question, (REQUEST, LADDER))
+        self.load(&all, Access::Os, question, (self.manner.request, LADDER))
     }
 
     fn load(
@@ -134,10 +158,10 @@ impl<'a> Modelled<'a> {
         let mut stream = match question {
             Question::Bandwidth => {
                 let pattern = Pattern::Sequential { from: Bytes::ZERO };
-                let stream = Stream::closed("survey", Mix::READS, pattern, request, 1);
-                Stream { region: Region { start: self.middle, length: Some(STRETCH) }, ..stream }
+                let stream = Stream::closed("survey", Mix::READS, pattern, request, self.manner.sequential);
+                Stream { region: Region { start: self.middle, length: Some(self.manner.stretch) }, ..stream }
             }
-            Question::Requests => Stream::closed("survey", Mix::READS, Pattern::Random, SMALL, 1),
+            Question::Requests => Stream::closed("survey", Mix::READS, Pattern::Random, SMALL, self.manner.random),
         };
         stream.limits = Limits { time: Some(time), ..Limits::NONE };
         let mut experiment = Experiment::new("survey", time, vec![stream]);
@@ -185,7 +209,7 @@ impl Bench for Modelled<'_> {
 
 /// The machine as a survey sees it: its drives, and every node that several of them stand on. A node with one such branch shares nothing out,
 /// and is named with what stands on it.
-fn tree(machine: &Machine, name: &str) -> Part {
+fn tree(machine: &SystemMachine, name: &str) -> Part {
     let nodes = machine.nodes();
     let mut below: Vec<Vec<Part>> = nodes.iter().map(|_| Vec::new()).collect();
     for (index, drive) in machine.drives().iter().enumerate() {

@@ -11,9 +11,9 @@
 //! A drive with *zero latency* takes blocks in the order in which they pass. If its head comes down within the blocks that it wants, it
 //! begins with those that are left of them on the track and has the others, a revolution later, all the sooner.
 
-use units::{Duration, Instant};
+use units::{Bytes, Duration, Instant, Rate};
 
-use super::geometry::{Extent, Geometry, Location};
+use super::geometry::{Extent, Geometry, Location, Zone};
 use super::rotation::Spindle;
 use super::seek::SeekCurve;
 
@@ -122,6 +122,13 @@ impl Run {
 }
 
 impl Mechanism {
+    /// What passes the heads on the outermost tracks, skews and spares aside.
+    pub fn outer_rate(&self) -> Rate {
+        let sectors = self.geometry.zones().iter().map(Zone::sectors).max().unwrap_or(0);
+        let track = Bytes::SECTOR * u64::from(sectors);
+        Rate::bytes_per_second(track.get() as f64 / self.spindle.period().as_seconds())
+    }
+
     /// How long the arm takes from one track to another. Nothing if it is there.
     pub fn positioning(&self, from: Arm, to: Arm, access: Access) -> Duration {
         if from == to {

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use runtime::{Runtime, Signal};
-use units::{Bytes, Instant};
+use units::{Bytes, Instant, Rate};
 
 use super::controller::Controller;
 use super::drive::{Request, Service};
@@ -36,6 +36,11 @@ impl Queued {
     /// What it sends at a time.
     pub fn piece(&self) -> Bytes {
         Bytes::SECTOR * self.controller.borrow().drive().parameters().buffer.piece
+    }
+
+    /// What it gives in sequence at its outermost tracks.
+    pub fn outer_rate(&self) -> Rate {
+        self.controller.borrow().drive().parameters().mechanism.outer_rate()
     }
 
     /// Writes to the medium all that it has said to be written: when that is done.

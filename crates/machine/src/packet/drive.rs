@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use record::PartName;
 use runtime::{Resource, Runtime};
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Instant, Rate};
 
 use super::medium::Medium;
 use super::route::{Leg, Route};
@@ -77,7 +77,8 @@ fn plugged(
     let (places, up, down) = (Resource::new(&runtime, queue), Resource::new(&runtime, 1), Resource::new(&runtime, 1));
     let part = site.trace.part(site.name);
     let attendance = Attendance::default();
-    let drive = PacketDrive { runtime, part, medium, board, route, places, up, down, size, queue, attendance };
+    let rate = medium.rate();
+    let drive = PacketDrive { runtime, part, medium, board, route, places, up, down, size, queue, rate, attendance };
     Rc::new(Plugged { drive: Rc::new(drive) })
 }
 
@@ -91,6 +92,13 @@ impl Component for Plugged {
         gauges.put("", Reading::Busy(self.drive.busy()));
         if let Some(dies) = self.drive.medium.dies_busy() {
             gauges.put("dies", Reading::Busy(dies));
+        }
+    }
+    fn rate(&self) -> Option<Rate> {
+        let link = self.drive.route.legs().last().map(|leg| Rate::bytes_per_second(1.0 / leg.up.1));
+        match (link, self.drive.rate) {
+            (Some(link), Some(medium)) => Some(if medium < link { medium } else { link }),
+            (link, medium) => medium.or(link),
         }
     }
     fn endpoint(self: Rc<Self>) -> Option<Rc<dyn Endpoint>> {
@@ -113,6 +121,8 @@ struct PacketDrive {
     down: Resource,
     size: Bytes,
     queue: u32,
+    /// What its medium gives in sequence, if it says.
+    rate: Option<Rate>,
     attendance: Attendance,
 }
 

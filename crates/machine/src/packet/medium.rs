@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use runtime::{Random, Runtime};
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Instant, Rate};
 
 use crate::disk::controller::Controller;
 use crate::disk::drive::Request;
@@ -55,6 +55,14 @@ impl Medium {
         match self {
             Medium::Disk(_) => None,
             Medium::Flash(flash) => Some(flash.borrow().dies_busy()),
+        }
+    }
+
+    /// What a disk gives in sequence at its outermost tracks.
+    pub fn rate(&self) -> Option<Rate> {
+        match self {
+            Medium::Disk(disk) => Some(disk.outer_rate()),
+            Medium::Flash(_) => None,
         }
     }
 

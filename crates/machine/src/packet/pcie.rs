@@ -97,6 +97,9 @@ impl Component for Pcie {
         gauges.put("up", Reading::Busy(up));
         gauges.put("down", Reading::Busy(down));
     }
+    fn rate(&self) -> Option<Rate> {
+        Some(self.wires.rate())
+    }
     fn places(&self) -> Option<Places> {
         Some(Places { key: "port", count: self.ports, taken: None })
     }

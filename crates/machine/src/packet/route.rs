@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use record::PartName;
 use runtime::Runtime;
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Rate};
 
 use crate::flow::{Demand, Flows, Link, MOST_LINKS};
 use crate::lines::Lines;
@@ -104,6 +104,10 @@ impl Wires {
     /// Those of a leg.
     pub fn new(flows: &Flows, leg: Leg, part: PartName) -> Wires {
         Wires { flows: flows.clone(), leg, part }
+    }
+    /// What data pass up at most.
+    pub fn rate(&self) -> Rate {
+        Rate::bytes_per_second(1.0 / self.leg.up.1)
     }
     /// Up and down.
     pub fn busy(&self) -> (Duration, Duration) {

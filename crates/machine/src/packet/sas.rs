@@ -153,6 +153,9 @@ impl Component for Hba {
         gauges.put("up", Reading::Busy(up));
         gauges.put("down", Reading::Busy(down));
     }
+    fn rate(&self) -> Option<Rate> {
+        Some(self.wires.rate())
+    }
     fn places(&self) -> Option<Places> {
         Some(Places { key: "port", count: self.port.board.parameters.ports, taken: None })
     }
@@ -174,6 +177,9 @@ impl Component for Expander {
         let (up, down) = self.wires.busy();
         gauges.put("up", Reading::Busy(up));
         gauges.put("down", Reading::Busy(down));
+    }
+    fn rate(&self) -> Option<Rate> {
+        Some(self.wires.rate())
     }
     fn places(&self) -> Option<Places> {
         Some(Places { key: "port", count: self.ports, taken: None })

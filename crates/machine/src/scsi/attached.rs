@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use runtime::Resource;
-use units::Bytes;
+use units::{Bytes, Rate};
 
 use super::disk::{DiskParameters, ScsiDisk};
 use super::string::Channel;
@@ -53,6 +53,9 @@ impl Attached {
 impl Component for Attached {
     fn gauges(&self, gauges: &mut Gauges) {
         gauges.put("", Reading::Busy(self.unit.busy()));
+    }
+    fn rate(&self) -> Option<Rate> {
+        Some(self.disk.drive().mechanism.outer_rate())
     }
     fn endpoint(self: Rc<Self>) -> Option<Rc<dyn Endpoint>> {
         Some(Rc::clone(&self.unit) as Rc<dyn Endpoint>)

@@ -18,7 +18,7 @@ use std::task::{Poll, Waker};
 
 use record::PartName;
 use runtime::Runtime;
-use units::{Duration, Instant};
+use units::{Duration, Instant, Rate};
 
 use super::phase::{Phase, PhaseTable};
 use crate::adapter::Adapter;
@@ -52,6 +52,9 @@ impl Component for Channel {
         let table = self.string.table();
         gauges.put("", Reading::Busy(table.busy()));
         Phase::ALL.iter().for_each(|phase| gauges.put(phase.name(), Reading::Phase(table.time(*phase))));
+    }
+    fn rate(&self) -> Option<Rate> {
+        Some(Rate::bytes_per_second(1.0 / self.string.parameters().byte_time.as_seconds()))
     }
     fn places(&self) -> Option<Places> {
         let (devices, own) = (self.string.parameters().devices, self.adapter.parameters.id);
