@@ -354,7 +354,7 @@ fn where_the_kernel_was_traced_the_evidence_says_where_requests_were() {
         share: Ratio::percent(share),
     };
     let phases = vec![phase("to be queued", 1.0), phase("in the device", 24.0), phase("to be issued", 75.0)];
-    let part = PartTime { part: "sda".to_owned(), busy: Ratio::ONE, phases };
+    let part = PartTime { phases, ..PartTime::at_work("sda".to_owned(), Ratio::ONE) };
     let explanation = usual(|_, findings| findings.timeline = vec![part]);
     let said = "in the kernel, requests of sda spend 10 us to be issued (75 %), 10 us in the device (24 %)";
     assert_eq!(explanation.limit.evidence.last().unwrap(), said);

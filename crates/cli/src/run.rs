@@ -537,6 +537,7 @@ impl Done {
             let part =
                 |(part, utilization): &(String, Ratio)| json!({ "part": part, "utilization": utilization.get() });
             value["parts"] = Value::Array(uses.iter().map(part).collect());
+            value["nodes"] = json!(modelled.worked());
         }
         if let Some(cost) = Cost::of(&self.outcome) {
             value["generator"] = json!(cost);

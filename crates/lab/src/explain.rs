@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use analysis::explain::{AloneWatch, StallWatch, Together};
-use analysis::explain::{Explanation, Findings, PartTime, Worsts, explain as conclude};
+use analysis::explain::{Explanation, Findings, Make, PartTime, Worsts, explain as conclude};
 use analysis::rounds::model::Prediction;
 use analysis::rounds::{Finish, Merged, rounds};
 use analysis::surroundings::Surroundings;
@@ -18,6 +18,7 @@ use units::{Duration, Instant, Ratio};
 
 use crate::experiment::Experiment;
 use crate::kept::is_survey;
+use crate::modelled::Worked;
 use crate::source::Source;
 use crate::{advice, document};
 
@@ -127,6 +128,9 @@ struct Kept {
     surroundings: Option<Surroundings>,
     #[serde(default)]
     advice: Vec<Advice>,
+    /// What the nodes of a modelled machine did.
+    #[serde(default)]
+    nodes: Vec<Worked>,
 }
 
 /// The rows, wherever they are.
@@ -309,11 +313,11 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
     };
     // A modelled part does one thing at a time, and is used as much as it works; of a live device the kernel says only
     // where requests were.
+    let kept: Kept = kept;
     let (parts, timeline) = match meta.clock {
-        Clock::Simulated => (spans, vec![]),
+        Clock::Simulated => (counted(spans, &kept.nodes), vec![]),
         Clock::Live => (vec![], in_order(spans)),
     };
-    let kept: Kept = kept;
     remarks.extend(kept.timeline.iter().map(ToString::to_string));
     let experiment = folder.read(RunFile::Experiment)?.and_then(|text| experiment(&text));
     let predicted = experiment
@@ -341,6 +345,25 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         predicted,
         remarks,
     })
+}
+
+/// The parts with what the machine itself has counted of their work, where it has: spans are of requests, and of a part that serves several of them at a time, or
+/// that only carries what another part sends, they do not say how much of it is used. What an operating system does is work of its processors.
+fn counted(mut parts: Vec<PartTime>, nodes: &[Worked]) -> Vec<PartTime> {
+    if nodes.is_empty() {
+        return parts;
+    }
+    parts.iter_mut().for_each(|part| part.busy = Ratio::ZERO);
+    for node in nodes {
+        let make = Some(Make { kind: node.kind.clone(), part: node.part.clone() });
+        let busy = Ratio::new(node.at_work);
+        match parts.iter_mut().find(|part| part.part == node.node) {
+            Some(part) => (part.busy, part.make) = (busy, make),
+            None => parts.push(PartTime { make, ..PartTime::at_work(node.node.clone(), busy) }),
+        }
+    }
+    parts.sort_by(|a, b| b.busy.get().total_cmp(&a.busy.get()));
+    parts
 }
 
 /// Phases in the order in which a request passes them.

@@ -9,12 +9,14 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use device::Device;
+use machine::component::TreeNode;
 use machine::entry::entries;
 use machine::load::Load;
 use machine::trace::Trace;
 use rand::Rng;
 use record::{Log, Row, SpanLog, Spans};
 use runtime::{Random, Runtime};
+use serde::{Deserialize, Serialize};
 use units::{Bytes, Instant, Ratio};
 use workload::{Observer, Phantoms};
 
@@ -35,6 +37,21 @@ pub struct Modelled {
     pub passes: Vec<Counted>,
     /// Where the time of the requests went; nothing if spans were off.
     pub spans: Option<SpanLog>,
+    /// What stands in each node of the machine: its name, the kind of its part, the part.
+    pub nodes: Vec<(String, &'static str, String)>,
+}
+
+/// A node's work in a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Worked {
+    /// Its name.
+    pub node: String,
+    /// The kind of its part.
+    pub kind: String,
+    /// Its part.
+    pub part: String,
+    /// For what share of the time it was at work.
+    pub at_work: f64,
 }
 
 /// The counted time of a pass.
@@ -49,6 +66,18 @@ pub struct Counted {
 }
 
 impl Modelled {
+    /// How much each node worked while requests were counted, all passes together.
+    pub fn worked(&self) -> Vec<Worked> {
+        let loads = self.passes.iter().map(|pass| pass.load.clone());
+        let Some(load) = loads.reduce(|a, b| a.plus(&b)) else { return Vec::new() };
+        let worked = |(node, at_work): (&str, Ratio)| {
+            let (_, kind, part) = self.nodes.iter().find(|(name, ..)| name == node)?;
+            let (node, kind, part) = (node.to_owned(), (*kind).to_owned(), part.clone());
+            Some(Worked { node, kind, part, at_work: at_work.get() })
+        };
+        load.at_work().into_iter().filter_map(worked).collect()
+    }
+
     /// The utilization of every part while requests were counted, all passes together.
     pub fn utilizations(&self) -> Vec<(String, Ratio)> {
         let loads = self.passes.iter().map(|pass| pass.load.clone());
@@ -82,6 +111,10 @@ pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log
     for number in 0..experiment.run.passes {
         let seed = Random::named(experiment.seed, &format!("machine/{number}")).next_u64();
         let machine = Rc::new(kit.build(&runtime, seed, &trace)?);
+        if modelled.nodes.is_empty() {
+            let node = |node: &TreeNode| (node.name.to_string(), node.kind.name, node.part.clone());
+            modelled.nodes = machine.nodes().iter().map(node).collect();
+        }
         let stations: Vec<_> = entries(&machine, &system.disks, system.way)?
             .into_iter()
             .enumerate()

@@ -39,6 +39,8 @@ pub struct Gauge {
 pub enum Reading {
     /// For how long it was at work.
     Busy(Duration),
+    /// For how long it had something to do, of a part that does several things at a time: that it is used up it does not say.
+    Present(Duration),
     /// For how long it could have worked on at full speed for somebody else.
     Spare(Duration),
     /// How much of its work was of this kind.
@@ -149,6 +151,7 @@ impl Load {
         let gauges = self.gauges.iter().zip(&other.gauges).map(|(a, b)| {
             let reading = match (a.reading, b.reading) {
                 (Reading::Busy(a), Reading::Busy(b)) => Reading::Busy(time(a, b)),
+                (Reading::Present(a), Reading::Present(b)) => Reading::Present(time(a, b)),
                 (Reading::Spare(a), Reading::Spare(b)) => Reading::Spare(time(a, b)),
                 (Reading::Phase(a), Reading::Phase(b)) => Reading::Phase(time(a, b)),
                 (Reading::Count(a), Reading::Count(b)) => Reading::Count(count(a, b)),
@@ -173,7 +176,7 @@ impl Load {
     /// A time that a node keeps. Zero if it keeps none of that name.
     pub fn time(&self, node: &str, what: &str) -> Duration {
         match self.reading(node, what) {
-            Some(Reading::Busy(time) | Reading::Spare(time) | Reading::Phase(time)) => time,
+            Some(Reading::Busy(time) | Reading::Present(time) | Reading::Spare(time) | Reading::Phase(time)) => time,
             _ => Duration::ZERO,
         }
     }
@@ -200,6 +203,19 @@ impl Load {
         gauge.and_then(|gauge| self.use_of(gauge)).unwrap_or(Ratio::ZERO)
     }
 
+    /// How much of the time each node was at work, by the busiest thing in it; nodes that do not say are left out.
+    pub fn at_work(&self) -> Vec<(&str, Ratio)> {
+        let mut nodes: Vec<(&str, Ratio)> = Vec::new();
+        for gauge in self.gauges.iter().filter(|gauge| matches!(gauge.reading, Reading::Busy(_))) {
+            let Some(used) = self.use_of(gauge) else { continue };
+            match nodes.last_mut().filter(|(node, _)| **node == *gauge.node) {
+                Some((_, most)) => *most = if used > *most { used } else { *most },
+                None => nodes.push((&gauge.node, used)),
+            }
+        }
+        nodes
+    }
+
     /// The utilization of every part, by name.
     pub fn utilizations(&self) -> Vec<(String, Ratio)> {
         let used = self.gauges.iter().filter_map(|gauge| Some((gauge.label(), self.use_of(gauge)?)));
@@ -210,7 +226,7 @@ impl Load {
         let share = |time: Duration| time.as_seconds() / self.at.as_seconds();
         match gauge.reading {
             // A tenure's fixed steps are booked when a string decides on them, a few microseconds before they are over.
-            Reading::Busy(time) => Some(Ratio::new(share(time).clamp(0.0, 1.0))),
+            Reading::Busy(time) | Reading::Present(time) => Some(Ratio::new(share(time).clamp(0.0, 1.0))),
             Reading::Spare(time) => Some(Ratio::new((1.0 - share(time)).clamp(0.0, 1.0))),
             Reading::Phase(_) | Reading::Count(_) | Reading::Most(_) => None,
         }

@@ -69,3 +69,27 @@ fn a_key_that_means_nothing_is_refused_in_every_table_of_a_disk() {
         assert!(error.contains("bogus"), "{error}");
     }
 }
+
+/// `docs/machines.md` teaches every kind, and every value of every part that comes with the program.
+#[test]
+fn the_page_on_machines_knows_every_kind_and_every_value() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/machines.md")).unwrap();
+    for kind in machine::kinds::KINDS {
+        let heading = format!("### `{}`\n", kind.name);
+        let section = page.split(&heading).nth(1).unwrap_or_else(|| panic!("no section of {}", kind.name));
+        let section = section.split("\n### ").next().unwrap();
+        for (name, part) in Shelf::Parts.all().into_iter().filter(|(_, part)| part.kind == kind.name) {
+            for row in part.rows() {
+                // Of a disk the page names the tables.
+                let word = match kind.name {
+                    "disk" => row.path.split('.').next().unwrap(),
+                    _ => row.path.rsplit('.').next().unwrap(),
+                };
+                let known = [format!("`{word}`"), format!("[{word}]")].iter().any(|word| section.contains(word));
+                assert!(known, "{name}: the section of {} does not know `{word}`", kind.name);
+            }
+        }
+        let stands = if kind.on.is_empty() { "nothing".to_owned() } else { format!("`{}`", kind.on.join("`, `")) };
+        assert!(page.contains(&format!("| `{}` | {stands} |", kind.name)), "{} stands on {stands}", kind.name);
+    }
+}

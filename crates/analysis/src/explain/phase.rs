@@ -14,11 +14,31 @@ use crate::json::number;
 pub struct PartTime {
     /// Its name.
     pub part: String,
-    /// The share of the time in which it worked for at least one request. A phase whose name speaks of waiting or of a queue is no work.
+    /// What it is, where the machine's description says: a kind of part, and which one of the kind. Parts of one make are alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub make: Option<Make>,
+    /// The share of the time in which it worked, as the machine has counted; where nobody has, in which it worked for at least one request.
+    /// A phase whose name speaks of waiting, of a queue or of other members is no work.
     #[serde(with = "number")]
     pub busy: Ratio,
     /// Its phases, the longest first.
     pub phases: Vec<PhaseTime>,
+}
+
+/// What a part of a modelled machine is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Make {
+    /// The kind of part.
+    pub kind: String,
+    /// Which one of the kind.
+    pub part: String,
+}
+
+impl PartTime {
+    /// A part that was at work for this share of the time, and of which no phases are known.
+    pub fn at_work(part: String, busy: Ratio) -> PartTime {
+        PartTime { part, make: None, busy, phases: Vec::new() }
+    }
 }
 
 /// A phase of a part's work.
@@ -38,7 +58,7 @@ pub struct PhaseTime {
 
 /// True if a part in this phase waits for something else.
 fn waits(phase: &str) -> bool {
-    ["wait", "queue"].iter().any(|word| phase.contains(word))
+    ["wait", "queue", "other-members"].iter().any(|word| phase.contains(word))
 }
 
 /// The table of a log of spans: parts that work most first.
@@ -72,7 +92,7 @@ pub fn parts(log: &SpanLog) -> Vec<PartTime> {
             .collect();
         table.sort_by(|a, b| b.share.get().total_cmp(&a.share.get()));
         let busy = Ratio::new((union(spans).as_seconds() / whole).min(1.0));
-        PartTime { part: part.to_owned(), busy, phases: table }
+        PartTime { part: part.to_owned(), make: None, busy, phases: table }
     };
     let mut parts: Vec<PartTime> = work.into_iter().map(part).collect();
     parts.sort_by(|a, b| b.busy.get().total_cmp(&a.busy.get()));

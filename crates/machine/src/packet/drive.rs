@@ -89,10 +89,15 @@ struct Plugged {
 
 impl Component for Plugged {
     fn gauges(&self, gauges: &mut Gauges) {
-        gauges.put("", Reading::Busy(self.drive.busy()));
-        if let Some(dies) = self.drive.medium.dies_busy() {
-            gauges.put("dies", Reading::Busy(dies));
+        match self.drive.medium.dies_busy() {
+            None => gauges.put("", Reading::Busy(self.drive.busy())),
+            Some(dies) => {
+                gauges.put("", Reading::Present(self.drive.busy()));
+                gauges.put("dies", Reading::Busy(dies));
+            }
         }
+        gauges.put("link up", Reading::Busy(self.drive.up.busy()));
+        gauges.put("link down", Reading::Busy(self.drive.down.busy()));
     }
     fn rate(&self) -> Option<Rate> {
         let link = self.drive.route.legs().last().map(|leg| Rate::bytes_per_second(1.0 / leg.up.1));

@@ -5,6 +5,7 @@ use units::{Duration, Ratio};
 use super::super::findings::{Findings, IDLE, Shared, idle};
 use super::super::limit::Said::{self, Not, Unknown};
 use super::super::limit::{LimitKind, limit};
+use super::super::phase::{Make, PartTime};
 use crate::advice::Load;
 use crate::occupancy::Occupancy;
 use crate::summary::Group;
@@ -38,17 +39,47 @@ pub fn convoy(findings: &Findings) -> Said {
 /// The part of a modelled machine that works most of the time.
 pub fn part(findings: &Findings) -> Said {
     let Some(part) = findings.parts.first().filter(|part| part.busy.get() >= IDLE) else { return Unknown };
-    let next =
-        findings.parts.get(1).map_or(String::new(), |next| format!("; next is {} with {}", next.part, next.busy));
-    let evidence = format!("it works {} of the time, more than any other part{next}", part.busy);
-    limit(kind_of(findings, &part.part), part.part.clone(), Some(part.busy), vec![evidence], 0.9)
+    let as_busy = |other: &&PartTime| other.make == part.make && other.busy.get() >= ALIKE * part.busy.get();
+    let alike: Vec<&PartTime> = match part.make {
+        Some(_) => findings.parts.iter().filter(as_busy).collect(),
+        None => vec![part],
+    };
+    let next = findings.parts.iter().find(|other| alike.iter().all(|one| one.part != other.part));
+    let next = next.map_or(String::new(), |next| format!("; next is {} with {}", next.part, next.busy));
+    let kind = kind_of(findings, &part.part);
+    let (name, evidence) = match &alike[..] {
+        [_] => (part.part.clone(), format!("it works {} of the time, more than any other part{next}", part.busy)),
+        [first, .., last] => {
+            let names = match alike.len() {
+                2 => format!("{} and {}", first.part, last.part),
+                many => format!("all {many} of {}, such as {}", made(part), first.part),
+            };
+            let least = alike.iter().map(|one| one.busy.get()).fold(1.0, f64::min);
+            (
+                names,
+                format!("they work {} to {} of the time, more than any other part{next}", Ratio::new(least), part.busy),
+            )
+        }
+        [] => return Unknown,
+    };
+    limit(kind, name, Some(part.busy), vec![evidence], 0.9)
+}
+
+/// Parts of one make whose work differs by less are as busy.
+const ALIKE: f64 = 0.95;
+
+/// What a part is made as.
+fn made(part: &PartTime) -> &str {
+    part.make.as_ref().map_or("them", |make| &make.part)
 }
 
 /// The kind of a part of a modelled machine.
 pub fn kind_of(findings: &Findings, part: &str) -> LimitKind {
+    let make = findings.parts.iter().find(|one| one.part == part).and_then(|one| one.make.as_ref());
+    let of_host = |make: &Make| ["processor", "operating-system"].contains(&make.kind.as_str());
     if findings.occupancies.iter().any(|device| device.device == part) {
         LimitKind::Device
-    } else if part.starts_with("processor") || part == "os" {
+    } else if make.is_some_and(of_host) {
         LimitKind::Processors
     } else if findings.occupancies.len() > 1 {
         LimitKind::Shared
@@ -120,7 +151,8 @@ pub fn shared(findings: &Findings) -> Said {
 pub fn depth(findings: &Findings) -> Said {
     let (Some(depth), Some(device)) = (closed(findings), busiest(findings)) else { return Unknown };
     let each = f64::from(depth) / findings.occupancies.len() as f64;
-    let parts_decide = !findings.parts.is_empty();
+    // Of a model the work of its parts decides, if any of them works most of the time.
+    let parts_decide = findings.parts.first().is_some_and(|part| part.busy.get() >= IDLE);
     if device.busy.get() < IDLE || parts_decide {
         return Unknown;
     }
