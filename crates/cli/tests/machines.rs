@@ -1,0 +1,127 @@
+//! Machines of one's own: put together, printed, loaded, explained.
+
+mod common;
+
+use common::{Desk, READS, Said};
+
+fn done(said: Said) -> Said {
+    assert_eq!((said.code, &*said.stderr), (0, ""), "{}", said.stdout);
+    said
+}
+
+#[test]
+fn a_machine_is_put_together_and_its_narrowest_cut_named() {
+    let desk = Desk::new(READS);
+    let text = done(desk.arraylab(&["systems", "check", "nvme-24"])).stdout;
+    for line in
+        ["drive-0.0 to drive-0.11 (12)", "switch-1", "<- narrowest", "switch-0, switch-1 pass 57.6 GB/s together"]
+    {
+        assert!(text.contains(line), "'{line}' in {text}");
+    }
+    let json = done(desk.arraylab(&["systems", "check", "sas-60", "--json"])).json();
+    assert_eq!(json["narrowest"], serde_json::json!(["expander"]));
+    let disks = json["nodes"].as_array().unwrap().last().unwrap();
+    assert_eq!(disks["names"].as_array().unwrap().len(), 60);
+    for old in ["raid-i", "sparc20-wren7"] {
+        assert!(done(desk.arraylab(&["systems", "check", old])).stdout.contains("The narrowest cut"));
+    }
+}
+
+#[test]
+fn a_template_can_be_checked_as_it_is_and_a_broken_one_says_its_line() {
+    let desk = Desk::new(READS);
+    for kind in ["nvme", "sas", "raid"] {
+        let text = done(desk.arraylab(&["systems", "--template", kind])).stdout;
+        assert!(text.lines().filter(|line| line.contains('#')).count() > 5, "it is commented: {text}");
+        desk.write("mine.toml", &text);
+        done(desk.arraylab(&["systems", "check", "mine.toml"]));
+    }
+    desk.write(
+        "mine.toml",
+        &done(desk.arraylab(&["systems", "--template", "sas"])).stdout.replace("on = \"hba\"", "on = \"bha\""),
+    );
+    let said = desk.arraylab(&["systems", "check", "mine.toml"]);
+    assert_eq!((said.code, &*said.stdout), (2, ""));
+    assert!(
+        said.stderr.contains("mine.toml:") && said.stderr.contains("'bha', which is no node; write"),
+        "{}",
+        said.stderr
+    );
+    let said = desk.arraylab(&["systems", "check", "nowhere.toml"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("nowhere.toml: the system's file cannot be read"), "{}", said.stderr);
+}
+
+/// Sequential reads of all drives, without the operating system's part.
+fn load(system: &str, depth: u32, size: &str, measure: &str) -> String {
+    format!(
+        "[run]\nstart-up = \"{measure}\"\nmeasure = \"{measure}\"\n\n[system]\nname = \"{system}\"\nway = \"no-copy\"\n\n\
+         [[stream]]\nname = \"readers\"\noperation = \"read\"\npattern = \"sequential\"\nsize = \"{size}\"\ndepth = {depth}\n"
+    )
+}
+
+/// What `explain` says of a run.
+fn explained(desk: &Desk, load: &str, settings: &[&str]) -> (serde_json::Value, f64) {
+    desk.write("load.toml", load);
+    let mut words = vec!["run", "load.toml", "--json"];
+    settings.iter().for_each(|setting| words.extend(["--set", setting]));
+    let run = done(desk.arraylab(&words)).json();
+    let rate = run["total"]["bandwidth_bytes_per_s"].as_f64().unwrap();
+    let folder = run["run"].as_str().unwrap().to_owned();
+    (done(desk.arraylab(&["explain", &folder, "--json"])).json(), rate)
+}
+
+#[test]
+fn the_switches_of_nvme_24_and_the_wide_port_of_sas_60_limit_and_are_named() {
+    let desk = Desk::new(READS);
+    let (said, rate) = explained(&desk, &load("nvme-24", 8, "128 KiB", "5 ms"), &[]);
+    assert_eq!(
+        (said["limit"]["kind"].as_str(), said["limit"]["part"].as_str()),
+        (Some("shared"), Some("switch-0 and switch-1")),
+        "{said:#}"
+    );
+    let uplinks = 2.0 * 16.0 * 16e9 * 128.0 / 130.0 / 8.0 * 256.0 / 280.0;
+    assert!((rate / uplinks - 1.0).abs() < 0.02, "{rate:e} and not {uplinks:e}");
+    let (said, rate) = explained(&desk, &load("sas-60", 4, "512 KiB", "500 ms"), &[]);
+    assert_eq!(
+        (said["limit"]["kind"].as_str(), said["limit"]["part"].as_str()),
+        (Some("shared"), Some("expander")),
+        "{said:#}"
+    );
+    let port = 4.0 * 1.2e9 * 1024.0 / 1060.0;
+    assert!((rate / port - 1.0).abs() < 0.02, "{rate:e} and not {port:e}");
+}
+
+/// One part at a time is made slow; the verdict names it.
+#[test]
+fn a_planted_slow_part_is_named() {
+    let desk = Desk::new(READS);
+    let (nvme, sas) = (load("nvme-24", 8, "128 KiB", "5 ms"), load("sas-60", 4, "512 KiB", "500 ms"));
+    let random = load("nvme-24", 32, "4 KiB", "2 ms").replace("\"sequential\"", "\"random\"").replace("no-copy", "raw");
+    let cases: [(&str, &[&str], &str, &str); 8] = [
+        (&nvme, &["pcie-4-root.fabric=20GB/s"], "shared", "root"),
+        (&nvme, &["switch-1.lanes=2"], "shared", "switch-1"),
+        (&nvme, &["ddr4-8-channels.bus=15GB/s"], "shared", "memory"),
+        (
+            &nvme,
+            &["pcie-4-switch.lanes=64", "flash-nvme-3.84tb.flash.channel=20MB/s"],
+            "device",
+            "all 24 of flash-nvme-3.84tb, such as ",
+        ),
+        (&sas, &["sas3-hba.link.lanes=2", "sas3-hba.link.generation=1"], "shared", "hba"),
+        (&sas, &["sas3-hba.command=400us"], "shared", "hba"),
+        (&random, &["epyc-32-core.cores=2"], "processors", "processors"),
+        (
+            &random,
+            &["epyc-32-core.interrupt-cores=1", "linux-6-direct.instructions.start-interrupt=10000"],
+            "processors",
+            "processors",
+        ),
+    ];
+    for (load, settings, kind, part) in cases {
+        let (said, _) = explained(&desk, load, settings);
+        let limit = &said["limit"];
+        assert_eq!(limit["kind"], kind, "{settings:?}: {limit:#}");
+        assert!(limit["part"].as_str().unwrap().starts_with(part), "{settings:?}: {limit:#}");
+    }
+}
