@@ -136,8 +136,8 @@ impl Reader<'_> {
         })
     }
 
-    /// As fio 3.33: `continue_on_error` alone ignores no more than EIO (and EILSEQ, which is fio's word for a mismatch),
-    /// and a list of `ignore_error` stands in its place for that direction.
+    /// As fio 3.33: `continue_on_error` alone ignores no more than EIO (and EILSEQ, which is fio's word for a
+    /// mismatch), and a list of `ignore_error` stands in its place for that direction.
     fn ignored(&mut self) -> Result<[Vec<u16>; 2], JobError> {
         let accepted = "none, read, write, io, verify or all";
         let on = self.read("continue_on_error", accepted, |text| match text {

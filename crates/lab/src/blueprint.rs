@@ -195,7 +195,8 @@ mod tests {
         let (names, rate, _) = found("sas-60");
         assert_eq!(names, ["expander"]);
         assert!((rate / (4.0 * 1.2e9 * 1024.0 / 1060.0) - 1.0).abs() < 1e-9, "{rate}");
-        // RAID-I: seven strings of 4 MB/s carry less than its 28 disks, its adapters and its backplane; its memory less than all.
+        // RAID-I: seven strings of 4 MB/s carry less than its 28 disks, its adapters and its backplane; its memory less
+        // than all.
         let (_, rate, text) = found("raid-i");
         assert!(rate > 0.0 && text.contains("disk-6.0 to disk-6.3 (4)"), "{text}");
     }

@@ -347,8 +347,9 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
     })
 }
 
-/// The parts with what the machine itself has counted of their work, where it has: spans are of requests, and of a part that serves several of them at a time, or
-/// that only carries what another part sends, they do not say how much of it is used. What an operating system does is work of its processors.
+/// The parts with what the machine itself has counted of their work, where it has: spans are of requests, and of a part
+/// that serves several of them at a time, or that only carries what another part sends, they do not say how much of it
+/// is used. What an operating system does is work of its processors.
 fn counted(mut parts: Vec<PartTime>, nodes: &[Worked]) -> Vec<PartTime> {
     if nodes.is_empty() {
         return parts;

@@ -4,7 +4,8 @@
 //! gives before. Then that part is made so fast that it cannot limit anything, and the next rung is looked for, until doubling
 //! brings nothing but at the disks. Nobody says in which order the parts are to be found.
 //!
-//! Which values make a part fast its kind says ([`machine::component::Fast`]); which nodes the machine has, its description.
+//! Which values make a part fast its kind says ([`machine::component::Fast`]); which nodes the machine has, its
+//! description.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -87,8 +88,8 @@ pub fn ladder(
     }
 }
 
-/// What can limit the machine, by name, and the values that make it fast: `PART.VALUE`, or `NODE.VALUE` where a node's differ from those
-/// of others with its part.
+/// What can limit the machine, by name, and the values that make it fast: `PART.VALUE`, or `NODE.VALUE` where a node's
+/// differ from those of others with its part.
 fn suspects(kit: &Kit, machine: &Machine) -> Result<Vec<(&'static str, Vec<String>)>, PartError> {
     let mut suspects: Vec<(&str, Vec<String>)> = Vec::new();
     for (kind, fast) in KINDS.into_iter().flat_map(|kind| kind.fast.iter().map(move |fast| (kind, fast))) {

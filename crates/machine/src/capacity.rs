@@ -1,8 +1,8 @@
 //! What each node of a machine passes at most, and the narrowest cut between its drives and memory.
 //!
-//! A cut is a set of nodes without which no data get from a drive to memory. In a tree the narrowest one is found from the drives up: a node is
-//! in it if it passes no more than the narrowest cut below it. Rates are those of reads that nothing disturbs, so that the
-//! machine delivers less; what else limits, only a run can tell.
+//! A cut is a set of nodes without which no data get from a drive to memory. In a tree the narrowest one is found from
+//! the drives up: a node is in it if it passes no more than the narrowest cut below it. Rates are those of reads that
+//! nothing disturbs, so that the machine delivers less; what else limits, only a run can tell.
 
 use units::Rate;
 

@@ -1,8 +1,9 @@
 //! What stands in a node of a machine, and what a kind of part has to say about itself.
 //!
-//! A kind of part is one file: parameters, how it is built on the node above it, what it does, what it counts, and which values make it
-//! fast. [`Kind`] is the summary of that for the rest of the machine; [`crate::kinds`] lists all of them. Two interfaces carry everything else: an
-//! [`Endpoint`] carries out commands, a [`Route`] is the way of packets from a node to memory.
+//! A kind of part is one file: parameters, how it is built on the node above it, what it does, what it counts, and
+//! which values make it fast. [`Kind`] is the summary of that for the rest of the machine; [`crate::kinds`] lists all
+//! of them. Two interfaces carry everything else: an [`Endpoint`] carries out commands, a [`Route`] is the way of
+//! packets from a node to memory.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -34,7 +35,8 @@ pub struct Kind {
 
 /// Values that make a part fast.
 pub struct Fast {
-    /// What limits if they do. Several kinds may name one: what a string takes for a command is set by the disks on it, too.
+    /// What limits if they do. Several kinds may name one: what a string takes for a command is set by the disks on it,
+    /// too.
     pub limit: &'static str,
     /// Their paths in the part.
     pub values: &'static [&'static str],
@@ -50,7 +52,8 @@ pub trait Component: Any {
     fn places(&self) -> Option<Places> {
         None
     }
-    /// How much of reads it passes towards memory at most, if it bounds that: without pauses, waits or anything else that it may have to do.
+    /// How much of reads it passes towards memory at most, if it bounds that: without pauses, waits or anything else
+    /// that it may have to do.
     fn rate(&self) -> Option<Rate> {
         None
     }

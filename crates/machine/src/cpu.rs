@@ -6,9 +6,10 @@
 //! that goes on after another one, whatever was in between. What a switch takes may lie between two times; it is then drawn for each.
 //!
 //! # Several cores
-//! They are alike and share one queue. A process has one of them while it runs; an interrupt handler takes the next that is free, before all processes that wait. Where
-//! interrupts are *steered*, some cores take all of them and run no processes. What a core does with its own cache is its own business, so its instructions need
-//! no event but their end; copies and flushes share the memory bus as always.
+//! They are alike and share one queue. A process has one of them while it runs; an interrupt handler takes the next
+//! that is free, before all processes that wait. Where interrupts are *steered*, some cores take all of them and run no
+//! processes. What a core does with its own cache is its own business, so its instructions need no event but their end;
+//! copies and flushes share the memory bus as always.
 //!
 //! *Host utilization* is measured as the study measured it: by how often an idle loop gets round. The loop runs when nothing else does,
 //! and loses the cache to DMA, so that DMA looks like a busy processor (Section 4.1.1, which says the memory bus; but then the 75 percent

@@ -1,8 +1,9 @@
-//! What carries out commands: a disk behind an adapter, a drive behind packet links, a controller with drives of its own.
+//! What carries out commands: a disk behind an adapter, a drive behind packet links, a controller with drives of its
+//! own.
 //!
-//! The operating system knows endpoints by this interface alone, so that every kind of drive works on every kind of path. An endpoint's command
-//! goes from the moment in which the driver has handed it over until the interrupt that says that it is complete; all that
-//! lies in between, data included, is the endpoint's.
+//! The operating system knows endpoints by this interface alone, so that every kind of drive works on every kind of
+//! path. An endpoint's command goes from the moment in which the driver has handed it over until the interrupt that
+//! says that it is complete; all that lies in between, data included, is the endpoint's.
 
 use std::pin::Pin;
 

@@ -97,8 +97,8 @@ struct Processes {
     of_program: bool,
 }
 
-/// The entries of a machine to drives of it, by name: one for each drive, or one for all of them as an array ([`Raid::assemble`]). Their order
-/// is that of the names.
+/// The entries of a machine to drives of it, by name: one for each drive, or one for all of them as an array
+/// ([`Raid::assemble`]). Their order is that of the names.
 pub fn entries<N: AsRef<str>>(machine: &Rc<Machine>, drives: &[N], way: Way) -> Result<Vec<Entry>, EntryError> {
     let entry = |os: &Rc<Os>, name: String, size: Bytes, door: Door| Entry {
         machine: Rc::clone(machine),

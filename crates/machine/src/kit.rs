@@ -1,7 +1,9 @@
-//! The description of a machine: the texts of a system and of the parts it names, with the changes of a what-if applied.
+//! The description of a machine: the texts of a system and of the parts it names, with the changes of a what-if
+//! applied.
 //!
-//! A [`Kit`] is plain data that can go to another thread; [`crate::system`] makes a machine of it. A change names a value of a part
-//! (`wren-iv.rotation.speed`: of all nodes with that part), of one node (`disk-0.1.rotation.speed`), or of the system's own file (`system.array.level`).
+//! A [`Kit`] is plain data that can go to another thread; [`crate::system`] makes a machine of it. A change names a
+//! value of a part (`wren-iv.rotation.speed`: of all nodes with that part), of one node (`disk-0.1.rotation.speed`), or
+//! of the system's own file (`system.array.level`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,8 +27,8 @@ pub struct Kit {
 }
 
 impl Kit {
-    /// A system that comes with the program, or the path of a system's file (`*.toml`). Its parts come with the program, or are named by the
-    /// paths of their files (`*.toml`), which begin where the system's file lies.
+    /// A system that comes with the program, or the path of a system's file (`*.toml`). Its parts come with the
+    /// program, or are named by the paths of their files (`*.toml`), which begin where the system's file lies.
     pub fn load(name: &str) -> Result<Kit, PartError> {
         let system = if name.ends_with(".toml") {
             let read = std::fs::read_to_string(name);
@@ -77,7 +79,8 @@ impl Kit {
         Ok(())
     }
 
-    /// Changes a value: `wren-iv.read-ahead.until` of a part, `disk-0.1.read-ahead.until` of the part of one node, or `system.node.0.slot`.
+    /// Changes a value: `wren-iv.read-ahead.until` of a part, `disk-0.1.read-ahead.until` of the part of one node, or
+    /// `system.node.0.slot`.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), PartError> {
         let unknown = |message: String| nowhere(key, message);
         let (name, path) = key.split_once('.').ok_or_else(|| {
@@ -107,7 +110,8 @@ impl Kit {
         Ok(())
     }
 
-    /// The node that a key begins with, the rest of the key, and the node's part. A name that is a part's, too, means the part.
+    /// The node that a key begins with, the rest of the key, and the node's part. A name that is a part's, too, means
+    /// the part.
     fn node_of<'k>(&self, key: &'k str) -> Result<Option<(Arc<str>, &'k str, String)>, PartError> {
         let reader = self.system.reader("system")?;
         let of = |node: &Written| {

@@ -39,7 +39,8 @@ pub struct Gauge {
 pub enum Reading {
     /// For how long it was at work.
     Busy(Duration),
-    /// For how long it had something to do, of a part that does several things at a time: that it is used up it does not say.
+    /// For how long it had something to do, of a part that does several things at a time: that it is used up it does
+    /// not say.
     Present(Duration),
     /// For how long it could have worked on at full speed for somebody else.
     Spare(Duration),
@@ -191,8 +192,8 @@ impl Load {
         })
     }
 
-    /// What share of the time the processors did not idle: by their idle loops where they keep one, otherwise by what they did.
-    /// Nothing where there is no processor.
+    /// What share of the time the processors did not idle: by their idle loops where they keep one, otherwise by what
+    /// they did. Nothing where there is no processor.
     pub fn host_utilization(&self) -> Option<Ratio> {
         self.use_of(&self.gauges[self.host?])
     }

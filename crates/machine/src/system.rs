@@ -1,8 +1,8 @@
 //! A machine put together from its description.
 //!
-//! [`Kit::build`] goes through the nodes of the system's file, each after the one above it, looks the kind of each part up
-//! ([`crate::kinds`]), and has it built where it stands. What may stand on what, and in which places, is checked here for all kinds alike, with the
-//! place in the file of whatever does not fit.
+//! [`Kit::build`] goes through the nodes of the system's file, each after the one above it, looks the kind of each part
+//! up ([`crate::kinds`]), and has it built where it stands. What may stand on what, and in which places, is checked
+//! here for all kinds alike, with the place in the file of whatever does not fit.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};

@@ -14,7 +14,7 @@
 //! name = "adapter-0"
 //! part = "jaguar"
 //! on = "backplane"
-//! slot = 3                   # its place there, where that matters: `slot`, `channel`, `target` or `port`; the next free one without
+//! slot = 3 # its place there, where that matters: `slot`, `channel`, `target` or `port`; the next free one without
 //!
 //! [[node]]
 //! name = "drive"             # drive-0 to drive-11; a name that ends in a digit goes on with a dot: disk-0.0, disk-0.1
@@ -23,8 +23,8 @@
 //! count = 12
 //! ```
 //!
-//! Nodes may stand in any order; they are given in an order in which each comes after the one above it, otherwise that of the file. What
-//! may stand on what, and which places there are, the kinds of the parts say ([`crate::kinds`]).
+//! Nodes may stand in any order; they are given in an order in which each comes after the one above it, otherwise that
+//! of the file. What may stand on what, and which places there are, the kinds of the parts say ([`crate::kinds`]).
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! Packet ways against theory: efficiencies, fair shares, wide ports, queues, closed networks; and the systems of today against sums by hand.
+//! Packet ways against theory: efficiencies, fair shares, wide ports, queues, closed networks; and the systems of today
+//! against sums by hand.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -172,8 +173,9 @@ fn a_links_efficiency_is_its_payload_over_payload_and_header() {
 
 #[test]
 fn drives_behind_switches_get_max_min_fair_shares() {
-    // Ten drives behind one switch and two behind the other, and a root complex for 24 GB/s: each of the two would take 6.8 GB/s. Fair are
-    // 2 GB/s each; but the switch of the ten gives only 15.75e9 * 256 / 280 in all, so each of the two may have half of the rest.
+    // Ten drives behind one switch and two behind the other, and a root complex for 24 GB/s: each of the two would take
+    // 6.8 GB/s. Fair are 2 GB/s each; but the switch of the ten gives only 15.75e9 * 256 / 280 in all, so each of the
+    // two may have half of the rest.
     let nodes = [
         ("switch", "pcie-4-switch", "root", 2),
         ("many-0", "flash-nvme-3.84tb", "switch-0", 10),
@@ -243,7 +245,8 @@ fn a_queue_at_the_end_of_a_way_is_the_queue_of_the_drive_alone() {
     }
 }
 
-/// Throughput of `customers` that think for `think` and then share a server for `service`: exact mean value analysis (Reiser and Lavenberg 1980).
+/// Throughput of `customers` that think for `think` and then share a server for `service`: exact mean value analysis
+/// (Reiser and Lavenberg 1980).
 fn mean_value_analysis(customers: u32, think: f64, service: f64) -> f64 {
     let (mut there, mut rate) = (0.0, 0.0);
     for n in 1..=customers {
@@ -256,7 +259,8 @@ fn mean_value_analysis(customers: u32, think: f64, service: f64) -> f64 {
 
 #[test]
 fn a_closed_network_of_24_drives_is_that_of_mean_value_analysis() {
-    // One lane of the first generation for all: a shared link that serves whoever is there in equal parts, behind drives that think.
+    // One lane of the first generation for all: a shared link that serves whoever is there in equal parts, behind
+    // drives that think.
     let slow = [("pcie-4-switch.lanes", "1"), ("pcie-4-switch.generation", "1"), ("pcie-4-root.ports", "1")];
     let nodes = [("switch", "pcie-4-switch", "root", 0), ("drive", "flash-nvme-3.84tb", "switch", 24)];
     let more = [&slow[..], &[("pcie-4-switch.ports", "24")]].concat();
@@ -339,7 +343,8 @@ fn cores_bound_the_requests_and_steered_interrupts_bound_them_sooner() {
     // A page is mapped and unmapped three times.
     let instructions = steps.iter().map(|name| step(name)).sum::<f64>() + 3.0 * step("map-page");
     let handler = step("start-interrupt");
-    // A process that goes on after another one pays for the switch; with more processes than cores that is each, once a request.
+    // A process that goes on after another one pays for the switch; with more processes than cores that is each, once a
+    // request.
     let switch = 1.5e-6;
     let bound = 4.0 / ((instructions + handler) / 2.8e9 + switch);
     near(rate(&[("epyc-32-core.cores", "4")]), bound, 5.0, "four cores");

@@ -1,4 +1,5 @@
-//! Machines as trees: what fits is built, what does not is refused with its line and what would be accepted, and nothing panics.
+//! Machines as trees: what fits is built, what does not is refused with its line and what would be accepted, and
+//! nothing panics.
 
 use machine::kit::Kit;
 use machine::part::Part;

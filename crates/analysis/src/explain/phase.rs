@@ -14,11 +14,12 @@ use crate::json::number;
 pub struct PartTime {
     /// Its name.
     pub part: String,
-    /// What it is, where the machine's description says: a kind of part, and which one of the kind. Parts of one make are alike.
+    /// What it is, where the machine's description says: a kind of part, and which one of the kind. Parts of one make
+    /// are alike.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub make: Option<Make>,
-    /// The share of the time in which it worked, as the machine has counted; where nobody has, in which it worked for at least one request.
-    /// A phase whose name speaks of waiting, of a queue or of other members is no work.
+    /// The share of the time in which it worked, as the machine has counted; where nobody has, in which it worked for
+    /// at least one request. A phase whose name speaks of waiting, of a queue or of other members is no work.
     #[serde(with = "number")]
     pub busy: Ratio,
     /// Its phases, the longest first.

@@ -113,8 +113,9 @@ pub enum SystemsAction {
 
 /// Put a machine together and print its tree
 ///
-/// Each line is a node, or several that are alike: its part, what it passes of reads at most, and what reaches it from the drives on it. The narrowest cut
-/// is the set of nodes that let least through. What does not fit is refused with its line.
+/// Each line is a node, or several that are alike: its part, what it passes of reads at most, and what reaches it from
+/// the drives on it. The narrowest cut is the set of nodes that let least through. What does not fit is refused with
+/// its line.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -8,7 +8,8 @@
 //!
 //! The value is nanoseconds of a latency, KiB/s of a bandwidth, a count of requests. A line is of one request; with
 //! `log_avg_msec` of the requests of a direction in so much time: their mean, or with `log_max_value` their largest,
-//! under the time at which that was over, and without size, offset and priority. What is left at the end is a line of a latency
+//! under the time at which that was over, and without size, offset and priority. What is left at the end is a line of a
+//! latency
 //! log, and of no other: a rate of half an interval would not be one.
 //!
 //! `write_iolog` is a trace that fio and `arraylab replay` take, in the order in which requests were made:

@@ -1,8 +1,9 @@
 //! A modelled machine as something that can be surveyed: by the survey of real machines, measurement by measurement.
 //!
 //! Raw is the call that neither copies nor flushes, "through the operating system" raw reads, both by one process per
-//! disk, as in the RAID-I report's Table 32: they differ in copies and flushes alone. Drives that take several commands at a time are asked as
-//! those of a real machine are, with several requests under way. Sequential requests stay within a stretch in the middle of each drive, as zones of disks differ.
+//! disk, as in the RAID-I report's Table 32: they differ in copies and flushes alone. Drives that take several commands
+//! at a time are asked as those of a real machine are, with several requests under way. Sequential requests stay within
+//! a stretch in the middle of each drive, as zones of disks differ.
 
 use std::sync::atomic::AtomicBool;
 
@@ -22,12 +23,14 @@ use crate::experiment::Experiment;
 use crate::system::System;
 use crate::trial::trial;
 
-/// How a machine is asked: as the studies asked theirs, or, where drives take several commands at a time, as a survey asks a real machine of today.
+/// How a machine is asked: as the studies asked theirs, or, where drives take several commands at a time, as a survey
+/// asks a real machine of today.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Manner {
     /// Size of sequential requests.
     request: Bytes,
-    /// How much of each drive is read sequentially: of old disks the middle, as their zones differ; of those with large buffers more than these hold.
+    /// How much of each drive is read sequentially: of old disks the middle, as their zones differ; of those with large
+    /// buffers more than these hold.
     stretch: Bytes,
     /// Sequential and random requests under way on each drive.
     sequential: u32,
@@ -207,8 +210,8 @@ impl Bench for Modelled<'_> {
     }
 }
 
-/// The machine as a survey sees it: its drives, and every node that several of them stand on. A node with one such branch shares nothing out,
-/// and is named with what stands on it.
+/// The machine as a survey sees it: its drives, and every node that several of them stand on. A node with one such
+/// branch shares nothing out, and is named with what stands on it.
 fn tree(machine: &SystemMachine, name: &str) -> Part {
     let nodes = machine.nodes();
     let mut below: Vec<Vec<Part>> = nodes.iter().map(|_| Vec::new()).collect();

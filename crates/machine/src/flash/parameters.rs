@@ -49,7 +49,8 @@ pub struct FlashParameters {
     pub queue: u32,
 }
 
-/// Commands of one queue at most (NVM Express Base Specification 2.0, Section 3.3.1); a drive whose part says nothing has room for so many.
+/// Commands of one queue at most (NVM Express Base Specification 2.0, Section 3.3.1); a drive whose part says nothing
+/// has room for so many.
 const QUEUE: u32 = 65_535;
 
 impl FlashParameters {

@@ -1,15 +1,17 @@
 //! A drive at the end of a packet way.
 //!
 //! # A command's way
-//! The host rings; the drive fetches the command, does what it has to, moves the data itself, and writes a completion, which interrupts. On PCI
-//! Express (NVMe) those are messages over the way: the doorbell, the fetch there and back, the completion. On SAS the adapter takes the command in, and a
-//! frame goes there; the completion comes back through the adapter. So many commands are with the drive at a time as its queue has places; others wait.
+//! The host rings; the drive fetches the command, does what it has to, moves the data itself, and writes a completion,
+//! which interrupts. On PCI Express (NVMe) those are messages over the way: the doorbell, the fetch there and back, the
+//! completion. On SAS the adapter takes the command in, and a frame goes there; the completion comes back through the
+//! adapter. So many commands are with the drive at a time as its queue has places; others wait.
 //!
-//! A drive sends one command's data at a time, and so does who writes to it: its link is one. What it reads ahead of a full way is bounded by the commands under way, not
-//! by its buffer.
+//! A drive sends one command's data at a time, and so does who writes to it: its link is one. What it reads ahead of a
+//! full way is bounded by the commands under way, not by its buffer.
 //!
 //! # Sources
-//! NVM Express Base Specification 2.0, Section 3.3 (queue pairs in host memory). Fujitsu C141-C013, "SAS Interface", Section 1.6 (frames of a command).
+//! NVM Express Base Specification 2.0, Section 3.3 (queue pairs in host memory). Fujitsu C141-C013, "SAS Interface",
+//! Section 1.6 (frames of a command).
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,8 +1,9 @@
 //! What is inside a drive at the end of a packet way: a disk that orders its queue, or flash.
 //!
-//! The models are those of the drives alone ([`crate::standalone`]), without their own time on the bus: here data move over the links of the way. A
-//! read's data are in the drive's buffer from `first` on, and all of them at `last`. Their transfer may begin as soon as it
-//! does not overtake them, and ends no sooner than the last piece has crossed the link after `last`.
+//! The models are those of the drives alone ([`crate::standalone`]), without their own time on the bus: here data move
+//! over the links of the way. A read's data are in the drive's buffer from `first` on, and all of them at `last`. Their
+//! transfer may begin as soon as it does not overtake them, and ends no sooner than the last piece has crossed the link
+//! after `last`.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,7 +19,8 @@ use crate::disk::queued::Queued;
 use crate::flash::{Flash, FlashParameters};
 use crate::scsi::target::{BLOCK, Command};
 
-/// A block on the bus of a drive whose data move elsewhere: next to nothing, as nothing is no time in the drive's formulas.
+/// A block on the bus of a drive whose data move elsewhere: next to nothing, as nothing is no time in the drive's
+/// formulas.
 const NEXT_TO_NOTHING: Duration = Duration::nanos(1);
 
 /// The medium and what serves it.

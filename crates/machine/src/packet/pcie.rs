@@ -1,10 +1,12 @@
-//! PCI Express: the root complex and switches. A link belongs to the part at its lower end; a switch forwards behind one.
+//! PCI Express: the root complex and switches. A link belongs to the part at its lower end; a switch forwards behind
+//! one.
 //!
 //! # Theory
-//! A lane signals 2.5, 5, 8, 16 or 32 GT/s in generations 1 to 5, of which 8 of 10 bits carry data in the first two and 128 of 130 in the
-//! others. A packet with data ("TLP") of up to `payload` bytes has a header of three or four double words and two more for framing,
-//! sequence number and checksum: 20 bytes where it completes a read, 24 where it writes. A device reads memory with requests of 24 bytes for `read-request`
-//! bytes each, which take the other direction. Each packet is acknowledged and its credits given back, by packets of the link layer of 8 bytes each,
+//! A lane signals 2.5, 5, 8, 16 or 32 GT/s in generations 1 to 5, of which 8 of 10 bits carry data in the first two and
+//! 128 of 130 in the others. A packet with data ("TLP") of up to `payload` bytes has a header of three or four double
+//! words and two more for framing, sequence number and checksum: 20 bytes where it completes a read, 24 where it
+//! writes. A device reads memory with requests of 24 bytes for `read-request` bytes each, which take the other
+//! direction. Each packet is acknowledged and its credits given back, by packets of the link layer of 8 bytes each,
 //! again in the other direction; how many packets one of them stands for is the part's `acknowledged-together`.
 //!
 //! ```text
@@ -15,8 +17,9 @@
 //! `credits`, if given, bounds the bytes under way on a link: over its latency there and back.
 //!
 //! # Sources
-//! Intel AN 829, "Understanding PCI Express throughput" (five to seven double words around the data; link-layer packets of two); PLX
-//! PEX 8532 data book, Section 8.4.1 (an acknowledgement and a credit update for each packet at worst). PCI Express Base Specification for signalling rates.
+//! Intel AN 829, "Understanding PCI Express throughput" (five to seven double words around the data; link-layer packets
+//! of two); PLX PEX 8532 data book, Section 8.4.1 (an acknowledgement and a credit update for each packet at worst).
+//! PCI Express Base Specification for signalling rates.
 
 use std::rc::Rc;
 

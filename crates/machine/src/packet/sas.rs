@@ -1,17 +1,21 @@
 //! Serial Attached SCSI: a host bus adapter, and expanders behind wide ports.
 //!
 //! # Theory
-//! A *wide port* is several lanes between the same two ends. A connection between adapter and drive uses one lane of each link on its way, so no
-//! drive gets more than a lane's rate, while all drives together get the lanes' sum. As a fluid: a byte takes
+//! A *wide port* is several lanes between the same two ends. A connection between adapter and drive uses one lane of
+//! each link on its way, so no drive gets more than a lane's rate, while all drives together get the lanes' sum. As a
+//! fluid: a byte takes
 //! `1 / (lanes * rate)` of the wide port, and `1 / rate` of the drive's own lane.
 //!
-//! Of 12 Gbit/s, 8 of 10 bits carry data. A frame has up to 1024 bytes of data behind a header of 24, with a checksum of 4 and a word to begin
-//! and one to end it: an efficiency of 1024 / 1060. Opening a connection takes time at each expander, which is a part of its latency.
+//! Of 12 Gbit/s, 8 of 10 bits carry data. A frame has up to 1024 bytes of data behind a header of 24, with a checksum
+//! of 4 and a word to begin and one to end it: an efficiency of 1024 / 1060. Opening a connection takes time at each
+//! expander, which is a part of its latency.
 //!
-//! The adapter is a device on PCI Express, with a processor that takes each command in and completes it, and only so many commands at a time.
+//! The adapter is a device on PCI Express, with a processor that takes each command in and completes it, and only so
+//! many commands at a time.
 //!
 //! # Sources
-//! Fujitsu C141-C013, "SAS Interface", Tables 1.32 and 1.33 (frames of up to 1024 bytes, their header and checksum); the same document for connections.
+//! Fujitsu C141-C013, "SAS Interface", Tables 1.32 and 1.33 (frames of up to 1024 bytes, their header and checksum);
+//! the same document for connections.
 
 use std::rc::Rc;
 

@@ -162,7 +162,8 @@ impl Part {
         Ok(Reader::new(&self.values))
     }
 
-    /// The text of the value at a path, as it stands in the file but without quotes; nothing where there is none, or a table.
+    /// The text of the value at a path, as it stands in the file but without quotes; nothing where there is none, or a
+    /// table.
     pub fn value(&self, path: &str) -> Option<String> {
         let rows = self.rows();
         rows.into_iter().find(|row| row.path == path).map(|row| row.value.trim_matches('"').to_owned())

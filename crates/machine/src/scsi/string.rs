@@ -58,7 +58,8 @@ impl Component for Channel {
     }
     fn places(&self) -> Option<Places> {
         let (devices, own) = (self.string.parameters().devices, self.adapter.parameters.id);
-        // The adapter takes an address; on a bus with fewer devices than addresses that may be one behind all of theirs.
+        // The adapter takes an address; on a bus with fewer devices than addresses that may be one behind all of
+        // theirs.
         match own < devices {
             true => Some(Places { key: "target", count: devices, taken: Some(own) }),
             false => Some(Places { key: "target", count: devices - 1, taken: None }),
