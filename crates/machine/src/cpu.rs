@@ -91,18 +91,17 @@ impl CpuParameters {
             let accepted = format!("at least {least}, the shortest (context-switch)");
             return Err(reader.fault("context-switch-most", Problem::OutOfRange { accepted }));
         }
-        let some = |key: &'static str, most: u32| -> Result<Option<u32>, PartError> {
-            let count: Option<u32> = reader.find(key)?;
-            match count {
-                Some(count) if !(1..=most).contains(&count) => {
-                    Err(reader.fault(key, Problem::OutOfRange { accepted: format!("1 to {most}") }))
+        let count = |key: &'static str, least: u32, most: u32| -> Result<Option<u32>, PartError> {
+            match reader.find::<u32>(key)? {
+                Some(count) if !(least..=most).contains(&count) => {
+                    Err(reader.fault(key, Problem::OutOfRange { accepted: format!("{least} to {most}") }))
                 }
                 count => Ok(count),
             }
         };
-        let cores = some("cores", 4096)?.unwrap_or(1);
+        let cores = count("cores", 1, 4096)?.unwrap_or(1);
         // Somebody has to run the processes.
-        let interrupt_cores = if cores > 1 { some("interrupt-cores", cores - 1)? } else { None };
+        let interrupt_cores = count("interrupt-cores", 0, cores - 1)?.filter(|cores| *cores > 0);
         Ok(CpuParameters { instructions, context_switch: (least, most), switches_idle, cores, interrupt_cores })
     }
 }

@@ -209,9 +209,9 @@ fn a_wide_port_gives_each_drive_a_lane_and_all_of_them_the_sum() {
         let names: Vec<String> = (0..drives).map(|disk| format!("disk-{disk}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         // Writes go into the buffers.
-        let asked = Asked { write: true, ..Asked::reads(4, 256, true, 20) };
+        let asked = Asked { write: true, ..Asked::reads(4, 256, true, 400) };
         let found = rates(&runtime, &machine, &names, asked);
-        near(bytes(&found), lanes * lane, 4.0, &format!("{drives} drives on four lanes"));
+        near(bytes(&found), lanes * lane, 2.0, &format!("{drives} drives on four lanes"));
     }
 }
 
@@ -274,8 +274,8 @@ fn a_closed_network_of_24_drives_is_that_of_mean_value_analysis() {
         // Besides its thinking, a request waits for the drive: what one takes alone, less its transfer.
         let alone = {
             let (runtime, machine) = built(&nodes, &more);
-            let found = rates(&runtime, &machine, &["drive-0"], asked)[0].0;
-            1.0 / found - think - service
+            let found = rates(&runtime, &machine, &["drive-0"], Asked::reads(1, 64, false, 1_000))[0].0;
+            1.0 / found - service
         };
         assert!((50e-6..200e-6).contains(&alone), "a read of flash: {alone}");
         near(found, mean_value_analysis(24, think + alone, service), 3.0, &format!("thinking {think}"));
@@ -384,7 +384,7 @@ fn what_is_plugged_in_wrongly_is_refused() {
         (&[switch], &[("pcie-4-switch.payload", "32 B")], "64 B to 4 KiB"),
         (&[switch], &[("pcie-4-switch.credits", "0 B")], "a size above zero"),
         (&[switch], &[("pcie-4-root.fabric", "0 B/s")], "a rate above zero"),
-        (&[switch], &[("epyc-32-core.interrupt-cores", "32")], "1 to 31"),
+        (&[switch], &[("epyc-32-core.interrupt-cores", "32")], "0 to 31"),
     ];
     for (nodes, changes, said) in cases {
         let message = refused(nodes, changes);
