@@ -35,30 +35,63 @@ struct Manner {
     /// Sequential and random requests under way on each drive.
     sequential: u32,
     random: u32,
+    /// Load is on before counting starts, and stays on while counted requests complete.
+    around: Duration,
+    /// How long is counted at most: of bandwidth, of requests.
+    bandwidth: Duration,
+    requests: Duration,
+    /// The same of a ladder's loads.
+    ladder: Duration,
 }
 
 impl Manner {
     /// RAID-I's Table 32: one request at a time.
-    const STUDIES: Manner = Manner { request: Bytes::kib(32), stretch: Bytes::mib(12), sequential: 1, random: 1 };
-    /// As `Machine` asks real devices.
-    const TODAY: Manner = Manner { request: Bytes::kib(256), stretch: Bytes::gib(4), sequential: 4, random: 32 };
+    const STUDIES: Manner = Manner {
+        request: Bytes::kib(32),
+        stretch: Bytes::mib(12),
+        sequential: 1,
+        random: 1,
+        around: Duration::seconds(1),
+        bandwidth: PLENTY,
+        requests: PLENTY,
+        ladder: Duration::seconds(5),
+    };
+    /// Disks with queues: as `Machine` asks real devices.
+    const QUEUED: Manner = Manner {
+        request: Bytes::kib(256),
+        stretch: Bytes::gib(4),
+        sequential: 4,
+        random: 32,
+        around: Duration::millis(300),
+        bandwidth: Duration::seconds(1),
+        requests: Duration::seconds(2),
+        ladder: Duration::seconds(1),
+    };
+    /// Flash does in a millisecond what a disk does in a second.
+    const FLASH: Manner = Manner {
+        around: Duration::millis(1),
+        bandwidth: Duration::millis(10),
+        requests: Duration::millis(4),
+        ladder: Duration::millis(5),
+        ..Manner::QUEUED
+    };
 
     fn of(machine: &SystemMachine) -> Manner {
-        let several = machine.drives().iter().all(|drive| drive.endpoint.depth() > 1);
-        if several { Manner::TODAY } else { Manner::STUDIES }
+        let all = |is: &dyn Fn(&Drive) -> bool| machine.drives().iter().all(is);
+        if all(&|drive| machine.nodes()[drive.node].kind.name == "flash") {
+            Manner::FLASH
+        } else if all(&|drive| drive.endpoint.depth() > 1) {
+            Manner::QUEUED
+        } else {
+            Manner::STUDIES
+        }
     }
 }
 
 /// Random requests are as large as in every tool of this kind.
 const SMALL: Bytes = Bytes::kib(4);
-/// Load is on, nothing counts.
-const START_UP: Duration = Duration::seconds(1);
-/// Load stays on while counted requests complete.
-const COOL_DOWN: Duration = Duration::seconds(1);
 /// Virtual time costs little: each measurement is as long as one is worth.
 const PLENTY: Duration = Duration::seconds(24 * 3600);
-/// Counted virtual time of the loads of a ladder.
-const LADDER: Duration = Duration::seconds(5);
 
 /// A modelled machine under survey.
 pub struct Modelled<'a> {
@@ -148,7 +181,7 @@ impl<'a> Modelled<'a> {
     /// The load under which a ladder is derived: all disks, through the operating system.
     pub fn ladder_load(&self, question: Question) -> Experiment {
         let all: Vec<usize> = self.tree.order.clone();
-        self.load(&all, Access::Os, question, (self.manner.request, LADDER))
+        self.load(&all, Access::Os, question, (self.manner.request, self.manner.ladder))
     }
 
     fn load(
@@ -168,7 +201,7 @@ impl<'a> Modelled<'a> {
         };
         stream.limits = Limits { time: Some(time), ..Limits::NONE };
         let mut experiment = Experiment::new("survey", time, vec![stream]);
-        (experiment.run.start_up, experiment.run.cool_down) = (START_UP, COOL_DOWN);
+        (experiment.run.start_up, experiment.run.cool_down) = (self.manner.around, self.manner.around);
         experiment.system = Some(System {
             name: self.name.clone(),
             way: match access {
@@ -187,7 +220,11 @@ impl Bench for Modelled<'_> {
     type Error = MachineError;
 
     fn measure(&mut self, probe: &Probe) -> Result<Sample, MachineError> {
-        let how = (probe.request, probe.time);
+        let most = match probe.kind.question {
+            Question::Bandwidth => self.manner.bandwidth,
+            Question::Requests => self.manner.requests,
+        };
+        let how = (probe.request, probe.time.min(most));
         let mut experiment = self.load(&probe.devices, probe.kind.access, probe.kind.question, how);
         self.seed += 1;
         experiment.seed = self.seed;
