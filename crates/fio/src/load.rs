@@ -40,6 +40,12 @@ impl Reader<'_> {
                 return Err(JobError::Value { place, option, value: kind.to_owned(), unset, accepted: ACCEPTED });
             }
         };
+        // The generator of fio's `lfsr` comes to each block once, without a map of them.
+        let lfsr = self.read("random_generator", "tausworthe, tausworthe64 or lfsr", |text| match text {
+            "tausworthe" | "tausworthe64" => Some(false),
+            "lfsr" => Some(true),
+            _ => None,
+        })?;
         if random {
             let base = self.base;
             let runs = modifier.map_or(Some(1), |count| {
@@ -54,12 +60,6 @@ impl Reader<'_> {
             };
             let jumps =
                 self.each_way("percentage_random", "percentages such as 50, or 100,0 of reads and writes", percent)?;
-            // The generator of fio's `lfsr` comes to each block once, without a map of them.
-            let lfsr = self.read("random_generator", "tausworthe, tausworthe64 or lfsr", |text| match text {
-                "tausworthe" | "tausworthe64" => Some(false),
-                "lfsr" => Some(true),
-                _ => None,
-            })?;
             let mapped = lfsr.unwrap_or(false) || !self.flag("norandommap")?.unwrap_or(false);
             let once = mapped && self.given("random_distribution").is_none();
             let order = |jumps: Option<u32>| match jumps.filter(|percent| *percent < 100) {
