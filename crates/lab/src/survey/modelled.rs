@@ -276,9 +276,9 @@ fn tree(machine: &SystemMachine, name: &str) -> Part {
         }
     }
     roots.reverse();
-    // Where the devices share one link only, that is no whole machine.
+    // Where the devices share one link or adapter only, that is no whole machine.
     if let [root] = &mut roots[..]
-        && root.tier > Tier::Link
+        && root.tier > Tier::Adapter
     {
         (root.tier, root.name) = (Tier::Host, name.to_owned());
         return roots.remove(0);
