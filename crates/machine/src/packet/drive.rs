@@ -98,8 +98,9 @@ impl Component for Plugged {
                 gauges.put("dies", Reading::Busy(dies));
             }
         }
-        gauges.put("link up", Reading::Busy(self.drive.up.busy()));
-        gauges.put("link down", Reading::Busy(self.drive.down.busy()));
+        let (up, down) = self.drive.route.last_leg_busy();
+        gauges.put("link up", Reading::Busy(up));
+        gauges.put("link down", Reading::Busy(down));
     }
     fn rate(&self) -> Option<Rate> {
         let link = self.drive.route.legs().last().map(|leg| Rate::bytes_per_second(1.0 / leg.up.1));

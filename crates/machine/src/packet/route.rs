@@ -65,6 +65,14 @@ impl Route {
         &self.legs
     }
 
+    /// For how long the leg furthest from memory was in use, up and down: by its own rate, not by waiting for the others.
+    pub fn last_leg_busy(&self) -> (Duration, Duration) {
+        match self.legs.last() {
+            None => (Duration::ZERO, Duration::ZERO),
+            Some(leg) => (self.flows.busy(leg.up.0), self.flows.busy(leg.down.0)),
+        }
+    }
+
     /// Bytes a second of one transfer that is alone: the slowest leg's, less what memory makes it wait.
     pub fn rate(&self, up: bool, lines: Lines) -> f64 {
         let (wait, busy) = self.memory.dma_cost(lines);
