@@ -209,7 +209,7 @@ fn a_wide_port_gives_each_drive_a_lane_and_all_of_them_the_sum() {
         let names: Vec<String> = (0..drives).map(|disk| format!("disk-{disk}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         // Writes go into the buffers.
-        let asked = Asked { write: true, ..Asked::reads(4, 256, true, 400) };
+        let asked = Asked { write: true, ..Asked::reads(4, 256, true, 100) };
         let found = rates(&runtime, &machine, &names, asked);
         near(bytes(&found), lanes * lane, 2.0, &format!("{drives} drives on four lanes"));
     }
@@ -391,8 +391,9 @@ fn what_is_plugged_in_wrongly_is_refused() {
         assert!(message.contains(said) && message.contains(".toml:"), "{changes:?}: {message}");
     }
     // A way of more links than one transfer can cross.
-    let far: Vec<(String, String)> =
-        (0..8).map(|n| (format!("s{n}"), if n == 0 { "root".into() } else { format!("s{}-0", n - 1) })).collect();
+    let name = |n: u8| format!("s{}", char::from(b'a' + n));
+    let on = |n: u8| if n == 0 { "root".to_owned() } else { format!("{}-0", name(n - 1)) };
+    let far: Vec<(String, String)> = (0..8).map(|n| (name(n), on(n))).collect();
     let far: Vec<(&str, &str, &str, u32)> =
         far.iter().map(|(name, on)| (name.as_str(), "pcie-4-switch", on.as_str(), 1)).collect();
     let message = refused(&far, &[]);
