@@ -17,6 +17,7 @@ fn a_survey_reads_like_table_32() {
         below: disks,
         order: vec![0, 1, 2],
         limits: vec![],
+        modelled: false,
     };
     let sample = |kind: &Kind, devices: usize, repeat: usize| {
         let rate = [200e6, 400e6, 405e6][devices - 1] * (1.0 + 0.004 * (repeat as f64 - 1.0));
