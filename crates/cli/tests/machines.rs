@@ -74,7 +74,7 @@ fn explained(desk: &Desk, load: &str, settings: &[&str]) -> (serde_json::Value, 
 #[test]
 fn the_switches_of_nvme_24_and_the_wide_port_of_sas_60_limit_and_are_named() {
     let desk = Desk::new(READS);
-    let (said, rate) = explained(&desk, &load("nvme-24", 8, "128 KiB", "5 ms"), &[]);
+    let (said, rate) = explained(&desk, &load("nvme-24", 8, "128 KiB", "30 ms"), &[]);
     assert_eq!(
         (said["limit"]["kind"].as_str(), said["limit"]["part"].as_str()),
         (Some("shared"), Some("switch-0 and switch-1")),
@@ -96,11 +96,11 @@ fn the_switches_of_nvme_24_and_the_wide_port_of_sas_60_limit_and_are_named() {
 #[test]
 fn a_planted_slow_part_is_named() {
     let desk = Desk::new(READS);
-    let (nvme, sas) = (load("nvme-24", 8, "128 KiB", "5 ms"), load("sas-60", 4, "512 KiB", "500 ms"));
+    let (nvme, sas) = (load("nvme-24", 8, "128 KiB", "30 ms"), load("sas-60", 4, "512 KiB", "500 ms"));
     let random = load("nvme-24", 32, "4 KiB", "2 ms").replace("\"sequential\"", "\"random\"").replace("no-copy", "raw");
     let cases: [(&str, &[&str], &str, &str); 8] = [
         (&nvme, &["pcie-4-root.fabric=20GB/s"], "shared", "root"),
-        (&nvme, &["switch-1.lanes=2"], "shared", "switch-1"),
+        (&nvme, &["switch-1.lanes=2", "system.under=[\"switch-1\"]"], "shared", "switch-1"),
         (&nvme, &["ddr4-8-channels.bus=15GB/s"], "shared", "memory"),
         (
             &nvme,

@@ -101,7 +101,7 @@ fn lay_out(
         && line.depth == depth
         && line.part == it.part
         && nodes[members[0]].above == it.above
-        && capacities[members[0]] == capacity
+        && alike(capacities[members[0]].own, capacity.own)
     {
         line.names.push(it.name.to_string());
         line.limits |= in_cut(&node);
@@ -121,6 +121,14 @@ fn lay_out(
     lines.push((line, vec![node]));
     for other in on_it {
         lay_out(machine, capacities, other, depth + 1, in_cut, lines);
+    }
+}
+
+/// Drives of one part turn at speeds of their own, within its error.
+fn alike(a: Option<Rate>, b: Option<Rate>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => (a.get() / b.get() - 1.0).abs() < 0.05,
+        (a, b) => a == b,
     }
 }
 

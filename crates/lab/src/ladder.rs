@@ -93,7 +93,7 @@ pub fn ladder(
 fn suspects(kit: &Kit, machine: &Machine) -> Result<Vec<(&'static str, Vec<String>)>, PartError> {
     let mut suspects: Vec<(&str, Vec<String>)> = Vec::new();
     for (kind, fast) in KINDS.into_iter().flat_map(|kind| kind.fast.iter().map(move |fast| (kind, fast))) {
-        let nodes = machine.nodes().iter().filter(|node| std::ptr::eq(node.kind, kind));
+        let nodes = machine.nodes().iter().filter(|node| node.kind.name == kind.name);
         let mut keys: Vec<String> = Vec::new();
         for node in nodes {
             for value in fast.values {
