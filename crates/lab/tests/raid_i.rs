@@ -40,10 +40,9 @@ fn row_with(key: &str, value: &str, id: &str) -> Judged {
 #[test]
 fn a_machine_that_cannot_make_a_trial_leaves_its_rows_without_a_number() {
     // Disks that a trial needs are not there; or no request is done before the trial is over.
-    for (key, value, says) in [
-        ("system.adapter.0.string.0.disks", "[\"wren-iv\"]", "has no disk 0.1"),
-        ("scsi-1.byte-time", "1 ms", "no request was done"),
-    ] {
+    for (key, value, says) in
+        [("system.node.6.count", "1", "has no drive 'disk-0.1'"), ("scsi-1.byte-time", "1 ms", "no request was done")]
+    {
         let row = row_with(key, value, "raid-i/fig-03/disk2");
         assert_eq!((row.status, row.modelled), (Status::NotReproduced, None), "{row:?}");
         assert!(row.remark.contains(says), "{row:?}");

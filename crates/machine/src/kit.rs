@@ -13,6 +13,9 @@ use crate::library;
 use crate::part::{Node, Part, PartError, Place, Problem, Table, Value};
 use crate::tree::{self, Written};
 
+/// A node's name, a path in its part, and the part's name.
+type OfNode<'k> = (Arc<str>, &'k str, String);
+
 /// The description of a system with all its parts.
 #[derive(Debug, Clone)]
 pub struct Kit {
@@ -112,7 +115,7 @@ impl Kit {
 
     /// The node that a key begins with, the rest of the key, and the node's part. A name that is a part's, too, means
     /// the part.
-    fn node_of<'k>(&self, key: &'k str) -> Result<Option<(Arc<str>, &'k str, String)>, PartError> {
+    fn node_of<'k>(&self, key: &'k str) -> Result<Option<OfNode<'k>>, PartError> {
         let reader = self.system.reader("system")?;
         let of = |node: &Written| {
             let path = key.strip_prefix(&*node.name)?.strip_prefix('.')?;

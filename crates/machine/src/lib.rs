@@ -7,9 +7,9 @@
 //!   modelled drive against the measured response times of a real one.
 //! - [`flash`]: the flash drive. [`standalone`]: either of them as a device of its own.
 //! - [`part`]: the format of part files. [`library`]: those that come with the program. [`kit`]: a system with its
-//!   parts; [`tree`]: its
-//! nodes. [`kinds`]: what can stand in a tree; [`component`]: what a kind says of itself. [`system`]: a machine put
-//! together of them.
+//!   parts; its tree of
+//!   nodes. [`kinds`]: what can stand in a tree; [`component`]: what a kind says of itself. [`system`]: a machine put
+//!   together of them.
 //! - [`packet`]: links, switches and drives that send packets: PCI Express, SAS.
 //! - [`endpoint`]: what carries out commands, whatever it is and wherever it stands.
 //! - [`scsi`]: the bus with its phases, and a disk with a buffer as a target. [`adapter`], [`backplane`], [`memory`], [`cpu`], [`os`]:

@@ -367,7 +367,8 @@ fn what_is_plugged_in_wrongly_is_refused() {
         built.err().map_or_else(|| "accepted".to_owned(), |error| error.to_string())
     };
     let switch = ("switch", "pcie-4-switch", "root", 1);
-    let cases: [(&[(&str, &str, &str, u32)], &[(&str, &str)], &str); 9] = [
+    type Case<'a> = (&'a [(&'a str, &'a str, &'a str, u32)], &'a [(&'a str, &'a str)], &'a str);
+    let cases: [Case; 9] = [
         (
             &[switch, ("d", "flash-nvme-3.84tb", "switch-0", 21)],
             &[],

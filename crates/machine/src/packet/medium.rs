@@ -26,7 +26,7 @@ const NEXT_TO_NOTHING: Duration = Duration::nanos(1);
 /// The medium and what serves it.
 pub(super) enum Medium {
     Disk(Rc<Queued>),
-    Flash(RefCell<Flash>),
+    Flash(Box<RefCell<Flash>>),
 }
 
 /// When the data of a read are in the drive's buffer.
@@ -49,7 +49,7 @@ impl Medium {
 
     /// Flash.
     pub fn flash(parameters: FlashParameters) -> Medium {
-        Medium::Flash(RefCell::new(Flash::behind_a_way(parameters)))
+        Medium::Flash(Box::new(RefCell::new(Flash::behind_a_way(parameters))))
     }
 
     /// For how long the dies of flash have worked, on average.
