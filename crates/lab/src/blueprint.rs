@@ -44,7 +44,7 @@ pub struct Line {
     limits: bool,
 }
 
-/// What a template is of.
+/// The kinds of machine for which there is a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the words of the command
 pub enum Start {

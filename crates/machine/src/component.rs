@@ -1,4 +1,4 @@
-//! What stands in a node of a machine, and what a kind of part has to say about itself.
+//! What a node of a machine holds, and what each kind of part tells the rest of the machine.
 //!
 //! A kind of part is one file: parameters, how it is built on the node above it, what it does, what it counts, and
 //! which values make it fast. [`Kind`] is the summary of that for the rest of the machine; [`crate::kinds`] lists all
@@ -96,7 +96,7 @@ pub struct TreeNode {
 }
 
 impl TreeNode {
-    /// What stands in it, if it is of this type.
+    /// The part in this node, if it is of this type.
     pub fn get<T: Component>(&self) -> Option<Rc<T>> {
         let any: Rc<dyn Any> = Rc::clone(&self.stands) as Rc<dyn Any>;
         any.downcast().ok()
@@ -121,8 +121,6 @@ pub struct Site<'b> {
     pub place: u32,
     pub(crate) written: &'b Written<'b>,
     pub(crate) above: Option<&'b TreeNode>,
-    /// All nodes built so far.
-    pub(crate) nodes: &'b [TreeNode],
 }
 
 impl Site<'_> {
@@ -164,11 +162,6 @@ impl Site<'_> {
     pub fn sas_port(&self) -> &Port {
         let port = self.above.and_then(|above| above.stands.port());
         port.expect("a kind says what it stands on, and the tree keeps to it")
-    }
-
-    /// How many nodes stand on the one above already.
-    pub fn beside(&self) -> usize {
-        self.nodes.iter().filter(|node| node.above == self.written.above).count()
     }
 
     /// Says that the node cannot stand here.

@@ -123,8 +123,7 @@ impl Kit {
             let kind = stands(node, &part.kind, above)?;
             let place = taken.place(node, above)?;
             let (name, written) = (&node.name, node);
-            let site =
-                Site { runtime, flows: &flows, trace, seed, name, part: &part, place, written, above, nodes: &nodes };
+            let site = Site { runtime, flows: &flows, trace, seed, name, part: &part, place, written, above };
             let stands = (kind.build)(&site)?;
             let (name, part) = (Arc::clone(name), stem(&node.part).to_owned());
             nodes.push(TreeNode { name, part, kind, above: node.above, stands });

@@ -68,7 +68,7 @@ pub fn part(findings: &Findings) -> Said {
 /// Parts of one make whose work differs by less are as busy.
 const ALIKE: f64 = 0.95;
 
-/// What a part is made as.
+/// The name of the part file that a part is described by.
 fn made(part: &PartTime) -> &str {
     part.make.as_ref().map_or("them", |make| &make.part)
 }
