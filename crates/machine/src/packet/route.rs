@@ -65,7 +65,7 @@ impl Route {
         &self.legs
     }
 
-    /// For how long the leg furthest from memory was in use, up and down: by its own rate, not by waiting for the others.
+    /// For how long the leg furthest from memory was in use, up and down. Waiting for other legs does not count.
     pub fn last_leg_busy(&self) -> (Duration, Duration) {
         match self.legs.last() {
             None => (Duration::ZERO, Duration::ZERO),
