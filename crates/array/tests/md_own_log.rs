@@ -10,7 +10,7 @@ use array::geometry::{DoubleRotation, Level, Rotation};
 use array::md::{Consistency, SUPERBLOCK_AT, Superblock};
 use array::{Array, OpenError, OpenOptions, Repair, format};
 use common::image::{self, contents, data, store};
-use common::{Peer, noise, settle, superblocks};
+use common::{Peer, noise, settle, stay_dirty, superblocks};
 use device::{Device, MemoryDevice, Request, Shape};
 use runtime::Runtime;
 use units::Bytes;
@@ -141,7 +141,7 @@ fn goes_to_md_and_back(peer: &Peer, case: (Level, usize, Consistency), seed: u64
 
     // md is cut off while it writes: our log says nothing of that.
     exchange(&[
-        format!("{}; {}", assemble(0, 0, members), settle(0)),
+        format!("{}; {}; {}", assemble(0, 0, members), settle(0), stay_dirty(0)),
         format!("dd if={from} of=/dev/md0 bs=4k seek=25 count=75 oflag=direct conv=notrunc 2>/dev/null; powercut"),
     ]);
     let disks = load(&runtime, &paths);

@@ -11,7 +11,7 @@ use array::md::{
     BadBlocks, Bitmap, Consistency, Features, NewArray, NewMember, Numbers, PplHeader, Resync, SUPERBLOCK_AT, Stamp,
     Superblock, Uuid, create,
 };
-use common::{Peer, copy_out, noise, settle};
+use common::{Peer, copy_out, noise, settle, stay_dirty};
 use parity::golden;
 use units::Bytes;
 
@@ -357,6 +357,8 @@ fn bitmap_and_partial_parity_log_of_md_are_read() {
         create(1, "--consistency-policy=ppl"),
         // When all is tidy a write, and the power goes before md tidies up: the bit is set, the log holds the write.
         "until mdadm -X $D0 | grep -q ' 0 dirty'; do sleep 0.5; done".into(),
+        stay_dirty(0),
+        stay_dirty(1),
         write(0, 100),
         write(1, 100),
         "powercut".into(),

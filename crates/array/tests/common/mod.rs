@@ -108,6 +108,12 @@ pub fn settle(array: usize) -> String {
     format!("while grep -qv idle /sys/block/md{array}/md/sync_action 2>/dev/null; do sleep 0.1; done")
 }
 
+/// Words that keep an array dirty from its next write on. md says that it is clean 200 ms after the last one, and on a busy machine the power may
+/// go later than that.
+pub fn stay_dirty(array: usize) -> String {
+    format!("echo 0 > /sys/block/md{array}/md/safe_mode_delay")
+}
+
 /// Words that copy what an array holds to a disk, from so many MiB on: to compare it inside takes an emulated processor several times as long.
 pub fn copy_out(array: usize, disk: usize, mib: u64) -> String {
     format!("dd if=/dev/md{array} of=$D{disk} bs=1M seek={mib} 2>/dev/null")
