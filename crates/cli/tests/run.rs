@@ -246,7 +246,10 @@ fn numbers_of_a_live_run_are_numbers() {
                 members.iter().for_each(|(key, value)| texts(&format!("{path}.{key}"), value, found));
             }
             serde_json::Value::Array(members) => members.iter().for_each(|member| texts(path, member, found)),
-            serde_json::Value::String(text) if text.starts_with(|c: char| c.is_ascii_digit()) => {
+            // A number, alone or with its unit: a sentence may well begin with one.
+            serde_json::Value::String(text)
+                if text.split(' ').count() <= 2 && text.starts_with(|c: char| c.is_ascii_digit()) =>
+            {
                 found.push(format!("{path} = {text}"));
             }
             _ => {}

@@ -255,7 +255,14 @@ fn a_server_that_is_ended_under_load_ends_well() {
     let Some(server) = Server::start(&desk, &["disk.img", "--nbd", "unix:s.sock"]) else { return };
     let uri = server.uri(0, 0);
     let load = desk.start(&["run", "load.toml", "--json", "--destroy-data", "--on", &uri]);
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    // A busy machine takes seconds to start the load: it is under way when something is written.
+    let written = || std::fs::read(desk.path().join("disk.img")).unwrap().iter().any(|byte| *byte != 0);
+    for _ in 0..600 {
+        if written() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
     let said = server.stop();
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(!said.stderr.contains("left unanswered"), "{}", said.stderr);
