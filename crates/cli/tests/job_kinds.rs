@@ -87,6 +87,12 @@ const SAME: &[&str] = &[
     "[j]\nrw=randwrite\nbs=8k\nsize=512k\nverify=md5\nioengine=libaio\niodepth=8\n",
     "[j]\ncreate_only=1\nrw=write\nsize=256k\n",
     "[j]\nioengine=null\nsize=4m\nrw=read:512k\n",
+    // Steps that end before the end of the file, at it, and behind it, with laps and with more than the file to move.
+    "[j]\nsize=64k\nrw=read:4k\nbs=8k\n",
+    "[j]\nsize=72k\nrw=write:8k\nbs=8k\n",
+    "[j]\nsize=60k\nrw=write:4k\nbs=8k\nloops=2\n",
+    "[j]\nsize=64k\nio_size=200k\nrw=read:4k\nbs=8k\n",
+    "[j]\nsize=68k\nrw=read:8k\nbs=8k\nloops=3\n",
     "[j]\nioengine=null\nsize=1m\nbs=4k\nrw=read:-8k\n",
     "[j]\nioengine=null\nsize=1m\nio_size=3m\nrw=read\noffset=512k\n",
     "[j]\nioengine=null\nfilesize=64k\nnrfiles=3\nrw=read\n",
@@ -173,6 +179,28 @@ fn reads_and_writes_have_each_a_place_of_their_own() {
     assert!(in_order(&writes) && !in_order(&reads));
     let [reads, writes] = offsets("rw=rw");
     assert!(in_order(&reads) && in_order(&writes) && reads[0] == 0 && writes[0] == 0);
+}
+
+#[test]
+fn steps_end_where_the_next_request_does_not_fit() {
+    let [reads, _] = offsets("rw=read:512k\nbs=256k");
+    assert_eq!(reads, [0, 786_432]);
+    let [reads, _] = offsets("rw=read:256k\nbs=256k");
+    assert_eq!(reads, [0, 524_288, 0, 524_288], "the next one would begin behind the end");
+}
+
+#[test]
+fn a_trace_of_a_job_without_devices_opens_nothing() {
+    let desk = job("[j]\nioengine=null\nread_iolog=there.log\n");
+    let trim = "0 /dev/null trim 0 2147483648\n0 /dev/null write 4096 8192\n";
+    desk.write(
+        "there.log",
+        &format!("fio version 3 iolog\n0 /dev/null add\n0 /dev/null open\n{trim}0 /dev/null close\n"),
+    );
+    let said = desk.arraylab(&["run", "job.fio", "--format", "fio-json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let jobs = said.json()["jobs"].clone();
+    assert_eq!((&jobs[0]["trim"]["io_bytes"], &jobs[0]["write"]["io_bytes"]), (&(1_u64 << 31).into(), &8192.into()));
 }
 
 #[test]

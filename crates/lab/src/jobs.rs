@@ -267,12 +267,15 @@ impl Phase {
             (Some(Check::AtEnd), _) => (None, Some(Verify::End)),
             (Some(Check::Later), _) => (None, Some(Verify::Later)),
         };
+        let steps = smallest == largest && !mixed && matches!(pattern, Pattern::Strided { .. });
         let moved = match job.extent.moved {
             Some(Amount::Bytes(moved)) => moved,
             Some(Amount::Percent(share)) => Bytes::new((length.get() as f64 * share / 100.0) as u64),
+            None if steps => one_lap(&pattern, given, smallest).unwrap_or(given),
             None => length,
         };
         let bytes = (!job.time_based).then(|| Bytes::new(moved.get().saturating_mul(job.loops.into())));
+        let bytes = if steps { bytes.map(|bytes| bytes.round_up(smallest)) } else { bytes };
         // What is read behind the writes is moved, too.
         let bytes = if behind.is_some() { bytes.map(|bytes| bytes * 2) } else { bytes };
         let requests = if job.create_only { Some(0) } else { job.requests };
@@ -358,8 +361,17 @@ impl Phase {
             Some(path) => vec![path.into()],
             None => asked.devices.iter().map(PathBuf::from).collect(),
         };
-        let targets: Vec<Target> =
-            if on.is_empty() { paths.iter().cloned().map(Target::Path).collect() } else { on.to_vec() };
+        let targets: Vec<Target> = match (on.is_empty(), job.engine) {
+            (false, _) => on.to_vec(),
+            // Whatever the trace names, nothing is opened, and nothing is too large.
+            (true, Engine::Null) => {
+                let end =
+                    asked.requests.iter().map(|wanted| wanted.offset + wanted.length).max().unwrap_or(Bytes::ZERO);
+                let null = Target::Null { size: end.round_up(trace.align).round_up(Bytes::SECTOR) };
+                vec![null; paths.len()]
+            }
+            (true, _) => paths.iter().cloned().map(Target::Path).collect(),
+        };
         let how = How { speed: trace.speed, outstanding: job.depth, block: trace.align, wrap: false, go_on: false };
         let planned = replay::plan(&job.name, &asked, &targets, &how).map_err(failed)?;
         let first = self.experiment.devices.len();
@@ -371,7 +383,6 @@ impl Phase {
                 let end = plan.stream.region.length.map(|end| end.round_up(Bytes::SECTOR));
                 let mut described = Described::files(vec![paths[index].clone()], job.io());
                 match job.engine {
-                    // Whatever the trace names, nothing is opened.
                     Engine::Null => (described.files, described.null) = (Vec::new(), end),
                     // A file that is not there is made as large as the trace needs it.
                     _ => described.make = end,
@@ -624,6 +635,15 @@ impl Plan for Job {
         let cache = if self.invalidate { Cache::Drop } else { Cache::Keep };
         Io { mode, engine, cache, ..Io::default() }
     }
+}
+
+/// What a job with gaps moves before it ends at the end of its file. As fio 3.33 has it: it goes round where the next request would begin behind the
+/// end, and ends where that begins before it and does not fit, or where the last one ended there exactly. Nothing if it goes round.
+fn one_lap(pattern: &Pattern, length: Bytes, request: Bytes) -> Option<Bytes> {
+    let Pattern::Strided { stride, .. } = pattern else { return None };
+    let requests = (length - request).get() / stride.get() + 1;
+    let end = *stride * (requests - 1) + request;
+    (end == length || *stride * requests < length).then(|| request * requests)
 }
 
 /// The law of `random_distribution` in so much of a file. fio, too, scatters what is wanted most over the file.
