@@ -361,9 +361,7 @@ fn side_by_side(experiments: BTreeMap<String, Experiment>) -> Vec<(String, Known
 
 /// True if a setting says what the description says already.
 fn is_so_anyway(kit: &Kit, key: &str, value: &str) -> bool {
-    let Some((part, path)) = key.split_once('.') else { return false };
-    let Some(part) = kit.parts.get(part) else { return false };
-    part.rows().iter().any(|row| row.path == path && row.value.trim_matches('"') == value)
+    kit.current(key).ok().flatten().is_some_and(|text| text.trim_matches('"') == value)
 }
 
 /// A rate in MB/s as the studies have them, of 2^20 bytes.

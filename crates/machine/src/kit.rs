@@ -86,7 +86,7 @@ impl Kit {
     /// `system.node.0.slot`.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), PartError> {
         let unknown = |message: String| nowhere(key, message);
-        let (name, path) = key.split_once('.').ok_or_else(|| {
+        let (name, path) = self.part_in(key).or_else(|| key.split_once('.')).ok_or_else(|| {
             unknown("a value is named PART.VALUE or NODE.VALUE, such as wren-iv.read-ahead.until".into())
         })?;
         if name == "system" {
@@ -130,8 +130,14 @@ impl Kit {
         if let Some((node, path, _)) = self.node_of(key)? {
             return self.value(&node, path);
         }
-        let (part, path) = key.split_once('.').unwrap_or((key, ""));
-        Ok(self.parts.get(part).and_then(|part| part.value(path)))
+        Ok(self.part_in(key).and_then(|(part, path)| self.parts[part].value(path)))
+    }
+
+    /// The part that a key begins with, and the rest of the key. Names of parts have dots, too: the longest counts.
+    fn part_in<'k>(&self, key: &'k str) -> Option<(&'k str, &'k str)> {
+        let dots = key.char_indices().rev().filter(|(_, letter)| *letter == '.');
+        let mut splits = dots.map(|(at, _)| (&key[..at], &key[at + 1..]));
+        splits.find(|(name, _)| self.parts.contains_key(*name))
     }
 
     /// The text of a value of the part in a node, with what was changed about that node alone.

@@ -62,10 +62,7 @@ fn what_does_not_fit_is_refused_with_its_line() {
     let disk = |lines: &[&str]| node(&[&["name = \"d\"", "part = \"wren-iv\""], lines].concat());
     let cases = [
         (String::new(), "node: is missing; write [[node]]"),
-        (
-            disk(&[]),
-            "a part of kind 'disk' stands on one of kind 'scsi-string' or 'sas-hba' or 'sas-expander'; name its node",
-        ),
+        (disk(&[]), "a part of kind 'disk' stands on one of kind 'scsi-string' or 'sas-hba' or 'sas-expander' or"),
         (
             disk(&["on = \"strings\""]),
             "'strings', which is no node; write board, bus, d, memory, os, processor, string",
@@ -186,4 +183,15 @@ proptest! {
             }
         }
     }
+}
+
+/// Names of parts have dots as well.
+#[test]
+fn a_value_of_a_part_whose_name_has_a_dot_can_be_changed() {
+    let mut kit = Kit::load("nvme-24").unwrap();
+    assert_eq!(kit.current("flash-nvme-3.84tb.flash.read").unwrap().as_deref(), Some("60 us"));
+    kit.set("flash-nvme-3.84tb.flash.read", "90 us").unwrap();
+    assert_eq!(kit.current("flash-nvme-3.84tb.flash.read").unwrap().as_deref(), Some("90 us"));
+    let refused = kit.set("flash-nvme-3.84tb.no-such", "7").unwrap_err().to_string();
+    assert!(refused.contains("there is no 'no-such'; there are: "), "{refused}");
 }
