@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use runtime::{Runtime, Signal};
-use units::{Bytes, Instant, Rate};
+use units::{Bytes, Duration, Instant, Rate};
 
 use super::controller::Controller;
 use super::drive::{Request, Service};
@@ -19,6 +19,9 @@ pub struct Queued {
     turned: Signal,
     /// A task turns the controller.
     turning: Cell<bool>,
+    /// For how long it worked on requests, one or several at a time, up to `until`.
+    worked: Cell<Duration>,
+    until: Cell<Instant>,
 }
 
 impl Queued {
@@ -30,7 +33,16 @@ impl Queued {
             free: RefCell::default(),
             turned: Signal::default(),
             turning: Cell::new(false),
+            worked: Cell::new(Duration::ZERO),
+            until: Cell::new(Instant::START),
         }
+    }
+
+    /// For how long it was at work on requests up to now, from when it turned to each until it had its data. What it reads ahead for nobody is
+    /// not counted.
+    pub fn worked(&self, now: Instant) -> Duration {
+        let left = if self.until.get() > now { self.until.get().since(now) } else { Duration::ZERO };
+        self.worked.get().saturating_sub(left)
     }
 
     /// What it sends at a time.
@@ -73,6 +85,12 @@ impl Queued {
             runtime.sleep_until(at).await;
             runtime.yield_now().await;
             let turn = self.controller.borrow_mut().turn(runtime.now());
+            // The arm may leave for a request before the one before is complete.
+            let (begins, completes) = (self.until.get().max(runtime.now()), turn.service.completes);
+            if completes > begins {
+                self.worked.set(self.worked.get() + completes.since(begins));
+                self.until.set(completes);
+            }
             self.known.borrow_mut()[turn.tag as usize] = Some(turn.service);
             self.turned.notify();
         }

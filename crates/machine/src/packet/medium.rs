@@ -60,6 +60,14 @@ impl Medium {
         }
     }
 
+    /// For how long a disk was at work; of flash the dies say that.
+    pub fn worked(&self, now: Instant) -> Duration {
+        match self {
+            Medium::Disk(disk) => disk.worked(now),
+            Medium::Flash(flash) => flash.borrow().dies_busy(),
+        }
+    }
+
     /// What a disk gives in sequence at its outermost tracks.
     pub fn rate(&self) -> Option<Rate> {
         match self {
