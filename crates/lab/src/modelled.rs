@@ -6,18 +6,20 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use device::Device;
 use machine::component::TreeNode;
+use machine::controller::REBUILT;
 use machine::entry::entries;
-use machine::load::Load;
+use machine::load::{Gauge, Load, Reading};
 use machine::trace::Trace;
 use rand::Rng;
 use record::{Log, Row, SpanLog, Spans};
 use runtime::{Random, Runtime};
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Instant, Ratio};
+use units::{Bytes, Instant, Rate, Ratio};
 use workload::{Observer, Phantoms};
 
 use crate::experiment::Experiment;
@@ -76,6 +78,22 @@ impl Modelled {
             Some(Worked { node, kind, part, at_work: at_work.get() })
         };
         load.at_work().into_iter().filter_map(worked).collect()
+    }
+
+    /// How fast drives were filled beside the load, in words, and what all of one takes at that rate.
+    fn rebuilds(&self) -> Vec<String> {
+        let loads = self.passes.iter().map(|pass| pass.load.clone());
+        let Some(load) = loads.reduce(|a, b| a.plus(&b)) else { return Vec::new() };
+        let filled = |gauge: &Gauge| match gauge.reading {
+            Reading::Count(filled) if gauge.what == REBUILT => Some((gauge.node.clone(), Bytes::kib(filled))),
+            _ => None,
+        };
+        let said = |(node, filled): (Arc<str>, Bytes)| {
+            let rate = Rate::bytes_per_second(filled.get() as f64 / load.at.as_seconds());
+            let hours = 1e12 / rate.get().max(1.0) / 3600.0;
+            format!("{node} filled its new drive at {rate} while requests were counted: {hours:.2} hours a terabyte")
+        };
+        load.gauges.iter().filter_map(filled).map(said).collect()
     }
 
     /// The utilization of every part while requests were counted, all passes together.
@@ -183,6 +201,7 @@ pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log
     if experiment.care != host::precaution::Precautions::default() {
         conclusion.remarks.push("no care was taken of the measurement: virtual time has no disturbances".to_owned());
     }
+    conclusion.remarks.extend(modelled.rebuilds());
     conclusion.modelled = Some(modelled);
     Ok(conclusion)
 }

@@ -4,6 +4,8 @@
 //! the drives up: a node is in it if it passes no more than the narrowest cut below it. Rates are those of reads that
 //! nothing disturbs, so that the machine delivers less; what else limits, only a run can tell.
 
+use std::rc::Rc;
+
 use units::Rate;
 
 use crate::system::Machine;
@@ -41,8 +43,8 @@ pub fn capacities(machine: &Machine) -> Vec<Capacity> {
     let nodes = machine.nodes();
     let mut capacities: Vec<Capacity> =
         nodes.iter().map(|node| Capacity { own: node.stands.rate(), below: Rate::ZERO }).collect();
-    for drive in machine.drives() {
-        let capacity = &mut capacities[drive.node];
+    for source in sources(machine) {
+        let capacity = &mut capacities[source];
         capacity.below = capacity.own.unwrap_or(Rate::ZERO);
     }
     // Each node stands behind the one above it.
@@ -56,9 +58,18 @@ pub fn capacities(machine: &Machine) -> Vec<Capacity> {
     capacities
 }
 
+/// The nodes that data come from: drives, of the host or of a controller.
+fn sources(machine: &Machine) -> Vec<usize> {
+    let nodes = machine.nodes();
+    let drives: Vec<usize> =
+        (0..nodes.len()).filter(|node| Rc::clone(&nodes[*node].stands).endpoint().is_some()).collect();
+    let has_drives = |node: usize| drives.iter().any(|drive| *drive != node && machine.up(*drive).any(|up| up == node));
+    drives.iter().copied().filter(|node| !has_drives(*node)).collect()
+}
+
 /// The narrowest cut of a machine; nothing if it has no drives.
 pub fn narrowest(machine: &Machine) -> Option<Cut> {
-    let capacities = capacities(machine);
+    let (capacities, sources) = (capacities(machine), sources(machine));
     let nodes = machine.nodes();
     let mut cut = Vec::new();
     let mut open: Vec<usize> = (0..nodes.len()).filter(|node| nodes[*node].above.is_none()).collect();
@@ -67,8 +78,7 @@ pub fn narrowest(machine: &Machine) -> Option<Cut> {
         if capacity.below.is_zero() {
             continue;
         }
-        let drive = machine.drives().iter().any(|drive| drive.node == node);
-        if drive || capacity.own.is_some_and(|own| own <= capacity.below) {
+        if sources.contains(&node) || capacity.own.is_some_and(|own| own <= capacity.below) {
             cut.push(node);
         } else {
             open.extend((0..nodes.len()).filter(|other| nodes[*other].above == Some(node)));

@@ -1,10 +1,10 @@
 //! The kinds of parts that can stand in a tree, each in a file of its own. A new kind is that file, and a line here.
 
 use crate::component::Kind;
-use crate::{adapter, backplane, cpu, disk, memory, os, packet, scsi};
+use crate::{adapter, backplane, controller, cpu, disk, memory, os, packet, scsi};
 
 /// All kinds. In the order in which the ladder tries them.
-pub const KINDS: [&Kind; 12] = [
+pub const KINDS: [&Kind; 13] = [
     &memory::KIND,
     &cpu::KIND,
     &os::KIND,
@@ -15,6 +15,7 @@ pub const KINDS: [&Kind; 12] = [
     &packet::pcie::SWITCH,
     &packet::sas::HBA,
     &packet::sas::EXPANDER,
+    &controller::KIND,
     &disk::kind::KIND,
     &packet::drive::FLASH,
 ];

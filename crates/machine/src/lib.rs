@@ -11,6 +11,7 @@
 //!   nodes. [`kinds`]: what can stand in a tree; [`component`]: what a kind says of itself. [`system`]: a machine put
 //!   together of them.
 //! - [`packet`]: links, switches and drives that send packets: PCI Express, SAS.
+//! - [`controller`]: a RAID controller: a cache, a processor, and drives of its own.
 //! - [`endpoint`]: what carries out commands, whatever it is and wherever it stands.
 //! - [`scsi`]: the bus with its phases, and a disk with a buffer as a target. [`adapter`], [`backplane`], [`memory`], [`cpu`], [`os`]:
 //!   the way from there to a process. [`raid`]: the array of this project as the machine's RAID driver.
@@ -19,9 +20,11 @@
 //! - [`entry`]: the ways in, as devices.
 
 pub mod adapter;
+mod attendance;
 pub mod backplane;
 pub mod capacity;
 pub mod component;
+pub mod controller;
 pub mod cpu;
 pub mod disk;
 pub mod endpoint;

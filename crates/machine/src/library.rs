@@ -15,6 +15,7 @@ pub const PARTS: &[(&str, &str)] = &[
     ("mg10-20tb", include_str!("../../../parts/mg10-20tb.toml")),
     ("pcie-4-root", include_str!("../../../parts/pcie-4-root.toml")),
     ("pcie-4-switch", include_str!("../../../parts/pcie-4-switch.toml")),
+    ("raid-sas3", include_str!("../../../parts/raid-sas3.toml")),
     ("sas3-expander", include_str!("../../../parts/sas3-expander.toml")),
     ("sas3-hba", include_str!("../../../parts/sas3-hba.toml")),
     ("sbus", include_str!("../../../parts/sbus.toml")),
@@ -35,6 +36,7 @@ pub const PARTS: &[(&str, &str)] = &[
 pub const SYSTEMS: &[(&str, &str)] = &[
     ("nvme-24", include_str!("../../../systems/nvme-24.toml")),
     ("raid-i", include_str!("../../../systems/raid-i.toml")),
+    ("raid6-12", include_str!("../../../systems/raid6-12.toml")),
     ("sas-60", include_str!("../../../systems/sas-60.toml")),
     ("sparc20-wren7", include_str!("../../../systems/sparc20-wren7.toml")),
 ];

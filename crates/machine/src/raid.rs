@@ -18,8 +18,8 @@
 //! their own. So the spans of a request to the array are those of one way through the machine, and `other-members` is how long it then
 //! waited for the others.
 
-mod member;
-mod parameters;
+pub(crate) mod member;
+pub(crate) mod parameters;
 
 use std::rc::Rc;
 
@@ -29,11 +29,13 @@ use device::filter::Backed;
 use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Request, Shape};
 use units::{Bytes, Duration};
 
+use crate::endpoint::Endpoint;
 use crate::os::{Os, Process};
+use crate::scsi::target::Command;
 use crate::system::{Drive, Machine};
 use crate::trace::Ledger;
 
-use member::{Calls, Member};
+use member::{Calls, Host, Member};
 pub use parameters::{RaidError, RaidParameters};
 
 /// A modelled member neither hangs nor fails. However long its queue is, it is waited for.
@@ -42,8 +44,26 @@ const PATIENCE: Duration = Duration::seconds(365 * 24 * 3600);
 /// An array in a machine.
 pub struct Raid {
     os: Rc<Os>,
-    calls: Rc<Calls>,
-    array: Array<Backed<Member, MemoryDevice>>,
+    calls: Rc<Calls<Kernel>>,
+    array: Array<Backed<Member<Kernel>, MemoryDevice>>,
+}
+
+/// The kernel of a host: what asks the members and computes parity.
+struct Kernel {
+    machine: Rc<Machine>,
+    os: Rc<Os>,
+}
+
+impl Host for Kernel {
+    type Caller = Rc<Process>;
+    async fn command(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) {
+        let passage = self.os.kernel(unit, command, ledger).await;
+        self.machine.passed(&passage);
+    }
+    async fn parity(&self, process: Option<&Rc<Process>>, work: ParityWork, ledger: &mut Ledger) {
+        let bytes = work.length * (work.sources * work.targets) as u64;
+        self.os.parity(process.map(|process| &**process), bytes, ledger).await;
+    }
 }
 
 impl Raid {
@@ -63,13 +83,14 @@ impl Raid {
         if let Some(other) = drives.iter().find(|drive| !Rc::ptr_eq(&drive.os, &os)) {
             return Err(RaidError::OtherHost(other.name.to_string()));
         }
-        let calls = Rc::new(Calls::new(machine, &os));
+        let kernel = Kernel { machine: Rc::clone(machine), os: Rc::clone(&os) };
+        let calls = Rc::new(Calls::new(runtime, &machine.trace, machine.trace.part("raid"), kernel));
         let member = |drive: &&Drive| {
             let shape = Shape::new(drive.name.to_string(), drive.size());
             let store = MemoryDevice::new(runtime, shape.clone());
             Backed::new(Member::new(&calls, Rc::clone(&drive.endpoint), shape), store)
         };
-        let members: Vec<Backed<Member, MemoryDevice>> = drives.iter().map(member).collect();
+        let members: Vec<Backed<Member<Kernel>, MemoryDevice>> = drives.iter().map(member).collect();
         let sizes: Vec<Bytes> = members.iter().map(|member| member.shape().size).collect();
         let geometry = parameters.geometry(&sizes)?;
         let array = match parameters.consistency {
@@ -130,7 +151,7 @@ impl Raid {
             Request::read(address, Buffer::phantom(bytes))
         };
         os.block(process);
-        self.calls.begin(id, process, ledger);
+        self.calls.begin(id, Rc::clone(process), ledger);
         let result = self.array.submit(request.with_id(id)).await.result;
         let mut ledger = self.calls.end(id);
         if write {

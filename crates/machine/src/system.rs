@@ -128,6 +128,17 @@ impl Kit {
             let (name, part) = (Arc::clone(name), stem(&node.part).to_owned());
             nodes.push(TreeNode { name, part, kind, above: node.above, stands });
         }
+        for (index, node) in nodes.iter().enumerate() {
+            let Some(owner) = node.stands.owner() else { continue };
+            let own = nodes.iter().enumerate().filter(|(drive, _)| owned_by(&nodes, *drive) == Some(index));
+            let own =
+                own.filter_map(|(_, drive)| Some((Arc::clone(&drive.name), Rc::clone(&drive.stands).endpoint()?)));
+            let refused = |message| {
+                let message = format!("{} with the drives behind it: {message}", node.name);
+                written[index].reader.fault("part", Problem::Contradiction(message))
+            };
+            owner.adopt(own.collect()).map_err(refused)?;
+        }
         let drives = drives(&nodes, &written)?;
         let sizes: Vec<(&str, Bytes)> = drives.iter().map(|drive| (&*drive.name, drive.size())).collect();
         let array = match reader.find_table("array")? {
@@ -224,7 +235,16 @@ impl Taken {
     }
 }
 
-/// All nodes that carry out commands, each with the operating system of its host: the first one under the same root.
+/// The nearest node above that takes drives for itself.
+fn owned_by(nodes: &[TreeNode], node: usize) -> Option<usize> {
+    let mut above = nodes[node].above;
+    while let Some(index) = above.filter(|index| nodes[*index].stands.owner().is_none()) {
+        above = nodes[index].above;
+    }
+    above
+}
+
+/// All nodes that carry out commands of a host, each with the operating system of its host: the first one under the same root.
 fn drives(nodes: &[TreeNode], written: &[Written]) -> Result<Vec<Drive>, PartError> {
     let root = |mut node: usize| {
         while let Some(above) = nodes[node].above {
@@ -240,7 +260,9 @@ fn drives(nodes: &[TreeNode], written: &[Written]) -> Result<Vec<Drive>, PartErr
     }
     let mut drives = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
-        let Some(endpoint) = Rc::clone(&node.stands).endpoint() else { continue };
+        let Some(endpoint) = Rc::clone(&node.stands).endpoint().filter(|_| owned_by(nodes, index).is_none()) else {
+            continue;
+        };
         let Some(os) = systems.get(&root(index)) else {
             let message = "nobody can ask this drive for anything: its machine has no operating system; add a node of that kind on a processor";
             return Err(written[index].reader.fault("name", Problem::Contradiction(message.to_owned())));

@@ -13,7 +13,6 @@
 //! NVM Express Base Specification 2.0, Section 3.3 (queue pairs in host memory). Fujitsu C141-C013, "SAS Interface",
 //! Section 1.6 (frames of a command).
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use record::PartName;
@@ -23,6 +22,7 @@ use units::{Bytes, Duration, Instant, Rate};
 use super::medium::Medium;
 use super::route::{Leg, Route};
 use super::sas::Board;
+use crate::attendance::Attendance;
 use crate::component::{Component, Kind, Site};
 use crate::disk::parameters::Parameters;
 use crate::endpoint::{Endpoint, Executing};
@@ -92,7 +92,8 @@ struct Plugged {
 impl Component for Plugged {
     fn gauges(&self, gauges: &mut Gauges) {
         match self.drive.medium.dies_busy() {
-            None => gauges.put("", Reading::Busy(self.drive.busy())),
+            // That it has commands says nothing of its work: they may wait for a full way.
+            None => gauges.put("", Reading::Busy(self.drive.medium.worked(self.drive.runtime.now()))),
             Some(dies) => {
                 gauges.put("", Reading::Present(self.drive.busy()));
                 gauges.put("dies", Reading::Busy(dies));
@@ -203,42 +204,5 @@ impl PacketDrive {
         }
         drop((taken, place));
         Passage::default()
-    }
-}
-
-/// For how long a drive had commands.
-#[derive(Default)]
-struct Attendance {
-    present: Cell<u32>,
-    since: Cell<Instant>,
-    sum: Cell<Duration>,
-}
-
-/// A command that is there.
-struct Present<'a>(&'a Attendance, &'a Runtime);
-
-impl Attendance {
-    fn enter<'a>(&'a self, runtime: &'a Runtime) -> Present<'a> {
-        if self.present.get() == 0 {
-            self.since.set(runtime.now());
-        }
-        self.present.set(self.present.get() + 1);
-        Present(self, runtime)
-    }
-
-    fn sum(&self, now: Instant) -> Duration {
-        let present = if self.present.get() == 0 { Duration::ZERO } else { now.since(self.since.get()) };
-        self.sum.get() + present
-    }
-}
-
-impl Drop for Present<'_> {
-    fn drop(&mut self) {
-        let (attendance, now) = (self.0, self.1.now());
-        let left = attendance.present.get().checked_sub(1).expect("who leaves has entered");
-        if left == 0 {
-            attendance.sum.set(attendance.sum(now));
-        }
-        attendance.present.set(left);
     }
 }

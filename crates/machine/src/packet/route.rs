@@ -34,15 +34,21 @@ pub struct Route {
     runtime: Runtime,
     flows: Flows,
     legs: Vec<Leg>,
-    memory: Rc<Memory>,
+    /// The memory of the host. A way to the memory of a controller has that as its first leg.
+    memory: Option<Rc<Memory>>,
     latency: Duration,
 }
 
 impl Route {
     /// The way from memory itself: no leg yet.
     pub fn at(runtime: &Runtime, flows: &Flows, memory: &Rc<Memory>) -> Route {
-        let (runtime, flows, memory) = (runtime.clone(), flows.clone(), Rc::clone(memory));
-        Route { runtime, flows, legs: Vec::new(), memory, latency: Duration::ZERO }
+        Route { memory: Some(Rc::clone(memory)), ..Route::within(runtime, flows) }
+    }
+
+    /// A way that begins inside a controller, without its memory: no leg yet.
+    pub fn within(runtime: &Runtime, flows: &Flows) -> Route {
+        let (runtime, flows) = (runtime.clone(), flows.clone());
+        Route { runtime, flows, legs: Vec::new(), memory: None, latency: Duration::ZERO }
     }
 
     /// With one more leg, away from memory. Nothing if a way of so many legs cannot be computed.
@@ -75,7 +81,7 @@ impl Route {
 
     /// Bytes a second of one transfer that is alone: the slowest leg's, less what memory makes it wait.
     pub fn rate(&self, up: bool, lines: Lines) -> f64 {
-        let (wait, busy) = self.memory.dma_cost(lines);
+        let (wait, busy) = self.memory.as_ref().map_or((0.0, 0.0), |memory| memory.dma_cost(lines));
         let costs = self.legs.iter().map(|leg| if up { leg.up.1.max(leg.answer) } else { leg.down.1.max(leg.ask) });
         1.0 / (costs.fold(busy, f64::max) + wait)
     }
@@ -87,8 +93,10 @@ impl Route {
             let (of_up, of_down) = if up { (leg.up.1, leg.answer) } else { (leg.ask, leg.down.1) };
             demand = demand.over(leg.up.0, of_up).over(leg.down.0, of_down);
         }
-        let (_, busy) = self.memory.dma_cost(lines);
-        let demand = demand.over(self.memory.link(), busy).over(self.memory.cache(), self.memory.cache_cost());
+        if let Some(memory) = &self.memory {
+            let (_, busy) = memory.dma_cost(lines);
+            demand = demand.over(memory.link(), busy).over(memory.cache(), memory.cache_cost());
+        }
         self.flows.start(demand).await;
     }
 

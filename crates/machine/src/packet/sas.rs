@@ -49,21 +49,24 @@ pub const HBA: Kind = Kind {
         let wires = Wires::new(site.flows, leg.clone(), site.trace.part(site.name));
         let route =
             site.route().expect("it stands on what carries packets").beyond(leg).ok_or_else(|| site.too_far())?;
-        let board = Rc::new(Board {
-            parameters,
-            runtime: site.runtime.clone(),
+        let (processor, runtime) = (Resource::new(site.runtime, 1), site.runtime.clone());
+        let board = Board {
+            command: parameters.command,
+            completion: parameters.completion,
+            runtime,
             part: wires.part,
-            processor: Resource::new(site.runtime, 1),
+            processor,
             queue: Resource::new(site.runtime, parameters.queue),
-        });
-        Ok(Rc::new(Hba { wires, port: Port { route, lane: parameters.lane, latency: Duration::ZERO, board } }))
+        };
+        let (lane, ports) = (parameters.lane, parameters.ports);
+        Ok(Rc::new(Hba { wires, ports, port: Port { route, lane, latency: Duration::ZERO, board: Rc::new(board) } }))
     },
 };
 
 /// An expander.
 pub const EXPANDER: Kind = Kind {
     name: "sas-expander",
-    on: &["sas-hba", "sas-expander"],
+    on: &["sas-hba", "sas-expander", "raid-controller"],
     fast: &[Fast { limit: "SAS wide ports", values: &["lanes", "lane", "latency"] }],
     build: |site| {
         let parameters = site.parameters(ExpanderParameters::read)?;
@@ -114,11 +117,18 @@ impl Port {
 
 /// The adapter's processor and queue.
 pub struct Board {
-    parameters: HbaParameters,
-    runtime: Runtime,
-    part: PartName,
-    processor: Resource,
-    queue: Resource,
+    /// Its processor takes a command in.
+    pub command: Duration,
+    /// Its processor completes one.
+    pub completion: Duration,
+    /// The machine's clock.
+    pub runtime: Runtime,
+    /// Its number in spans.
+    pub part: PartName,
+    /// One processor.
+    pub processor: Resource,
+    /// Commands that it has at a time.
+    pub queue: Resource,
 }
 
 impl Board {
@@ -126,18 +136,19 @@ impl Board {
     pub async fn take(&self, ledger: &mut Ledger) -> runtime::Grant {
         let place = self.queue.acquire(0).await;
         ledger.until(self.runtime.now(), self.part, "queue");
-        self.think(self.parameters.command).await;
+        self.think(self.command).await;
         ledger.until(self.runtime.now(), self.part, "command");
         place
     }
 
     /// Completes a command.
     pub async fn complete(&self, ledger: &mut Ledger) {
-        self.think(self.parameters.completion).await;
+        self.think(self.completion).await;
         ledger.until(self.runtime.now(), self.part, "completion");
     }
 
-    async fn think(&self, time: Duration) {
+    /// Its processor works for so long.
+    pub async fn think(&self, time: Duration) {
         let _turn = self.processor.acquire(0).await;
         self.runtime.sleep(time).await;
     }
@@ -146,6 +157,7 @@ impl Board {
 /// The adapter in its node.
 pub struct Hba {
     wires: Wires,
+    ports: u32,
     /// What is plugged in directly is plugged in here.
     pub port: Port,
 }
@@ -161,7 +173,7 @@ impl Component for Hba {
         Some(self.wires.rate())
     }
     fn places(&self) -> Option<Places> {
-        Some(Places { key: "port", count: self.port.board.parameters.ports, taken: None })
+        Some(Places { key: "port", count: self.ports, taken: None })
     }
     fn port(&self) -> Option<&Port> {
         Some(&self.port)
@@ -253,7 +265,8 @@ impl ExpanderParameters {
     }
 }
 
-fn lane(reader: &Reader) -> Result<Rate, PartError> {
+/// The rate of a lane.
+pub(crate) fn lane(reader: &Reader) -> Result<Rate, PartError> {
     let lane: Rate = reader.get("lane")?;
     match lane.is_zero() {
         true => Err(reader.fault("lane", Problem::OutOfRange { accepted: "a rate above zero".into() })),
@@ -261,7 +274,8 @@ fn lane(reader: &Reader) -> Result<Rate, PartError> {
     }
 }
 
-fn count(reader: &Reader, key: &'static str, most: u32) -> Result<u32, PartError> {
+/// A count from 1 on.
+pub(crate) fn count(reader: &Reader, key: &'static str, most: u32) -> Result<u32, PartError> {
     let count = reader.get(key)?;
     match (1..=most).contains(&count) {
         true => Ok(count),

@@ -1,4 +1,4 @@
-//! A disk as the array has it: a device that the kernel itself asks, and the accounts of the requests that it is asked for.
+//! A disk as an array has it: a device that who runs the array asks, and the accounts of the requests that it is asked for.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,33 +7,44 @@ use std::rc::Rc;
 use array::ParityWork;
 use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
 use record::PartName;
+use runtime::Runtime;
 
 use crate::endpoint::Endpoint;
-use crate::os::{Os, Process, command};
-use crate::system::Machine;
-use crate::trace::Ledger;
+use crate::os::command;
+use crate::scsi::target::Command;
+use crate::trace::{Ledger, Trace};
+
+/// Who runs an array: it sends its commands to members, and computes its parity.
+pub(crate) trait Host: 'static {
+    /// On whose behalf a request is carried out.
+    type Caller: Clone + 'static;
+    /// Has a member carry out a command.
+    async fn command(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger);
+    /// Computes parity, on behalf of a caller or of nobody.
+    async fn parity(&self, caller: Option<&Self::Caller>, work: ParityWork, ledger: &mut Ledger);
+}
 
 /// A disk of an array.
-pub(super) struct Member {
-    calls: Rc<Calls>,
+pub(crate) struct Member<H: Host> {
+    calls: Rc<Calls<H>>,
     unit: Rc<dyn Endpoint>,
     shape: Shape,
 }
 
-impl Member {
-    pub fn new(calls: &Rc<Calls>, unit: Rc<dyn Endpoint>, shape: Shape) -> Member {
+impl<H: Host> Member<H> {
+    pub fn new(calls: &Rc<Calls<H>>, unit: Rc<dyn Endpoint>, shape: Shape) -> Member<H> {
         Member { calls: Rc::clone(calls), unit, shape }
     }
 }
 
-impl Device for Member {
+impl<H: Host> Device for Member<H> {
     fn shape(&self) -> &Shape {
         &self.shape
     }
 
     async fn submit(&self, request: Request) -> Reply {
-        let (runtime, os) = (&self.calls.machine.runtime, &self.calls.os);
-        let submitted = runtime.now();
+        let calls = &self.calls;
+        let submitted = calls.runtime.now();
         let write = match (request.operation, &request.payload) {
             (Operation::Read, Payload::Into(buffer)) if buffer.bytes().is_none() => false,
             (Operation::Write, Payload::From(data)) if data.bytes().is_none() => true,
@@ -42,25 +53,25 @@ impl Device for Member {
             _ => return request.refuse(DeviceError::Unsupported, submitted),
         };
         let command = command(write, request.offset, request.length);
-        let mut account = self.calls.account(request.id);
-        let passage = os.kernel(&*self.unit, command, &mut account.ledger).await;
-        self.calls.settle(account);
-        self.calls.machine.passed(&passage);
-        request.answer(Ok(()), Stamps { submitted, completed: runtime.now() })
+        let mut account = calls.account(request.id);
+        calls.host.command(&*self.unit, command, &mut account.ledger).await;
+        calls.settle(account);
+        request.answer(Ok(()), Stamps { submitted, completed: calls.runtime.now() })
     }
 }
 
 /// The requests under way at an array, by number.
-pub(super) struct Calls {
-    machine: Rc<Machine>,
-    os: Rc<Os>,
+pub(crate) struct Calls<H: Host> {
+    runtime: Runtime,
+    trace: Trace,
+    host: H,
     part: PartName,
-    under_way: RefCell<HashMap<u64, Call>>,
+    under_way: RefCell<HashMap<u64, Call<H::Caller>>>,
 }
 
-/// A request under way: its process, and its ledger while no member has it.
-struct Call {
-    process: Rc<Process>,
+/// A request under way: on whose behalf, and its ledger while no member has it.
+struct Call<C> {
+    caller: C,
     ledger: Option<Ledger>,
 }
 
@@ -71,15 +82,16 @@ struct Account {
     lender: Option<u64>,
 }
 
-impl Calls {
-    pub fn new(machine: &Rc<Machine>, os: &Rc<Os>) -> Calls {
-        let part = machine.trace.part("raid");
-        Calls { machine: Rc::clone(machine), os: Rc::clone(os), part, under_way: RefCell::default() }
+impl<H: Host> Calls<H> {
+    /// None yet. What they wait for beside their first member is noted under `part`.
+    pub fn new(runtime: &Runtime, trace: &Trace, part: PartName, host: H) -> Calls<H> {
+        let (runtime, trace) = (runtime.clone(), trace.clone());
+        Calls { runtime, trace, host, part, under_way: RefCell::default() }
     }
 
     /// A request begins.
-    pub fn begin(&self, id: u64, process: &Rc<Process>, ledger: Ledger) {
-        let call = Call { process: Rc::clone(process), ledger: Some(ledger) };
+    pub fn begin(&self, id: u64, caller: H::Caller, ledger: Ledger) {
+        let call = Call { caller, ledger: Some(ledger) };
         let before = self.under_way.borrow_mut().insert(id, call);
         assert!(before.is_none(), "each request has its own number");
     }
@@ -88,25 +100,25 @@ impl Calls {
     pub fn end(&self, id: u64) -> Ledger {
         let call = self.under_way.borrow_mut().remove(&id).expect("what ends has begun");
         let mut ledger = call.ledger.expect("whoever had the ledger has answered");
-        ledger.until(self.machine.runtime.now(), self.part, "other-members");
+        ledger.until(self.runtime.now(), self.part, "other-members");
         ledger
     }
 
     /// The ledger of a request, if it is not with somebody else already; otherwise one of its own.
     fn account(&self, id: u64) -> Account {
-        let now = self.machine.runtime.now();
+        let now = self.runtime.now();
         match self.under_way.borrow_mut().get_mut(&id).and_then(|call| call.ledger.take()) {
             Some(mut ledger) => {
                 ledger.until(now, self.part, "other-members");
                 Account { ledger, lender: Some(id) }
             }
-            None => Account { ledger: self.machine.trace.open(now), lender: None },
+            None => Account { ledger: self.trace.open(now), lender: None },
         }
     }
 
     fn settle(&self, account: Account) {
         match account.lender {
-            None => account.ledger.close(self.machine.runtime.now()),
+            None => account.ledger.close(self.runtime.now()),
             Some(id) => {
                 if let Some(call) = self.under_way.borrow_mut().get_mut(&id) {
                     call.ledger = Some(account.ledger);
@@ -115,12 +127,11 @@ impl Calls {
         }
     }
 
-    /// The host computes parity, on behalf of the process that asked, or of nobody.
+    /// Parity is computed, on behalf of who asked, or of nobody.
     pub async fn parity(&self, work: ParityWork) {
-        let process = self.under_way.borrow().get(&work.id).map(|call| Rc::clone(&call.process));
+        let caller = self.under_way.borrow().get(&work.id).map(|call| call.caller.clone());
         let mut account = self.account(work.id);
-        let bytes = work.length * (work.sources * work.targets) as u64;
-        self.os.parity(process.as_deref(), bytes, &mut account.ledger).await;
+        self.host.parity(caller.as_ref(), work, &mut account.ledger).await;
         self.settle(account);
     }
 }

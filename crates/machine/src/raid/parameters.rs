@@ -78,6 +78,22 @@ impl FromValue for LevelName {
     }
 }
 
+/// Reads how an array lays its data out.
+pub(crate) fn layout(reader: &Reader) -> Result<(Level, Bytes), PartError> {
+    let LevelName(name) = reader.get("level")?;
+    let layout: Option<String> = reader.find("layout")?;
+    let level = Level::named(&name, layout.as_deref()).map_err(|unknown| {
+        let key = if layout.is_some() && Level::named(&name, None).is_ok() { "layout" } else { "level" };
+        reader.fault(key, Problem::Contradiction(unknown.to_string()))
+    })?;
+    let stripe_unit: Bytes = reader.get("stripe-unit")?;
+    if stripe_unit.is_zero() || !stripe_unit.is_multiple_of(Bytes::SECTOR) {
+        let accepted = "a stripe unit is whole 512-byte blocks, at least one".into();
+        return Err(reader.fault("stripe-unit", Problem::OutOfRange { accepted }));
+    }
+    Ok((level, stripe_unit))
+}
+
 /// The names that a list of names and beginnings (`disk-*`) means.
 fn expanded(written: Vec<String>, drives: &[(&str, Bytes)]) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
@@ -109,17 +125,7 @@ impl RaidParameters {
     /// Reads `[array]` of a machine with these drives: name and size.
     pub fn read(reader: &Reader, drives: &[(&str, Bytes)]) -> Result<RaidParameters, PartError> {
         let size = |name: &str| drives.iter().find(|(known, _)| *known == name).map(|(_, size)| *size);
-        let LevelName(level) = reader.get("level")?;
-        let layout: Option<String> = reader.find("layout")?;
-        let level = Level::named(&level, layout.as_deref()).map_err(|unknown| {
-            let key = if layout.is_some() && Level::named(&level, None).is_ok() { "layout" } else { "level" };
-            reader.fault(key, Problem::Contradiction(unknown.to_string()))
-        })?;
-        let stripe_unit: Bytes = reader.get("stripe-unit")?;
-        if stripe_unit.is_zero() || !stripe_unit.is_multiple_of(Bytes::SECTOR) {
-            let accepted = "a stripe unit is whole 512-byte blocks, at least one".into();
-            return Err(reader.fault("stripe-unit", Problem::OutOfRange { accepted }));
-        }
+        let (level, stripe_unit) = layout(reader)?;
         let members = expanded(reader.get("members")?, drives)
             .map_err(|message| reader.fault("members", Problem::Contradiction(message)))?;
         let consistency = reader.choose("consistency", &WAYS)?;

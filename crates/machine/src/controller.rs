@@ -1,0 +1,427 @@
+//! A RAID controller: a board with drives of its own, of which the host sees one.
+//!
+//! # A command's way
+//! The host rings and the board fetches the command, as at any device on PCI Express. Its processor takes the command
+//! in. The data of a read come from the board's cache or from the drives, and cross the board's memory and the host's
+//! link; those of a write come the other way, and are complete when they are in the cache (write-back) or on the drives
+//! (write-through). Then the processor completes the command.
+//!
+//! What lies on which drive, and which reads new parity takes, the array of this project says, as it does over real
+//! devices ([`crate::raid`]): the board is one more host of it. Each command to a drive takes the board's processor
+//! twice, to send it and to complete it. Parity is an engine's, at a rate of bytes that it reads; one computation is
+//! under way at a time. Each byte that goes to a drive or comes from one crosses the board's memory.
+//!
+//! # Write-back
+//! What is dirty is written to the drives in the order of addresses, from where the last write went on and round again
+//! (an elevator), a stripe at a time, so that small writes that lie side by side become one ([`cache`]).
+//! A write waits while so much is dirty that it has no room. The cache survives a power cut, as one with a battery does, and needs
+//! no log against the write hole.
+//!
+//! # Rejected
+//! A second RAID in here. Writing dirty data in the order of their age: no controller of the class is known to.
+//!
+//! # Drives that have failed
+//! `failed` of its drives are gone from the start; what they held is computed from the others. With a `rebuild-rate` the first of them has
+//! been replaced by a new one, which the array fills while it serves, as it fills a real one.
+//!
+//! # Not modelled
+//! Reading ahead by the board: its drives do. A drive that fails while the machine runs.
+//!
+//! # Sources
+//! Menon and Cortney, "The architecture of a fault-tolerant cached RAID controller", ISCA 1993 (destage, dirty limits, full
+//! stripes out of the cache). NVM Express Base Specification 2.0, Section 3.3, for messages on the link.
+
+mod cache;
+mod parameters;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use array::geometry::Geometry;
+use array::md::Uuid;
+use array::{Array, ParityWork};
+use device::filter::Backed;
+use device::{Buffer, Data, Device, Reply, Request, Shape, Stamps};
+use record::PartName;
+use runtime::{Resource, Runtime, Signal};
+use units::{Bytes, Duration, Rate};
+
+use self::cache::Cache;
+use self::parameters::ControllerParameters;
+use crate::attendance::Attendance;
+use crate::component::{Component, Fast, Kind, Owner, Places, Site};
+use crate::endpoint::{Endpoint, Executing};
+use crate::lines::Lines;
+use crate::load::{Gauges, Reading};
+use crate::packet::route::{Leg, Route, Wires};
+use crate::packet::sas::{Board, Port};
+use crate::part::PartError;
+use crate::raid::member::{Calls, Host, Member};
+use crate::scsi::protocol::Passage;
+use crate::scsi::target::{BLOCK, Command};
+use crate::trace::{Ledger, Trace};
+
+/// Whoever has drives of its own.
+pub const KIND: Kind = Kind {
+    name: "raid-controller",
+    on: &["pcie-root", "pcie-switch"],
+    fast: &[
+        Fast {
+            limit: "RAID controllers",
+            values: &["command", "completion", "member", "buffer", "link.lanes", "link.latency"],
+        },
+        Fast { limit: "parity engines", values: &["parity"] },
+        Fast { limit: "SAS lanes", values: &["lane"] },
+    ],
+    build: |site| Ok(Rc::new(Slot { controller: Controller::build(site)? })),
+};
+
+/// A modelled member neither hangs nor fails. However long its queue is, it is waited for.
+const PATIENCE: Duration = Duration::seconds(365 * 24 * 3600);
+
+/// The gauge of a drive that is being filled: so much of it is.
+pub const REBUILT: &str = "rebuilt KiB";
+
+/// A controller in its node.
+pub struct Slot {
+    controller: Rc<Controller>,
+}
+
+impl Owner for Slot {
+    fn adopt(&self, drives: Vec<(Arc<str>, Rc<dyn Endpoint>)>) -> Result<(), String> {
+        self.controller.adopt(drives)
+    }
+}
+
+impl Component for Slot {
+    fn gauges(&self, gauges: &mut Gauges) {
+        let it = &self.controller;
+        let (up, down) = it.wires.busy();
+        gauges.put("", Reading::Present(it.attendance.sum(it.runtime.now())));
+        gauges.put("processor", Reading::Busy(it.board.processor.busy()));
+        gauges.put("parity", Reading::Busy(it.engine.busy()));
+        gauges.put("memory", Reading::Busy(it.memory.busy().0));
+        gauges.put("link up", Reading::Busy(up));
+        gauges.put("link down", Reading::Busy(down));
+        gauges.put("read hits", Reading::Count(it.hits.get()));
+        if it.parameters.rebuild.is_some() {
+            gauges.put(REBUILT, Reading::Count(it.rebuilt.get().get() >> 10));
+        }
+        gauges.put("most dirty KiB", Reading::Most(it.cache.borrow().most_dirty() >> 10));
+    }
+    fn rate(&self) -> Option<Rate> {
+        let (link, memory) = (self.controller.wires.rate(), self.controller.memory.rate());
+        Some(if link < memory { link } else { memory })
+    }
+    fn places(&self) -> Option<Places> {
+        Some(Places { key: "port", count: self.controller.parameters.ports, taken: None })
+    }
+    fn port(&self) -> Option<&Port> {
+        Some(&self.controller.port)
+    }
+    fn endpoint(self: Rc<Self>) -> Option<Rc<dyn Endpoint>> {
+        Some(Rc::clone(&self.controller) as Rc<dyn Endpoint>)
+    }
+    fn owner(&self) -> Option<&dyn Owner> {
+        Some(self)
+    }
+}
+
+/// The board.
+struct Controller {
+    parameters: ControllerParameters,
+    runtime: Runtime,
+    trace: Trace,
+    part: PartName,
+    /// Of its link to the host.
+    wires: Wires,
+    /// Of its memory.
+    memory: Wires,
+    /// From its memory to that of the host.
+    route: Route,
+    /// Its side towards the host.
+    board: Board,
+    /// Its side towards its drives.
+    port: Port,
+    engine: Resource,
+    cache: RefCell<Cache>,
+    /// Something became dirty, or clean.
+    changed: Signal,
+    /// Where the last write to the drives ended.
+    arm: Cell<u64>,
+    /// The number of the last request to the array.
+    last: Cell<u64>,
+    hits: Cell<u64>,
+    /// So much of a new drive has been filled.
+    rebuilt: Rc<Cell<Bytes>>,
+    behind: OnceCell<Behind>,
+    attendance: Attendance,
+}
+
+/// What is behind it.
+struct Behind {
+    array: Array<Backed<Member<Inside>, Nothing>>,
+    calls: Rc<Calls<Inside>>,
+    /// Data of a row.
+    stripe: Bytes,
+}
+
+/// The board as the one that runs an array.
+struct Inside {
+    runtime: Runtime,
+    part: PartName,
+    engine: Resource,
+    /// What it reads in a second.
+    rate: Rate,
+}
+
+/// What its drives hold of the bytes that a rebuild moves: terabytes that nobody reads.
+struct Nothing {
+    shape: Shape,
+    runtime: Runtime,
+}
+
+impl Device for Nothing {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+    async fn submit(&self, request: Request) -> Reply {
+        let now = self.runtime.now();
+        request.answer(Ok(()), Stamps { submitted: now, completed: now })
+    }
+}
+
+impl Host for Inside {
+    type Caller = ();
+    async fn command(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) {
+        unit.execute(command, Lines::Cached, ledger).await;
+    }
+    async fn parity(&self, _: Option<&()>, work: ParityWork, ledger: &mut Ledger) {
+        let _turn = self.engine.acquire(0).await;
+        ledger.until(self.runtime.now(), self.part, "parity-queue");
+        let bytes = (work.length * (work.sources * work.targets) as u64).get() as f64;
+        self.runtime.sleep(Duration::from_seconds(bytes / self.rate.get())).await;
+        ledger.until(self.runtime.now(), self.part, "parity");
+    }
+}
+
+impl Controller {
+    fn build(site: &Site) -> Result<Rc<Controller>, PartError> {
+        let parameters = site.parameters(ControllerParameters::read)?;
+        let (runtime, flows, part) = (site.runtime, site.flows, site.trace.part(site.name));
+        let link = parameters.link.leg(flows);
+        let wires = Wires::new(flows, link.clone(), part);
+        // One memory for both directions.
+        let cost = 1.0 / parameters.buffer.get();
+        let bus = flows.link();
+        let inner = Leg { up: (bus, cost), down: (bus, cost), ask: 0.0, answer: 0.0, latency: Duration::ZERO };
+        let memory = Wires::new(flows, inner.clone(), part);
+        let to_host = site.route().expect("it stands on what carries packets").beyond(link);
+        let route = to_host.and_then(|way| way.beyond(inner.clone())).ok_or_else(|| site.too_far())?;
+        let processor = Resource::new(runtime, 1);
+        let board = |command, completion, queue| Board {
+            command,
+            completion,
+            runtime: runtime.clone(),
+            part,
+            processor: processor.clone(),
+            queue: Resource::new(runtime, queue),
+        };
+        let drives = Route::within(runtime, flows).beyond(inner).expect("a way may have a leg");
+        let port = Port {
+            route: drives,
+            lane: parameters.lane,
+            latency: Duration::ZERO,
+            board: Rc::new(board(parameters.member, parameters.member, u32::MAX)),
+        };
+        Ok(Rc::new(Controller {
+            board: board(parameters.command, parameters.completion, parameters.queue),
+            runtime: runtime.clone(),
+            trace: site.trace.clone(),
+            part,
+            wires,
+            memory,
+            route,
+            port,
+            engine: Resource::new(runtime, 1),
+            cache: RefCell::new(Cache::new(parameters.cache.size, parameters.cache.line)),
+            changed: Signal::default(),
+            arm: Cell::new(0),
+            last: Cell::new(0),
+            hits: Cell::new(0),
+            rebuilt: Rc::default(),
+            behind: OnceCell::new(),
+            attendance: Attendance::default(),
+            parameters,
+        }))
+    }
+
+    fn adopt(self: &Rc<Controller>, drives: Vec<(Arc<str>, Rc<dyn Endpoint>)>) -> Result<(), String> {
+        let (level, chunk) = self.parameters.layout;
+        let sizes: Vec<Bytes> = drives.iter().map(|(_, drive)| drive.size()).collect();
+        let geometry = Geometry::new(level, chunk, &sizes).map_err(|error| error.to_string())?;
+        let inside = Inside {
+            runtime: self.runtime.clone(),
+            part: self.part,
+            engine: self.engine.clone(),
+            rate: self.parameters.parity,
+        };
+        let calls = Rc::new(Calls::new(&self.runtime, &self.trace, self.part, inside));
+        let (failed, all) = (self.parameters.failed as usize, drives.len());
+        let survived = level.losses_survived(all);
+        if failed > survived {
+            return Err(format!(
+                "{} of {all} drives survives the loss of {survived}, and {failed} have failed",
+                level.name()
+            ));
+        }
+        let member = |(name, drive): &(Arc<str>, Rc<dyn Endpoint>)| {
+            let shape = Shape::new(name.to_string(), drive.size());
+            let nothing = Nothing { shape: shape.clone(), runtime: self.runtime.clone() };
+            Backed::new(Member::new(&calls, Rc::clone(drive), shape), nothing)
+        };
+        let members = drives.iter().map(|drive| (member(drive), Bytes::ZERO)).collect();
+        let stripe = geometry.stripe_size();
+        let array = Array::assemble(&self.runtime, "array", geometry, members).map_err(|error| error.to_string())?;
+        array.set_time_limit(PATIENCE);
+        let host = Rc::clone(&calls);
+        array.charge_parity(move |work: ParityWork| {
+            let host = Rc::clone(&host);
+            Box::pin(async move { host.parity(work).await })
+        });
+        (all - failed..all).for_each(|gone| array.fail(gone));
+        let new = self.parameters.rebuild.map(|rate| (rate, all - failed, member(&drives[all - failed])));
+        let adopted = self.behind.set(Behind { array, calls, stripe });
+        assert!(adopted.is_ok(), "a controller is given its drives once");
+        if let Some((rate, place, new)) = new {
+            let controller = Rc::clone(self);
+            self.runtime.spawn_detached(async move { controller.rebuild(rate, place, new).await });
+        }
+        if self.parameters.cache.write_back {
+            for _ in 0..self.parameters.cache.destages {
+                let controller = Rc::clone(self);
+                self.runtime.spawn_detached(async move { controller.destage().await });
+            }
+        }
+        Ok(())
+    }
+
+    fn behind(&self) -> &Behind {
+        self.behind.get().expect("a machine gives controllers their drives when it is built")
+    }
+
+    fn number(&self) -> u64 {
+        self.last.set(self.last.get() + 1);
+        self.last.get()
+    }
+
+    /// Has the array carry out a command for the host.
+    async fn through(&self, command: Command, ledger: &mut Ledger) {
+        let (behind, id) = (self.behind(), self.number());
+        let aside = self.trace.aside(self.runtime.now());
+        behind.calls.begin(id, (), std::mem::replace(ledger, aside));
+        let (address, bytes) = (BLOCK * command.first, command.bytes());
+        let request = match command.write {
+            true => Request::write(address, Data::phantom(bytes)),
+            false => Request::read(address, Buffer::phantom(bytes)),
+        };
+        let result = behind.array.submit(request.with_id(id)).await.result;
+        result.expect("a modelled member does what it is asked");
+        *ledger = behind.calls.end(id);
+    }
+
+    async fn carry_out(&self, command: Command, lines: Lines, ledger: &mut Ledger) {
+        let note = |ledger: &mut Ledger, phase| ledger.until(self.runtime.now(), self.part, phase);
+        let _present = self.attendance.enter(&self.runtime);
+        let place = self.board.take(ledger).await;
+        // The doorbell and the fetch of the command, there and back.
+        self.route.signal(3).await;
+        note(ledger, "command");
+        let bytes = command.bytes();
+        let range = (BLOCK * command.first).get()..(BLOCK * (command.first + command.blocks)).get();
+        if command.write {
+            let back = self.parameters.cache.write_back;
+            if back {
+                let most = self.parameters.cache.dirty_most.max(bytes.get());
+                self.changed.wait_until(|| self.cache.borrow().dirty() + bytes.get() <= most).await;
+                self.cache.borrow_mut().reserve(bytes.get());
+                note(ledger, "cache-full");
+            }
+            self.route.signal(2).await;
+            self.route.transfer(bytes, false, lines).await;
+            note(ledger, "transfer");
+            if back {
+                self.cache.borrow_mut().write(range);
+                self.changed.notify();
+            } else {
+                self.through(command, ledger).await;
+                self.cache.borrow_mut().keep(range);
+            }
+        } else {
+            let hit = self.cache.borrow_mut().hits(range.clone());
+            if hit {
+                self.hits.set(self.hits.get() + 1);
+            } else {
+                self.through(command, ledger).await;
+                self.cache.borrow_mut().keep(range);
+            }
+            self.route.transfer(bytes, true, lines).await;
+            note(ledger, "transfer");
+        }
+        self.route.signal(1).await;
+        note(ledger, "completion");
+        self.board.complete(ledger).await;
+        drop(place);
+    }
+
+    /// Fills a new drive in the place of one that has failed.
+    async fn rebuild(&self, rate: Rate, place: usize, new: Backed<Member<Inside>, Nothing>) {
+        let (array, rebuilt) = (&self.behind().array, Rc::clone(&self.rebuilt));
+        array.limit(Some(rate));
+        array.watch(move |progress| {
+            rebuilt.set(progress.done);
+            true
+        });
+        let lost = array.rebuild(place, new, Bytes::ZERO, Uuid(0_u128.to_be_bytes())).await;
+        assert!(lost.is_ok_and(|lost| lost.is_empty()), "modelled drives do what they are asked");
+    }
+
+    /// Writes what is dirty to the drives, for ever.
+    async fn destage(&self) {
+        let behind = self.behind();
+        loop {
+            self.changed.wait_until(|| self.cache.borrow().has_unwritten()).await;
+            let Range { start, end } = self.cache.borrow_mut().next(self.arm.get(), behind.stripe.get());
+            self.arm.set(end);
+            let (address, bytes) = (Bytes::new(start), Bytes::new(end - start));
+            let request = Request::write(address, Data::phantom(bytes)).with_id(self.number());
+            behind.array.submit(request).await.result.expect("a modelled member does what it is asked");
+            self.cache.borrow_mut().written(start..end);
+            self.changed.notify();
+        }
+    }
+}
+
+impl Endpoint for Controller {
+    fn size(&self) -> Bytes {
+        self.behind.get().map_or(Bytes::ZERO, |behind| behind.array.shape().size.round_down(BLOCK))
+    }
+    fn depth(&self) -> u32 {
+        self.parameters.queue
+    }
+    fn execute<'a>(&'a self, command: Command, lines: Lines, ledger: &'a mut Ledger) -> Executing<'a> {
+        Box::pin(async move {
+            self.carry_out(command, lines, ledger).await;
+            Passage::default()
+        })
+    }
+    /// A doorbell is a posted write: the processor does not wait for it.
+    fn register_word(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn busy(&self) -> Duration {
+        self.attendance.sum(self.runtime.now())
+    }
+}

@@ -1,0 +1,138 @@
+//! The values of a RAID controller.
+//!
+//! ```toml
+//! kind = "raid-controller"
+//! lane = "1.2 GB/s"             # of a SAS lane, after 8b/10b
+//! ports = 16                    # drives and wide ports that can be plugged in
+//! queue = 900                   # commands of the host that it has at a time
+//! command = "1 us"              # its processor takes a command of the host in
+//! completion = "1 us"           # and completes it
+//! member = "500 ns"             # its processor sends a command to a drive, and once more when it completes
+//! buffer = "12 GB/s"            # its memory: all that goes to drives or to the host, or comes from there
+//! parity = "8 GB/s"             # its engine, in bytes that it reads
+//! [link]                        # to the host, as of a switch
+//! [array]
+//! level = 6
+//! layout = "left-symmetric"     # the level's default if it is left away
+//! stripe-unit = "256 KiB"
+//! failed = 1                    # of its drives so many have failed, the last ones; none if it is left away
+//! rebuild-rate = "100 MB/s"     # the first of these has a new drive, which is filled at most so fast; 0 B/s: it has none
+//! [cache]
+//! size = "4 GiB"
+//! line = "64 KiB"               # what is kept of reads, and forgotten, at a time
+//! write-back = true             # writes are complete when they are in the cache
+//! dirty-most = "50 %"           # of the cache; writes wait beyond
+//! destages = 16                 # writes to the drives at a time
+//! ```
+
+use array::geometry::Level;
+use units::{Bytes, Duration, Rate, Ratio};
+
+use crate::packet::pcie::LinkParameters;
+use crate::packet::sas::{count, lane};
+use crate::part::{PartError, Problem, Reader};
+use crate::raid::parameters::layout;
+
+/// What distinguishes one controller from another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct ControllerParameters {
+    /// Its PCI Express link.
+    pub link: LinkParameters,
+    /// Of one SAS lane, after 8b/10b.
+    pub lane: Rate,
+    /// Wide ports and drives that can be plugged in.
+    pub ports: u32,
+    /// Commands of the host that it has at a time.
+    pub queue: u32,
+    /// Its processor takes one in.
+    pub command: Duration,
+    /// Its processor completes one.
+    pub completion: Duration,
+    /// Its processor sends a command to a drive, or completes it.
+    pub member: Duration,
+    /// Its memory.
+    pub buffer: Rate,
+    /// Its engine, in bytes of sources.
+    pub parity: Rate,
+    /// Level and stripe unit.
+    pub layout: (Level, Bytes),
+    /// How many of its drives have failed.
+    pub failed: u32,
+    /// How fast a new one in the place of the first of these is filled at most.
+    pub rebuild: Option<Rate>,
+    /// Its cache.
+    pub cache: CacheParameters,
+}
+
+/// The cache of a controller.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct CacheParameters {
+    /// All of it; none is kept of reads if it is zero.
+    pub size: Bytes,
+    /// What is kept and forgotten at a time.
+    pub line: Bytes,
+    /// Writes are complete when they are in it.
+    pub write_back: bool,
+    /// The most that may be dirty, in bytes.
+    pub dirty_most: u64,
+    /// Writes to the drives at a time.
+    pub destages: u32,
+}
+
+impl ControllerParameters {
+    /// Reads a part of kind `raid-controller`.
+    pub fn read(reader: &Reader) -> Result<ControllerParameters, PartError> {
+        let (link, array, cache) = (reader.table("link")?, reader.table("array")?, reader.table("cache")?);
+        let rate = |key: &'static str| -> Result<Rate, PartError> {
+            let rate: Rate = reader.get(key)?;
+            match rate.is_zero() {
+                true => Err(reader.fault(key, Problem::OutOfRange { accepted: "a rate above zero".into() })),
+                false => Ok(rate),
+            }
+        };
+        let failed = array.find("failed")?.unwrap_or(0);
+        let rebuild = array.find("rebuild-rate")?.filter(|rate: &Rate| !rate.is_zero());
+        if rebuild.is_some() && failed == 0 {
+            let message = "a drive that is filled takes the place of one that has failed: give failed = 1, too";
+            return Err(array.fault("rebuild-rate", Problem::Contradiction(message.to_owned())));
+        }
+        let parameters = ControllerParameters {
+            link: LinkParameters::read(&link)?,
+            lane: lane(reader)?,
+            ports: count(reader, "ports", 1024)?,
+            queue: count(reader, "queue", 1 << 20)?,
+            command: reader.get("command")?,
+            completion: reader.get("completion")?,
+            member: reader.get("member")?,
+            buffer: rate("buffer")?,
+            parity: rate("parity")?,
+            layout: layout(&array)?,
+            failed,
+            rebuild,
+            cache: CacheParameters::read(&cache)?,
+        };
+        link.done()?;
+        array.done()?;
+        cache.done()?;
+        Ok(parameters)
+    }
+}
+
+impl CacheParameters {
+    fn read(reader: &Reader) -> Result<CacheParameters, PartError> {
+        let (size, line): (Bytes, Bytes) = (reader.get("size")?, reader.get("line")?);
+        if line.is_zero() || !line.is_multiple_of(Bytes::SECTOR) {
+            let accepted = "whole 512-byte blocks, at least one".into();
+            return Err(reader.fault("line", Problem::OutOfRange { accepted }));
+        }
+        let write_back = reader.get("write-back")?;
+        let most: Ratio = reader.get("dirty-most")?;
+        let dirty_most = (size.get() as f64 * most.get()) as u64;
+        if !(0.0..=1.0).contains(&most.get()) || (write_back && dirty_most < line.get()) {
+            let accepted = "a part of the cache: at least a line of it with write-back, at most 100 %".into();
+            return Err(reader.fault("dirty-most", Problem::OutOfRange { accepted }));
+        }
+        let destages = count(reader, "destages", 65_536)?;
+        Ok(CacheParameters { size, line, write_back, dirty_most, destages })
+    }
+}
