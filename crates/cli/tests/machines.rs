@@ -83,8 +83,12 @@ fn the_switches_of_nvme_24_are_named_and_the_wide_port_of_sas_60_limits() {
     let uplinks = 2.0 * 16.0 * 16e9 * 128.0 / 130.0 / 8.0 * 256.0 / 280.0;
     assert!((rate / uplinks - 1.0).abs() < 0.02, "{rate:e} and not {uplinks:e}");
     let (said, rate) = explained(&desk, &load("sas-60", 4, "512 KiB", "500 ms"), &["run.measure=4s"]);
-    // Equal drives that read in sequence over one full link look like rounds, so its name is not yet that of the part.
-    assert_eq!(said["limit"]["kind"], "shared", "{said:#}");
+    // Equal drives that read in sequence over one full link take turns, which is no convoy.
+    assert_eq!(
+        (said["limit"]["kind"].as_str(), said["limit"]["part"].as_str()),
+        (Some("shared"), Some("expander")),
+        "{said:#}"
+    );
     let port = 4.0 * 1.2e9 * 1024.0 / 1060.0;
     assert!((rate / port - 1.0).abs() < 0.02, "{rate:e} and not {port:e}");
 }
@@ -115,5 +119,72 @@ fn a_planted_slow_part_is_named() {
         let limit = &said["limit"];
         assert_eq!(limit["kind"], kind, "{settings:?}: {limit:#}");
         assert!(limit["part"].as_str().unwrap().starts_with(part), "{settings:?}: {limit:#}");
+    }
+}
+
+/// Four drives as one array, of which one has a slow link.
+const STRIPED: &str = r#"
+kind = "system"
+name = "four drives, striped"
+status = "made up"
+source = "made up"
+[[node]]
+name = "memory"
+part = "ddr4-8-channels"
+[[node]]
+name = "processors"
+part = "epyc-32-core"
+on = "memory"
+[[node]]
+name = "linux"
+part = "linux-6-direct"
+on = "processors"
+[[node]]
+name = "root"
+part = "pcie-4-root"
+on = "memory"
+[[node]]
+name = "drive"
+part = "flash-nvme-3.84tb"
+on = "root"
+count = 4
+[array]
+level = 0
+stripe-unit = "128 KiB"
+members = ["drive-*"]
+consistency = "none"
+source = "made up"
+"#;
+
+#[test]
+fn one_slow_drive_of_several_is_named() {
+    let desk = Desk::new(READS);
+    desk.write("striped.toml", STRIPED);
+    let reads = load("./striped.toml", 8, "1 MiB", "10 ms").replace("no-copy", "array");
+    let (said, _) = explained(&desk, &reads, &["drive-2.controller.link=1GB/s"]);
+    assert_eq!(said["limit"]["part"], "drive-2", "{:#}", said["limit"]);
+    let (said, _) = explained(&desk, &reads, &[]);
+    assert_ne!(said["limit"]["part"], "drive-2", "{:#}", said["limit"]);
+    // Behind a controller, where the host sees none of them.
+    let random = load("raid6-12", 16, "4 KiB", "2 s").replace("\"sequential\"", "\"random\"");
+    let (said, _) = explained(&desk, &random, &["disk-3.rotation.speed=1800 rpm"]);
+    assert_eq!(said["limit"]["part"], "disk-3", "{:#}", said["limit"]);
+    let (said, _) = explained(&desk, &random, &[]);
+    assert_ne!(said["limit"]["part"], "disk-3", "{:#}", said["limit"]);
+}
+
+#[test]
+fn what_is_slow_in_a_controller_is_named() {
+    let desk = Desk::new(READS);
+    let reads = load("raid6-12", 8, "2560 KiB", "500 ms");
+    let writes = reads.replace("\"read\"", "\"write\"");
+    let cases: [(&str, &[&str]); 3] = [
+        (&reads, &["raid-sas3.buffer=1GB/s"]),
+        (&reads, &["raid-sas3.member=1ms"]),
+        (&writes, &["raid-sas3.parity=50MB/s", "raid-sas3.cache.write-back=false"]),
+    ];
+    for (load, settings) in cases {
+        let (said, _) = explained(&desk, load, settings);
+        assert_eq!(said["limit"]["part"], "raid", "{settings:?}: {:#}", said["limit"]);
     }
 }

@@ -18,7 +18,7 @@
 
 use super::findings::Findings;
 use super::limit::{Excluded, Limit, LimitKind, Next, Said};
-use super::rules::device::{self, busiest, kind_of};
+use super::rules::device::{self, busiest, busiest_parts, kind_of, together};
 use super::rules::{interference, load, machine};
 use super::way::way;
 
@@ -74,7 +74,12 @@ pub(super) fn judge(findings: &Findings) -> Verdict {
 fn next(findings: &Findings, limit: &Limit, behind: &[Limit]) -> Option<Next> {
     let is_other = |kind: LimitKind, part: &str| kind != limit.kind && part != limit.part;
     // Of a model the busy time of parts says what is next.
-    let of_parts = findings.parts.iter().filter(|part| part.part != limit.part).take(1);
+    let limiting = busiest_parts(findings);
+    let in_limit = |part: &str| match together(findings, &limiting) == limit.part {
+        true => limiting.iter().any(|one| one.part == part),
+        false => part == limit.part,
+    };
+    let of_parts = findings.parts.iter().filter(|part| !in_limit(&part.part)).take(1);
     let of_parts = of_parts.map(|part| Next { kind: kind_of(findings, &part.part), part: part.part.clone() });
     let of_rules = behind.iter().filter(|next| next.kind != LimitKind::None && is_other(next.kind, &next.part));
     let of_rules = of_rules.map(|next| Next { kind: next.kind, part: next.part.clone() });

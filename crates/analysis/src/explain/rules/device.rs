@@ -24,10 +24,15 @@ const ASLEEP: Duration = Duration::micros(290);
 
 const SWEEP: &str = "a run at twice the depth tells (--set stream.NAME.depth=...)";
 
+/// What works so much of the time is full. Equal devices take turns behind it, too, and that is no convoy: rounds leave what is shared idle.
+pub const FULL: f64 = 0.95;
+
 /// Rounds: devices that convoy on what they share.
 pub fn convoy(findings: &Findings) -> Said {
     let Ok(rounds) = &findings.rounds else { return Unknown };
-    if !rounds.found {
+    let is_device = |part: &&PartTime| findings.occupancies.iter().any(|device| device.device == part.part);
+    let full = findings.parts.iter().find(|part| !is_device(part)).is_some_and(|part| part.busy.get() >= FULL);
+    if !rounds.found || full {
         return Unknown;
     }
     let everyone = |shared: &&Shared| rounds.devices.iter().all(|one| shared.devices.contains(&one.device));
@@ -39,34 +44,46 @@ pub fn convoy(findings: &Findings) -> Said {
 /// The part of a modelled machine that works most of the time.
 pub fn part(findings: &Findings) -> Said {
     let Some(part) = findings.parts.first().filter(|part| part.busy.get() >= IDLE) else { return Unknown };
-    let as_busy = |other: &&PartTime| other.make == part.make && other.busy.get() >= ALIKE * part.busy.get();
-    let alike: Vec<&PartTime> = match part.make {
-        Some(_) => findings.parts.iter().filter(as_busy).collect(),
-        None => vec![part],
-    };
+    let alike = busiest_parts(findings);
     let next = findings.parts.iter().find(|other| alike.iter().all(|one| one.part != other.part));
     let next = next.map_or(String::new(), |next| format!("; next is {} with {}", next.part, next.busy));
     let kind = kind_of(findings, &part.part);
-    let (name, evidence) = match &alike[..] {
-        [_] => (part.part.clone(), format!("it works {} of the time, more than any other part{next}", part.busy)),
-        [first, .., last] => {
-            let names = match alike.len() {
-                2 => format!("{} and {}", first.part, last.part),
-                many => format!("all {many} of {}, such as {}", made(part), first.part),
-            };
+    let evidence = match alike.len() {
+        1 => format!("it works {} of the time, more than any other part{next}", part.busy),
+        _ => {
             let least = alike.iter().map(|one| one.busy.get()).fold(1.0, f64::min);
-            (
-                names,
-                format!("they work {} to {} of the time, more than any other part{next}", Ratio::new(least), part.busy),
-            )
+            format!("they work {} to {} of the time, more than any other part{next}", Ratio::new(least), part.busy)
         }
-        [] => return Unknown,
     };
-    limit(kind, name, Some(part.busy), vec![evidence], 0.9)
+    limit(kind, together(findings, &alike), Some(part.busy), vec![evidence], 0.9)
 }
 
-/// Parts of one make whose work differs by less are as busy.
-const ALIKE: f64 = 0.95;
+/// The part that works most of the time, and others of its make that work about as much.
+pub fn busiest_parts<'f>(findings: &'f Findings) -> Vec<&'f PartTime> {
+    let Some(part) = findings.parts.first() else { return Vec::new() };
+    let as_busy = |other: &&PartTime| other.make == part.make && other.busy.get() >= ALIKE * part.busy.get();
+    match part.make {
+        Some(_) => findings.parts.iter().filter(as_busy).collect(),
+        None => vec![part],
+    }
+}
+
+/// What parts alike are called.
+pub fn together(findings: &Findings, alike: &[&PartTime]) -> String {
+    match alike {
+        [] => String::new(),
+        [one] => one.part.clone(),
+        [first, second] => format!("{} and {}", first.part, second.part),
+        [first, ..] => {
+            let all = findings.parts.iter().filter(|other| other.make == first.make).count();
+            let how_many = if all == alike.len() { format!("all {all}") } else { format!("{} of {all}", alike.len()) };
+            format!("{how_many} of {}, such as {}", made(first), first.part)
+        }
+    }
+}
+
+/// Parts of one make whose work differs by less are as busy: by so much that of equal drives under equal random loads does.
+const ALIKE: f64 = 0.9;
 
 /// The name of the part file that a part is described by.
 fn made(part: &PartTime) -> &str {

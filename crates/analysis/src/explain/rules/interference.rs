@@ -5,6 +5,7 @@ use units::Ratio;
 use super::super::findings::{Findings, MUCH, SATURATED};
 use super::super::limit::Said::{self, Not, Unknown};
 use super::super::limit::{LimitKind, limit};
+use super::device::FULL;
 use crate::surroundings::{Disk, Neighbour, Surroundings};
 
 pub fn stall(findings: &Findings) -> Said {
@@ -16,6 +17,14 @@ pub fn stall(findings: &Findings) -> Said {
         let because = format!(
             "{} completed nothing for {} on average {} times, but no processor was free meanwhile to see a completion",
             worst.device, worst.mean, worst.count
+        );
+        return Not(LimitKind::Stall, because);
+    }
+    // Of a model it is known what worked: behind a part that never rests completions come in bursts.
+    if let Some(part) = findings.parts.first().filter(|part| part.busy.get() >= FULL) {
+        let because = format!(
+            "{} completed nothing for {} on average {} times, while {} worked {} of the time",
+            worst.device, worst.mean, worst.count, part.part, part.busy
         );
         return Not(LimitKind::Stall, because);
     }
