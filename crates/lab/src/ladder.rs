@@ -5,20 +5,24 @@
 //! brings nothing but at the disks. Nobody says in which order the parts are to be found.
 //!
 //! Which values make a part fast its kind says ([`machine::component::Fast`]); which nodes the machine has, its
-//! description.
+//! description. Nodes of a kind that are alike are one suspect, under the name of their class; a node that differs from
+//! the others of its kind is one of its own, under its name. Drives are what is left at the end; one that is much slower
+//! than the others is named.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use machine::component::TreeNode;
 use machine::kinds::KINDS;
 use machine::kit::Kit;
 use machine::part::PartError;
 use machine::system::{Drive, Machine};
 use machine::trace::Trace;
+use rayon::prelude::*;
 use runtime::Runtime;
 use units::{Duration, Frequency, Rate};
 
 use crate::experiment::Experiment;
-use crate::runner::RunError;
+use crate::runner::{Outcome, RunError};
 use crate::trial::trial;
 
 /// The drives are what is left when nothing else limits.
@@ -32,6 +36,9 @@ const UNLIMITED: f64 = 1000.0;
 
 /// A doubling that brings less than this is not counted as a limit.
 const WORTH: f64 = 1.02;
+
+/// A drive that gives less than this part of what the median one gives is named.
+const SLOW: f64 = 0.8;
 
 /// One rung.
 #[derive(Debug, Clone)]
@@ -62,59 +69,98 @@ pub fn ladder(
     let mut left = suspects(&kit, &machine)?;
     let drives = drives(&machine);
     let mut trials = 0;
-    let mut measure = |experiment: &Experiment| {
-        show(trials);
-        trials += 1;
-        trial(experiment, interrupted)
-    };
     let mut base = experiment.clone();
     let mut rungs = Vec::new();
     loop {
-        let now = measure(&base)?.summary.total.figures;
-        let mut doublings = Vec::new();
-        for (name, values) in &left {
-            let faster = measure(&faster(&base, values, 2.0)?)?.summary.total.figures;
-            doublings.push(((*name).to_owned(), faster.iops.get() / now.iops.get()));
-        }
+        show(trials);
+        trials += 1 + left.len();
+        let doubled = left.iter().map(|suspect| faster(&base, &suspect.values, 2.0)).collect::<Result<Vec<_>, _>>()?;
+        let all: Vec<&Experiment> = std::iter::once(&base).chain(&doubled).collect();
+        // Trials are of equal length, so that each processor takes the next one.
+        let outcomes = all.into_par_iter().with_max_len(1).map(|experiment| trial(experiment, interrupted));
+        let outcomes = outcomes.collect::<Result<Vec<_>, _>>()?;
         if interrupted.load(Relaxed) {
             return Ok(rungs);
         }
+        let (present, doubled) = outcomes.split_first().expect("there is the present machine at least");
+        let now = &present.summary.total.figures;
+        let gain = |outcome: &Outcome| outcome.summary.total.figures.iops.get() / now.iops.get();
+        let named = left.iter().zip(doubled).map(|(suspect, outcome)| (suspect.name.clone(), gain(outcome)));
+        let doublings: Vec<(String, f64)> = named.collect();
         let best = doublings.iter().enumerate().max_by(|(_, a), (_, b)| a.1.total_cmp(&b.1));
         let limit = best.filter(|(_, (_, gain))| *gain > WORTH).map(|(index, _)| left.remove(index));
-        let part = limit.as_ref().map_or(drives, |(name, _)| name).to_owned();
+        let part = match &limit {
+            Some(suspect) => suspect.name.clone(),
+            None => slowest(present).map_or(drives.to_owned(), |slow| format!("{drives} ({slow} the slowest)")),
+        };
         rungs.push(Rung { part, bandwidth: now.bandwidth, rate: now.iops, doublings });
-        let Some((_, values)) = limit else { return Ok(rungs) };
-        base = faster(&base, &values, UNLIMITED)?;
+        let Some(suspect) = limit else { return Ok(rungs) };
+        base = faster(&base, &suspect.values, UNLIMITED)?;
     }
 }
 
-/// What can limit the machine, by name, and the values that make it fast: `PART.VALUE`, or `NODE.VALUE` where a node's
-/// differ from those of others with its part.
-fn suspects(kit: &Kit, machine: &Machine) -> Result<Vec<(&'static str, Vec<String>)>, PartError> {
-    let mut suspects: Vec<(&str, Vec<String>)> = Vec::new();
-    for (kind, fast) in KINDS.into_iter().flat_map(|kind| kind.fast.iter().map(move |fast| (kind, fast))) {
-        let nodes = machine.nodes().iter().filter(|node| node.kind.name == kind.name);
-        let mut keys: Vec<String> = Vec::new();
-        for node in nodes {
-            for value in fast.values {
-                let Some(own) = kit.value(&node.name, value)? else { continue };
-                let of_part = kit.parts.get(&node.part).and_then(|part| part.value(value));
-                let key = if of_part.as_ref() == Some(&own) {
-                    format!("{}.{value}", node.part)
-                } else {
-                    format!("{}.{value}", node.name)
-                };
-                if !keys.contains(&key) {
-                    keys.push(key);
-                }
-            }
-        }
-        match suspects.iter_mut().find(|(limit, _)| *limit == fast.limit) {
-            Some((_, known)) => known.extend(keys),
-            None => suspects.push((fast.limit, keys)),
+/// Drives that give much less than the median one, if they are few.
+fn slowest(outcome: &Outcome) -> Option<String> {
+    let mut rates: Vec<f64> = outcome.summary.devices.iter().map(|device| device.figures.iops.get()).collect();
+    rates.sort_by(f64::total_cmp);
+    let median = *rates.get(rates.len() / 2)?;
+    let slow = outcome.summary.devices.iter().filter(|device| device.figures.iops.get() < SLOW * median);
+    let names: Vec<&str> = slow.map(|device| device.name.as_str()).collect();
+    (!names.is_empty() && names.len() * 4 <= rates.len()).then(|| names.join(", "))
+}
+
+/// What can limit the machine.
+struct Suspect {
+    name: String,
+    /// `PART.VALUE`, or `NODE.VALUE` where a node's differ from those of others.
+    values: Vec<String>,
+}
+
+/// Nodes of a kind, in groups of those whose values are alike; the largest group first.
+fn alike<'m>(kit: &Kit, nodes: &[&'m TreeNode], values: &[&str]) -> Result<Vec<Vec<&'m TreeNode>>, PartError> {
+    let mut groups: Vec<(Vec<Option<String>>, Vec<&TreeNode>)> = Vec::new();
+    for node in nodes {
+        let own = values.iter().map(|value| kit.value(&node.name, value)).collect::<Result<Vec<_>, _>>()?;
+        match groups.iter_mut().find(|(known, _)| *known == own) {
+            Some((_, group)) => group.push(node),
+            None => groups.push((own, vec![node])),
         }
     }
-    suspects.retain(|(_, keys)| !keys.is_empty());
+    let mut groups: Vec<_> = groups.into_iter().map(|(_, group)| group).collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+    Ok(groups)
+}
+
+/// All of them, by name.
+fn suspects(kit: &Kit, machine: &Machine) -> Result<Vec<Suspect>, PartError> {
+    let mut suspects: Vec<Suspect> = Vec::new();
+    for (kind, fast) in KINDS.into_iter().flat_map(|kind| kind.fast.iter().map(move |fast| (kind, fast))) {
+        let nodes: Vec<&TreeNode> = machine.nodes().iter().filter(|node| node.kind.name == kind.name).collect();
+        let groups = alike(kit, &nodes, fast.values)?;
+        for (index, group) in groups.iter().enumerate() {
+            let mut values: Vec<String> = Vec::new();
+            for node in group {
+                for value in fast.values {
+                    let Some(own) = kit.value(&node.name, value)? else { continue };
+                    let of_part = kit.parts.get(&node.part).and_then(|part| part.value(value));
+                    let whole = groups.len() == 1 && of_part.as_ref() == Some(&own);
+                    let key = format!("{}.{value}", if whole { &*node.part } else { &*node.name });
+                    if !values.contains(&key) {
+                        values.push(key);
+                    }
+                }
+            }
+            let name = match index {
+                0 => fast.limit.to_owned(),
+                _ => group.iter().map(|node| &*node.name).collect::<Vec<_>>().join(", "),
+            };
+            match suspects.iter_mut().find(|suspect| suspect.name == name) {
+                Some(known) => known.values.extend(values),
+                None => suspects.push(Suspect { name, values }),
+            }
+        }
+    }
+    suspects.retain(|suspect| !suspect.values.is_empty());
     Ok(suspects)
 }
 
@@ -130,8 +176,11 @@ fn faster(experiment: &Experiment, values: &[String], factor: f64) -> Result<Exp
     Ok(result)
 }
 
-/// A time shortened, or a rate or frequency raised.
+/// A time shortened, or a rate, a frequency or a count raised.
 fn scaled(text: &str, factor: f64) -> String {
+    if let Ok(count) = text.parse::<f64>() {
+        return format!("{}", count * factor);
+    }
     if let Ok(time) = text.parse::<Duration>() {
         return format!("{:#}", time.scale(1.0 / factor).max(Duration::nanos(1)));
     }
@@ -159,5 +208,27 @@ mod tests {
         assert_eq!(found, ["host memory system", "backplane", "adapters", "strings", "disks"], "{rungs:#?}");
         let requests = ladder(&machine.ladder_load(Question::Requests), &no, &mut |_| ()).unwrap();
         assert_eq!(requests[0].part, "host processor", "{requests:#?}");
+    }
+
+    /// Of two switches one has lanes of its own, so that each is a suspect; alike they are one.
+    #[test]
+    fn a_node_that_differs_is_a_suspect_of_its_own() {
+        let names = |changes: &[(&str, &str)]| -> Vec<String> {
+            let mut kit = Kit::load("nvme-24").unwrap();
+            changes.iter().for_each(|(key, value)| kit.set(key, value).unwrap());
+            let machine = kit.build(&Runtime::simulated(), 1, &Trace::default()).unwrap();
+            let all = suspects(&kit, &machine).unwrap();
+            for suspect in &all {
+                let no = AtomicBool::new(false);
+                let experiment = Modelled::new("nvme-24", Vec::new(), &no).unwrap();
+                let experiment = experiment.ladder_load(Question::Bandwidth);
+                let faster = faster(&experiment, &suspect.values, 2.0).unwrap();
+                faster.system.unwrap().kit().unwrap().build(&Runtime::simulated(), 1, &Trace::default()).unwrap();
+            }
+            all.into_iter().map(|suspect| suspect.name).collect()
+        };
+        assert!(names(&[]).contains(&"PCIe switches".to_owned()));
+        let two = names(&[("switch-1.lanes", "2")]);
+        assert!(two.contains(&"PCIe switches".to_owned()) && two.contains(&"switch-1".to_owned()), "{two:?}");
     }
 }
