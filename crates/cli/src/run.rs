@@ -22,6 +22,7 @@ use report::{Gained, Sweep};
 use serde_json::{Value, json};
 use units::{Bytes, Ratio};
 
+use crate::abreast::abreast;
 use crate::args::{Format, Run};
 use crate::fail::Failure;
 use crate::hosts;
@@ -127,21 +128,38 @@ pub fn all(args: &Run, text: &str, points: Vec<Point>, conductor: Option<&Conduc
         broken = Some(failure);
         found = None;
     }
-    for point in if args.find_limit.is_some() { Vec::new() } else { points } {
-        let name = name_of(&point, done.len(), count);
-        match attempt(point) {
+    let names: Vec<Option<String>> =
+        points.iter().enumerate().map(|(before, point)| name_of(point, before, points.len())).collect();
+    let mut add = |one: Result<Done, Failure>| -> bool {
+        let name = names.get(done.len()).cloned().flatten();
+        match one {
+            _ if broken.is_some() => return false,
             Ok(one) => {
                 broken = index.as_mut().and_then(|index| index.add(&one).err());
                 done.push(one);
             }
-            // Nothing was done yet that could be shown.
-            Err(failure) if done.is_empty() => return Err(failure.at(name)),
             Err(failure) => broken = Some(failure.at(name)),
         }
         let kept = done.last().is_none_or(|one| one.kept.is_ok());
-        if broken.is_some() || interrupted.load(Relaxed) || !kept {
-            break;
+        broken.is_none() && !interrupted.load(Relaxed) && kept
+    };
+    let modelled = |point: &Point| point.experiment.system.is_some();
+    if args.find_limit.is_some() {
+        // The search is over.
+    } else if points.len() > 1 && conductor.is_none() && metrics.is_none() && points.iter().all(modelled) {
+        abreast(points, (&args.common.runs, &targets), &interrupted, &mut add);
+    } else {
+        for point in points {
+            if !add(attempt(point)) {
+                break;
+            }
         }
+    }
+    if done.is_empty()
+        && let Some(failure) = broken.take()
+    {
+        // Nothing was done that could be shown.
+        return Err(failure);
     }
     let cut_short = done.iter().any(Done::is_cut_short) || interrupted.load(Relaxed);
     let index = index.and_then(|index| match index.finish(cut_short, broken.as_ref()) {
@@ -218,11 +236,30 @@ pub fn one(
     permits: &HashMap<PathBuf, WritePermit>,
     interrupted: &AtomicBool,
 ) -> Result<Done, Failure> {
+    let folder = begin(&point, kept.runs, targets)?;
+    in_folder(folder, point, kept, (targets, RECORDS), permits, interrupted)
+}
+
+/// Makes the folder of a point.
+pub fn begin(point: &Point, runs: &Path, targets: &[Target]) -> Result<RunFolder, Failure> {
     let experiment = &point.experiment;
     let own = experiment.own_targets().filter(|_| targets.is_empty());
     let targets = own.as_deref().unwrap_or(targets);
-    let folder = keep::begin(kept.runs, &experiment.name, &experiment.to_toml(), targets, build());
-    let folder = folder.map_err(no_folder)?;
+    keep::begin(runs, &experiment.name, &experiment.to_toml(), targets, build()).map_err(no_folder)
+}
+
+/// Runs one point and keeps it in its folder, with so much memory for the record of its requests.
+pub fn in_folder(
+    folder: RunFolder,
+    point: Point,
+    kept: &Kept<'_>,
+    (targets, record_memory): (&[Target], Bytes),
+    permits: &HashMap<PathBuf, WritePermit>,
+    interrupted: &AtomicBool,
+) -> Result<Done, Failure> {
+    let experiment = &point.experiment;
+    let own = experiment.own_targets().filter(|_| targets.is_empty());
+    let targets = own.as_deref().unwrap_or(targets);
     let mut names = lab::names(targets);
     let party = kept.conductor.map(|conductor| hosts::gather(conductor, &folder, experiment, targets, &mut names));
     let party = party.transpose()?;
@@ -231,7 +268,7 @@ pub fn one(
         let status = folder.path().join(RunFile::Status.name());
         let watch = Watch::new(kept.watch, names, status, kept.metrics.cloned());
         let at = Some(&folder);
-        let ways = Ways { permits, record_memory: RECORDS, folder: at, interrupted, progress: &watch, party: None };
+        let ways = Ways { permits, record_memory, folder: at, interrupted, progress: &watch, party: None };
         match &party {
             Some((conductor, own)) => conduct(&id, experiment, targets, &ways, (conductor, [&folder, own])),
             None => lab::run(&id, experiment, targets, &ways),

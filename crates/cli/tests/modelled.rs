@@ -157,7 +157,7 @@ fn a_survey_of_no_machine_says_which_there_are() {
     let cases: [(&[&str], &str); 4] = [
         (
             &["--system", "raid-ii"],
-            "there is no such system; there are: nvme-24, raid-i, sas-60, sparc20-wren7; or give the path of a file",
+            "there is no such system; there are: nvme-24, raid-i, raid6-12, sas-60, sparc20-wren7; or give the path of a file",
         ),
         (&["--system", "gone.toml"], "gone.toml"),
         (&["--system", "small.toml"], "small.toml:25:"),
@@ -167,5 +167,26 @@ fn a_survey_of_no_machine_says_which_there_are() {
         let said = desk.arraylab(&[&["survey"], words].concat());
         assert_eq!((said.code, &*said.stdout), (2, ""), "{words:?}: {}", said.stderr);
         assert!(said.stderr.contains(message), "{words:?}: {}", said.stderr);
+    }
+}
+
+/// Points in virtual time run on all processors, and come out as they do alone, in their order.
+#[test]
+fn points_side_by_side_are_the_points_one_by_one() {
+    let sweep = "[sweep]\n\"stream.readers.depth\" = [8, 1, 2, 4, 3]\n";
+    let load = "[run]\nstart-up = \"1 ms\"\nmeasure = \"5 ms\"\n[system]\nname = \"nvme-24\"\nway = \"no-copy\"\ndisks = 2\n\
+                [[stream]]\nname = \"readers\"\noperation = \"read\"\npattern = \"random\"\nsize = \"4 KiB\"\ndepth = 1\n";
+    let desk = Desk::new(&format!("{load}{sweep}"));
+    let together = desk.arraylab(&["run", "load.toml", "--json"]);
+    assert_eq!(together.code, 0, "{}", together.stderr);
+    let together = together.json();
+    let points = together["points"].as_array().unwrap();
+    let runs: Vec<&str> = points.iter().map(|point| point["run"].as_str().unwrap()).collect();
+    let numbers: Vec<u64> = runs.iter().map(|run| run.rsplit('-').next().unwrap().parse().unwrap()).collect();
+    assert!(numbers.is_sorted() && numbers.len() == 5, "{runs:?}");
+    for (point, depth) in points.iter().zip([8, 1, 2, 4, 3]) {
+        let alone = Desk::new(load);
+        let alone = alone.arraylab(&["run", "load.toml", "--json", "--set", &format!("stream.readers.depth={depth}")]);
+        assert_eq!(alone.json()["total"], point["total"], "depth {depth}");
     }
 }
