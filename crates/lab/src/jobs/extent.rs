@@ -94,13 +94,19 @@ impl Extents for Job {
         if self.engine == Engine::Null {
             let files = self.files.len().max(self.file_count as usize) as u64;
             let size = match (self.extent.size, self.file_size) {
-                (Some(Amount::Bytes(size)), _) => size,
-                (_, Some(size)) => size * files,
+                (_, Some(file)) => file * files,
+                (Some(Amount::Bytes(size)), None) => size,
                 _ => return Err(PlanError::NoSize { place: place(), job: job(), path: "null".into() }),
             };
-            // There is no end that offsets could run into.
-            let end =
-                self.offset(copy, size).checked_add(size).filter(|_| !matches!(self.extent.offset, Amount::Percent(_)));
+            // There is no end that offsets could run into, if the job names none.
+            let end = match self.extent.offset {
+                _ if self.file_size.is_some() => None,
+                Amount::Percent(share) if share < 100.0 => {
+                    Some(Bytes::new((size.get() as f64 / (1.0 - share / 100.0)) as u64).round_up(largest) + largest)
+                }
+                Amount::Percent(_) => None,
+                Amount::Bytes(_) => self.offset(copy, size).checked_add(size),
+            };
             let size = end.unwrap_or(size).max(largest);
             described.null = Some(size);
             let name = described.name();
@@ -153,6 +159,8 @@ impl Extents for Job {
                     None => whole()?,
                 },
                 (Some((size, Kind::Device)), _) | (Some((size, Kind::File)), None) if !size.is_zero() => size,
+                // No more of a file is used than `filesize` says, however long it is.
+                (Some((_, Kind::File)), Some(wanted)) if self.file_size.is_some() => wanted,
                 // A file that is shorter is made longer, if it is ours to change.
                 (Some((size, Kind::File)), Some(wanted)) => size.max(wanted),
                 (_, wanted) => wanted.ok_or_else(none)?,
@@ -191,8 +199,12 @@ impl Extents for Job {
             Amount::Bytes(_) => Bytes::new(1),
         };
         let start = Bytes::new(offset.round_down(unit).get().saturating_mul(whole.files));
-        let left = whole.size.saturating_sub(start);
+        let files = self.files.len().max(self.file_count as usize) as u64;
+        let end = self.file_size.map_or(whole.size, |file| whole.size.min(file * files));
+        let left = end.saturating_sub(start);
         let length = match self.extent.size {
+            // Of a job that says how large its files are, `size` is what it moves, and not where.
+            Some(Amount::Bytes(_)) if self.file_size.is_some() => left,
             None => left,
             Some(Amount::Percent(share)) => Bytes::new((whole.size.get() as f64 * share / 100.0) as u64).min(left),
             Some(Amount::Bytes(size)) if size <= left => size,
