@@ -13,7 +13,7 @@
 //!
 //! # Write-back
 //! What is dirty is written to the drives in the order of addresses, from where the last write went on and round again
-//! (an elevator), a stripe at a time, so that small writes that lie side by side become one ([`cache`]).
+//! (an elevator), a stripe at a time, so that small writes that lie side by side become one (`cache.rs`).
 //! A write waits while so much is dirty that it has no room. The cache survives a power cut, as one with a battery does, and needs
 //! no log against the write hole.
 //!
