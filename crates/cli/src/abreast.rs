@@ -1,7 +1,8 @@
 //! Points of a sweep that need no real time, on all processors.
 //!
-//! A modelled run depends on its description and seed alone, so that it comes out the same whatever runs beside it. Points are begun in their
-//! order, and given back in it: folders have the numbers, and tables the lines, of one after the other.
+//! A modelled run depends on its description and seed alone, so it comes out the same whatever runs beside it. Points
+//! begin in their order and are handed on in it. So the numbers of folders and the lines of tables are those of a sweep
+//! that runs one point after the other.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +16,8 @@ use record::RunFolder;
 use crate::fail::Failure;
 use crate::run::{Done, Kept, RECORDS, begin, in_folder};
 
-/// Runs all points, until `each` says that it has seen enough, or an interrupt: those that are under way then are given, too.
+/// Runs all points and hands each to `each`, in order. No more of them begin once `each` has answered false, or after
+/// an interrupt; those under way are still handed on.
 pub fn abreast(
     points: Vec<Point>,
     (runs, targets): (&Path, &[Target]),

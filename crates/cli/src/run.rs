@@ -1,5 +1,6 @@
 //! `arraylab run`.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -240,12 +241,19 @@ pub fn one(
     in_folder(folder, point, kept, (targets, RECORDS), permits, interrupted)
 }
 
+/// What an experiment runs on: what is given, or its own.
+fn targets_of<'t>(experiment: &Experiment, given: &'t [Target]) -> Cow<'t, [Target]> {
+    match experiment.own_targets().filter(|_| given.is_empty()) {
+        Some(own) => Cow::Owned(own),
+        None => Cow::Borrowed(given),
+    }
+}
+
 /// Makes the folder of a point.
 pub fn begin(point: &Point, runs: &Path, targets: &[Target]) -> Result<RunFolder, Failure> {
     let experiment = &point.experiment;
-    let own = experiment.own_targets().filter(|_| targets.is_empty());
-    let targets = own.as_deref().unwrap_or(targets);
-    keep::begin(runs, &experiment.name, &experiment.to_toml(), targets, build()).map_err(no_folder)
+    let targets = targets_of(experiment, targets);
+    keep::begin(runs, &experiment.name, &experiment.to_toml(), &targets, build()).map_err(no_folder)
 }
 
 /// Runs one point and keeps it in its folder, with so much memory for the record of its requests.
@@ -258,8 +266,7 @@ pub fn in_folder(
     interrupted: &AtomicBool,
 ) -> Result<Done, Failure> {
     let experiment = &point.experiment;
-    let own = experiment.own_targets().filter(|_| targets.is_empty());
-    let targets = own.as_deref().unwrap_or(targets);
+    let targets = &*targets_of(experiment, targets);
     let mut names = lab::names(targets);
     let party = kept.conductor.map(|conductor| hosts::gather(conductor, &folder, experiment, targets, &mut names));
     let party = party.transpose()?;

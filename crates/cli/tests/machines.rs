@@ -122,32 +122,8 @@ fn a_planted_slow_part_is_named() {
     }
 }
 
-/// Four drives as one array, of which one has a slow link.
+/// What makes the drives of the NVMe template one array.
 const STRIPED: &str = r#"
-kind = "system"
-name = "four drives, striped"
-status = "made up"
-source = "made up"
-[[node]]
-name = "memory"
-part = "ddr4-8-channels"
-[[node]]
-name = "processors"
-part = "epyc-32-core"
-on = "memory"
-[[node]]
-name = "linux"
-part = "linux-6-direct"
-on = "processors"
-[[node]]
-name = "root"
-part = "pcie-4-root"
-on = "memory"
-[[node]]
-name = "drive"
-part = "flash-nvme-3.84tb"
-on = "root"
-count = 4
 [array]
 level = 0
 stripe-unit = "128 KiB"
@@ -159,12 +135,13 @@ source = "made up"
 #[test]
 fn one_slow_drive_of_several_is_named() {
     let desk = Desk::new(READS);
-    desk.write("striped.toml", STRIPED);
+    let template = done(desk.arraylab(&["systems", "--template", "nvme"])).stdout;
+    desk.write("striped.toml", &format!("{template}{STRIPED}"));
     let reads = load("./striped.toml", 8, "1 MiB", "10 ms").replace("no-copy", "array");
-    let (said, _) = explained(&desk, &reads, &["drive-2.controller.link=1GB/s"]);
-    assert_eq!(said["limit"]["part"], "drive-2", "{:#}", said["limit"]);
+    let (said, _) = explained(&desk, &reads, &["drive-0.2.controller.link=500MB/s"]);
+    assert_eq!(said["limit"]["part"], "drive-0.2", "{:#}", said["limit"]);
     let (said, _) = explained(&desk, &reads, &[]);
-    assert_ne!(said["limit"]["part"], "drive-2", "{:#}", said["limit"]);
+    assert_ne!(said["limit"]["part"], "drive-0.2", "{:#}", said["limit"]);
     // Behind a controller, where the host sees none of them.
     let random = load("raid6-12", 16, "4 KiB", "2 s").replace("\"sequential\"", "\"random\"");
     let (said, _) = explained(&desk, &random, &["disk-3.rotation.speed=1800 rpm"]);
@@ -187,4 +164,20 @@ fn what_is_slow_in_a_controller_is_named() {
         let (said, _) = explained(&desk, load, settings);
         assert_eq!(said["limit"]["part"], "raid", "{settings:?}: {:#}", said["limit"]);
     }
+}
+
+#[test]
+fn a_run_says_how_fast_a_drive_is_rebuilt() {
+    let desk = Desk::new(READS);
+    desk.write("load.toml", &load("raid6-12", 1, "64 KiB", "1 s"));
+    let run = |settings: &[&str]| {
+        let mut words = vec!["run", "load.toml", "--json"];
+        settings.iter().for_each(|setting| words.extend(["--set", setting]));
+        done(desk.arraylab(&words)).json()["remarks"].to_string()
+    };
+    let said = run(&["raid-sas3.array.failed=1", "raid-sas3.array.rebuild-rate=20 MB/s"]);
+    let rate = said.split("filled its new drive at ").nth(1).unwrap_or_else(|| panic!("{said}"));
+    let rate: f64 = rate.split(' ').next().unwrap().parse().unwrap();
+    assert!((15.0..21.0).contains(&rate), "{said}");
+    assert!(!run(&["raid-sas3.array.failed=1"]).contains("filled"));
 }

@@ -232,8 +232,8 @@ impl Phase {
         let mut length = region.length.expect("a planned region has an end");
         let given = length;
         if smallest == largest {
-            // As in fio, the last block of a sequence is whole, if the file goes on behind the job's part of it. Otherwise what is left behind the last
-            // whole block is not used, nor counted as something to be moved.
+            // As in fio: if the file goes on behind the job's part of it, the last block of a sequence is whole.
+            // Otherwise the job ends with its last whole block.
             let in_order = whole.files == 1 && !job.order.iter().any(|order| order.is_random());
             let goes_on = in_order && region.start + length.round_up(largest) <= whole.size;
             length = if goes_on { length.round_up(largest) } else { length.round_down(largest) };
@@ -282,7 +282,7 @@ impl Phase {
         if let Some(steps) = &steps {
             region.length = Some(length.max(steps.end));
         }
-        // Of files whose size is given, `size` is what is moved.
+        // With `filesize`, `size` says how much is moved.
         let asked = match (job.file_size, job.extent.size) {
             (Some(_), Some(Amount::Bytes(size))) => Some(size),
             _ => None,
@@ -296,7 +296,7 @@ impl Phase {
             }
         };
         let bytes = (!job.time_based).then(|| Bytes::new(moved.get().saturating_mul(job.loops.into())));
-        // The request that reaches the end is whole.
+        // The last request is whole.
         let whole_requests = smallest == largest && (steps.is_some() || asked.is_some());
         let bytes = if whole_requests { bytes.map(|bytes| bytes.round_up(smallest)) } else { bytes };
         // What is read behind the writes is moved, too.
@@ -662,9 +662,10 @@ impl Plan for Job {
 
 /// Where a job with gaps ends, as fio 3.33 has it.
 struct Steps {
-    /// What it moves before it ends; nothing if it goes round, as it does where the next request would begin behind the end of the file.
+    /// What it moves before it ends. Nothing if it goes round: where the next request would begin behind the end of the
+    /// file, it begins the file again.
     moved: Option<Bytes>,
-    /// Where its last request ends, which may lie behind its part of the file.
+    /// Where its last request ends. That may lie behind its part of the file.
     end: Bytes,
 }
 

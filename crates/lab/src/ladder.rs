@@ -5,9 +5,9 @@
 //! brings nothing but at the disks. Nobody says in which order the parts are to be found.
 //!
 //! Which values make a part fast its kind says ([`machine::component::Fast`]); which nodes the machine has, its
-//! description. Nodes of a kind that are alike are one suspect, under the name of their class; a node that differs from
-//! the others of its kind is one of its own, under its name. Drives are what is left at the end; one that is much slower
-//! than the others is named.
+//! description. Nodes of a kind that are alike are one suspect, under the name of their class. A node that differs from
+//! the others of its kind is a suspect under its own name. The drives are left at the end; if one of them is much
+//! slower than the others, it is named.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -37,8 +37,10 @@ const UNLIMITED: f64 = 1000.0;
 /// A doubling that brings less than this is not counted as a limit.
 const WORTH: f64 = 1.02;
 
-/// A drive that gives less than this part of what the median one gives is named.
+/// A drive that gives less than this share of what the median drive gives is named, if such drives are at most a
+/// [`FEW`]th of all. Both are assumed: names help where few drives differ clearly.
 const SLOW: f64 = 0.8;
+const FEW: usize = 4;
 
 /// One rung.
 #[derive(Debug, Clone)]
@@ -99,14 +101,14 @@ pub fn ladder(
     }
 }
 
-/// Drives that give much less than the median one, if they are few.
+/// Drives that give much less than the median drive, if they are few.
 fn slowest(outcome: &Outcome) -> Option<String> {
     let mut rates: Vec<f64> = outcome.summary.devices.iter().map(|device| device.figures.iops.get()).collect();
     rates.sort_by(f64::total_cmp);
     let median = *rates.get(rates.len() / 2)?;
     let slow = outcome.summary.devices.iter().filter(|device| device.figures.iops.get() < SLOW * median);
     let names: Vec<&str> = slow.map(|device| device.name.as_str()).collect();
-    (!names.is_empty() && names.len() * 4 <= rates.len()).then(|| names.join(", "))
+    (!names.is_empty() && names.len() * FEW <= rates.len()).then(|| names.join(", "))
 }
 
 /// What can limit the machine.
@@ -213,15 +215,15 @@ mod tests {
     /// Of two switches one has lanes of its own, so that each is a suspect; alike they are one.
     #[test]
     fn a_node_that_differs_is_a_suspect_of_its_own() {
+        let no = AtomicBool::new(false);
         let names = |changes: &[(&str, &str)]| -> Vec<String> {
-            let mut kit = Kit::load("nvme-24").unwrap();
-            changes.iter().for_each(|(key, value)| kit.set(key, value).unwrap());
+            let changes = changes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let experiment = Modelled::new("nvme-24", changes, &no).unwrap().ladder_load(Question::Bandwidth);
+            let kit = experiment.system.as_ref().unwrap().kit().unwrap();
             let machine = kit.build(&Runtime::simulated(), 1, &Trace::default()).unwrap();
             let all = suspects(&kit, &machine).unwrap();
+            // Each can be made faster.
             for suspect in &all {
-                let no = AtomicBool::new(false);
-                let experiment = Modelled::new("nvme-24", Vec::new(), &no).unwrap();
-                let experiment = experiment.ladder_load(Question::Bandwidth);
                 let faster = faster(&experiment, &suspect.values, 2.0).unwrap();
                 faster.system.unwrap().kit().unwrap().build(&Runtime::simulated(), 1, &Trace::default()).unwrap();
             }
@@ -230,5 +232,17 @@ mod tests {
         assert!(names(&[]).contains(&"PCIe switches".to_owned()));
         let two = names(&[("switch-1.lanes", "2")]);
         assert!(two.contains(&"PCIe switches".to_owned()) && two.contains(&"switch-1".to_owned()), "{two:?}");
+    }
+
+    #[test]
+    fn a_drive_that_is_much_slower_than_the_others_is_named() {
+        let no = AtomicBool::new(false);
+        let slow = |changes: &[(&str, &str)]| {
+            let changes = changes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let experiment = Modelled::new("nvme-24", changes, &no).unwrap().ladder_load(Question::Bandwidth);
+            slowest(&trial(&experiment, &no).unwrap())
+        };
+        assert_eq!(slow(&[("drive-0.3.controller.link", "500 MB/s")]).as_deref(), Some("drive-0.3"));
+        assert_eq!(slow(&[]), None);
     }
 }

@@ -68,10 +68,14 @@ pub struct Counted {
 }
 
 impl Modelled {
+    /// What all parts did while requests were counted, all passes together.
+    fn load(&self) -> Option<Load> {
+        self.passes.iter().map(|pass| pass.load.clone()).reduce(|a, b| a.plus(&b))
+    }
+
     /// How much each node worked while requests were counted, all passes together.
     pub fn worked(&self) -> Vec<Worked> {
-        let loads = self.passes.iter().map(|pass| pass.load.clone());
-        let Some(load) = loads.reduce(|a, b| a.plus(&b)) else { return Vec::new() };
+        let Some(load) = self.load() else { return Vec::new() };
         let worked = |(node, at_work): (&str, Ratio)| {
             let (_, kind, part) = self.nodes.iter().find(|(name, ..)| name == node)?;
             let (node, kind, part) = (node.to_owned(), (*kind).to_owned(), part.clone());
@@ -82,15 +86,17 @@ impl Modelled {
 
     /// How fast drives were filled beside the load, in words, and what all of one takes at that rate.
     fn rebuilds(&self) -> Vec<String> {
-        let loads = self.passes.iter().map(|pass| pass.load.clone());
-        let Some(load) = loads.reduce(|a, b| a.plus(&b)) else { return Vec::new() };
+        let Some(load) = self.load() else { return Vec::new() };
         let filled = |gauge: &Gauge| match gauge.reading {
             Reading::Count(filled) if gauge.what == REBUILT => Some((gauge.node.clone(), Bytes::kib(filled))),
             _ => None,
         };
         let said = |(node, filled): (Arc<str>, Bytes)| {
+            if filled.is_zero() {
+                return format!("{node} filled nothing of its new drive while requests were counted");
+            }
             let rate = Rate::bytes_per_second(filled.get() as f64 / load.at.as_seconds());
-            let hours = 1e12 / rate.get().max(1.0) / 3600.0;
+            let hours = 1e12 / rate.get() / 3600.0;
             format!("{node} filled its new drive at {rate} while requests were counted: {hours:.2} hours a terabyte")
         };
         load.gauges.iter().filter_map(filled).map(said).collect()
@@ -98,8 +104,7 @@ impl Modelled {
 
     /// The utilization of every part while requests were counted, all passes together.
     pub fn utilizations(&self) -> Vec<(String, Ratio)> {
-        let loads = self.passes.iter().map(|pass| pass.load.clone());
-        loads.reduce(|a, b| a.plus(&b)).map_or_else(Vec::new, |load| load.utilizations())
+        self.load().map_or_else(Vec::new, |load| load.utilizations())
     }
 }
 

@@ -69,8 +69,8 @@ pub trait Component: Any {
     fn endpoint(self: Rc<Self>) -> Option<Rc<dyn Endpoint>> {
         None
     }
-    /// What takes the drives behind it for itself, if it does: the host then sees none of them.
-    fn owner(&self) -> Option<&dyn Owner> {
+    /// It as the owner of the drives behind it, if it takes them for itself: the host then sees none of them.
+    fn owner(self: Rc<Self>) -> Option<Rc<dyn Owner>> {
         None
     }
 }
@@ -78,7 +78,7 @@ pub trait Component: Any {
 /// Who has drives of its own.
 pub trait Owner {
     /// Takes them, in the order of the file, when all nodes have been built. Says why it cannot work with them.
-    fn adopt(&self, drives: Vec<(Arc<str>, Rc<dyn Endpoint>)>) -> Result<(), String>;
+    fn adopt(self: Rc<Self>, drives: Vec<(Arc<str>, Rc<dyn Endpoint>)>) -> Result<(), String>;
 }
 
 /// The places on a part.

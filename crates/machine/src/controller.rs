@@ -12,24 +12,26 @@
 //! under way at a time. Each byte that goes to a drive or comes from one crosses the board's memory.
 //!
 //! # Write-back
-//! What is dirty is written to the drives in the order of addresses, from where the last write went on and round again
-//! (an elevator), a stripe at a time, so that small writes that lie side by side become one (`cache.rs`).
-//! A write waits while so much is dirty that it has no room. The cache survives a power cut, as one with a battery does, and needs
-//! no log against the write hole.
-//!
-//! # Rejected
-//! A second RAID in here. Writing dirty data in the order of their age: no controller of the class is known to.
+//! The board writes dirty data to the drives in the order of their addresses, and begins anew at the lowest when it has
+//! reached the highest (an elevator). It writes at most a stripe at a time. Small writes that lie side by side become
+//! one (`cache.rs`). A write waits while the dirty data leave no room for it. The cache survives a power cut, as one
+//! with a battery does; so the array needs no log against the write hole.
 //!
 //! # Drives that have failed
-//! `failed` of its drives are gone from the start; what they held is computed from the others. With a `rebuild-rate` the first of them has
-//! been replaced by a new one, which the array fills while it serves, as it fills a real one.
+//! `failed` drives are gone from the start. The array computes what they held from the others. With a `rebuild-rate`
+//! the first of them has been replaced, and the array fills the new one while it serves, by the code that fills real
+//! ones.
+//!
+//! # Rejected
+//! A second RAID in here.
 //!
 //! # Not modelled
 //! Reading ahead by the board: its drives do. A drive that fails while the machine runs.
 //!
 //! # Sources
-//! Menon and Cortney, "The architecture of a fault-tolerant cached RAID controller", ISCA 1993 (destage, dirty limits, full
-//! stripes out of the cache). NVM Express Base Specification 2.0, Section 3.3, for messages on the link.
+//! Intel RAID Controller RS2PI008, technical product specification, table 15 (write back and write through, cached
+//! reads). NVM Express Base Specification 2.0, Section 3.3, for messages on the link. The elevator is assumed: no maker
+//! says in which order a board writes.
 
 mod cache;
 mod parameters;
@@ -39,9 +41,9 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use array::Array;
 use array::geometry::Geometry;
 use array::md::Uuid;
-use array::{Array, ParityWork};
 use device::filter::Backed;
 use device::{Buffer, Data, Device, Reply, Request, Shape, Stamps};
 use record::PartName;
@@ -63,7 +65,7 @@ use crate::scsi::protocol::Passage;
 use crate::scsi::target::{BLOCK, Command};
 use crate::trace::{Ledger, Trace};
 
-/// Whoever has drives of its own.
+/// A board with drives of its own.
 pub const KIND: Kind = Kind {
     name: "raid-controller",
     on: &["pcie-root", "pcie-switch"],
@@ -75,56 +77,41 @@ pub const KIND: Kind = Kind {
         Fast { limit: "parity engines", values: &["parity"] },
         Fast { limit: "SAS lanes", values: &["lane"] },
     ],
-    build: |site| Ok(Rc::new(Slot { controller: Controller::build(site)? })),
+    build: |site| Ok(Controller::build(site)?),
 };
 
-/// A modelled member neither hangs nor fails. However long its queue is, it is waited for.
-const PATIENCE: Duration = Duration::seconds(365 * 24 * 3600);
-
-/// The gauge of a drive that is being filled: so much of it is.
+/// The gauge that says how much of a new drive is filled.
 pub const REBUILT: &str = "rebuilt KiB";
 
-/// A controller in its node.
-pub struct Slot {
-    controller: Rc<Controller>,
-}
-
-impl Owner for Slot {
-    fn adopt(&self, drives: Vec<(Arc<str>, Rc<dyn Endpoint>)>) -> Result<(), String> {
-        self.controller.adopt(drives)
-    }
-}
-
-impl Component for Slot {
+impl Component for Controller {
     fn gauges(&self, gauges: &mut Gauges) {
-        let it = &self.controller;
-        let (up, down) = it.wires.busy();
-        gauges.put("", Reading::Present(it.attendance.sum(it.runtime.now())));
-        gauges.put("processor", Reading::Busy(it.board.processor.busy()));
-        gauges.put("parity", Reading::Busy(it.engine.busy()));
-        gauges.put("memory", Reading::Busy(it.memory.busy().0));
+        let (up, down) = self.wires.busy();
+        gauges.put("", Reading::Present(self.attendance.sum(self.runtime.now())));
+        gauges.put("processor", Reading::Busy(self.board.processor.busy()));
+        gauges.put("parity", Reading::Busy(self.engine.busy()));
+        gauges.put("memory", Reading::Busy(self.memory.busy().0));
         gauges.put("link up", Reading::Busy(up));
         gauges.put("link down", Reading::Busy(down));
-        gauges.put("read hits", Reading::Count(it.hits.get()));
-        if it.parameters.rebuild.is_some() {
-            gauges.put(REBUILT, Reading::Count(it.rebuilt.get().get() >> 10));
+        gauges.put("read hits", Reading::Count(self.hits.get()));
+        if self.parameters.rebuild.is_some() {
+            gauges.put(REBUILT, Reading::Count(self.rebuilt.get().get() >> 10));
         }
-        gauges.put("most dirty KiB", Reading::Most(it.cache.borrow().most_dirty() >> 10));
+        gauges.put("most dirty KiB", Reading::Most(self.cache.borrow().most_dirty() >> 10));
     }
     fn rate(&self) -> Option<Rate> {
-        let (link, memory) = (self.controller.wires.rate(), self.controller.memory.rate());
+        let (link, memory) = (self.wires.rate(), self.memory.rate());
         Some(if link < memory { link } else { memory })
     }
     fn places(&self) -> Option<Places> {
-        Some(Places { key: "port", count: self.controller.parameters.ports, taken: None })
+        Some(Places { key: "port", count: self.parameters.adapter.ports, taken: None })
     }
     fn port(&self) -> Option<&Port> {
-        Some(&self.controller.port)
+        Some(&self.port)
     }
     fn endpoint(self: Rc<Self>) -> Option<Rc<dyn Endpoint>> {
-        Some(Rc::clone(&self.controller) as Rc<dyn Endpoint>)
+        Some(self)
     }
-    fn owner(&self) -> Option<&dyn Owner> {
+    fn owner(self: Rc<Self>) -> Option<Rc<dyn Owner>> {
         Some(self)
     }
 }
@@ -198,11 +185,10 @@ impl Host for Inside {
     async fn command(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) {
         unit.execute(command, Lines::Cached, ledger).await;
     }
-    async fn parity(&self, _: Option<&()>, work: ParityWork, ledger: &mut Ledger) {
+    async fn parity(&self, _: Option<&()>, sources: Bytes, ledger: &mut Ledger) {
         let _turn = self.engine.acquire(0).await;
         ledger.until(self.runtime.now(), self.part, "parity-queue");
-        let bytes = (work.length * (work.sources * work.targets) as u64).get() as f64;
-        self.runtime.sleep(Duration::from_seconds(bytes / self.rate.get())).await;
+        self.runtime.sleep(self.rate.time_for(sources)).await;
         ledger.until(self.runtime.now(), self.part, "parity");
     }
 }
@@ -211,7 +197,8 @@ impl Controller {
     fn build(site: &Site) -> Result<Rc<Controller>, PartError> {
         let parameters = site.parameters(ControllerParameters::read)?;
         let (runtime, flows, part) = (site.runtime, site.flows, site.trace.part(site.name));
-        let link = parameters.link.leg(flows);
+        let adapter = &parameters.adapter;
+        let link = adapter.link.leg(flows);
         let wires = Wires::new(flows, link.clone(), part);
         // One memory for both directions.
         let cost = 1.0 / parameters.buffer.get();
@@ -232,12 +219,12 @@ impl Controller {
         let drives = Route::within(runtime, flows).beyond(inner).expect("a way may have a leg");
         let port = Port {
             route: drives,
-            lane: parameters.lane,
+            lane: adapter.lane,
             latency: Duration::ZERO,
             board: Rc::new(board(parameters.member, parameters.member, u32::MAX)),
         };
         Ok(Rc::new(Controller {
-            board: board(parameters.command, parameters.completion, parameters.queue),
+            board: board(adapter.command, adapter.completion, adapter.queue),
             runtime: runtime.clone(),
             trace: site.trace.clone(),
             part,
@@ -256,56 +243,6 @@ impl Controller {
             attendance: Attendance::default(),
             parameters,
         }))
-    }
-
-    fn adopt(self: &Rc<Controller>, drives: Vec<(Arc<str>, Rc<dyn Endpoint>)>) -> Result<(), String> {
-        let (level, chunk) = self.parameters.layout;
-        let sizes: Vec<Bytes> = drives.iter().map(|(_, drive)| drive.size()).collect();
-        let geometry = Geometry::new(level, chunk, &sizes).map_err(|error| error.to_string())?;
-        let inside = Inside {
-            runtime: self.runtime.clone(),
-            part: self.part,
-            engine: self.engine.clone(),
-            rate: self.parameters.parity,
-        };
-        let calls = Rc::new(Calls::new(&self.runtime, &self.trace, self.part, inside));
-        let (failed, all) = (self.parameters.failed as usize, drives.len());
-        let survived = level.losses_survived(all);
-        if failed > survived {
-            return Err(format!(
-                "{} of {all} drives survives the loss of {survived}, and {failed} have failed",
-                level.name()
-            ));
-        }
-        let member = |(name, drive): &(Arc<str>, Rc<dyn Endpoint>)| {
-            let shape = Shape::new(name.to_string(), drive.size());
-            let nothing = Nothing { shape: shape.clone(), runtime: self.runtime.clone() };
-            Backed::new(Member::new(&calls, Rc::clone(drive), shape), nothing)
-        };
-        let members = drives.iter().map(|drive| (member(drive), Bytes::ZERO)).collect();
-        let stripe = geometry.stripe_size();
-        let array = Array::assemble(&self.runtime, "array", geometry, members).map_err(|error| error.to_string())?;
-        array.set_time_limit(PATIENCE);
-        let host = Rc::clone(&calls);
-        array.charge_parity(move |work: ParityWork| {
-            let host = Rc::clone(&host);
-            Box::pin(async move { host.parity(work).await })
-        });
-        (all - failed..all).for_each(|gone| array.fail(gone));
-        let new = self.parameters.rebuild.map(|rate| (rate, all - failed, member(&drives[all - failed])));
-        let adopted = self.behind.set(Behind { array, calls, stripe });
-        assert!(adopted.is_ok(), "a controller is given its drives once");
-        if let Some((rate, place, new)) = new {
-            let controller = Rc::clone(self);
-            self.runtime.spawn_detached(async move { controller.rebuild(rate, place, new).await });
-        }
-        if self.parameters.cache.write_back {
-            for _ in 0..self.parameters.cache.destages {
-                let controller = Rc::clone(self);
-                self.runtime.spawn_detached(async move { controller.destage().await });
-            }
-        }
-        Ok(())
     }
 
     fn behind(&self) -> &Behind {
@@ -404,12 +341,59 @@ impl Controller {
     }
 }
 
+impl Owner for Controller {
+    fn adopt(self: Rc<Self>, drives: Vec<(Arc<str>, Rc<dyn Endpoint>)>) -> Result<(), String> {
+        let (level, chunk) = self.parameters.layout;
+        let sizes: Vec<Bytes> = drives.iter().map(|(_, drive)| drive.size()).collect();
+        let geometry = Geometry::new(level, chunk, &sizes).map_err(|error| error.to_string())?;
+        let inside = Inside {
+            runtime: self.runtime.clone(),
+            part: self.part,
+            engine: self.engine.clone(),
+            rate: self.parameters.parity,
+        };
+        let calls = Rc::new(Calls::new(&self.runtime, &self.trace, self.part, inside));
+        let (failed, all) = (self.parameters.failed as usize, drives.len());
+        let survived = level.losses_survived(all);
+        if failed > survived {
+            return Err(format!(
+                "{} of {all} drives survives the loss of {survived}, and {failed} have failed",
+                level.name()
+            ));
+        }
+        let member = |(name, drive): &(Arc<str>, Rc<dyn Endpoint>)| {
+            let shape = Shape::new(name.to_string(), drive.size());
+            let nothing = Nothing { shape: shape.clone(), runtime: self.runtime.clone() };
+            Backed::new(Member::new(&calls, Rc::clone(drive), shape), nothing)
+        };
+        let members = drives.iter().map(|drive| (member(drive), Bytes::ZERO)).collect();
+        let stripe = geometry.stripe_size();
+        let array = Array::assemble(&self.runtime, "array", geometry, members).map_err(|error| error.to_string())?;
+        calls.run(&array);
+        (all - failed..all).for_each(|gone| array.fail(gone));
+        let new = self.parameters.rebuild.map(|rate| (rate, all - failed, member(&drives[all - failed])));
+        let adopted = self.behind.set(Behind { array, calls, stripe });
+        assert!(adopted.is_ok(), "a controller is given its drives once");
+        if let Some((rate, place, new)) = new {
+            let controller = Rc::clone(&self);
+            self.runtime.spawn_detached(async move { controller.rebuild(rate, place, new).await });
+        }
+        if self.parameters.cache.write_back {
+            for _ in 0..self.parameters.cache.destages {
+                let controller = Rc::clone(&self);
+                self.runtime.spawn_detached(async move { controller.destage().await });
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Endpoint for Controller {
     fn size(&self) -> Bytes {
-        self.behind.get().map_or(Bytes::ZERO, |behind| behind.array.shape().size.round_down(BLOCK))
+        self.behind().array.shape().size.round_down(BLOCK)
     }
     fn depth(&self) -> u32 {
-        self.parameters.queue
+        self.parameters.adapter.queue
     }
     fn execute<'a>(&'a self, command: Command, lines: Lines, ledger: &'a mut Ledger) -> Executing<'a> {
         Box::pin(async move {

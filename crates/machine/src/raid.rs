@@ -24,10 +24,10 @@ pub(crate) mod parameters;
 use std::rc::Rc;
 
 use array::md::{Consistency, NewArray, NewMember, Stamp, Uuid, create};
-use array::{Array, OpenOptions, ParityWork, format};
+use array::{Array, OpenOptions, format};
 use device::filter::Backed;
 use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Request, Shape};
-use units::{Bytes, Duration};
+use units::Bytes;
 
 use crate::endpoint::Endpoint;
 use crate::os::{Os, Process};
@@ -37,9 +37,6 @@ use crate::trace::Ledger;
 
 use member::{Calls, Host, Member};
 pub use parameters::{RaidError, RaidParameters};
-
-/// A modelled member neither hangs nor fails. However long its queue is, it is waited for.
-const PATIENCE: Duration = Duration::seconds(365 * 24 * 3600);
 
 /// An array in a machine.
 pub struct Raid {
@@ -60,9 +57,8 @@ impl Host for Kernel {
         let passage = self.os.kernel(unit, command, ledger).await;
         self.machine.passed(&passage);
     }
-    async fn parity(&self, process: Option<&Rc<Process>>, work: ParityWork, ledger: &mut Ledger) {
-        let bytes = work.length * (work.sources * work.targets) as u64;
-        self.os.parity(process.map(|process| &**process), bytes, ledger).await;
+    async fn parity(&self, process: Option<&Rc<Process>>, sources: Bytes, ledger: &mut Ledger) {
+        self.os.parity(process.map(|process| &**process), sources, ledger).await;
     }
 }
 
@@ -107,12 +103,7 @@ impl Raid {
                 runtime.block_on(Array::open(runtime, "array", members, OpenOptions::default()))?
             }
         };
-        array.set_time_limit(PATIENCE);
-        let host = Rc::clone(&calls);
-        array.charge_parity(move |work: ParityWork| {
-            let host = Rc::clone(&host);
-            Box::pin(async move { host.parity(work).await })
-        });
+        calls.run(&array);
         let raid = Rc::new(Raid { os, calls, array });
         if parameters.consistency.is_some() {
             let tended = Rc::clone(&raid);

@@ -129,7 +129,7 @@ impl Kit {
             nodes.push(TreeNode { name, part, kind, above: node.above, stands });
         }
         for (index, node) in nodes.iter().enumerate() {
-            let Some(owner) = node.stands.owner() else { continue };
+            let Some(owner) = Rc::clone(&node.stands).owner() else { continue };
             let own = nodes.iter().enumerate().filter(|(drive, _)| owned_by(&nodes, *drive) == Some(index));
             let own =
                 own.filter_map(|(_, drive)| Some((Arc::clone(&drive.name), Rc::clone(&drive.stands).endpoint()?)));
@@ -238,13 +238,14 @@ impl Taken {
 /// The nearest node above that takes drives for itself.
 fn owned_by(nodes: &[TreeNode], node: usize) -> Option<usize> {
     let mut above = nodes[node].above;
-    while let Some(index) = above.filter(|index| nodes[*index].stands.owner().is_none()) {
+    while let Some(index) = above.filter(|index| Rc::clone(&nodes[*index].stands).owner().is_none()) {
         above = nodes[index].above;
     }
     above
 }
 
-/// All nodes that carry out commands of a host, each with the operating system of its host: the first one under the same root.
+/// All nodes that carry out commands of a host, each with the operating system of that host: the first one under the
+/// same root.
 fn drives(nodes: &[TreeNode], written: &[Written]) -> Result<Vec<Drive>, PartError> {
     let root = |mut node: usize| {
         while let Some(above) = nodes[node].above {

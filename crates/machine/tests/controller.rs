@@ -46,10 +46,9 @@ fn memory_passes_each_byte_twice_and_the_link_once() {
 fn twelve_drives_read_in_sequence_as_ten() {
     let (all, _) = rate(&[], READS);
     let (_, machine) = machine("raid6-12", &[]);
-    let disk = machine.nodes().iter().find(|node| &*node.name == "disk-0").unwrap();
-    let outer = machine::capacity::capacities(&machine)[machine.node(&disk.name).unwrap()].own.unwrap().get();
-    // Parity lies between the data of a drive: it passes under the heads, and is not asked for.
-    assert!(all > 8.0 * outer && all < 12.0 * outer, "{all:e} of drives of {outer:e}");
+    let outer = machine::capacity::capacities(&machine)[machine.node("disk-0").unwrap()].own.unwrap().get();
+    // Parity lies between the data of a drive: it passes under the heads, and nobody asks for it.
+    near(all, 10.0 * outer, 5.0, "twelve drives, of which each gives ten parts in twelve of what it reads");
 }
 
 #[test]
@@ -68,23 +67,28 @@ fn the_engine_reads_all_data_for_each_parity() {
 }
 
 #[test]
-fn small_writes_to_level_6_take_six_accesses_unless_the_cache_takes_them() {
+fn small_writes_to_level_6_wait_for_two_rounds_of_accesses_unless_the_cache_takes_them() {
     let random = Asked { write: true, time: Duration::seconds(8), ..Asked::reads(1, 4, false, 0) };
-    let through = [("raid-sas3.cache.write-back", "false"), ("mg10-20tb.write.caching", "false")];
     let (_, reads) = rate(&[], Asked { write: false, ..random });
-    let (_, through) = rate(&through[..1], random);
-    // Three drives are read at once, then three are written: two accesses one after the other, each as long as the longest of three.
-    assert!(through < 0.7 * reads, "{through} writes and {reads} reads a second");
+    let (_, through) = rate(&[("raid-sas3.cache.write-back", "false")], random);
+    // Three drives are read at once, then three are written. A round takes at least as long as one access.
+    assert!(through < 0.5 * reads, "{through} writes and {reads} reads a second");
     let (_, back) = rate(&[], Asked { time: Duration::millis(20), ..random });
     assert!(back > 50.0 * reads, "{back} writes and {reads} reads a second");
 }
 
 #[test]
-fn a_full_cache_writes_as_fast_as_its_drives_and_in_better_order() {
+fn a_full_cache_keeps_its_drives_at_work_and_writes_more_than_none() {
     let random = Asked { write: true, time: Duration::seconds(8), ..Asked::reads(32, 4, false, 0) };
     let (_, through) = rate(&[("raid-sas3.cache.write-back", "false")], random);
-    let (_, back) = rate(&[("raid-sas3.cache.size", "16 MiB")], random);
-    assert!(back > through && back < 4.0 * through, "{back} from the cache and {through} without");
+    let (runtime, machine) = machine("raid6-12", &[("raid-sas3.cache.size", "16 MiB")]);
+    let back = rates(&runtime, &machine, &["raid"], random)[0].0;
+    assert!(back > through, "{back} from the cache and {through} without");
+    let used = machine.load();
+    let disks: Vec<f64> =
+        used.at_work().iter().filter(|(node, _)| node.starts_with("disk-")).map(|(_, work)| work.get()).collect();
+    let mean = disks.iter().sum::<f64>() / disks.len() as f64;
+    assert!(disks.len() == 12 && mean > 0.9, "the drives limit, and work {mean} of the time");
 }
 
 fn read(runtime: &Runtime, machine: &Rc<Machine>, offset: Bytes) -> Duration {
@@ -141,14 +145,15 @@ fn what_cannot_be_a_controller_is_refused_with_its_reason() {
     }
 }
 
-/// What two drives that are gone held is computed from all others; what is filled beside the load costs it something.
+/// The array computes what failed drives held from all others. A new drive is filled at its rate.
 #[test]
 fn a_drive_that_has_failed_costs_reads_and_a_new_one_is_filled_at_its_rate() {
     let reads = Asked { time: Duration::seconds(4), ..Asked::reads(8, 64, false, 0) };
     let (_, whole) = rate(&[], reads);
     let (_, degraded) = rate(&[("raid-sas3.array.failed", "2")], reads);
-    // Of 12 requests two need ten drives in place of one: 30 accesses where there were 12, as far as drives have nothing to do.
-    assert!(degraded < 0.8 * whole && degraded > 0.3 * whole, "{degraded} of {whole} reads a second");
+    // Of twelve requests two need ten drives each. In all that is 30 accesses in place of twelve, by ten drives:
+    // between no loss, if drives were idle, and 12 / 30 * 10 / 12.
+    assert!(degraded < 0.9 * whole && degraded > whole / 3.0, "{degraded} of {whole} reads a second");
     let (runtime, machine) =
         machine("raid6-12", &[("raid-sas3.array.failed", "1"), ("raid-sas3.array.rebuild-rate", "40 MB/s")]);
     let filled = || {

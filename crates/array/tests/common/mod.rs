@@ -108,8 +108,8 @@ pub fn settle(array: usize) -> String {
     format!("while grep -qv idle /sys/block/md{array}/md/sync_action 2>/dev/null; do sleep 0.1; done")
 }
 
-/// Words that keep an array dirty from its next write on. md says that it is clean 200 ms after the last one, and on a busy machine the power may
-/// go later than that.
+/// Words that keep an array dirty from its next write on. Without them md says 200 ms after the last write that the
+/// array is clean, and on a busy machine the power may go later than that.
 pub fn stay_dirty(array: usize) -> String {
     format!("echo 0 > /sys/block/md{array}/md/safe_mode_delay")
 }

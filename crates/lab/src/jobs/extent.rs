@@ -35,6 +35,8 @@ pub(super) trait Extents {
     fn region(&self, copy: u32, whole: &Whole, largest: Bytes) -> Result<Region, PlanError>;
     /// Where a copy begins in each file.
     fn offset(&self, copy: u32, size: Bytes) -> Bytes;
+    /// How many files a copy has.
+    fn number_of_files(&self) -> u64;
 }
 
 impl Extents for Job {
@@ -92,13 +94,12 @@ impl Extents for Job {
         let mut described = Described::files(Vec::new(), self.io());
         (described.durable, described.flush_at_end) = (self.durable, self.flush_at_end);
         if self.engine == Engine::Null {
-            let files = self.files.len().max(self.file_count as usize) as u64;
             let size = match (self.extent.size, self.file_size) {
-                (_, Some(file)) => file * files,
+                (_, Some(file)) => file * self.number_of_files(),
                 (Some(Amount::Bytes(size)), None) => size,
                 _ => return Err(PlanError::NoSize { place: place(), job: job(), path: "null".into() }),
             };
-            // There is no end that offsets could run into, if the job names none.
+            // Without `filesize` there is no end that offsets could run into.
             let end = match self.extent.offset {
                 _ if self.file_size.is_some() => None,
                 Amount::Percent(share) if share < 100.0 => {
@@ -190,6 +191,10 @@ impl Extents for Job {
         Bytes::new(first.get().saturating_add(later))
     }
 
+    fn number_of_files(&self) -> u64 {
+        self.files.len().max(self.file_count as usize) as u64
+    }
+
     fn region(&self, copy: u32, whole: &Whole, largest: Bytes) -> Result<Region, PlanError> {
         let offset = self.offset(copy, whole.size / whole.files);
         // Of several files each is used from there on; blocks go round them.
@@ -199,8 +204,7 @@ impl Extents for Job {
             Amount::Bytes(_) => Bytes::new(1),
         };
         let start = Bytes::new(offset.round_down(unit).get().saturating_mul(whole.files));
-        let files = self.files.len().max(self.file_count as usize) as u64;
-        let end = self.file_size.map_or(whole.size, |file| whole.size.min(file * files));
+        let end = self.file_size.map_or(whole.size, |file| whole.size.min(file * self.number_of_files()));
         let left = end.saturating_sub(start);
         let length = match self.extent.size {
             // Of a job that says how large its files are, `size` is what it moves, and not where.

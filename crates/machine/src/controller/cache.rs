@@ -1,7 +1,7 @@
 //! What a controller's cache holds: lines of what was read, least recently used first out, and ranges that are dirty.
 //!
-//! Dirty bytes are counted from when room was reserved for them until they are on the drives. Ranges that touch are one.
-//! A range that is being written to the drives stays readable; what is written to it meanwhile is dirty once more.
+//! Dirty bytes are counted from when room was reserved for them until they are on the drives. Ranges that touch are
+//! one. A range that is being written to the drives stays readable; what is written to it meanwhile is dirty once more.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;

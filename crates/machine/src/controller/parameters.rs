@@ -13,10 +13,11 @@
 //! [link]                        # to the host, as of a switch
 //! [array]
 //! level = 6
-//! layout = "left-symmetric"     # the level's default if it is left away
+//! layout = "left-symmetric"     # without it, the level's default
 //! stripe-unit = "256 KiB"
-//! failed = 1                    # of its drives so many have failed, the last ones; none if it is left away
-//! rebuild-rate = "100 MB/s"     # the first of these has a new drive, which is filled at most so fast; 0 B/s: it has none
+//! failed = 1                    # so many of its drives have failed: the last ones
+//! rebuild-rate = "100 MB/s"     # the first failed drive is replaced, and the new one is filled at this rate at most.
+//!                               # 0 B/s: no drive is replaced
 //! [cache]
 //! size = "4 GiB"
 //! line = "64 KiB"               # what is kept of reads, and forgotten, at a time
@@ -28,26 +29,16 @@
 use array::geometry::Level;
 use units::{Bytes, Duration, Rate, Ratio};
 
-use crate::packet::pcie::LinkParameters;
-use crate::packet::sas::{count, lane};
+use crate::packet::sas::HbaParameters;
 use crate::part::{PartError, Problem, Reader};
 use crate::raid::parameters::layout;
 
 /// What distinguishes one controller from another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ControllerParameters {
-    /// Its PCI Express link.
-    pub link: LinkParameters,
-    /// Of one SAS lane, after 8b/10b.
-    pub lane: Rate,
-    /// Wide ports and drives that can be plugged in.
-    pub ports: u32,
-    /// Commands of the host that it has at a time.
-    pub queue: u32,
-    /// Its processor takes one in.
-    pub command: Duration,
-    /// Its processor completes one.
-    pub completion: Duration,
+    /// What it has in common with an adapter without an array: link, lanes, ports, queue, and its processor's times for
+    /// a command of the host.
+    pub adapter: HbaParameters,
     /// Its processor sends a command to a drive, or completes it.
     pub member: Duration,
     /// Its memory.
@@ -56,9 +47,9 @@ pub(super) struct ControllerParameters {
     pub parity: Rate,
     /// Level and stripe unit.
     pub layout: (Level, Bytes),
-    /// How many of its drives have failed.
+    /// How many of its drives have failed: the last ones.
     pub failed: u32,
-    /// How fast a new one in the place of the first of these is filled at most.
+    /// The most at which the drive that replaces the first of these is filled; nothing if none is replaced.
     pub rebuild: Option<Rate>,
     /// Its cache.
     pub cache: CacheParameters,
@@ -82,14 +73,7 @@ pub(super) struct CacheParameters {
 impl ControllerParameters {
     /// Reads a part of kind `raid-controller`.
     pub fn read(reader: &Reader) -> Result<ControllerParameters, PartError> {
-        let (link, array, cache) = (reader.table("link")?, reader.table("array")?, reader.table("cache")?);
-        let rate = |key: &'static str| -> Result<Rate, PartError> {
-            let rate: Rate = reader.get(key)?;
-            match rate.is_zero() {
-                true => Err(reader.fault(key, Problem::OutOfRange { accepted: "a rate above zero".into() })),
-                false => Ok(rate),
-            }
-        };
+        let (array, cache) = (reader.table("array")?, reader.table("cache")?);
         let failed = array.find("failed")?.unwrap_or(0);
         let rebuild = array.find("rebuild-rate")?.filter(|rate: &Rate| !rate.is_zero());
         if rebuild.is_some() && failed == 0 {
@@ -97,21 +81,15 @@ impl ControllerParameters {
             return Err(array.fault("rebuild-rate", Problem::Contradiction(message.to_owned())));
         }
         let parameters = ControllerParameters {
-            link: LinkParameters::read(&link)?,
-            lane: lane(reader)?,
-            ports: count(reader, "ports", 1024)?,
-            queue: count(reader, "queue", 1 << 20)?,
-            command: reader.get("command")?,
-            completion: reader.get("completion")?,
+            adapter: HbaParameters::read(reader)?,
             member: reader.get("member")?,
-            buffer: rate("buffer")?,
-            parity: rate("parity")?,
+            buffer: reader.rate("buffer")?,
+            parity: reader.rate("parity")?,
             layout: layout(&array)?,
             failed,
             rebuild,
             cache: CacheParameters::read(&cache)?,
         };
-        link.done()?;
         array.done()?;
         cache.done()?;
         Ok(parameters)
@@ -132,7 +110,7 @@ impl CacheParameters {
             let accepted = "a part of the cache: at least a line of it with write-back, at most 100 %".into();
             return Err(reader.fault("dirty-most", Problem::OutOfRange { accepted }));
         }
-        let destages = count(reader, "destages", 65_536)?;
+        let destages = reader.count("destages", 65_536)?;
         Ok(CacheParameters { size, line, write_back, dirty_most, destages })
     }
 }

@@ -38,8 +38,8 @@ impl Queued {
         }
     }
 
-    /// For how long it was at work on requests up to now, from when it turned to each until it had its data. What it reads ahead for nobody is
-    /// not counted.
+    /// For how long it was at work up to now: on each request from its turn until its data are there. Reading ahead
+    /// beyond what is asked for does not count.
     pub fn worked(&self, now: Instant) -> Duration {
         let left = if self.until.get() > now { self.until.get().since(now) } else { Duration::ZERO };
         self.worked.get().saturating_sub(left)

@@ -91,14 +91,7 @@ struct Plugged {
 
 impl Component for Plugged {
     fn gauges(&self, gauges: &mut Gauges) {
-        match self.drive.medium.dies_busy() {
-            // That it has commands says nothing of its work: they may wait for a full way.
-            None => gauges.put("", Reading::Busy(self.drive.medium.worked(self.drive.runtime.now()))),
-            Some(dies) => {
-                gauges.put("", Reading::Present(self.drive.busy()));
-                gauges.put("dies", Reading::Busy(dies));
-            }
-        }
+        self.drive.medium.gauges(self.drive.runtime.now(), self.drive.busy(), gauges);
         let (up, down) = self.drive.route.last_leg_busy();
         gauges.put("link up", Reading::Busy(up));
         gauges.put("link down", Reading::Busy(down));

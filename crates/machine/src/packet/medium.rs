@@ -17,6 +17,7 @@ use crate::disk::mechanism::Access;
 use crate::disk::parameters::{Bus, Parameters};
 use crate::disk::queued::Queued;
 use crate::flash::{Flash, FlashParameters};
+use crate::load::{Gauges, Reading};
 use crate::scsi::target::{BLOCK, Command};
 
 /// A block on the bus of a drive whose data move elsewhere: next to nothing, as nothing is no time in the drive's
@@ -52,19 +53,15 @@ impl Medium {
         Medium::Flash(Box::new(RefCell::new(Flash::behind_a_way(parameters))))
     }
 
-    /// For how long the dies of flash have worked, on average.
-    pub fn dies_busy(&self) -> Option<Duration> {
+    /// Writes down what it did up to now; `present` is for how long the drive had commands. Of a disk that says nothing
+    /// of its work, as commands may wait for a full way.
+    pub fn gauges(&self, now: Instant, present: Duration, gauges: &mut Gauges) {
         match self {
-            Medium::Disk(_) => None,
-            Medium::Flash(flash) => Some(flash.borrow().dies_busy()),
-        }
-    }
-
-    /// For how long a disk was at work; of flash the dies say that.
-    pub fn worked(&self, now: Instant) -> Duration {
-        match self {
-            Medium::Disk(disk) => disk.worked(now),
-            Medium::Flash(flash) => flash.borrow().dies_busy(),
+            Medium::Disk(disk) => gauges.put("", Reading::Busy(disk.worked(now))),
+            Medium::Flash(flash) => {
+                gauges.put("", Reading::Present(present));
+                gauges.put("dies", Reading::Busy(flash.borrow().dies_busy()));
+            }
         }
     }
 

@@ -45,14 +45,8 @@ pub const ROOT: Kind = Kind {
     on: &["memory"],
     fast: &[Fast { limit: "PCIe root complex", values: &["fabric", "latency"] }],
     build: |site| {
-        let (fabric, latency, ports) = site.parameters(|reader| {
-            let fabric: Rate = reader.get("fabric")?;
-            if fabric.is_zero() {
-                let accepted = "a rate above zero".into();
-                return Err(reader.fault("fabric", Problem::OutOfRange { accepted }));
-            }
-            Ok((fabric, reader.get("latency")?, ports(reader)?))
-        })?;
+        let (fabric, latency, ports) = site
+            .parameters(|reader| Ok((reader.rate("fabric")?, reader.get("latency")?, reader.count("ports", PORTS)?)))?;
         let cost = 1.0 / fabric.get();
         let (up, down) = ((site.flows.link(), cost), (site.flows.link(), cost));
         let leg = Leg { up, down, ask: 0.0, answer: 0.0, latency };
@@ -66,7 +60,8 @@ pub const SWITCH: Kind = Kind {
     on: &["pcie-root", "pcie-switch"],
     fast: &[Fast { limit: "PCIe switches", values: &["lanes", "latency"] }],
     build: |site| {
-        let (link, ports) = site.parameters(|reader| Ok((LinkParameters::read(reader)?, ports(reader)?)))?;
+        let (link, ports) =
+            site.parameters(|reader| Ok((LinkParameters::read(reader)?, reader.count("ports", PORTS)?)))?;
         let above = site.route().expect("it stands on what carries packets").clone();
         build(site, above, link.leg(site.flows), ports)
     },
@@ -78,14 +73,8 @@ fn build(site: &Site, above: Route, leg: Leg, ports: u32) -> Result<Rc<dyn Compo
     Ok(Rc::new(Pcie { wires, route, ports }))
 }
 
-/// How many things stand on it.
-fn ports(reader: &Reader) -> Result<u32, PartError> {
-    let ports = reader.get("ports")?;
-    match ports {
-        1..=256 => Ok(ports),
-        _ => Err(reader.fault("ports", Problem::OutOfRange { accepted: "1 to 256".into() })),
-    }
-}
+/// The most things that can stand on one.
+const PORTS: u32 = 256;
 
 /// A root complex or switch: what leads from it towards memory, and the ports on it.
 pub struct Pcie {

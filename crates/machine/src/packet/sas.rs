@@ -228,9 +228,9 @@ impl HbaParameters {
         let link = reader.table("link")?;
         let parameters = HbaParameters {
             link: LinkParameters::read(&link)?,
-            lane: lane(reader)?,
-            ports: count(reader, "ports", 1024)?,
-            queue: count(reader, "queue", 1 << 20)?,
+            lane: reader.rate("lane")?,
+            ports: reader.count("ports", 1024)?,
+            queue: reader.count("queue", 1 << 20)?,
             command: reader.get("command")?,
             completion: reader.get("completion")?,
         };
@@ -260,25 +260,7 @@ impl ExpanderParameters {
                 reader.fault("lanes", Problem::OutOfRange { accepted: "1 lane at least, usually 4 or 8".into() })
             );
         }
-        let (lane, ports) = (lane(reader)?, count(reader, "ports", 1024)?);
+        let (lane, ports) = (reader.rate("lane")?, reader.count("ports", 1024)?);
         Ok(ExpanderParameters { lanes, lane, ports, latency: reader.get("latency")? })
-    }
-}
-
-/// The rate of a lane.
-pub(crate) fn lane(reader: &Reader) -> Result<Rate, PartError> {
-    let lane: Rate = reader.get("lane")?;
-    match lane.is_zero() {
-        true => Err(reader.fault("lane", Problem::OutOfRange { accepted: "a rate above zero".into() })),
-        false => Ok(lane),
-    }
-}
-
-/// A count from 1 on.
-pub(crate) fn count(reader: &Reader, key: &'static str, most: u32) -> Result<u32, PartError> {
-    let count = reader.get(key)?;
-    match (1..=most).contains(&count) {
-        true => Ok(count),
-        false => Err(reader.fault(key, Problem::OutOfRange { accepted: format!("1 to {most}") })),
     }
 }

@@ -125,6 +125,24 @@ impl<'t> Reader<'t> {
         self.find_table(key)?.ok_or_else(|| self.missing(key, "a table of that name"))
     }
 
+    /// A rate above zero.
+    pub fn rate(&self, key: &'static str) -> Result<Rate, PartError> {
+        let rate: Rate = self.get(key)?;
+        match rate.is_zero() {
+            true => Err(self.fault(key, Problem::OutOfRange { accepted: "a rate above zero".into() })),
+            false => Ok(rate),
+        }
+    }
+
+    /// A count from 1 to `most`.
+    pub fn count(&self, key: &'static str, most: u32) -> Result<u32, PartError> {
+        let count = self.get(key)?;
+        match (1..=most).contains(&count) {
+            true => Ok(count),
+            false => Err(self.fault(key, Problem::OutOfRange { accepted: format!("1 to {most}") })),
+        }
+    }
+
     /// The table of that name, if it is there.
     pub fn find_table(&self, key: &'static str) -> Result<Option<Reader<'t>>, PartError> {
         match self.node(key) {

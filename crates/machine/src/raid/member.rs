@@ -1,27 +1,32 @@
-//! A disk as an array has it: a device that who runs the array asks, and the accounts of the requests that it is asked for.
+//! A disk as an array has it: a device whose commands the host of the array sends. And the accounts of the requests
+//! that the array is asked for.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use array::ParityWork;
+use array::{Array, ParityWork};
 use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
 use record::PartName;
 use runtime::Runtime;
+use units::{Bytes, Duration};
 
 use crate::endpoint::Endpoint;
 use crate::os::command;
 use crate::scsi::target::Command;
 use crate::trace::{Ledger, Trace};
 
-/// Who runs an array: it sends its commands to members, and computes its parity.
+/// A modelled member neither hangs nor fails. However long its queue is, it is waited for.
+const PATIENCE: Duration = Duration::seconds(365 * 24 * 3600);
+
+/// Who runs an array, a kernel or a controller: it sends the array's commands to members, and computes its parity.
 pub(crate) trait Host: 'static {
     /// On whose behalf a request is carried out.
     type Caller: Clone + 'static;
     /// Has a member carry out a command.
     async fn command(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger);
-    /// Computes parity, on behalf of a caller or of nobody.
-    async fn parity(&self, caller: Option<&Self::Caller>, work: ParityWork, ledger: &mut Ledger);
+    /// Computes parity of so many bytes of sources, on behalf of a caller or of nobody.
+    async fn parity(&self, caller: Option<&Self::Caller>, sources: Bytes, ledger: &mut Ledger);
 }
 
 /// A disk of an array.
@@ -83,7 +88,7 @@ struct Account {
 }
 
 impl<H: Host> Calls<H> {
-    /// None yet. What they wait for beside their first member is noted under `part`.
+    /// Without requests. Time in which a request waits for members beside its first one is noted as that of `part`.
     pub fn new(runtime: &Runtime, trace: &Trace, part: PartName, host: H) -> Calls<H> {
         let (runtime, trace) = (runtime.clone(), trace.clone());
         Calls { runtime, trace, host, part, under_way: RefCell::default() }
@@ -127,11 +132,22 @@ impl<H: Host> Calls<H> {
         }
     }
 
+    /// Has the array charge its parity to the host, and wait for members as long as it takes.
+    pub fn run<D: Device>(self: &Rc<Self>, array: &Array<D>) {
+        array.set_time_limit(PATIENCE);
+        let calls = Rc::clone(self);
+        array.charge_parity(move |work: ParityWork| {
+            let calls = Rc::clone(&calls);
+            Box::pin(async move { calls.parity(work).await })
+        });
+    }
+
     /// Parity is computed, on behalf of who asked, or of nobody.
-    pub async fn parity(&self, work: ParityWork) {
+    async fn parity(&self, work: ParityWork) {
         let caller = self.under_way.borrow().get(&work.id).map(|call| call.caller.clone());
         let mut account = self.account(work.id);
-        self.host.parity(caller.as_ref(), work, &mut account.ledger).await;
+        let sources = work.length * (work.sources * work.targets) as u64;
+        self.host.parity(caller.as_ref(), sources, &mut account.ledger).await;
         self.settle(account);
     }
 }

@@ -32,7 +32,7 @@ pub struct Asked {
     pub size: Bytes,
     pub sequential: bool,
     pub write: bool,
-    /// Mean of an exponential time between requests, and whether sizes are exponential, too.
+    /// The mean time between requests. With it, times and sizes are exponential.
     pub think: Option<Duration>,
     pub time: Duration,
 }

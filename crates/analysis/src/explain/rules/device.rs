@@ -24,7 +24,9 @@ const ASLEEP: Duration = Duration::micros(290);
 
 const SWEEP: &str = "a run at twice the depth tells (--set stream.NAME.depth=...)";
 
-/// What works so much of the time is full. Equal devices take turns behind it, too, and that is no convoy: rounds leave what is shared idle.
+/// A part that works for this share of the time is full. Equal devices take turns behind a full part, too. That is no
+/// convoy: the rounds of a convoy leave what the devices share idle in each round. The value is assumed: it lies
+/// between a part that hardly rests and the string of a convoy.
 pub const FULL: f64 = 0.95;
 
 /// Rounds: devices that convoy on what they share.
@@ -68,7 +70,7 @@ pub fn busiest_parts<'f>(findings: &'f Findings) -> Vec<&'f PartTime> {
     }
 }
 
-/// What parts alike are called.
+/// The name of several parts together.
 pub fn together(findings: &Findings, alike: &[&PartTime]) -> String {
     match alike {
         [] => String::new(),
@@ -82,7 +84,8 @@ pub fn together(findings: &Findings, alike: &[&PartTime]) -> String {
     }
 }
 
-/// Parts of one make whose work differs by less are as busy: by so much that of equal drives under equal random loads does.
+/// Parts of one make are alike if they work for this share of what the busiest of them does. Assumed. In a short run
+/// chance makes a larger difference between equal drives; then only some of them are named.
 const ALIKE: f64 = 0.9;
 
 /// The name of the part file that a part is described by.

@@ -20,7 +20,7 @@ pub fn stall(findings: &Findings) -> Said {
         );
         return Not(LimitKind::Stall, because);
     }
-    // Of a model it is known what worked: behind a part that never rests completions come in bursts.
+    // Of a model it is known which part worked. Behind a full part completions come in bursts.
     if let Some(part) = findings.parts.first().filter(|part| part.busy.get() >= FULL) {
         let because = format!(
             "{} completed nothing for {} on average {} times, while {} worked {} of the time",
