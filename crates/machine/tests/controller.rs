@@ -43,12 +43,13 @@ fn memory_passes_each_byte_twice_and_the_link_once() {
 }
 
 #[test]
-fn twelve_drives_read_in_sequence_as_ten() {
+fn twelve_drives_read_in_sequence_as_at_most_ten() {
     let (all, _) = rate(&[], READS);
     let (_, machine) = machine("raid6-12", &[]);
     let outer = machine::capacity::capacities(&machine)[machine.node("disk-0").unwrap()].own.unwrap().get();
     // Parity lies between the data of a drive: it passes under the heads, and nobody asks for it.
-    near(all, 10.0 * outer, 5.0, "twelve drives, of which each gives ten parts in twelve of what it reads");
+    let share = all / (10.0 * outer);
+    assert!((0.9..=1.0).contains(&share), "{all} of the 10 times {outer} that pass under the heads");
 }
 
 #[test]
@@ -67,12 +68,16 @@ fn the_engine_reads_all_data_for_each_parity() {
 }
 
 #[test]
-fn small_writes_to_level_6_wait_for_two_rounds_of_accesses_unless_the_cache_takes_them() {
+fn small_writes_to_level_6_wait_for_a_read_and_a_turn_unless_a_cache_takes_them() {
     let random = Asked { write: true, time: Duration::seconds(8), ..Asked::reads(1, 4, false, 0) };
-    let (_, reads) = rate(&[], Asked { write: false, ..random });
-    let (_, through) = rate(&[("raid-sas3.cache.write-back", "false")], random);
-    // Three drives are read at once, then three are written. A round takes at least as long as one access.
-    assert!(through < 0.5 * reads, "{through} writes and {reads} reads a second");
+    let plain = [("mg10-20tb.write.back", "none"), ("raid-sas3.cache.write-back", "false")];
+    let (_, reads) = rate(&plain, Asked { write: false, ..random });
+    let (_, through) = rate(&plain, random);
+    // Three drives are read at once, then the same blocks are written: a turn later at the earliest, 7200 times a minute.
+    let shortest = 1.0 / reads + 60.0 / 7200.0;
+    assert!(1.0 / through >= shortest, "{through} writes and {reads} reads a second");
+    let (_, drives) = rate(&plain[1..], random);
+    assert!(drives > 1.2 * through, "{drives} writes a second with the caches of the drives, {through} without");
     let (_, back) = rate(&[], Asked { time: Duration::millis(20), ..random });
     assert!(back > 50.0 * reads, "{back} writes and {reads} reads a second");
 }
