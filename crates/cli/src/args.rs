@@ -403,6 +403,9 @@ pub struct Experiments {
 /// whole. Each table of parts is judged as a whole by its misplaced time: half the sum of the differences, divided by
 /// the whole. Beside the score stand those of two models that know nothing: one answers zero, one the mean of the
 /// study's other numbers of the quantity.
+///
+/// A study may be a folder of your own: what you measured on a machine, and what of its model each number is
+/// (docs/studies.md).
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -411,9 +414,10 @@ Examples:
   arraylab reproduce raid-i --set vme.rate=20MB/s    the same tables from a machine with another backplane
   arraylab reproduce rounds-wren7 --seed 2           and from another draw
   arraylab reproduce rounds-wren7 --repeat 8         and with less left to the draw
+  arraylab reproduce my-server/                      a study of your own, see docs/studies.md
   arraylab reproduce --json | jq '.[].score'")]
 pub struct Reproduce {
-    /// The studies; all if none is named
+    /// The studies, by name or by folder; all that come with the program if none is named
     #[arg(value_name = "STUDY")]
     pub studies: Vec<String>,
 

@@ -1,12 +1,22 @@
 //! `arraylab reproduce`.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use lab::reproduce::{Report, ReproduceError, reproduce as judge};
+use lab::reproduce::{Report, reproduce as judge};
+use lab::study::StudyError;
 
 use crate::args::Reproduce;
 use crate::fail::Failure;
 use crate::out;
+
+/// A study that cannot be had: it is what was asked for that is wrong, unless the disk would not give it.
+fn unreadable(error: StudyError) -> Failure {
+    match &error {
+        StudyError::Missing { error: read, .. } if read.kind() != ErrorKind::NotFound => Failure::world(error),
+        _ => Failure::input(error),
+    }
+}
 
 /// Judges the studies named, or all of them.
 pub fn reproduce(args: &Reproduce) -> Result<ExitCode, Failure> {
@@ -17,7 +27,7 @@ pub fn reproduce(args: &Reproduce) -> Result<ExitCode, Failure> {
         some => some.iter().map(String::as_str).collect(),
     };
     for name in named {
-        let study = lab::study(name, settings.clone()).map_err(|error| Failure::input(ReproduceError::from(error)))?;
+        let study = lab::study(name, settings.clone()).map_err(unreadable)?;
         if let Some(seed) = args.seed {
             study.bench().draw_from(seed);
         }

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use analysis::Figures;
 use analysis::rounds::{Finish, Merged};
+use analysis::{Figures, Group};
 use machine::kit::Kit;
 use machine::load::Load;
 use machine::part::PartError;
@@ -58,7 +58,7 @@ type Known = Result<Arc<Outcome>, TrialError>;
 
 /// Runs trials on one system and remembers what came of them.
 pub struct Bench {
-    system: &'static str,
+    system: String,
     outcomes: RefCell<HashMap<String, Known>>,
     settings: Vec<(String, String)>,
     /// In place of that of each trial.
@@ -94,6 +94,10 @@ pub struct Outcome {
     pub completions: Vec<u64>,
     /// Every counted completion, in order of time within each pass.
     pub finishes: Vec<Finish>,
+    /// Figures of all requests.
+    pub figures: Figures,
+    /// The same of each stream, by its name.
+    pub streams: Vec<(String, Figures)>,
     /// Names of the disks, by index.
     pub disks: Vec<String>,
     /// What each pass came to, if there were several. Their machines differ by their seeds.
@@ -113,9 +117,14 @@ impl Outcome {
         let load = load.filter(|_| counted).ok_or_else(|| {
             TrialError::nothing("no request was done while it counted, so slow is the machine; change less of it")
         })?;
-        let mut all = Outcome::new(&total.figures, load, &run.meta.labels.devices);
-        let mut passes: Vec<Outcome> = (total.passes.iter().zip(&modelled.passes))
-            .map(|(figures, counted)| Outcome::new(figures, counted.load.clone(), &run.meta.labels.devices))
+        let of = |pass: Option<usize>| {
+            let figures = |group: &Group| pass.map_or(&group.figures, |pass| &group.passes[pass]).clone();
+            let streams = run.summary.streams.iter().map(|group| (group.name.clone(), figures(group))).collect();
+            (figures(total), streams)
+        };
+        let mut all = Outcome::new(of(None), load, &run.meta.labels.devices);
+        let mut passes: Vec<Outcome> = (modelled.passes.iter().enumerate())
+            .map(|(pass, counted)| Outcome::new(of(Some(pass)), counted.load.clone(), &run.meta.labels.devices))
             .collect();
         time_of_phases(modelled, &mut passes);
         let mut merged = Merged::at_most(usize::MAX);
@@ -143,7 +152,7 @@ impl Outcome {
     }
 
     /// With nothing in it yet that comes from rows and spans.
-    fn new(figures: &Figures, load: Load, disks: &[String]) -> Outcome {
+    fn new((figures, streams): (Figures, Vec<(String, Figures)>), load: Load, disks: &[String]) -> Outcome {
         Outcome {
             requests: load.passages.commands,
             elapsed: load.at,
@@ -154,9 +163,16 @@ impl Outcome {
             traced: 0,
             completions: vec![0; disks.len()],
             finishes: Vec::new(),
+            figures,
+            streams,
             disks: disks.to_vec(),
             passes: Vec::new(),
         }
+    }
+
+    /// Figures of a stream.
+    pub fn stream(&self, name: &str) -> Option<&Figures> {
+        self.streams.iter().find(|(known, _)| known == name).map(|(_, figures)| figures)
     }
 
     /// How many passes it is the sum of.
@@ -210,9 +226,10 @@ fn time_of_phases(modelled: &Modelled, passes: &mut [Outcome]) {
 
 impl Bench {
     /// A bench with a system that comes with the program, and changes to it that hold for all trials.
-    pub fn new(system: &'static str, settings: Vec<(String, String)>) -> Bench {
+    pub fn new(system: &str, settings: Vec<(String, String)>) -> Bench {
         let (outcomes, seed, pass) = (RefCell::default(), Cell::new(None), Cell::new(None));
         let repeat = Cell::new(1);
+        let system = system.to_owned();
         Bench { system, outcomes, settings, seed, repeat, kit: OnceCell::new(), pass, wanted: RefCell::default() }
     }
 
@@ -240,7 +257,7 @@ impl Bench {
         if let Some(kit) = self.kit.get() {
             return Ok(kit);
         }
-        let mut kit = Kit::load(self.system)?;
+        let mut kit = Kit::load(&self.system)?;
         for (key, value) in &self.settings {
             kit.set(key, value)?;
         }
@@ -257,10 +274,14 @@ impl Bench {
         self.outcomes.borrow().contains_key(&self.key(experiment))
     }
 
-    /// What an experiment is: its text but for its name, for what it is compared with, and for settings that change nothing.
+    /// What an experiment is: its text but for its name, for what it is compared with, for settings that change nothing, and for whether spans are
+    /// kept, which changes nothing of what comes of it either.
     fn key(&self, experiment: &Experiment) -> String {
         let mut plain = Experiment { name: String::new(), published: Vec::new(), ..experiment.clone() };
-        if let (Some(system), Ok(kit)) = (&mut plain.system, self.kit()) {
+        plain.system.iter_mut().for_each(|system| system.spans = true);
+        // Of another system than the bench's it is not known what it says anyway.
+        if let (Some(system), Ok(kit)) = (plain.system.as_mut().filter(|system| system.name == self.system), self.kit())
+        {
             let says_nothing =
                 |change: &(String, String)| self.settings.contains(change) || is_so_anyway(kit, &change.0, &change.1);
             system.parts.retain(|change| !says_nothing(change));

@@ -53,6 +53,7 @@ mod source;
 mod status;
 pub mod steady;
 pub mod studies;
+pub mod study;
 mod surroundings;
 pub mod survey;
 mod system;

@@ -87,10 +87,10 @@ pub enum PublishedError {
         known: String,
     },
     /// The line is not a row.
-    #[error("{study}.csv:{line}: {problem}")]
+    #[error("{file}:{line}: {problem}")]
     Line {
-        /// Of which study.
-        study: String,
+        /// Of which file.
+        file: String,
         /// Counted from 1.
         line: u64,
         /// What is wrong and what would be accepted.
@@ -100,52 +100,88 @@ pub enum PublishedError {
 
 /// All rows of a study, in the order of the file.
 pub fn read(study: &str) -> Result<Vec<Row>, PublishedError> {
-    parse(study, known(study)?.published)
+    parse(&format!("{study}.csv"), known(study)?.published)
 }
 
-/// The rows of a CSV text.
-pub fn parse(study: &str, text: &str) -> Result<Vec<Row>, PublishedError> {
-    let mut rows = Vec::new();
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
+/// The columns that a file may have. The first three it must have; a row without a role is an output.
+const COLUMNS: [&str; 9] = ["id", "value", "unit", "locator", "role", "experiment", "conditions", "quantity", "note"];
+const NEEDED: usize = 3;
+
+/// The rows of a CSV text, which is called `file` in messages.
+pub fn parse(file: &str, text: &str) -> Result<Vec<Row>, PublishedError> {
+    let wrong = |line, problem| PublishedError::Line { file: file.to_owned(), line, problem };
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(text.as_bytes());
+    let columns = columns(reader.headers().map_err(|error| wrong(1, error.to_string()))?);
+    let columns = columns.map_err(|problem| wrong(1, problem))?;
+    let mut rows: Vec<Row> = Vec::new();
     for record in reader.records() {
-        let wrong = |line, problem| PublishedError::Line { study: study.to_owned(), line, problem };
-        let record =
-            record.map_err(|error| wrong(error.position().map_or(0, csv::Position::line), error.to_string()))?;
+        let record = record.map_err(|error| {
+            let problem = match error.kind() {
+                csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+                    format!("{len} fields; a row has {expected_len}, and a text with commas stands in \"quotes\"")
+                }
+                _ => error.to_string(),
+            };
+            wrong(error.position().map_or(0, csv::Position::line), problem)
+        })?;
         let line = record.position().map_or(0, csv::Position::line);
-        let field = |index: usize| record.get(index).unwrap_or_default().to_owned();
-        if record.len() != 9 {
-            return Err(wrong(line, format!("{} fields; a row has 9", record.len())));
-        }
-        let role = match &record[2] {
+        let field = |name: &str| columns.get(name).and_then(|index| record.get(*index)).unwrap_or_default().trim();
+        let role = match field("role") {
             "input" => Role::Input,
-            "output" => Role::Output,
+            "" | "output" => Role::Output,
             "bound" => Role::Bound,
             "claim" => Role::Claim,
             other => return Err(wrong(line, format!("the role '{other}' is none of input, output, bound, claim"))),
         };
         let mut conditions = BTreeMap::new();
-        for condition in record[4].split(';').filter(|condition| !condition.is_empty()) {
+        for condition in field("conditions").split(';').filter(|condition| !condition.is_empty()) {
             let Some((key, value)) = condition.split_once('=') else {
                 return Err(wrong(line, format!("'{condition}' is not of the form key=value")));
             };
             conditions.insert(key.to_owned(), value.to_owned());
         }
-        if role != Role::Claim && record[6].parse::<f64>().is_err() {
-            return Err(wrong(line, format!("'{}' is not a number", &record[6])));
+        if role != Role::Claim && !field("value").parse::<f64>().is_ok_and(f64::is_finite) {
+            return Err(wrong(line, format!("'{}' is not a number", field("value"))));
+        }
+        let text = |name: &str| field(name).to_owned();
+        if field("id").is_empty() {
+            return Err(wrong(line, "a row has a name, its id".to_owned()));
+        }
+        if rows.iter().any(|row| row.id == field("id")) {
+            return Err(wrong(line, format!("there is a row '{}' above; ids are different", field("id"))));
         }
         rows.push(Row {
-            id: field(0),
-            locator: field(1),
+            id: text("id"),
+            locator: text("locator"),
             role,
-            experiment: field(3),
+            experiment: text("experiment"),
             conditions,
-            quantity: field(5),
-            printed: field(6),
-            unit: field(7),
-            note: field(8),
+            quantity: text("quantity"),
+            printed: text("value"),
+            unit: text("unit"),
+            note: text("note"),
         });
     }
     Ok(rows)
+}
+
+/// The place of each column.
+fn columns(headers: &csv::StringRecord) -> Result<BTreeMap<&'static str, usize>, String> {
+    let mut columns = BTreeMap::new();
+    for (index, header) in headers.iter().enumerate() {
+        let known = COLUMNS.iter().find(|known| **known == header);
+        let known = known.ok_or_else(|| format!("there is no column '{header}'; there are: {}", COLUMNS.join(", ")))?;
+        if columns.insert(*known, index).is_some() {
+            return Err(format!("the column '{header}' stands twice"));
+        }
+    }
+    match COLUMNS[..NEEDED].iter().find(|needed| !columns.contains_key(*needed)) {
+        Some(missing) => Err(format!(
+            "the column '{missing}' is not there; the first line names at least {}",
+            COLUMNS[..NEEDED].join(", ")
+        )),
+        None => Ok(columns),
+    }
 }
 
 #[cfg(test)]
@@ -163,10 +199,23 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         let head = "id,locator,role,experiment,conditions,quantity,value,unit,note\n";
-        let message = |line: &str| parse("x", &format!("{head}{line}")).unwrap_err().to_string();
+        let message = |line: &str| parse("x.csv", &format!("{head}{line}")).unwrap_err().to_string();
         assert_eq!(message("a,b,c,d,,q,1,s,\n"), "x.csv:2: the role 'c' is none of input, output, bound, claim");
         assert_eq!(message("a,b,output,d,disks,q,1,s,\n"), "x.csv:2: 'disks' is not of the form key=value");
         assert_eq!(message("a,b,output,d,,q,one,s,\n"), "x.csv:2: 'one' is not a number");
+        assert_eq!(message("a,b\n"), "x.csv:2: 2 fields; a row has 9, and a text with commas stands in \"quotes\"");
+        assert_eq!(message("a,b,,d,,q,1,s,\na,b,,d,,q,1,s,\n"), "x.csv:3: there is a row 'a' above; ids are different");
+        let least = parse("x.csv", "id, value, unit\nread, 2.5, MB/s\n").unwrap();
+        assert_eq!((least[0].role, &*least[0].printed, &*least[0].unit), (Role::Output, "2.5", "MB/s"));
+        let refused = |text: &str| parse("x.csv", text).unwrap_err().to_string();
+        assert_eq!(
+            refused("id,value\n"),
+            "x.csv:1: the column 'unit' is not there; the first line names at least id, value, unit"
+        );
+        assert!(
+            refused("id,value,unit,rate\n").starts_with("x.csv:1: there is no column 'rate'; there are: id, value, ")
+        );
+        assert_eq!(refused("id,value,unit\na,inf,s\n"), "x.csv:2: 'inf' is not a number");
         assert!(read("raid-ii").unwrap_err().to_string().contains("there are: raid-i"));
     }
 }

@@ -55,7 +55,11 @@ pub enum Answer {
 /// A study that the program models.
 pub trait Study {
     /// Its name, as of its file.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
+    /// All that it printed, in the order of the file.
+    fn rows(&self) -> Result<Vec<Row>, PublishedError> {
+        published::read(self.name())
+    }
     /// What the model says about an output or a claim.
     fn answer(&self, row: &Row) -> Result<Answer, TrialError>;
     /// The whole that a row is a part of, if there is one.
@@ -160,14 +164,14 @@ pub enum ReproduceError {
 /// Asks a study about all its rows.
 pub fn reproduce(study: &dyn Study) -> Result<Report, ReproduceError> {
     let fits = all_fits(study)?;
-    let rows = published::read(study.name())?;
+    let rows = study.rows()?;
     let by_id: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
     for fit in &fits {
         if let Some(row) = fit.rows.iter().find(|row| !by_id.contains_key(row.as_str())) {
             return Err(ReproduceError::NoSuchRow { parameter: fit.parameter.clone(), row: row.clone() });
         }
     }
-    let judged = judged(study, &[study.name().to_owned()])?;
+    let judged = judged_where(study, |_| true)?;
     let tables = parts::tables(&judged);
     let mut score = Score::of(&judged, &tables);
     (score.fitted_parameters, score.fitted_rows) = (fits.len(), fitted_rows(&fits).len());
@@ -191,13 +195,17 @@ fn all_fits(study: &dyn Study) -> Result<Vec<Fit>, PartError> {
 
 /// Asks a study about its outputs and claims whose names are, or lie below, these.
 pub fn judged(study: &dyn Study, names: &[String]) -> Result<Vec<Judged>, ReproduceError> {
-    let rows = published::read(study.name())?;
+    judged_where(study, |row| names.iter().any(|name| row.is_within(name)))
+}
+
+fn judged_where(study: &dyn Study, chosen: impl Fn(&Row) -> bool) -> Result<Vec<Judged>, ReproduceError> {
+    let rows = study.rows()?;
     let by_id: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
     let fits = all_fits(study)?;
     let fitted = fitted_rows(&fits);
     let repeats = repeats(&rows);
     let answered = |row: &&Row| matches!(row.role, Role::Output | Role::Claim);
-    let rows = || rows.iter().filter(answered).filter(|row| names.iter().any(|name| row.is_within(name)));
+    let rows = || rows.iter().filter(answered).filter(|row| chosen(row));
     study.bench().prepare(rows().map(|row| move || drop(study.answer(row))));
     let mut judged = Vec::new();
     for row in rows() {

@@ -1,15 +1,19 @@
 //! The studies that come with the program: what each printed, and its model.
 //!
 //! A study is a system, the trials on it, which number of a trial stands beside which printed row, and a test of each claim. How a row is
-//! judged and what is counted is the same for all ([`crate::reproduce`]).
+//! judged and what is counted is the same for all ([`crate::reproduce`]). A user's own study is a folder of the same shape as a study that comes with
+//! the program as data ([`crate::study`]).
+
+use std::path::Path;
 
 use crate::published::PublishedError;
 use crate::raid_i::RaidI;
 use crate::reproduce::Study;
 use crate::rounds_wren7::RoundsWren7;
+use crate::study::{Files, Folder, StudyError};
 
 /// Makes a model, with changes to its system.
-type Model = fn(Vec<(String, String)>) -> Box<dyn Study>;
+type Model = fn(Vec<(String, String)>) -> Result<Box<dyn Study>, StudyError>;
 
 /// A study's numbers and its model.
 pub(crate) struct Known {
@@ -25,12 +29,12 @@ pub(crate) const STUDIES: [Known; 2] = [
     Known {
         name: "raid-i",
         published: include_str!("../../../published/raid-i.csv"),
-        model: |settings| Box::new(RaidI::with(settings)),
+        model: |settings| Ok(Box::new(RaidI::with(settings))),
     },
     Known {
         name: "rounds-wren7",
         published: include_str!("../../../published/rounds-wren7.csv"),
-        model: |settings| Box::new(RoundsWren7::with(settings)),
+        model: |settings| Ok(Box::new(RoundsWren7::with(settings))),
     },
 ];
 
@@ -45,7 +49,11 @@ pub fn names() -> [&'static str; STUDIES.len()] {
     STUDIES.each_ref().map(|study| study.name)
 }
 
-/// The model of a study, with changes to its system.
-pub fn study(name: &str, settings: Vec<(String, String)>) -> Result<Box<dyn Study>, PublishedError> {
-    Ok((known(name)?.model)(settings))
+/// The model of a study, with changes to its system: of one that comes with the program, or of a folder of the user's.
+pub fn study(name: &str, settings: Vec<(String, String)>) -> Result<Box<dyn Study>, StudyError> {
+    match (known(name), Files::at(Path::new(name))) {
+        (Ok(known), _) => (known.model)(settings),
+        (Err(_), Some(files)) => Ok(Box::new(Folder::read(&files, settings)?)),
+        (Err(unknown), None) => Err(unknown.into()),
+    }
 }

@@ -4,6 +4,8 @@
 //! about the parts. All of it is tried when the experiment is read: the machine is put together once, so that what does not fit is
 //! found before anything runs, with its place.
 
+use std::path::{Component, Path, PathBuf};
+
 use machine::entry::{NoWay, Way, described};
 use machine::kit::Kit;
 use machine::part::PartError;
@@ -78,8 +80,8 @@ impl FileSystem {
     /// The system, and a machine made of it.
     pub fn check(self, source: &Source) -> Result<(System, Machine), SourceError> {
         let name_place = self.name.span();
-        let mut kit =
-            Kit::load(self.name.get_ref()).map_err(|error| source.error(name_place.clone(), error.to_string()))?;
+        let name = beside(&source.name, self.name.get_ref());
+        let mut kit = Kit::load(&name).map_err(|error| source.error(name_place.clone(), error.to_string()))?;
         for (key, place, value) in self.parts.list() {
             kit.set(key, value).map_err(|error| source.error(place.clone(), error.to_string()))?;
         }
@@ -102,7 +104,7 @@ impl FileSystem {
             described(&machine, &disks).map_err(|error| source.error(way_place, error.to_string()))?;
         }
         let parts = self.parts.list().map(|(key, _, value)| (key.to_owned(), value.to_owned())).collect();
-        let system = System { name: self.name.into_inner(), way, disks, parts, spans: self.spans.unwrap_or(true) };
+        let system = System { name, way, disks, parts, spans: self.spans.unwrap_or(true) };
         Ok((system, machine))
     }
 
@@ -151,6 +153,32 @@ impl FileSystem {
             false => Ok(disks),
         }
     }
+}
+
+/// A system's file that lies where its path leads from the experiment's file; otherwise the name as it is, which is one of the library, or a path from
+/// where the program was started.
+pub(crate) fn beside(experiment: &str, name: &str) -> String {
+    let from_there = Path::new(experiment).parent().map(|folder| folder.join(name));
+    match from_there.filter(|path| name.ends_with(".toml") && path.is_file()) {
+        Some(path) => plain(&path).display().to_string(),
+        None => name.to_owned(),
+    }
+}
+
+/// A path without `folder/..` in it, so that one file has one name. Of no account are links: a folder's link that is left leads elsewhere only where
+/// somebody put one there.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for step in path.components() {
+        let leaves =
+            step == Component::ParentDir && matches!(plain.components().next_back(), Some(Component::Normal(_)));
+        match step {
+            _ if leaves => _ = plain.pop(),
+            Component::CurDir => {}
+            step => plain.push(step),
+        }
+    }
+    if plain.is_file() { plain } else { path.to_owned() }
 }
 
 /// The drives that stand on a node or on what stands on it.

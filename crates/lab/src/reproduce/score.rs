@@ -7,7 +7,9 @@ use super::{Judged, Null, Parts, Status};
 /// it ought to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bar {
-    /// The share of scored rows within 10 percent.
+    /// The share of scored rows within 5 percent.
+    pub within_5: f64,
+    /// Within 10 percent.
     pub within_10: f64,
     /// And within 25 percent.
     pub within_25: f64,
@@ -115,7 +117,8 @@ impl Score {
     pub fn passes(&self, bar: &Bar) -> bool {
         let claims = self.claims_kept + self.claims_broken + self.claims_not_tested;
         let scored = self.scored as f64;
-        self.within_10 as f64 >= scored * bar.within_10
+        self.within_5 as f64 >= scored * bar.within_5
+            && self.within_10 as f64 >= scored * bar.within_10
             && self.within_25 as f64 >= scored * bar.within_25
             && self.median_error <= bar.median
             && self.tables.within_5 as f64 >= self.tables.scored as f64 * bar.tables
@@ -138,8 +141,16 @@ mod tests {
     use super::super::judge::{Standing, judge};
     use super::*;
 
-    const BAR: Bar =
-        Bar { within_10: 0.5, within_25: 0.5, median: 0.06, tables: 0.5, claims: (9, 10), parameters: 1, rows: 1 };
+    const BAR: Bar = Bar {
+        within_5: 0.0,
+        within_10: 0.5,
+        within_25: 0.5,
+        median: 0.06,
+        tables: 0.5,
+        claims: (9, 10),
+        parameters: 1,
+        rows: 1,
+    };
 
     fn rows(missing: usize) -> Vec<Judged> {
         let given =

@@ -1,0 +1,150 @@
+//! A study as data: a folder with the numbers that somebody measured, and what the model of the machine gives for each.
+//!
+//! | file | says |
+//! |---|---|
+//! | `study.toml` | its name, its system, what its units mean, and how good the model has to be |
+//! | `published.csv` | what was measured: a row a number or a claim |
+//! | `rows.csv` | for each number: experiment, point and [expression](expression) |
+//! | `claims.toml` | for each claim: the expression that holds if the claim does |
+//! | `experiments/*.toml` | the trials, as `arraylab run` takes them |
+//!
+//! All of it is read and checked before anything runs: that each row is there, that each point is one of its experiment, that units fit. What is wrong
+//! is one message with file and line. The studies that come with the program and are data lie in `studies/`; a user's own is any folder.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use machine::kit::Kit;
+
+use crate::bench::{Bench, TrialError};
+use crate::published::{PublishedError, Role, Row};
+use crate::reproduce::{Answer, Bar, Fit, Part, Study, fits};
+use crate::source::SourceError;
+
+mod bound;
+mod expression;
+mod file;
+mod points;
+mod unit;
+
+use bound::Bound;
+pub use file::Files;
+use unit::Amount;
+
+/// A study that was read and checked.
+pub struct Folder {
+    name: String,
+    bench: Bench,
+    bar: Bar,
+    rows: Vec<Row>,
+    /// By row.
+    lines: BTreeMap<String, Line>,
+    /// What was fitted of other systems than the first.
+    other: Vec<Fit>,
+}
+
+/// How a row is answered.
+struct Line {
+    /// The expression as it was written.
+    text: String,
+    bound: Bound,
+    /// One of the row's unit; nothing for a claim.
+    unit: Option<Amount>,
+    /// What the row is a part of.
+    whole: Option<Part>,
+}
+
+/// Why a study cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// A file that is not there.
+    #[error(
+        "{name}: {error}; a study is a folder with study.toml, published.csv, rows.csv, and claims.toml where it has claims"
+    )]
+    Missing {
+        /// Which.
+        name: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Something in a file is wrong.
+    #[error(transparent)]
+    Source(Box<SourceError>),
+    /// What was measured.
+    #[error(transparent)]
+    Published(#[from] PublishedError),
+    /// The system, or a change to it.
+    #[error(transparent)]
+    Part(#[from] machine::part::PartError),
+}
+
+impl From<SourceError> for StudyError {
+    fn from(error: SourceError) -> StudyError {
+        StudyError::Source(Box::new(error))
+    }
+}
+
+impl Folder {
+    /// Reads and checks a study. `settings` are changes to its systems that hold for all trials.
+    pub fn read(files: &Files, settings: Vec<(String, String)>) -> Result<Folder, StudyError> {
+        let read = file::read(files)?;
+        let bench = Bench::new(&read.system, settings);
+        bench.kit()?;
+        let mut other = Vec::new();
+        let systems: BTreeSet<&str> = (read.lines.values())
+            .flat_map(|line| line.bound.trials.iter().flat_map(|trials| trials.iter()))
+            .filter_map(|experiment| experiment.system.as_ref())
+            .map(|system| system.name.as_str())
+            .filter(|name| *name != read.system)
+            .collect();
+        for name in systems {
+            other.extend(fits(&Kit::load(name)?));
+        }
+        let file::Read { name, bar, rows, lines, .. } = read;
+        Ok(Folder { name, bench, bar, rows, lines, other })
+    }
+}
+
+impl Study for Folder {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn rows(&self) -> Result<Vec<Row>, PublishedError> {
+        Ok(self.rows.clone())
+    }
+
+    fn answer(&self, row: &Row) -> Result<Answer, TrialError> {
+        let Some(line) = self.lines.get(&row.id) else {
+            let file = if row.role == Role::Claim { "claims.toml" } else { "rows.csv" };
+            return Ok(Answer::Nothing { reason: format!("{file} does not say what it is of the model") });
+        };
+        match line.unit {
+            Some(one) => Ok(Answer::Number(line.bound.number(&self.bench, &line.text)? / one.value)),
+            None => {
+                let (kept, evidence) = line.bound.truth(&self.bench, &line.text)?;
+                Ok(Answer::Claim { kept, evidence })
+            }
+        }
+    }
+
+    fn part(&self, row: &Row, _rows: &BTreeMap<&str, &Row>) -> Option<Part> {
+        self.lines.get(&row.id)?.whole.clone()
+    }
+
+    fn bench(&self) -> &Bench {
+        &self.bench
+    }
+
+    /// What was fitted of other systems than the first that its experiments run on. A part that several of them have counts once.
+    fn fits(&self) -> Vec<Fit> {
+        let known: BTreeSet<String> =
+            self.bench.kit().map(fits).unwrap_or_default().into_iter().map(|fit| fit.parameter).collect();
+        let mut named = known;
+        let is_new = |fit: &&Fit| named.insert(fit.parameter.clone());
+        self.other.iter().filter(is_new).cloned().collect()
+    }
+
+    fn bar(&self) -> Bar {
+        self.bar
+    }
+}

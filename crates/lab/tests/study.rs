@@ -1,0 +1,155 @@
+//! Studies that are folders: the one of `docs/studies.md` is written out and judged, and what is wrong with others is said with file and line.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use lab::reproduce::{Report, Status, reproduce};
+use lab::study;
+
+/// The files that the page shows: a line with a name in backticks, then a block.
+fn shown() -> BTreeMap<String, String> {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/studies.md")).unwrap();
+    let mut files = BTreeMap::new();
+    let mut pieces = page.split("```");
+    while let (Some(text), Some(block)) = (pieces.next(), pieces.next()) {
+        let named = text.rsplit("\n\n").find(|paragraph| paragraph.trim_start().starts_with('`')).unwrap();
+        let name = named.trim_start().trim_start_matches('`').split('`').next().unwrap();
+        let (_, body) = block.split_once('\n').unwrap();
+        files.insert(name.to_owned(), body.to_owned());
+    }
+    files
+}
+
+/// Writes the page's files into a folder, one of them changed.
+fn written(folder: &Path, change: Option<(&str, &str, &str)>) {
+    let mut files = shown();
+    if let Some((name, was, is)) = change {
+        let text = files.get_mut(name).unwrap();
+        assert!(text.contains(was), "{was} in {name}");
+        *text = text.replacen(was, is, 1);
+    }
+    std::fs::create_dir_all(folder.join("experiments")).unwrap();
+    files.iter().for_each(|(name, text)| std::fs::write(folder.join(name), text).unwrap());
+}
+
+fn judged(folder: &Path, settings: &[(&str, &str)]) -> Report {
+    let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    reproduce(&*study(folder.to_str().unwrap(), settings).unwrap_or_else(|error| panic!("{error}"))).unwrap()
+}
+
+#[test]
+fn the_study_of_the_page_is_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), None);
+    let report = judged(folder.path(), &[]);
+    assert_eq!(report.study, "my-server");
+    let value = |id: &str| report.rows.iter().find(|row| row.id == id).unwrap();
+    let modelled = |id: &str| value(id).modelled.unwrap();
+    // Eight requests are under way: Little's law binds rate and latency.
+    let under_way = modelled("reads/one") * 1e3 * modelled("reads/latency") / 1e6;
+    assert!((7.7..8.1).contains(&under_way), "{under_way}");
+    assert!((3.6..=4.01).contains(&modelled("drives/gain")), "{}", modelled("drives/gain"));
+    assert_eq!(value("drives/linear").status, Status::ClaimKept);
+    assert!(value("drives/linear").remark.contains("rate[disks=4] = "), "{}", value("drives/linear").remark);
+    assert!(value("reads/one").confidence_95.is_some(), "two passes");
+    assert!(report.passes, "{}", report.text());
+    // A slower link leaves the large reads behind, and nothing else.
+    let slow = judged(folder.path(), &[("flash-nvme-3.84tb.controller.link", "2 GB/s")]);
+    assert!(!slow.passes);
+    let large = slow.rows.iter().find(|row| row.id == "reads/large").unwrap();
+    assert!(large.status == Status::Off && large.modelled.unwrap() < 2.0, "{large:?}");
+}
+
+#[test]
+fn what_is_not_bound_counts_as_not_reproduced() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), Some(("rows.csv", "reads/latency,reads,disks=1; size=4 KiB,latency\n", "")));
+    std::fs::remove_file(folder.path().join("claims.toml")).unwrap();
+    let report = judged(folder.path(), &[]);
+    let latency = report.rows.iter().find(|row| row.id == "reads/latency").unwrap();
+    assert_eq!(
+        (latency.status, &*latency.remark),
+        (Status::NotReproduced, "rows.csv does not say what it is of the model")
+    );
+    assert_eq!(report.score.claims_not_tested, 1);
+    assert!(!report.passes);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_file_and_line() {
+    for (file, was, is, line, said) in [
+        (
+            "rows.csv",
+            "disks=1; size=4 KiB,rate",
+            "disks=3; size=4 KiB,rate",
+            2,
+            "has no point with system.disks = 3; it has 1, 2, 4",
+        ),
+        ("rows.csv", "reads/one,reads,", "reads/two,reads,", 2, "there is no number 'reads/two' in published.csv"),
+        ("rows.csv", "reads/one,reads,", "reads/one,writes,", 2, "there is no experiment 'writes'"),
+        ("rows.csv", "reads/one,reads,", "reads/one,,", 2, "of which experiment?"),
+        ("rows.csv", "disks=1; size=4 KiB,rate", "disks=1,rate", 2, "it is of 2 points, where one is wanted"),
+        (
+            "rows.csv",
+            "128 KiB,bandwidth",
+            "128 KiB,latency",
+            3,
+            "this is a time, and the row's unit is of bytes a second",
+        ),
+        ("rows.csv", "128 KiB,bandwidth", "128 KiB,bandwith", 3, "'bandwith' is no quantity"),
+        ("rows.csv", "128 KiB,bandwidth", "128 KiB,bandwidth + rate", 3, "bytes a second beside so many a second"),
+        ("rows.csv", "128 KiB,bandwidth", "128 KiB,bandwidth > 1 MB/s", 3, "a comparison, where a number is wanted"),
+        ("rows.csv", "128 KiB,bandwidth", "128 KiB", 3, "3 fields, where the first line has 4"),
+        ("rows.csv", "row,experiment", "rows,experiment", 2, "the first line of rows.csv is"),
+        (
+            "rows.csv",
+            "reads/large,reads,disks=1; size=128 KiB,bandwidth",
+            "reads/one,reads,disks=1; size=4 KiB,rate",
+            3,
+            "'reads/one' is said twice",
+        ),
+        ("rows.csv", "reads/large,reads", "drives/linear,reads", 3, "is a claim; claims.toml says when it holds"),
+        ("rows.csv", "disks=1; size=4 KiB,rate", "disks=1; size=4 KiB; depth=0,rate", 0, "depth"),
+        ("claims.toml", "drives/linear", "drives/square", 2, "there is no claim 'drives/square'"),
+        ("claims.toml", "within 10 % of 4", "+ 1", 5, "a number, where a comparison is wanted"),
+        ("claims.toml", "within 10 % of 4", "within 10 % 4", 5, "where 'of' and a number"),
+        ("claims.toml", "holds", "hold", 5, "unknown field `hold`"),
+        ("published.csv", "95,kIOPS", "95,KIOPS", 2, "its unit is 'KIOPS', which means nothing here"),
+        ("published.csv", "95,kIOPS", "many,kIOPS", 2, "'many' is not a number"),
+        ("study.toml", "\"study\"", "\"system\"", 1, "the kind of a study's file"),
+        ("study.toml", "1 KiB", "1 KB", 6, "what a unit means is a number and"),
+        ("study.toml", "within-10 = 0.7", "within-10 = 70", 8, "shares are from 0 to 1"),
+        ("study.toml", "server.toml", "other.toml", 0, "other.toml"),
+        ("experiments/reads.toml", "[system]\nname = \"../server.toml\"\nway = \"raw\"\ndisks = 1\n", "", 0, "system"),
+        ("experiments/reads.toml", "depth = 8", "depth = 0", 18, "depth"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        written(folder.path(), Some((file, was, is)));
+        let error = study(folder.path().to_str().unwrap(), Vec::new()).err().unwrap_or_else(|| panic!("{file}: {is}"));
+        let error = error.to_string();
+        assert!(error.contains(said), "{is}: {error}");
+        // A unit is of a row, so it is said where the row is bound.
+        let file = if said.starts_with("its unit") { "rows.csv" } else { file };
+        assert!(line == 0 || error.contains(&format!("{file}:{line}")), "{is}: {error}");
+    }
+}
+
+#[test]
+fn what_divides_by_nothing_is_said_and_not_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), Some(("claims.toml", "/ rate[disks=1]", "/ (rate[disks=1] - rate[disks=1])")));
+    // Per second by nothing is no ratio any more, but the sum is of the same unit.
+    let report = judged(folder.path(), &[]);
+    let claim = report.rows.iter().find(|row| row.id == "drives/linear").unwrap();
+    assert_eq!(claim.status, Status::ClaimNotTested);
+    assert!(claim.remark.starts_with("it divides by '"), "{}", claim.remark);
+}
+
+#[test]
+fn a_folder_without_its_files_says_what_a_study_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = study(folder.path().to_str().unwrap(), Vec::new()).err().unwrap().to_string();
+    assert!(error.contains("study.toml") && error.contains("a study is a folder with"), "{error}");
+    let error = study("no-such-study", Vec::new()).err().unwrap().to_string();
+    assert!(error.contains("there is no study 'no-such-study'"), "{error}");
+}
