@@ -412,8 +412,8 @@ Examples:
   arraylab reproduce raid-i
   arraylab reproduce raid-i --check                  exit code 1 if the model is not as good as promised
   arraylab reproduce raid-i --set vme.rate=20MB/s    the same tables from a machine with another backplane
-  arraylab reproduce rounds-wren7 --seed 2           and from another draw
-  arraylab reproduce rounds-wren7 --repeat 8         and with less left to the draw
+  arraylab reproduce rounds --seed 2                 and from another draw
+  arraylab reproduce rounds --repeat 8               and with less left to the draw
   arraylab reproduce my-server/                      a study of your own, see docs/studies.md
   arraylab reproduce --json | jq '.[].score'")]
 pub struct Reproduce {

@@ -190,3 +190,39 @@ fn points_side_by_side_are_the_points_one_by_one() {
         assert_eq!(alone.json()["total"], point["total"], "depth {depth}");
     }
 }
+
+#[test]
+fn a_study_of_ones_own_is_judged_and_its_faults_are_bad_input() {
+    let desk = Desk::new(READS);
+    std::fs::create_dir_all(desk.path().join("mine/experiments")).unwrap();
+    let file = |name: &str, text: &str| desk.write(&format!("mine/{name}"), text);
+    file("study.toml", "kind = \"study\"\nname = \"mine\"\nsystem = \"raid-i\"\n");
+    file("published.csv", "id,value,unit,role,note\none,1.36,MB/s,,\ngrows,,,claim,Two disks give more than one.\n");
+    file("rows.csv", "row,experiment,point,value\none,reads,disks=1,bandwidth\n");
+    let claim =
+        "[[claim]]\nrow = \"grows\"\nexperiment = \"reads\"\nholds = \"bandwidth[disks=2] > bandwidth[disks=1]\"\n";
+    file("claims.toml", claim);
+    let reads = "name = \"reads\"\n[run]\nmeasure = \"1 s\"\n[system]\nname = \"raid-i\"\nway = \"no-copy\"\ndisks = 1\n\
+                 [[stream]]\nname = \"load\"\noperation = \"read\"\npattern = \"sequential\"\nsize = \"32 KiB\"\ndepth = 1\n\
+                 [sweep]\n\"system.disks\" = [1, 2]\n";
+    file("experiments/reads.toml", reads);
+    let said = done(desk.arraylab(&["reproduce", "mine", "--json", "--check"])).json();
+    let (study, rows) = (&said[0], said[0]["rows"].as_array().unwrap());
+    assert_eq!((&study["study"], rows.len()), (&"mine".into(), 2));
+    let modelled = rows[0]["modelled"].as_f64().unwrap();
+    assert!((1.0..2.0).contains(&modelled), "{modelled} MB/s");
+    assert_eq!(rows[1]["status"], "claim-kept");
+    // Twice the number is off, and the answer is no.
+    file("published.csv", "id,value,unit,role,note\none,2.9,MB/s,,\ngrows,,,claim,Two disks give more than one.\n");
+    let said = desk.arraylab(&["reproduce", "mine", "--check"]);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(said.stdout.contains("  off"), "{}", said.stdout);
+    file("rows.csv", "row,experiment,point,value\none,reads,disks=7,bandwidth\n");
+    let said = desk.arraylab(&["reproduce", "mine"]);
+    assert_eq!((said.code, &*said.stdout), (2, ""));
+    assert!(said.stderr.contains("mine/rows.csv:2:"), "{}", said.stderr);
+    assert!(said.stderr.contains("has no point with system.disks = 7; it has 1, 2"), "{}", said.stderr);
+    let said = desk.arraylab(&["reproduce", "nowhere"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("there is no study 'nowhere'; there are: raid-i, rounds"), "{}", said.stderr);
+}

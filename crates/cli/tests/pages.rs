@@ -91,6 +91,18 @@ fn a_sweep_keeps_a_folder_that_explain_and_report_read() {
         assert_eq!(kept["total"], point["total"]);
         assert_eq!(PathBuf::from("kept").join(kept["run"].as_str().unwrap()).to_str(), point["run"].as_str());
     }
+    // The same figures as a table.
+    let table = std::fs::read_to_string(desk.path().join(folder).join("points.csv")).unwrap();
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| lines[0].iter().position(|column| *column == name).unwrap();
+    assert_eq!(lines.len(), 5);
+    for (line, kept) in lines[1..].iter().zip(index["points"].as_array().unwrap()) {
+        let number = |name: &str| line[column(name)].parse::<f64>().unwrap();
+        assert_eq!(number("bandwidth_bytes_per_s"), kept["total"]["bandwidth_bytes_per_s"].as_f64().unwrap());
+        assert_eq!(number("latency_p99_ns"), kept["total"]["latency_ns"]["p99"].as_f64().unwrap());
+        assert_eq!((number("passes"), line[column("stream.readers.size")]), (3.0, kept["values"][1].as_str().unwrap()));
+        assert!(number("iops_plus_minus") >= 0.0);
+    }
     let explained = desk.arraylab(&["explain", folder, "--json"]).json();
     assert_eq!(
         (&explained["points"][3]["limit"]["kind"], &explained["remarks"]),

@@ -6,6 +6,7 @@
 mod comparison;
 mod survey;
 mod sweep;
+mod table;
 
 use std::path::{Path, PathBuf};
 

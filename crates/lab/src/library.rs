@@ -130,17 +130,18 @@ pub fn find(path: &Path) -> Result<Source, FindError> {
                 _ => Ok(Source { name, text }),
             }
         }
-        Err(error) => {
-            let entry = EXPERIMENTS.iter().find(|entry| entry.name == name);
-            match (entry, error.kind()) {
-                (Some(entry), _) => {
-                    Ok(Source { name: format!("experiments/{name}.toml"), text: entry.text.to_owned() })
-                }
-                (None, ErrorKind::NotFound) => Err(FindError::Unknown { name }),
-                (None, _) => Err(FindError::Unreadable { name, error }),
-            }
-        }
+        Err(error) => match (named(&name), error.kind()) {
+            (Some(source), _) => Ok(source),
+            (None, ErrorKind::NotFound) => Err(FindError::Unknown { name }),
+            (None, _) => Err(FindError::Unreadable { name, error }),
+        },
     }
+}
+
+/// The experiment of that name that comes with the program.
+pub(crate) fn named(name: &str) -> Option<Source> {
+    let entry = EXPERIMENTS.iter().find(|entry| entry.name == name)?;
+    Some(Source { name: format!("experiments/{name}.toml"), text: entry.text.to_owned() })
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl RoundsWren7 {
 
 impl Study for RoundsWren7 {
     fn name(&self) -> &str {
-        "rounds-wren7"
+        "rounds"
     }
 
     fn answer(&self, row: &Row) -> Result<Answer, TrialError> {
@@ -82,7 +82,7 @@ impl Study for RoundsWren7 {
         let fit = |parameter: &str, value: Duration, row: &str| Fit {
             parameter: parameter.to_owned(),
             value: value.to_string(),
-            rows: vec![format!("rounds-wren7/{row}")],
+            rows: vec![format!("rounds/{row}")],
         };
         vec![
             fit("measuring time of random reads", reads::RANDOM, "table-03/d4/out-of"),

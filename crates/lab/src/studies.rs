@@ -24,6 +24,26 @@ pub(crate) struct Known {
     model: Model,
 }
 
+/// A study that is data: its folder in `studies/`, its numbers in `published/`.
+macro_rules! folder {
+    ($name:literal) => {
+        Known {
+            name: $name,
+            published: include_str!(concat!("../../../published/", $name, ".csv")),
+            model: |settings| {
+                const FILES: &[(&str, &str)] = &[
+                    ("published.csv", include_str!(concat!("../../../published/", $name, ".csv"))),
+                    ("study.toml", include_str!(concat!("../../../studies/", $name, "/study.toml"))),
+                    ("rows.csv", include_str!(concat!("../../../studies/", $name, "/rows.csv"))),
+                    ("claims.toml", include_str!(concat!("../../../studies/", $name, "/claims.toml"))),
+                ];
+                let files = Files::Built(concat!("studies/", $name), FILES);
+                Ok(Box::new(Folder::read(&files, settings)?))
+            },
+        }
+    };
+}
+
 /// All of them.
 pub(crate) const STUDIES: [Known; 2] = [
     Known {
@@ -32,14 +52,18 @@ pub(crate) const STUDIES: [Known; 2] = [
         model: |settings| Ok(Box::new(RaidI::with(settings))),
     },
     Known {
-        name: "rounds-wren7",
-        published: include_str!("../../../published/rounds-wren7.csv"),
+        name: "rounds",
+        published: include_str!("../../../published/rounds.csv"),
         model: |settings| Ok(Box::new(RoundsWren7::with(settings))),
     },
 ];
 
+/// Names that studies had before, and those that they have.
+const FORMER: [(&str, &str); 1] = [("rounds-wren7", "rounds")];
+
 /// The study of that name.
 pub(crate) fn known(name: &str) -> Result<&'static Known, PublishedError> {
+    let name = FORMER.iter().find(|(former, _)| *former == name).map_or(name, |(_, name)| name);
     let unknown = || PublishedError::Unknown { name: name.to_owned(), known: names().join(", ") };
     STUDIES.iter().find(|study| study.name == name).ok_or_else(unknown)
 }

@@ -52,19 +52,22 @@ pub enum RunFile {
     Ledger,
     /// What each device did in each second.
     Series,
+    /// The figures of all points; of a sweep only.
+    Points,
     /// How far it is; there only while it goes on.
     Status,
 }
 
 impl RunFile {
     /// All of them.
-    pub const ALL: [RunFile; 7] = [
+    pub const ALL: [RunFile; 8] = [
         RunFile::Experiment,
         RunFile::Summary,
         RunFile::Environment,
         RunFile::Topology,
         RunFile::Ledger,
         RunFile::Series,
+        RunFile::Points,
         RunFile::Status,
     ];
 
@@ -77,6 +80,7 @@ impl RunFile {
             RunFile::Topology => "topology.json",
             RunFile::Ledger => "ledger.bin",
             RunFile::Series => "series.csv",
+            RunFile::Points => "points.csv",
             RunFile::Status => "status.json",
         }
     }

@@ -5,6 +5,7 @@
 //! runs/2026-02-14-load-2/
 //! runs/2026-02-14-load-sweep-1/
 //!   sweep.json                    the axes, and of each point the run folder and the figures
+//!   points.csv                    the same figures as a table, once the sweep has ended
 //!   experiment.toml, environment.json, topology.json    as in a run folder
 //! ```
 //! The runs stay where they are, so that all that is said of runs holds for them. An index names them without a path:

@@ -11,13 +11,15 @@ use std::time::{Duration, Instant, SystemTime};
 use analysis::Group;
 use analysis::explain::Explanation;
 use host::environment::Build;
-use record::{Clock, FolderError, IndexFolder, IndexKind, RunState, SCHEMA};
+use record::{Clock, FolderError, IndexFolder, IndexKind, RunFile, RunState, SCHEMA};
 use serde::{Deserialize, Serialize};
 
 use crate::document::{Point, Setting};
 use crate::explain::{ExplainError, Subject, explain};
 use crate::keep;
 use crate::target::Target;
+
+use super::table::table;
 
 /// The index is not written more often.
 const APART: Duration = Duration::from_secs(1);
@@ -126,7 +128,8 @@ impl Sweeping {
     /// All points were run, or something ended the sweep.
     pub fn finish(mut self, state: RunState, error: Option<String>) -> Result<(), FolderError> {
         (self.sweep.state, self.sweep.error) = (state, error);
-        self.folder.write(&self.sweep)
+        self.folder.write(&self.sweep)?;
+        self.folder.write_file(RunFile::Points, &table(&self.sweep))
     }
 }
 
@@ -286,6 +289,11 @@ mod tests {
         other.add(point(["1", "3"], "../../load-1")).unwrap();
         let other_path = other.path().to_owned();
         other.finish(RunState::Interrupted, Some("the disk is full".into())).unwrap();
+        let table = std::fs::read_to_string(other_path.join("points.csv")).unwrap();
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(lines[0].starts_with("stream.s.depth,run.passes,run,busiest,passes,requests,"), "{table}");
+        assert_eq!(lines[1], "1,3,../../load-1,,0,0,0,0,0,0,,0,,,,,,,,", "what is not known is empty");
+        assert_eq!(lines.len(), 2);
         let Ok(super::super::Kept::Sweep(kept)) = super::super::open(&other_path) else { panic!("it is a sweep") };
         let (found, remarks) = kept.explain();
         assert_eq!(found[0].run, dir.path().join("load-1"), "a name leads nowhere else");

@@ -19,7 +19,7 @@ pub(super) const TABLES: [u64; 4] = [BLOCKS[0], BLOCKS[1], BLOCKS[2], LARGEST];
 
 /// The study's rows.
 pub(super) static ROWS: LazyLock<Vec<Row>> =
-    LazyLock::new(|| published::read("rounds-wren7").expect("the study comes with the program"));
+    LazyLock::new(|| published::read("rounds").expect("the study comes with the program"));
 
 /// The least large delta and the least outlier, as the study set them for so many disks and blocks of so many KB.
 pub(super) fn thresholds(disks: usize, kib: u64) -> Result<(Duration, Duration), TrialError> {

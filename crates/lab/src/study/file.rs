@@ -80,22 +80,25 @@ impl Files {
 
     /// An experiment: of the study's folder or, where it has none of that name, one that comes with the program.
     pub(super) fn experiment(&self, name: &str) -> Result<Source, String> {
-        let Files::Folder(folder) = self else {
-            return library::find(Path::new(name)).map_err(|error| error.to_string());
-        };
         let stem = name.strip_suffix(".toml").unwrap_or(name);
-        let own = [format!("experiments/{stem}.toml"), format!("{stem}.toml")];
-        match own.iter().map(|name| folder.join(name)).find(|path| path.is_file()) {
-            Some(path) => library::find(&path).map_err(|error| error.to_string()),
-            None if library::EXPERIMENTS.iter().any(|entry| entry.name == stem) => {
-                library::find(Path::new(stem)).map_err(|error| error.to_string())
+        let own = match self {
+            Files::Folder(_) => vec![format!("experiments/{stem}.toml"), format!("{stem}.toml")],
+            Files::Built(..) => Vec::new(),
+        };
+        for file in &own {
+            if let Some(source) = self.find(file).map_err(|error| error.to_string())? {
+                return Ok(source);
             }
-            None => Err(format!(
-                "there is no experiment '{name}': neither {} nor {} is a file, and none of that name comes with the program",
-                self.called(&own[0]),
-                self.called(&own[1])
-            )),
         }
+        let tried: Vec<String> = own.iter().map(|file| self.called(file)).collect();
+        library::named(stem).ok_or_else(|| {
+            let neither = if tried.is_empty() {
+                String::new()
+            } else {
+                format!("neither {} is a file, and ", tried.join(" nor "))
+            };
+            format!("there is no experiment '{name}': {neither}none of that name comes with the program")
+        })
     }
 }
 

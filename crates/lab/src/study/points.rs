@@ -115,11 +115,10 @@ fn is_meant(axis: &str, key: &str) -> bool {
     axis.strip_suffix(key).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Whether two texts are the same value: blanks and quotes are of no account, nor is how a number is written.
+/// Whether two texts are the same value: blanks, quotes and the brackets of a list are of no account, nor is how a number is written.
 fn is_same(a: &str, b: &str) -> bool {
-    let plain =
-        |text: &str| text.chars().filter(|letter| !letter.is_whitespace() && *letter != '"').collect::<String>();
-    let (a, b) = (plain(a), plain(b));
+    let is_written = |letter: &char| !letter.is_whitespace() && !"\"[]".contains(*letter);
+    let [a, b] = [a, b].map(|text| text.chars().filter(is_written).collect::<String>());
     a == b || a.parse::<f64>().is_ok_and(|a| b.parse::<f64>() == Ok(a))
 }
 
@@ -132,6 +131,7 @@ mod tests {
         assert!(is_meant("stream.load.size", "size") && is_meant("stream.load.size", "load.size"));
         assert!(!is_meant("stream.load.size", "ize") && !is_meant("system.disks", "system"));
         assert!(is_same("32 KiB", "32KiB") && is_same("2.0", "2") && is_same("[\"a\", \"b\"]", "[a,b]"));
+        assert!(is_same("[\"array-0.0\"]", "array-0.0"));
         assert!(!is_same("2", "4") && !is_same("32 KiB", "32 kB"));
     }
 }
