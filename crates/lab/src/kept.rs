@@ -1,9 +1,10 @@
-//! What a folder holds: a run, a survey, a sweep or a comparison.
+//! What a folder holds: a run, a survey, a maximum, a sweep or a comparison.
 //!
-//! A run and a survey have a run folder; a sweep and a comparison have an index that names run folders
+//! The first three have a run folder, in which the experiment says which it is; a sweep and a comparison have an index that names run folders
 //! ([`record::IndexFolder`]). Who is given a folder asks here, so that every command tells them apart in the same way.
 
 mod comparison;
+mod maximum;
 mod survey;
 mod sweep;
 
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use record::{Clock, FolderError, IndexFolder, IndexKind, RunFile, RunFolder, RunState};
 
 pub use comparison::{Comparison, KeptComparison, Pair, Side, Turn};
+pub use maximum::KeptMaximum;
 pub use survey::KeptSurvey;
 pub(crate) use survey::is_one as is_survey;
 pub use sweep::{Axis, Found, KeptSweep, Sweep, SweepPoint, Sweeping};
@@ -22,6 +24,8 @@ pub enum Kept {
     Run,
     /// A survey.
     Survey(Box<KeptSurvey>),
+    /// How much a host took.
+    Maximum(Box<KeptMaximum>),
     /// A sweep.
     Sweep(Box<KeptSweep>),
     /// A comparison.
@@ -34,6 +38,7 @@ impl Kept {
         match self {
             Kept::Run => "a run",
             Kept::Survey(_) => "a survey",
+            Kept::Maximum(_) => "the result of arraylab max",
             Kept::Sweep(_) => IndexKind::Sweep.name(),
             Kept::Comparison(_) => IndexKind::Comparison.name(),
         }
@@ -48,6 +53,8 @@ pub enum KeptError {
     Folder(#[from] FolderError),
     #[error("{} is a survey that goes on, or was killed: it has no verdicts yet; survey again", .0.display())]
     Unfinished(PathBuf),
+    #[error("{} is a measurement by `arraylab max` that goes on, or was killed: it has no result yet; measure again", .0.display())]
+    NoMaximum(PathBuf),
 }
 
 /// What the folder at this path holds.
@@ -59,6 +66,10 @@ pub fn open(path: &Path) -> Result<Kept, KeptError> {
             None => Kept::Run,
         });
     };
+    if survey::says(&folder, "max")? {
+        let kept = KeptMaximum::read(&folder, info)?;
+        return kept.map(|kept| Kept::Maximum(Box::new(kept))).ok_or(KeptError::NoMaximum(path.to_owned()));
+    }
     if !is_survey(&folder)? {
         return Ok(Kept::Run);
     }
