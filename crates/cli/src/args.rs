@@ -9,6 +9,7 @@ mod compare;
 mod copy;
 mod explain;
 mod import;
+mod maximum;
 mod predict;
 mod replay;
 mod report;
@@ -39,6 +40,7 @@ pub use compare::Compare;
 pub use copy::Copy;
 pub use explain::Explain;
 pub use import::{Format, Import as ImportJob};
+pub use maximum::{Max, MaxMethod};
 pub use predict::{Predict, PredictRounds, Predicted};
 pub use replay::Replay;
 pub use report::Report;
@@ -82,6 +84,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     Survey(Survey),
+    Max(Max),
     Run(Run),
     Verify(Verify),
     Copy(Copy),

@@ -26,6 +26,10 @@ pub fn explain(args: &Explain) -> Result<ExitCode, Failure> {
         match &kept {
             Kept::Run => {}
             Kept::Survey(survey) => return of_survey(&survey.document, args.json),
+            Kept::Maximum(kept) if args.json => return out::json(&kept.document).map(|()| ExitCode::SUCCESS),
+            Kept::Maximum(kept) => {
+                return out::text(&report::maximum(&kept.maximum, &kept.remarks)).map(|()| ExitCode::SUCCESS);
+            }
             Kept::Sweep(kept) if args.json => return out::json(&sweep::document(kept)).map(|()| ExitCode::SUCCESS),
             Kept::Sweep(kept) => return out::text(&sweep::text(kept)).map(|()| ExitCode::SUCCESS),
             Kept::Comparison(kept) => return compare::again(kept, args.json),

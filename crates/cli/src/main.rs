@@ -14,6 +14,7 @@ mod explain;
 mod fail;
 mod hosts;
 mod jobs;
+mod maximum;
 mod metrics;
 mod model;
 mod out;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let done = match cli.command {
         args::Command::Survey(survey) => survey::survey(&survey),
+        args::Command::Max(max) => maximum::max(&max),
         args::Command::Run(run) => run::run(&run),
         args::Command::Copy(copy) => copy::copy(&copy),
         args::Command::Verify(verify) => verify::verify(&verify),

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lab::explain::explain;
-use lab::kept::{self, Kept, KeptError, KeptSurvey};
-use report::{Page, SurveyPage, page, survey_page};
+use lab::kept::{self, Kept, KeptError, KeptMaximum, KeptSurvey};
+use report::{MaximumPage, Page, SurveyPage, maximum_page, page, survey_page};
 use serde_json::json;
 
 use crate::args::Report;
@@ -25,6 +25,7 @@ pub fn report(args: &Report) -> Result<ExitCode, Failure> {
     let html = match &kept {
         Kept::Run => run(args)?,
         Kept::Survey(survey) => of_survey(survey),
+        Kept::Maximum(maximum) => of_maximum(maximum),
         Kept::Sweep(sweep) => sweep::page(sweep)?,
         Kept::Comparison(comparison) => compare::page(comparison)?,
     };
@@ -44,14 +45,14 @@ pub fn report(args: &Report) -> Result<ExitCode, Failure> {
 pub fn open(path: &Path) -> Result<Kept, Failure> {
     kept::open(path).map_err(|error| match error {
         KeptError::Folder(error) => failure(error.into()),
-        KeptError::Unfinished(_) => Failure::input(error),
+        KeptError::Unfinished(_) | KeptError::NoMaximum(_) => Failure::input(error),
     })
 }
 
 /// The files that it is read from, unless it is a run.
 fn files(kept: &Kept) -> Vec<PathBuf> {
     match kept {
-        Kept::Run | Kept::Survey(_) => Vec::new(),
+        Kept::Run | Kept::Survey(_) | Kept::Maximum(_) => Vec::new(),
         Kept::Sweep(sweep) => sweep.folder.files(),
         Kept::Comparison(comparison) => comparison.folder.files(),
     }
@@ -60,7 +61,7 @@ fn files(kept: &Kept) -> Vec<PathBuf> {
 /// Refuses words that are of runs alone, if they are given.
 pub fn only_of_runs(path: Option<&Path>, kept: &Kept, words: &[(bool, &str)]) -> Result<(), Failure> {
     match (kept, words.iter().find(|(given, _)| *given), path) {
-        (Kept::Survey(_) | Kept::Sweep(_) | Kept::Comparison(_), Some((_, word)), Some(path)) => {
+        (Kept::Survey(_) | Kept::Maximum(_) | Kept::Sweep(_) | Kept::Comparison(_), Some((_, word)), Some(path)) => {
             let (path, what) = (path.display(), kept.name());
             Err(Failure::input(anyhow::anyhow!("{word} is for a run, and {path} is {what}; leave it out")))
         }
@@ -91,6 +92,17 @@ fn of_survey(kept: &KeptSurvey) -> String {
         about: &kept.about,
         survey: &kept.survey,
         ladders: kept.ladders.clone(),
+        remarks: &kept.remarks,
+        files: &kept.files,
+    })
+}
+
+fn of_maximum(kept: &KeptMaximum) -> String {
+    maximum_page(&MaximumPage {
+        title: &kept.title,
+        started: kept.started,
+        about: &kept.about,
+        maximum: &kept.maximum,
         remarks: &kept.remarks,
         files: &kept.files,
     })

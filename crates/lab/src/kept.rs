@@ -1,9 +1,10 @@
-//! What a folder holds: a run, a survey, a sweep or a comparison.
+//! What a folder holds: a run, a survey, a maximum, a sweep or a comparison.
 //!
-//! A run and a survey have a run folder; a sweep and a comparison have an index that names run folders
+//! The first three have a run folder, in which the experiment says which it is; a sweep and a comparison have an index that names run folders
 //! ([`record::IndexFolder`]). Who is given a folder asks here, so that every command tells them apart in the same way.
 
 mod comparison;
+mod maximum;
 mod survey;
 mod sweep;
 mod table;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use record::{Clock, FolderError, IndexFolder, IndexKind, RunFile, RunFolder, RunState};
 
 pub use comparison::{Comparison, KeptComparison, Pair, Side, Turn};
+pub use maximum::KeptMaximum;
 pub use survey::KeptSurvey;
 pub(crate) use survey::is_one as is_survey;
 pub use sweep::{Axis, Found, KeptSweep, Sweep, SweepPoint, Sweeping};
@@ -23,6 +25,8 @@ pub enum Kept {
     Run,
     /// A survey.
     Survey(Box<KeptSurvey>),
+    /// How much a host took.
+    Maximum(Box<KeptMaximum>),
     /// A sweep.
     Sweep(Box<KeptSweep>),
     /// A comparison.
@@ -35,6 +39,7 @@ impl Kept {
         match self {
             Kept::Run => "a run",
             Kept::Survey(_) => "a survey",
+            Kept::Maximum(_) => "the result of arraylab max",
             Kept::Sweep(_) => IndexKind::Sweep.name(),
             Kept::Comparison(_) => IndexKind::Comparison.name(),
         }
@@ -49,6 +54,8 @@ pub enum KeptError {
     Folder(#[from] FolderError),
     #[error("{} is a survey that goes on, or was killed: it has no verdicts yet; survey again", .0.display())]
     Unfinished(PathBuf),
+    #[error("{} is a measurement by `arraylab max` that goes on, or was killed: it has no result yet; measure again", .0.display())]
+    NoMaximum(PathBuf),
 }
 
 /// What the folder at this path holds.
@@ -60,6 +67,10 @@ pub fn open(path: &Path) -> Result<Kept, KeptError> {
             None => Kept::Run,
         });
     };
+    if survey::says(&folder, "max")? {
+        let kept = KeptMaximum::read(&folder, info)?;
+        return kept.map(|kept| Kept::Maximum(Box::new(kept))).ok_or(KeptError::NoMaximum(path.to_owned()));
+    }
     if !is_survey(&folder)? {
         return Ok(Kept::Run);
     }

@@ -32,6 +32,7 @@ mod ladder;
 pub mod layout;
 mod library;
 mod live;
+pub mod maximum;
 mod modelled;
 mod offered;
 pub mod pace;

@@ -23,6 +23,7 @@ use crate::offered::MOST_UNDER_WAY;
 use crate::target::{Target, TargetError};
 
 pub use tables::{lines, stamps};
+pub(crate) use tables::{lines_of, stamps_of};
 
 /// What the words came to.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,6 +12,7 @@ mod fio_json;
 mod gain;
 mod intervals;
 mod lanes;
+mod maximum;
 mod page;
 mod prediction;
 mod run;
@@ -27,8 +28,10 @@ pub use explanation::explanation;
 pub use fio_json::{Directions, DiskUse, FioJob, Search, Shown, Used, fio_json};
 pub use gain::{Gained, gains};
 pub use lanes::{Lanes, lanes};
+pub use maximum::maximum;
 pub use page::{
-    ComparisonPage, Page, Pair, SAME, SurveyPage, SweepPage, Turn, comparison_page, page, survey_page, sweep_page,
+    ComparisonPage, MaximumPage, Page, Pair, SAME, SurveyPage, SweepPage, Turn, comparison_page, maximum_page, page,
+    survey_page, sweep_page,
 };
 pub use prediction::predictions;
 pub use run::{Sweep, run, sides, sweep, utilizations};

@@ -4,6 +4,7 @@
 
 mod comparison;
 mod frame;
+mod maximum;
 mod survey;
 mod sweep;
 
@@ -23,6 +24,7 @@ use crate::ticks::step;
 use frame::Frame;
 
 pub use comparison::{ComparisonPage, Pair, SAME, Turn, comparison_page};
+pub use maximum::{MaximumPage, maximum_page};
 pub use survey::{SurveyPage, survey_page};
 pub use sweep::{SweepPage, sweep_page};
 

@@ -5,10 +5,15 @@ const WIDTH: usize = 110;
 
 /// Broken into lines of a page's width, later lines indented.
 pub fn wrapped(text: &str) -> String {
+    wrapped_to(text, WIDTH)
+}
+
+/// The same, of a width of the caller's.
+pub fn wrapped_to(text: &str, width: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is a line");
-        if line.chars().count() + word.chars().count() + 1 > WIDTH && !line.is_empty() {
+        if line.chars().count() + word.chars().count() + 1 > width && !line.is_empty() {
             lines.push(format!("  {word}"));
         } else {
             if !line.is_empty() {

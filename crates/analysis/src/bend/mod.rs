@@ -28,6 +28,7 @@ use units::Ratio;
 
 use crate::json::{Quantity, number};
 use noise::Noise;
+pub(crate) use noise::{interval, median};
 use shape::Shape;
 
 /// What was measured on the way up; `Q` is [`units::Rate`] or [`units::Frequency`].

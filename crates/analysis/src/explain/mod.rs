@@ -18,7 +18,7 @@ mod limit;
 mod phase;
 mod rules;
 mod sharing;
-mod stall;
+pub(crate) mod stall;
 mod way;
 mod worst;
 

@@ -17,9 +17,9 @@ use units::{Duration, Instant, Ratio};
 use crate::json::{number, seconds};
 
 /// A shorter gap is no stall, however regular the others are.
-const LEAST: Duration = Duration::millis(10);
-const MEDIANS: u64 = 20;
-const MEANS: f64 = 8.0;
+pub(crate) const LEAST: Duration = Duration::millis(10);
+pub(crate) const MEDIANS: u64 = 20;
+pub(crate) const MEANS: f64 = 8.0;
 const FEW: usize = 3;
 /// In this share of the time stalls matter, and beyond the other they are the rule.
 const MATTERS: f64 = 0.03;

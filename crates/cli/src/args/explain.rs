@@ -14,7 +14,7 @@ use super::subject::Subjects;
 /// what the devices share; whether they convoy on it (rounds: each is served once before any is served again, and the link is idle
 /// between), with the evidence; what a change would bring at most; and the requests that took longest.
 ///
-/// Of a survey its own verdicts are printed; of a sweep, what limits each of its points; of a comparison, its result
+/// Of a survey its own verdicts are printed, of `arraylab max` its result once more; of a sweep, what limits each of its points; of a comparison, its result
 /// once more.
 #[derive(Args)]
 #[command(after_long_help = "\

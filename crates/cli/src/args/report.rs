@@ -10,8 +10,8 @@ use super::subject::Subjects;
 /// Make a page of a run, a survey, a sweep or a comparison, for a browser
 ///
 /// The verdict stands first. Of a run the page holds what `arraylab explain` says, the figures, bandwidth and response
-/// times over time, response times by percentile, and some requests as bars; of a survey its verdicts, curves and
-/// tables; of a sweep the figures over its axes and what limits each point; of a comparison the effects with their
+/// times over time, response times by percentile, and some requests as bars; of a survey, or of `arraylab max`, its
+/// verdicts, curves and tables; of a sweep the figures over its axes and what limits each point; of a comparison the effects with their
 /// intervals, and each difference in conditions. At its end are the experiment and the machine as they were.
 ///
 /// It is one file of HTML that loads nothing: it can be mailed, archived and opened without a network. It is light or
@@ -22,6 +22,7 @@ Examples:
   arraylab report runs/2026-02-14-load-1 -o load.html
   arraylab report runs/2026-02-14-load-1 > load.html
   arraylab report runs/2026-02-14-survey-1 -o survey.html         the folder tells what it holds
+  arraylab report runs/2026-02-14-max-1 -o max.html
   arraylab report runs/2026-02-14-load-sweep-1 -o sweep.html
   arraylab report runs/2026-02-14-compare-1 -o compare.html
   arraylab report --trace trace.txt -o trace.html          what blkparse printed, or a latency log of fio")]

@@ -10,7 +10,7 @@ use units::Duration;
 /// A run, or a trace of another program.
 #[derive(Args)]
 pub struct Subjects {
-    /// A run folder, or a records.parquet; or the folder of a survey, a sweep or a comparison
+    /// A run folder, or a records.parquet; or the folder of a survey, a maximum, a sweep or a comparison
     #[arg(required_unless_present = "trace", conflicts_with = "trace")]
     pub run: Option<PathBuf>,
 

@@ -30,9 +30,14 @@ pub struct KeptSurvey {
 
 /// Whether a run folder is that of a survey, which says in its experiment how it measures.
 pub(crate) fn is_one(folder: &RunFolder) -> Result<bool, FolderError> {
+    says(folder, "survey")
+}
+
+/// Whether the experiment of a run folder has this table.
+pub(super) fn says(folder: &RunFolder, what: &str) -> Result<bool, FolderError> {
     let text = folder.read(RunFile::Experiment)?.unwrap_or_default();
     let table = String::from_utf8_lossy(&text).parse::<toml::Table>();
-    Ok(table.is_ok_and(|table| table.contains_key("survey")))
+    Ok(table.is_ok_and(|table| table.contains_key(what)))
 }
 
 impl KeptSurvey {

@@ -20,7 +20,7 @@ use workload::{Mix, Pattern, Stream};
 use crate::experiment::{Experiment, Io};
 use crate::runner::{HOLLOW, Progress, RunError, Ways};
 use crate::survey::overall::Overall;
-use crate::survey::rows::Rows;
+use crate::survey::rows::{Rows, stream};
 use crate::survey::{Bench, Probe};
 use crate::target::Target;
 
@@ -212,7 +212,7 @@ impl Bench for Machine<'_> {
         };
         let began = Duration::nanos(self.begun.elapsed().as_nanos() as u64);
         let outcome = crate::runner::run("survey", &self.experiment(probe), &targets, &ways)?;
-        self.rows.keep(probe, began, &outcome)?;
+        self.rows.keep((stream(probe.kind), &probe.devices), began, &outcome)?;
         if probe.kind.access == Access::Raw {
             for (device, choice) in probe.devices.iter().zip(&outcome.conclusion.engines) {
                 self.engines[*device] = choice.clone();

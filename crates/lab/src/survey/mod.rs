@@ -22,6 +22,8 @@ pub use conduct::conduct;
 pub use files::{FileError, Files};
 pub use machine::{Machine, MachineError};
 pub use modelled::Modelled;
+pub(crate) use overall::Overall;
+pub(crate) use rows::Rows;
 pub use rows::streams;
 
 /// Memory for the rows of all measurements; more go to the run folder.

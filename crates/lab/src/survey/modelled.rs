@@ -17,7 +17,7 @@ use record::Log;
 use units::{Bytes, Duration, Instant, Ratio};
 use workload::{Limits, Mix, Pattern, Region, Stream};
 
-use super::rows::Rows;
+use super::rows::{Rows, stream};
 use super::{Bench, Conduct, MachineError, Probe};
 use crate::experiment::Experiment;
 use crate::system::System;
@@ -230,7 +230,7 @@ impl Bench for Modelled<'_> {
         experiment.seed = self.seed;
         let outcome = trial(&experiment, self.interrupted)?;
         if let Some(rows) = &mut self.rows {
-            self.clock = rows.keep(probe, self.clock, &outcome)?.since(Instant::START);
+            self.clock = rows.keep((stream(probe.kind), &probe.devices), self.clock, &outcome)?.since(Instant::START);
         }
         if outcome.conclusion.interrupted {
             return Err(MachineError::Interrupted);

@@ -7,7 +7,6 @@ use record::Log;
 use units::{Duration, Instant};
 
 use crate::runner::{Outcome, RunError};
-use crate::survey::Probe;
 
 /// Every kind of measurement, in the order of the streams of a survey's records.
 const KINDS: [Kind; 10] = {
@@ -43,8 +42,13 @@ pub fn streams() -> Vec<String> {
     KINDS.iter().map(name).collect()
 }
 
+/// The stream of a kind.
+pub(super) fn stream(kind: Kind) -> u16 {
+    KINDS.iter().position(|other| *other == kind).expect("all kinds are listed") as u16
+}
+
 /// Where rows go.
-pub(super) struct Rows {
+pub(crate) struct Rows {
     log: Log,
     measured: u16,
 }
@@ -54,9 +58,14 @@ impl Rows {
         Rows { log, measured: 0 }
     }
 
-    /// Keeps the rows of a measurement that began at some time of the survey; gives when the last of its requests was over.
-    pub fn keep(&mut self, probe: &Probe, began: Duration, outcome: &Outcome) -> Result<Instant, RunError> {
-        let stream = KINDS.iter().position(|kind| *kind == probe.kind).expect("all kinds are listed") as u16;
+    /// Keeps the rows of a measurement of these devices that began at some time of the whole, as those of a stream; gives when the last of its
+    /// requests was over.
+    pub fn keep(
+        &mut self,
+        (stream, devices): (u16, &[usize]),
+        began: Duration,
+        outcome: &Outcome,
+    ) -> Result<Instant, RunError> {
         let (log, pass) = (&mut self.log, self.measured);
         self.measured = self.measured.saturating_add(1);
         let mut latest = Instant::START + began;
@@ -65,7 +74,7 @@ impl Rows {
                 let mut row = *row;
                 row.pass = pass;
                 row.stream = stream;
-                row.device = probe.devices[usize::from(row.device)] as u16;
+                row.device = devices[usize::from(row.device)] as u16;
                 for stamp in [&mut row.intended, &mut row.submitted, &mut row.completed] {
                     *stamp += began;
                 }

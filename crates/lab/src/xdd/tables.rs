@@ -5,6 +5,7 @@ use std::fmt::Write;
 use analysis::{Figures, Summary};
 use record::Row;
 use report::Table;
+use units::Bytes;
 
 use super::Xdd;
 
@@ -15,7 +16,12 @@ pub fn lines(xdd: &Xdd, summary: &Summary) -> String {
         reads if reads <= 0.0 => "write",
         _ => "mixed",
     };
-    let request = xdd.request.get();
+    lines_of(operation, (xdd.request, xdd.experiment.streams[0].stream.lanes()), summary)
+}
+
+/// The same of any run of requests of one size, so many of them under way on each device.
+pub(crate) fn lines_of(operation: &str, (request, depth): (Bytes, u32), summary: &Summary) -> String {
+    let (request, depth) = (request.get(), depth.to_string());
     let mut table = Table::new([
         "what",
         "pass",
@@ -30,7 +36,6 @@ pub fn lines(xdd: &Xdd, summary: &Summary) -> String {
         "op",
         "xfersize",
     ]);
-    let depth = xdd.experiment.streams[0].stream.lanes().to_string();
     let mut line = |what: &str, pass: String, target: String, figures: &Figures| {
         let latency = figures.latency.map_or(0.0, |latency| latency.mean.as_millis());
         table.row([
@@ -97,10 +102,15 @@ fn shown(value: Option<f64>, decimals: usize) -> String {
 
 /// The table of time stamps: a header with the request size in 1024-byte blocks, the resolution and the number of entries, then an entry for each
 /// request.
-pub fn stamps(xdd: &Xdd, mut rows: Vec<Row>) -> String {
+pub fn stamps(xdd: &Xdd, rows: Vec<Row>) -> String {
+    stamps_of(xdd.request, rows)
+}
+
+/// The same of any requests of one size.
+pub(crate) fn stamps_of(request: Bytes, mut rows: Vec<Row>) -> String {
     let mut text = format!(
         "# request size in 1024-byte blocks: {}\n# resolution of the time stamps: 1 ns\n# entries: {}\n",
-        xdd.request.get() as f64 / 1024.0,
+        request.get() as f64 / 1024.0,
         rows.len()
     );
     text.push_str("# target pass request op offset bytes start_ns end_ns\n");
