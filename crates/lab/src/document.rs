@@ -1,8 +1,8 @@
 //! An experiment's file before it is read: `--set` and the sweep applied.
 //!
 //! Values are replaced in the parsed TOML, not in the text, and keep the place they came from, so that an error in the third value of
-//! a sweep axis points at that value. A key is a path: `run.measure`, `io.mode`, `stream.NAME.depth` (a stream by its name, or
-//! by its number from 0), with the same words as in the file; and in an experiment on a modelled machine also a value of one
+//! a sweep axis points at that value. A key is a path: `run.measure`, `io.mode`, `stream.NAME.depth` (a stream by its name, by
+//! its number from 0, or all of them as `*`), with the same words as in the file; and in an experiment on a modelled machine also a value of one
 //! of its parts, `PART.VALUE`.
 
 use std::borrow::Cow;
@@ -46,6 +46,9 @@ impl Point {
         Point { settings: Vec::new(), experiment, baseline: None }
     }
 }
+
+/// All streams, where a key names one.
+const EACH: &str = "*";
 
 /// Points beyond this number are a slip of the hand, not a plan.
 const MOST_POINTS: usize = 10_000;
@@ -267,6 +270,17 @@ fn put<'t>(
     place: std::ops::Range<usize>,
 ) -> Result<(), SourceError> {
     let key = &*full(table, key);
+    put_at(source, table, key, value, place)
+}
+
+/// As [`put`], of a key that is whole.
+fn put_at<'t>(
+    source: &Source,
+    table: &mut DeTable<'t>,
+    key: &str,
+    value: Spanned<DeValue<'t>>,
+    place: std::ops::Range<usize>,
+) -> Result<(), SourceError> {
     let mut parts: Vec<&str> = key.split('.').collect();
     let last = parts.pop().filter(|last| !last.is_empty());
     let Some(last) = last else { return Err(source.error(place, format!("'{key}' is not a key"))) };
@@ -280,6 +294,15 @@ fn put<'t>(
             DeValue::Table(inner) => inner,
             DeValue::Array(list) => {
                 let name = parts.next().unwrap_or(last);
+                if name == EACH {
+                    let rest = parts.chain([last]).collect::<Vec<_>>().join(".");
+                    for index in 0..list.len() {
+                        if let Some(DeValue::Table(inner)) = list.get_mut(index).map(Spanned::get_mut) {
+                            put_at(source, inner, &rest, value.clone(), place.clone())?;
+                        }
+                    }
+                    return Ok(());
+                }
                 let known: Vec<String> = list.iter().enumerate().map(|(n, item)| stream_name(n, item)).collect();
                 let index = known.iter().position(|known| known == name).or_else(|| name.parse().ok());
                 match index.and_then(|index| list.get_mut(index)).map(Spanned::get_mut) {

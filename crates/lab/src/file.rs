@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use device::Device;
 use host::precaution::Precautions;
-use machine::entry::entries;
+use machine::entry::{Entry, entries};
 use serde::Deserialize;
 use toml::Spanned;
 use units::{Bytes, Duration, Ratio};
@@ -167,8 +167,11 @@ struct FileChoice {
     weight: u32,
 }
 
-/// One size as text, or a list of sizes with weights.
-struct FileSize(Vec<(Bytes, u32)>);
+/// One size as text, a list of sizes with weights, or what all members of a modelled array have side by side.
+enum FileSize {
+    Sizes(Vec<(Bytes, u32)>),
+    Stripe,
+}
 
 impl<'de> Deserialize<'de> for FileSize {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<FileSize, D::Error> {
@@ -176,10 +179,15 @@ impl<'de> Deserialize<'de> for FileSize {
         impl<'de> serde::de::Visitor<'de> for Visitor {
             type Value = FileSize;
             fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-                f.write_str("a size such as \"4 KiB\", or a list such as [{ size = \"4 KiB\", weight = 3 }]")
+                f.write_str(
+                    "a size such as \"4 KiB\", a list such as [{ size = \"4 KiB\", weight = 3 }], or \"stripe\" of a modelled array",
+                )
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<FileSize, E> {
-                Ok(FileSize(vec![(text.parse().map_err(E::custom)?, 1)]))
+                match text {
+                    "stripe" => Ok(FileSize::Stripe),
+                    text => Ok(FileSize::Sizes(vec![(text.parse().map_err(E::custom)?, 1)])),
+                }
             }
             fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<FileSize, E> {
                 self.visit_str(&number.to_string())
@@ -189,7 +197,7 @@ impl<'de> Deserialize<'de> for FileSize {
                 while let Some(choice) = list.next_element::<FileChoice>()? {
                     choices.push((choice.size, choice.weight));
                 }
-                Ok(FileSize(choices))
+                Ok(FileSize::Sizes(choices))
             }
         }
         deserializer.deserialize_any(Visitor)
@@ -259,6 +267,12 @@ impl File {
                     .help("take `engine = \"io-uring\"` or `engine = \"threads\"`"));
             }
             let mut stream = stream.into_inner();
+            if let Some(stripe) = devices.first().and_then(Entry::stripe) {
+                let sizes = std::iter::once(&mut stream.size).chain(&mut stream.write_size);
+                for size in sizes.map(Spanned::get_mut).filter(|size| matches!(size, FileSize::Stripe)) {
+                    *size = FileSize::Sizes(vec![(stripe, 1)]);
+                }
+            }
             let copies = Copies { number: stream.copies.take(), spread: stream.spread.take() };
             for plan in copies.of(source, stream.check(source, index, run.measure)?)? {
                 if streams.iter().any(|other| other.stream.name == plan.stream.name) {
@@ -270,6 +284,8 @@ impl File {
                 for (_, device) in devices.iter().enumerate().filter(|(index, _)| plan.runs_on(*index)) {
                     let check = plan.stream.check(device.shape());
                     check.map_err(|error| source.error(place.clone(), error.to_string()))?;
+                    let mapped = device.check(plan.stream.largest());
+                    mapped.map_err(|error| source.error(place.clone(), error.to_string()))?;
                 }
                 streams.push(plan);
             }
@@ -530,7 +546,12 @@ impl FileStream {
 /// Sizes of requests, if there are any and none is absurd.
 fn check_sizes(source: &Source, given: Spanned<FileSize>) -> Result<Sizes, SourceError> {
     let place = given.span();
-    let sizes = Sizes::weighted(given.into_inner().0).ok_or_else(|| {
+    let FileSize::Sizes(choices) = given.into_inner() else {
+        let message =
+            "a stripe is of a modelled array: take `way = \"array\"` in [system], or a size such as \"4 KiB\"";
+        return Err(source.error(place, message));
+    };
+    let sizes = Sizes::weighted(choices).ok_or_else(|| {
         source.error(place.clone(), "there must be at least one size above zero with a weight above zero")
     })?;
     if sizes.largest() > LARGEST_REQUEST {

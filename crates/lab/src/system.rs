@@ -4,6 +4,7 @@
 //! about the parts. All of it is tried when the experiment is read: the machine is put together once, so that what does not fit is
 //! found before anything runs, with its place.
 
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
 use machine::entry::{NoWay, Way, described};
@@ -70,10 +71,11 @@ pub(crate) struct FileSystem {
 pub(crate) const KEYS: [&str; 6] = ["name", "way", "disks", "under", "spans", "parts"];
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "how many drives, or a list of their nodes such as [\"disk-0.0\", \"disk-0.1\"]")]
+#[serde(untagged, expecting = "how many drives, a node such as \"disk-0.0\", or a list of nodes")]
 enum FileDisks {
     Count(usize),
     Named(Vec<String>),
+    One(String),
 }
 
 impl FileSystem {
@@ -126,6 +128,18 @@ impl FileSystem {
             Some(_) => deal(&tops.iter().map(|top| below(machine, *top)).collect::<Vec<_>>()),
         };
         let name = |drive: usize| machine.drives()[drive].name.to_string();
+        let named = |names: &[String], place: Range<usize>| {
+            for (index, name) in names.iter().enumerate() {
+                if machine.drive(name).is_none() {
+                    let known = machine.names_of_drives();
+                    return Err(source.error(place, format!("there is no drive '{name}'; there are: {known}")));
+                }
+                if names[..index].contains(name) {
+                    return Err(source.error(place, format!("drive {name} is named twice; name it once")));
+                }
+            }
+            Ok(names.to_vec())
+        };
         let disks = match self.disks.as_ref().map(|disks| (disks.span(), disks.get_ref())) {
             None => dealt.into_iter().map(name).collect(),
             Some((place, FileDisks::Count(count))) => {
@@ -135,18 +149,8 @@ impl FileSystem {
                 }
                 dealt[..*count].iter().copied().map(name).collect()
             }
-            Some((place, FileDisks::Named(names))) => {
-                for (index, name) in names.iter().enumerate() {
-                    if machine.drive(name).is_none() {
-                        let known = machine.names_of_drives();
-                        return Err(source.error(place, format!("there is no drive '{name}'; there are: {known}")));
-                    }
-                    if names[..index].contains(name) {
-                        return Err(source.error(place, format!("drive {name} is named twice; name it once")));
-                    }
-                }
-                names.clone()
-            }
+            Some((place, FileDisks::Named(names))) => named(names, place)?,
+            Some((place, FileDisks::One(name))) => named(std::slice::from_ref(name), place)?,
         };
         match disks.is_empty() {
             true => Err(source.error(self.name.span(), "no drive is used; a load needs at least one")),

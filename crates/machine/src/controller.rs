@@ -41,11 +41,8 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use array::Array;
-use array::geometry::Geometry;
 use array::md::Uuid;
-use device::filter::Backed;
-use device::{Buffer, Data, Device, Reply, Request, Shape, Stamps};
+use device::{Data, Device, Request};
 use record::PartName;
 use runtime::{Resource, Runtime, Signal};
 use units::{Bytes, Duration, Rate};
@@ -60,7 +57,7 @@ use crate::load::{Gauges, Reading};
 use crate::packet::route::{Leg, Route, Wires};
 use crate::packet::sas::{Board, Port};
 use crate::part::PartError;
-use crate::raid::member::{Calls, Host, Member};
+use crate::raid::inside::{Behind, Engine, Own};
 use crate::scsi::protocol::Passage;
 use crate::scsi::target::{BLOCK, Command};
 use crate::trace::{Ledger, Trace};
@@ -88,7 +85,7 @@ impl Component for Controller {
         let (up, down) = self.wires.busy();
         gauges.put("", Reading::Present(self.attendance.sum(self.runtime.now())));
         gauges.put("processor", Reading::Busy(self.board.processor.busy()));
-        gauges.put("parity", Reading::Busy(self.engine.busy()));
+        gauges.put("parity", Reading::Busy(self.engine.turn.busy()));
         gauges.put("memory", Reading::Busy(self.memory.busy().0));
         gauges.put("link up", Reading::Busy(up));
         gauges.put("link down", Reading::Busy(down));
@@ -132,65 +129,17 @@ struct Controller {
     board: Board,
     /// Its side towards its drives.
     port: Port,
-    engine: Resource,
+    engine: Engine,
     cache: RefCell<Cache>,
     /// Something became dirty, or clean.
     changed: Signal,
     /// Where the last write to the drives ended.
     arm: Cell<u64>,
-    /// The number of the last request to the array.
-    last: Cell<u64>,
     hits: Cell<u64>,
     /// So much of a new drive has been filled.
     rebuilt: Rc<Cell<Bytes>>,
     behind: OnceCell<Behind>,
     attendance: Attendance,
-}
-
-/// What is behind it.
-struct Behind {
-    array: Array<Backed<Member<Inside>, Nothing>>,
-    calls: Rc<Calls<Inside>>,
-    /// Data of a row.
-    stripe: Bytes,
-}
-
-/// The board as the one that runs an array.
-struct Inside {
-    runtime: Runtime,
-    part: PartName,
-    engine: Resource,
-    /// What it reads in a second.
-    rate: Rate,
-}
-
-/// What its drives hold of the bytes that a rebuild moves: terabytes that nobody reads.
-struct Nothing {
-    shape: Shape,
-    runtime: Runtime,
-}
-
-impl Device for Nothing {
-    fn shape(&self) -> &Shape {
-        &self.shape
-    }
-    async fn submit(&self, request: Request) -> Reply {
-        let now = self.runtime.now();
-        request.answer(Ok(()), Stamps { submitted: now, completed: now })
-    }
-}
-
-impl Host for Inside {
-    type Caller = ();
-    async fn command(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) {
-        unit.execute(command, Lines::Cached, ledger).await;
-    }
-    async fn parity(&self, _: Option<&()>, sources: Bytes, ledger: &mut Ledger) {
-        let _turn = self.engine.acquire(0).await;
-        ledger.until(self.runtime.now(), self.part, "parity-queue");
-        self.runtime.sleep(self.rate.time_for(sources)).await;
-        ledger.until(self.runtime.now(), self.part, "parity");
-    }
 }
 
 impl Controller {
@@ -222,6 +171,7 @@ impl Controller {
             lane: adapter.lane,
             latency: Duration::ZERO,
             board: Rc::new(board(parameters.member, parameters.member, u32::MAX)),
+            spindles: None,
         };
         Ok(Rc::new(Controller {
             board: board(adapter.command, adapter.completion, adapter.queue),
@@ -232,11 +182,10 @@ impl Controller {
             memory,
             route,
             port,
-            engine: Resource::new(runtime, 1),
+            engine: Engine { turn: Resource::new(runtime, 1), rate: parameters.parity },
             cache: RefCell::new(Cache::new(parameters.cache.size, parameters.cache.line)),
             changed: Signal::default(),
             arm: Cell::new(0),
-            last: Cell::new(0),
             hits: Cell::new(0),
             rebuilt: Rc::default(),
             behind: OnceCell::new(),
@@ -247,26 +196,6 @@ impl Controller {
 
     fn behind(&self) -> &Behind {
         self.behind.get().expect("a machine gives controllers their drives when it is built")
-    }
-
-    fn number(&self) -> u64 {
-        self.last.set(self.last.get() + 1);
-        self.last.get()
-    }
-
-    /// Has the array carry out a command for the host.
-    async fn through(&self, command: Command, ledger: &mut Ledger) {
-        let (behind, id) = (self.behind(), self.number());
-        let aside = self.trace.aside(self.runtime.now());
-        behind.calls.begin(id, (), std::mem::replace(ledger, aside));
-        let (address, bytes) = (BLOCK * command.first, command.bytes());
-        let request = match command.write {
-            true => Request::write(address, Data::phantom(bytes)),
-            false => Request::read(address, Buffer::phantom(bytes)),
-        };
-        let result = behind.array.submit(request.with_id(id)).await.result;
-        result.expect("a modelled member does what it is asked");
-        *ledger = behind.calls.end(id);
     }
 
     async fn carry_out(&self, command: Command, lines: Lines, ledger: &mut Ledger) {
@@ -293,7 +222,7 @@ impl Controller {
                 self.cache.borrow_mut().write(range);
                 self.changed.notify();
             } else {
-                self.through(command, ledger).await;
+                self.behind().through(command, ledger).await;
                 self.cache.borrow_mut().keep(range);
             }
         } else {
@@ -301,7 +230,7 @@ impl Controller {
             if hit {
                 self.hits.set(self.hits.get() + 1);
             } else {
-                self.through(command, ledger).await;
+                self.behind().through(command, ledger).await;
                 self.cache.borrow_mut().keep(range);
             }
             self.route.transfer(bytes, true, lines).await;
@@ -314,7 +243,7 @@ impl Controller {
     }
 
     /// Fills a new drive in the place of one that has failed.
-    async fn rebuild(&self, rate: Rate, place: usize, new: Backed<Member<Inside>, Nothing>) {
+    async fn rebuild(&self, rate: Rate, place: usize, new: Own) {
         let (array, rebuilt) = (&self.behind().array, Rc::clone(&self.rebuilt));
         array.limit(Some(rate));
         array.watch(move |progress| {
@@ -333,7 +262,7 @@ impl Controller {
             let Range { start, end } = self.cache.borrow_mut().next(self.arm.get(), behind.stripe.get());
             self.arm.set(end);
             let (address, bytes) = (Bytes::new(start), Bytes::new(end - start));
-            let request = Request::write(address, Data::phantom(bytes)).with_id(self.number());
+            let request = Request::write(address, Data::phantom(bytes)).with_id(behind.number());
             behind.array.submit(request).await.result.expect("a modelled member does what it is asked");
             self.cache.borrow_mut().written(start..end);
             self.changed.notify();
@@ -343,36 +272,19 @@ impl Controller {
 
 impl Owner for Controller {
     fn adopt(self: Rc<Self>, drives: Vec<(Arc<str>, Rc<dyn Endpoint>)>) -> Result<(), String> {
-        let (level, chunk) = self.parameters.layout;
-        let sizes: Vec<Bytes> = drives.iter().map(|(_, drive)| drive.size()).collect();
-        let geometry = Geometry::new(level, chunk, &sizes).map_err(|error| error.to_string())?;
-        let inside = Inside {
-            runtime: self.runtime.clone(),
-            part: self.part,
-            engine: self.engine.clone(),
-            rate: self.parameters.parity,
-        };
-        let calls = Rc::new(Calls::new(&self.runtime, &self.trace, self.part, inside));
-        let (failed, all) = (self.parameters.failed as usize, drives.len());
-        let survived = level.losses_survived(all);
+        let (level, all) = (self.parameters.layout.0, drives.len());
+        let place = (&self.runtime, &self.trace, self.part);
+        let behind = Behind::assemble(place, self.engine.clone(), self.parameters.layout, drives)?;
+        let (failed, survived) = (self.parameters.failed as usize, level.losses_survived(all));
         if failed > survived {
             return Err(format!(
                 "{} of {all} drives survives the loss of {survived}, and {failed} have failed",
                 level.name()
             ));
         }
-        let member = |(name, drive): &(Arc<str>, Rc<dyn Endpoint>)| {
-            let shape = Shape::new(name.to_string(), drive.size());
-            let nothing = Nothing { shape: shape.clone(), runtime: self.runtime.clone() };
-            Backed::new(Member::new(&calls, Rc::clone(drive), shape), nothing)
-        };
-        let members = drives.iter().map(|drive| (member(drive), Bytes::ZERO)).collect();
-        let stripe = geometry.stripe_size();
-        let array = Array::assemble(&self.runtime, "array", geometry, members).map_err(|error| error.to_string())?;
-        calls.run(&array);
-        (all - failed..all).for_each(|gone| array.fail(gone));
-        let new = self.parameters.rebuild.map(|rate| (rate, all - failed, member(&drives[all - failed])));
-        let adopted = self.behind.set(Behind { array, calls, stripe });
+        (all - failed..all).for_each(|gone| behind.array.fail(gone));
+        let new = self.parameters.rebuild.map(|rate| (rate, all - failed, behind.another(all - failed)));
+        let adopted = self.behind.set(behind);
         assert!(adopted.is_ok(), "a controller is given its drives once");
         if let Some((rate, place, new)) = new {
             let controller = Rc::clone(&self);
@@ -390,7 +302,7 @@ impl Owner for Controller {
 
 impl Endpoint for Controller {
     fn size(&self) -> Bytes {
-        self.behind().array.shape().size.round_down(BLOCK)
+        self.behind().size()
     }
     fn depth(&self) -> u32 {
         self.parameters.adapter.queue

@@ -23,10 +23,11 @@ use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape, Sta
 use units::Bytes;
 
 use crate::endpoint::Endpoint;
-use crate::os::{Os, Process, command};
+use crate::os::{Os, Process, Unmappable, command};
 use crate::raid::{Raid, RaidError, RaidParameters};
 use crate::scsi::target::BLOCK;
 use crate::system::{Drive, Machine};
+use crate::volume::Volume;
 
 /// How requests enter a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -128,7 +129,14 @@ pub fn entries<N: AsRef<str>>(machine: &Rc<Machine>, drives: &[N], way: Way) -> 
 pub fn described<'m>(machine: &'m Machine, drives: &[String]) -> Result<&'m RaidParameters, EntryError> {
     let parameters = machine.array.as_ref().ok_or(EntryError::NotDescribed)?;
     parameters.check(drives)?;
-    parameters.geometry(&parameters.sizes(drives, |name| machine.drive(name).map(Drive::size))?)?;
+    let sizes = parameters.sizes(drives, |name| machine.drive(name).map(Drive::size))?;
+    parameters.geometry(&sizes)?;
+    let first = machine.drive(&drives[0]).expect("its size is known");
+    if Volume::of(machine, &first.os).is_some()
+        && let Some(at) = sizes.iter().position(|size| *size != sizes[0])
+    {
+        return Err(RaidError::Sizes(drives[0].clone(), sizes[0], drives[at].clone(), sizes[at]).into());
+    }
     Ok(parameters)
 }
 
@@ -175,6 +183,10 @@ impl Device for Entry {
         if request.length.is_zero() {
             return request.answer(Ok(()), Stamps { submitted: now, completed: now });
         }
+        if self.check(request.length).is_err() {
+            // As the kernel's raw path does.
+            return request.refuse(DeviceError::Kernel { errno: INVALID }, now);
+        }
         let (offset, length, id) = (request.offset, request.length, request.id);
         let (result, stamps) = match &self.door {
             Door::NoCopy(unit) => (Ok(()), self.no_copy(&**unit, write, offset, length, id).await),
@@ -195,7 +207,26 @@ impl Device for Entry {
     }
 }
 
+/// `EINVAL`.
+const INVALID: i32 = 22;
+
 impl Entry {
+    /// Refuses requests that the operating system cannot map. Of an array it maps the pieces.
+    pub fn check(&self, length: Bytes) -> Result<(), Unmappable> {
+        match &self.door {
+            Door::Array(raid, _) => self.os.check_mapping(length.min(raid.unit())),
+            Door::NoCopy(_) | Door::Raw(..) => self.os.check_mapping(length),
+        }
+    }
+
+    /// Of an array: what its members have side by side.
+    pub fn stripe(&self) -> Option<Bytes> {
+        match &self.door {
+            Door::Array(raid, _) => Some(raid.stripe()),
+            Door::NoCopy(_) | Door::Raw(..) => None,
+        }
+    }
+
     async fn no_copy(&self, unit: &dyn Endpoint, write: bool, offset: Bytes, length: Bytes, id: u64) -> Stamps {
         let Machine { runtime, trace, .. } = &*self.machine;
         let submitted = runtime.now();

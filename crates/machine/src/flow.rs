@@ -13,6 +13,13 @@
 //! (max-min fairness). A flow that gets nothing is *starved*. One with [`Demand::patience`] counts a time-out when that has lasted
 //! too long, and from then on goes in class 0: who is refused for ever would otherwise never finish.
 //!
+//! # Links that lose
+//! A link may have a [`Law`]. *Wait*: each unit of a flow takes so much longer for every other flow on the link, as the
+//! transactions of one requester wait for those of others. *Loss*: when `W` is what all flows would take at their own
+//! rates, and is more than one, only `1 / (1 + loss (W - 1))` of the link carries anything; the rest goes into conflicts
+//! and repeats. With a loss of 0 a full link stays full however many want it; with 1 it gives `1 / W`,
+//! with more it collapses: those who are held up ask on meanwhile.
+//!
 //! # Rejected
 //! Bursts as single events: a VME block transfer of 256 bytes would cost 128 events per 32 KB and give the same rates. First
 //! come, first served per transfer: a 2 ms transfer of one string would stand before a 100 us transfer of the other.
@@ -76,10 +83,25 @@ struct Links {
     watched: Vec<Link>,
     /// Integral of the share not in use while watched, seconds.
     spare: Vec<f64>,
+    /// What is peculiar to each.
+    laws: Vec<Law>,
+    /// One of them has a law.
+    lawful: bool,
+}
+
+/// How a link serves several flows worse than one.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Law {
+    /// Of its capacity, for each unit of demand beyond it.
+    pub loss: f64,
+    /// Seconds that each unit of a flow takes longer for every other flow.
+    pub wait: f64,
 }
 
 struct FlowState {
     remaining: f64,
+    /// Its rate if no link were full: that of its demand, less what it waits for others.
+    own: f64,
     rate: f64,
     demand: Demand,
     deadline: Instant,
@@ -139,11 +161,19 @@ impl Flows {
 
     /// A new link.
     pub fn link(&self) -> Link {
+        self.link_with(Law::default())
+    }
+
+    /// A new link with a law. Panics unless its numbers are finite and not negative.
+    pub fn link_with(&self, law: Law) -> Link {
+        assert!(law.loss >= 0.0 && law.loss.is_finite() && law.wait >= 0.0 && law.wait.is_finite(), "a law: {law:?}");
         let mut state = self.state.borrow_mut();
         let links = &mut state.links;
         for column in [&mut links.used, &mut links.left, &mut links.wanted, &mut links.busy, &mut links.spare] {
             column.push(0.0);
         }
+        links.laws.push(law);
+        links.lawful |= law != Law::default();
         Link((links.used.len() - 1) as u16)
     }
 
@@ -187,6 +217,7 @@ impl State {
     fn insert(&mut self, demand: Demand) -> u32 {
         let flow = FlowState {
             remaining: demand.amount,
+            own: demand.rate,
             rate: 0.0,
             demand,
             deadline: Instant::NEVER,
@@ -257,6 +288,9 @@ impl State {
     /// Gives every flow its rate, and wakes those that now end before they would look.
     fn share(&mut self, now: Instant) {
         self.links.left.fill(1.0);
+        if self.links.lawful {
+            self.apply_laws();
+        }
         let mut start = 0;
         while start < self.order.len() {
             let class = self.flows[self.order[start] as usize].demand.class;
@@ -276,7 +310,7 @@ impl State {
         }
         for index in &self.order {
             let flow = &mut self.flows[*index as usize];
-            let rate = flow.demand.rate * flow.level;
+            let rate = flow.own * flow.level;
             if rate == flow.rate && (rate > 0.0 || flow.starving.is_some()) {
                 continue;
             }
@@ -307,16 +341,39 @@ impl State {
         }
     }
 
+    /// What flows lose to each other: in their own rates, and of the links that more is asked of than they have.
+    fn apply_laws(&mut self) {
+        let State { links, flows, order, .. } = self;
+        links.wanted.fill(0.0);
+        for index in order.iter() {
+            flows[*index as usize].demand.uses().iter().for_each(|(link, _)| links.wanted[link.index()] += 1.0);
+        }
+        for index in order.iter() {
+            let flow = &mut flows[*index as usize];
+            let others = |(link, _): &(Link, f64)| links.laws[link.index()].wait * (links.wanted[link.index()] - 1.0);
+            let wait: f64 = flow.demand.uses().iter().map(others).sum();
+            flow.own = if wait > 0.0 { 1.0 / (1.0 / flow.demand.rate + wait) } else { flow.demand.rate };
+        }
+        links.wanted.fill(0.0);
+        for index in order.iter() {
+            let flow = &flows[*index as usize];
+            flow.demand.uses().iter().for_each(|(link, cost)| links.wanted[link.index()] += flow.own * cost);
+        }
+        for ((left, wanted), law) in links.left.iter_mut().zip(&links.wanted).zip(&links.laws) {
+            *left = 1.0 / (1.0 + law.loss * (wanted - 1.0).max(0.0));
+        }
+    }
+
     /// A class of one: it takes what it can.
     fn fill_one(&mut self, index: u32) {
         let flow = &mut self.flows[index as usize];
         let mut level: f64 = 1.0;
         for (link, cost) in flow.demand.uses() {
-            level = level.min(self.links.left[link.index()] / (flow.demand.rate * cost));
+            level = level.min(self.links.left[link.index()] / (flow.own * cost));
         }
         // What rounding leaves of a full link is nothing.
         flow.level = if level < 1e-6 { 0.0 } else { level };
-        self.links.take(&flow.demand, flow.level);
+        self.links.take(&flow.demand, flow.own * flow.level);
     }
 
     fn fill_class(&mut self, start: usize, end: usize) {
@@ -332,7 +389,7 @@ impl State {
                 let flow = &self.flows[*index as usize];
                 if !flow.frozen {
                     for (link, cost) in flow.demand.uses() {
-                        self.links.wanted[link.index()] += flow.demand.rate * cost;
+                        self.links.wanted[link.index()] += flow.own * cost;
                     }
                 }
             }
@@ -352,7 +409,7 @@ impl State {
                     continue;
                 }
                 flow.level = if level < 1e-6 { 0.0 } else { level };
-                self.links.take(&flow.demand, rise);
+                self.links.take(&flow.demand, flow.own * rise);
                 flow.frozen = full.is_some_and(|full| flow.demand.uses().iter().any(|(link, _)| link.index() == full));
                 anyone |= !flow.frozen;
             }
@@ -370,11 +427,11 @@ impl Link {
 }
 
 impl Links {
-    /// Gives a flow that much more of its own rate.
-    fn take(&mut self, demand: &Demand, rise: f64) {
+    /// Gives a flow so much more of a rate.
+    fn take(&mut self, demand: &Demand, rate: f64) {
         for (link, cost) in demand.uses() {
             let left = &mut self.left[link.index()];
-            *left = (*left - demand.rate * rise * cost).max(0.0);
+            *left = (*left - rate * cost).max(0.0);
         }
     }
 }
@@ -484,6 +541,39 @@ mod tests {
         assert_eq!(ends(&[(1000.0, 1e6, 1), (500.0, 1e6, 0)]), [1500, 500]);
         // The higher class cannot use it all: the lower gets the rest meanwhile.
         assert_eq!(ends(&[(1000.0, 1e6, 1), (600.0, 0.6e6, 0)]), [1600, 1000]);
+    }
+
+    /// When flows of 1000 units at a unit a microsecond end that start together over a link of a law.
+    fn end_under(law: Law, flows_at_once: usize) -> u64 {
+        let runtime = Runtime::simulated();
+        let flows = Flows::new(&runtime);
+        let link = flows.link_with(law);
+        let all: Vec<_> =
+            (0..flows_at_once).map(|_| flows.start(Demand::new(1000.0, 1e6, 0).over(link, 0.4e-6))).collect();
+        let all: Vec<_> = all.into_iter().map(|flow| runtime.spawn(flow)).collect();
+        runtime.block_on(async {
+            for flow in all {
+                flow.await;
+            }
+        });
+        runtime.now().as_nanos().div_ceil(1000)
+    }
+
+    #[test]
+    fn a_link_may_lose_what_is_asked_beyond_it() {
+        let law = Law { loss: 0.5, wait: 0.0 };
+        assert_eq!(end_under(law, 2), 1000, "0.8 of the link is no more than it has");
+        // Five want twice the link: 1 / 1.5 of it carries 5000 units that cost 0.4 us each.
+        assert_eq!(end_under(law, 5), 3000);
+        assert_eq!(end_under(Law::default(), 5), 2000, "without a loss it stays full");
+    }
+
+    #[test]
+    fn flows_may_wait_for_each_other_on_a_link_that_is_not_full() {
+        let law = Law { loss: 0.0, wait: 0.25e-6 };
+        assert_eq!(end_under(law, 1), 1000);
+        assert_eq!(end_under(law, 2), 1250, "a quarter of a microsecond for the other one");
+        assert_eq!(end_under(law, 3), 1500);
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! The kinds of parts that can stand in a tree, each in a file of its own. A new kind is that file, and a line here.
 
 use crate::component::Kind;
-use crate::{adapter, backplane, controller, cpu, disk, memory, os, packet, scsi};
+use crate::{adapter, backplane, controller, cpu, disk, disk_array, memory, os, packet, scsi, system_bus, volume};
 
 /// All kinds. In the order in which the ladder tries them.
-pub const KINDS: [&Kind; 13] = [
+pub const KINDS: [&Kind; 17] = [
     &memory::KIND,
     &cpu::KIND,
     &os::KIND,
+    &volume::KIND,
+    &system_bus::KIND,
+    &system_bus::BOARD,
     &backplane::KIND,
     &adapter::KIND,
     &scsi::string::KIND,
@@ -16,6 +19,7 @@ pub const KINDS: [&Kind; 13] = [
     &packet::sas::HBA,
     &packet::sas::EXPANDER,
     &controller::KIND,
+    &disk_array::KIND,
     &disk::kind::KIND,
     &packet::drive::FLASH,
 ];

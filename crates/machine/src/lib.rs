@@ -12,6 +12,8 @@
 //!   together of them.
 //! - [`packet`]: links, switches and drives that send packets: PCI Express, SAS.
 //! - [`controller`]: a RAID controller: a cache, a processor, and drives of its own.
+//! - `system_bus`, `disk_array`: boards and buses without priorities, and disk arrays with controllers of their own.
+//!   [`volume`]: the striping driver of an operating system.
 //! - [`endpoint`]: what carries out commands, whatever it is and wherever it stands.
 //! - [`scsi`]: the bus with its phases, and a disk with a buffer as a target. [`adapter`], [`backplane`], [`memory`], [`cpu`], [`os`]:
 //!   the way from there to a process. [`raid`]: the array of this project as the machine's RAID driver.
@@ -27,10 +29,12 @@ pub mod component;
 pub mod controller;
 pub mod cpu;
 pub mod disk;
+mod disk_array;
 pub mod endpoint;
 pub mod entry;
 pub mod flash;
 pub mod flow;
+mod joined;
 pub mod kinds;
 pub mod kit;
 pub mod library;
@@ -44,5 +48,7 @@ pub mod raid;
 pub mod scsi;
 pub mod standalone;
 pub mod system;
+mod system_bus;
 pub mod trace;
 mod tree;
+pub mod volume;

@@ -6,25 +6,35 @@ use crate::part::{Part, PartError};
 
 /// Part files: name and text.
 pub const PARTS: &[(&str, &str)] = &[
+    ("challenge-memory", include_str!("../../../parts/challenge-memory.toml")),
     ("ddr4-8-channels", include_str!("../../../parts/ddr4-8-channels.toml")),
     ("epyc-32-core", include_str!("../../../parts/epyc-32-core.toml")),
     ("esp", include_str!("../../../parts/esp.toml")),
     ("flash-nvme-3.84tb", include_str!("../../../parts/flash-nvme-3.84tb.toml")),
+    ("io4", include_str!("../../../parts/io4.toml")),
+    ("irix-5.2", include_str!("../../../parts/irix-5.2.toml")),
+    ("irix-lv", include_str!("../../../parts/irix-lv.toml")),
     ("jaguar", include_str!("../../../parts/jaguar.toml")),
     ("linux-6-direct", include_str!("../../../parts/linux-6-direct.toml")),
     ("mg10-20tb", include_str!("../../../parts/mg10-20tb.toml")),
     ("pcie-4-root", include_str!("../../../parts/pcie-4-root.toml")),
     ("pcie-4-switch", include_str!("../../../parts/pcie-4-switch.toml")),
+    ("powerpath-2", include_str!("../../../parts/powerpath-2.toml")),
+    ("r4400-150", include_str!("../../../parts/r4400-150.toml")),
     ("raid-sas3", include_str!("../../../parts/raid-sas3.toml")),
+    ("rf6710", include_str!("../../../parts/rf6710.toml")),
+    ("rf6710-diskless", include_str!("../../../parts/rf6710-diskless.toml")),
     ("sas3-expander", include_str!("../../../parts/sas3-expander.toml")),
     ("sas3-hba", include_str!("../../../parts/sas3-hba.toml")),
     ("sbus", include_str!("../../../parts/sbus.toml")),
     ("scsi-1", include_str!("../../../parts/scsi-1.toml")),
     ("scsi-1-5mb", include_str!("../../../parts/scsi-1-5mb.toml")),
+    ("scsi-2-fast-wide", include_str!("../../../parts/scsi-2-fast-wide.toml")),
     ("solaris", include_str!("../../../parts/solaris.toml")),
     ("sparc20", include_str!("../../../parts/sparc20.toml")),
     ("sparc20-memory", include_str!("../../../parts/sparc20-memory.toml")),
     ("sprite", include_str!("../../../parts/sprite.toml")),
+    ("st12400n", include_str!("../../../parts/st12400n.toml")),
     ("sun4-280", include_str!("../../../parts/sun4-280.toml")),
     ("sun4-280-memory", include_str!("../../../parts/sun4-280-memory.toml")),
     ("vme", include_str!("../../../parts/vme.toml")),
@@ -34,6 +44,7 @@ pub const PARTS: &[(&str, &str)] = &[
 
 /// System files: name and text.
 pub const SYSTEMS: &[(&str, &str)] = &[
+    ("max", include_str!("../../../systems/max.toml")),
     ("nvme-24", include_str!("../../../systems/nvme-24.toml")),
     ("raid-i", include_str!("../../../systems/raid-i.toml")),
     ("raid6-12", include_str!("../../../systems/raid6-12.toml")),

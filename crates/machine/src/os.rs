@@ -17,6 +17,9 @@
 //! when a piece has come, submits the next, and returns from its call after the last. Where the adapter gives way to data, the second piece
 //! waits like any command, and so large requests of several disks return together, long after most of their data have come.
 //!
+//! A system may have only so many registers that map the pages of one request. One that does not begin on a page lies on a page more
+//! ([`Os::check_mapping`]).
+//!
 //! # Sources
 //! UCB/CSD 90/574 Table 2 (instructions), Section 2.4.2 (window), Section 3.3 (no-copy call), Section 4.7 (order of the steps).
 
@@ -84,6 +87,10 @@ pub struct OsParameters {
     pub command_words: u64,
     /// Space for DMA.
     pub dma_window: Bytes,
+    /// Pages that one request can map; any number without.
+    pub mapping_registers: Option<u32>,
+    /// Where a caller's buffer begins in its first page.
+    pub buffer_offset: Bytes,
     /// The most that one command of a raw request moves.
     pub transfer_most: Option<Bytes>,
     /// Raw requests go through a buffer of the kernel. Without, DMA goes to the process's own pages.
@@ -128,6 +135,17 @@ impl OsParameters {
             page,
             command_words: reader.get("command-words")?,
             dma_window: reader.get("dma-window")?,
+            mapping_registers: match reader.find::<u32>("mapping-registers")? {
+                Some(_) => Some(reader.count("mapping-registers", 1 << 20)?),
+                None => None,
+            },
+            buffer_offset: match reader.find("buffer-offset")?.unwrap_or(Bytes::ZERO) {
+                offset if offset < page => offset,
+                _ => {
+                    let accepted = format!("less than a page ({page:#})");
+                    return Err(reader.fault("buffer-offset", Problem::OutOfRange { accepted }));
+                }
+            },
             transfer_most,
             copies: reader.find("copies")?.unwrap_or(true),
             flushes: reader.find("flushes")?.unwrap_or(true),
@@ -136,6 +154,22 @@ impl OsParameters {
         steps.done()?;
         Ok(parameters)
     }
+}
+
+/// A request that cannot be mapped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a request of {length:#} whose buffer begins {offset:#} into a page lies on {needed} pages, and {os} maps at most {there} for a request; \
+     align the buffer to a page (--set {os}.buffer-offset=0B), or ask for at most {most:#}"
+)]
+#[allow(missing_docs)] // the fields are the blanks of the sentence
+pub struct Unmappable {
+    pub length: Bytes,
+    pub offset: Bytes,
+    pub needed: u64,
+    pub there: u32,
+    pub most: Bytes,
+    pub os: String,
 }
 
 /// The operating system of one host.
@@ -147,6 +181,7 @@ pub struct Os {
     runtime: Runtime,
     memory: Rc<Memory>,
     part: PartName,
+    name: String,
     window: Cell<u64>,
     window_freed: Signal,
     processes: Cell<u64>,
@@ -204,12 +239,26 @@ impl Os {
             memory: Rc::clone(cpu.memory()),
             cpu,
             part: trace.part(name),
+            name: name.to_owned(),
             window: Cell::new(parameters.dma_window.get()),
             window_freed: Signal::default(),
             processes: Cell::new(0),
             most_outstanding: Cell::new(0),
             outstanding: Cell::new(0),
         })
+    }
+
+    /// Refuses a request on more pages than can be mapped.
+    pub fn check_mapping(&self, length: Bytes) -> Result<(), Unmappable> {
+        let OsParameters { page, buffer_offset: offset, mapping_registers, .. } = self.parameters;
+        let needed = (offset + length).get().div_ceil(page.get());
+        match mapping_registers.filter(|there| needed > u64::from(*there)) {
+            None => Ok(()),
+            Some(there) => {
+                let most = (page * u64::from(there) - offset).round_down(BLOCK);
+                Err(Unmappable { length, offset, needed, there, most, os: self.name.clone() })
+            }
+        }
     }
 
     /// A new process.
@@ -241,7 +290,7 @@ impl Os {
             self.step(steps.before_driver, ledger, "before-driver").await;
         }
         let mut passage: Option<Passage> = None;
-        for piece in pieces(command, steps.transfer_most) {
+        for piece in command.pieces(steps.transfer_most.unwrap_or(bytes)) {
             if passage.is_some() {
                 self.resume(process, ledger, "device-driver").await;
             }
@@ -389,15 +438,6 @@ impl Os {
         self.outstanding.set(now);
         self.most_outstanding.set(self.most_outstanding.get().max(now));
     }
-}
-
-/// A command in pieces of at most `most`, or whole.
-fn pieces(command: Command, most: Option<Bytes>) -> impl Iterator<Item = Command> {
-    let (most, end) = (most.map_or(command.blocks, |most| most / BLOCK), command.first + command.blocks);
-    (0..command.blocks.div_ceil(most)).map(move |index| {
-        let first = command.first + index * most;
-        Command { first, blocks: most.min(end - first), ..command }
-    })
 }
 
 /// A command for `bytes` at byte `offset` of a unit.

@@ -5,7 +5,8 @@
 //! costs on the host at hand:
 //!
 //! - entering the driver, copying between kernel and user, going on after the interrupt: [`Raid::serve`];
-//! - each member request, which goes down the operating system's way for the kernel itself (`member`);
+//! - each member request, which goes down the operating system's way for the kernel itself (`member`), and what a volume's driver has to do
+//!   for it one after the other ([`crate::volume`]);
 //! - each computation of parity, through the processor and over the memory bus as a copy of its sources does ([`crate::os::Os::parity`]). A second parity
 //!   is charged like a first.
 //!
@@ -18,6 +19,7 @@
 //! their own. So the spans of a request to the array are those of one way through the machine, and `other-members` is how long it then
 //! waited for the others.
 
+pub(crate) mod inside;
 pub(crate) mod member;
 pub(crate) mod parameters;
 
@@ -34,6 +36,7 @@ use crate::os::{Os, Process};
 use crate::scsi::target::Command;
 use crate::system::{Drive, Machine};
 use crate::trace::Ledger;
+use crate::volume::Volume;
 
 use member::{Calls, Host, Member};
 pub use parameters::{RaidError, RaidParameters};
@@ -43,18 +46,29 @@ pub struct Raid {
     os: Rc<Os>,
     calls: Rc<Calls<Kernel>>,
     array: Array<Backed<Member<Kernel>, MemoryDevice>>,
+    unit: Bytes,
+    stripe: Bytes,
 }
 
 /// The kernel of a host: what asks the members and computes parity.
 struct Kernel {
     machine: Rc<Machine>,
     os: Rc<Os>,
+    /// The driver that cuts requests, if it is one of a kind.
+    volume: Option<Rc<Volume>>,
 }
 
 impl Host for Kernel {
     type Caller = Rc<Process>;
     async fn command(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) {
+        let number = match &self.volume {
+            Some(volume) => volume.before(command, ledger).await,
+            None => 0,
+        };
         let passage = self.os.kernel(unit, command, ledger).await;
+        if let Some(volume) = &self.volume {
+            volume.after(command, number, ledger).await;
+        }
         self.machine.passed(&passage);
     }
     async fn parity(&self, process: Option<&Rc<Process>>, sources: Bytes, ledger: &mut Ledger) {
@@ -79,7 +93,8 @@ impl Raid {
         if let Some(other) = drives.iter().find(|drive| !Rc::ptr_eq(&drive.os, &os)) {
             return Err(RaidError::OtherHost(other.name.to_string()));
         }
-        let kernel = Kernel { machine: Rc::clone(machine), os: Rc::clone(&os) };
+        let volume = Volume::of(machine, &os);
+        let kernel = Kernel { machine: Rc::clone(machine), os: Rc::clone(&os), volume };
         let calls = Rc::new(Calls::new(runtime, &machine.trace, machine.trace.part("raid"), kernel));
         let member = |drive: &&Drive| {
             let shape = Shape::new(drive.name.to_string(), drive.size());
@@ -89,6 +104,7 @@ impl Raid {
         let members: Vec<Backed<Member<Kernel>, MemoryDevice>> = drives.iter().map(member).collect();
         let sizes: Vec<Bytes> = members.iter().map(|member| member.shape().size).collect();
         let geometry = parameters.geometry(&sizes)?;
+        let (unit, stripe) = (parameters.stripe_unit, geometry.stripe_size());
         let array = match parameters.consistency {
             None => {
                 let members = members.into_iter().map(|member| (member, Bytes::ZERO)).collect();
@@ -104,7 +120,7 @@ impl Raid {
             }
         };
         calls.run(&array);
-        let raid = Rc::new(Raid { os, calls, array });
+        let raid = Rc::new(Raid { os, calls, array, unit, stripe });
         if parameters.consistency.is_some() {
             let tended = Rc::clone(&raid);
             runtime.spawn_detached(async move { tended.array.tend().await });
@@ -120,6 +136,16 @@ impl Raid {
     /// How much it stores.
     pub fn size(&self) -> Bytes {
         self.array.shape().size
+    }
+
+    /// What a member gives at a time.
+    pub fn unit(&self) -> Bytes {
+        self.unit
+    }
+
+    /// What its members have side by side, without parity.
+    pub fn stripe(&self) -> Bytes {
+        self.stripe
     }
 
     /// Carries out a read or write of a process, from the call to its return. The ledger is the request's, and comes back.

@@ -64,7 +64,7 @@ pub fn disk(site: &Site) -> Result<Rc<dyn Component>, PartError> {
     let route = port.route.beyond(port.leg(site.flows, interface)).ok_or_else(|| site.too_far())?;
     let size = Bytes::SECTOR * parameters.mechanism.geometry.blocks();
     let queue = parameters.queue.depth;
-    let medium = Medium::disk(parameters, site.name, site.seed);
+    let medium = Medium::disk(parameters, port.spindles.as_ref().unwrap_or(site.name), site.seed);
     Ok(plugged(site, route, medium, (size, queue), Some(Rc::clone(&port.board))))
 }
 

@@ -18,6 +18,7 @@
 //! the same document for connections.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use record::PartName;
 use runtime::{Resource, Runtime};
@@ -58,8 +59,8 @@ pub const HBA: Kind = Kind {
             processor,
             queue: Resource::new(site.runtime, parameters.queue),
         };
-        let (lane, ports) = (parameters.lane, parameters.ports);
-        Ok(Rc::new(Hba { wires, ports, port: Port { route, lane, latency: Duration::ZERO, board: Rc::new(board) } }))
+        let (lane, ports, board) = (parameters.lane, parameters.ports, Rc::new(board));
+        Ok(Rc::new(Hba { wires, ports, port: Port { route, lane, latency: Duration::ZERO, board, spindles: None } }))
     },
 };
 
@@ -83,7 +84,7 @@ pub const EXPANDER: Kind = Kind {
         let wires = Wires::new(site.flows, leg.clone(), site.trace.part(site.name));
         let route = above.route.beyond(leg).ok_or_else(|| site.too_far())?;
         let lane = Rate::bytes_per_second(lane);
-        let port = Port { route, lane, latency: above.latency + parameters.latency, board: Rc::clone(&above.board) };
+        let port = Port { route, lane, latency: above.latency + parameters.latency, ..above.clone() };
         Ok(Rc::new(Expander { wires, port, ports: parameters.ports }))
     },
 };
@@ -104,6 +105,8 @@ pub struct Port {
     pub latency: Duration,
     /// The adapter.
     pub board: Rc<Board>,
+    /// What synchronizes the spindles of the drives, if something does: its name decides on their speed.
+    pub spindles: Option<Arc<str>>,
 }
 
 impl Port {

@@ -59,6 +59,11 @@ pub enum RaidError {
     /// A drive of another host.
     #[error("'{0}' is a drive of another host than the first member; an array is of one host's drives")]
     OtherHost(String),
+    /// Disks of a volume that differ.
+    #[error(
+        "a volume's stripes need disks of one size: '{0}' has {1:#}, '{2}' {3:#}; leave one of them out, or give their parts one capacity"
+    )]
+    Sizes(String, Bytes, String, Bytes),
     /// A disk with two roles.
     #[error("'{0}' has two roles in the array; give each drive one")]
     Twice(String),

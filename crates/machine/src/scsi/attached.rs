@@ -16,7 +16,10 @@ use crate::part::PartError;
 
 /// A disk where it hangs.
 pub fn build(site: &Site) -> Result<Rc<dyn Component>, PartError> {
-    let channel = site.on::<Channel>();
+    let channel = site.find::<Channel>().ok_or_else(|| {
+        let message = "a disk on a string needs an adapter that hands it its commands; on a string of an I/O board stand disk arrays";
+        site.fault("on", message.to_owned())
+    })?;
     if !channel.adapter.has_queue_for_another() {
         let most = channel.adapter.parameters.work_queues;
         return Err(site.fault("on", format!("its adapter has work queues for at most {most} devices")));

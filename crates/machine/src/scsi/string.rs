@@ -22,22 +22,59 @@ use units::{Duration, Instant, Rate};
 
 use super::phase::{Phase, PhaseTable};
 use crate::adapter::Adapter;
-use crate::component::{Component, Fast, Kind, Places};
+use crate::component::{Component, Fast, Kind, Places, Site};
 use crate::load::{Gauges, Reading};
+use crate::packet::route::{Leg, Route};
 use crate::part::{PartError, Problem, Reader};
 use crate::trace::{Ledger, Trace};
 
-/// A bus for disks, on a channel of an adapter.
+/// A bus for disks, on a channel of an adapter; or for disk arrays, on one of an I/O board.
 pub const KIND: Kind = Kind {
     name: "scsi-string",
-    on: &["adapter"],
+    on: &["adapter", "io-board"],
     fast: &[Fast { limit: "strings", values: &["byte-time"] }],
     build: |site| {
         let parameters = site.parameters(StringParameters::read)?;
         let string = ScsiString::new(site.runtime, site.trace, site.name, parameters);
-        Ok(Rc::new(Channel { string, adapter: site.on() }))
+        match site.find() {
+            Some(adapter) => Ok(Rc::new(Channel { string, adapter })),
+            None => Ok(Rc::new(Cable::new(site, string)?)),
+        }
     },
 };
+
+/// A string whose data cross an I/O board to memory as they come: the board has no buffers of its own that could hold
+/// the bus up.
+pub struct Cable {
+    /// The bus.
+    pub string: ScsiString,
+    route: Route,
+}
+
+impl Cable {
+    fn new(site: &Site, string: ScsiString) -> Result<Cable, PartError> {
+        let half = (site.flows.link(), string.parameters().byte_time.as_seconds());
+        let leg = Leg { up: half, down: half, ask: 0.0, answer: 0.0, latency: Duration::ZERO };
+        let route = site.route().and_then(|route| route.beyond(leg)).ok_or_else(|| site.too_far())?;
+        Ok(Cable { string, route })
+    }
+}
+
+impl Component for Cable {
+    fn gauges(&self, gauges: &mut Gauges) {
+        self.string.gauges(gauges);
+    }
+    fn rate(&self) -> Option<Rate> {
+        Some(self.string.parameters().rate())
+    }
+    fn places(&self) -> Option<Places> {
+        // The board's own address is behind those of its devices.
+        Some(Places { key: "target", count: self.string.parameters().devices - 1, taken: None })
+    }
+    fn route(&self) -> Option<&Route> {
+        Some(&self.route)
+    }
+}
 
 /// A string, and the board that it hangs on.
 pub struct Channel {
@@ -49,12 +86,10 @@ pub struct Channel {
 
 impl Component for Channel {
     fn gauges(&self, gauges: &mut Gauges) {
-        let table = self.string.table();
-        gauges.put("", Reading::Busy(table.busy()));
-        Phase::ALL.iter().for_each(|phase| gauges.put(phase.name(), Reading::Phase(table.time(*phase))));
+        self.string.gauges(gauges);
     }
     fn rate(&self) -> Option<Rate> {
-        Some(Rate::bytes_per_second(1.0 / self.string.parameters().byte_time.as_seconds()))
+        Some(self.string.parameters().rate())
     }
     fn places(&self) -> Option<Places> {
         let (devices, own) = (self.string.parameters().devices, self.adapter.parameters.id);
@@ -90,6 +125,11 @@ pub struct StringParameters {
 }
 
 impl StringParameters {
+    /// When neither side pauses.
+    fn rate(&self) -> Rate {
+        Rate::bytes_per_second(1.0 / self.byte_time.as_seconds())
+    }
+
     /// Reads a part of kind `scsi-string`.
     pub fn read(reader: &Reader) -> Result<StringParameters, PartError> {
         let devices = reader.get("devices")?;
@@ -202,6 +242,11 @@ impl ScsiString {
     /// How long it was in which phase.
     pub fn table(&self) -> &PhaseTable {
         &self.inner.table
+    }
+    fn gauges(&self, gauges: &mut Gauges) {
+        let table = self.table();
+        gauges.put("", Reading::Busy(table.busy()));
+        Phase::ALL.iter().for_each(|phase| gauges.put(phase.name(), Reading::Phase(table.time(*phase))));
     }
 
     /// Arbitrates until the device has the bus.

@@ -27,6 +27,15 @@ impl Command {
     pub fn bytes(&self) -> Bytes {
         BLOCK * self.blocks
     }
+
+    /// It in pieces of at most `most`, which is not less than a block.
+    pub fn pieces(self, most: Bytes) -> impl Iterator<Item = Command> {
+        let (most, end) = (most / BLOCK, self.first + self.blocks);
+        (0..self.blocks.div_ceil(most)).map(move |index| {
+            let first = self.first + index * most;
+            Command { first, blocks: most.min(end - first), ..self }
+        })
+    }
 }
 
 /// What the target wants next while it has the bus.
