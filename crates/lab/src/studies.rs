@@ -45,7 +45,7 @@ macro_rules! folder {
 }
 
 /// All of them.
-pub(crate) const STUDIES: [Known; 2] = [
+pub(crate) const STUDIES: [Known; 3] = [
     Known {
         name: "raid-i",
         published: include_str!("../../../published/raid-i.csv"),
@@ -56,6 +56,7 @@ pub(crate) const STUDIES: [Known; 2] = [
         published: include_str!("../../../published/rounds.csv"),
         model: |settings| Ok(Box::new(RoundsWren7::with(settings))),
     },
+    folder!("max"),
 ];
 
 /// Names that studies had before, and those that they have.
