@@ -25,6 +25,7 @@ pub(crate) mod parameters;
 
 use std::rc::Rc;
 
+use array::geometry::Level;
 use array::md::{Consistency, NewArray, NewMember, Stamp, Uuid, create};
 use array::{Array, OpenOptions, format};
 use device::filter::Backed;
@@ -104,7 +105,11 @@ impl Raid {
         let members: Vec<Backed<Member<Kernel>, MemoryDevice>> = drives.iter().map(member).collect();
         let sizes: Vec<Bytes> = members.iter().map(|member| member.shape().size).collect();
         let geometry = parameters.geometry(&sizes)?;
-        let (unit, stripe) = (parameters.stripe_unit, geometry.stripe_size());
+        let unit = parameters.stripe_unit;
+        let stripe = match parameters.level {
+            Level::Raid0(_) => unit * drives.len() as u64,
+            _ => geometry.stripe_size(),
+        };
         let array = match parameters.consistency {
             None => {
                 let members = members.into_iter().map(|member| (member, Bytes::ZERO)).collect();

@@ -87,7 +87,12 @@ impl Bound {
                 count => Err(self.many(inner, count)),
             },
             What::Over(over, inner) => {
-                let (dimension, count) = number(inner)?;
+                let (dimension, mut count) = number(&inner[0])?;
+                for other in &inner[1..] {
+                    let (another, more) = number(other)?;
+                    alike(dimension, another)?;
+                    count += more;
+                }
                 Ok((Kind::Number(dimension), if *over == Over::Absolute { count } else { 1 }))
             }
             What::Within(left, share, right) => {
@@ -149,7 +154,10 @@ impl Bound {
             What::Negative(inner) => Value::Numbers(numbers(inner)?.into_iter().map(|number| -number).collect()),
             What::Not(inner) => Value::Truth(self.value(bench, text, inner)? == Value::Truth(false)),
             What::Over(over, inner) => {
-                let all = numbers(inner)?;
+                let mut all = Vec::new();
+                for of in inner {
+                    all.extend(numbers(of)?);
+                }
                 Value::Numbers(match over {
                     Over::Absolute => all.into_iter().map(f64::abs).collect(),
                     Over::Mean => vec![all.iter().sum::<f64>() / all.len() as f64],

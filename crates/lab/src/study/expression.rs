@@ -5,8 +5,8 @@
 //! test     = "not" test | sum [ ("<" | "<=" | ">" | ">=") sum | "within" sum "of" sum ]
 //! sum      = product { ("+" | "-") product }
 //! product  = factor { ("*" | "/") factor }
-//! factor   = "-" factor | "(" truth ")" | ("min" | "max" | "mean" | "abs") "(" sum ")" | NUMBER [UNIT] | quantity
-//! quantity = NAME [ "(" NAME { "," NAME } ")" ] [ "[" [EXPERIMENT ";"] KEY "=" VALUE { "," KEY "=" VALUE } "]" ]
+//! factor   = "-" factor | "(" truth ")" | ("min" | "max" | "mean") "(" sum { "," sum } ")" | "abs" "(" sum ")" | NUMBER [UNIT] | quantity
+//! quantity = NAME [ "(" NAME { "," NAME } ")" ] [ "[" [EXPERIMENT ";"] KEY "=" VALUE { ";" KEY "=" VALUE } "]" ]
 //! ```
 //!
 //! Names have hyphens and dots (`latency.p99`, `disk-0.1`), so a minus stands between blanks. What a quantity is of, and whether units fit, is checked
@@ -34,7 +34,8 @@ pub(crate) enum What {
     Quantity(usize),
     Negative(Box<Node>),
     Not(Box<Node>),
-    Over(Over, Box<Node>),
+    /// Of all numbers of these together.
+    Over(Over, Vec<Node>),
     Two(Operator, Box<Node>, Box<Node>),
     /// A number, the share, of what.
     Within(Box<Node>, Box<Node>, Box<Node>),
@@ -164,10 +165,10 @@ pub(crate) fn parse(text: &str, units: &Units) -> Result<Expression, Fault> {
     }
 }
 
-/// Keys and values: `disks=2; size=32 KiB`, divided by `divider`.
-pub(crate) fn point(text: &str, divider: char) -> Result<Vec<(String, String)>, String> {
+/// Keys and values, divided by semicolons or commas: `disks=2; size=32 KiB`.
+pub(crate) fn point(text: &str) -> Result<Vec<(String, String)>, String> {
     let mut pairs = Vec::new();
-    for pair in divided(text, divider).into_iter().map(str::trim).filter(|pair| !pair.is_empty()) {
+    for pair in divided(text, &[';', ',']).into_iter().map(str::trim).filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').ok_or_else(|| format!("'{pair}' is not of the form key=value"))?;
         let (key, value) = (key.trim().trim_matches('"'), value.trim());
         if key.is_empty() || value.is_empty() {
@@ -179,13 +180,13 @@ pub(crate) fn point(text: &str, divider: char) -> Result<Vec<(String, String)>, 
 }
 
 /// A text at its dividers that stand in no brackets.
-fn divided(text: &str, divider: char) -> Vec<&str> {
+fn divided<'t>(text: &'t str, dividers: &[char]) -> Vec<&'t str> {
     let (mut deep, mut from, mut pieces) = (0usize, 0, Vec::new());
     for (at, letter) in text.char_indices() {
         match letter {
             '[' => deep += 1,
             ']' => deep = deep.saturating_sub(1),
-            _ if letter == divider && deep == 0 => {
+            _ if dividers.contains(&letter) && deep == 0 => {
                 pieces.push(&text[from..at]);
                 from = at + letter.len_utf8();
             }
@@ -366,10 +367,13 @@ impl<'t> Parser<'t> {
         if self.deep > DEEPEST {
             return Err(self.fault("an expression that is less deep"));
         }
-        let inner = self.sum()?;
+        let mut inner = vec![self.sum()?];
+        while over != Over::Absolute && self.sign(",") {
+            inner.push(self.sum()?);
+        }
         self.deep -= 1;
         self.close(")")?;
-        Ok(Node { place: start..self.at, what: What::Over(over, Box::new(inner)) })
+        Ok(Node { place: start..self.at, what: What::Over(over, inner) })
     }
 
     /// What a sign stands before: no second sign.
@@ -429,21 +433,14 @@ impl<'t> Parser<'t> {
         let (mut experiment, mut pairs) = (None, Vec::new());
         if self.sign("[") {
             let from = self.at;
-            let inside = self.until(']')?;
-            let points = match divided(inside, ';')[..] {
-                [points] => points,
-                [other, points] => {
-                    experiment = Some(other.trim().to_owned());
-                    points
-                }
-                _ => {
-                    return Err(Fault {
-                        place: from..self.at,
-                        said: "more than one ';' in brackets; write [experiment; key=value, ...]".to_owned(),
-                    });
-                }
-            };
-            pairs = point(points, ',').map_err(|said| Fault { place: from..self.at, said })?;
+            let mut inside = self.until(']')?;
+            // What is no key with a value is the experiment, and stands first.
+            let first = divided(inside, &[';', ',']).first().map_or("", |first| first.trim());
+            if !first.is_empty() && !first.contains('=') {
+                experiment = Some(first.to_owned());
+                inside = inside.trim_start()[first.len()..].trim_start().trim_start_matches([';', ',']);
+            }
+            pairs = point(inside).map_err(|said| Fault { place: from..self.at, said })?;
         }
         let index = self.quantities.len();
         let place = start..self.at;
@@ -499,7 +496,9 @@ mod tests {
             What::Quantity(index) => format!("q{index}"),
             What::Negative(inner) => format!("-{}", shown(inner)),
             What::Not(inner) => format!("!{}", shown(inner)),
-            What::Over(over, inner) => format!("{over:?}({})", shown(inner)),
+            What::Over(over, inner) => {
+                format!("{over:?}({})", inner.iter().map(shown).collect::<Vec<_>>().join(" "))
+            }
             What::Two(operator, left, right) => format!("({operator:?} {} {})", shown(left), shown(right)),
             What::Within(a, share, b) => format!("(within {} {} {})", shown(a), shown(share), shown(b)),
         }
@@ -515,6 +514,7 @@ mod tests {
         );
         assert_eq!(tree("max(bandwidth) within 5 % of 2 MB/s"), "(within Most(q0) 0.05 2000000)");
         assert_eq!(tree("-(4 ms) * 2"), "(Times -0.004 2)");
+        assert_eq!(tree("min(rate[a], 3 * rate[b=1; c=2], 2)"), "Least(q0 (Times 3 q1) 2)");
         assert_eq!(tree("8/4/2"), "(DividedBy (DividedBy 8 4) 2)");
     }
 
@@ -539,8 +539,9 @@ mod tests {
         assert!(refused("1 2").contains("an operator, or the end"));
         assert!(refused("5 KB").contains("a unit such as MB/s"));
         assert!(refused("used > 1").contains("a node, as in used(disk-0)"));
-        assert!(refused("rate[disks] > 1").contains("'disks' is not of the form key=value"));
-        assert!(refused("rate[a; b; c=1]").contains("more than one ';'"));
+        assert!(refused("rate[disks=] > 1").contains("'disks=' is not of the form key=value"));
+        assert!(refused("rate[a; b; c=1]").contains("'b' is not of the form key=value"));
+        assert!(refused("abs(1, 2)").contains("where ')' is wanted"));
         assert!(refused("1.2.3").contains("a number such as"));
         assert!(refused(&"(".repeat(100_000)).contains("within each other"));
         assert!(refused(&"-".repeat(100_000)).contains("a number or a quantity"));

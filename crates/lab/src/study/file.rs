@@ -320,7 +320,7 @@ impl Reading<'_> {
             None => source.error(place.clone(), fault.said),
         };
         let expression = expression::parse(text, &self.units).map_err(fault)?;
-        let own = expression::point(point.0, ';').map_err(|said| source.error(point.1.clone(), said))?;
+        let own = expression::point(point.0).map_err(|said| source.error(point.1.clone(), said))?;
         let mut trials: Vec<Rc<[Experiment]>> = Vec::new();
         for quantity in &expression.quantities {
             let of = quantity.experiment.as_deref().unwrap_or(experiment.0);
