@@ -146,8 +146,9 @@ fn the_result_reads_like_this_in_80_columns() {
     let said = shared.max(&desk, &words);
     assert_eq!(said.code, 0, "{}", said.stderr);
     let (result, xdd) = said.stdout.split_once("\nxdd: independent reads").unwrap();
-    // A path may be longer than a line.
-    let wide = result.lines().find(|line| line.chars().count() > 80 && !line.contains("nbd+unix"));
+    // A path may be longer than a line, and widens the table of stalls, if there were any.
+    let is_widened = |line: &str| line.contains("nbd+unix") || line.starts_with("device ") || line.starts_with("----");
+    let wide = result.lines().find(|line| line.chars().count() > 80 && !is_widened(line));
     assert_eq!(wide, None, "{result}");
     let lines = masked(result);
     for part in [
@@ -162,7 +163,10 @@ fn the_result_reads_like_this_in_80_columns() {
     ] {
         assert!(lines.contains(part), "{part} in {lines}");
     }
-    assert!(lines.contains("* N KiB: no knee up to N devices, which together do N % (N % to N %) of what"), "{lines}");
+    // On a machine that does other things, too, it may not be able to tell.
+    let verdicts =
+        ["* N KiB: no knee up to N devices, which together do N % (N % to N %) of what", "* N KiB: unclear: single"];
+    assert!(verdicts.iter().any(|verdict| lines.contains(verdict)), "{lines}");
     assert!(xdd.contains("TARGET_AVERAGE") && xdd.contains("COMBINED"), "{xdd}");
     let stamps = std::fs::read_to_string(desk.path().join("s.txt")).unwrap();
     assert!(stamps.contains("# independent reads, target 3 alone\n# request size in 1024-byte blocks: 64\n"));

@@ -32,14 +32,14 @@ fn what_does_not_fit_is_refused_with_its_place() {
             "system.node.3.part",
             "unibus",
             "systems/raid-i.toml:",
-            "which is no part; write ddr4-8-channels, epyc-32-core, esp",
+            "which is no part; write challenge-memory, ddr4-8-channels, epyc-32-core, esp",
         ),
         ("wren-iv.buffer.fill", "1", "wren-iv.buffer.fill", "there is no 'fill'; there are: segments, segment-blocks"),
         (
             "wren-v.buffer",
             "1",
             "wren-v.buffer",
-            "there is no part or node 'wren-v'; parts are: system, ddr4-8-channels, epyc-32-core, esp",
+            "there is no part or node 'wren-v'; parts are: system, challenge-memory, ddr4-8-channels, epyc-32-core, esp",
         ),
     ];
     for (key, value, place, accepted) in cases {
