@@ -78,7 +78,7 @@ fn without_the_adapters_policy_rounds_vanish_and_the_gain_is_printed() {
 fn experiments_are_listed_and_shown() {
     let desk = Desk::new(READS);
     let said = done(desk.arraylab(&["experiments"]));
-    assert_eq!(said.stdout.lines().count(), 67);
+    assert_eq!(said.stdout.lines().count(), 84);
     assert!(said.stdout.contains("raid-i/figure-03           Figure 3: sequential reads"), "{}", said.stdout);
     let shown = done(desk.arraylab(&["experiments", "raid-i/figure-03"])).stdout;
     assert!(shown.starts_with("# Figure 3") && shown.contains("[sweep]"));
@@ -92,7 +92,7 @@ fn what_is_wrong_is_said_in_one_message() {
     let cases: [(&[&str], &str); 6] = [
         (
             &["experiments", "vax"],
-            "error: no experiment is called 'vax', and no study; there are experiments of: load, raid-i",
+            "error: no experiment is called 'vax', and no study; there are experiments of: load, max, raid-i",
         ),
         (
             &["run", "raid-i/figure-2"],
@@ -224,5 +224,5 @@ fn a_study_of_ones_own_is_judged_and_its_faults_are_bad_input() {
     assert!(said.stderr.contains("has no point with system.disks = 7; it has 1, 2"), "{}", said.stderr);
     let said = desk.arraylab(&["reproduce", "nowhere"]);
     assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("there is no study 'nowhere'; there are: raid-i, rounds"), "{}", said.stderr);
+    assert!(said.stderr.contains("there is no study 'nowhere'; there are: raid-i, rounds, max"), "{}", said.stderr);
 }

@@ -163,14 +163,17 @@ pub enum ReproduceError {
 
 /// Asks a study about all its rows.
 pub fn reproduce(study: &dyn Study) -> Result<Report, ReproduceError> {
-    let fits = all_fits(study)?;
+    let mut fits = all_fits(study)?;
     let rows = study.rows()?;
     let by_id: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
     for fit in &fits {
-        if let Some(row) = fit.rows.iter().find(|row| !by_id.contains_key(row.as_str())) {
+        let is_strange = |row: &&String| !by_id.contains_key(row.as_str()) && !is_of_another(study, row);
+        if let Some(row) = fit.rows.iter().find(is_strange) {
             return Err(ReproduceError::NoSuchRow { parameter: fit.parameter.clone(), row: row.clone() });
         }
     }
+    // What was fitted on another study alone is given here, as a data sheet's value is.
+    fits.retain(|fit| fit.rows.iter().any(|row| by_id.contains_key(row.as_str())));
     let judged = judged_where(study, |_| true)?;
     let tables = parts::tables(&judged);
     let mut score = Score::of(&judged, &tables);
@@ -184,6 +187,13 @@ pub fn reproduce(study: &dyn Study) -> Result<Report, ReproduceError> {
         Err(TrialError::Nothing(_)) => Vec::new(),
     };
     Ok(Report { study: study.name().to_owned(), rows: judged, tables, score, formulas, fits, passes })
+}
+
+/// Whether a row is one of another study that comes with the program, as parts may be of several studies' machines.
+fn is_of_another(study: &dyn Study, row: &str) -> bool {
+    let other = row.split('/').next().filter(|other| *other != study.name());
+    let rows = other.map_or(Ok(Vec::new()), published::read);
+    rows.is_ok_and(|rows| rows.iter().any(|known| known.id == row))
 }
 
 /// What was fitted of a study's system and of its trials.

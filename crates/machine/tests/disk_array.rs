@@ -5,6 +5,7 @@ mod loops;
 
 use std::rc::Rc;
 
+use device::{Buffer, Data, Device, Request};
 use loops::{Asked, bytes, machine, near, rates};
 use machine::entry::{Way, entries};
 use machine::kit::Kit;
@@ -223,4 +224,50 @@ fn a_volume_of_disks_that_differ_is_refused_with_the_remedy() {
     let refused = entries(&machine, &["array-0.0", "array-0.1"], Way::Array).err().unwrap().to_string();
     assert!(refused.contains("'array-0.1' 15625000 KiB"), "{refused}");
     assert!(refused.contains("leave one of them out, or give their parts one capacity"), "{refused}");
+}
+
+/// Bytes a second of a volume of so many arrays, each request a stripe.
+fn volume(arrays: usize, write: bool, changes: &[(&str, &str)]) -> f64 {
+    let (runtime, machine) = machine("max", changes);
+    let names: Vec<String> = machine.drives().iter().take(arrays).map(|drive| drive.name.to_string()).collect();
+    let entry = entries(&machine, &names, Way::Array).unwrap().remove(0);
+    let stripe = entry.stripe().unwrap();
+    let requests = 20_u64;
+    let took = runtime.block_on(async {
+        let mut begun = runtime.now();
+        for number in 0..=requests {
+            let offset = stripe * number;
+            let request = match write {
+                true => Request::write(offset, Data::phantom(stripe)),
+                false => Request::read(offset, Buffer::phantom(stripe)),
+            };
+            entry.submit(request.with_id(number + 1)).await.result.unwrap();
+            if number == 0 {
+                begun = runtime.now();
+            }
+        }
+        runtime.now().since(begun)
+    });
+    let rate = (stripe * requests).get() as f64 / took.as_seconds();
+    drop((entry, machine));
+    runtime.clear();
+    rate
+}
+
+#[test]
+fn a_volume_is_held_back_by_what_goes_on_one_piece_at_a_time() {
+    let four = ("challenge-memory.interleave", "4");
+    let way = |mechanism| ("irix-lv.holds-back", mechanism);
+    let split = volume(30, false, &[four]);
+    near(split, 236.9e6, 2.0, "what it was fitted to");
+    near(volume(26, false, &[]), 223.9e6, 5.0, "max/fig-13/peak, which it was not");
+    near(volume(30, false, &[]), split, 3.0, "8-way memory is of no use to what starts one after the other");
+    assert!(volume(30, false, &[four, ("system.array.stripe-unit", "256 KiB")]) < split, "max/lv/claim/step");
+    near(volume(30, true, &[four]), split, 3.0, "max/lv/claim/op: writes and reads alike");
+    let free = volume(30, false, &[way("nothing")]);
+    near(volume(30, false, &[way("order")]), free, 2.0, "the last piece is waited for anyway");
+    assert!(free > 1.7 * split, "{free} with nothing that holds it back");
+    assert!(volume(30, false, &[way("copy")]) <= 50e6, "one copy at 50 MB/s");
+    let (alone, full) = (volume(30, false, &[way("interrupts")]), volume(30, false, &[way("interrupts"), four]));
+    assert!(full < 0.95 * alone, "{full} with a memory that all 30 ask at once, {alone} with twice as much");
 }

@@ -100,7 +100,7 @@ fn what_does_not_fit_is_refused_with_its_line() {
         (node(&["name = \"system\"", "part = \"sparc20-memory\""]), "means the system's own values"),
         (node(&["name = \"a b\"", "part = \"sparc20-memory\""]), "'a b'; write a letter, then letters"),
         (node(&["name = \"9\"", "part = \"sparc20-memory\""]), "'9'; write a letter, then letters"),
-        (node(&["name = \"m\"", "part = \"sparc\""]), "'sparc', which is no part; write ddr4-8-channels"),
+        (node(&["name = \"m\"", "part = \"sparc\""]), "'sparc', which is no part; write challenge-memory, ddr4-8-channels"),
         (node(&["name = \"m\""]), "node.6.part: is missing"),
         (node(&["name = \"b2\"", "part = \"vme\"", "on = \"memory\"", "port = 1"]), "has no meaning here"),
     ];

@@ -2,7 +2,7 @@
 //! while writing costs.
 
 use analysis::knee::{Knee, KneeVerdict, Value};
-use analysis::maximum::{Curve, Direction, Interference, Maximum, Method, Point, StallSum};
+use analysis::maximum::{Curve, Direction, Interference, Maximum, Method, Point};
 use units::{Rate, Ratio};
 
 use crate::Table;
@@ -11,7 +11,7 @@ use crate::text::wrapped_to;
 /// Columns of a terminal.
 const WIDTH: usize = 80;
 /// Sizes beside each other in a table.
-const ABREAST: usize = 4;
+const ABREAST: usize = 3;
 /// Letters of the longest bar.
 const BAR: f64 = 50.0;
 /// Stalls that are listed.
@@ -45,7 +45,7 @@ pub fn maximum(maximum: &Maximum, remarks: &[String]) -> String {
     }
     if !maximum.stalls.is_empty() {
         text.push_str("Stalls: single requests that took much longer than the others\n\n");
-        text.push_str(&format!("{}\n", stalls(&maximum.stalls)));
+        text.push_str(&format!("{}\n", stalls(maximum)));
         if maximum.stalls.len() > STALLS {
             text.push_str(&format!("and {} more, in the JSON\n\n", maximum.stalls.len() - STALLS));
         }
@@ -192,7 +192,10 @@ fn generator(last: &Point) -> String {
     }
     match last.processors.filter(|busy| *busy >= SATURATED) {
         Some(busy) => {
-            format!("; but the processors were busy for {} of the time: the limit may be theirs", percent(busy))
+            format!(
+                "; but the processors were busy for {} of the time, with this and other programs: the limit may be theirs",
+                percent(busy)
+            )
         }
         None => String::new(),
     }
@@ -228,22 +231,21 @@ pub(crate) fn interference(of: &[Interference]) -> Table {
     table
 }
 
-/// What cost the most.
-pub(crate) fn stalls(of: &[StallSum]) -> Table {
-    let mut table = Table::new(["device", "of", "requests", "longest", "usual", "its number", "of the loss"]);
-    for stall in of.iter().take(STALLS) {
-        let share = stall.share_of_loss.map_or("no loss".to_owned(), percent);
-        // The end of a path says more than its beginning.
-        let name: Vec<char> = stall.device.chars().collect();
-        let name: String = name[name.len().saturating_sub(24)..].iter().collect();
+/// What cost the most. Devices are named by their number in the list, as a path may be longer than a line.
+pub(crate) fn stalls(maximum: &Maximum) -> Table {
+    let headings = ["device", "devices", "request", "requests", "longest", "usual", "its number", "of the loss"];
+    let mut table = Table::new(headings);
+    for stall in maximum.stalls.iter().take(STALLS) {
+        let number = maximum.devices.iter().position(|device| *device == stall.device);
         table.row([
-            name,
+            number.map_or(String::new(), |number| (number + 1).to_string()),
             stall.devices.to_string(),
+            stall.request.to_string(),
             stall.count.to_string(),
             stall.longest.to_string(),
             stall.usual.to_string(),
             stall.number.to_string(),
-            share,
+            stall.share_of_loss.map_or("no loss".to_owned(), percent),
         ]);
     }
     table

@@ -54,7 +54,7 @@ pub fn maximum_page(page: &MaximumPage) -> String {
         frame.paragraph("", said::INTERFERENCE);
     }
     if !maximum.stalls.is_empty() {
-        frame.section("Stalls: what cost the most", &said::stalls(&maximum.stalls));
+        frame.section("Stalls: what cost the most", &said::stalls(maximum));
     }
     frame.paragraph("", said::LEGEND);
     if !page.remarks.is_empty() {
