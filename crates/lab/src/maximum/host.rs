@@ -351,7 +351,7 @@ fn path(target: &Target) -> Option<&PathBuf> {
 /// The size that was meant: 4 MB is 4 MiB to most who type it; otherwise the next multiple of the block.
 fn remedy(request: Bytes, block: Bytes) -> String {
     let binary = [(1_000_000, Bytes::mib(1)), (1000, Bytes::kib(1))].into_iter().find_map(|(decimal, binary)| {
-        let whole = request.get() % decimal == 0;
+        let whole = request.get().is_multiple_of(decimal);
         Some(binary * (request.get() / decimal)).filter(|meant| whole && meant.is_multiple_of(block))
     });
     format!("{:#}", binary.unwrap_or(request.round_up(block))).replace(' ', "")
