@@ -22,6 +22,10 @@
 //! the first of them has been replaced, and the array fills the new one while it serves, by the code that fills real
 //! ones.
 //!
+//! # Given hits
+//! A study may know how often its cache hits, and not what was asked for. `read-hits` then decides whether a read of at most a line is in the
+//! cache, and `parity-hits` whether a read is that the new parity of a host's write needs (`given.rs`). Larger reads miss.
+//!
 //! # Rejected
 //! A second RAID in here.
 //!
@@ -33,7 +37,8 @@
 //! reads). NVM Express Base Specification 2.0, Section 3.3, for messages on the link. The elevator is assumed: no maker
 //! says in which order a board writes.
 
-mod cache;
+pub(crate) mod cache;
+pub(crate) mod given;
 mod parameters;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -51,6 +56,7 @@ use runtime::{Resource, Runtime, Signal};
 use units::{Bytes, Duration, Rate};
 
 use self::cache::Cache;
+use self::given::Given;
 use self::parameters::ControllerParameters;
 use crate::attendance::Attendance;
 use crate::component::{Component, Fast, Kind, Owner, Places, Site};
@@ -68,7 +74,7 @@ use crate::trace::{Ledger, Trace};
 /// A board with drives of its own.
 pub const KIND: Kind = Kind {
     name: "raid-controller",
-    on: &["pcie-root", "pcie-switch"],
+    on: &["pcie-root", "pcie-switch", "backplane"],
     fast: &[
         Fast {
             limit: "RAID controllers",
@@ -134,6 +140,8 @@ struct Controller {
     port: Port,
     engine: Resource,
     cache: RefCell<Cache>,
+    /// What of it is given.
+    given: Rc<Given>,
     /// Something became dirty, or clean.
     changed: Signal,
     /// Where the last write to the drives ended.
@@ -162,6 +170,7 @@ struct Inside {
     engine: Resource,
     /// What it reads in a second.
     rate: Rate,
+    hits: Rc<Given>,
 }
 
 /// What its drives hold of the bytes that a rebuild moves: terabytes that nobody reads.
@@ -181,11 +190,16 @@ impl Device for Nothing {
 }
 
 impl Host for Inside {
-    type Caller = ();
-    async fn command(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) {
+    /// Whether it is a write of the host, whose reads are for parity.
+    type Caller = bool;
+    async fn command(&self, unit: &dyn Endpoint, command: Command, caller: Option<&bool>, ledger: &mut Ledger) {
+        if caller == Some(&true) && !command.write && self.hits.parity(command.bytes()) {
+            ledger.until(self.runtime.now(), self.part, "parity-hit");
+            return;
+        }
         unit.execute(command, Lines::Cached, ledger).await;
     }
-    async fn parity(&self, _: Option<&()>, sources: Bytes, ledger: &mut Ledger) {
+    async fn parity(&self, _: Option<&bool>, sources: Bytes, ledger: &mut Ledger) {
         let _turn = self.engine.acquire(0).await;
         ledger.until(self.runtime.now(), self.part, "parity-queue");
         self.runtime.sleep(self.rate.time_for(sources)).await;
@@ -205,24 +219,21 @@ impl Controller {
         let bus = flows.link();
         let inner = Leg { up: (bus, cost), down: (bus, cost), ask: 0.0, answer: 0.0, latency: Duration::ZERO };
         let memory = Wires::new(flows, inner.clone(), part);
-        let to_host = site.route().expect("it stands on what carries packets").beyond(link);
-        let route = to_host.and_then(|way| way.beyond(inner.clone())).ok_or_else(|| site.too_far())?;
+        let to_host = site.board_route(adapter.link, link)?;
+        let route = to_host.beyond(inner.clone()).ok_or_else(|| site.too_far())?;
         let processor = Resource::new(runtime, 1);
         let board = |command, completion, queue| Board {
             command,
             completion,
+            register_word: site.register_word(),
             runtime: runtime.clone(),
             part,
             processor: processor.clone(),
             queue: Resource::new(runtime, queue),
         };
         let drives = Route::within(runtime, flows).beyond(inner).expect("a way may have a leg");
-        let port = Port {
-            route: drives,
-            lane: adapter.lane,
-            latency: Duration::ZERO,
-            board: Rc::new(board(parameters.member, parameters.member, u32::MAX)),
-        };
+        let inside = board(parameters.member, parameters.member, u32::MAX);
+        let port = Port::new(drives, adapter.drives, flows, inside).ok_or_else(|| site.too_far())?;
         Ok(Rc::new(Controller {
             board: board(adapter.command, adapter.completion, adapter.queue),
             runtime: runtime.clone(),
@@ -234,6 +245,7 @@ impl Controller {
             port,
             engine: Resource::new(runtime, 1),
             cache: RefCell::new(Cache::new(parameters.cache.size, parameters.cache.line)),
+            given: Rc::new(Given::new(&parameters.cache, site.name, site.seed)),
             changed: Signal::default(),
             arm: Cell::new(0),
             last: Cell::new(0),
@@ -258,7 +270,7 @@ impl Controller {
     async fn through(&self, command: Command, ledger: &mut Ledger) {
         let (behind, id) = (self.behind(), self.number());
         let aside = self.trace.aside(self.runtime.now());
-        behind.calls.begin(id, (), std::mem::replace(ledger, aside));
+        behind.calls.begin(id, command.write, std::mem::replace(ledger, aside));
         let (address, bytes) = (BLOCK * command.first, command.bytes());
         let request = match command.write {
             true => Request::write(address, Data::phantom(bytes)),
@@ -297,7 +309,10 @@ impl Controller {
                 self.cache.borrow_mut().keep(range);
             }
         } else {
-            let hit = self.cache.borrow_mut().hits(range.clone());
+            let hit = match self.given.read(bytes) {
+                Some(hit) => hit,
+                None => self.cache.borrow_mut().hits(range.clone()),
+            };
             if hit {
                 self.hits.set(self.hits.get() + 1);
             } else {
@@ -351,8 +366,13 @@ impl Owner for Controller {
             part: self.part,
             engine: self.engine.clone(),
             rate: self.parameters.parity,
+            hits: Rc::clone(&self.given),
         };
         let calls = Rc::new(Calls::new(&self.runtime, &self.trace, self.part, inside));
+        if level.parities() == 1 && drives.len() < 3 {
+            let (name, found) = (level.name(), drives.len());
+            return Err(format!("{name} of {found} drives has no row to compute parity of; give it three or more"));
+        }
         let (failed, all) = (self.parameters.failed as usize, drives.len());
         let survived = level.losses_survived(all);
         if failed > survived {
@@ -369,6 +389,7 @@ impl Owner for Controller {
         let members = drives.iter().map(|drive| (member(drive), Bytes::ZERO)).collect();
         let stripe = geometry.stripe_size();
         let array = Array::assemble(&self.runtime, "array", geometry, members).map_err(|error| error.to_string())?;
+        array.reconstruct_writes(self.parameters.reconstructs);
         calls.run(&array);
         (all - failed..all).for_each(|gone| array.fail(gone));
         let new = self.parameters.rebuild.map(|rate| (rate, all - failed, member(&drives[all - failed])));

@@ -1,23 +1,29 @@
 //! The kinds of parts that can stand in a tree, each in a file of its own. A new kind is that file, and a line here.
 
 use crate::component::Kind;
-use crate::{adapter, backplane, controller, cpu, disk, memory, os, packet, scsi};
+use crate::{adapter, backplane, controller, cpu, disk, memory, network, os, packet, scsi, server};
 
 /// All kinds. In the order in which the ladder tries them.
-pub const KINDS: [&Kind; 13] = [
+pub const KINDS: [&Kind; 19] = [
     &memory::KIND,
     &cpu::KIND,
     &os::KIND,
+    &server::KIND,
+    &network::TOKEN_RING,
+    &network::ADAPTER,
+    &network::CLIENTS,
     &backplane::KIND,
     &adapter::KIND,
     &scsi::string::KIND,
     &packet::pcie::ROOT,
     &packet::pcie::SWITCH,
     &packet::sas::HBA,
+    &packet::sas::SCSI,
     &packet::sas::EXPANDER,
     &controller::KIND,
     &disk::kind::KIND,
     &packet::drive::FLASH,
+    &packet::drawn::DISK,
 ];
 
 /// The kind of that name.

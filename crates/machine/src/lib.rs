@@ -12,6 +12,7 @@
 //!   together of them.
 //! - [`packet`]: links, switches and drives that send packets: PCI Express, SAS.
 //! - [`controller`]: a RAID controller: a cache, a processor, and drives of its own.
+//! - [`server`]: a network file server, a layer of the operating system; [`network`]: the way to its clients.
 //! - [`endpoint`]: what carries out commands, whatever it is and wherever it stands.
 //! - [`scsi`]: the bus with its phases, and a disk with a buffer as a target. [`adapter`], [`backplane`], [`memory`], [`cpu`], [`os`]:
 //!   the way from there to a process. [`raid`]: the array of this project as the machine's RAID driver.
@@ -37,11 +38,13 @@ pub mod library;
 pub mod lines;
 pub mod load;
 pub mod memory;
+pub mod network;
 pub mod os;
 pub mod packet;
 pub mod part;
 pub mod raid;
 pub mod scsi;
+pub mod server;
 pub mod standalone;
 pub mod system;
 pub mod trace;

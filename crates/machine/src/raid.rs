@@ -53,7 +53,7 @@ struct Kernel {
 
 impl Host for Kernel {
     type Caller = Rc<Process>;
-    async fn command(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) {
+    async fn command(&self, unit: &dyn Endpoint, command: Command, _: Option<&Rc<Process>>, ledger: &mut Ledger) {
         let passage = self.os.kernel(unit, command, ledger).await;
         self.machine.passed(&passage);
     }

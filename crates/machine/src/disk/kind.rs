@@ -7,7 +7,7 @@ use crate::scsi::attached;
 /// A disk.
 pub const KIND: Kind = Kind {
     name: "disk",
-    on: &["scsi-string", "sas-hba", "sas-expander", "raid-controller"],
+    on: &["scsi-string", "scsi-adapter", "sas-hba", "sas-expander", "raid-controller"],
     fast: &[Fast {
         limit: "strings",
         values: &[
