@@ -82,6 +82,8 @@ pub struct Array<D> {
     pub(crate) room: Room,
     /// What computing costs, where time is modelled.
     pub(crate) toll: RefCell<Option<Toll>>,
+    /// Whether new parity comes from all data of a row wherever they can be read.
+    pub(crate) reconstructs: Cell<bool>,
 }
 
 /// Why devices do not form the array.
@@ -185,6 +187,7 @@ impl<D: Device> Array<D> {
             rate: Cell::default(),
             room: Room::default(),
             toll: RefCell::default(),
+            reconstructs: Cell::new(false),
         })
     }
 
@@ -232,6 +235,12 @@ impl<D: Device> Array<D> {
         if let Some(journal) = &self.journal {
             journal.set_limit(limit);
         }
+    }
+
+    /// With `always`, a write computes new parity from all data of its row wherever they can be read, as controllers do that know no other way;
+    /// otherwise in the way with the fewest reads.
+    pub fn reconstruct_writes(&self, always: bool) {
+        self.reconstructs.set(always);
     }
 
     /// Ranges of the array that a rebuild could not compute, in order: reading them is an error until they are written.

@@ -34,10 +34,11 @@ impl<D: Device> Array<D> {
         let length = data.len();
         // Of two data chunks one can be read alone, instead of the one that is written and the parity.
         let one_of_many = self.geometry.level().parities() == 1 && self.geometry.members() > 3;
+        let changes = !self.reconstructs.get();
         let unlogged = self.ppl.is_none() && self.journal.is_none() && !self.is_charged();
         // Where a member is missing, or room is short, parity goes first.
         let unordered = self.all_plain() && !self.room.is_short();
-        if !(one_of_many && unlogged && unordered && data.bytes().is_some()) {
+        if !(one_of_many && changes && unlogged && unordered && data.bytes().is_some()) {
             return Ok(false);
         }
         let (row, own, stripe, range) = {

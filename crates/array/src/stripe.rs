@@ -10,7 +10,7 @@
 //! | read-modify-write: old parity changed by old and new data | w + m | what is written, and the parities, can be read |
 //! | recover: all that is left, lost data computed, then as the first | what is left | always, up to m losses |
 //!
-//! The first possible one with the fewest reads is taken, and of two with equally many the read-modify-write: it keeps the members busy that are
+//! The first possible one with the fewest reads is taken (or always the first: [`Array::reconstruct_writes`]), and of two with equally many the read-modify-write: it keeps the members busy that are
 //! written anyway, and leaves the others to other requests. A read that fails turns to the last, and what was computed of chunks that are left alone is written to
 //! them again, as by a read, before anything of the stripe changes. Then data and parity are written side by
 //! side, after what closes the write hole: the entries of the partial parity logs (`ppl`). All of it happens under the row's lock.
@@ -285,7 +285,7 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// The possible way with the fewest reads; of two with equally many the read-modify-write.
+    /// The possible way with the fewest reads, unless all writes reconstruct; of two with equally many the read-modify-write.
     fn way(&self, band: &Band, missing: &[usize]) -> Way {
         let stripe = &band.stripe;
         let lost = |member: usize| missing.contains(&member);
@@ -298,7 +298,7 @@ impl<D: Device> Array<D> {
         let from_change = readable.then_some(band.written.len() + parities);
         match (from_all_data, from_change) {
             (None, None) => Way::Recover,
-            (Some(all), Some(change)) if all < change => Way::FromAllData,
+            (Some(all), Some(change)) if all < change || self.reconstructs.get() => Way::FromAllData,
             (Some(_), None) => Way::FromAllData,
             (_, Some(_)) => Way::FromChange,
         }

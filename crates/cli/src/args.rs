@@ -331,7 +331,7 @@ pub struct Serve {
     /// How requests enter the modelled machine [default: its array if it has one, raw otherwise]
     ///
     /// no-copy, by the call that neither copies nor flushes; raw, as requests of processes; asynchronous, as requests that one program has
-    /// under way; array, to the array that the system describes.
+    /// under way; array, to the array that the system describes; files, to its network file server.
     #[arg(long, value_name = "WAY", requires = "system")]
     pub way: Option<Way>,
 

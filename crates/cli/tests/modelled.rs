@@ -157,7 +157,7 @@ fn a_survey_of_no_machine_says_which_there_are() {
     let cases: [(&[&str], &str); 4] = [
         (
             &["--system", "raid-ii"],
-            "there is no such system; there are: max, nvme-24, raid-i, raid6-12, sas-60, sparc20-wren7; or give the path of a file",
+            "there is no such system; there are: max, nvme-24, raid-i, raid6-12, sas-60, scb-locate, scb-locate-i386, scb-move, scb-raid5, sparc20-wren7; or give the path of a file",
         ),
         (&["--system", "gone.toml"], "gone.toml"),
         (&["--system", "small.toml"], "small.toml:25:"),

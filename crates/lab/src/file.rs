@@ -179,15 +179,20 @@ impl<'de> Deserialize<'de> for FileSize {
         impl<'de> serde::de::Visitor<'de> for Visitor {
             type Value = FileSize;
             fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-                f.write_str(
-                    "a size such as \"4 KiB\", a list such as [{ size = \"4 KiB\", weight = 3 }], or \"stripe\" of a modelled array",
+                let names = Sizes::NAMED.join(", ");
+                write!(
+                    f,
+                    "a size such as \"4 KiB\", a list such as [{{ size = \"4 KiB\", weight = 3 }}], \"stripe\" of a modelled array, or a table by its name: {names}"
                 )
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<FileSize, E> {
-                match text {
-                    "stripe" => Ok(FileSize::Stripe),
-                    text => Ok(FileSize::Sizes(vec![(text.parse().map_err(E::custom)?, 1)])),
+                if text == "stripe" {
+                    return Ok(FileSize::Stripe);
                 }
+                if let Some(named) = Sizes::named(text) {
+                    return Ok(FileSize::Sizes(named.choices().collect()));
+                }
+                Ok(FileSize::Sizes(vec![(text.parse().map_err(E::custom)?, 1)]))
             }
             fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<FileSize, E> {
                 self.visit_str(&number.to_string())
@@ -282,6 +287,11 @@ impl File {
                 }
                 // What a modelled machine has is known before it runs.
                 for (_, device) in devices.iter().enumerate().filter(|(index, _)| plan.runs_on(*index)) {
+                    if let Some((most, why)) = device.largest().filter(|(most, _)| plan.stream.largest() > *most) {
+                        let message =
+                            format!("a request of {} is too large for the file server: {why}", plan.stream.largest());
+                        return Err(source.error(place, message).help(format!("take requests of at most {most}")));
+                    }
                     let check = plan.stream.check(device.shape());
                     check.map_err(|error| source.error(place.clone(), error.to_string()))?;
                     let mapped = device.check(plan.stream.largest());

@@ -116,6 +116,18 @@ pub const EXPERIMENTS: &[Entry] = entries![
     "rounds/table-3",
     "rounds/table-4",
     "rounds/table-5",
+    "scb/figure-04",
+    "scb/figure-05",
+    "scb/figure-06",
+    "scb/figure-07",
+    "scb/figure-08",
+    "scb/figure-09",
+    "scb/figure-10",
+    "scb/figure-11",
+    "scb/heavy",
+    "scb/medium",
+    "scb/university",
+    "scb/very-heavy",
 ];
 
 /// Why an experiment cannot be had.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::Spanned;
 use units::{Duration, Frequency, Rate, Ratio};
-use workload::{Arrivals, Load, RateLimit};
+use workload::{Arrivals, Distances, Load, RateLimit};
 
 use crate::file::time;
 use crate::source::{Source, SourceError};
@@ -20,7 +20,16 @@ pub(crate) enum FileArrivals {
     Constant(Frequency),
     Poisson(Frequency),
     HyperExponential(FileHyperExponential),
+    Distances(Spanned<Vec<FileDistance>>),
     Bursts(FileBursts),
+}
+
+/// A point of the distribution of distances.
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct FileDistance {
+    within: Duration,
+    share: Ratio,
 }
 
 #[derive(Deserialize)]
@@ -85,6 +94,20 @@ impl FileArrivals {
                         .help("100 % is a Poisson process; for distances that vary less take `constant`"));
                 }
                 Arrivals::HyperExponential { rate, variation }
+            }
+            FileArrivals::Distances(points) => {
+                let place = points.span();
+                let points: Vec<_> = points.into_inner().iter().map(|point| (point.within, point.share)).collect();
+                let distances = Distances::new(&points).ok_or_else(|| {
+                    let most = Distances::MOST;
+                    let message = format!(
+                        "distances need 1 to {most} points whose times and shares rise, and no share of 0 % or 100 %"
+                    );
+                    source.error(place, message).help(
+                        "such as [{ within = \"3 ms\", share = \"50 %\" }, { within = \"10 ms\", share = \"84 %\" }]",
+                    )
+                })?;
+                Arrivals::Distances(distances)
             }
             FileArrivals::Bursts(FileBursts { rate, on, off }) => {
                 if on.get_ref().is_zero() {

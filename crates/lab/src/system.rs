@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use machine::entry::{NoWay, Way, described};
 use machine::kit::Kit;
 use machine::part::PartError;
+use machine::server::Files;
 use machine::system::Machine;
 use machine::trace::Trace;
 use serde::Deserialize;
@@ -50,6 +51,7 @@ impl System {
         match self.way {
             Way::NoCopy | Way::Raw | Way::Asynchronous => self.disks.iter().map(|disk| target(disk.clone())).collect(),
             Way::Array => vec![target("array".to_owned())],
+            Way::Files => vec![target("files".to_owned())],
         }
     }
 }
@@ -103,7 +105,10 @@ impl FileSystem {
             None => self.disks(source, &machine)?,
         };
         if way == Way::Array {
-            described(&machine, &disks).map_err(|error| source.error(way_place, error.to_string()))?;
+            described(&machine, &disks).map_err(|error| source.error(way_place.clone(), error.to_string()))?;
+        }
+        if way == Way::Files {
+            Files::assemble(&machine, &[]).map_err(|error| source.error(way_place, error.to_string()))?;
         }
         let parts = self.parts.list().map(|(key, _, value)| (key.to_owned(), value.to_owned())).collect();
         let system = System { name, way, disks, parts, spans: self.spans.unwrap_or(true) };

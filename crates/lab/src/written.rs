@@ -4,6 +4,7 @@
 
 use host::precaution::Precautions;
 use toml::{Table, Value};
+use units::{Duration, Ratio};
 use uring::Mode;
 use workload::{Arrivals, Discards, Fill, Load, OnError, RateLimit, Region, Share, Stream, Verify};
 
@@ -219,6 +220,13 @@ impl StreamPlan {
                     Arrivals::HyperExponential { rate, variation } => {
                         let cells = [("rate".to_owned(), text(rate)), ("variation".to_owned(), text(variation))];
                         one("hyper-exponential", Value::Table(cells.into_iter().collect()))
+                    }
+                    Arrivals::Distances(distances) => {
+                        let point = |(within, share): &(Duration, Ratio)| {
+                            let cells = [("within".to_owned(), text(within)), ("share".to_owned(), text(share))];
+                            Value::Table(cells.into_iter().collect())
+                        };
+                        one("distances", Value::Array(distances.points().iter().map(point).collect()))
                     }
                     Arrivals::Bursts { rate, on, off } => {
                         let cells = [

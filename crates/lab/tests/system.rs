@@ -143,7 +143,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ("there are 1 to 8 drives to use here", &["system.disks=9"]),
         ("there is no drive 'disk-0.4'; there are: disk-0.0, disk-0.1", &["system.disks=[\"disk-0.4\"]"]),
         ("there are no drives under 'os'; there are under: memory, backplane, adapter-0", &["system.under=[\"os\"]"]),
-        ("'through' is no way into a machine; there are no-copy, raw, asynchronous, array", &["system.way=through"]),
+        ("'through' is no way into a machine; there are no-copy, raw, asynchronous, array, files", &["system.way=through"]),
         ("level 5", &["system.disks=1", "system.way=array"]),
         ("a stripe unit is whole 512-byte blocks", &["system.array.stripe-unit=1000B"]),
         ("there is no part or node 'wren-v'; parts are: system, ", &["wren-v.buffer.size=64KiB"]),
@@ -229,4 +229,28 @@ fn a_system_may_be_made_of_parts_of_the_user() {
     let gone = points(&load("gone.toml"), &[]).unwrap_err();
     assert!(gone.contains("nowhere.toml"), "{gone}");
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// The file server's way in: what it does not take is refused with its place, and what a study prints of requests is what the disks get.
+#[test]
+fn a_file_server_is_asked_by_clients() {
+    let load = |system: &str, size: &str| {
+        format!(
+            "[system]\nname = \"{system}\"\nway = \"files\"\n\n[[stream]]\noperation = {{ reads = \"75 %\" }}\npattern = \"random\"\n\
+             size = {size}\nalign = \"8 KiB\"\nlimit = {{ requests = 2000 }}\narrivals = {{ poisson = \"20/s\" }}\n"
+        )
+    };
+    let said = points(&load("scb-move", "\"520 KiB\""), &[]).unwrap_err();
+    assert!(said.contains("load.toml:5") && said.contains("fill its delivery pipes"), "{said}");
+    assert!(said.contains("at most 512 KiB"), "{said}");
+    let said = points(&load("scb-locate", "\"5 MiB\""), &[]).unwrap_err();
+    assert!(said.contains("it does not fit the file cache"), "{said}");
+    let said = points(&load("raid-i", "\"8 KiB\""), &[]).unwrap_err();
+    assert!(said.contains("load.toml:3") && said.contains("no file server"), "{said}");
+    let outcome = outcome(&load("scb-locate", "\"laddis-reads\""), &[]);
+    let used = outcome.conclusion.modelled.as_ref().unwrap().utilizations();
+    let of = |name: &str| used.iter().find(|(part, _)| part == name).expect(name).1.get();
+    // 20 requests a second of 12.5 KiB at 2 MB/s, and little besides.
+    assert!((0.125..0.15).contains(&of("ring")), "{}", of("ring"));
+    assert!(of("channel") < of("disk-0") && of("disk-0") < of("ring"), "{used:?}");
 }

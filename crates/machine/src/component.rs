@@ -10,8 +10,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use runtime::Runtime;
-use units::Rate;
+use units::{Duration, Rate};
 
+use crate::backplane::Backplane;
 use crate::endpoint::Endpoint;
 use crate::flow::Flows;
 use crate::load::Gauges;
@@ -63,6 +64,10 @@ pub trait Component: Any {
     }
     /// What SAS drives are plugged into, if it has that.
     fn port(&self) -> Option<&Port> {
+        None
+    }
+    /// The kind of a part without which it has nothing to do, and which has to stand in its host.
+    fn needs(&self) -> Option<&'static str> {
         None
     }
     /// What it is to whoever sends commands, if it carries them out.
@@ -163,6 +168,12 @@ impl Site<'_> {
     /// The way of packets from the node above to memory.
     pub fn route(&self) -> Option<&Route> {
         self.above?.stands.route()
+    }
+
+    /// For how long the host's processor stands still while it writes a word to a register of what stands here. Behind links of
+    /// packets it does not wait.
+    pub fn register_word(&self) -> Duration {
+        self.find::<Backplane>().map_or(Duration::ZERO, |bus| bus.parameters.register_access)
     }
 
     /// What the node above has for SAS drives.

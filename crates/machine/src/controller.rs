@@ -22,6 +22,10 @@
 //! the first of them has been replaced, and the array fills the new one while it serves, by the code that fills real
 //! ones.
 //!
+//! # Given hits
+//! A study may know how often its cache hits, and not what was asked for. `read-hits` then decides whether a read of at most a line is in the
+//! cache, and `parity-hits` whether a read is that the new parity of a host's write needs (`given.rs`). Larger reads miss.
+//!
 //! # Rejected
 //! A second RAID in here.
 //!
@@ -33,7 +37,8 @@
 //! reads). NVM Express Base Specification 2.0, Section 3.3, for messages on the link. The elevator is assumed: no maker
 //! says in which order a board writes.
 
-mod cache;
+pub(crate) mod cache;
+pub(crate) mod given;
 mod parameters;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -48,6 +53,7 @@ use runtime::{Resource, Runtime, Signal};
 use units::{Bytes, Duration, Rate};
 
 use self::cache::Cache;
+use self::given::Given;
 use self::parameters::ControllerParameters;
 use crate::attendance::Attendance;
 use crate::component::{Component, Fast, Kind, Owner, Places, Site};
@@ -57,7 +63,7 @@ use crate::load::{Gauges, Reading};
 use crate::packet::route::{Leg, Route, Wires};
 use crate::packet::sas::{Board, Port};
 use crate::part::PartError;
-use crate::raid::inside::{Behind, Engine, Own};
+use crate::raid::inside::{Behind, Engine, Own, Spared};
 use crate::scsi::protocol::Passage;
 use crate::scsi::target::{BLOCK, Command};
 use crate::trace::{Ledger, Trace};
@@ -65,7 +71,7 @@ use crate::trace::{Ledger, Trace};
 /// A board with drives of its own.
 pub const KIND: Kind = Kind {
     name: "raid-controller",
-    on: &["pcie-root", "pcie-switch"],
+    on: &["pcie-root", "pcie-switch", "backplane"],
     fast: &[
         Fast {
             limit: "RAID controllers",
@@ -131,6 +137,8 @@ struct Controller {
     port: Port,
     engine: Engine,
     cache: RefCell<Cache>,
+    /// What of it is given.
+    given: Rc<Given>,
     /// Something became dirty, or clean.
     changed: Signal,
     /// Where the last write to the drives ended.
@@ -154,25 +162,21 @@ impl Controller {
         let bus = flows.link();
         let inner = Leg { up: (bus, cost), down: (bus, cost), ask: 0.0, answer: 0.0, latency: Duration::ZERO };
         let memory = Wires::new(flows, inner.clone(), part);
-        let to_host = site.route().expect("it stands on what carries packets").beyond(link);
-        let route = to_host.and_then(|way| way.beyond(inner.clone())).ok_or_else(|| site.too_far())?;
+        let to_host = site.board_route(adapter.link, link)?;
+        let route = to_host.beyond(inner.clone()).ok_or_else(|| site.too_far())?;
         let processor = Resource::new(runtime, 1);
         let board = |command, completion, queue| Board {
             command,
             completion,
+            register_word: site.register_word(),
             runtime: runtime.clone(),
             part,
             processor: processor.clone(),
             queue: Resource::new(runtime, queue),
         };
         let drives = Route::within(runtime, flows).beyond(inner).expect("a way may have a leg");
-        let port = Port {
-            route: drives,
-            lane: adapter.lane,
-            latency: Duration::ZERO,
-            board: Rc::new(board(parameters.member, parameters.member, u32::MAX)),
-            spindles: None,
-        };
+        let inside = board(parameters.member, parameters.member, u32::MAX);
+        let port = Port::new(drives, adapter.drives, flows, inside).ok_or_else(|| site.too_far())?;
         Ok(Rc::new(Controller {
             board: board(adapter.command, adapter.completion, adapter.queue),
             runtime: runtime.clone(),
@@ -184,6 +188,7 @@ impl Controller {
             port,
             engine: Engine { turn: Resource::new(runtime, 1), rate: parameters.parity },
             cache: RefCell::new(Cache::new(parameters.cache.size, parameters.cache.line)),
+            given: Rc::new(Given::new(&parameters.cache, site.name, site.seed)),
             changed: Signal::default(),
             arm: Cell::new(0),
             hits: Cell::new(0),
@@ -226,7 +231,10 @@ impl Controller {
                 self.cache.borrow_mut().keep(range);
             }
         } else {
-            let hit = self.cache.borrow_mut().hits(range.clone());
+            let hit = match self.given.read(bytes) {
+                Some(hit) => hit,
+                None => self.cache.borrow_mut().hits(range.clone()),
+            };
             if hit {
                 self.hits.set(self.hits.get() + 1);
             } else {
@@ -273,8 +281,15 @@ impl Controller {
 impl Owner for Controller {
     fn adopt(self: Rc<Self>, drives: Vec<(Arc<str>, Rc<dyn Endpoint>)>) -> Result<(), String> {
         let (level, all) = (self.parameters.layout.0, drives.len());
+        if level.parities() == 1 && all < 3 {
+            let name = level.name();
+            return Err(format!("{name} of {all} drives has no row to compute parity of; give it three or more"));
+        }
         let place = (&self.runtime, &self.trace, self.part);
-        let behind = Behind::assemble(place, self.engine.clone(), self.parameters.layout, drives)?;
+        let given = Rc::clone(&self.given);
+        let spared: Spared = Rc::new(move |bytes| given.parity(bytes));
+        let behind = Behind::assemble(place, self.engine.clone(), Some(spared), self.parameters.layout, drives)?;
+        behind.array.reconstruct_writes(self.parameters.reconstructs);
         let (failed, survived) = (self.parameters.failed as usize, level.losses_survived(all));
         if failed > survived {
             return Err(format!(

@@ -163,10 +163,12 @@ impl DiskArray {
             Within::Drives { channel, synchronized, .. } => Some(Port {
                 route: Route::within(runtime, site.flows),
                 lane: channel,
+                around: 1.0,
                 latency: Duration::ZERO,
                 board: Rc::new(Board {
                     command: Duration::ZERO,
                     completion: Duration::ZERO,
+                    register_word: Duration::ZERO,
                     runtime: runtime.clone(),
                     part,
                     processor: Resource::new(runtime, 1),
@@ -325,7 +327,7 @@ impl Owner for DiskArray {
         };
         let engine = Engine { turn: Resource::new(&self.runtime, 1), rate: parity };
         let drives = drives.into_iter().map(joined).collect();
-        let behind = Behind::assemble((&self.runtime, &self.trace, self.part), engine, layout, drives)?;
+        let behind = Behind::assemble((&self.runtime, &self.trace, self.part), engine, None, layout, drives)?;
         let adopted = self.behind.set(behind);
         assert!(adopted.is_ok(), "an array is given its drives once");
         Ok(())

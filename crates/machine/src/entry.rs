@@ -26,6 +26,7 @@ use crate::endpoint::Endpoint;
 use crate::os::{Os, Process, Unmappable, command};
 use crate::raid::{Raid, RaidError, RaidParameters};
 use crate::scsi::target::BLOCK;
+use crate::server::{Files, ServerError};
 use crate::system::{Drive, Machine};
 use crate::volume::Volume;
 
@@ -40,11 +41,13 @@ pub enum Way {
     Asynchronous,
     /// As reads and writes of a process to the array of disks that the system's `[array]` describes.
     Array,
+    /// As requests of clients to the network file server.
+    Files,
 }
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 4] = [Way::NoCopy, Way::Raw, Way::Asynchronous, Way::Array];
+    pub const ALL: [Way; 5] = [Way::NoCopy, Way::Raw, Way::Asynchronous, Way::Array, Way::Files];
 
     /// Its name in files and on command lines.
     pub const fn name(self) -> &'static str {
@@ -53,6 +56,7 @@ impl Way {
             Way::Raw => "raw",
             Way::Asynchronous => "asynchronous",
             Way::Array => "array",
+            Way::Files => "files",
         }
     }
 }
@@ -88,6 +92,7 @@ enum Door {
     NoCopy(Rc<dyn Endpoint>),
     Raw(Rc<dyn Endpoint>, Processes),
     Array(Rc<Raid>, Processes),
+    Files(Rc<Files>),
 }
 
 /// Processes between two calls, the one that returned last on top.
@@ -117,6 +122,15 @@ pub fn entries<N: AsRef<str>>(machine: &Rc<Machine>, drives: &[N], way: Way) -> 
         };
         Ok(entry(&drive.os, name.to_owned(), drive.size(), door))
     };
+    if way == Way::Files {
+        let endpoint = |name: &N| {
+            let drive = machine.drive(name.as_ref()).ok_or_else(|| EntryError::no_drive(machine, name.as_ref()))?;
+            Ok(Rc::clone(&drive.endpoint))
+        };
+        let disks = drives.iter().map(endpoint).collect::<Result<Vec<_>, EntryError>>()?;
+        let files = Files::assemble(machine, &disks)?;
+        return Ok(vec![entry(&Rc::clone(files.os()), "files".to_owned(), files.size(), Door::Files(files))]);
+    }
     if way != Way::Array {
         return drives.iter().map(one).collect();
     }
@@ -152,6 +166,9 @@ pub enum EntryError {
         "the system describes no array; add [array] with level, stripe-unit, members and consistency to its file, or take the way raw or no-copy"
     )]
     NotDescribed,
+    /// There is no file server, or nobody asks it.
+    #[error(transparent)]
+    Server(#[from] ServerError),
     /// The disks cannot be its array.
     #[error(transparent)]
     Raid(#[from] RaidError),
@@ -196,6 +213,16 @@ impl Device for Entry {
                 processes.give_back(process, &self.os, &self.machine);
                 (Ok(()), stamps)
             }
+            Door::Files(files) if length > files.largest().0 => {
+                (Err(DeviceError::Unsupported), Stamps { submitted: now, completed: now })
+            }
+            Door::Files(files) => {
+                let mut ledger = self.machine.trace.open_as(id, now);
+                files.serve(write, offset, length, &mut ledger).await;
+                let completed = self.machine.runtime.now();
+                ledger.close(completed);
+                (Ok(()), Stamps { submitted: now, completed })
+            }
             Door::Array(raid, processes) => {
                 let process = processes.take(&self.os);
                 let answer = self.array(raid, &process, write, offset, length, id).await;
@@ -216,6 +243,7 @@ impl Entry {
         match &self.door {
             Door::Array(raid, _) => self.os.check_mapping(length.min(raid.unit())),
             Door::NoCopy(_) | Door::Raw(..) => self.os.check_mapping(length),
+            Door::Files(_) => Ok(()),
         }
     }
 
@@ -223,7 +251,15 @@ impl Entry {
     pub fn stripe(&self) -> Option<Bytes> {
         match &self.door {
             Door::Array(raid, _) => Some(raid.stripe()),
-            Door::NoCopy(_) | Door::Raw(..) => None,
+            Door::NoCopy(_) | Door::Raw(..) | Door::Files(_) => None,
+        }
+    }
+
+    /// The largest request that it takes, and what a larger one would be; nothing if only its size bounds it.
+    pub fn largest(&self) -> Option<(Bytes, &'static str)> {
+        match &self.door {
+            Door::Files(files) => Some(files.largest()),
+            _ => None,
         }
     }
 

@@ -1,13 +1,19 @@
 //! The kinds of parts that can stand in a tree, each in a file of its own. A new kind is that file, and a line here.
 
 use crate::component::Kind;
-use crate::{adapter, backplane, controller, cpu, disk, disk_array, memory, os, packet, scsi, system_bus, volume};
+use crate::{
+    adapter, backplane, controller, cpu, disk, disk_array, memory, network, os, packet, scsi, server, system_bus, volume,
+};
 
 /// All kinds. In the order in which the ladder tries them.
-pub const KINDS: [&Kind; 17] = [
+pub const KINDS: [&Kind; 23] = [
     &memory::KIND,
     &cpu::KIND,
     &os::KIND,
+    &server::KIND,
+    &network::TOKEN_RING,
+    &network::ADAPTER,
+    &network::CLIENTS,
     &volume::KIND,
     &system_bus::KIND,
     &system_bus::BOARD,
@@ -17,11 +23,13 @@ pub const KINDS: [&Kind; 17] = [
     &packet::pcie::ROOT,
     &packet::pcie::SWITCH,
     &packet::sas::HBA,
+    &packet::sas::SCSI,
     &packet::sas::EXPANDER,
     &controller::KIND,
     &disk_array::KIND,
     &disk::kind::KIND,
     &packet::drive::FLASH,
+    &packet::drawn::DISK,
 ];
 
 /// The kind of that name.

@@ -14,6 +14,7 @@
 //! - [`controller`]: a RAID controller: a cache, a processor, and drives of its own.
 //! - `system_bus`, `disk_array`: boards and buses without priorities, and disk arrays with controllers of their own.
 //!   [`volume`]: the striping driver of an operating system.
+//! - [`server`]: a network file server, a layer of the operating system; [`network`]: the way to its clients.
 //! - [`endpoint`]: what carries out commands, whatever it is and wherever it stands.
 //! - [`scsi`]: the bus with its phases, and a disk with a buffer as a target. [`adapter`], [`backplane`], [`memory`], [`cpu`], [`os`]:
 //!   the way from there to a process. [`raid`]: the array of this project as the machine's RAID driver.
@@ -41,11 +42,13 @@ pub mod library;
 pub mod lines;
 pub mod load;
 pub mod memory;
+pub mod network;
 pub mod os;
 pub mod packet;
 pub mod part;
 pub mod raid;
 pub mod scsi;
+pub mod server;
 pub mod standalone;
 pub mod system;
 mod system_bus;

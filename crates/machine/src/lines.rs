@@ -1,4 +1,4 @@
-//! What DMA finds in the host's cache.
+//! What DMA finds in the host's cache, if it goes there.
 
 /// Whether the lines of host memory that a transfer touches are in the host's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,4 +7,6 @@ pub enum Lines {
     Cached,
     /// A buffer that was flushed since its last use.
     Flushed,
+    /// None: data go from one adapter to another, and the host's memory sees nothing of them.
+    Elsewhere,
 }

@@ -171,8 +171,11 @@ impl Memory {
         self.cache
     }
     /// Cache time of one byte of DMA, seconds.
-    pub fn cache_cost(&self) -> f64 {
-        self.parameters.dma_hit.as_seconds() / self.parameters.line.get() as f64
+    pub fn cache_cost(&self, lines: Lines) -> f64 {
+        match lines {
+            Lines::Elsewhere => 0.0,
+            Lines::Cached | Lines::Flushed => self.parameters.dma_hit.as_seconds() / self.parameters.line.get() as f64,
+        }
     }
     /// Its number in spans.
     pub fn part(&self) -> PartName {
@@ -192,7 +195,7 @@ impl Memory {
     pub fn dma_cost(&self, lines: Lines) -> (f64, f64) {
         let line = self.parameters.line.get() as f64;
         match lines {
-            Lines::Cached => (0.0, 0.0),
+            Lines::Cached | Lines::Elsewhere => (0.0, 0.0),
             Lines::Flushed => {
                 (self.parameters.dma_miss.as_seconds() / line, self.byte_time() * self.parameters.dma_miss_lines)
             }

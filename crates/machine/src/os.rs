@@ -28,7 +28,7 @@ use std::rc::Rc;
 
 use record::PartName;
 use runtime::{Grant, Runtime, Signal};
-use units::Bytes;
+use units::{Bytes, Duration};
 
 use crate::component::{Component, Kind};
 use crate::cpu::{Cpu, Level, ProcessId};
@@ -389,6 +389,37 @@ impl Os {
         passage
     }
 
+    /// Executes something of the kernel for itself, in its turn.
+    pub async fn work(&self, instructions: u64, ledger: &mut Ledger, phase: &'static str) {
+        let _turn = self.cpu.dispatch(None, ledger, phase).await;
+        self.step(instructions, ledger, phase).await;
+    }
+
+    /// Copies within the kernel, in its turn.
+    pub async fn move_data(&self, bytes: Bytes, ledger: &mut Ledger) {
+        let _turn = self.cpu.dispatch(None, ledger, "copy").await;
+        self.pass_through(None, bytes, ledger, "copy").await;
+    }
+
+    /// An adapter's interrupt.
+    pub async fn interrupted(&self, ledger: &mut Ledger) {
+        self.cpu.execute(self.parameters.start_interrupt, Level::Interrupt).await;
+        ledger.until(self.runtime.now(), self.part, "start-interrupt");
+    }
+
+    /// An interrupt that nobody waits for.
+    pub fn interrupt_aside(self: &Rc<Os>) {
+        let os = Rc::clone(self);
+        self.runtime
+            .spawn_detached(async move { os.cpu.execute(os.parameters.start_interrupt, Level::Interrupt).await });
+    }
+
+    /// Writes a command to the registers of an adapter, each word of which takes so long.
+    pub async fn write_registers(&self, word: Duration, ledger: &mut Ledger) {
+        self.stand_still(word).await;
+        ledger.until(self.runtime.now(), self.part, "registers");
+    }
+
     /// Executes one step of the path.
     pub async fn step(&self, instructions: u64, ledger: &mut Ledger, phase: &'static str) {
         self.cpu.execute(instructions, Level::Process).await;
@@ -423,8 +454,12 @@ impl Os {
 
     /// Writes a command to the registers of a controller.
     async fn registers(&self, unit: &dyn Endpoint) {
-        // The processor stands still while a word crosses the way to them.
-        let seconds = unit.register_word().as_seconds() * self.parameters.command_words as f64;
+        self.stand_still(unit.register_word()).await;
+    }
+
+    /// The processor stands still while the words of a command cross the way to an adapter.
+    async fn stand_still(&self, word: Duration) {
+        let seconds = word.as_seconds() * self.parameters.command_words as f64;
         let instructions = (seconds * self.cpu.parameters.instructions.get()).round() as u64;
         self.cpu.stand_still(instructions).await;
     }

@@ -5,7 +5,7 @@
 //!   pcie      a root complex, and a switch with its uplink
 //!   sas       a host bus adapter, and an expander behind a wide port
 //!   drive     a drive at the end of such a way: command, medium, data, completion
-//!   medium    what is in the drive: a disk with its queue, or flash
+//!   medium    what is in the drive: a disk with its queue, flash, or a disk whose times are drawn (`drawn`)
 //! ```
 //!
 //! # Theory
@@ -22,6 +22,7 @@
 //! Packets as events: a request of 1 MiB would cost 4096 of them on each link, for the same rates. Store and forward of
 //! whole transfers, link by link: a switch forwards a packet when its header is there.
 
+pub mod drawn;
 pub mod drive;
 pub mod medium;
 pub mod pcie;

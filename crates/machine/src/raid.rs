@@ -61,7 +61,7 @@ struct Kernel {
 
 impl Host for Kernel {
     type Caller = Rc<Process>;
-    async fn command(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) {
+    async fn command(&self, unit: &dyn Endpoint, command: Command, _: Option<&Rc<Process>>, ledger: &mut Ledger) {
         let number = match &self.volume {
             Some(volume) => volume.before(command, ledger).await,
             None => 0,

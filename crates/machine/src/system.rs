@@ -139,6 +139,7 @@ impl Kit {
             };
             owner.adopt(own.collect()).map_err(refused)?;
         }
+        needs(&nodes, &written)?;
         let drives = drives(&nodes, &written)?;
         let sizes: Vec<(&str, Bytes)> = drives.iter().map(|drive| (&*drive.name, drive.size())).collect();
         let array = match reader.find_table("array")? {
@@ -235,6 +236,27 @@ impl Taken {
     }
 }
 
+/// Refuses a node that has nothing to do, as its host has no part of a kind that it needs.
+fn needs(nodes: &[TreeNode], written: &[Written]) -> Result<(), PartError> {
+    for (index, node) in nodes.iter().enumerate() {
+        let Some(kind) = node.stands.needs() else { continue };
+        let of_host = nodes.iter().enumerate().filter(|(other, _)| root(nodes, *other) == root(nodes, index));
+        if !of_host.clone().any(|(_, other)| other.kind.name == kind) {
+            let message = format!("'{}' needs a node of kind '{kind}' in its machine, and there is none", node.name);
+            return Err(written[index].reader.fault("name", Problem::Contradiction(message)));
+        }
+    }
+    Ok(())
+}
+
+/// The root that a node stands on, at last.
+fn root(nodes: &[TreeNode], mut node: usize) -> usize {
+    while let Some(above) = nodes[node].above {
+        node = above;
+    }
+    node
+}
+
 /// The nearest node above that takes drives for itself.
 fn owned_by(nodes: &[TreeNode], node: usize) -> Option<usize> {
     let mut above = nodes[node].above;
@@ -247,16 +269,10 @@ fn owned_by(nodes: &[TreeNode], node: usize) -> Option<usize> {
 /// All nodes that carry out commands of a host, each with the operating system of that host: the first one under the
 /// same root.
 fn drives(nodes: &[TreeNode], written: &[Written]) -> Result<Vec<Drive>, PartError> {
-    let root = |mut node: usize| {
-        while let Some(above) = nodes[node].above {
-            node = above;
-        }
-        node
-    };
     let mut systems: HashMap<usize, Rc<Os>> = HashMap::new();
     for (index, node) in nodes.iter().enumerate() {
         if let Some(os) = node.get::<Os>() {
-            systems.entry(root(index)).or_insert(os);
+            systems.entry(root(nodes, index)).or_insert(os);
         }
     }
     let mut drives = Vec::new();
@@ -264,7 +280,7 @@ fn drives(nodes: &[TreeNode], written: &[Written]) -> Result<Vec<Drive>, PartErr
         let Some(endpoint) = Rc::clone(&node.stands).endpoint().filter(|_| owned_by(nodes, index).is_none()) else {
             continue;
         };
-        let Some(os) = systems.get(&root(index)) else {
+        let Some(os) = systems.get(&root(nodes, index)) else {
             let message = "nobody can ask this drive for anything: its machine has no operating system; add a node of that kind on a processor";
             return Err(written[index].reader.fault("name", Problem::Contradiction(message.to_owned())));
         };

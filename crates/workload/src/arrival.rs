@@ -6,12 +6,64 @@
 //! the choice with balanced means (H. C. Tijms, "A First Course in Stochastic Models", 2003, appendix B): both kinds contribute half of the
 //! mean, and two moments decide all. `c` of 1 is the Poisson process.
 //!
+//! *Distances known at points* are those of which a study prints the shares that are no longer than some times. Between two points, and beyond the last,
+//! the hazard (the chance of an arrival in the next moment) is constant: the cumulative hazard `H(t) = -ln(1 - F(t))` is drawn as straight lines through the
+//! points, and a distance is `H^-1` of a unit exponential. Straight lines through `F` were rejected: they need an end, which no study prints.
+//!
 //! *Bursts* are a Poisson process whose clock stands still between them: at a rate for some time, then nothing, and again.
 
 use rand::RngExt;
 use rand_distr::{Distribution, Exp1};
 use runtime::Random;
 use units::{Duration, Frequency, Instant, Ratio};
+
+/// Points of a distribution of distances, at most [`Distances::MOST`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Distances {
+    points: [(Duration, Ratio); Distances::MOST],
+    count: usize,
+}
+
+impl Distances {
+    /// The most points there can be.
+    pub const MOST: usize = 8;
+
+    /// The share of distances that are no longer than each time: both rise from point to point, times from above zero, shares from above 0 to below
+    /// 100 percent. `None` where they do not, and of no points or too many.
+    pub fn new(points: &[(Duration, Ratio)]) -> Option<Distances> {
+        let rises = points.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 < two[1].1);
+        let (first, last) = (points.first()?, points.last()?);
+        let within = !first.0.is_zero() && first.1.get() > 0.0 && last.1.get() < 1.0;
+        let mut kept = [(Duration::ZERO, Ratio::ZERO); Distances::MOST];
+        kept.get_mut(..points.len())?.copy_from_slice(points);
+        (rises && within).then_some(Distances { points: kept, count: points.len() })
+    }
+
+    /// The points.
+    pub fn points(&self) -> &[(Duration, Ratio)] {
+        &self.points[..self.count]
+    }
+
+    /// The pieces of constant hazard: where each begins (seconds, cumulative hazard), and its hazard. The last has no end.
+    fn pieces(&self) -> impl Iterator<Item = (f64, f64, f64)> {
+        let at = |point: &(Duration, Ratio)| (point.0.as_seconds(), -(1.0 - point.1.get()).ln());
+        let before = std::iter::once((0.0, 0.0)).chain(self.points().iter().map(at));
+        before.zip(self.points().iter().map(at)).map(|(from, to)| (from.0, from.1, (to.1 - from.1) / (to.0 - from.0)))
+    }
+
+    /// The mean distance, in seconds: `(S(a) - S(b)) / h` of each piece, with `S = exp(-H)`.
+    fn mean(&self) -> f64 {
+        let ends = self.pieces().skip(1).map(|(_, hazard, _)| (-hazard).exp()).chain([0.0]);
+        self.pieces().zip(ends).map(|((_, from, hazard), end)| ((-from).exp() - end) / hazard).sum()
+    }
+
+    /// The distance at which the cumulative hazard is `hazard`.
+    fn at(&self, hazard: f64) -> f64 {
+        let piece = self.pieces().take_while(|(_, from, _)| *from <= hazard).last();
+        let (time, from, slope) = piece.expect("a cumulative hazard begins at nothing");
+        time + (hazard - from) / slope
+    }
+}
 
 /// An arrival process.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,6 +79,8 @@ pub enum Arrivals {
         /// Standard deviation of the distances over their mean; at least 100 %.
         variation: Ratio,
     },
+    /// Distances that are independent of each other, and known at points of their distribution.
+    Distances(Distances),
     /// Poisson arrivals for some time, then none for some time, and so on.
     Bursts {
         /// The mean rate within a burst.
@@ -56,6 +110,7 @@ impl Arrivals {
     pub fn rate(&self) -> Frequency {
         match self {
             Arrivals::Constant(rate) | Arrivals::Poisson(rate) | Arrivals::HyperExponential { rate, .. } => *rate,
+            Arrivals::Distances(distances) => Frequency::per_second(1.0 / distances.mean()),
             Arrivals::Bursts { rate, on, off } => {
                 Frequency::per_second(rate.get() * on.as_seconds() / (*on + *off).as_seconds())
             }
@@ -70,6 +125,10 @@ impl Arrivals {
             Arrivals::Poisson(rate) => Arrivals::Poisson(times(rate)),
             Arrivals::HyperExponential { rate, variation } => {
                 Arrivals::HyperExponential { rate: times(rate), variation }
+            }
+            Arrivals::Distances(mut distances) => {
+                distances.points.iter_mut().for_each(|point| point.0 = point.0.scale(1.0 / factor));
+                Arrivals::Distances(distances)
             }
             Arrivals::Bursts { rate, on, off } => Arrivals::Bursts { rate: times(rate), on, off },
         }
@@ -108,6 +167,10 @@ impl Clockwork {
                 let share = if self.random.random_bool(frequent) { frequent } else { 1.0 - frequent };
                 let distance = self.exponential(2.0 * share * rate.get());
                 self.next + distance
+            }
+            Arrivals::Distances(distances) => {
+                let unit: f64 = Exp1.sample(&mut self.random);
+                self.next + Duration::from_seconds(distances.at(unit))
             }
             Arrivals::Bursts { rate, on, off } => {
                 let more = self.exponential(rate.get());

@@ -37,9 +37,10 @@ mod stamp;
 mod step;
 mod stream;
 mod sweep;
+mod tables;
 mod throttle;
 
-pub use arrival::{Arrivals, Clockwork};
+pub use arrival::{Arrivals, Clockwork, Distances};
 pub use content::Content;
 pub use context::{Context, Heap, Memory, Observer, OnError, Phantoms, Tally};
 pub use control::{Control, Limits};

@@ -156,3 +156,33 @@ fn what_a_rate_limit_holds_back_in_an_open_loop_is_late() {
     let worst = rows.iter().map(Row::response).max().unwrap();
     assert!((Duration::millis(245)..Duration::millis(255)).contains(&worst), "the last one is late by {worst}");
 }
+
+/// The three shares that R. Gusella's trace gives (50, 84 and 99 percent within 3, 10 and 90 ms), and the mean of constant hazards between them, by hand:
+/// `0.5/0.23105 + 0.34/0.16276 + 0.15/0.034657 + 0.01/0.034657` ms.
+#[test]
+fn distances_known_at_points_keep_their_shares_and_the_mean_of_constant_hazards() {
+    let points = [(3, 0.5), (10, 0.84), (90, 0.99)].map(|(ms, share)| (Duration::millis(ms), Ratio::new(share)));
+    let arrivals = Arrivals::Distances(Distances::new(&points).unwrap());
+    let theory = 2.1640 + 2.0889 + 4.3281 + 0.2885;
+    assert!((1e3 / arrivals.rate().get() - theory).abs() < 1e-3, "{}", arrivals.rate().get());
+    assert!((arrivals.faster(2.0).rate().get() / arrivals.rate().get() - 2.0).abs() < 1e-6);
+    let mut clockwork = Clockwork::new(arrivals, Instant::START, Random::new(5));
+    let n = 200_000;
+    let (mut last, mut sum, mut within) = (Instant::START, 0.0, [0_u32; 3]);
+    for _ in 0..n {
+        let arrival = clockwork.next_arrival();
+        let gap = arrival.since(last);
+        points.iter().zip(&mut within).for_each(|(point, count)| *count += u32::from(gap <= point.0));
+        (last, sum) = (arrival, sum + gap.as_seconds());
+    }
+    assert!((sum / f64::from(n) * 1e3 / theory - 1.0).abs() < 0.02, "mean distance {}", sum / f64::from(n));
+    for (point, count) in points.iter().zip(within) {
+        let share = f64::from(count) / f64::from(n);
+        assert!((share - point.1.get()).abs() < 0.005, "{share} within {}, not {}", point.0, point.1);
+    }
+    for bad in
+        [&points[..0], &[points[1], points[0]], &[(points[0].0, Ratio::ONE)], &[(Duration::ZERO, Ratio::new(0.5))]]
+    {
+        assert!(Distances::new(bad).is_none(), "{bad:?}");
+    }
+}

@@ -9,7 +9,7 @@ use std::ops::Range;
 use units::Bytes;
 
 /// The cache of one controller. Addresses are bytes.
-pub(super) struct Cache {
+pub(crate) struct Cache {
     size: u64,
     line: u64,
     /// When each line was last used.

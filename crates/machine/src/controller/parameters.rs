@@ -15,6 +15,7 @@
 //! level = 6
 //! layout = "left-symmetric"     # without it, the level's default
 //! stripe-unit = "256 KiB"
+//! writes = "reconstruct"        # new parity from all data of the row; without it by the fewest reads
 //! failed = 1                    # so many of its drives have failed: the last ones
 //! rebuild-rate = "100 MB/s"     # the first failed drive is replaced, and the new one is filled at this rate at most.
 //!                               # 0 B/s: no drive is replaced
@@ -24,6 +25,8 @@
 //! write-back = true             # writes are complete when they are in the cache
 //! dirty-most = "50 %"           # of the cache; writes wait beyond
 //! destages = 16                 # writes to the drives at a time
+//! read-hits = "20 %"            # reads of at most a line that it has, where a study gives that; without it the cache decides
+//! parity-hits = "60 %"          # likewise of reads for new parity, which are never in the cache without it
 //! ```
 
 use array::geometry::Level;
@@ -47,6 +50,8 @@ pub(super) struct ControllerParameters {
     pub parity: Rate,
     /// Level and stripe unit.
     pub layout: (Level, Bytes),
+    /// Whether new parity is computed from all data of the row wherever they can be read.
+    pub reconstructs: bool,
     /// How many of its drives have failed: the last ones.
     pub failed: u32,
     /// The most at which the drive that replaces the first of these is filled; nothing if none is replaced.
@@ -57,7 +62,7 @@ pub(super) struct ControllerParameters {
 
 /// The cache of a controller.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct CacheParameters {
+pub(crate) struct CacheParameters {
     /// All of it; none is kept of reads if it is zero.
     pub size: Bytes,
     /// What is kept and forgotten at a time.
@@ -68,6 +73,10 @@ pub(super) struct CacheParameters {
     pub dirty_most: u64,
     /// Writes to the drives at a time.
     pub destages: u32,
+    /// The share of reads that it has, if that is given.
+    pub read_hits: Option<Ratio>,
+    /// The share of reads for parity that it has, if that is given.
+    pub parity_hits: Option<Ratio>,
 }
 
 impl ControllerParameters {
@@ -86,6 +95,10 @@ impl ControllerParameters {
             buffer: reader.rate("buffer")?,
             parity: reader.rate("parity")?,
             layout: layout(&array)?,
+            reconstructs: match array.find::<String>("writes")? {
+                None => false,
+                Some(_) => array.choose("writes", &[("reconstruct", true), ("fewest-reads", false)])?,
+            },
             failed,
             rebuild,
             cache: CacheParameters::read(&cache)?,
@@ -111,6 +124,16 @@ impl CacheParameters {
             return Err(reader.fault("dirty-most", Problem::OutOfRange { accepted }));
         }
         let destages = reader.count("destages", 65_536)?;
-        Ok(CacheParameters { size, line, write_back, dirty_most, destages })
+        let share = |key: &'static str| -> Result<Option<Ratio>, PartError> {
+            let share: Option<Ratio> = reader.find(key)?;
+            match share {
+                Some(share) if !(0.0..=1.0).contains(&share.get()) => {
+                    Err(reader.fault(key, Problem::OutOfRange { accepted: "a share from 0 % to 100 %".into() }))
+                }
+                share => Ok(share),
+            }
+        };
+        let (read_hits, parity_hits) = (share("read-hits")?, share("parity-hits")?);
+        Ok(CacheParameters { size, line, write_back, dirty_most, destages, read_hits, parity_hits })
     }
 }

@@ -7,7 +7,7 @@ use crate::scsi::attached;
 /// A disk.
 pub const KIND: Kind = Kind {
     name: "disk",
-    on: &["scsi-string", "sas-hba", "sas-expander", "raid-controller", "disk-array"],
+    on: &["scsi-string", "scsi-adapter", "sas-hba", "sas-expander", "raid-controller", "disk-array"],
     fast: &[Fast {
         limit: "strings",
         values: &[

@@ -19,6 +19,7 @@ use record::PartName;
 use runtime::{Resource, Runtime};
 use units::{Bytes, Duration, Instant, Rate};
 
+use super::drawn::{Drawn, DrawnParameters};
 use super::medium::Medium;
 use super::route::{Leg, Route};
 use super::sas::Board;
@@ -66,6 +67,15 @@ pub fn disk(site: &Site) -> Result<Rc<dyn Component>, PartError> {
     let queue = parameters.queue.depth;
     let medium = Medium::disk(parameters, port.spindles.as_ref().unwrap_or(site.name), site.seed);
     Ok(plugged(site, route, medium, (size, queue), Some(Rc::clone(&port.board))))
+}
+
+/// A disk whose times are drawn, on an adapter.
+pub fn drawn(site: &Site) -> Result<Rc<dyn Component>, PartError> {
+    let parameters = site.parameters(DrawnParameters::read)?;
+    let port = site.sas_port();
+    let route = port.route.beyond(port.leg(site.flows, None)).ok_or_else(|| site.too_far())?;
+    let medium = Medium::Drawn(Drawn::new(parameters, site.name, site.seed));
+    Ok(plugged(site, route, medium, (parameters.capacity, parameters.queue), Some(Rc::clone(&port.board))))
 }
 
 fn plugged(
@@ -138,9 +148,9 @@ impl Endpoint for PacketDrive {
     fn execute<'a>(&'a self, command: Command, lines: Lines, ledger: &'a mut Ledger) -> Executing<'a> {
         Box::pin(self.carry_out(command, lines, ledger))
     }
-    /// A doorbell is a posted write: the processor does not wait for it.
+    /// A doorbell is a posted write: the processor does not wait for it, but for a register of an adapter on a bus it does.
     fn register_word(&self) -> Duration {
-        Duration::ZERO
+        self.board.as_ref().map_or(Duration::ZERO, |board| board.register_word)
     }
     fn busy(&self) -> Duration {
         self.attendance.sum(self.runtime.now())

@@ -1,4 +1,4 @@
-//! What is inside a drive at the end of a packet way: a disk that orders its queue, or flash.
+//! What is inside a drive at the end of a packet way: a disk that orders its queue, flash, or a disk whose times are drawn.
 //!
 //! The models are those of the drives alone ([`crate::standalone`]), without their own time on the bus: here data move
 //! over the links of the way. A read's data are in the drive's buffer from `first` on, and all of them at `last`. Their
@@ -11,6 +11,7 @@ use std::rc::Rc;
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Instant, Rate};
 
+use super::drawn::Drawn;
 use crate::disk::controller::Controller;
 use crate::disk::drive::Request;
 use crate::disk::mechanism::Access;
@@ -28,6 +29,7 @@ const NEXT_TO_NOTHING: Duration = Duration::nanos(1);
 pub(super) enum Medium {
     Disk(Rc<Queued>),
     Flash(Box<RefCell<Flash>>),
+    Drawn(Rc<Drawn>),
 }
 
 /// When the data of a read are in the drive's buffer.
@@ -58,6 +60,7 @@ impl Medium {
     pub fn gauges(&self, now: Instant, present: Duration, gauges: &mut Gauges) {
         match self {
             Medium::Disk(disk) => gauges.put("", Reading::Busy(disk.worked(now))),
+            Medium::Drawn(disk) => gauges.put("", Reading::Busy(disk.worked(now))),
             Medium::Flash(flash) => {
                 gauges.put("", Reading::Present(present));
                 gauges.put("dies", Reading::Busy(flash.borrow().dies_busy()));
@@ -70,6 +73,7 @@ impl Medium {
         match self {
             Medium::Disk(disk) => Some(disk.outer_rate()),
             Medium::Flash(_) => None,
+            Medium::Drawn(disk) => Some(disk.parameters.read),
         }
     }
 
@@ -89,6 +93,10 @@ impl Medium {
                 let (first, last) = flash.fetch(runtime.now(), BLOCK * command.first, command.bytes());
                 Ready { first, last, piece }
             }
+            Medium::Drawn(disk) => {
+                let (first, last) = disk.serve(runtime.now(), false, command.bytes());
+                Ready { first, last, piece: BLOCK.min(command.bytes()) }
+            }
         }
     }
 
@@ -102,6 +110,7 @@ impl Medium {
                 let (offset, length) = (BLOCK * command.first, command.bytes());
                 flash.borrow_mut().serve(runtime.now(), Access::Write, offset, length)
             }
+            Medium::Drawn(disk) => disk.serve(runtime.now(), true, command.bytes()).1,
         }
     }
 }

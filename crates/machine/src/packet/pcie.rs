@@ -190,7 +190,56 @@ impl LinkParameters {
     }
 }
 
+/// What leads from a board to what it stands on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Uplink {
+    /// A link of its own.
+    Pcie(LinkParameters),
+    /// A bus that others use as well, over which it moves data at this rate at most.
+    Master(Rate),
+}
+
+impl Uplink {
+    /// Reads `[link]`: `rate` of a bus master, otherwise the values of a PCI Express link.
+    pub fn read(reader: &Reader) -> Result<Uplink, PartError> {
+        match reader.find::<Rate>("rate")? {
+            Some(_) => Ok(Uplink::Master(reader.rate("rate")?)),
+            None => Ok(Uplink::Pcie(LinkParameters::read(reader)?)),
+        }
+    }
+
+    /// It as a leg of a way, idle. A bus master moves data in one direction at a time.
+    pub fn leg(&self, flows: &Flows) -> Leg {
+        match self {
+            Uplink::Pcie(link) => link.leg(flows),
+            Uplink::Master(rate) => {
+                let dma = (flows.link(), 1.0 / rate.get());
+                Leg { up: dma, down: dma, ask: 0.0, answer: 0.0, latency: Duration::ZERO }
+            }
+        }
+    }
+}
+
 impl Site<'_> {
+    /// The way of a board with that link to memory, its own leg included.
+    pub(crate) fn board_route(&self, link: Uplink, leg: Leg) -> Result<Route, PartError> {
+        match (self.route(), link, self.is_on("backplane")) {
+            (None, ..) => Err(self.fault(
+                "on",
+                "what it stands on has slots with priorities; a board of this kind needs a bus with tenures (`tenure`)"
+                    .to_owned(),
+            )),
+            (_, Uplink::Pcie(_), true) => {
+                Err(self.fault("on", "its [link] is of PCI Express; on a bus it needs `rate`".to_owned()))
+            }
+            (_, Uplink::Master(_), false) => Err(self.fault(
+                "on",
+                "its [link] is that of a bus master; here it needs `generation`, `lanes` and so on".to_owned(),
+            )),
+            (Some(above), ..) => above.beyond(leg).ok_or_else(|| self.too_far()),
+        }
+    }
+
     /// Refuses what is too far from memory.
     pub(crate) fn too_far(&self) -> PartError {
         self.fault("on", "it is more links away from memory than a way may have (7)".to_owned())

@@ -95,7 +95,7 @@ impl Route {
         }
         if let Some(memory) = &self.memory {
             let (_, busy) = memory.dma_cost(lines);
-            demand = demand.over(memory.link(), busy).over(memory.cache(), memory.cache_cost());
+            demand = demand.over(memory.link(), busy).over(memory.cache(), memory.cache_cost(lines));
         }
         self.flows.start(demand).await;
     }

@@ -1,4 +1,5 @@
-//! Serial Attached SCSI: a host bus adapter, and expanders behind wide ports.
+//! Serial Attached SCSI: a host bus adapter, and expanders behind wide ports. And the parallel SCSI bus of an adapter that takes
+//! commands as they do.
 //!
 //! # Theory
 //! A *wide port* is several lanes between the same two ends. A connection between adapter and drive uses one lane of
@@ -13,6 +14,9 @@
 //! The adapter is a device on PCI Express, with a processor that takes each command in and completes it, and only so
 //! many commands at a time.
 //!
+//! A *parallel bus* in place of the lanes is one link for all drives, at its rate and with one direction at a time, without frames. What a bus does
+//! phase by phase is [`crate::scsi`]; this is for adapters of which only the rates are known.
+//!
 //! # Sources
 //! Fujitsu C141-C013, "SAS Interface", Tables 1.32 and 1.33 (frames of up to 1024 bytes, their header and checksum);
 //! the same document for connections.
@@ -24,9 +28,9 @@ use record::PartName;
 use runtime::{Resource, Runtime};
 use units::{Duration, Rate};
 
-use super::pcie::LinkParameters;
+use super::pcie::Uplink;
 use super::route::{Leg, Route, Wires};
-use crate::component::{Component, Fast, Kind, Places};
+use crate::component::{Component, Fast, Kind, Places, Site};
 use crate::flow::Flows;
 use crate::load::{Gauges, Reading};
 use crate::part::{PartError, Problem, Reader};
@@ -44,25 +48,35 @@ pub const HBA: Kind = Kind {
         Fast { limit: "host bus adapters", values: &["command", "completion", "link.lanes", "link.latency"] },
         Fast { limit: "SAS lanes", values: &["lane"] },
     ],
-    build: |site| {
-        let parameters = site.parameters(HbaParameters::read)?;
-        let leg = parameters.link.leg(site.flows);
-        let wires = Wires::new(site.flows, leg.clone(), site.trace.part(site.name));
-        let route =
-            site.route().expect("it stands on what carries packets").beyond(leg).ok_or_else(|| site.too_far())?;
-        let (processor, runtime) = (Resource::new(site.runtime, 1), site.runtime.clone());
-        let board = Board {
-            command: parameters.command,
-            completion: parameters.completion,
-            runtime,
-            part: wires.part,
-            processor,
-            queue: Resource::new(site.runtime, parameters.queue),
-        };
-        let (lane, ports, board) = (parameters.lane, parameters.ports, Rc::new(board));
-        Ok(Rc::new(Hba { wires, ports, port: Port { route, lane, latency: Duration::ZERO, board, spindles: None } }))
-    },
+    build,
 };
+
+/// An adapter for a parallel SCSI bus, on the bus of the host.
+pub const SCSI: Kind = Kind {
+    name: "scsi-adapter",
+    on: &["backplane"],
+    fast: &[Fast { limit: "host bus adapters", values: &["command", "completion", "link.rate", "bus"] }],
+    build,
+};
+
+fn build(site: &Site) -> Result<Rc<dyn Component>, PartError> {
+    let parameters = site.parameters(HbaParameters::read)?;
+    let leg = parameters.link.leg(site.flows);
+    let wires = Wires::new(site.flows, leg.clone(), site.trace.part(site.name));
+    let route = site.board_route(parameters.link, leg)?;
+    let (processor, runtime) = (Resource::new(site.runtime, 1), site.runtime.clone());
+    let board = Board {
+        command: parameters.command,
+        completion: parameters.completion,
+        register_word: site.register_word(),
+        runtime,
+        part: wires.part,
+        processor,
+        queue: Resource::new(site.runtime, parameters.queue),
+    };
+    let port = Port::new(route, parameters.drives, site.flows, board).ok_or_else(|| site.too_far())?;
+    Ok(Rc::new(Hba { wires, ports: parameters.ports, port }))
+}
 
 /// An expander.
 pub const EXPANDER: Kind = Kind {
@@ -84,7 +98,8 @@ pub const EXPANDER: Kind = Kind {
         let wires = Wires::new(site.flows, leg.clone(), site.trace.part(site.name));
         let route = above.route.beyond(leg).ok_or_else(|| site.too_far())?;
         let lane = Rate::bytes_per_second(lane);
-        let port = Port { route, lane, latency: above.latency + parameters.latency, ..above.clone() };
+        let (latency, board) = (above.latency + parameters.latency, Rc::clone(&above.board));
+        let port = Port { route, lane, latency, board, ..above.clone() };
         Ok(Rc::new(Expander { wires, port, ports: parameters.ports }))
     },
 };
@@ -99,8 +114,10 @@ fn byte_time(rate: f64) -> f64 {
 pub struct Port {
     /// From there to memory.
     pub route: Route,
-    /// Of one lane, in data and frames, after 8b/10b.
+    /// Of one lane, in data and frames, after 8b/10b; or of the bus.
     pub lane: Rate,
+    /// Bytes that it carries for a byte of data.
+    pub around: f64,
     /// Of all expanders on the way.
     pub latency: Duration,
     /// The adapter.
@@ -110,9 +127,22 @@ pub struct Port {
 }
 
 impl Port {
+    /// Of an adapter; nothing if a way of so many legs cannot be computed.
+    pub fn new(route: Route, drives: Drives, flows: &Flows, board: Board) -> Option<Port> {
+        let (latency, board) = (Duration::ZERO, Rc::new(board));
+        match drives {
+            Drives::Lanes(lane) => Some(Port { route, lane, around: (FRAME + AROUND) / FRAME, latency, board, spindles: None }),
+            Drives::Bus(lane) => {
+                let bus = (flows.link(), 1.0 / lane.get());
+                let route = route.beyond(Leg { up: bus, down: bus, ask: 0.0, answer: 0.0, latency })?;
+                Some(Port { route, lane, around: 1.0, latency, board, spindles: None })
+            }
+        }
+    }
+
     /// The leg of a drive's own lane; `most` is what the drive's interface does.
     pub fn leg(&self, flows: &Flows, most: Option<Rate>) -> Leg {
-        let lane = byte_time(self.lane.get());
+        let lane = self.around / self.lane.get();
         let cost = most.map_or(lane, |most| lane.max(1.0 / most.get()));
         Leg { up: (flows.link(), cost), down: (flows.link(), cost), ask: 0.0, answer: 0.0, latency: Duration::ZERO }
     }
@@ -124,6 +154,8 @@ pub struct Board {
     pub command: Duration,
     /// Its processor completes one.
     pub completion: Duration,
+    /// The host's processor writes a word to its registers.
+    pub register_word: Duration,
     /// The machine's clock.
     pub runtime: Runtime,
     /// Its number in spans.
@@ -169,6 +201,7 @@ impl Component for Hba {
     fn gauges(&self, gauges: &mut Gauges) {
         let (up, down) = self.wires.busy();
         gauges.put("processor", Reading::Busy(self.port.board.processor.busy()));
+        gauges.put("processor", Reading::Busy(self.port.board.processor.busy()));
         gauges.put("up", Reading::Busy(up));
         gauges.put("down", Reading::Busy(down));
     }
@@ -208,13 +241,22 @@ impl Component for Expander {
     }
 }
 
+/// What leads from an adapter to its drives.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Drives {
+    /// A lane each, of this rate after 8b/10b.
+    Lanes(Rate),
+    /// One parallel bus of this rate for all.
+    Bus(Rate),
+}
+
 /// What distinguishes one adapter from another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HbaParameters {
-    /// Its PCI Express link.
-    pub link: LinkParameters,
-    /// Of one SAS lane, after 8b/10b.
-    pub lane: Rate,
+    /// Its way up.
+    pub link: Uplink,
+    /// Its way to the drives.
+    pub drives: Drives,
     /// Wide ports and drives that can be plugged in.
     pub ports: u32,
     /// Commands that it has at a time.
@@ -226,12 +268,15 @@ pub struct HbaParameters {
 }
 
 impl HbaParameters {
-    /// Reads a part of kind `sas-hba`.
+    /// Reads a part of kind `sas-hba` or `scsi-adapter`.
     pub fn read(reader: &Reader) -> Result<HbaParameters, PartError> {
         let link = reader.table("link")?;
         let parameters = HbaParameters {
-            link: LinkParameters::read(&link)?,
-            lane: reader.rate("lane")?,
+            link: Uplink::read(&link)?,
+            drives: match reader.find::<Rate>("bus")? {
+                Some(_) => Drives::Bus(reader.rate("bus")?),
+                None => Drives::Lanes(reader.rate("lane")?),
+            },
             ports: reader.count("ports", 1024)?,
             queue: reader.count("queue", 1 << 20)?,
             command: reader.get("command")?,

@@ -25,6 +25,9 @@ pub(crate) type Drives = Vec<(Arc<str>, Rc<dyn Endpoint>)>;
 /// A drive as a member.
 pub(crate) type Own = Backed<Member<Inside>, Nothing>;
 
+/// Says of a read for parity, by its length, whether its data are known without a drive.
+pub(crate) type Spared = Rc<dyn Fn(Bytes) -> bool>;
+
 /// What computes parity: it reads so much in a second, one computation after the other.
 #[derive(Clone)]
 pub(crate) struct Engine {
@@ -39,14 +42,21 @@ pub(crate) struct Inside {
     runtime: Runtime,
     part: PartName,
     engine: Engine,
+    spared: Option<Spared>,
 }
 
 impl Host for Inside {
-    type Caller = ();
-    async fn command(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) {
+    /// Whether it is a write of the host, whose reads are for parity.
+    type Caller = bool;
+    async fn command(&self, unit: &dyn Endpoint, command: Command, caller: Option<&bool>, ledger: &mut Ledger) {
+        let spared = self.spared.as_ref().filter(|_| caller == Some(&true) && !command.write);
+        if spared.is_some_and(|spared| spared(command.bytes())) {
+            ledger.until(self.runtime.now(), self.part, "parity-hit");
+            return;
+        }
         unit.execute(command, Lines::Cached, ledger).await;
     }
-    async fn parity(&self, _: Option<&()>, sources: Bytes, ledger: &mut Ledger) {
+    async fn parity(&self, _: Option<&bool>, sources: Bytes, ledger: &mut Ledger) {
         let _turn = self.engine.turn.acquire(0).await;
         ledger.until(self.runtime.now(), self.part, "parity-queue");
         self.runtime.sleep(self.engine.rate.time_for(sources)).await;
@@ -85,16 +95,18 @@ pub(crate) struct Behind {
 }
 
 impl Behind {
-    /// An array of these drives, run by the controller whose spans are those of `part`.
+    /// An array of these drives, run by the controller whose spans are those of `part`. Of what it reads for parity
+    /// it may be `spared` some.
     pub fn assemble(
         (runtime, trace, part): (&Runtime, &Trace, PartName),
         engine: Engine,
+        spared: Option<Spared>,
         (level, chunk): (Level, Bytes),
         drives: Drives,
     ) -> Result<Behind, String> {
         let sizes: Vec<Bytes> = drives.iter().map(|(_, drive)| drive.size()).collect();
         let geometry = Geometry::new(level, chunk, &sizes).map_err(|error| error.to_string())?;
-        let inside = Inside { runtime: runtime.clone(), part, engine };
+        let inside = Inside { runtime: runtime.clone(), part, engine, spared };
         let calls = Rc::new(Calls::new(runtime, trace, part, inside));
         let members = drives.iter().map(|drive| (member(runtime, &calls, drive), Bytes::ZERO)).collect();
         let stripe = geometry.stripe_size();
@@ -124,7 +136,7 @@ impl Behind {
     pub async fn through(&self, command: Command, ledger: &mut Ledger) {
         let id = self.number();
         let aside = self.trace.aside(self.runtime.now());
-        self.calls.begin(id, (), std::mem::replace(ledger, aside));
+        self.calls.begin(id, command.write, std::mem::replace(ledger, aside));
         let (address, bytes) = (BLOCK * command.first, command.bytes());
         let request = match command.write {
             true => Request::write(address, Data::phantom(bytes)),

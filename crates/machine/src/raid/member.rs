@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::seconds(365 * 24 * 3600);
 pub(crate) trait Host: 'static {
     /// On whose behalf a request is carried out.
     type Caller: Clone + 'static;
-    /// Has a member carry out a command.
-    async fn command(&self, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger);
+    /// Has a member carry out a command, on behalf of a caller or of nobody.
+    async fn command(&self, unit: &dyn Endpoint, command: Command, caller: Option<&Self::Caller>, ledger: &mut Ledger);
     /// Computes parity of so many bytes of sources, on behalf of a caller or of nobody.
     async fn parity(&self, caller: Option<&Self::Caller>, sources: Bytes, ledger: &mut Ledger);
 }
@@ -59,7 +59,8 @@ impl<H: Host> Device for Member<H> {
         };
         let command = command(write, request.offset, request.length);
         let mut account = calls.account(request.id);
-        calls.host.command(&*self.unit, command, &mut account.ledger).await;
+        let caller = calls.caller(request.id);
+        calls.host.command(&*self.unit, command, caller.as_ref(), &mut account.ledger).await;
         calls.settle(account);
         request.answer(Ok(()), Stamps { submitted, completed: calls.runtime.now() })
     }
@@ -109,6 +110,11 @@ impl<H: Host> Calls<H> {
         ledger
     }
 
+    /// On whose behalf a request is carried out, if it is anybody's.
+    fn caller(&self, id: u64) -> Option<H::Caller> {
+        self.under_way.borrow().get(&id).map(|call| call.caller.clone())
+    }
+
     /// The ledger of a request, if it is not with somebody else already; otherwise one of its own.
     fn account(&self, id: u64) -> Account {
         let now = self.runtime.now();
@@ -144,7 +150,7 @@ impl<H: Host> Calls<H> {
 
     /// Parity is computed, on behalf of who asked, or of nobody.
     async fn parity(&self, work: ParityWork) {
-        let caller = self.under_way.borrow().get(&work.id).map(|call| call.caller.clone());
+        let caller = self.caller(work.id);
         let mut account = self.account(work.id);
         let sources = work.length * (work.sources * work.targets) as u64;
         self.host.parity(caller.as_ref(), sources, &mut account.ledger).await;
