@@ -96,7 +96,7 @@ pub struct Outcome {
     pub finishes: Vec<Finish>,
     /// Figures of all requests.
     pub figures: Figures,
-    /// The same of each stream, by its name.
+    /// The same of each stream by its name, then of each operation by its own.
     pub streams: Vec<(String, Figures)>,
     /// Names of the disks, by index.
     pub disks: Vec<String>,
@@ -119,7 +119,8 @@ impl Outcome {
         })?;
         let of = |pass: Option<usize>| {
             let figures = |group: &Group| pass.map_or(&group.figures, |pass| &group.passes[pass]).clone();
-            let streams = run.summary.streams.iter().map(|group| (group.name.clone(), figures(group))).collect();
+            let groups = run.summary.streams.iter().chain(&run.summary.operations);
+            let streams = groups.map(|group| (group.name.clone(), figures(group))).collect();
             (figures(total), streams)
         };
         let mut all = Outcome::new(of(None), load, &run.meta.labels.devices);
@@ -170,7 +171,7 @@ impl Outcome {
         }
     }
 
-    /// Figures of a stream.
+    /// Figures of a stream, or of an operation if no stream has its name.
     pub fn stream(&self, name: &str) -> Option<&Figures> {
         self.streams.iter().find(|(known, _)| known == name).map(|(_, figures)| figures)
     }

@@ -45,7 +45,7 @@ macro_rules! folder {
 }
 
 /// All of them.
-pub(crate) const STUDIES: [Known; 3] = [
+pub(crate) const STUDIES: [Known; 4] = [
     Known {
         name: "raid-i",
         published: include_str!("../../../published/raid-i.csv"),
@@ -57,6 +57,7 @@ pub(crate) const STUDIES: [Known; 3] = [
         model: |settings| Ok(Box::new(RoundsWren7::with(settings))),
     },
     folder!("max"),
+    folder!("scb"),
 ];
 
 /// Names that studies had before, and those that they have.

@@ -229,7 +229,7 @@ fn measured(quantity: &Quantity, outcome: &Outcome) -> Result<f64, TrialError> {
         None => Ok(&outcome.figures),
         Some(name) => outcome
             .stream(name)
-            .ok_or_else(|| TrialError::nothing(format!("no request of stream '{name}' was counted"))),
+            .ok_or_else(|| TrialError::nothing(format!("no request of a stream or operation '{name}' was counted"))),
     };
     Ok(match quantity.measure {
         Measure::Bandwidth => figures()?.bandwidth.get(),

@@ -122,7 +122,7 @@ impl Measure {
         match self {
             Measure::Used => (1, 1, "a node, as in used(disk-0)"),
             Measure::Time => (1, 2, "a part, and one of its phases, as in time(processor, copy)"),
-            _ => (0, 1, "a stream of the experiment, or nothing for all of them"),
+            _ => (0, 1, "a stream of the experiment, or an operation; nothing for all of them"),
         }
     }
 }
