@@ -294,7 +294,7 @@ fn what_is_plugged_in_wrongly_is_refused() {
         (
             &[("d", "mg10-20tb", "root", 1)],
             &[],
-            "a part of kind 'disk' stands on one of kind 'scsi-string' or 'sas-hba' or 'sas-expander' or",
+            "a part of kind 'disk' stands on one of kind 'scsi-string' or 'scsi-adapter' or 'sas-hba' or 'sas-expander' or",
         ),
         (&[("d", "flash-nvme-3.84tb", "memory", 1)], &[], "stands on one of kind 'pcie-root' or 'pcie-switch'"),
         (&[switch], &[("pcie-4-switch.generation", "6")], "1 to 5; generation 6 has no packets of this kind"),

@@ -62,7 +62,7 @@ fn what_does_not_fit_is_refused_with_its_line() {
     let disk = |lines: &[&str]| node(&[&["name = \"d\"", "part = \"wren-iv\""], lines].concat());
     let cases = [
         (String::new(), "node: is missing; write [[node]]"),
-        (disk(&[]), "a part of kind 'disk' stands on one of kind 'scsi-string' or 'sas-hba' or 'sas-expander' or"),
+        (disk(&[]), "a part of kind 'disk' stands on one of kind 'scsi-string' or 'scsi-adapter' or 'sas-hba' or 'sas-expander' or"),
         (
             disk(&["on = \"strings\""]),
             "'strings', which is no node; write board, bus, d, memory, os, processor, string",
