@@ -7,7 +7,7 @@
 //!
 //! `ARRAYLAB_AREAS=A..B` goes through other seeds.
 
-mod common;
+use crate::common;
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;

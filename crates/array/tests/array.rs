@@ -1,6 +1,6 @@
 //! The array against an array of bytes: every level, healthy, degraded, damaged, rebuilt, under concurrent writes.
 
-mod common;
+use crate::common;
 
 use array::geometry::{Copies, DoubleRotation, Geometry, Level, Role, Rotation, Zones};
 use array::md::Uuid;

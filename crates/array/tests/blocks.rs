@@ -1,6 +1,6 @@
 //! Devices with blocks of 4 KiB beside such with 512 bytes: what may join which array, and what the array then takes.
 
-mod common;
+use crate::common;
 
 use std::rc::Rc;
 

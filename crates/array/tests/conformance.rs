@@ -1,6 +1,6 @@
 //! The suite that every device passes, on arrays of every level: without a state, and with each way of keeping redundancy right.
 
-mod common;
+use crate::common;
 
 use array::geometry::{Copies, DoubleRotation, Geometry, Level, Rotation, Zones};
 use array::md::{self, Consistency, NewArray, NewMember, Stamp, Uuid};

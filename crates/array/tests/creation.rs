@@ -1,6 +1,6 @@
 //! Which devices are one array, by what their superblocks say of its creation.
 
-mod common;
+use crate::common;
 
 use array::creation::{Belonging, Disagreement, sort};
 use array::geometry::{Copies, DoubleRotation, Level, Rotation};

@@ -1,6 +1,6 @@
 //! Whoever does something for an array may be dropped at any await, or fail there, and the array goes on: nobody may then count on what nobody was told.
 
-mod common;
+use crate::common;
 
 use std::rc::Rc;
 

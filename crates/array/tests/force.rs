@@ -1,7 +1,7 @@
 //! Members that dropped out one after the other are taken back as `mdadm --assemble --force` does it; what may not be
 //! taken back stays out.
 
-mod common;
+use crate::common;
 
 use array::force::{Given, NotForced, Plan, plan, tell};
 use array::geometry::{Copies, DoubleRotation, Level, Rotation};

@@ -5,7 +5,7 @@
 //!
 //! `ARRAYLAB_FOREIGN=A..B` goes through other cases than those of each test run.
 
-mod common;
+use crate::common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;

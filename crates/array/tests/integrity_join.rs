@@ -1,7 +1,7 @@
 //! Members that keep checksums are replaced while they serve, and the array grows: sums go where the data go, and nothing is believed that
 //! was not held against them.
 
-mod common;
+use crate::common;
 
 use std::cell::Cell;
 use std::rc::Rc;

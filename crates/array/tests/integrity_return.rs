@@ -1,7 +1,7 @@
 //! Members that keep checksums leave and come back: they get what they missed, keep the sums of the rest, and no sum is believed that may
 //! be of something else.
 
-mod common;
+use crate::common;
 
 use std::pin::pin;
 use std::rc::Rc;

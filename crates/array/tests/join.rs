@@ -1,6 +1,6 @@
 //! What joins an array while it serves: spares, members that were away, room that has grown.
 
-mod common;
+use crate::common;
 
 use std::cell::Cell;
 use std::pin::pin;

@@ -1,7 +1,7 @@
 //! What a journal alone holds is not lost: neither when it fails, nor when the power does while what Linux left in it is brought to the members, or
 //! somebody was dropped, or two were at its superblock at once.
 
-mod common;
+use crate::common;
 
 use std::cell::Cell;
 use std::pin::pin;

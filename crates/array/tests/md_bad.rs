@@ -1,6 +1,6 @@
 //! What one side could not rebuild, the other does not read: bad-block logs of ours and of md's. Skipped where there is no md.
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! One array, two engines: md makes it, ours writes, loses and rebuilds a member, md checks it, writes without a member, ours
 //! notices, rebuilds, and md checks again. Skipped where there is no md.
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

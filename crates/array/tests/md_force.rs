@@ -1,7 +1,7 @@
 //! An array that lost members one after the other: md does not assemble it, and does after force here, with the same
 //! data. Skipped where there is no md.
 
-mod common;
+use crate::common;
 
 use std::path::PathBuf;
 use std::rc::Rc;

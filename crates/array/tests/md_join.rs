@@ -1,6 +1,6 @@
 //! Journals, spares and replacements made here are opened by the real md, and md's are opened here. Skipped where there is no md.
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! What a power cut leaves in a log on one side is completed on the other. Skipped where there is no md.
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! Arrays of the real md that are unlike those it makes at once: what had another level before, and what md itself does not start. Skipped where
 //! there is no md.
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! An array with a partial parity log that md knows nothing of, at levels 4 and 6: md opens it, writes and is cut off, and neither of the two believes what
 //! the other did not say. Skipped where there is no md.
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

@@ -2,7 +2,7 @@
 //!
 //! One virtual machine makes or checks several arrays, as many as its 15 disks hold. Skipped where there is none.
 
-mod common;
+use crate::common;
 
 use std::path::PathBuf;
 

@@ -3,7 +3,7 @@
 //!
 //! One seed runs with the tests; `ARRAYLAB_MD_SEEDS=100..200` runs others, at 10 to 30 s each.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Settings changed here, and md opens what became of the array, also where a cut left the last words of some members
 //! unwritten. Skipped where there is no md.
 
-mod common;
+use crate::common;
 
 use std::path::PathBuf;
 

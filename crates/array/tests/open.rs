@@ -1,6 +1,6 @@
 //! Opening: whom to believe, and whom not.
 
-mod common;
+use crate::common;
 
 use std::rc::Rc;
 

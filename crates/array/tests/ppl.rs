@@ -1,6 +1,6 @@
 //! The partial parity log: what it may say, and of whom.
 
-mod common;
+use crate::common;
 
 use std::pin::pin;
 use std::rc::Rc;

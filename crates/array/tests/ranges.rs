@@ -1,6 +1,6 @@
 //! Zeroes and discards: by the members themselves where they can do it, otherwise written, or left; and holes.
 
-mod common;
+use crate::common;
 
 use array::geometry::{Copies, Geometry, Level, Rotation, Zones};
 use array::{Array, MemberState, Repair};

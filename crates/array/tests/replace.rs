@@ -1,6 +1,6 @@
 //! What replaces a member while it serves: all of it copied, or computed, and no redundancy lost meanwhile.
 
-mod common;
+use crate::common;
 
 use std::cell::Cell;
 use std::pin::pin;

@@ -1,6 +1,6 @@
 //! Resyncs that meet sectors which cannot be read: what they leave, what they say of it, and how they end.
 
-mod common;
+use crate::common;
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! Two servers of one array, which know nothing of each other: here two arrays over the same memory.
 
-mod common;
+use crate::common;
 
 use std::rc::Rc;
 

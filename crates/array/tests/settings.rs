@@ -1,6 +1,6 @@
 //! What is changed of an array that exists, and a power cut at every write of it.
 
-mod common;
+use crate::common;
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! Where devices stand in their array, by what their superblocks say.
 
-mod common;
+use crate::common;
 
 use array::geometry::{Level, Rotation};
 use array::md::{Consistency, Features, MemberRole, Superblock, Uuid};

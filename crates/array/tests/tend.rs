@@ -1,6 +1,6 @@
 //! What an array does by itself while it serves may be dropped at any instant, as at the end of a server.
 
-mod common;
+use crate::common;
 
 use array::md::{Resync, SUPERBLOCK_AT, Stamp};
 use common::rig::*;

@@ -1,7 +1,7 @@
 //! A value that was read once stays until somebody writes: of mirrors that were not stopped and whose copies differ,
 //! and beside writes that are under way.
 
-mod common;
+use crate::common;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

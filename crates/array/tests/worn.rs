@@ -1,6 +1,6 @@
 //! Members whose medium takes what it is given and does not give it back: when they are given up, and when not.
 
-mod common;
+use crate::common;
 
 use array::geometry::{Copies, DoubleRotation, Geometry, Level, Rotation};
 use array::{Array, MemberState, Repair};

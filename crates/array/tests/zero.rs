@@ -1,6 +1,6 @@
 //! What makes a device a member is erased, and nothing else.
 
-mod common;
+use crate::common;
 
 use std::cell::Cell;
 use std::rc::Rc;

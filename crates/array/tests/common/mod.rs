@@ -1,5 +1,4 @@
-//! What several test programs need: superblocks of new arrays, and Linux md as a peer, in a virtual machine.
-#![allow(dead_code)] // each test program uses its part
+//! What several files of tests need: superblocks of new arrays, and Linux md as a peer, in a virtual machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
