@@ -92,6 +92,31 @@ fn tests_stand_where_cargo_looks_for_them() {
 }
 
 #[test]
+fn every_file_of_tests_is_a_program_or_a_module_of_one() {
+    let (files, mut breaches, mut modules) = (sources(), Vec::new(), 0);
+    for package in &metadata().packages {
+        let folder = package.manifest_path.parent().expect("a manifest is in a folder").as_std_path();
+        let folder = folder.strip_prefix(root()).expect("a crate is in the repository").to_str().unwrap();
+        let prefix = format!("{folder}/tests/");
+        let is_program = |file: &&TextFile| {
+            package.targets.iter().any(|target| target.src_path.as_std_path() == root().join(&file.path))
+        };
+        let is_here = |file: &&TextFile| file.path.strip_prefix(&prefix).is_some_and(|name| !name.contains('/'));
+        let (programs, others): (Vec<_>, Vec<_>) = files.iter().filter(is_here).partition(is_program);
+        for file in others {
+            let name = file.path[prefix.len()..].trim_end_matches(".rs");
+            let line = format!("mod {name};");
+            match programs.iter().any(|program| program.text.lines().any(|found| found == line)) {
+                true => modules += 1,
+                false => breaches.push(Breach::new(&file.path, 1, "no program of tests knows this file")),
+            }
+        }
+    }
+    assert!(modules > 0, "the tests of arrays are modules of one program");
+    hold(breaches, "write `mod NAME;` into the program that lies beside it, as `crates/array/tests/main.rs`");
+}
+
+#[test]
 fn examples_are_told_from_drawings() {
     let text = "//! ```text\n//! a | b\n//! ```\n/// ```no_run,ignore\n/// f();\n/// ```\n    /// ```\n    /// g();\n    /// ```\n// ```";
     assert_eq!(examples(text), [4, 7]);

@@ -23,8 +23,9 @@
 //! | here, level 5 | log, data, parity: 3.0; with more of them at once the log write is shared; 2.0 when the newest header covers it already | 0 |
 //! | here, level 6 | two logs, data, two parities: 5.0, and fewer as above; 3.0 | 0 |
 //!
-//! (`cargo test -p array cost::` counts them.) A write that repeats the newest entry, such as a block that is overwritten again and
-//! again, needs no log write: what the entry says of the other chunks still holds, or a newer entry would say so.
+//! (`cargo test -p array cost::` counts them.) A write that repeats the newest entry, such as a block that is
+//! overwritten again and again, needs no log write: what the entry says of the other chunks still holds, or a newer
+//! entry would say so.
 //!
 //! What the log cannot do: of a write that touches several chunks of a row, a member that is lost *in the same cut* may hold neither the
 //! old nor the new bytes in its part of it. (If the member was lost before, or is being filled, the chunks are

@@ -94,7 +94,7 @@ impl Peer {
 fn xstate() -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common/xstate.c");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    // Under a name of its own first: other test programs may load it meanwhile.
+    // Under a name of its own first: another run of the tests may load it meanwhile.
     let (own, library) = (folder.join(format!("xstate-{}.so", std::process::id())), folder.join("xstate.so"));
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&own).arg(source).arg("-ldl");
