@@ -12,7 +12,7 @@ use rand_distr::{Distribution, Exp1};
 use record::{Phase, Row};
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Frequency, Instant, Rate, Ratio};
-use workload::{Arrivals, Clockwork, Control, Load, Mix, OnError, Pattern, RateLimit, Stream, Tally};
+use workload::{Arrivals, Clockwork, Control, Distances, Load, Mix, OnError, Pattern, RateLimit, Stream, Tally};
 
 /// One server, whose service takes 1 ms on average: exponential, or of two kinds.
 fn server(runtime: &Runtime, variation: f64) -> Server {
