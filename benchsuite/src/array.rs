@@ -1,12 +1,14 @@
 //! The array over members in memory: what it costs beyond what its members cost. Processor time of one thread.
 //!
-//! Level 5, eight members, chunks of 64 KiB. The members copy what is written and read, as a device would by DMA, so that a
-//! figure near theirs is the most there can be.
+//! Level 5, eight members, chunks of 64 KiB. The members copy what is written and read, as a device would by DMA, so
+//! that a figure near theirs is the most there can be.
 //!
-//! Small writes are measured beside their member I/Os alone: as many reads and writes of the same members at addresses as random, two at a
-//! time, into buffers that are used again. Twice, as what four copies of 4 KiB cost depends on where the members lie: from memory (256 MiB of
-//! them, more than any cache here holds; the bar is for this, as no disk fits into a cache), and in cache, where the copies are cheapest and
-//! no array could keep the bar: computing the sum between the reads and the writes, without any array, takes more than its 15 percent there. That floor is printed for both.
+//! Small writes are measured beside their member I/Os alone: as many reads and writes of the same members at addresses
+//! as random, two at a time, into buffers that are used again. Twice, as what four copies of 4 KiB cost depends on
+//! where the members lie: from memory (256 MiB of them, more than any cache here holds; the bar is for this, as no disk
+//! fits into a cache), and in cache, where the copies are cheapest and no array could keep the bar: computing the sum
+//! between the reads and the writes, without any array, takes more than its 15 percent there. That floor is printed for
+//! both.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -34,7 +36,8 @@ const IN_CACHE: u64 = 2;
 const BLOCK: Bytes = Bytes::kib(4);
 const ROUNDS: u32 = amount(7, 1);
 const REQUESTS: u64 = amount(20_000, 1_000) as u64;
-/// Turns of two pieces of work that are compared, and the requests of each: so few that a neighbour's noise mostly lasts longer than a turn.
+/// Turns of two pieces of work that are compared, and the requests of each: so few that a neighbour's noise mostly
+/// lasts longer than a turn.
 const TURNS: u64 = amount(301, 1) as u64;
 const IN_A_TURN: u64 = amount(4_000, 500) as u64;
 
@@ -77,16 +80,17 @@ fn best(mut work: impl FnMut()) -> f64 {
     (0..ROUNDS).map(|_| seconds(&mut work)).fold(f64::INFINITY, f64::min)
 }
 
-/// Two pieces of work that were done in turns: the best of each, and the quartiles of their ratio within a turn. A neighbour's noise, which
-/// lasts longer than a turn, hits both.
+/// Two pieces of work that were done in turns: the best of each, and the quartiles of their ratio within a turn. A
+/// neighbour's noise, which lasts longer than a turn, hits both.
 struct Compared {
     work: f64,
     other: f64,
     quartiles: [f64; 3],
 }
 
-/// Does two pieces of work in turns. Each is told a number that neither had before: what one leaves in the cache must not serve the other, which it did while both
-/// had the same addresses (32 MB of a turn, and as much cache). Now one of them goes first and now the other.
+/// Does two pieces of work in turns. Each is told a number that neither had before: what one leaves in the cache must
+/// not serve the other, which it did while both had the same addresses (32 MB of a turn, and as much cache). Now one of
+/// them goes first and now the other.
 fn against(turns: u64, mut work: impl FnMut(u64), mut other: impl FnMut(u64)) -> Compared {
     let mut best = (f64::INFINITY, f64::INFINITY);
     let mut ratios = Vec::new();
@@ -160,8 +164,8 @@ impl Bed {
     }
 }
 
-/// The member I/Os of small writes without an array: such reads and writes of its members, under the same runtime, and into the same two
-/// buffers again and again. They leave parity that does not fit.
+/// The member I/Os of small writes without an array: such reads and writes of its members, under the same runtime, and
+/// into the same two buffers again and again. They leave parity that does not fit.
 struct Alone<'a> {
     bed: &'a Bed,
     members: Vec<Rc<MemoryDevice>>,
@@ -173,8 +177,8 @@ impl Alone<'_> {
         Alone { bed, members: (0..MEMBERS).map(member).collect() }
     }
 
-    /// What a read-modify-write of each block sends: two reads side by side, then two writes. With a kernel what is written as parity is
-    /// computed in between.
+    /// What a read-modify-write of each block sends: two reads side by side, then two writes. With a kernel what is
+    /// written as parity is computed in between.
     fn each(&self, turn: u64, block: &Data, kernel: Option<&Kernel>) {
         let geometry = self.bed.array.geometry();
         self.bed.runtime.block_on(async {
@@ -233,8 +237,9 @@ fn disk(runtime: &Runtime) -> Disk {
     Limited::to(runtime, delay, Rate::bytes_per_second(200e6))
 }
 
-/// A rebuild beside a copy of a disk that has sixteen reads and writes under way. In virtual time, so that it is the same on every machine:
-/// in processor time nobody could compute a member from seven others as fast as copy it, and no disk is as fast as memory.
+/// A rebuild beside a copy of a disk that has sixteen reads and writes under way. In virtual time, so that it is the
+/// same on every machine: in processor time nobody could compute a member from seven others as fast as copy it, and no
+/// disk is as fast as memory.
 fn rebuild(results: &mut Results) {
     let runtime = Runtime::simulated();
     let seconds = |start: Instant| runtime.now().since(start).as_seconds();

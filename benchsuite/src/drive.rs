@@ -1,8 +1,9 @@
 //! Modelled drives: requests for each second of processor time.
 //!
-//! The Wren IV of RAID-I alone, random reads; an imported drive alone, its buffer on, a request at a time; the same with sixteen requests in its queue, chosen by shortest positioning
-//! time; and the replay of a trace from its text to the last completion. The drives are the six measured ones where they stand beside the
-//! repository (or in `ARRAYLAB_SHARED`), and else the example of the tests. Of several the slowest counts.
+//! The Wren IV of RAID-I alone, random reads; an imported drive alone, its buffer on, a request at a time; the same
+//! with sixteen requests in its queue, chosen by shortest positioning time; and the replay of a trace from its text to
+//! the last completion. The drives are the six measured ones where they stand beside the repository (or in
+//! `ARRAYLAB_SHARED`), and else the example of the tests. Of several the slowest counts.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -23,8 +24,8 @@ const ROUNDS: u32 = amount(2, 1);
 const REQUESTS: u64 = amount(1_000_000, 5_000) as u64;
 const DEPTH: u64 = 16;
 
-/// Microseconds of processor time for a request that the bars allow: 1,000,000 a second (of an imported drive, and of the Wren IV), 400,000
-/// and 800,000.
+/// Microseconds of processor time for a request that the bars allow: 1,000,000 a second (of an imported drive, and of
+/// the Wren IV), 400,000 and 800,000.
 const ALONE: f64 = 1.0;
 const CHOSEN: f64 = 2.5;
 const REPLAYED: f64 = 1.25;

@@ -1,14 +1,15 @@
 //! What a request costs on real devices, beside fio: random reads of 4 KiB, 32 under way, in one thread.
 //!
-//! Ours are made as an experiment makes them, by `workload`, and every one is recorded; fio keeps no record of requests and reads no
-//! clock for them. fio runs with the options that cost it least on that target; where several are listed, the way that turns out
-//! cheapest is the one to be compared with. Where waiting for several completions pays, at the price of when they are seen, ours is
-//! measured with that option too, and meets the bar if one of its ways does. Every target is read as a whole before each pair of runs, as memory that was idle may
-//! have been paged out.
+//! Ours are made as an experiment makes them, by `workload`, and every one is recorded; fio keeps no record of requests
+//! and reads no clock for them. fio runs with the options that cost it least on that target; where several are listed,
+//! the way that turns out cheapest is the one to be compared with. Where waiting for several completions pays, at the
+//! price of when they are seen, ours is measured with that option too, and meets the bar if one of its ways does. Every
+//! target is read as a whole before each pair of runs, as memory that was idle may have been paged out.
 //!
-//! What counts is the processor time of the whole process for each request, with the threads that the kernel starts in its name, and
-//! the rate. The machine is shared, and what others do adds to the one and takes from the other. So ours and fio take turns, and the verdict
-//! is the median of the ratios of neighbouring runs. On a busy machine the ratios of rates say little all the same.
+//! What counts is the processor time of the whole process for each request, with the threads that the kernel starts in
+//! its name, and the rate. The machine is shared, and what others do adds to the one and takes from the other. So ours
+//! and fio take turns, and the verdict is the median of the ratios of neighbouring runs. On a busy machine the ratios
+//! of rates say little all the same.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -48,7 +49,8 @@ struct Target {
     requests: u64,
     /// Our engines besides the chosen one, to show what the choice is worth.
     others: &'static [Engine],
-    /// Completions that ours waits for at a time, in runs of their own: `gather` in an experiment's `[io]`, as fio's `iodepth_batch_complete_min`.
+    /// Completions that ours waits for at a time, in runs of their own: `gather` in an experiment's `[io]`, as fio's
+    /// `iodepth_batch_complete_min`.
     gather: Option<u32>,
     /// fio's ways, as words of its command line.
     fio: &'static [&'static str],
@@ -137,7 +139,8 @@ fn loop_in_memory(table: &mut Table) -> bool {
         name: "loop on tmpfs",
         path: device.path().to_owned(),
         options: FileOptions::direct(),
-        // What fio takes to start is a quarter of a second, and is not the same each time: the run is long enough for that not to matter.
+        // What fio takes to start is a quarter of a second, and is not the same each time: the run is long enough for
+        // that not to matter.
         requests: 500_000,
         others: &[],
         gather: Some(12),

@@ -1,8 +1,8 @@
 //! The executor under the virtual clock: an M/M/1 queue with a task for each customer.
 //!
-//! An event is a timer that fires: each customer makes two, arrival and departure, and costs a task that is spawned, polled
-//! two or three times, and ended, and a place in a resource. The same run must agree with theory, or its speed means nothing:
-//! W = 1 / (mu - lambda).
+//! An event is a timer that fires: each customer makes two, arrival and departure, and costs a task that is spawned,
+//! polled two or three times, and ended, and a place in a resource. The same run must agree with theory, or its speed
+//! means nothing: W = 1 / (mu - lambda).
 
 use std::cell::RefCell;
 use std::rc::Rc;

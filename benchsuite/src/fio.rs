@@ -8,8 +8,8 @@ use nix::sys::time::TimeValLike;
 
 use crate::load::Cost;
 
-/// Options that all ways have in common: no map of what was read, no clock for latencies, no writing; and one process, whose
-/// processor time is then all of it.
+/// Options that all ways have in common: no map of what was read, no clock for latencies, no writing; and one process,
+/// whose processor time is then all of it.
 const COMMON: [&str; 10] = [
     "--name=bench",
     "--thread",
@@ -23,12 +23,14 @@ const COMMON: [&str; 10] = [
     "--output-format=json",
 ];
 
-/// Processor time that fio spends before its first and after its last request, in microseconds: the least of some runs of a single one.
+/// Processor time that fio spends before its first and after its last request, in microseconds: the least of some runs
+/// of a single one.
 pub fn start_and_end(path: &Path, options: &str) -> f64 {
     (0..3).filter_map(|_| run(path, options, 1, 0.0)).map(|cost| cost.cpu).fold(f64::INFINITY, f64::min)
 }
 
-/// Runs fio for so many requests; `None`, with a line that says why, if it cannot be run. `start_and_end` is not counted.
+/// Runs fio for so many requests; `None`, with a line that says why, if it cannot be run. `start_and_end` is not
+/// counted.
 pub fn run(path: &Path, options: &str, requests: u64, start_and_end: f64) -> Option<Cost> {
     let before = children_microseconds();
     let mut command = Command::new("fio");
@@ -42,7 +44,8 @@ pub fn run(path: &Path, options: &str, requests: u64, start_and_end: f64) -> Opt
     Some(Cost { cpu: cpu / requests as f64, rate: read["iops"].as_f64()? })
 }
 
-/// The document that fio, or a program that prints as fio does, makes of a job; `None`, with a line that says why, if it makes none or fails.
+/// The document that fio, or a program that prints as fio does, makes of a job; `None`, with a line that says why, if
+/// it makes none or fails.
 pub fn report(command: &mut Command) -> Option<serde_json::Value> {
     let output = command.output();
     let program = command.get_program().display();

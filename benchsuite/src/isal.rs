@@ -19,7 +19,8 @@ pub struct IsaL {
 impl IsaL {
     /// Loads it, or says why not.
     pub fn load() -> Result<IsaL, libloading::Error> {
-        // SAFETY: the library's initialisers choose functions by processor and do nothing else; the signatures are those of raid.h.
+        // SAFETY: the library's initialisers choose functions by processor and do nothing else; the signatures are
+        // those of raid.h.
         unsafe {
             let library = Library::new("libisal.so.2")?;
             let (xor, pq) = (*library.get::<Generate>(b"xor_gen")?, *library.get::<Generate>(b"pq_gen")?);

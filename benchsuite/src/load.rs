@@ -19,7 +19,8 @@ pub const BLOCK: Bytes = Bytes::kib(4);
 /// What requests cost.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
-    /// Processor time of the process for each request, the threads that the kernel starts in its name included, in microseconds.
+    /// Processor time of the process for each request, the threads that the kernel starts in its name included, in
+    /// microseconds.
     pub cpu: f64,
     /// Requests per second.
     pub rate: f64,

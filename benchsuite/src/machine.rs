@@ -1,8 +1,8 @@
-//! A whole modelled machine, loaded as devices are: RAID-I with 14 disks on four strings, one process each, 4 KB random reads through the
-//! operating system.
+//! A whole modelled machine, loaded as devices are: RAID-I with 14 disks on four strings, one process each, 4 KB random
+//! reads through the operating system.
 //!
-//! What is counted is a request's whole way: generator, system call, drivers, adapter, bus phases, seek, interrupt, flush and copy, its
-//! row, and its spans where they are on.
+//! What is counted is a request's whole way: generator, system call, drivers, adapter, bus phases, seek, interrupt,
+//! flush and copy, its row, and its spans where they are on.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,8 +1,8 @@
 //! Measurements that commits quote: `cargo run --release -p benchsuite -- NAME...`, or without a name for the list.
 //!
-//! One file per subject. A measurement prints what it measured, the bar, and whether it was met; the exit code is 1 if one was not.
-//! The machine is shared: noise only adds to what is done alone, so such a figure is the best of several rounds; what is compared is done by turns, and the
-//! figure is a median.
+//! One file per subject. A measurement prints what it measured, the bar, and whether it was met; the exit code is 1 if
+//! one was not. The machine is shared: noise only adds to what is done alone, so such a figure is the best of several
+//! rounds; what is compared is done by turns, and the figure is a median.
 
 mod array;
 mod drive;

@@ -1,12 +1,13 @@
 //! Parity beside ISA-L 2, the library that storage products use: the same blocks, in turns, in one run.
 //!
-//! In cache: one stripe over and over. From memory: a ring of stripes of 256 MiB in all, larger than any cache here, so every block
-//! is fetched from memory and every parity written back. GB/s count the data blocks.
+//! In cache: one stripe over and over. From memory: a ring of stripes of 256 MiB in all, larger than any cache here, so
+//! every block is fetched from memory and every parity written back. GB/s count the data blocks.
 //!
-//! The bar is ISA-L's rate. Where the two are equal, the median ratio of one run lies as often below 1 as above, so the bar counts as missed only
-//! where the whole interval that holds the true median with 99.9 percent confidence lies below. The interval is that of the order
-//! statistics, which asks for no distribution: of n sorted ratios those of ranks n/2 ± z √n / 2 (the binomial distribution of how
-//! many lie below the median, as a normal one), z = 3.29. Who goes first changes with every round.
+//! The bar is ISA-L's rate. Where the two are equal, the median ratio of one run lies as often below 1 as above, so the
+//! bar counts as missed only where the whole interval that holds the true median with 99.9 percent confidence lies
+//! below. The interval is that of the order statistics, which asks for no distribution: of n sorted ratios those of
+//! ranks n/2 ± z √n / 2 (the binomial distribution of how many lie below the median, as a normal one), z = 3.29. Who
+//! goes first changes with every round.
 
 use std::hint::black_box;
 
@@ -99,7 +100,8 @@ fn row(name: &str, own: f64, theirs: f64, ratios: Option<&Ratios>) -> Vec<String
     vec![name.into(), format!("{own:.1}"), theirs, ratio(|r| r.median), ratio(|r| r.low), ratio(|r| r.high)]
 }
 
-/// What a small write computes: old and new data, of 4 KiB, added to a parity, all in cache and each on a page. Nanoseconds, with each kernel.
+/// What a small write computes: old and new data, of 4 KiB, added to a parity, all in cache and each on a page.
+/// Nanoseconds, with each kernel.
 fn small_write() {
     let mut memory = Stripes::new(3, 4096, 0);
     memory.each(|blocks| {
@@ -140,7 +142,8 @@ pub fn run() -> bool {
                 let kernels: Vec<&Kernel> = Kernel::available().collect();
                 let mut rates = vec![0f64; kernels.len()];
                 let (mut theirs, mut ratios) = (0f64, Vec::new());
-                // In turns, and the ratio taken within each: a neighbour's noise, which lasts longer than a turn, hits both.
+                // In turns, and the ratio taken within each: a neighbour's noise, which lasts longer than a turn, hits
+                // both.
                 for round in 0..ROUNDS {
                     let isal = isal.as_ref().ok();
                     let own =

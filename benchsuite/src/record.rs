@@ -1,8 +1,9 @@
 //! Records: pushing, summing up.
 //!
-//! A push is measured in two surroundings. Alone, in a tight loop; and between pieces of work that walk at random through
-//! memory of the size of a second-level cache, as a generator with thousands of requests under way does. The second figure is the
-//! difference to the same work without the push, so it holds what the row takes away from others in the caches.
+//! A push is measured in two surroundings. Alone, in a tight loop; and between pieces of work that walk at random
+//! through memory of the size of a second-level cache, as a generator with thousands of requests under way does. The
+//! second figure is the difference to the same work without the push, so it holds what the row takes away from others
+//! in the caches.
 
 use std::hint::black_box;
 

@@ -1,7 +1,7 @@
 //! Whether a trace is replayed at its own times: 20,000 requests a second, on a device that keeps up.
 //!
-//! The bar: 99 percent of all requests issued within 50 us of their time. Arrivals are at random (exponential distances), so that many come closer
-//! together than the thread can sleep.
+//! The bar: 99 percent of all requests issued within 50 us of their time. Arrivals are at random (exponential
+//! distances), so that many come closer together than the thread can sleep.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;

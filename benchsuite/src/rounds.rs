@@ -1,11 +1,14 @@
-//! Verdicts on rounds, on the real clock: how often devices that share nothing are taken for a convoy, and how often a convoy is seen.
+//! Verdicts on rounds, on the real clock: how often devices that share nothing are taken for a convoy, and how often a
+//! convoy is seen.
 //!
-//! The devices are built from filters: memory that takes 1.95 to 3.45 ms to find a block, the study's positioning and media time twenty times as fast, and a
-//! link of 66 MiB/s: one for all of them, whose sender of commands gives way to data, or one for each. Two, four and seven of them by turns have one random
-//! read of 64 KiB each under way until each has completed sixty. Every run has its own seed.
+//! The devices are built from filters: memory that takes 1.95 to 3.45 ms to find a block, the study's positioning and
+//! media time twenty times as fast, and a link of 66 MiB/s: one for all of them, whose sender of commands gives way to
+//! data, or one for each. Two, four and seven of them by turns have one random read of 64 KiB each under way until each
+//! has completed sixty. Every run has its own seed.
 //!
-//! Of no false alarms in n runs, the true share of them is below 3 / n with 95 percent confidence (the rule of three). What a busy machine does to the
-//! timers is part of what is measured: it holds all devices back together, which is the worst that can be taken for a convoy.
+//! Of no false alarms in n runs, the true share of them is below 3 / n with 95 percent confidence (the rule of three).
+//! What a busy machine does to the timers is part of what is measured: it holds all devices back together, which is the
+//! worst that can be taken for a convoy.
 
 use std::cell::RefCell;
 
@@ -26,7 +29,8 @@ const APART: u64 = 300;
 const SHARED: u64 = 100;
 /// False alarms must be fewer than one in so many runs.
 const ALARM_BAR: u64 = 100;
-/// Of the runs behind one link, so many percent must be found. Nobody has asked for a number: one miss in ten would make a tool be run twice.
+/// Of the runs behind one link, so many percent must be found. Nobody has asked for a number: one miss in ten would
+/// make a tool be run twice.
 const FOUND_BAR: u64 = 90;
 /// Reads of each device that count.
 const READS: u64 = 60;

@@ -1,7 +1,8 @@
-//! Results that are kept: `benchsuite/runs/BENCH-DATE-MACHINE.tsv`, one line per result, so that a later run can be held against them.
+//! Results that are kept: `benchsuite/runs/BENCH-DATE-MACHINE.tsv`, one line per result, so that a later run can be
+//! held against them.
 //!
-//! The machine is its kind (processor, its family and model, and how many of them), not its name. Processors that call themselves alike differ by
-//! three: "AMD EPYC" of family 25 and of 26.
+//! The machine is its kind (processor, its family and model, and how many of them), not its name. Processors that call
+//! themselves alike differ by three: "AMD EPYC" of family 25 and of 26.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,12 +1,15 @@
-//! Our NBD server beside `nbdkit file` and `qemu-nbd`: one client (fio's nbd engine), one file in the page cache, a Unix socket.
+//! Our NBD server beside `nbdkit file` and `qemu-nbd`: one client (fio's nbd engine), one file in the page cache, a
+//! Unix socket.
 //!
-//! Each server is a process of its own, ours too, so that its processor time can be read from outside, with all its threads and those that the
-//! kernel starts in its name. The client costs more than the servers, so the rate says less about them than the time per request does, and
-//! on a machine that others use the rate says little at all. Servers take turns, and each round begins with another; what was written
-//! before is on the disk when a turn begins, or the kernel would write it during that.
+//! Each server is a process of its own, ours too, so that its processor time can be read from outside, with all its
+//! threads and those that the kernel starts in its name. The client costs more than the servers, so the rate says less
+//! about them than the time per request does, and on a machine that others use the rate says little at all. Servers
+//! take turns, and each round begins with another; what was written before is on the disk when a turn begins, or the
+//! kernel would write it during that.
 //!
-//! Each figure is the median of its rounds. With one request at a time most depends on which processors the scheduler has client and server sleep and wake
-//! on: rates differ by two from turn to turn of the same server, and the best of a few turns, which was printed once, was whoever drew the best one.
+//! Each figure is the median of its rounds. With one request at a time most depends on which processors the scheduler
+//! has client and server sleep and wake on: rates differ by two from turn to turn of the same server, and the best of a
+//! few turns, which was printed once, was whoever drew the best one.
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -129,8 +132,9 @@ pub fn run() -> bool {
     met
 }
 
-/// Has the page cache hold a file in single pages, as it does one that was read at random. As it was written here it would lie in large pieces, and ext4
-/// (Linux 6.18) looks at all blocks of such a piece for each write into it: that would be measured, and not the servers.
+/// Has the page cache hold a file in single pages, as it does one that was read at random. As it was written here it
+/// would lie in large pieces, and ext4 (Linux 6.18) looks at all blocks of such a piece for each write into it: that
+/// would be measured, and not the servers.
 fn cache_in_pages(path: &Path) -> std::io::Result<()> {
     let file = std::fs::File::open(path)?;
     file.sync_all()?;
@@ -221,7 +225,8 @@ fn measure((name, start): Way, file: &Path, folder: &Path, words: &[&str]) -> Re
     Ok(Cost { rate: sum("iops"), cpu_us: used * 1e6 / sum("total_ios") })
 }
 
-/// Processor time of a process with all its threads, those that have ended included, in seconds; the kernel counts it in ticks of 10 ms.
+/// Processor time of a process with all its threads, those that have ended included, in seconds; the kernel counts it
+/// in ticks of 10 ms.
 fn cpu_seconds(process: u32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;

@@ -1,8 +1,10 @@
-//! What verification costs, that it never cries wolf, and that it finds what is there: 10 GiB written and read again, and then damaged.
+//! What verification costs, that it never cries wolf, and that it finds what is there: 10 GiB written and read again,
+//! and then damaged.
 //!
-//! The device is memory under the virtual clock, so the time is all the generator's: of the loop, and of making and judging sectors. Beside it stands
-//! the same load without verification. Afterwards blocks are damaged behind the ledger's back, in four ways, all of them are read again, and each must be
-//! found at its place under its name, and nothing else.
+//! The device is memory under the virtual clock, so the time is all the generator's: of the loop, and of making and
+//! judging sectors. Beside it stands the same load without verification. Afterwards blocks are damaged behind the
+//! ledger's back, in four ways, all of them are read again, and each must be found at its place under its name, and
+//! nothing else.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -48,7 +50,8 @@ pub fn run() -> bool {
     sound
 }
 
-/// Damages what is there, reads all again, and mends it, round after round: how much was planted, found at its place under its name, and found besides.
+/// Damages what is there, reads all again, and mends it, round after round: how much was planted, found at its place
+/// under its name, and found besides.
 fn plants(runtime: &Runtime, device: &MemoryDevice, ledger: &Ledger, block: Bytes) -> (u64, u64, u64) {
     let read = |at| {
         let reply = runtime.block_on(device.submit(Request::read(at, Buffer::zeroed(block))));

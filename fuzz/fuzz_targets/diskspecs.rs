@@ -1,4 +1,5 @@
-//! Any text as the three files of a DiskSim drive: a part that reads back and runs, or one line that names file and line; never a panic.
+//! Any text as the three files of a DiskSim drive: a part that reads back and runs, or one line that names file and
+//! line; never a panic.
 //!
 //! Lines of three dashes stand between the drive, its model and its seek curve.
 

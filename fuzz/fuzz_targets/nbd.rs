@@ -1,6 +1,8 @@
-//! Any bytes of a client, in virtual time: an answer of the protocol or the end of the connection; never a panic, never a server that hangs.
+//! Any bytes of a client, in virtual time: an answer of the protocol or the end of the connection; never a panic, never
+//! a server that hangs.
 //!
-//! The first byte says how far the client has come before: not at all, to the options, or to the requests, with structured replies or without.
+//! The first byte says how far the client has come before: not at all, to the options, or to the requests, with
+//! structured replies or without.
 
 #![no_main]
 

@@ -1,6 +1,8 @@
-//! Any bytes of a server, in virtual time: an export that serves or fails, or an error with a sentence; never a panic, never a request without an end.
+//! Any bytes of a server, in virtual time: an export that serves or fails, or an error with a sentence; never a panic,
+//! never a request without an end.
 //!
-//! The first byte says how far the server has come before: not at all, to the options, or to an export; and which request is made of it.
+//! The first byte says how far the server has come before: not at all, to the options, or to an export; and which
+//! request is made of it.
 
 #![no_main]
 

@@ -58,11 +58,13 @@ impl Code {
 
     /// Unsafe blocks and implementations without a comment `SAFETY:` on the statement they belong to.
     ///
-    /// These claim that conditions are met. An unsafe function, trait or type of function only states them, in its documentation.
+    /// These claim that conditions are met. An unsafe function, trait or type of function only states them, in its
+    /// documentation.
     pub fn unexplained_unsafes(&self) -> Vec<usize> {
         let explained = |line: usize| {
             let above = self.lines[..line - 1].iter().rev().map(|line| line.trim());
-            // Upwards to the end of what stands before: a blank line, or a line of code that ends a statement or opens a block.
+            // Upwards to the end of what stands before: a blank line, or a line of code that ends a statement or opens
+            // a block.
             let statement = above.take_while(|line| {
                 let comment_or_attribute = line.starts_with("//") || line.starts_with('#');
                 comment_or_attribute || !(line.is_empty() || line.ends_with([';', '{', '}', ',']))

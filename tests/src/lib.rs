@@ -3,9 +3,9 @@
 //! `architecture.rs` beside this folder holds the invariants of ARCHITECTURE.md, `manners.rs` those of STYLE.md that a
 //! program can decide. A rule that nobody executes is broken within a month, and found by the reader who trusted it.
 //!
-//! Code is read as tokens, not as text: a comment that speaks of `unsafe` or a message that quotes `todo!` is no breach, and
-//! `use std::{fs, time::Instant}` is one. Types are not resolved: a crate renamed on import (`use std as s`) would slip
-//! through. A compiler plug-in (dylint) would see that too, but wants a nightly compiler of one date.
+//! Code is read as tokens, not as text: a comment that speaks of `unsafe` or a message that quotes `todo!` is no
+//! breach, and `use std::{fs, time::Instant}` is one. Types are not resolved: a crate renamed on import (`use std as
+//! s`) would slip through. A compiler plug-in (dylint) would see that too, but wants a nightly compiler of one date.
 
 mod breach;
 mod code;

@@ -72,7 +72,8 @@ pub fn files() -> Vec<TextFile> {
     files
 }
 
-/// The workspace as cargo sees it, without the crates of others (which would need the network, or a lock file that fits).
+/// The workspace as cargo sees it, without the crates of others (which would need the network, or a lock file that
+/// fits).
 ///
 /// # Panics
 /// If cargo refuses the manifests.

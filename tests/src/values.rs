@@ -1,6 +1,7 @@
 //! The values of a TOML file of `parts/` or `systems/`, and whether somebody vouches for them.
 //!
-//! The format is that of `crates/machine/src/part.rs`: a value's source is its own, `{ value, source }`, or that of a table around it.
+//! The format is that of `crates/machine/src/part.rs`: a value's source is its own, `{ value, source }`, or that of a
+//! table around it.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

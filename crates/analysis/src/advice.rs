@@ -1,7 +1,7 @@
 //! Advice: what about a measurement should not be trusted, and which option to change.
 //!
-//! As hyperfine does, each remark says what was seen, with the numbers, what it means, and what to do about it. The thresholds stand
-//! beside their reasons. A run without remarks is not thereby right; a run with one is rarely right.
+//! As hyperfine does, each remark says what was seen, with the numbers, what it means, and what to do about it. The
+//! thresholds stand beside their reasons. A run without remarks is not thereby right; a run with one is rarely right.
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Frequency, Ratio};
@@ -48,7 +48,8 @@ pub enum AdviceKind {
 pub struct Facts {
     /// The load of each stream, in the order of the summary's streams.
     pub loads: Vec<Load>,
-    /// Share of its processor that the busiest thread of the generator used in the counted time; `None` for modelled runs.
+    /// Share of its processor that the busiest thread of the generator used in the counted time; `None` for modelled
+    /// runs.
     pub generator_busy: Option<Ratio>,
     /// Set if requests went through the page cache.
     pub page_cache: Option<PageCache>,
@@ -91,8 +92,8 @@ pub struct PageCache {
 /// A percentile needs about ten requests beyond it before it stops depending on single ones.
 const REQUESTS_FOR_P99: u64 = 1000;
 
-/// While the queue fills and drains, the load is not the one that was asked for; so long as these edges are less than a hundredth of the
-/// requests, they do not matter.
+/// While the queue fills and drains, the load is not the one that was asked for; so long as these edges are less than a
+/// hundredth of the requests, they do not matter.
 const REQUESTS_PER_DEPTH: f64 = 100.0;
 
 /// Means that are known to less than this are compared in vain with others.
@@ -205,13 +206,14 @@ fn open_loop(stream: &Group, offered: Frequency, advice: &mut Vec<Advice>) {
     }
 }
 
-/// A closed loop without think time keeps its queue full. What is missing from the queue at the device is in the generator.
+/// A closed loop without think time keeps its queue full. What is missing from the queue at the device is in the
+/// generator.
 fn closed_loop(stream: &Group, depth: u32, think: Duration, facts: &Facts, advice: &mut Vec<Advice>) {
     let figures = &stream.figures;
     let Some(service) = figures.service else { return };
     let at_device = figures.iops.get() * service.mean.as_seconds();
-    // The time of requests that failed is not in the mean, and in a short run the queue fills and drains for most of it.
-    // A model's machine has no generator: what its queue lacks, the load itself has left out.
+    // The time of requests that failed is not in the mean, and in a short run the queue fills and drains for most of
+    // it. A model's machine has no generator: what its queue lacks, the load itself has left out.
     let Some(generator_busy) = facts.generator_busy else { return };
     let known_cause = figures.errors > 0 || generator_busy.get() >= SATURATED;
     let long_enough = figures.requests as f64 >= f64::from(depth) * REQUESTS_PER_DEPTH;

@@ -1,16 +1,18 @@
 //! Two runs held against each other: how much faster the later one was, and how sure that is.
 //!
-//! Passes of a run are taken as independent samples. Rates and times compare by their ratio, so the samples are taken as logarithms, whose difference is
-//! the logarithm of the ratio of (geometric) means. It lies, with 95 percent confidence, within
+//! Passes of a run are taken as independent samples. Rates and times compare by their ratio, so the samples are taken
+//! as logarithms, whose difference is the logarithm of the ratio of (geometric) means. It lies, with 95 percent
+//! confidence, within
 //!
 //! ```text
 //! d +- t sqrt(a + b)     a = s1^2 / n1, b = s2^2 / n2
 //! degrees of freedom     (a + b)^2 / (a^2 / (n1 - 1) + b^2 / (n2 - 1))
 //! ```
 //!
-//! where the standard deviations s1 and s2 need not be alike (B. L. Welch, "The generalization of Student's problem when several different population
-//! variances are involved", Biometrika 34, 1947). Degrees are rounded down, which makes the interval wider. A ratio whose interval holds 1 is no difference that was shown. With
-//! one pass there is a ratio, and nothing is known of its worth.
+//! where the standard deviations s1 and s2 need not be alike (B. L. Welch, "The generalization of Student's problem
+//! when several different population variances are involved", Biometrika 34, 1947). Degrees are rounded down, which
+//! makes the interval wider. A ratio whose interval holds 1 is no difference that was shown. With one pass there is a
+//! ratio, and nothing is known of its worth.
 
 use serde::Serialize;
 use units::Ratio;
@@ -50,7 +52,8 @@ pub struct Compared {
     pub latency_p99: Option<Change>,
 }
 
-/// Holds the later run against the earlier one: all of it, and the streams and devices that both have by name, if there are several.
+/// Holds the later run against the earlier one: all of it, and the streams and devices that both have by name, if there
+/// are several.
 pub fn against(before: &Summary, after: &Summary) -> Vec<Compared> {
     let mut compared = vec![groups(&before.total, &after.total)];
     for (before, after) in [(&before.streams, &after.streams), (&before.devices, &after.devices)] {

@@ -1,8 +1,8 @@
 //! What fio counts of a job: moments and percentiles of three times, by direction; samples of the rate; how deep the
 //! queue was; its flushes.
 //!
-//! fio's three times are ours under other names: `slat`, from wanting to ask to having asked ([`Row::wait`]); `clat`, at the device ([`Row::service`]);
-//! `lat`, both ([`Row::response`]).
+//! fio's three times are ours under other names: `slat`, from wanting to ask to having asked ([`Row::wait`]); `clat`,
+//! at the device ([`Row::service`]); `lat`, both ([`Row::response`]).
 
 use std::collections::BTreeMap;
 

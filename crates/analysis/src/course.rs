@@ -1,8 +1,9 @@
 //! A run at a glance: what was done in each of some hundred intervals, and how long requests took.
 //!
-//! Passes stand one after the other, without what lay between them: each pass of a modelled machine has a clock of its own, and on a real one
-//! nobody counts what happened between two passes. All phases are there, as the start-up is what one looks for; which part of a pass was counted is
-//! said beside it. How response times are distributed is kept by operation, of counted requests only.
+//! Passes stand one after the other, without what lay between them: each pass of a modelled machine has a clock of its
+//! own, and on a real one nobody counts what happened between two passes. All phases are there, as the start-up is what
+//! one looks for; which part of a pass was counted is said beside it. How response times are distributed is kept by
+//! operation, of counted requests only.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

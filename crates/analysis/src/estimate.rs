@@ -1,9 +1,10 @@
 //! How sure a mean is.
 //!
-//! Passes of one experiment are taken as independent samples of one value. Their mean m lies, with the chosen confidence, within
-//! t s / sqrt(n) of the value, where s is the samples' standard deviation and t the quantile of Student's distribution with n - 1
-//! degrees of freedom (Student, "The probable error of a mean", 1908). With three passes t is 4.3: an honest interval of few
-//! passes is wide. The normal distribution's 1.96 in its place, as many tools print it, would be right in only 81 percent of cases.
+//! Passes of one experiment are taken as independent samples of one value. Their mean m lies, with the chosen
+//! confidence, within t s / sqrt(n) of the value, where s is the samples' standard deviation and t the quantile of
+//! Student's distribution with n - 1 degrees of freedom (Student, "The probable error of a mean", 1908). With three
+//! passes t is 4.3: an honest interval of few passes is wide. The normal distribution's 1.96 in its place, as many
+//! tools print it, would be right in only 81 percent of cases.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -59,7 +60,8 @@ impl<Q: Quantity> Estimate<Q> {
     }
 }
 
-/// The mean of what the samples are drawn from lies within this of their mean, with 95 % confidence; nothing from fewer than two.
+/// The mean of what the samples are drawn from lies within this of their mean, with 95 % confidence; nothing from fewer
+/// than two.
 pub fn half_width(samples: &[f64]) -> Option<f64> {
     let n = samples.len() as f64;
     if samples.len() < 2 {

@@ -1,7 +1,8 @@
-//! Quantities as bare numbers in JSON, where the name of the field carries the unit (`bandwidth_bytes_per_s`, `latency_ns`).
+//! Quantities as bare numbers in JSON, where the name of the field carries the unit (`bandwidth_bytes_per_s`,
+//! `latency_ns`).
 //!
-//! The JSON contract is read by scripts, and a script compares numbers. The quantities' own serialization, text with units, is for
-//! files that people write.
+//! The JSON contract is read by scripts, and a script compares numbers. The quantities' own serialization, text with
+//! units, is for files that people write.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,7 +1,7 @@
 //! What the records say.
 //!
-//! Pure functions from rows to findings. Nothing here reads a clock or a file or starts a thread, and nothing here can tell a
-//! live run from a modelled one: a model is judged by the same tables as the machine.
+//! Pure functions from rows to findings. Nothing here reads a clock or a file or starts a thread, and nothing here can
+//! tell a live run from a modelled one: a model is judged by the same tables as the machine.
 
 mod advice;
 mod against;

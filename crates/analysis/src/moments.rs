@@ -1,7 +1,7 @@
 //! Count, mean, deviation and extremes of numbers that come one by one.
 //!
-//! Means are updated, not sums of squares taken apart: the deviation of large numbers that hardly differ would be lost (B. P. Welford, 1962). Two
-//! are put together as in Chan, Golub and LeVeque (1979).
+//! Means are updated, not sums of squares taken apart: the deviation of large numbers that hardly differ would be lost
+//! (B. P. Welford, 1962). Two are put together as in Chan, Golub and LeVeque (1979).
 
 /// Count, mean, deviation and extremes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

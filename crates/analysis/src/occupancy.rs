@@ -1,13 +1,15 @@
 //! How occupied a device was, and whether the records agree with themselves.
 //!
-//! *Little's law* (J. D. C. Little, 1961): in any steady system, the mean number of requests present is the rate at which they arrive times the mean
-//! time they stay, L = lambda W, whatever the distributions. Here L is measured one way (the time that requests are present *within* the
-//! counted time, whenever they were issued, divided by that time) and lambda W another (requests *issued* in the counted time and how
-//! long they stayed, also beyond it). Both take requests of all phases: what counts here is the time, not the request. The two differ by what hangs over the edges. Where that is much, the run was
-//! too short or not steady, and its means are of nothing in particular.
+//! *Little's law* (J. D. C. Little, 1961): in any steady system, the mean number of requests present is the rate at
+//! which they arrive times the mean time they stay, L = lambda W, whatever the distributions. Here L is measured one
+//! way (the time that requests are present *within* the counted time, whenever they were issued, divided by that time)
+//! and lambda W another (requests *issued* in the counted time and how long they stayed, also beyond it). Both take
+//! requests of all phases: what counts here is the time, not the request. The two differ by what hangs over the edges.
+//! Where that is much, the run was too short or not steady, and its means are of nothing in particular.
 //!
-//! The *busy* share is the time with at least one request present. It is what iostat calls %util. For a device that does several things
-//! at once it is no measure of saturation: an SSD that is busy all the time at depth 1 may do twenty times as much at depth 32.
+//! The *busy* share is the time with at least one request present. It is what iostat calls %util. For a device that
+//! does several things at once it is no measure of saturation: an SSD that is busy all the time at depth 1 may do
+//! twenty times as much at depth 32.
 
 use serde::{Deserialize, Serialize};
 use units::{Duration, Frequency, Instant, Ratio};
@@ -68,7 +70,8 @@ impl Occupancies {
         Occupancies { labels, watches }
     }
 
-    /// Counts rows, which must come in order of completion (those of one device and pass). Failed requests occupy a device, too.
+    /// Counts rows, which must come in order of completion (those of one device and pass). Failed requests occupy a
+    /// device, too.
     pub fn add(&mut self, rows: &[Row]) {
         for row in rows {
             let watch = self.watches[usize::from(row.device)].get_mut(usize::from(row.pass));
@@ -126,8 +129,8 @@ impl Watch {
 
 /// The length of the union of intervals that come in the order of their ends.
 ///
-/// Kept as disjoint busy periods, the latest last. A new interval reaches furthest, so it can only swallow periods from the end: each is
-/// pushed once and popped once.
+/// Kept as disjoint busy periods, the latest last. A new interval reaches furthest, so it can only swallow periods from
+/// the end: each is pushed once and popped once.
 #[derive(Debug, Clone, Default)]
 struct BusyTime {
     periods: Vec<(u64, u64)>,
@@ -136,7 +139,8 @@ struct BusyTime {
 }
 
 impl BusyTime {
-    /// Beyond so many periods (16 MiB), the older half is settled: only a request that outlasts half a million idle gaps would be counted twice.
+    /// Beyond so many periods (16 MiB), the older half is settled: only a request that outlasts half a million idle
+    /// gaps would be counted twice.
     const MOST: usize = 1 << 20;
 
     fn add(&mut self, from: u64, to: u64) {

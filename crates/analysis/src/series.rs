@@ -1,8 +1,8 @@
 //! A run over time: what was done in each interval, per device, as differences and not as running totals.
 //!
-//! A request belongs to the interval in which it completed, all of it, as iostat and fio count it; so a large request on a slow
-//! device makes a spike where it ends. Flushes move nothing and are not counted, but for their errors. Requests of all
-//! phases are counted: the start-up is what one looks for here.
+//! A request belongs to the interval in which it completed, all of it, as iostat and fio count it; so a large request
+//! on a slow device makes a spike where it ends. Flushes move nothing and are not counted, but for their errors.
+//! Requests of all phases are counted: the start-up is what one looks for here.
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Frequency, Instant, Rate};

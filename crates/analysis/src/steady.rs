@@ -1,9 +1,10 @@
 //! Steady state: when repeating a measurement brings nothing new.
 //!
-//! The rule of SNIA's Solid State Storage Performance Test Specification (PTS 2.0.2, section 2.1.24), over a window of the last rounds: their *range* (largest less smallest)
-//! is at most 20 % of their average, and the *slope excursion* (the rise or fall of the straight line of least squares from the first to the last of
-//! them) at most 10 % of it. The window there has five rounds, and at most 25 are run. The range alone would pass a drive that slows down
-//! slowly; the slope alone one that swings.
+//! The rule of SNIA's Solid State Storage Performance Test Specification (PTS 2.0.2, section 2.1.24), over a window of
+//! the last rounds: their *range* (largest less smallest) is at most 20 % of their average, and the *slope excursion*
+//! (the rise or fall of the straight line of least squares from the first to the last of them) at most 10 % of it. The
+//! window there has five rounds, and at most 25 are run. The range alone would pass a drive that slows down slowly; the
+//! slope alone one that swings.
 
 use units::Ratio;
 

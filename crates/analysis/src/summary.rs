@@ -1,8 +1,8 @@
 //! The summary: what a run came to, per stream, per device, per operation, in all.
 //!
-//! The names of fields in JSON are the contract of `arraylab run --json`: more may be added, none may change. Latency means
-//! response time, from the *intended* start: in an open loop a device that stalls makes the requests behind it late, and this is what
-//! their senders feel. Requests that failed are counted as errors and nowhere else.
+//! The names of fields in JSON are the contract of `arraylab run --json`: more may be added, none may change. Latency
+//! means response time, from the *intended* start: in an open loop a device that stalls makes the requests behind it
+//! late, and this is what their senders feel. Requests that failed are counted as errors and nowhere else.
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Frequency, Rate, Ratio};

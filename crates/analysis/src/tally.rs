@@ -9,11 +9,12 @@
 //! meanwhile.
 //!
 //! # Which time a rate is divided by
-//! Each stream on each device (a *pair*) has its own counted time: it ends when the pair has reached its limit, while others may
-//! still count. When load is on before and after, it lasts from the first counted intention to the first one that is counted no more:
-//! n requests and the n gaps between their intentions. Requests that reach out over its end make up for those that reach in over its
-//! start. When load is not on at both ends, it lasts from the first intention to the last completion, as xdd and the RAID-I study do: dividing by less
-//! would count requests whose time lies outside. The time of several pairs is the hull of theirs.
+//! Each stream on each device (a *pair*) has its own counted time: it ends when the pair has reached its limit, while
+//! others may still count. When load is on before and after, it lasts from the first counted intention to the first one
+//! that is counted no more: n requests and the n gaps between their intentions. Requests that reach out over its end
+//! make up for those that reach in over its start. When load is not on at both ends, it lasts from the first intention
+//! to the last completion, as xdd and the RAID-I study do: dividing by less would count requests whose time lies
+//! outside. The time of several pairs is the hull of theirs.
 
 use std::collections::BTreeMap;
 
@@ -237,7 +238,8 @@ impl Summarizer {
         sum
     }
 
-    /// The counted time of a device in each pass, from when until when; `None` for a pass in which it did nothing that counts.
+    /// The counted time of a device in each pass, from when until when; `None` for a pass in which it did nothing that
+    /// counts.
     pub fn windows(&self, device: u16) -> Vec<Option<(Instant, Instant)>> {
         let of_pass = |pass: &Pass| {
             let pairs = pass.of_device[usize::from(device)].iter().map(|cell| &pass.cells[*cell as usize].pair);

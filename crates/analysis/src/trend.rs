@@ -1,8 +1,9 @@
 //! Whether the counted time began before the device had settled.
 //!
-//! The counted time is cut into [`SLICES`] slices. The rate of the first tenth is held against that of the last half, in which
-//! whatever starts up should be over. A difference counts if it is both large (over [`LARGE`]) and no accident: beyond Student's t at 99.9 % for
-//! the scatter among the later slices. So at most one run in a thousand is blamed for nothing.
+//! The counted time is cut into [`SLICES`] slices. The rate of the first tenth is held against that of the last half,
+//! in which whatever starts up should be over. A difference counts if it is both large (over [`LARGE`]) and no
+//! accident: beyond Student's t at 99.9 % for the scatter among the later slices. So at most one run in a thousand is
+//! blamed for nothing.
 
 use units::{Duration, Instant, Ratio};
 

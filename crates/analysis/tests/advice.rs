@@ -10,8 +10,8 @@ fn labels() -> Labels {
     Labels { streams: vec!["reads".into()], devices: vec!["sda".into()] }
 }
 
-/// A closed loop of `depth` on a device that takes about 1 ms for each, for one second a pass; `gap` passes between a completion
-/// and the next submission in its place, and the device is `speed(pass, share of the pass)` times as fast.
+/// A closed loop of `depth` on a device that takes about 1 ms for each, for one second a pass; `gap` passes between a
+/// completion and the next submission in its place, and the device is `speed(pass, share of the pass)` times as fast.
 fn closed(depth: u64, passes: u16, gap: u64, speed: impl Fn(u16, f64) -> f64) -> Vec<Row> {
     let (mut random, scatter) = (Random::new(11), Normal::new(1.0, 0.1).unwrap());
     let mut rows = Vec::new();
@@ -190,7 +190,8 @@ fn a_queue_that_is_not_full_is_the_generators() {
 
 #[test]
 fn a_model_has_no_generator_and_no_engine_to_change() {
-    // The same rows from a machine in virtual time, whose load takes turns or is announced: nobody lacks processor time.
+    // The same rows from a machine in virtual time, whose load takes turns or is announced: nobody lacks processor
+    // time.
     let modelled = Facts { generator_busy: None, ..closed_facts(8) };
     assert_eq!(remarks(&closed(8, 3, 1_000_000, steady), &modelled), []);
 }

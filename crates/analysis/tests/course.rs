@@ -8,7 +8,8 @@ fn at(micros: u64) -> Instant {
     Instant::START + Duration::micros(micros)
 }
 
-/// Two passes on one clock that begins anew: each has a start-up of 100 ms and 900 ms that count, a request of 4 KiB each millisecond.
+/// Two passes on one clock that begins anew: each has a start-up of 100 ms and 900 ms that count, a request of 4 KiB
+/// each millisecond.
 fn rows() -> Vec<Row> {
     let pass = |pass: u16| {
         (0..1000).map(move |number: u64| {

@@ -17,8 +17,8 @@ fn row(device: u16, from: u64, to: u64) -> Row {
     row
 }
 
-/// Two disks on one bus: both position for 40 to 68 ms, then transfer for 20 ms each, now one first, now the other. Each is asked again as soon as it is done, or, in a
-/// lock step, as soon as both are.
+/// Two disks on one bus: both position for 40 to 68 ms, then transfer for 20 ms each, now one first, now the other.
+/// Each is asked again as soon as it is done, or, in a lock step, as soon as both are.
 fn served_in_turns(lock_step: bool) -> Vec<Row> {
     let (mut start, mut done, mut rows) = (0, [0; 2], Vec::new());
     for number in 0..200u64 {
@@ -88,7 +88,8 @@ fn a_convoy_is_laid_to_what_all_devices_share_and_its_cure_is_bounded() {
     assert!((cure.high.get() - 1.0 / (1.0 - idle)).abs() < 1e-6 && cure.low == Ratio::ONE, "{cure:?}");
 }
 
-/// A third device that is asked now and then is no part of the convoy, and its idling says nothing of the load of the others.
+/// A third device that is asked now and then is no part of the convoy, and its idling says nothing of the load of the
+/// others.
 #[test]
 fn a_stray_request_to_another_device_hides_nothing() {
     let mut rows = convoy();
@@ -226,7 +227,8 @@ fn parts_of_a_machine_are_ranked_by_work_and_not_by_waiting() {
     let explanation = explained(&alone, |findings| findings.parts = table);
     assert_eq!(explanation.limit.part, "bus");
     assert!(explanation.no_rounds.as_ref().unwrap().contains("sda only"), "{explanation:?}");
-    // 10 requests a second with the bus busy 80 percent of the time: 12.5 at most. Twice as fast, it is busy 40 percent, and the disk limits.
+    // 10 requests a second with the bus busy 80 percent of the time: 12.5 at most. Twice as fast, it is busy 40
+    // percent, and the disk limits.
     assert!((explanation.ladder[0].iops.get() - 12.5).abs() < 0.01, "{:?}", explanation.ladder);
     let [change] = &explanation.what_if[..] else { panic!("one change: {explanation:?}") };
     assert_eq!((change.change.as_str(), change.high.get()), ("bus twice as fast", 2.0));

@@ -1,4 +1,5 @@
-//! Rounds: the published algorithm on the study's own examples, properties, and how often independent devices are taken for a convoy.
+//! Rounds: the published algorithm on the study's own examples, properties, and how often independent devices are taken
+//! for a convoy.
 
 use analysis::rounds::{Finish, Rounds, RoundsError, count, rounds};
 use proptest::prelude::*;
@@ -33,8 +34,8 @@ fn shuffled(devices: u16, random: &mut Random) -> Vec<u16> {
     order
 }
 
-/// A row of Tables 1 to 4: rounds of a large delta and D - 1 small ones with the printed means and deviations, the good ones among them in the
-/// printed number. In a bad one, the last device but one delivers twice and the last not at all.
+/// A row of Tables 1 to 4: rounds of a large delta and D - 1 small ones with the printed means and deviations, the good
+/// ones among them in the printed number. In a bad one, the last device but one delivers twice and the last not at all.
 struct Printed {
     devices: u16,
     threshold: u64,
@@ -126,7 +127,8 @@ fn the_verdict_says_what_it_rests_on() {
         "99 percent of I/O in rounds (754 of 761): each of the 4 devices is served once, then nothing is transferred for 51 ms of every 127 ms, 40 percent"
     );
     assert!((rounds.fairness.get() - 1.0).abs() < 1e-3);
-    // Served in any order: each is in the middle on average, and hardly any round repeats the order of the last (1 in 4!).
+    // Served in any order: each is in the middle on average, and hardly any round repeats the order of the last (1 in
+    // 4!).
     assert!(rounds.devices.iter().all(|device| (device.mean_place.unwrap() - 2.5).abs() < 0.2), "{rounds:?}");
     assert!(rounds.order_repeats.get() < 0.1, "{}", rounds.order_repeats);
 }
@@ -220,8 +222,8 @@ fn independent(devices: u16, each: u64, kind: u64, seed: u64) -> Vec<Finish> {
     all
 }
 
-/// The bar is one in a hundred. A true rate of 1 in 200 would give 6 of 1200 runs on average, and 12 or more in 2 of 100 such tests; a rate of 1 in 50
-/// would pass in 1 of 100.
+/// The bar is one in a hundred. A true rate of 1 in 200 would give 6 of 1200 runs on average, and 12 or more in 2 of
+/// 100 such tests; a rate of 1 in 50 would pass in 1 of 100.
 #[test]
 fn independent_devices_are_taken_for_a_convoy_in_fewer_than_one_run_in_a_hundred() {
     let mut alarms = Vec::new();
@@ -237,8 +239,9 @@ fn independent_devices_are_taken_for_a_convoy_in_fewer_than_one_run_in_a_hundred
     assert!(alarms.len() < runs as usize / 100, "{} of {runs}: {alarms:?}", alarms.len());
 }
 
-/// Completions of devices that know nothing of each other, as a machine sees them that runs and is held up for exponential times by turns, of these means in seconds.
-/// What completes while it is held up, it sees and asks anew at the end, one every 4 microseconds.
+/// Completions of devices that know nothing of each other, as a machine sees them that runs and is held up for
+/// exponential times by turns, of these means in seconds. What completes while it is held up, it sees and asks anew at
+/// the end, one every 4 microseconds.
 fn held_up(devices: u16, each: u64, [runs, stands]: [f64; 2], seed: u64) -> Vec<Finish> {
     let mut random = Random::new(seed);
     let (running, standing) = (Exp::new(1.0 / runs).unwrap(), Exp::new(1.0 / stands).unwrap());
@@ -259,7 +262,8 @@ fn held_up(devices: u16, each: u64, [runs, stands]: [f64; 2], seed: u64) -> Vec<
     all
 }
 
-/// In one of six of these runs most requests are in rounds that no chance explains: what the devices wait for together is the machine.
+/// In one of six of these runs most requests are in rounds that no chance explains: what the devices wait for together
+/// is the machine.
 #[test]
 fn devices_of_a_machine_that_is_held_up_are_not_taken_for_a_convoy() {
     let (mut in_rounds, mut alarms, runs) = (0, Vec::new(), 600);

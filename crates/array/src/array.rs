@@ -1,10 +1,12 @@
 //! The array: a device made of devices.
 //!
-//! A request is cut into pieces, each within one *unit* of the layout (a row of parity levels, a chunk of level 10, a region of level
-//! 1), and the pieces go on side by side: reads in `read`, writes of copies in `copies`, of stripes in `stripe`.
+//! A request is cut into pieces, each within one *unit* of the layout (a row of parity levels, a chunk of level 10, a
+//! region of level 1), and the pieces go on side by side: reads in `read`, writes of copies in `copies`, of stripes in
+//! `stripe`.
 //!
-//! A future that waits for another is compiled around it, so all that a write may have to do would be one piece of code: 33 KB, as much as a processor's
-//! first cache holds, where a small write needs a part of 12. What is seldom needed is therefore boxed, here and where the state and the bitmap are recorded.
+//! A future that waits for another is compiled around it, so all that a write may have to do would be one piece of
+//! code: 33 KB, as much as a processor's first cache holds, where a small write needs a part of 12. What is seldom
+//! needed is therefore boxed, here and where the state and the bitmap are recorded.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -70,7 +72,8 @@ pub struct Array<D> {
     pub(crate) ppl: Option<Ppl>,
     /// Devices that wait for a member to fail.
     pub(crate) spares: RefCell<Vec<Rc<Spare<D>>>>,
-    /// Numbers of devices that are about to take a member's place: the members do not say so yet, and nobody else may have them.
+    /// Numbers of devices that are about to take a member's place: the members do not say so yet, and nobody else may
+    /// have them.
     pub(crate) promised: RefCell<Vec<usize>>,
     /// Devices that were members and are stale.
     pub(crate) away: RefCell<Vec<Away<D>>>,
@@ -110,16 +113,16 @@ fn is_chunkless(geometry: &Geometry) -> bool {
     matches!(geometry.level(), Level::Raid1 | Level::Linear)
 }
 
-/// The member of a level without chunks in which data end within a block of such a size, and others do not fit beside it. (What the last of several one
-/// after the other has behind its last whole block is left away.)
+/// The member of a level without chunks in which data end within a block of such a size, and others do not fit beside
+/// it. (What the last of several one after the other has behind its last whole block is left away.)
 fn ends_within(geometry: &Geometry, block: Bytes) -> Option<usize> {
     let all = if geometry.level() == Level::Linear { 0..geometry.members() - 1 } else { 0..geometry.members() };
     all.filter(|_| is_chunkless(geometry)).find(|member| !geometry.used_of(*member).is_multiple_of(block))
 }
 
 impl<D: Device> Array<D> {
-    /// An array of members in the order of their roles, all current: each a device and where its data begin. It keeps no state on
-    /// them; for models and tests. [`Array::open`] opens one that does.
+    /// An array of members in the order of their roles, all current: each a device and where its data begin. It keeps
+    /// no state on them; for models and tests. [`Array::open`] opens one that does.
     pub fn assemble(
         runtime: &Runtime,
         name: &str,
@@ -191,14 +194,16 @@ impl<D: Device> Array<D> {
         })
     }
 
-    /// Whether a device with such blocks can be a member: no block of it holds parts of two chunks, or ends behind what the array uses.
+    /// Whether a device with such blocks can be a member: no block of it holds parts of two chunks, or ends behind what
+    /// the array uses.
     pub fn divides_into(&self, block: Bytes) -> bool {
         let chunk = self.geometry.chunk();
         (is_chunkless(&self.geometry) || chunk.is_multiple_of(block)) && ends_within(&self.geometry, block).is_none()
     }
 
-    /// Takes requests in blocks that are at least so large from now on, if the layout [divides into](Array::divides_into) them: a device with such blocks
-    /// can then become a member. Whoever uses the array already would go on sending smaller ones.
+    /// Takes requests in blocks that are at least so large from now on, if the layout [divides
+    /// into](Array::divides_into) them: a device with such blocks can then become a member. Whoever uses the array
+    /// already would go on sending smaller ones.
     pub fn widen(&mut self, block: Bytes) {
         if block > self.shape.logical_block && self.divides_into(block) {
             self.shape.logical_block = block;
@@ -223,13 +228,14 @@ impl<D: Device> Array<D> {
         self.members[member].counts()
     }
 
-    /// How many regions the bitmap marks as perhaps different between members, and how many there are; `None` without a bitmap.
+    /// How many regions the bitmap marks as perhaps different between members, and how many there are; `None` without a
+    /// bitmap.
     pub fn marked_regions(&self) -> Option<(u64, u64)> {
         self.intent.as_ref().map(Intent::counts)
     }
 
-    /// How long a member may take for a request before it counts as failed; 30 s unless said otherwise. What a member completes later
-    /// is ignored.
+    /// How long a member may take for a request before it counts as failed; 30 s unless said otherwise. What a member
+    /// completes later is ignored.
     pub fn set_time_limit(&self, limit: Duration) {
         self.members.iter().for_each(|member| member.set_limit(limit));
         if let Some(journal) = &self.journal {
@@ -237,8 +243,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// With `always`, a write computes new parity from all data of its row wherever they can be read, as controllers do that know no other way;
-    /// otherwise in the way with the fewest reads.
+    /// With `always`, a write computes new parity from all data of its row wherever they can be read, as controllers do
+    /// that know no other way; otherwise in the way with the fewest reads.
     pub fn reconstruct_writes(&self, always: bool) {
         self.reconstructs.set(always);
     }
@@ -270,7 +276,8 @@ impl<D: Device> Array<D> {
         self.members[member].set_state(MemberState::Failed);
     }
 
-    /// Lets go of the devices of members that have failed: whoever else has them may use them as soon as what was sent to them is answered.
+    /// Lets go of the devices of members that have failed: whoever else has them may use them as soon as what was sent
+    /// to them is answered.
     pub fn let_go_of_failed(&self) {
         self.members.iter().filter(|member| member.state() == MemberState::Failed).for_each(Member::let_go);
     }
@@ -309,8 +316,9 @@ impl<D: Device> Array<D> {
         // Who is gone is not plain, and most often all are.
         self.special.get() > 0 && !self.geometry.survives(|member| self.is_gone(member))
     }
-    /// An error if the array is broken: then nothing is recorded, logged or said to be durable any more. Its members may come back together, as they do
-    /// where it was a cable that failed, and what they and the logs hold must still tell what was under way. Nor if another server [uses](crate::rival) them.
+    /// An error if the array is broken: then nothing is recorded, logged or said to be durable any more. Its members
+    /// may come back together, as they do where it was a cable that failed, and what they and the logs hold must still
+    /// tell what was under way. Nor if another server [uses](crate::rival) them.
     pub(crate) fn unbroken(&self) -> Result<(), DeviceError> {
         if self.is_broken() { Err(DeviceError::Gone) } else { self.unrivalled() }
     }
@@ -331,7 +339,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// A member did not take what belongs on it: whatever the reason, what it holds there is stale, and may not be read again.
+    /// A member did not take what belongs on it: whatever the reason, what it holds there is stale, and may not be read
+    /// again.
     pub(crate) fn could_not_store(&self, member: usize, error: &DeviceError) {
         if self.geometry.level().losses_survived(self.members.len()) > 0 {
             self.lose(member, error);
@@ -384,8 +393,9 @@ impl<D: Device> Array<D> {
 
     /// Writes, with what has to be recorded before and after, and takes the data.
     ///
-    /// What rarely takes time is awaited only if it does, and an error is boxed: what is awaited comes back through memory, written in small words and moved in
-    /// large ones, and a processor lets all earlier writes settle first, those of the data among them (`benchsuite array`).
+    /// What rarely takes time is awaited only if it does, and an error is boxed: what is awaited comes back through
+    /// memory, written in small words and moved in large ones, and a processor lets all earlier writes settle first,
+    /// those of the data among them (`benchsuite array`).
     pub(crate) async fn write(
         &self,
         start: Bytes,

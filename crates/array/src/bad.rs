@@ -1,5 +1,5 @@
-//! Bad blocks: ranges of a member that could not be rebuilt, kept in its bad-block log, so that reading them is an error after a
-//! restart too.
+//! Bad blocks: ranges of a member that could not be rebuilt, kept in its bad-block log, so that reading them is an
+//! error after a restart too.
 
 use std::ops::Range;
 
@@ -10,7 +10,8 @@ use crate::array::Array;
 use crate::md::{BadBlock, BadBlocks, Features, Superblock};
 use crate::member::Member;
 
-/// A bad-block log is being written. What changes meanwhile is untold; if whoever writes it is dropped, or cannot, so is all of it.
+/// A bad-block log is being written. What changes meanwhile is untold; if whoever writes it is dropped, or cannot, so
+/// is all of it.
 struct Telling<'a, D: Device> {
     member: &'a Member<D>,
     told: bool,
@@ -87,8 +88,8 @@ impl<D: Device> Array<D> {
     }
 }
 
-/// The same ranges in order of addresses, those that touch or overlap made one: the log has room for 512, and what is found unit by unit
-/// comes in any order.
+/// The same ranges in order of addresses, those that touch or overlap made one: the log has room for 512, and what is
+/// found unit by unit comes in any order.
 pub(crate) fn joined(mut ranges: Vec<Range<Bytes>>) -> Vec<Range<Bytes>> {
     ranges.sort_by_key(|range| range.start);
     let mut joined: Vec<Range<Bytes>> = Vec::new();

@@ -1,7 +1,8 @@
 //! A few requests at once.
 //!
-//! A small write reads two members and then writes two, a mirror writes two or three. Their futures and results lie side by side in the
-//! future that waits for them, without an allocation; only from four on is there one for all of them.
+//! A small write reads two members and then writes two, a mirror writes two or three. Their futures and results lie
+//! side by side in the future that waits for them, without an allocation; only from four on is there one for all of
+//! them.
 
 use std::pin::pin;
 

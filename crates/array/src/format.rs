@@ -15,13 +15,14 @@ pub(crate) fn written(superblock: &Superblock, block: Bytes) -> Buffer {
     buffer
 }
 
-/// Writes the superblocks of a new array (see [`crate::md::create`]) to its devices, and before them what they speak of: the start of
-/// a log.
+/// Writes the superblocks of a new array (see [`crate::md::create`]) to its devices, and before them what they speak
+/// of: the start of a log.
 pub async fn format<D: Device>(devices: &[D], superblocks: &[Superblock]) -> Result<(), DeviceError> {
     assert_eq!(devices.len(), superblocks.len(), "a superblock for each device");
     for (device, superblock) in devices.iter().zip(superblocks) {
         if let Some((at, size)) = superblock.ppl_at().or(superblock.own_ppl_at()) {
-            // All of it, as the device may have been a member before, and old headers would be followed behind the new one.
+            // All of it, as the device may have been a member before, and old headers would be followed behind the new
+            // one.
             let mut log = Buffer::zeroed(size);
             // A header says that parity fits where nothing is logged: where it does not yet, there is none.
             if superblock.resync == Resync::Clean {

@@ -1,15 +1,19 @@
 //! Writes that wait for a row are carried out together.
 //!
-//! A row is written by one at a time. Who writes it in small pieces, many at once, would pay for each of them with old data and old parity, and with a
-//! log write where there is a log. So whoever gets the row's lock takes along the pieces that wait for it and adjoin its own, as one write: of 48 writes of 4 KiB
-//! that fill a row of three chunks of 64 KiB the first is a read-modify-write, and the others one write that reads next to nothing.
+//! A row is written by one at a time. Who writes it in small pieces, many at once, would pay for each of them with old
+//! data and old parity, and with a log write where there is a log. So whoever gets the row's lock takes along the
+//! pieces that wait for it and adjoin its own, as one write: of 48 writes of 4 KiB that fill a row of three chunks of
+//! 64 KiB the first is a read-modify-write, and the others one write that reads next to nothing.
 //!
-//! - Nobody waits for pieces that may yet come, as Linux does ("plugging"): a write that is alone would pay for others that are not there.
+//! - Nobody waits for pieces that may yet come, as Linux does ("plugging"): a write that is alone would pay for others
+//!   that are not there.
 //! - Pieces that wait never overlap: those have their [turns](crate::order) one after the other.
 //! - What fails together is done again piece by piece, so that each has its own result.
-//! - Beside a partial parity log only pieces of one chunk go together. Were a member lost in the same power cut, what it held of a write over several chunks may be neither
-//!   old nor new (`ppl`), and a write of one chunk is not to come to that by its neighbours. A journal has no such gap.
-//! - Where a modelled host is charged for parity nothing goes together: the drivers that are modelled knew nothing of it.
+//! - Beside a partial parity log only pieces of one chunk go together. Were a member lost in the same power cut, what
+//!   it held of a write over several chunks may be neither old nor new (`ppl`), and a write of one chunk is not to come
+//!   to that by its neighbours. A journal has no such gap.
+//! - Where a modelled host is charged for parity nothing goes together: the drivers that are modelled knew nothing of
+//!   it.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -76,8 +80,8 @@ impl Gathering {
         InLine { gathering: self, row, piece }
     }
 
-    /// Those in a row's line that adjoin a piece, or each other, within these bounds; in the order of addresses, the piece among them. They stay in line: if
-    /// whoever takes them along gives up, each has its turn.
+    /// Those in a row's line that adjoin a piece, or each other, within these bounds; in the order of addresses, the
+    /// piece among them. They stay in line: if whoever takes them along gives up, each has its turn.
     fn neighbours(&self, row: u64, own: &Rc<Piece>, bounds: &Range<Bytes>) -> Vec<Rc<Piece>> {
         let rows = self.rows.borrow();
         let waits = |piece: &&Rc<Piece>| !Rc::ptr_eq(piece, own) && piece.result.borrow().is_none();

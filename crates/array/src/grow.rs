@@ -1,9 +1,9 @@
 //! Growing: members that have become larger, or were replaced by larger ones, are used to their ends.
 //!
-//! The rows that exist stay where they are; rows are added behind them. So this is for levels whose layout does not depend on the
-//! members' size: not level 10 with far copies, whose second copies would have to move. The new rows' redundancy is made to fit by a resync
-//! that begins where the old ones end, so a grown array is dirty until that has passed, and usable meanwhile. Checksums, which lie behind
-//! the data, move first ([`integrity`](crate::integrity)).
+//! The rows that exist stay where they are; rows are added behind them. So this is for levels whose layout does not
+//! depend on the members' size: not level 10 with far copies, whose second copies would have to move. The new rows'
+//! redundancy is made to fit by a resync that begins where the old ones end, so a grown array is dirty until that has
+//! passed, and usable meanwhile. Checksums, which lie behind the data, move first ([`integrity`](crate::integrity)).
 
 use device::{Buffer, Device, DeviceError, Request};
 use units::Bytes;
@@ -64,8 +64,8 @@ pub enum GrowError {
 }
 
 impl<D: Device> Array<D> {
-    /// Has the members say that all of their room is used, and gives how much that is of each. The array must then be opened anew, and a
-    /// [resync](Array::resync) makes the new rows fit.
+    /// Has the members say that all of their room is used, and gives how much that is of each. The array must then be
+    /// opened anew, and a [resync](Array::resync) makes the new rows fit.
     pub async fn grow(mut self) -> Result<Bytes, GrowError> {
         let level = self.geometry.level();
         let moves = match level {
@@ -130,7 +130,8 @@ impl<D: Device> Array<D> {
             superblock.data_size = grown.data_size;
             superblock.resync = Resync::From(before);
         }
-        // The bitmap of the new size goes first: until the superblocks follow, it is one that fits nothing, and all counts as marked.
+        // The bitmap of the new size goes first: until the superblocks follow, it is one that fits nothing, and all
+        // counts as marked.
         if let Some(intent) = &intent {
             let sibling = state.sibling().ok_or(DeviceError::Gone)?;
             let mut bitmap = Bitmap::of_new(&sibling);

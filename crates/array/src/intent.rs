@@ -1,14 +1,16 @@
-//! The write-intent bitmap in the path of a write: a power cut costs a resync of what was being written, not of everything.
+//! The write-intent bitmap in the path of a write: a power cut costs a resync of what was being written, not of
+//! everything.
 //!
-//! A region's bit is on all members before the first write to it goes out, and is cleared by [`Array::tend`] some seconds after the last,
-//! once a flush has made that durable. Writes that wait for bits share one write of them to each member. While members are missing no
-//! bit is cleared: what they miss is marked. A region is coarse (64 MiB on large members, as with mdadm), so that a bit is rarely
-//! cold: a write to a marked region costs nothing more.
+//! A region's bit is on all members before the first write to it goes out, and is cleared by [`Array::tend`] some
+//! seconds after the last, once a flush has made that durable. Writes that wait for bits share one write of them to
+//! each member. While members are missing no bit is cleared: what they miss is marked. A region is coarse (64 MiB on
+//! large members, as with mdadm), so that a bit is rarely cold: a write to a marked region costs nothing more.
 //!
-//! The bitmap's number of events is raised before that of the superblocks: one that is behind them is stale, and then all is taken as
-//! marked. After the start a bit counts as set on disk only where every member's bitmap had it: a write does not rely on one that the power
-//! cut brought to some of them, nor on one that is marked because a bitmap could not be read. Then all of it is written anew, once.
-//! It does not close the write hole (see [`Bitmap`](crate::md::Bitmap)).
+//! The bitmap's number of events is raised before that of the superblocks: one that is behind them is stale, and then
+//! all is taken as marked. After the start a bit counts as set on disk only where every member's bitmap had it: a write
+//! does not rely on one that the power cut brought to some of them, nor on one that is marked because a bitmap could
+//! not be read. Then all of it is written anew, once. It does not close the write hole (see
+//! [`Bitmap`](crate::md::Bitmap)).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +35,8 @@ pub(crate) struct Intent {
     bitmap: RefCell<Bitmap>,
     /// Marks that all members have.
     durable: RefCell<Bitmap>,
-    /// Some members' bitmaps could not be used: the next write is of all pages, or what is left of them would seem sound with the first.
+    /// Some members' bitmaps could not be used: the next write is of all pages, or what is left of them would seem
+    /// sound with the first.
     unsound: Cell<bool>,
     /// Where it lies on each member.
     at: Bytes,
@@ -87,7 +90,8 @@ fn page(bytes: &[u8], number: u64) -> Data {
 }
 
 impl Intent {
-    /// The bitmap to go on with, the marks of it that all members have (none if some members' bitmaps are unsound), and where it lies.
+    /// The bitmap to go on with, the marks of it that all members have (none if some members' bitmaps are unsound), and
+    /// where it lies.
     fn new(runtime: &Runtime, bitmap: Bitmap, durable: Option<Bitmap>, at: Bytes) -> Intent {
         Intent {
             unsound: Cell::new(durable.is_none()),
@@ -255,7 +259,8 @@ impl<D: Device> Array<D> {
         Ok(())
     }
 
-    /// Clears the bits of regions that have not been written since the last call, in a complete array whose redundancy fits.
+    /// Clears the bits of regions that have not been written since the last call, in a complete array whose redundancy
+    /// fits.
     pub(crate) async fn clear_bits(&self) -> Result<(), DeviceError> {
         let Some(intent) = &self.intent else { return Ok(()) };
         let touched = std::mem::take(&mut *intent.touched.borrow_mut());
@@ -287,7 +292,8 @@ impl<D: Device> Array<D> {
         self.write_bitmap(intent, &pages).await
     }
 
-    /// Reads the bitmaps of the members with these superblocks. Where one is stale, damaged or another's, everything is marked.
+    /// Reads the bitmaps of the members with these superblocks. Where one is stale, damaged or another's, everything is
+    /// marked.
     pub(crate) async fn read_bitmaps(&self, superblocks: &[Option<Superblock>], own_events: &[u64]) -> Option<Intent> {
         let at = superblocks.iter().flatten().find_map(Superblock::bitmap_at)?;
         let covers = match self.geometry.level() {

@@ -1,13 +1,13 @@
 //! RAID, written once: the same code on real devices, on modelled ones and under simulated faults.
 //!
-//! The crate names no clock, no file and no thread. [`Array`] is generic over [`device::Device`] and is one itself; it asks its
-//! runtime for nothing but tasks and timers, and so cannot tell a disk from a simulation of one. [`geometry`] says where
-//! things lie, [`md`] what Linux keeps on the members about it.
+//! The crate names no clock, no file and no thread. [`Array`] is generic over [`device::Device`] and is one itself; it
+//! asks its runtime for nothing but tasks and timers, and so cannot tell a disk from a simulation of one. [`geometry`]
+//! says where things lie, [`md`] what Linux keeps on the members about it.
 //!
 //! # What holds
 //! - Data that were acknowledged can be read as long as no more members are lost than the level survives.
-//! - Two writes to one unit never mix: the second begins when the first has reached all members. Those that overlap are carried out in the order in which
-//!   they came.
+//! - Two writes to one unit never mix: the second begins when the first has reached all members. Those that overlap are
+//!   carried out in the order in which they came.
 //! - A member that did not take a write is used no more, unless it had no room: then the write fails, and is taken
 //!   back. A sector that could not be read is computed, and written again.
 //! - Nothing is ever read from a member whose contents may be stale.

@@ -1,8 +1,9 @@
 //! Locks on units of an array: rows, chunks, regions.
 //!
-//! Whoever changes more than one member of a unit holds its lock, so that two writes do not mix in the parity or leave copies that
-//! differ, and whoever reconstructs holds it too, so that it does not see half a write. Waiters are served in order of arrival. A unit
-//! that nobody uses costs nothing, and one that nobody else wants an entry in a table; only who must wait makes a line to wait in.
+//! Whoever changes more than one member of a unit holds its lock, so that two writes do not mix in the parity or leave
+//! copies that differ, and whoever reconstructs holds it too, so that it does not see half a write. Waiters are served
+//! in order of arrival. A unit that nobody uses costs nothing, and one that nobody else wants an entry in a table; only
+//! who must wait makes a line to wait in.
 
 use std::cell::RefCell;
 use std::collections::hash_map::Entry;

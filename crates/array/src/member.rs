@@ -81,7 +81,8 @@ pub(crate) struct Member<D> {
     unproven: Cell<bool>,
     /// When its device took another's place, if it did.
     placed: Cell<Option<Instant>>,
-    /// Sums of the superblocks that may be on its device: the one that was found or written last, and those whose writing was given up since.
+    /// Sums of the superblocks that may be on its device: the one that was found or written last, and those whose
+    /// writing was given up since.
     told: RefCell<Vec<u32>>,
     /// How often writing one began or ended.
     tellings: Cell<u64>,
@@ -108,7 +109,8 @@ impl<D: Device> Device for Patient<'_, D> {
 }
 
 impl<D: Device> Member<D> {
-    /// A current member: a device and where its data begin. Without one, a failed member. In `special` those are counted that are not plain.
+    /// A current member: a device and where its data begin. Without one, a failed member. In `special` those are
+    /// counted that are not plain.
     pub fn new(runtime: &Runtime, device: Option<(D, Bytes)>, special: &Rc<Cell<usize>>) -> Member<D> {
         let state = if device.is_some() { MemberState::Active } else { MemberState::Failed };
         let (device, data_offset) = device.unzip();
@@ -174,8 +176,8 @@ impl<D: Device> Member<D> {
     }
     /// It is used no more, because of an error; the first one is kept.
     ///
-    /// What hangs is sent requests until the first of them has taken too long. The others take too long after it, perhaps when another device has its place,
-    /// and are none of that one's.
+    /// What hangs is sent requests until the first of them has taken too long. The others take too long after it,
+    /// perhaps when another device has its place, and are none of that one's.
     pub fn lose(&self, error: &DeviceError) {
         if let (DeviceError::TimedOut(limit), Some(placed)) = (error, self.placed.get())
             && self.runtime.now() < placed + *limit
@@ -311,7 +313,8 @@ impl<D: Device> Member<D> {
 
     /// Its device, if all of it is current, and nothing but the device has to know what is written to it.
     ///
-    /// Four fields decide it, apart from each other in memory, and a small write asks it four times: so it is kept, and not found out.
+    /// Four fields decide it, apart from each other in memory, and a small write asks it four times: so it is kept, and
+    /// not found out.
     #[inline]
     pub fn plain(&self) -> Option<Rc<D>> {
         debug_assert_eq!(self.plain.get(), self.is_plain(), "whatever decides it is changed together with it");
@@ -389,14 +392,16 @@ impl<D: Device> Member<D> {
         self.device.borrow().as_ref().is_some_and(|own| Rc::ptr_eq(own, device))
     }
 
-    /// Sends a request to the device, wherever it lies on it; nothing to one that has failed, or everyone would wait for it in turn.
+    /// Sends a request to the device, wherever it lies on it; nothing to one that has failed, or everyone would wait
+    /// for it in turn.
     pub async fn send(&self, request: Request) -> Reply {
         let Some(device) = self.device().filter(|_| self.state() != MemberState::Failed) else {
             return request.refuse(DeviceError::Gone, self.runtime.now());
         };
         let (placed, limit) = (self.placed.get(), self.limit.get());
         let mut reply = within(&self.runtime, limit, &*device, request).await;
-        // What a device could not do that has lost its place meanwhile is not held against the one that has it now (`lose`).
+        // What a device could not do that has lost its place meanwhile is not held against the one that has it now
+        // (`lose`).
         if reply.result.is_err() && self.placed.get() != placed {
             reply.result = Err(DeviceError::TimedOut(limit));
         }
@@ -481,7 +486,8 @@ impl<D: Device> Member<D> {
         join(self.send(flush()), twin.flush(id)).await.0.result
     }
 
-    /// Gives it its superblock. Its checksums know of that before, or they would be taken for those of a member that others have used.
+    /// Gives it its superblock. Its checksums know of that before, or they would be taken for those of a member that
+    /// others have used.
     pub async fn tell(&self, superblock: &Superblock) -> Result<(), DeviceError> {
         let device = self.device().ok_or(DeviceError::Gone)?;
         let bytes = written(superblock, device.shape().logical_block).freeze();

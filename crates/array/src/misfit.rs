@@ -1,12 +1,14 @@
 //! Where a scrub found that redundancy does not fit, and on whom.
 //!
-//! Level 6 tells which block of a stripe is wrong, if one is ([`parity::locate`]). With one parity, or of copies, nothing tells: any of them may be the wrong one.
+//! Level 6 tells which block of a stripe is wrong, if one is ([`parity::locate`]). With one parity, or of copies,
+//! nothing tells: any of them may be the wrong one.
 
 use std::ops::Range;
 
 use units::Bytes;
 
-/// Stretches that are kept: the first in order of addresses. Whoever wants all of a member that gives nonsense wants another member.
+/// Stretches that are kept: the first in order of addresses. Whoever wants all of a member that gives nonsense wants
+/// another member.
 const MOST: usize = 16;
 
 /// A stretch of the array with redundancy that does not fit.

@@ -1,7 +1,8 @@
-//! Opening an array: which devices are its members, which of them are current, and what has to be done before it may be used.
+//! Opening an array: which devices are its members, which of them are current, and what has to be done before it may be
+//! used.
 //!
-//! Who is what, the [`roster`](crate::roster) says. What a log holds is written again, and where parity may not fit and something would have to be computed
-//! from it, the array is refused.
+//! Who is what, the [`roster`](crate::roster) says. What a log holds is written again, and where parity may not fit and
+//! something would have to be computed from it, the array is refused.
 
 use std::rc::Rc;
 
@@ -113,7 +114,8 @@ pub enum OpenError {
 
 /// The geometry that a superblock means, of members of which so much is used.
 pub fn geometry_of(it: &Superblock, sizes: &[Bytes]) -> Result<Geometry, OpenError> {
-    // The layout of level 0 is what its field says only if the feature says so, too: older mdadm left anything there (`super_1_validate`).
+    // The layout of level 0 is what its field says only if the feature says so, too: older mdadm left anything there
+    // (`super_1_validate`).
     let layout = if it.level == 0 && !it.features.has(Features::ZONES) { 0 } else { it.layout };
     let geometry = Geometry::new(Numbers { level: it.level, layout }.level()?, it.chunk, sizes)?;
     match layout == 0 && geometry.depends_on_zones() {
@@ -146,8 +148,8 @@ struct Open {
 }
 
 impl<D: Device> Array<D> {
-    /// Opens the array whose members these devices are, in any order. Devices without a usable superblock, and stale ones, are left
-    /// out as if they were not there.
+    /// Opens the array whose members these devices are, in any order. Devices without a usable superblock, and stale
+    /// ones, are left out as if they were not there.
     pub async fn open(
         runtime: &Runtime,
         name: &str,
@@ -180,7 +182,8 @@ impl<D: Device> Array<D> {
             sealed: roster.sealed,
             force: options.force_dirty_degraded,
         };
-        // A growth whose record the power cut met is known to some: it has not happened, and the next record says so to all.
+        // A growth whose record the power cut met is known to some: it has not happened, and the next record says so to
+        // all.
         let used = sizes.into_iter().min().unwrap_or(Bytes::ZERO);
         let Roster { newest, members, twins, journal, spares, away, block, .. } = roster;
         let own_events: Vec<u64> = members.iter().map(|it| it.as_ref().map_or(0, |it| it.superblock.events)).collect();
@@ -231,8 +234,8 @@ impl<D: Device> Array<D> {
         Ok(array)
     }
 
-    /// What members keep beside their data: how far they are filled, what of them is bad, and their checksums, which know superblocks of these sums.
-    /// Gives those whose bad blocks cannot be read.
+    /// What members keep beside their data: how far they are filled, what of them is bad, and their checksums, which
+    /// know superblocks of these sums. Gives those whose bad blocks cannot be read.
     async fn recall(
         &self,
         superblocks: &[Option<Superblock>],
@@ -277,8 +280,8 @@ impl<D: Device> Array<D> {
         Ok(())
     }
 
-    /// Puts beside their members the devices that are to replace them. What they hold does not count if the power cut `may` have met a write
-    /// that reached one of the two.
+    /// Puts beside their members the devices that are to replace them. What they hold does not count if the power cut
+    /// `may` have met a write that reached one of the two.
     async fn recall_twins(&self, twins: Vec<Option<Replacing<D>>>, may: bool) {
         for (role, twin) in twins.into_iter().enumerate() {
             let Some((superblock, device, _)) = twin else { continue };
@@ -307,8 +310,8 @@ impl<D: Device> Array<D> {
         open: Open,
     ) -> Result<(), OpenError> {
         let level = self.geometry.level();
-        // Without its journal an array is as one that was not stopped. The next record, which says that there is no journal, must say that too: the power may
-        // go before parity has been made to fit.
+        // Without its journal an array is as one that was not stopped. The next record, which says that there is no
+        // journal, must say that too: the power may go before parity has been made to fit.
         let journal_missing = open.journaled && journal.is_none();
         let kept = open.sealed || !self.ppl.as_ref().is_some_and(Ppl::is_own);
         self.state = Some(State::new(&self.runtime, superblocks, newest, open.dirty || journal_missing, !kept));

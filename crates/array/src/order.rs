@@ -1,9 +1,11 @@
 //! Writes that overlap are carried out in the order in which they came.
 //!
-//! The locks of rows keep two writes from mixing, but not in order: one that waits until the members say that redundancy may not fit, until its region is marked, or
-//! until a twin has taken over would be overtaken by a later one that need not wait. Where there are no copies there are no locks at all, and a device
-//! may do what it has been sent in any order. So whatever changes data is in a list from its arrival to its end, and begins when nothing earlier there overlaps it.
-//! A disk promises less; but who sends two writes of one block at once to a file finds the later one there, and an array served in its place is to do no worse.
+//! The locks of rows keep two writes from mixing, but not in order: one that waits until the members say that
+//! redundancy may not fit, until its region is marked, or until a twin has taken over would be overtaken by a later one
+//! that need not wait. Where there are no copies there are no locks at all, and a device may do what it has been sent
+//! in any order. So whatever changes data is in a list from its arrival to its end, and begins when nothing earlier
+//! there overlaps it. A disk promises less; but who sends two writes of one block at once to a file finds the later one
+//! there, and an array served in its place is to do no worse.
 //!
 //! Reads are in no list: beside a write that is not answered either value is right. But a value that was read may not
 //! go back. One copy may have the new value already, and the next read is of another that has it not; nor may a server
@@ -11,8 +13,8 @@
 //! under way when it is done is answered after that write. It need not wait before: whatever it has read, no other read
 //! was answered with something newer.
 //!
-//! Rejected: a tree of ranges, or a table by region. Both cost every write more than looking through the list of what is under way, which is as long as the queue is deep: in
-//! one place, 24 bytes each.
+//! Rejected: a tree of ranges, or a table by region. Both cost every write more than looking through the list of what
+//! is under way, which is as long as the queue is deep: in one place, 24 bytes each.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -22,8 +22,8 @@ pub(crate) type Watcher = Rc<dyn Fn(Progress) -> bool>;
 
 /// How long an upkeep that went too fast waits before it asks again whether to go on.
 const ASKS_EVERY: Duration = Duration::seconds(1);
-/// How much of what it fell behind its rate it makes up for: what timers are late by, and no more. Or it would go as fast as it can after others kept it
-/// waiting.
+/// How much of what it fell behind its rate it makes up for: what timers are late by, and no more. Or it would go as
+/// fast as it can after others kept it waiting.
 const MADE_UP: Duration = Duration::seconds(1);
 
 /// An upkeep that has begun.
@@ -57,13 +57,14 @@ impl Walk {
 }
 
 impl<D: Device> Array<D> {
-    /// Has `watcher` told after every unit of an upkeep how far it is. If it answers false, the upkeep ends there: a rebuild records its
-    /// mark and can be resumed, a resync too, and a scrub says where it ended.
+    /// Has `watcher` told after every unit of an upkeep how far it is. If it answers false, the upkeep ends there: a
+    /// rebuild records its mark and can be resumed, a resync too, and a scrub says where it ended.
     pub fn watch(&self, watcher: impl Fn(Progress) -> bool + 'static) {
         *self.watcher.borrow_mut() = Some(Rc::new(watcher));
     }
 
-    /// No upkeep goes faster than this (bytes of the array for a scrub, of the member for a rebuild); without a rate, as fast as it can.
+    /// No upkeep goes faster than this (bytes of the array for a scrub, of the member for a rebuild); without a rate,
+    /// as fast as it can.
     pub fn limit(&self, rate: Option<Rate>) {
         self.rate.set(rate);
     }

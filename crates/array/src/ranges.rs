@@ -1,15 +1,18 @@
 //! Ranges that are zeroed or discarded, and those that are holes.
 //!
-//! Where there is no parity the members do it themselves: nothing is moved, on files holes are made, and disks unmap. What lies side by side on a member is one
-//! request, so that zeroing 64 MiB of level 0 over four members is four. It takes an array that is whole and keeps no checksums; otherwise zeroes are
-//! written like other data, and nothing is forgotten.
+//! Where there is no parity the members do it themselves: nothing is moved, on files holes are made, and disks unmap.
+//! What lies side by side on a member is one request, so that zeroing 64 MiB of level 0 over four members is four. It
+//! takes an array that is whole and keeps no checksums; otherwise zeroes are written like other data, and nothing is
+//! forgotten.
 //!
-//! With parity every row would be zeroed by itself, under its log: a command of a chunk for each member and row, of which there are millions
-//! where a file system is made. So zeroes are written there, too, and a discard forgets nothing, as with md unless it is told that its
-//! disks discard safely (`raid456.devices_handle_discard_safely`). It would have to zero whatever it discards, or parity would not fit.
+//! With parity every row would be zeroed by itself, under its log: a command of a chunk for each member and row, of
+//! which there are millions where a file system is made. So zeroes are written there, too, and a discard forgets
+//! nothing, as with md unless it is told that its disks discard safely (`raid456.devices_handle_discard_safely`). It
+//! would have to zero whatever it discards, or parity would not fit.
 //!
-//! What a discarded range reads as is nobody's promise, here as elsewhere: as before, as zeroes, and where the members' discards give no zeroes, perhaps
-//! differently each time. A scrub then counts blocks that differ, as md's does, and whoever writes the range makes them alike again.
+//! What a discarded range reads as is nobody's promise, here as elsewhere: as before, as zeroes, and where the members'
+//! discards give no zeroes, perhaps differently each time. A scrub then counts blocks that differ, as md's does, and
+//! whoever writes the range makes them alike again.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,11 +26,13 @@ use crate::count::UnderWay;
 use crate::few::{Few, side_by_side};
 use crate::rarely::rarely;
 
-/// Of how much the members are asked at once: what they then have to write themselves is done within the time that a request is given.
+/// Of how much the members are asked at once: what they then have to write themselves is done within the time that a
+/// request is given.
 const STEP: Bytes = Bytes::mib(64);
 /// What is written at once where they cannot do it, so that memory for zeroes stays small.
 const WRITTEN: Bytes = Bytes::mib(1);
-/// Fewer zeroes than this are written: holes of that size break up a file, and cost its next writers more than they save.
+/// Fewer zeroes than this are written: holes of that size break up a file, and cost its next writers more than they
+/// save.
 const FEW: Bytes = Bytes::kib(64);
 
 impl<D: Device> Array<D> {
@@ -75,8 +80,8 @@ impl<D: Device> Array<D> {
         Ok(())
     }
 
-    /// Sends what `request` makes of a range of a member's data area to whoever holds a part of this range of the array, and gives what each made of it. `None`
-    /// if they are not to do it themselves: then nothing was sent.
+    /// Sends what `request` makes of a range of a member's data area to whoever holds a part of this range of the
+    /// array, and gives what each made of it. `None` if they are not to do it themselves: then nothing was sent.
     async fn by_members(
         &self,
         range: &Range<Bytes>,
@@ -130,8 +135,8 @@ impl<D: Device> Array<D> {
         Ok(done)
     }
 
-    /// What a member did not do in time it may do yet, over whatever is written there from now on. So it is used no more, and where the array cannot do
-    /// without it nothing is done in its place.
+    /// What a member did not do in time it may do yet, over whatever is written there from now on. So it is used no
+    /// more, and where the array cannot do without it nothing is done in its place.
     fn give_up_late(&self, results: &[(usize, Result<(), DeviceError>)]) -> Result<(), Box<DeviceError>> {
         for (member, result) in results {
             let Err(late @ DeviceError::TimedOut(_)) = result else { continue };

@@ -1,7 +1,8 @@
 //! Reading: straight from one member where it can be, computed from the others where it must be.
 //!
-//! What the medium of a member cannot give is taken from elsewhere and written back there, so that the drive remaps the sector; a
-//! member that fails in another way, or cannot take what is written back, is used no more, nor is one that fails so too often (see `unreadable`).
+//! What the medium of a member cannot give is taken from elsewhere and written back there, so that the drive remaps the
+//! sector; a member that fails in another way, or cannot take what is written back, is used no more, nor is one that
+//! fails so too often (see `unreadable`).
 
 use std::ops::Range;
 
@@ -66,7 +67,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// Reads a range by all means there are, after `suspect` failed to give it, unit by unit under their locks, and mends what could not be read.
+    /// Reads a range by all means there are, after `suspect` failed to give it, unit by unit under their locks, and
+    /// mends what could not be read.
     async fn read_again(
         &self,
         run: Range<Bytes>,
@@ -85,7 +87,8 @@ impl<D: Device> Array<D> {
                 parts.push(part);
                 continue;
             }
-            // Too much of the unit is lost at once. Block by block it may be different blocks that are lost on different members.
+            // Too much of the unit is lost at once. Block by block it may be different blocks that are lost on
+            // different members.
             for block in self.blocks(unit) {
                 let one = part.split_to(block.end - block.start);
                 let (one, outcome) = self.compute(block, one, suspect, id).await;
@@ -141,8 +144,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// Tries one copy after the other, and writes what one gives to those whose medium could not. The one that failed before comes
-    /// first, as only what fails here is mended. The caller holds the lock.
+    /// Tries one copy after the other, and writes what one gives to those whose medium could not. The one that failed
+    /// before comes first, as only what fails here is mended. The caller holds the lock.
     pub(crate) async fn read_other_copy(
         &self,
         range: Range<Bytes>,

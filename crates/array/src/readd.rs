@@ -1,14 +1,17 @@
 //! A member that was away and comes back: only what was written meanwhile is copied.
 //!
-//! While members are missing no bit of the bitmap is cleared, so whatever was written since one left is marked, if it left after the last
-//! clearing: its own number of events must not be lower than the newest at which bits were cleared (md has the same rule, `super_1_validate`).
-//! What is marked is rebuilt from the others, everything else is as it was. Without a bitmap, or too far behind, it is rebuilt whole;
-//! as is one with bad blocks, which were not there to be read before it left, and perhaps can be computed now.
+//! While members are missing no bit of the bitmap is cleared, so whatever was written since one left is marked, if it
+//! left after the last clearing: its own number of events must not be lower than the newest at which bits were cleared
+//! (md has the same rule, `super_1_validate`). What is marked is rebuilt from the others, everything else is as it was.
+//! Without a bitmap, or too far behind, it is rebuilt whole; as is one with bad blocks, which were not there to be read
+//! before it left, and perhaps can be computed now.
 //!
-//! A device that went on without the members in use ([`standing`](crate::standing::went_on_without)) has writes of its own, which no bitmap of ours marks: it
-//! comes back only as something new, filled whole, and whoever adds it must have said that what it holds may be lost.
+//! A device that went on without the members in use ([`standing`](crate::standing::went_on_without)) has writes of its
+//! own, which no bitmap of ours marks: it comes back only as something new, filled whole, and whoever adds it must have
+//! said that what it holds may be lost.
 //!
-//! Members that keep checksums keep them on the way, if they count ([`kept`](crate::integrity::kept)); else the device is filled whole.
+//! Members that keep checksums keep them on the way, if they count ([`kept`](crate::integrity::kept)); else the device
+//! is filled whole.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -56,8 +59,8 @@ impl<D: Device> Array<D> {
         sibling.is_some_and(|sibling| is_same(superblock, &sibling))
     }
 
-    /// Which members in use a device with this superblock went on without, although it was a member of this array: it may hold writes that they do not
-    /// know of. None of them if it did not.
+    /// Which members in use a device with this superblock went on without, although it was a member of this array: it
+    /// may hold writes that they do not know of. None of them if it did not.
     pub fn went_on_without(&self, superblock: &Superblock) -> Vec<usize> {
         let Some(state) = self.state.as_ref().filter(|_| self.is_of(superblock)) else { return Vec::new() };
         let superblocks = state.superblocks.borrow();
@@ -74,14 +77,16 @@ impl<D: Device> Array<D> {
         sibling.map_or(0, |superblock| superblock.events)
     }
 
-    /// As which member a device can come back that was given at the start. It may have become too small: the array has grown without it.
+    /// As which member a device can come back that was given at the start. It may have become too small: the array has
+    /// grown without it.
     fn may_bring_back(&self, away: &Away<D>) -> Option<usize> {
         let member = self.may_return(&away.superblock)?;
         let room = self.check_member_room(member, &away.device, away.superblock.data_offset);
         room.is_ok().then_some(member)
     }
 
-    /// Devices that were given at the start, are stale, and can come back by the bitmap: as which members, and what they are called.
+    /// Devices that were given at the start, are stale, and can come back by the bitmap: as which members, and what
+    /// they are called.
     pub fn returning(&self) -> Vec<(usize, String)> {
         let away = self.away.borrow();
         let one = |away: &Away<D>| Some((self.may_bring_back(away)?, away.device.shape().name.clone()));

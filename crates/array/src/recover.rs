@@ -33,8 +33,8 @@ impl Drop for Recovered<'_> {
 }
 
 impl<D: Device> Array<D> {
-    /// What all members hold, or should hold, in a range of a stripe, by member; those in `missing` are computed. An error names a
-    /// further member that is missing, or one of them if there are too many.
+    /// What all members hold, or should hold, in a range of a stripe, by member; those in `missing` are computed. An
+    /// error names a further member that is missing, or one of them if there are too many.
     pub(crate) async fn recover(
         &self,
         stripe: &Stripe,

@@ -1,8 +1,9 @@
 //! Resync and stop: redundancy is made to fit after a power cut, and said to fit at the end of service.
 //!
-//! A sector of data that cannot be read is left alone where parity may not fit. md computes it from that parity, which invents what was being written
-//! there. So the array stays dirty until somebody has written it, or read it, and with that believed what parity says. All else is made to fit once: it is known
-//! what was left, and the next resync looks only there. After another start it begins at the first of these places, if nothing was written.
+//! A sector of data that cannot be read is left alone where parity may not fit. md computes it from that parity, which
+//! invents what was being written there. So the array stays dirty until somebody has written it, or read it, and with
+//! that believed what parity says. All else is made to fit once: it is known what was left, and the next resync looks
+//! only there. After another start it begins at the first of these places, if nothing was written.
 
 use std::ops::Range;
 
@@ -62,7 +63,8 @@ impl<D: Device> Array<D> {
         self.state.as_ref().and_then(|state| state.resync_left.borrow().clone()).unwrap_or_default()
     }
 
-    /// Where a resync that has come so far on the members is in the array. Where members and array do not go on together, at the start.
+    /// Where a resync that has come so far on the members is in the array. Where members and array do not go on
+    /// together, at the start.
     pub(crate) fn array_address(&self, offset: Bytes) -> Bytes {
         match self.geometry.level().parities() {
             // md's marks lie anywhere, also within a block.
@@ -93,8 +95,8 @@ impl<D: Device> Array<D> {
         self.record(|superblock| superblock.resync = Resync::From(offset)).await
     }
 
-    /// Ends service: everything is made durable, then the members say that redundancy fits, unless a [`resync`](Array::resync) is due.
-    /// Requests under way must have been answered.
+    /// Ends service: everything is made durable, then the members say that redundancy fits, unless a
+    /// [`resync`](Array::resync) is due. Requests under way must have been answered.
     pub async fn stop(&self) -> Result<(), DeviceError> {
         self.unrivalled()?;
         self.flush_members(0).await?;

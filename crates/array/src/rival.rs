@@ -1,21 +1,25 @@
 //! A rival: another server that has the same members, and neither knows of the other.
 //!
-//! Files and devices can be locked; exports cannot, as their protocol knows no locks. Two servers of one array spoil each other's stripes and hold what the other
-//! records for their own. So who uses exports *looks out* ([`Array::look_out`]): it knows the sum of each superblock that it wrote or found, and
-//! compares with what is there
+//! Files and devices can be locked; exports cannot, as their protocol knows no locks. Two servers of one array spoil
+//! each other's stripes and hold what the other records for their own. So who uses exports *looks out*
+//! ([`Array::look_out`]): it knows the sum of each superblock that it wrote or found, and compares with what is there
 //!
-//! - before each record, so that two never record in turn: a write to an array that is clean, or was opened just now, begins with a record;
+//! - before each record, so that two never record in turn: a write to an array that is clean, or was opened just now,
+//!   begins with a record;
 //! - every second while something is written, as an array that is being written records nothing.
 //!
-//! What it records says when it was opened, to the microsecond (`updated`), so that two that record the same at one instant differ. Its first write, and every
-//! upkeep, begins with a record, which the other finds within that second. Who finds the record of another stops as if its array were broken: it takes no
-//! write, records, logs and flushes nothing, ends its upkeep, and leaves what is there to the other.
+//! What it records says when it was opened, to the microsecond (`updated`), so that two that record the same at one
+//! instant differ. Its first write, and every upkeep, begins with a record, which the other finds within that second.
+//! Who finds the record of another stops as if its array were broken: it takes no write, records, logs and flushes
+//! nothing, ends its upkeep, and leaves what is there to the other.
 //!
-//! It costs a read of 4 KiB of each member for each record (which writes as much, durably), and each second of writing. An idle array asks nothing: members that
-//! are away then are not missed, and whoever used them meanwhile is found before the next write.
+//! It costs a read of 4 KiB of each member for each record (which writes as much, durably), and each second of writing.
+//! An idle array asks nothing: members that are away then are not missed, and whoever used them meanwhile is found
+//! before the next write.
 //!
-//! Rejected: a heartbeat as ext4's multiple-mount protection keeps one, which would refuse the second server before it has written a byte. It
-//! writes to all members of idle arrays for ever, and each start waits for longer than its period.
+//! Rejected: a heartbeat as ext4's multiple-mount protection keeps one, which would refuse the second server before it
+//! has written a byte. It writes to all members of idle arrays for ever, and each start waits for longer than its
+//! period.
 
 use device::{Buffer, Device, DeviceError, Request};
 use futures_util::future::join_all;
@@ -26,7 +30,8 @@ use crate::md::{SUPERBLOCK_AT, SUPERBLOCK_SIZE, Stamp, Superblock};
 use crate::member::{Member, MemberState};
 
 impl<D: Device> Array<D> {
-    /// Looks out for another server of the same members from now on. What is recorded says when the array was `opened`; no two may say the same.
+    /// Looks out for another server of the same members from now on. What is recorded says when the array was `opened`;
+    /// no two may say the same.
     pub fn look_out(&self, opened: Stamp) {
         let Some(state) = &self.state else { return };
         if state.lookout.get().is_none() {
@@ -35,7 +40,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// If another server has recorded something on the members: when it opened the array, as it says. (Other programs say when they recorded it.)
+    /// If another server has recorded something on the members: when it opened the array, as it says. (Other programs
+    /// say when they recorded it.)
     pub fn rival(&self) -> Option<Stamp> {
         self.state.as_ref()?.rival.get()
     }
@@ -66,7 +72,8 @@ impl<D: Device> Array<D> {
 }
 
 impl<D: Device> Member<D> {
-    /// What its device says, if that is the word of somebody else. Of one that cannot be read, or says nothing that can be understood, nothing is known.
+    /// What its device says, if that is the word of somebody else. Of one that cannot be read, or says nothing that can
+    /// be understood, nothing is known.
     async fn foreign(&self) -> Option<Superblock> {
         let tellings = self.tellings();
         if self.state() == MemberState::Failed || !self.is_known() {

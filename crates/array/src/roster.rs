@@ -31,8 +31,8 @@ pub(crate) struct Placed<D> {
     pub superblock: Superblock,
     /// The sum of what was read: only who finds something else there later knows that it has a rival.
     pub said: u32,
-    /// The sum of the superblock that its checksums know. (A spare that has become a member has none yet that count, and is changed in the same
-    /// way at each start until a record follows.)
+    /// The sum of the superblock that its checksums know. (A spare that has become a member has none yet that count,
+    /// and is changed in the same way at each start until a record follows.)
     pub known: u32,
     /// Its number among the devices that were given.
     pub index: usize,
@@ -152,8 +152,8 @@ impl<D: Device> Roster<D> {
         Ok(())
     }
 
-    /// The superblock of a member. One that calls itself a spare was met by the power cut in the record that made a member of it: the others say
-    /// so, and it does not know that it has to be filled.
+    /// The superblock of a member. One that calls itself a spare was met by the power cut in the record that made a
+    /// member of it: the others say so, and it does not know that it has to be filled.
     fn as_member(&self, superblock: Superblock) -> Superblock {
         if superblock.role() != MemberRole::Spare {
             return superblock;
@@ -164,9 +164,9 @@ impl<D: Device> Roster<D> {
         Superblock { features, data_size, recovery: 0, ..superblock }
     }
 
-    /// Who was to replace a member that is gone is the member now. It is whole if it says so and the newest superblock knows no other in that
-    /// role: then the power cut met the record that put it there. Else it is as far as it is filled; and nothing of it counts if the cut may
-    /// have met a write that had reached one of the two.
+    /// Who was to replace a member that is gone is the member now. It is whole if it says so and the newest superblock
+    /// knows no other in that role: then the power cut met the record that put it there. Else it is as far as it is
+    /// filled; and nothing of it counts if the cut may have met a write that had reached one of the two.
     fn succeed(&mut self) {
         let stopped = self.members.iter().flatten().all(|member| member.superblock.resync == Resync::Clean)
             && !self.newest.features.has(Features::JOURNAL);
@@ -182,7 +182,8 @@ impl<D: Device> Roster<D> {
             let superblock = match (alone && !unfinished, stopped && unfinished) {
                 (true, _) => {
                     let mut whole = Superblock { features, recovery: 0, ..superblock };
-                    // It had been given its log before that record, and is told that it is a member under the number of events that the others have.
+                    // It had been given its log before that record, and is told that it is a member under the number of
+                    // events that the others have.
                     if self.sealed {
                         whole.seal(whole.own_ppl_at());
                     }

@@ -1,9 +1,9 @@
 //! The small write: within one chunk of a row that has one parity, with both their members sound and no log to keep.
 //!
-//! It is the write that a busy array sees most, a read-modify-write like others (see `stripe`), written out by itself: two reads, one sum,
-//! two writes, and no lists of members, ways and parities between them. What that saves is not work but room: the general way's code and
-//! state are more than a processor's first caches hold, and are fetched anew for every write (`benchsuite array` has the figures).
-//! Whatever is not as it should be is left to the general way.
+//! It is the write that a busy array sees most, a read-modify-write like others (see `stripe`), written out by itself:
+//! two reads, one sum, two writes, and no lists of members, ways and parities between them. What that saves is not work
+//! but room: the general way's code and state are more than a processor's first caches hold, and are fetched anew for
+//! every write (`benchsuite array` has the figures). Whatever is not as it should be is left to the general way.
 
 use std::ops::Range;
 use std::pin::pin;
@@ -22,8 +22,8 @@ use crate::stripe::Band;
 use crate::timeout::{Outcome, both_within};
 
 impl<D: Device> Array<D> {
-    /// Writes so, if it can be done, and takes the data; if not, says so, and nothing was changed. What comes back is small, data borrowed and
-    /// error boxed, as it is moved once for each future that it passes.
+    /// Writes so, if it can be done, and takes the data; if not, says so, and nothing was changed. What comes back is
+    /// small, data borrowed and error boxed, as it is moved once for each future that it passes.
     pub(crate) async fn write_small(
         &self,
         at: Bytes,

@@ -1,8 +1,9 @@
 //! Spares: devices that wait for a member to fail.
 //!
-//! A spare has a superblock with a number of its own, whose role is "spare"; nothing else on it means anything. It is told of every
-//! record, so that all devices say the same of the array; one that does not take it is a spare no more. Spares need no number
-//! of events to be believed (md: `super_1_validate`), as there is nothing on them that could be stale.
+//! A spare has a superblock with a number of its own, whose role is "spare"; nothing else on it means anything. It is
+//! told of every record, so that all devices say the same of the array; one that does not take it is a spare no more.
+//! Spares need no number of events to be believed (md: `super_1_validate`), as there is nothing on them that could be
+//! stale.
 
 use std::rc::Rc;
 
@@ -30,7 +31,8 @@ impl<D: Device> Array<D> {
         self.spares.borrow().iter().map(|spare| spare.device.shape().name.clone()).collect()
     }
 
-    /// A number in the table of roles that nobody has: one never used, or else that of a device that has failed, which is stale by its events.
+    /// A number in the table of roles that nobody has: one never used, or else that of a device that has failed, which
+    /// is stale by its events.
     pub(crate) fn free_number(&self, roles: &[u16]) -> Option<usize> {
         let spares = self.spares.borrow();
         let held = |number: usize| {
@@ -50,7 +52,8 @@ impl<D: Device> Array<D> {
         !held && !self.promised.borrow().contains(&number) && (role == Some(MemberRole::Faulty) || role == Some(member))
     }
 
-    /// Refuses a device on which a member's data do not fit, or which would not take requests as small as the array does.
+    /// Refuses a device on which a member's data do not fit, or which would not take requests as small as the array
+    /// does.
     pub(crate) fn check_room(&self, device: &D, data_offset: Bytes, needed: Bytes) -> Result<(), DeviceError> {
         let (size, block) = (device.shape().size, device.shape().logical_block);
         if block > self.block() || !data_offset.is_multiple_of(block) {
@@ -125,7 +128,8 @@ impl<D: Device> Array<D> {
         *self.spares.borrow_mut() = told.into_iter().flatten().collect();
     }
 
-    /// Fills the place of a failed member on a spare; `None` if there is none with room for it: the array may have grown since it came.
+    /// Fills the place of a failed member on a spare; `None` if there is none with room for it: the array may have
+    /// grown since it came.
     pub async fn rebuild_on_spare(&self, member: usize) -> Option<Result<Vec<Range<Bytes>>, DeviceError>> {
         let spare = {
             // Not while the spares are told something: one that is taken must not be among them afterwards.

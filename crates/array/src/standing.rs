@@ -1,12 +1,14 @@
 //! Where each device stands in its array: which superblock decides, and who is current by it.
 //!
-//! The newest superblock decides, as it does in md (`analyze_sbs`): a device that is one event behind was cut off in the middle of a record and lacks nothing
-//! that was acknowledged; one that is further behind, or is called failed, was gone while others went on.
+//! The newest superblock decides, as it does in md (`analyze_sbs`): a device that is one event behind was cut off in
+//! the middle of a record and lacks nothing that was acknowledged; one that is further behind, or is called failed, was
+//! gone while others went on.
 //!
-//! md takes any of those with the most events. Here the power cut may leave a record on the one member that was lost with the power, and the others then
-//! make one of the same number without it: of equally many events, those count that none of them calls failed, and of these first one that itself calls
-//! another failed, which knows more. Members count before all others, which a record reaches before them. Two that call each
-//! other failed each went on without the other, and are refused, where md takes the one that it meets first.
+//! md takes any of those with the most events. Here the power cut may leave a record on the one member that was lost
+//! with the power, and the others then make one of the same number without it: of equally many events, those count that
+//! none of them calls failed, and of these first one that itself calls another failed, which knows more. Members count
+//! before all others, which a record reaches before them. Two that call each other failed each went on without the
+//! other, and are refused, where md takes the one that it meets first.
 
 use crate::md::{Features, MemberRole, Superblock};
 
@@ -54,9 +56,11 @@ pub fn newest<'s>(superblocks: &[&'s Superblock]) -> Option<&'s Superblock> {
     superblocks.iter().copied().max_by_key(|it| (it.events, !outlived(it), outlives(it), serves(it)))
 }
 
-/// Two devices, by their place among these, that call each other failed although both went on: whom to believe is not for us to say.
+/// Two devices, by their place among these, that call each other failed although both went on: whom to believe is not
+/// for us to say.
 pub fn split_brain(superblocks: &[&Superblock]) -> Option<(usize, usize)> {
-    // A number is given anew when nobody has it any more. What is said of it from then on is not said of the one that had it before.
+    // A number is given anew when nobody has it any more. What is said of it from then on is not said of the one that
+    // had it before.
     let is_former = |it: &Superblock| {
         let is_later = |other: &&Superblock| other.member != it.member && other.events > it.events;
         superblocks.iter().any(|other| other.number == it.number && is_later(other))
@@ -74,11 +78,13 @@ pub fn split_brain(superblocks: &[&Superblock]) -> Option<(usize, usize)> {
     None
 }
 
-/// Which of the members in use, by their place among `current`, a device went on without, so that it may hold writes that none of them knows of: those that it
-/// calls failed itself, if it counts on no other of them; all, if it has seen more changes than they have (they are an older copy). One that counts on one of
-/// them was never used without that one, and what was written with it is on the others or marked.
+/// Which of the members in use, by their place among `current`, a device went on without, so that it may hold writes
+/// that none of them knows of: those that it calls failed itself, if it counts on no other of them; all, if it has seen
+/// more changes than they have (they are an older copy). One that counts on one of them was never used without that
+/// one, and what was written with it is on the others or marked.
 ///
-/// md asks only whether a device has missed no clearing of its bitmap (`super_1_validate`), and takes such a one back as it is.
+/// md asks only whether a device has missed no clearing of its bitmap (`super_1_validate`), and takes such a one back
+/// as it is.
 pub fn went_on_without(it: &Superblock, current: &[&Superblock]) -> Vec<usize> {
     if !matches!(it.role(), MemberRole::Active(_)) {
         return Vec::new();
@@ -104,9 +110,9 @@ fn calls_failed(by: &Superblock, it: &Superblock) -> bool {
     called(by, it) == MemberRole::Faulty
 }
 
-/// Who is called failed by a member that it counts on itself did not go on without that one: whatever it recorded last alone was never
-/// acknowledged, and it is merely stale. Of a device that took a place since, or of a spare, it knows nothing, and could do without
-/// the one that is to replace it, unless it knows nobody else in that place.
+/// Who is called failed by a member that it counts on itself did not go on without that one: whatever it recorded last
+/// alone was never acknowledged, and it is merely stale. Of a device that took a place since, or of a spare, it knows
+/// nothing, and could do without the one that is to replace it, unless it knows nobody else in that place.
 fn counts_on(it: &Superblock, other: &Superblock) -> bool {
     let role = called(it, other);
     let other_member = matches!(role, MemberRole::Active(_)) && role != it.role();

@@ -9,9 +9,10 @@
 //! | a member has failed | the write or flush that found out is acknowledged | otherwise its stale data could be read after the next start |
 //! | redundancy fits (clean) | nothing; but after a flush of all members | otherwise the fact could overtake the data |
 //!
-//! A record raises the number of events on all members in use and is written with FUA. It fits into one sector (up to 128 roles),
-//! so it is never torn. A member that is one event behind was cut off in the middle of a record; by the order above it lacks
-//! nothing that was acknowledged. One that is further behind, or that the newest record calls failed, is stale and never read.
+//! A record raises the number of events on all members in use and is written with FUA. It fits into one sector (up to
+//! 128 roles), so it is never torn. A member that is one event behind was cut off in the middle of a record; by the
+//! order above it lacks nothing that was acknowledged. One that is further behind, or that the newest record calls
+//! failed, is stale and never read.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -35,8 +36,8 @@ pub(crate) struct State {
     dirty: Cell<bool>,
     /// Members are missing, or redundancy may not fit, or a log is kept, and not all that are there say so yet.
     untold: Cell<bool>,
-    /// Members differ in their events: the power cut met a record, or one was dropped. They must be made equal before the next one, or those that it
-    /// does not reach would be two behind, and taken for stale.
+    /// Members differ in their events: the power cut met a record, or one was dropped. They must be made equal before
+    /// the next one, or those that it does not reach would be two behind, and taken for stale.
     uneven: Cell<bool>,
     /// A record was begun, and has not reached all members: what the superblocks say here is not there yet.
     begun: Cell<bool>,
@@ -46,7 +47,8 @@ pub(crate) struct State {
     pub resync_due: Cell<bool>,
     /// Where that begins on the members: an earlier resync was ended there, and nothing was written since.
     pub resync_from: Cell<Bytes>,
-    /// What of the array a resync that came to its end could not make fit, as it could not be read: everything else does.
+    /// What of the array a resync that came to its end could not make fit, as it could not be read: everything else
+    /// does.
     pub resync_left: RefCell<Option<Vec<Range<Bytes>>>>,
     /// Something was written since the array was opened.
     pub written: Cell<bool>,
@@ -72,7 +74,8 @@ impl State {
     pub fn is_dirty(&self) -> bool {
         self.dirty.get()
     }
-    /// The members are about to say that redundancy fits. From here on a write has to say again that it may not, and waits its turn for that.
+    /// The members are about to say that redundancy fits. From here on a write has to say again that it may not, and
+    /// waits its turn for that.
     pub fn begin_cleaning(&self) -> Cleaning<'_> {
         self.dirty.set(false);
         Cleaning(Some(self))
@@ -86,7 +89,8 @@ impl State {
         self.begun.get()
     }
 
-    /// Of an array whose newest superblock is `newest`, and whose members do not say that the log is kept which it has, if they are `unsealed`.
+    /// Of an array whose newest superblock is `newest`, and whose members do not say that the log is kept which it has,
+    /// if they are `unsealed`.
     pub fn new(
         runtime: &Runtime,
         mut superblocks: Vec<Option<Superblock>>,
@@ -108,7 +112,8 @@ impl State {
             superblock.features = superblock.features.without(Features::BY_BITMAP);
         }
         for superblock in superblocks.iter_mut().flatten().filter(|_| dirty) {
-            // The power cut met the record that said dirty: some have it, some not, and the next one must say it to all.
+            // The power cut met the record that said dirty: some have it, some not, and the next one must say it to
+            // all.
             untold |= superblock.resync == Resync::Clean;
             superblock.resync = Resync::From(resync_from);
         }
@@ -132,7 +137,8 @@ impl State {
     }
 }
 
-/// Saying that redundancy fits. Who gives it up has perhaps told some members, and not all: then it is as if nothing were told.
+/// Saying that redundancy fits. Who gives it up has perhaps told some members, and not all: then it is as if nothing
+/// were told.
 pub(crate) struct Cleaning<'a>(Option<&'a State>);
 
 impl Cleaning<'_> {
@@ -152,7 +158,8 @@ impl Drop for Cleaning<'_> {
 }
 
 impl<D: Device> Array<D> {
-    /// Whether redundancy may not fit: after a power cut until [`resync`](Array::resync), and while writes are under way.
+    /// Whether redundancy may not fit: after a power cut until [`resync`](Array::resync), and while writes are under
+    /// way.
     pub fn is_dirty(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.dirty.get())
     }
@@ -162,8 +169,9 @@ impl<D: Device> Array<D> {
         self.state.as_ref().is_some_and(|state| state.resync_due.get())
     }
 
-    /// Before anything is made to fit, or read, without a member that a power cut took too: the others must say that it is missing, or that another
-    /// has its place. It could come back with what it holds, and be believed, after something else was read or computed in its place.
+    /// Before anything is made to fit, or read, without a member that a power cut took too: the others must say that it
+    /// is missing, or that another has its place. It could come back with what it holds, and be believed, after
+    /// something else was read or computed in its place.
     pub(crate) async fn tell_missing(&self) -> Result<(), DeviceError> {
         // What a journal replays, it misses too.
         let may_change = self.journal.is_some() || self.is_dirty();
@@ -194,7 +202,8 @@ impl<D: Device> Array<D> {
         roles.any(|role| matches!(role, MemberRole::Active(column) if missing(column)))
     }
 
-    /// Takes note of a write. Before it the members must say that redundancy may not fit, and who is missing; false if they have to be [told](Array::tell).
+    /// Takes note of a write. Before it the members must say that redundancy may not fit, and who is missing; false if
+    /// they have to be [told](Array::tell).
     pub(crate) fn may_write(&self, state: &State) -> bool {
         state.written.set(true);
         state.stirred.set(true);
@@ -227,7 +236,8 @@ impl<D: Device> Array<D> {
         Ok(())
     }
 
-    /// Before an acknowledgement: the members must say who has failed. False if that is to be [waited for](Array::settle).
+    /// Before an acknowledgement: the members must say who has failed. False if that is to be [waited
+    /// for](Array::settle).
     pub(crate) fn may_answer(&self) -> bool {
         // A record that is under way may be the one that says it, and is not there before it is done.
         self.state.as_ref().is_none_or(|state| self.is_settled(state) && state.recording.in_use() == 0)
@@ -256,7 +266,8 @@ impl<D: Device> Array<D> {
         !state.begun.get() && !(0..self.members.len()).any(is_untold) && !self.has_lost_twin()
     }
 
-    /// Gives all members the newest superblock, if the last power cut met a record. It says nothing new. The caller holds `recording`.
+    /// Gives all members the newest superblock, if the last power cut met a record. It says nothing new. The caller
+    /// holds `recording`.
     pub(crate) async fn make_even(&self) -> Result<(), DeviceError> {
         let state = self.state.as_ref().expect("there is state to record");
         if state.uneven.get() {
@@ -306,13 +317,14 @@ impl<D: Device> Array<D> {
         join_all(superblocks.into_iter().map(write)).await.into_iter().collect()
     }
 
-    /// Before the members record something that a journal which has failed does not know: what it alone made durable must be on them, and
-    /// the record says that it has failed. What it holds would spoil what comes after, such as a member that is rebuilt, were it to return
-    /// and be replayed. Gives its number.
+    /// Before the members record something that a journal which has failed does not know: what it alone made durable
+    /// must be on them, and the record says that it has failed. What it holds would spoil what comes after, such as a
+    /// member that is rebuilt, were it to return and be replayed. Gives its number.
     async fn leave_journal(&self) -> Option<usize> {
         let journal = self.journal.as_ref().filter(|journal| journal.has_failed())?;
         if !journal.left.get() {
-            // A member that fails this is recorded as failed, too. Only then is it left: whoever asked for this may be dropped meanwhile.
+            // A member that fails this is recorded as failed, too. Only then is it left: whoever asked for this may be
+            // dropped meanwhile.
             _ = self.flush_members(0).await;
             journal.left.set(true);
         }
@@ -320,8 +332,8 @@ impl<D: Device> Array<D> {
         Some(number as usize)
     }
 
-    /// Changes the superblocks of all members in use and writes them. Members that have failed, or fail this, are recorded as such on
-    /// the others. The caller holds `recording`.
+    /// Changes the superblocks of all members in use and writes them. Members that have failed, or fail this, are
+    /// recorded as such on the others. The caller holds `recording`.
     pub(crate) async fn record(&self, change: impl Fn(&mut Superblock)) -> Result<(), DeviceError> {
         let state = self.state.as_ref().expect("there is state to record");
         self.unbroken()?;
@@ -330,7 +342,8 @@ impl<D: Device> Array<D> {
         loop {
             self.unbroken()?;
             let lost_journal = self.leave_journal().await;
-            // First, so that who has failed stays untold, and nothing is acknowledged: of a broken array its members say what they said before.
+            // First, so that who has failed stays untold, and nothing is acknowledged: of a broken array its members
+            // say what they said before.
             self.unbroken()?;
             self.drop_lost_twins();
             let next = self.next_superblocks(state, lost_journal, &change);
@@ -346,13 +359,15 @@ impl<D: Device> Array<D> {
                 if journal.follow(&writes[0].1).await == Err(DeviceError::NoSpace) {
                     return Err(DeviceError::NoSpace);
                 }
-                // It is left first. Were the members told of more events than it knows of, a power cut would make it stale, with all that it alone holds.
+                // It is left first. Were the members told of more events than it knows of, a power cut would make it
+                // stale, with all that it alone holds.
                 if journal.has_failed() {
                     continue;
                 }
             }
             *state.superblocks.borrow_mut() = next;
-            // Whoever asked for this may be dropped meanwhile; then the next record must begin by finishing it, and nothing is answered before.
+            // Whoever asked for this may be dropped meanwhile; then the next record must begin by finishing it, and
+            // nothing is answered before.
             state.uneven.set(true);
             state.begun.set(true);
             self.tell_twins(&writes[0].1).await;
@@ -373,7 +388,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// What the members are to say next: none of those that have failed, of which the others, like of a journal with this number, are to say so.
+    /// What the members are to say next: none of those that have failed, of which the others, like of a journal with
+    /// this number, are to say so.
     fn next_superblocks(
         &self,
         state: &State,
@@ -399,8 +415,9 @@ impl<D: Device> Array<D> {
         state.superblocks.borrow().iter().enumerate().map(next).collect()
     }
 
-    /// Records that a device takes a failed member's place, whose data area this is; nothing of it is current. It has the number of a spare or
-    /// former member, or gets one; an error if none is left for it. If it `returns`, this is what it says.
+    /// Records that a device takes a failed member's place, whose data area this is; nothing of it is current. It has
+    /// the number of a spare or former member, or gets one; an error if none is left for it. If it `returns`, this is
+    /// what it says.
     pub(crate) async fn record_replacement(
         &self,
         member: usize,
@@ -431,9 +448,10 @@ impl<D: Device> Array<D> {
             }
             (superblocks[member].clone().expect("it was made above"), is_spare)
         };
-        // A power cut may have left a record on it alone, under a number of events that the others gave another one since. Were it to miss the next, it would be
-        // one behind and taken for current. So it says first that it is further behind, or else that nothing of it counts. (Spares are known to be empty; and what
-        // has a number that nobody had is judged by the one that it had before, until it is told.)
+        // A power cut may have left a record on it alone, under a number of events that the others gave another one
+        // since. Were it to miss the next, it would be one behind and taken for current. So it says first that it is
+        // further behind, or else that nothing of it counts. (Spares are known to be empty; and what has a number that
+        // nobody had is judged by the one that it had before, until it is told.)
         let first = match returns {
             Some(it) if it.events < own.events => None,
             Some(it) => Some(Superblock { events: own.events.saturating_sub(1), ..it.clone() }),
@@ -456,8 +474,8 @@ impl<D: Device> Array<D> {
         self.record(|_| {}).await
     }
 
-    /// Calls a member that is filled to its end rebuilt, here and on the members. Until these say so a power cut takes it back, and writes have to reckon with
-    /// that. Whoever gives this up before has a rebuild that can be resumed.
+    /// Calls a member that is filled to its end rebuilt, here and on the members. Until these say so a power cut takes
+    /// it back, and writes have to reckon with that. Whoever gives this up before has a rebuild that can be resumed.
     pub(crate) async fn record_rebuilt(&self, member: usize) -> Result<(), DeviceError> {
         let this = &self.members[member];
         let Some(state) = &self.state else {

@@ -1,8 +1,9 @@
 //! Stripes: writing data with their parity, and computing what is lost.
 //!
-//! A write within a row is cut where the set of chunks it covers changes: at the in-chunk addresses at which it starts and ends, so
-//! into at most three *bands*. In each band some data chunks are written from end to end of the band and the others not at all,
-//! and the new parity can be had in three ways, with `w` of `n` data chunks written and `m` parities:
+//! A write within a row is cut where the set of chunks it covers changes: at the in-chunk addresses at which it starts
+//! and ends, so into at most three *bands*. In each band some data chunks are written from end to end of the band and
+//! the others not at all, and the new parity can be had in three ways, with `w` of `n` data chunks written and `m`
+//! parities:
 //!
 //! | way | reads | possible when |
 //! |---|---|---|
@@ -10,10 +11,12 @@
 //! | read-modify-write: old parity changed by old and new data | w + m | what is written, and the parities, can be read |
 //! | recover: all that is left, lost data computed, then as the first | what is left | always, up to m losses |
 //!
-//! The first possible one with the fewest reads is taken (or always the first: [`Array::reconstruct_writes`]), and of two with equally many the read-modify-write: it keeps the members busy that are
-//! written anyway, and leaves the others to other requests. A read that fails turns to the last, and what was computed of chunks that are left alone is written to
-//! them again, as by a read, before anything of the stripe changes. Then data and parity are written side by
-//! side, after what closes the write hole: the entries of the partial parity logs (`ppl`). All of it happens under the row's lock.
+//! The first possible one with the fewest reads is taken (or always the first: [`Array::reconstruct_writes`]), and of
+//! two with equally many the read-modify-write: it keeps the members busy that are written anyway, and leaves the
+//! others to other requests. A read that fails turns to the last, and what was computed of chunks that are left alone
+//! is written to them again, as by a read, before anything of the stripe changes. Then data and parity are written side
+//! by side, after what closes the write hole: the entries of the partial parity logs (`ppl`). All of it happens under
+//! the row's lock.
 
 use std::ops::Range;
 
@@ -33,7 +36,8 @@ pub(crate) struct Band {
     pub range: Range<Bytes>,
     /// The data chunks that are written from end to end of the range; the others are not touched.
     pub written: Range<usize>,
-    /// The bytes of the write, or of more of it: those of the first chunk begin at `skip`, those of the next a chunk further.
+    /// The bytes of the write, or of more of it: those of the first chunk begin at `skip`, those of the next a chunk
+    /// further.
     data: Data,
     skip: Bytes,
     chunk: Bytes,
@@ -117,7 +121,8 @@ impl<D: Device> Array<D> {
         let (at, data) = if self.journal.is_some() { self.whole_pages(at, data, id).await? } else { (at, data) };
         let from = at % self.geometry.stripe_size();
         let end = from + data.len();
-        // Where the write starts and ends within a chunk; the end of a chunk counts as its end, not as the next one's start.
+        // Where the write starts and ends within a chunk; the end of a chunk counts as its end, not as the next one's
+        // start.
         let mut cuts = [Bytes::ZERO, from % chunk, end - (end - Bytes::new(1)).round_down(chunk), chunk];
         cuts.sort_unstable();
         for cut in cuts.array_windows::<2>() {
@@ -149,10 +154,11 @@ impl<D: Device> Array<D> {
         Ok(())
     }
 
-    /// Writes a band in as many steps as the partial parity log needs: a range that an entry can hold, and where a member that is
-    /// missing would be written, the others before it, run by run, and it last. What is there and what is computed then never change
-    /// at the same time, and the missing chunk reads as old or as new at any instant. A member that is being filled is missing in this sense:
-    /// a power cut takes it back to the mark that was last recorded.
+    /// Writes a band in as many steps as the partial parity log needs: a range that an entry can hold, and where a
+    /// member that is missing would be written, the others before it, run by run, and it last. What is there and what
+    /// is computed then never change at the same time, and the missing chunk reads as old or as new at any instant. A
+    /// member that is being filled is missing in this sense: a power cut takes it back to the mark that was last
+    /// recorded.
     pub(crate) async fn write_steps(&self, band: &Band, fua: bool, id: u64) -> Result<(), DeviceError> {
         let longest = match (&self.ppl, &self.journal) {
             (Some(ppl), _) => ppl.longest(),
@@ -227,7 +233,8 @@ impl<D: Device> Array<D> {
         parities.into_iter().for_each(|(_, parity)| self.pool.take_back(parity));
         unreadable.into_iter().for_each(|member| self.corrected(member, band.range.clone()));
         if ticket.is_some() {
-            // Whoever did not take its part must be known as failed before the entry that could mend this is taken away.
+            // Whoever did not take its part must be known as failed before the entry that could mend this is taken
+            // away.
             self.settle().await?;
         }
         drop(ticket);
@@ -254,7 +261,8 @@ impl<D: Device> Array<D> {
         stripe.members().filter(|member| !self.members[*member].is_current(range)).collect()
     }
 
-    /// The parities of a band after its write, and members that could not give what was needed for it. `None` if too much is lost.
+    /// The parities of a band after its write, and members that could not give what was needed for it. `None` if too
+    /// much is lost.
     async fn new_parities(&self, band: &Band, id: u64) -> Option<(Parities, Vec<usize>)> {
         let mut missing = self.missing(&band.stripe, &band.range);
         let mut way = self.way(band, &missing);
@@ -285,7 +293,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// The possible way with the fewest reads, unless all writes reconstruct; of two with equally many the read-modify-write.
+    /// The possible way with the fewest reads, unless all writes reconstruct; of two with equally many the
+    /// read-modify-write.
     fn way(&self, band: &Band, missing: &[usize]) -> Way {
         let stripe = &band.stripe;
         let lost = |member: usize| missing.contains(&member);

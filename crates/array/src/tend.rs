@@ -1,7 +1,8 @@
 //! What an array does by itself while it serves: say that it is clean when it is idle, and clear bits.
 //!
-//! After a power cut, an array that said it was clean needs no resync. md says so 200 ms after the last write (`safe_mode_delay`),
-//! and so does this; bits of the bitmap it leaves for 5 s, in steps, which are its defaults too (`daemon_sleep`).
+//! After a power cut, an array that said it was clean needs no resync. md says so 200 ms after the last write
+//! (`safe_mode_delay`), and so does this; bits of the bitmap it leaves for 5 s, in steps, which are its defaults too
+//! (`daemon_sleep`).
 
 use device::{Device, DeviceError};
 use units::Duration;
@@ -17,8 +18,8 @@ const LOOKS_PER_CLEARING: u64 = 25;
 const LOOKS_PER_LOOKOUT: u64 = 5;
 
 impl<D: Device> Array<D> {
-    /// Does what is to be done beside the requests, for ever: whoever serves the array runs it beside them, and drops it to stop. Without
-    /// it all is safe, but an array that is never stopped stays dirty.
+    /// Does what is to be done beside the requests, for ever: whoever serves the array runs it beside them, and drops
+    /// it to stop. Without it all is safe, but an array that is never stopped stays dirty.
     pub async fn tend(&self) {
         let mut seen = self.writes_begun.get();
         for look in 1u64.. {

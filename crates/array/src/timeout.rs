@@ -2,9 +2,10 @@
 //!
 //! Whoever waits gives up a request that is late; the member may still carry it out, which is why it is used no more.
 //!
-//! Nearly no request is late, and a timer that is made for each, and taken back, shows in what a small write costs (`benchsuite array`). So one that
-//! was not needed stays where it is among the timers, and waits for a later request: it is due too early for that one, which then has it wait for the rest,
-//! as [`both_within`] does. One that nobody needs any more wakes somebody once, for nothing.
+//! Nearly no request is late, and a timer that is made for each, and taken back, shows in what a small write costs
+//! (`benchsuite array`). So one that was not needed stays where it is among the timers, and waits for a later request:
+//! it is due too early for that one, which then has it wait for the rest, as [`both_within`] does. One that nobody
+//! needs any more wakes somebody once, for nothing.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -19,7 +20,8 @@ use units::{Bytes, Duration};
 /// How long a member may take for a request before it counts as failed: what Linux gives a SCSI command.
 pub(crate) const TIME_LIMIT: Duration = Duration::seconds(30);
 
-/// Sends a request and waits no longer than the limit. What is late may still take effect; a read's buffer is then another one.
+/// Sends a request and waits no longer than the limit. What is late may still take effect; a read's buffer is then
+/// another one.
 pub(crate) async fn within<D: Device>(runtime: &Runtime, limit: Duration, device: &D, request: Request) -> Reply {
     let submitted = runtime.now();
     let (is_read, length) = (request.operation == Operation::Read, request.length);
@@ -33,9 +35,10 @@ pub(crate) async fn within<D: Device>(runtime: &Runtime, limit: Duration, device
 /// Whether a request was carried out, and a read's buffer.
 pub(crate) type Outcome = (Result<(), DeviceError>, Option<Buffer>);
 
-/// Waits for two requests that have just been made, for both no longer than the limit. The timer may be due earlier, as it was made for
-/// what came before: then it is moved on. Of what is late there is no reply. Replies are put where the caller looks at them, and without their
-/// stamps: words of 16 bytes that were just written in smaller parts are slow to move behind a copy (`benchsuite array`).
+/// Waits for two requests that have just been made, for both no longer than the limit. The timer may be due earlier, as
+/// it was made for what came before: then it is moved on. Of what is late there is no reply. Replies are put where the
+/// caller looks at them, and without their stamps: words of 16 bytes that were just written in smaller parts are slow
+/// to move behind a copy (`benchsuite array`).
 pub(crate) fn both_within<'a, F: Future<Output = Reply>>(
     runtime: &'a Runtime,
     limit: Duration,

@@ -1,10 +1,12 @@
 //! What the computing of parity costs where time is modelled.
 //!
-//! On a real machine it takes the time that it takes. In virtual time nothing takes time by itself, and a modelled host of 1990 needs as long
-//! for the parity of a small write as its disk needs for a part of a turn. So whoever models the host is told of each computation, after its
-//! sources have been read and before its result is written, and lets pass what it costs: processor, memory bus, whatever else.
+//! On a real machine it takes the time that it takes. In virtual time nothing takes time by itself, and a modelled host
+//! of 1990 needs as long for the parity of a small write as its disk needs for a part of a turn. So whoever models the
+//! host is told of each computation, after its sources have been read and before its result is written, and lets pass
+//! what it costs: processor, memory bus, whatever else.
 //!
-//! Rejected: to charge the host from outside by the number of member requests, which cannot tell the ways to new parity apart.
+//! Rejected: to charge the host from outside by the number of member requests, which cannot tell the ways to new parity
+//! apart.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -19,7 +21,8 @@ use crate::array::Array;
 pub struct ParityWork {
     /// The request that it is for, 0 if it is a rebuild.
     pub id: u64,
-    /// How many blocks are combined. A read-modify-write of one chunk has two, its old and its new data, which are added to the old parity.
+    /// How many blocks are combined. A read-modify-write of one chunk has two, its old and its new data, which are
+    /// added to the old parity.
     pub sources: usize,
     /// How many blocks result: the parities, or what was lost.
     pub targets: usize,
@@ -31,8 +34,8 @@ pub struct ParityWork {
 pub(crate) type Toll = Rc<dyn Fn(ParityWork) -> Pin<Box<dyn Future<Output = ()>>>>;
 
 impl<D: Device> Array<D> {
-    /// Has every computation of parity that a read, a write or a rebuild needs take as long as `toll` does; those of scrubs, of resyncs and of
-    /// what logs hold are free.
+    /// Has every computation of parity that a read, a write or a rebuild needs take as long as `toll` does; those of
+    /// scrubs, of resyncs and of what logs hold are free.
     pub fn charge_parity(&self, toll: impl Fn(ParityWork) -> Pin<Box<dyn Future<Output = ()>>> + 'static) {
         *self.toll.borrow_mut() = Some(Rc::new(toll));
     }

@@ -1,19 +1,21 @@
 //! Replacing a member that still serves: its twin is filled while it goes on, and takes its place when they are equal.
 //!
-//! The array has its full redundancy all the time, unlike with a rebuild, and a sector that the old member cannot give is computed from the
-//! others. What is written before the mark goes to both; what lies behind it is copied later. On the members it is md's way (`hot
-//! replace`, since Linux 3.3): the twin has the same role as the member and the feature `REPLACEMENT`, and a recovery offset that
-//! says how far it is. When it is whole, one record calls the old one failed and the twin the member, between two writes
-//! ([`Gate`](runtime::Gate)): the logs that lie on a member must not be split between two devices.
+//! The array has its full redundancy all the time, unlike with a rebuild, and a sector that the old member cannot give
+//! is computed from the others. What is written before the mark goes to both; what lies behind it is copied later. On
+//! the members it is md's way (`hot replace`, since Linux 3.3): the twin has the same role as the member and the
+//! feature `REPLACEMENT`, and a recovery offset that says how far it is. When it is whole, one record calls the old one
+//! failed and the twin the member, between two writes ([`Gate`](runtime::Gate)): the logs that lie on a member must not
+//! be split between two devices.
 //!
-//! Where members keep checksums, the twin keeps its own from the first byte on: it is written to as the member that it will be, layer of
-//! [`integrity`](crate::integrity) and all. What is copied was held against the old member's sums when it was read, and what does not fit is
-//! computed from the others; the twin's sums of what lies before a mark are on it before the mark is, and all of them before it is called the
-//! member. The old one's sums are used no more from that moment on: reads that began before may still ask for some, and nothing
-//! may reach the place where the old device had them, as there is another device now.
+//! Where members keep checksums, the twin keeps its own from the first byte on: it is written to as the member that it
+//! will be, layer of [`integrity`](crate::integrity) and all. What is copied was held against the old member's sums
+//! when it was read, and what does not fit is computed from the others; the twin's sums of what lies before a mark are
+//! on it before the mark is, and all of them before it is called the member. The old one's sums are used no more from
+//! that moment on: reads that began before may still ask for some, and nothing may reach the place where the old device
+//! had them, as there is another device now.
 //!
-//! A twin that fails is dropped, and the members say so before the write that found out is acknowledged. If the member fails while it has a twin,
-//! the twin is dropped too: a rebuild onto the same device begins anew.
+//! A twin that fails is dropped, and the members say so before the write that found out is acknowledged. If the member
+//! fails while it has a twin, the twin is dropped too: a rebuild onto the same device begins anew.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -57,7 +59,8 @@ impl<D: Device> Twin<D> {
         }
     }
 
-    /// Whether what is written there must reach it. A range lies before the mark or behind it, as both are of whole units.
+    /// Whether what is written there must reach it. A range lies before the mark or behind it, as both are of whole
+    /// units.
     pub fn takes_writes(&self, range: &Range<Bytes>) -> bool {
         let takes = !self.is_lost() && range.start < self.upto.get();
         assert!(!takes || range.end <= self.upto.get(), "a write lies within one unit");
@@ -114,9 +117,9 @@ impl<D: Device> Array<D> {
         (0..self.members.len()).find_map(twin)
     }
 
-    /// Fills `device`, whose data begin at `data_offset`, with what a member holds, and puts it in the member's place. Gives the ranges
-    /// of the array that could be neither read nor computed. If whoever [watches](Array::watch) ends it, the member stays, and
-    /// [`resume_replace`](Array::resume_replace) goes on.
+    /// Fills `device`, whose data begin at `data_offset`, with what a member holds, and puts it in the member's place.
+    /// Gives the ranges of the array that could be neither read nor computed. If whoever [watches](Array::watch) ends
+    /// it, the member stays, and [`resume_replace`](Array::resume_replace) goes on.
     pub async fn replace(
         &self,
         member: usize,
@@ -142,8 +145,8 @@ impl<D: Device> Array<D> {
         let first = of_twin(sibling);
         let twin = Rc::new(Twin::new(&self.runtime, device, first.clone(), Bytes::ZERO));
         twin.own.set_limit(self.members[member].limit());
-        // A log and a bitmap of its own, lest it become the member before they are copied. It takes its time, and nobody waits for it: no member calls this
-        // number active yet.
+        // A log and a bitmap of its own, lest it become the member before they are copied. It takes its time, and
+        // nobody waits for it: no member calls this number active yet.
         let new = Patient { member: &twin.own, device: twin.own.device().expect("it was given above") };
         format(&[new], &[Superblock { resync: Resync::Clean, ..first }]).await?;
         if sums {
@@ -175,8 +178,8 @@ impl<D: Device> Array<D> {
         if whole && redundant { Ok(()) } else { Err(DeviceError::Unsupported) }
     }
 
-    /// Calls off a replacement: the device that was to replace a member is used no more, the members say so, and the member stays. Says whether that was in
-    /// time: a device that has taken the place by now is the member.
+    /// Calls off a replacement: the device that was to replace a member is used no more, the members say so, and the
+    /// member stays. Says whether that was in time: a device that has taken the place by now is the member.
     pub async fn call_off_replacement(&self, member: usize) -> Result<bool, DeviceError> {
         let this = &self.members[member];
         let Some(twin) = this.twin() else { return Ok(false) };
@@ -321,7 +324,8 @@ impl<D: Device> Array<D> {
     async fn record_copied(&self, twin: &Twin<D>, upto: Bytes) -> Result<(), DeviceError> {
         let state = self.state.as_ref().expect("a twin has a superblock");
         let _one = state.turn().await;
-        // What could not be copied is in no log before it is the member. A restart would not know of it, and copies anew.
+        // What could not be copied is in no log before it is the member. A restart would not know of it, and copies
+        // anew.
         let upto = if twin.own.bad().is_empty() { upto } else { Bytes::ZERO };
         twin.superblock.borrow_mut().recovery = upto / Bytes::SECTOR;
         self.record(|_| {}).await
@@ -341,7 +345,8 @@ impl<D: Device> Array<D> {
             return Err(twin.cause());
         }
         let _one = state.turn().await;
-        // Whole: if the next record is met by a power cut, it is the member all the same; unless something could not be copied.
+        // Whole: if the next record is met by a power cut, it is the member all the same; unless something could not be
+        // copied.
         if twin.own.bad().is_empty() {
             let mut superblock = twin.superblock.borrow_mut();
             superblock.features = superblock.features.without(Features::RECOVERY);
@@ -351,7 +356,8 @@ impl<D: Device> Array<D> {
         if self.has_lost(member, twin) {
             return Err(twin.cause());
         }
-        // Whoever transfers sums of the old device is waited for, and whoever would begin to waits until it is known which device counts.
+        // Whoever transfers sums of the old device is waited for, and whoever would begin to waits until it is known
+        // which device counts.
         let sums = this.checksums();
         let retiring = match &sums {
             Some(sums) => Some(sums.hold().await),
@@ -400,8 +406,8 @@ impl<D: Device> Array<D> {
     }
 }
 
-/// The twin in the place of the member, before it has what lies on a member beside its data. If that is not to be, or whoever asked for it is dropped, the
-/// member is in its place again, as good as before.
+/// The twin in the place of the member, before it has what lies on a member beside its data. If that is not to be, or
+/// whoever asked for it is dropped, the member is in its place again, as good as before.
 struct Trial<'a, D: Device> {
     member: &'a Member<D>,
     twin: &'a Rc<Twin<D>>,

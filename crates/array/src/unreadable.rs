@@ -1,25 +1,28 @@
 //! What a member could not give of late, and when that is too much.
 //!
-//! A sector that cannot be read is computed from the others and written again, and a sound drive puts it elsewhere: that is no reason to lose
-//! all else that the member holds. A drive whose head is worn takes each such write and gives it back no more; all its requests are then paid for by the
-//! others, and it is redundancy in name only. md draws the line at levels 1 and 10 at [`MOST`] reads that had to be corrected, halved for the time since
-//! the last (`check_decay_read_errors`, `exceed_read_errors`), and at levels 4 to 6 at as many failures in a row as its cache has stripes (256), with none
-//! between them that succeeded (`raid5_end_read_request`): a drive that is half readable is never given up there. Here the first rule holds at all levels.
+//! A sector that cannot be read is computed from the others and written again, and a sound drive puts it elsewhere:
+//! that is no reason to lose all else that the member holds. A drive whose head is worn takes each such write and gives
+//! it back no more; all its requests are then paid for by the others, and it is redundancy in name only. md draws the
+//! line at levels 1 and 10 at [`MOST`] reads that had to be corrected, halved for the time since the last
+//! (`check_decay_read_errors`, `exceed_read_errors`), and at levels 4 to 6 at as many failures in a row as its cache
+//! has stripes (256), with none between them that succeeded (`raid5_end_read_request`): a drive that is half readable
+//! is never given up there. Here the first rule holds at all levels.
 //!
 //! It is about drives, and one bad patch must not seem to be one:
-//! - Reads count that a client's request needed, and that were corrected. What a scrub, a resync, a rebuild or a copy meets are the latent errors of
-//!   months; it mends them, and counts none (as md, which counts those of levels 1 and 10 only in service).
-//! - A patch counts once, however many requests find parts of it: places of one [`PATCH`] that were not read before. A place that was written
-//!   again and fails once more counts each time, as that is the drive that this is about.
-//! - The count is halved for every hour that has passed, the remainder of an hour kept. (md counts whole hours since the last error, so that one error each
-//!   59 minutes adds up for ever.)
+//! - Reads count that a client's request needed, and that were corrected. What a scrub, a resync, a rebuild or a copy
+//!   meets are the latent errors of months; it mends them, and counts none (as md, which counts those of levels 1 and
+//!   10 only in service).
+//! - A patch counts once, however many requests find parts of it: places of one [`PATCH`] that were not read before. A
+//!   place that was written again and fails once more counts each time, as that is the drive that this is about.
+//! - The count is halved for every hour that has passed, the remainder of an hour kept. (md counts whole hours since
+//!   the last error, so that one error each 59 minutes adds up for ever.)
 //!
-//! The array gives a member up only if it can do without it *and* without every other one that is not whole, has ranges that could not be rebuilt,
-//! or could not give something of late itself: what a worn drive still gives is more than nothing. While parity may not fit, and while it is being copied to
-//! its replacement, it stays, too.
+//! The array gives a member up only if it can do without it *and* without every other one that is not whole, has ranges
+//! that could not be rebuilt, or could not give something of late itself: what a worn drive still gives is more than
+//! nothing. While parity may not fit, and while it is being copied to its replacement, it stays, too.
 //!
-//! Rejected: members that give wrong bytes with good grace, as checksums show, counted apart. To whoever must compute, it is one; dm-integrity
-//! below md makes them read errors as well.
+//! Rejected: members that give wrong bytes with good grace, as checksums show, counted apart. To whoever must compute,
+//! it is one; dm-integrity below md makes them read errors as well.
 
 use std::ops::Range;
 
@@ -34,7 +37,8 @@ use crate::member::MemberState;
 const MOST: u64 = 20;
 /// After this the count is half of what it was.
 const HOUR: Duration = Duration::seconds(3600);
-/// What lies within it counts as one place. A scratch or a bad head landing takes neighbouring sectors of some tracks, each of about a MiB.
+/// What lies within it counts as one place. A scratch or a bad head landing takes neighbouring sectors of some tracks,
+/// each of about a MiB.
 const PATCH: Bytes = Bytes::mib(1);
 /// How many patches are remembered; what is found in an older one counts anew.
 const REMEMBERED: usize = 64;
@@ -50,7 +54,8 @@ pub(crate) struct Unreadable {
 }
 
 impl Unreadable {
-    /// Takes note of a range of the data area that could not be read and has been written again. Gives the count with it.
+    /// Takes note of a range of the data area that could not be read and has been written again. Gives the count with
+    /// it.
     pub fn note(&mut self, range: Range<Bytes>, now: Instant) -> u64 {
         self.decay(now);
         let number = range.start / PATCH;
@@ -89,8 +94,8 @@ impl Unreadable {
 }
 
 impl<D: Device> Array<D> {
-    /// A member could not give a range of its data area that a client's request needed, and it has been written again. One that had too many of these is used no
-    /// more, if the array can do without it.
+    /// A member could not give a range of its data area that a client's request needed, and it has been written again.
+    /// One that had too many of these is used no more, if the array can do without it.
     pub(crate) fn corrected(&self, member: usize, range: Range<Bytes>) {
         let this = &self.members[member];
         if this.state() == MemberState::Failed {

@@ -1,7 +1,8 @@
 //! Upkeep: rebuilding a member, and checking that redundancy holds (scrubbing).
 //!
-//! Both walk the units of the array in order, each under its lock, so that the array serves meanwhile. A rebuild's mark moves with
-//! it: what lies before it is current on the new member, what lies behind is computed as if the member were gone.
+//! Both walk the units of the array in order, each under its lock, so that the array serves meanwhile. A rebuild's mark
+//! moves with it: what lies before it is current on the new member, what lies behind is computed as if the member were
+//! gone.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -27,13 +28,15 @@ pub enum Repair {
     No,
     /// Level 6: mend the block that is wrong, if it can be told. Elsewhere, and where it cannot be told: count it.
     WhatIsWrong,
-    /// Believe the data (at levels 1 and 10 the first copy), and compute the rest from them. After a power cut this is the only right
-    /// way: a stripe that was being written may look as if one block were wrong, and mending that would invent data.
+    /// Believe the data (at levels 1 and 10 the first copy), and compute the rest from them. After a power cut this is
+    /// the only right way: a stripe that was being written may look as if one block were wrong, and mending that would
+    /// invent data.
     BelieveData,
 }
 
 impl Repair {
-    /// What is usual where a scrub is to repair: level 6 tells which block is wrong; elsewhere the data are believed, as md does.
+    /// What is usual where a scrub is to repair: level 6 tells which block is wrong; elsewhere the data are believed,
+    /// as md does.
     pub fn usual(repair: bool, level: Level) -> Repair {
         match (repair, level.parities()) {
             (false, _) => Repair::No,
@@ -86,7 +89,8 @@ impl Drop for Promise<'_> {
     }
 }
 
-/// Who has a member's place, before the members say so. If whoever put it there gives up, it has failed: filled, it would count, and nobody would know.
+/// Who has a member's place, before the members say so. If whoever put it there gives up, it has failed: filled, it
+/// would count, and nobody would know.
 struct Untold<'a, D: Device>(Option<&'a Member<D>>);
 
 impl<D: Device> Untold<'_, D> {
@@ -116,7 +120,8 @@ pub struct Scrubbed {
     pub mended: Vec<u64>,
     /// Mended by believing the data.
     pub believed: u64,
-    /// Blocks that did not fit their checksums, by member: computed from the others and written again, unless they are unreadable.
+    /// Blocks that did not fit their checksums, by member: computed from the others and written again, unless they are
+    /// unreadable.
     pub corrupt: Vec<u64>,
     /// Units that could not be read whole, nor mended.
     pub unreadable: u64,
@@ -129,8 +134,8 @@ pub struct Scrubbed {
 }
 
 impl<D: Device> Array<D> {
-    /// Puts `device`, whose data begin at `data_offset`, in the place of a failed member and fills it. Gives the ranges of the array
-    /// that could not be computed; they are marked and read as errors until they are written.
+    /// Puts `device`, whose data begin at `data_offset`, in the place of a failed member and fills it. Gives the ranges
+    /// of the array that could not be computed; they are marked and read as errors until they are written.
     pub async fn rebuild(
         &self,
         member: usize,
@@ -149,7 +154,8 @@ impl<D: Device> Array<D> {
         self.resume_rebuild(member).await
     }
 
-    /// Puts a device in the place of a failed member; nothing of it counts as current. Gives the sums that it keeps, if it returns with some.
+    /// Puts a device in the place of a failed member; nothing of it counts as current. Gives the sums that it keeps, if
+    /// it returns with some.
     pub(crate) async fn put_in_place(&self, member: usize, new: Newcomer<D>) -> Result<Option<Kept>, DeviceError> {
         let _promise = new.number.map(|number| Promise::new(&self.promised, number));
         self.give_place(member, new).await
@@ -161,8 +167,9 @@ impl<D: Device> Array<D> {
         if self.geometry.level().losses_survived(self.members.len()) == 0 {
             return Err(DeviceError::Unsupported);
         }
-        // The old member's failure is recorded first, or its superblock would stand beside the new one's. So is that it is missing, if it merely was when the
-        // array was opened: it may be this very device, and while it is called current its log must be what it was.
+        // The old member's failure is recorded first, or its superblock would stand beside the new one's. So is that it
+        // is missing, if it merely was when the array was opened: it may be this very device, and while it is called
+        // current its log must be what it was.
         self.settle().await?;
         self.disown_missing().await?;
         self.members[member].replace(device, data_offset);
@@ -194,8 +201,8 @@ impl<D: Device> Array<D> {
         self.fill_where(member, |_, _| true).await
     }
 
-    /// As [`Array::resume_rebuild`], of the ranges of the member that are `wanted`: all others are current on it. It is asked of each
-    /// while nobody writes there.
+    /// As [`Array::resume_rebuild`], of the ranges of the member that are `wanted`: all others are current on it. It is
+    /// asked of each while nobody writes there.
     pub(crate) async fn fill_where(
         &self,
         member: usize,
@@ -259,10 +266,11 @@ impl<D: Device> Array<D> {
         Ok(lost)
     }
 
-    /// Makes a rebuilt range durable, and what it was computed from: a power cut must not leave the one without the other.
+    /// Makes a rebuilt range durable, and what it was computed from: a power cut must not leave the one without the
+    /// other.
     ///
-    /// The journal is emptied: where the member was not yet rebuilt, entries hold zeroes in place of its parity, and replaying them onto
-    /// a member that is by then would spoil it.
+    /// The journal is emptied: where the member was not yet rebuilt, entries hold zeroes in place of its parity, and
+    /// replaying them onto a member that is by then would spoil it.
     async fn flush_rebuilt(&self, member: usize) -> Result<(), DeviceError> {
         self.flush_members(0).await?;
         self.close_journal().await?;
@@ -270,7 +278,8 @@ impl<D: Device> Array<D> {
         if this.state() == MemberState::Failed { Err(this.cause().unwrap_or(DeviceError::Gone)) } else { Ok(()) }
     }
 
-    /// What a member should hold in a range of one unit, from the others; `None` if they cannot tell. The caller holds the lock.
+    /// What a member should hold in a range of one unit, from the others; `None` if they cannot tell. The caller holds
+    /// the lock.
     pub(crate) async fn contents_of(&self, member: usize, range: Range<Bytes>) -> Option<Buffer> {
         let length = range.end - range.start;
         let role = self.geometry.role(member, range.start);
@@ -309,13 +318,15 @@ impl<D: Device> Array<D> {
         self.is_complete() || self.geometry.level().parities() == 0
     }
 
-    /// Reads everything and compares data with their redundancy: what there is of copies; with parity only in a complete array, so
-    /// that it ends with an error where a member fails. Sectors that cannot be read are mended on the way, whatever `repair` says.
+    /// Reads everything and compares data with their redundancy: what there is of copies; with parity only in a
+    /// complete array, so that it ends with an error where a member fails. Sectors that cannot be read are mended on
+    /// the way, whatever `repair` says.
     pub async fn scrub(&self, repair: Repair) -> Result<Scrubbed, DeviceError> {
         self.scrub_range(repair, Bytes::ZERO..self.geometry.size()).await
     }
 
-    /// As [`Array::scrub`], from the row or chunk on that holds an address of the array: where another one ended, or anywhere else.
+    /// As [`Array::scrub`], from the row or chunk on that holds an address of the array: where another one ended, or
+    /// anywhere else.
     pub async fn scrub_from(&self, repair: Repair, from: Bytes) -> Result<Scrubbed, DeviceError> {
         let unit = self.unit_size();
         self.scrub_range(repair, unit * (from / unit)..self.geometry.size()).await
@@ -332,7 +343,8 @@ impl<D: Device> Array<D> {
         self.scrub_where(start..range.end.min(self.geometry.size()), repair, |_| true).await
     }
 
-    /// As [`Array::scrub`], from an address on that a unit begins at to the end of a range, of units whose range of the array is `wanted`.
+    /// As [`Array::scrub`], from an address on that a unit begins at to the end of a range, of units whose range of the
+    /// array is `wanted`.
     pub(crate) async fn scrub_where(
         &self,
         range: Range<Bytes>,
@@ -391,9 +403,9 @@ impl<D: Device> Array<D> {
         Ok(found)
     }
 
-    /// Computes what cannot be read of a unit, or could not be rebuilt, and writes it again, block by block; says whether there was something to mend. While
-    /// parity is not known to fit, data are not computed from it: after a power cut that would invent some. (Members with checksums know
-    /// where nothing was being written.)
+    /// Computes what cannot be read of a unit, or could not be rebuilt, and writes it again, block by block; says
+    /// whether there was something to mend. While parity is not known to fit, data are not computed from it: after a
+    /// power cut that would invent some. (Members with checksums know where nothing was being written.)
     async fn mend_unit(&self, range: Range<Bytes>) -> bool {
         let mut mended = false;
         for place in self.places_of(range) {
@@ -421,7 +433,8 @@ impl<D: Device> Array<D> {
         mended
     }
 
-    /// Where the parts of a unit lie that belong together: a stripe by member, or the copies on members that have come so far.
+    /// Where the parts of a unit lie that belong together: a stripe by member, or the copies on members that have come
+    /// so far.
     pub(crate) fn places_of(&self, range: Range<Bytes>) -> Vec<Place> {
         let length = range.end - range.start;
         if self.geometry.level().parities() > 0 {
@@ -437,8 +450,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// All blocks that belong together in a unit, with their places. `None` if one cannot be read, or could not be rebuilt: what lies there is
-    /// no part of the array, and must not be compared with the rest, let alone believed.
+    /// All blocks that belong together in a unit, with their places. `None` if one cannot be read, or could not be
+    /// rebuilt: what lies there is no part of the array, and must not be compared with the rest, let alone believed.
     async fn redundant_blocks(&self, range: Range<Bytes>) -> Option<Vec<(Place, Buffer)>> {
         let places = self.places_of(range);
         let is_bad = |place: &Place| self.members[place.member].is_bad(&(place.offset..place.offset + place.run));
@@ -471,7 +484,8 @@ impl<D: Device> Array<D> {
         for number in 0..blocks[0].1.len() / block {
             let at = block * number;
             let slice = |index: usize| &blocks[index].1.bytes().expect("it was read")[at.as_usize()..][..length];
-            // What each block should be, where it is not: index of the block, bytes, and whether it is known to be wrong.
+            // What each block should be, where it is not: index of the block, bytes, and whether it is known to be
+            // wrong.
             let mut fixes: Vec<(usize, Vec<u8>, bool)> = Vec::new();
             if self.geometry.level().parities() == 0 {
                 let wrong = (1..blocks.len()).filter(|index| slice(*index) != slice(0));

@@ -1,12 +1,13 @@
 //! The walk along a member: a rebuild, and the filling of a twin.
 //!
-//! Unit by unit in order of addresses, each under its lock, with a mark behind which everything counts. Several units are under way at a
-//! time, so that the members that are read and the one that is written all have something to do; but the mark passes them in order, and a
-//! unit stays locked until it has: what is written there before goes only where the mark says, and would be missing.
+//! Unit by unit in order of addresses, each under its lock, with a mark behind which everything counts. Several units
+//! are under way at a time, so that the members that are read and the one that is written all have something to do; but
+//! the mark passes them in order, and a unit stays locked until it has: what is written there before goes only where
+//! the mark says, and would be missing.
 //!
-//! Whoever holds locks and waits for more may wait for somebody who waits for him, and the units of a member are in no order that others keep: far and offset
-//! copies go back and forth. So a walk waits for a lock only while it holds none. One that somebody else has it tries again when the next unit is
-//! done.
+//! Whoever holds locks and waits for more may wait for somebody who waits for him, and the units of a member are in no
+//! order that others keep: far and offset copies go back and forth. So a walk waits for a lock only while it holds
+//! none. One that somebody else has it tries again when the next unit is done.
 //!
 //! Every so often nothing is under way, and the mark is recorded: nobody holds a lock while the members are flushed.
 
@@ -28,14 +29,16 @@ use crate::pace::Walk;
 
 /// Units between two records of the mark.
 const MARK_EVERY: u64 = 256;
-/// Of the member, under way at a time, but from 2 to 16 units: enough for the next reads to be there while the last ones are written. With
-/// chunks of 64 KiB (16 units) a rebuild goes at 99 percent of the rate of a copy, by `benchsuite array`; other sizes were not measured.
+/// Of the member, under way at a time, but from 2 to 16 units: enough for the next reads to be there while the last
+/// ones are written. With chunks of 64 KiB (16 units) a rebuild goes at 99 percent of the rate of a copy, by
+/// `benchsuite array`; other sizes were not measured.
 const UNDER_WAY: Bytes = Bytes::mib(1);
 
 impl<D: Device> Array<D> {
-    /// Goes along a member from an address on. `fill` brings a unit up to date, or says that it need not, and something about it, `pass` is told of that and of
-    /// the mark's new place, in order, and `record` makes durable that it is there. Says whether it came to the end, or
-    /// whoever [watches](Array::watch) ended it, after the mark was recorded.
+    /// Goes along a member from an address on. `fill` brings a unit up to date, or says that it need not, and something
+    /// about it, `pass` is told of that and of the mark's new place, in order, and `record` makes durable that it is
+    /// there. Says whether it came to the end, or whoever [watches](Array::watch) ended it, after the mark was
+    /// recorded.
     pub(crate) async fn along_member<T>(
         &self,
         member: usize,
@@ -72,7 +75,8 @@ impl<D: Device> Array<D> {
                 }
                 let done = match may_wait {
                     true => Either::Left(next_locked.await),
-                    // Those first: what need not be brought up to date says so at once, and the next one need not wait for its time.
+                    // Those first: what need not be brought up to date says so at once, and the next one need not wait
+                    // for its time.
                     false => match select(under_way.next(), pin!(next_locked)).await {
                         Either::Left((done, _)) => Either::Right(done.expect("units are under way")),
                         Either::Right((lock, _)) => Either::Left(lock),
@@ -120,15 +124,16 @@ impl<D: Device> Array<D> {
         Ok(at == needed)
     }
 
-    /// How far a device that has a member's place, or is to have it, is filled by what its superblock says: in whole units, as md's marks lie
-    /// anywhere. A mark behind the end is not to be believed.
+    /// How far a device that has a member's place, or is to have it, is filled by what its superblock says: in whole
+    /// units, as md's marks lie anywhere. A mark behind the end is not to be believed.
     pub(crate) fn filled_upto(&self, member: usize, superblock: &Superblock) -> Bytes {
         let sectors = superblock.recovery.min(1 << 54);
         let upto = Some(Bytes::SECTOR * sectors).filter(|upto| *upto <= self.geometry.used_of(member));
         upto.unwrap_or(Bytes::ZERO).round_down(self.step())
     }
 
-    /// The lock of what lies at an address of a member, if anything does; never, if somebody has it and it may not be waited for.
+    /// The lock of what lies at an address of a member, if anything does; never, if somebody has it and it may not be
+    /// waited for.
     async fn lock_behind(&self, member: usize, at: Bytes, may_wait: bool) -> Option<UnitLock<'_>> {
         let unit = match self.geometry.role(member, at) {
             Role::Data(address) => self.unit(address).0,

@@ -124,8 +124,8 @@ fn a_resync_goes_on_from_within_a_block() {
     assert!(whole(&array));
 }
 
-/// The power goes while an array of small blocks is written, and its disks are copied to such with large ones: no block of these is what was logged, so all of
-/// it is made to fit.
+/// The power goes while an array of small blocks is written, and its disks are copied to such with large ones: no block
+/// of these is what was logged, so all of it is made to fit.
 #[test]
 fn a_log_of_smaller_blocks_than_the_disks_have_is_not_believed() {
     let runtime = Runtime::simulated();

@@ -1,4 +1,5 @@
-//! The suite that every device passes, on arrays of every level: without a state, and with each way of keeping redundancy right.
+//! The suite that every device passes, on arrays of every level: without a state, and with each way of keeping
+//! redundancy right.
 
 use crate::common;
 

@@ -1,7 +1,8 @@
 //! What keeping the members consistent costs: requests to the members for each write to the array, counted.
 //!
-//! Level 5 over four members, chunks of 32 KiB, as md was counted with (2.0 reads always; writes, flushes among them: 2.0 without
-//! anything, 2.1 with a bitmap that is warm and 6.2 with one that is cold, 5.0 with PPL, 4.0 with a journal). And level 6 over five.
+//! Level 5 over four members, chunks of 32 KiB, as md was counted with (2.0 reads always; writes, flushes among them:
+//! 2.0 without anything, 2.1 with a bitmap that is warm and 6.2 with one that is cold, 5.0 with PPL, 4.0 with a
+//! journal). And level 6 over five.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -183,7 +184,8 @@ fn two_parities_are_logged_on_two_members() {
     assert!((8000..8003).contains(&random.writes) && many.writes < 3200 * 7 / 2, "{random:?}, {many:?}");
 }
 
-/// Disks take 100 us, so that writes wait for each other: 24 of 4 KiB, which fill a row of three chunks, are sent at once.
+/// Disks take 100 us, so that writes wait for each other: 24 of 4 KiB, which fill a row of three chunks, are sent at
+/// once.
 #[test]
 fn small_writes_that_adjoin_are_carried_out_together() {
     let one_after_the_other = |name, consistency| {

@@ -1,4 +1,5 @@
-//! Whoever does something for an array may be dropped at any await, or fail there, and the array goes on: nobody may then count on what nobody was told.
+//! Whoever does something for an array may be dropped at any await, or fail there, and the array goes on: nobody may
+//! then count on what nobody was told.
 
 use crate::common;
 
@@ -27,7 +28,8 @@ fn written(runtime: &Runtime, disks: &[Disk]) -> Rc<Array<Disk>> {
     array
 }
 
-/// The power goes while a block is written, before its parity is. Parity fits after the start, or is going to be made to.
+/// The power goes while a block is written, before its parity is. Parity fits after the start, or is going to be made
+/// to.
 fn assert_mended(runtime: &Runtime, array: Rc<Array<Disk>>, disks: &[Disk], parity: usize, when: &str) {
     let slow = Rule::new(Effect::Stall(Duration::seconds(5))).on(Operation::Write);
     let parity = array.device(parity).unwrap();

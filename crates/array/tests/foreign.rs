@@ -1,7 +1,7 @@
 //! Members that anybody may have written: an array that is opened from them serves, or says why not; it never panics.
 //!
-//! Each case takes sound members of some array and changes words of their metadata, with the checksums of superblocks made good, as a program with a fault
-//! or a stranger would. What opens is then used in every way.
+//! Each case takes sound members of some array and changes words of their metadata, with the checksums of superblocks
+//! made good, as a program with a fault or a stranger would. What opens is then used in every way.
 //!
 //! `ARRAYLAB_FOREIGN=A..B` goes through other cases than those of each test run.
 

@@ -279,7 +279,8 @@ fn level_10_is_as_linux_has_it() {
         for near in 1..=3u64 {
             for far in 1..=3u64 {
                 for offset in [false, true] {
-                    // Near copies that wrap into the next row of an offset layout collide there: md has no use for them either.
+                    // Near copies that wrap into the next row of an offset layout collide there: md has no use for them
+                    // either.
                     let wraps = offset && near > 1 && disks % near != 0;
                     if near * far > disks || (offset && far < 2) || wraps {
                         continue;

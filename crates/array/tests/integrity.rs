@@ -339,7 +339,8 @@ fn a_small_write_into_a_warm_region_costs_no_further_request() {
     assert_eq!(count(&array), 4);
     with.stop(array);
     let array = with.open();
-    // After a start also: dirty on all members with a header each, and of the two that are read and written a page of sums and a mark.
+    // After a start also: dirty on all members with a header each, and of the two that are read and written a page of
+    // sums and a mark.
     assert_eq!(count(&array), 4 + 2 * 4 + 2 + 2);
 }
 

@@ -1,5 +1,5 @@
-//! Members that keep checksums are replaced while they serve, and the array grows: sums go where the data go, and nothing is believed that
-//! was not held against them.
+//! Members that keep checksums are replaced while they serve, and the array grows: sums go where the data go, and
+//! nothing is believed that was not held against them.
 
 use crate::common;
 
@@ -157,8 +157,8 @@ fn what_was_copied_before_an_interruption_has_its_sums_after_it() {
     }
 }
 
-/// A spare calls all of itself data, and checksums lie behind a member's data: where the power cut met the record that made a member of it, its
-/// superblock says the former.
+/// A spare calls all of itself data, and checksums lie behind a member's data: where the power cut met the record that
+/// made a member of it, its superblock says the former.
 #[test]
 fn a_spare_that_a_power_cut_made_a_member_keeps_checksums_where_a_member_has_them() {
     for case in LEVELS {

@@ -1,5 +1,5 @@
-//! Members that keep checksums leave and come back: they get what they missed, keep the sums of the rest, and no sum is believed that may
-//! be of something else.
+//! Members that keep checksums leave and come back: they get what they missed, keep the sums of the rest, and no sum is
+//! believed that may be of something else.
 
 use crate::common;
 
@@ -21,7 +21,8 @@ const CASES: [(Level, usize, Consistency); 4] = [
     (Level::Raid10(Copies::near(2)), 3, Consistency::Bitmap),
 ];
 
-/// Sectors of a member: one where the first blocks of the array are, which are written while it is away, and one far from there.
+/// Sectors of a member: one where the first blocks of the array are, which are written while it is away, and one far
+/// from there.
 const WRITTEN: u64 = 3;
 const FAR: u64 = 1500;
 
@@ -133,7 +134,8 @@ fn what_has_lost_its_sum_is_filled_though_the_bitmap_calls_it_current() {
             values[far as usize] = 4711;
             let place = array.geometry().place(BLOCK * far);
             assert!(place.member == 1 || case.0 == Level::Raid1);
-            // Ten seconds after the write its bit is cleared, then its sum is stored and the mark taken away. The member leaves meanwhile.
+            // Ten seconds after the write its bit is cleared, then its sum is stored and the mark taken away. The
+            // member leaves meanwhile.
             let leaves = Duration::seconds(10) + Duration::micros(25) * step;
             bed.runtime.block_on(select(pin!(array.tend()), pin!(bed.runtime.sleep(leaves))));
             array.fail(1);

@@ -278,8 +278,9 @@ fn a_member_that_missed_what_is_marked_no_more_does_not_come_back() {
     assert!(runtime.block_on(array.bring_back(2)).is_none());
 }
 
-/// A power cut left the record of another's failure on the member that was lost with it, under the number of events that the others gave their own record of its
-/// absence. When it comes back, the next cut meets the record of that, which it misses: it is one behind, and stale.
+/// A power cut left the record of another's failure on the member that was lost with it, under the number of events
+/// that the others gave their own record of its absence. When it comes back, the next cut meets the record of that,
+/// which it misses: it is one behind, and stale.
 #[test]
 fn a_member_that_comes_back_is_not_current_before_it_says_that_it_is_not() {
     for told in 0..2 {
@@ -313,8 +314,9 @@ fn a_member_that_comes_back_is_not_current_before_it_says_that_it_is_not() {
     }
 }
 
-/// It was not there when the array was opened, and until something is written the others call it a member. A power cut while it comes back, or is filled as something
-/// new, finds it as it was, or called missing: it is never believed with a log that was made anew.
+/// It was not there when the array was opened, and until something is written the others call it a member. A power cut
+/// while it comes back, or is filled as something new, finds it as it was, or called missing: it is never believed with
+/// a log that was made anew.
 #[test]
 fn a_member_that_was_merely_missing_is_called_so_before_anything_of_it_is_changed() {
     let case = LEVELS[4];
@@ -358,8 +360,8 @@ fn a_member_that_was_merely_missing_is_called_so_before_anything_of_it_is_change
     }
 }
 
-/// It goes on in the member's superblock until the member is whole, and the next device that is filled would say it, too: md would copy to it what the bitmap
-/// marks, and nothing else.
+/// It goes on in the member's superblock until the member is whole, and the next device that is filled would say it,
+/// too: md would copy to it what the bitmap marks, and nothing else.
 #[test]
 fn that_md_filled_a_member_by_the_bitmap_is_said_of_none_that_is_filled_here() {
     let runtime = Runtime::simulated();

@@ -1,5 +1,5 @@
-//! What a journal alone holds is not lost: neither when it fails, nor when the power does while what Linux left in it is brought to the members, or
-//! somebody was dropped, or two were at its superblock at once.
+//! What a journal alone holds is not lost: neither when it fails, nor when the power does while what Linux left in it
+//! is brought to the members, or somebody was dropped, or two were at its superblock at once.
 
 use crate::common;
 
@@ -32,7 +32,8 @@ fn block(value: u8) -> Data {
     buffer.freeze()
 }
 
-/// The journal does not take the record that a member has failed. Were the members to go on without it, it would be two records behind, and stale.
+/// The journal does not take the record that a member has failed. Were the members to go on without it, it would be two
+/// records behind, and stale.
 #[test]
 fn what_a_journal_holds_is_on_the_members_before_they_record_what_it_does_not_know() {
     let runtime = Runtime::simulated();
@@ -225,7 +226,8 @@ fn what_is_logged_behind_a_write_that_was_dropped_is_found() {
     assert!(dropped > 5, "{dropped}");
 }
 
-/// A journal whose next superblock arrives late, as on a device that orders nothing, once its log begins anew: when a single block is logged.
+/// A journal whose next superblock arrives late, as on a device that orders nothing, once its log begins anew: when a
+/// single block is logged.
 struct Late {
     runtime: Runtime,
     inner: WriteCache<MemoryDevice>,
@@ -292,7 +294,8 @@ fn of_two_superblocks_of_a_journal_the_newer_is_written_last() {
             None => panic!("a write takes less"),
         }
     };
-    // Another record meanwhile, whose superblock of the journal is on its way for longer than the log takes to begin anew.
+    // Another record meanwhile, whose superblock of the journal is on its way for longer than the log takes to begin
+    // anew.
     journal.late.set(true);
     array.fail(0);
     runtime.block_on(array.submit(Request::flush())).result.unwrap();

@@ -1,4 +1,5 @@
-//! What one side could not rebuild, the other does not read: bad-block logs of ours and of md's. Skipped where there is no md.
+//! What one side could not rebuild, the other does not read: bad-block logs of ours and of md's. Skipped where there is
+//! no md.
 
 use crate::common;
 

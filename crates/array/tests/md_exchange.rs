@@ -1,5 +1,5 @@
-//! One array, two engines: md makes it, ours writes, loses and rebuilds a member, md checks it, writes without a member, ours
-//! notices, rebuilds, and md checks again. Skipped where there is no md.
+//! One array, two engines: md makes it, ours writes, loses and rebuilds a member, md checks it, writes without a
+//! member, ours notices, rebuilds, and md checks again. Skipped where there is no md.
 
 use crate::common;
 

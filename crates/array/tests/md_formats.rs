@@ -259,7 +259,8 @@ fn what_is_not_understood_is_named() {
         Superblock::parse(&[0; 4096]).unwrap_err().to_string(),
         "there is no md superblock of version 1.2 (magic 0x00000000, not 0xa92b4efc); was the member part of an array?"
     );
-    // Linux 6.19 puts the logical block size where older ones want zeroes; that alone does not change the meaning of the rest.
+    // Linux 6.19 puts the logical block size where older ones want zeroes; that alone does not change the meaning of
+    // the rest.
     let mut bytes = minimal().to_bytes();
     bytes[224..228].copy_from_slice(&512u32.to_le_bytes());
     assert!(Superblock::parse(&with_checksum(&mut bytes)).is_ok());

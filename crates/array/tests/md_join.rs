@@ -1,4 +1,5 @@
-//! Journals, spares and replacements made here are opened by the real md, and md's are opened here. Skipped where there is no md.
+//! Journals, spares and replacements made here are opened by the real md, and md's are opened here. Skipped where there
+//! is no md.
 
 use crate::common;
 
@@ -118,7 +119,8 @@ fn journals_and_spares_and_replacements_made_here_are_md_s() {
         runtime.block_on(format(disks, &superblocks)).unwrap();
     };
     let five = Level::Raid5(Rotation::LeftSymmetric);
-    // 0-3: three members and a journal. 4-7: three members and a spare. 8-12: members 8, 9, 10, 11; 12 is replacing 9, half done.
+    // 0-3: three members and a journal. 4-7: three members and a spare. 8-12: members 8, 9, 10, 11; 12 is replacing 9,
+    // half done.
     let disks: Vec<Disk> = (0..13).map(|n| fresh(&runtime, &format!("d{n}"))).collect();
     made(&new(five, Consistency::Journal, 1), &disks[..4]);
     let array = open(&runtime, &disks[..4]);

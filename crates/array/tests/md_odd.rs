@@ -1,5 +1,5 @@
-//! Arrays of the real md that are unlike those it makes at once: what had another level before, and what md itself does not start. Skipped where
-//! there is no md.
+//! Arrays of the real md that are unlike those it makes at once: what had another level before, and what md itself does
+//! not start. Skipped where there is no md.
 
 use crate::common;
 

@@ -1,5 +1,5 @@
-//! An array with a partial parity log that md knows nothing of, at levels 4 and 6: md opens it, writes and is cut off, and neither of the two believes what
-//! the other did not say. Skipped where there is no md.
+//! An array with a partial parity log that md knows nothing of, at levels 4 and 6: md opens it, writes and is cut off,
+//! and neither of the two believes what the other did not say. Skipped where there is no md.
 
 use crate::common;
 
@@ -115,7 +115,8 @@ fn goes_to_md_and_back(peer: &Peer, case: (Level, usize, Consistency), seed: u64
     assert!(out.contains("mismatches 0"), "{level}: {out}");
     model[25 * 4096..100 * 4096].copy_from_slice(&md_writes[..75 * 4096]);
 
-    // Ours sees that md was there, and its log begins anew: after a cut it is relied on, and with it as many members are spared as there are parities.
+    // Ours sees that md was there, and its log begins anew: after a cut it is relied on, and with it as many members
+    // are spared as there are parities.
     let disks = load(&runtime, &paths);
     for disk in &disks {
         let superblock = superblock(&runtime, disk);

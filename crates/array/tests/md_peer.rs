@@ -370,7 +370,8 @@ fn bitmap_and_partial_parity_log_of_md_are_read() {
         let at = superblock.bitmap_at().expect("there is a bitmap").as_usize();
         let bitmap = Bitmap::parse(&bytes[at..]).unwrap();
         assert_eq!((bitmap.array, bitmap.region, bitmap.covers), (superblock.array, Bytes::kib(64), superblock.size));
-        // Block 100 of 4 KiB lies in row 6 of 32 KiB chunks with two data chunks a row: bytes 192 to 224 KiB of the members.
+        // Block 100 of 4 KiB lies in row 6 of 32 KiB chunks with two data chunks a row: bytes 192 to 224 KiB of the
+        // members.
         assert_eq!(bitmap.marked().collect::<Vec<u64>>(), [3]);
         let ours = bitmap.to_bytes();
         assert_eq!(ours, bytes[at..at + ours.len()], "byte for byte");

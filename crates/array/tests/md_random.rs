@@ -1,5 +1,6 @@
-//! Arrays go to and fro between md and us by chance: either writes, loses a member, takes it back or fills its place, or is cut off in the middle of
-//! writes; then the other finds every byte that was acknowledged, and in the end everything fits. Skipped where there is no md.
+//! Arrays go to and fro between md and us by chance: either writes, loses a member, takes it back or fills its place,
+//! or is cut off in the middle of writes; then the other finds every byte that was acknowledged, and in the end
+//! everything fits. Skipped where there is no md.
 //!
 //! One seed runs with the tests; `ARRAYLAB_MD_SEEDS=100..200` runs others, at 10 to 30 s each.
 
@@ -28,7 +29,8 @@ const ARRAYS: usize = 3;
 const MEMBERS: usize = 4;
 const SECTOR: usize = 512;
 
-/// What mdadm is told, whether parity would be believed without a member after a cut, and whether there is redundancy. With a partial parity log md wants more room.
+/// What mdadm is told, whether parity would be believed without a member after a cut, and whether there is redundancy.
+/// With a partial parity log md wants more room.
 const KINDS: [(&str, bool, bool); 11] = [
     ("--level=0 --chunk=32", false, false),
     ("--level=1 --bitmap=internal", false, true),

@@ -296,7 +296,8 @@ fn a_resync_with_a_bitmap_is_of_what_was_being_written() {
     write(&runtime, &array, 1).unwrap();
     tend(&runtime, &array, units::Duration::seconds(12));
     assert_eq!(array.marked_regions(), Some((0, 19)), "1200 KiB in regions of 64 KiB");
-    // Chunk 40 lies in row 20, at 80 KiB of the members; then parity goes wrong there and elsewhere, and the power goes.
+    // Chunk 40 lies in row 20, at 80 KiB of the members; then parity goes wrong there and elsewhere, and the power
+    // goes.
     runtime.block_on(array.submit(Request::write(CHUNK * 40, data(2, CHUNK)))).result.unwrap();
     assert_eq!(array.marked_regions(), Some((1, 19)));
     drop(array);
@@ -543,7 +544,8 @@ fn level_10_without_all_copies_of_a_chunk_is_broken() {
     );
 }
 
-/// What lies where a rebuild could not compute anything is zeroes, and a scrub that believed them would compute the parity from them.
+/// What lies where a rebuild could not compute anything is zeroes, and a scrub that believed them would compute the
+/// parity from them.
 #[test]
 fn a_scrub_mends_what_could_not_be_rebuilt_and_does_not_believe_it() {
     let six = Level::Raid6(DoubleRotation::Together(Rotation::LeftSymmetric));
@@ -554,7 +556,8 @@ fn a_scrub_mends_what_could_not_be_rebuilt_and_does_not_believe_it() {
             let array = open(&runtime, &disks).unwrap();
             write(&runtime, &array, 5).unwrap();
             array.fail(1);
-            // Every row of a few, so that member 1 has data in some and parity in others, and as many members as make it impossible.
+            // Every row of a few, so that member 1 has data in some and parity in others, and as many members as make
+            // it impossible.
             let lost = DATA_AT + CHUNK * 4..DATA_AT + CHUNK * 12;
             let unreadable = DeviceError::Medium { offset: lost.start, length: Bytes::SECTOR };
             let others = [0, 2].into_iter().take(level.losses_survived(members));
@@ -598,7 +601,8 @@ fn a_rebuild_goes_on_around_much_that_cannot_be_read() {
     let array = open(&runtime, &disks).unwrap();
     assert_eq!(array.bad_ranges(), of_array);
 
-    // What has been written since is bad no more, and the member says so: it may come back by the bitmap, should it be lost again.
+    // What has been written since is bad no more, and the member says so: it may come back by the bitmap, should it be
+    // lost again.
     write(&runtime, &array, 6).unwrap();
     runtime.block_on(array.stop()).unwrap();
     assert!(!superblock(&runtime, &disks[1]).features.has(Features::BAD_BLOCKS));
@@ -653,7 +657,8 @@ fn upkeep_is_held_to_its_rate_and_goes_in_parts() {
     let found = runtime.block_on(array.scrub(Repair::No)).unwrap();
     let took = runtime.now().since(before).as_seconds();
     assert!((11.9..12.5).contains(&took), "{took} s");
-    // Only what lies ahead goes at another rate, and what others keep it from is not made up for: here a row waits for 10 s.
+    // Only what lies ahead goes at another rate, and what others keep it from is not made up for: here a row waits for
+    // 10 s.
     let slow = Rule::new(Effect::Stall(Duration::seconds(10))).on(Operation::Read).times(1);
     disks[0].add(slow.within(DATA_AT + CHUNK * 50..DATA_AT + CHUNK * 51));
     array.limit(Some(units::Rate::bytes_per_second(1_228_800.0)));
@@ -726,7 +731,8 @@ fn a_member_whose_bad_blocks_cannot_be_read_is_as_good_as_missing() {
     assert!(refused.starts_with("device 0 cannot be read"), "{refused}");
 }
 
-/// Found by a storm (seed 1113610): a rebuild's record said that there is no journal any more, and not that parity may not fit.
+/// Found by a storm (seed 1113610): a rebuild's record said that there is no journal any more, and not that parity may
+/// not fit.
 #[test]
 fn an_array_opened_without_its_journal_is_dirty_until_the_resync_has_passed() {
     let runtime = Runtime::simulated();
@@ -759,7 +765,8 @@ fn an_array_opened_without_its_journal_is_dirty_until_the_resync_has_passed() {
 fn a_level_0_of_unequal_members_that_does_not_say_its_layout_is_refused() {
     use array::geometry::Zones;
     let runtime = Runtime::simulated();
-    // The first alone is smaller: two take turns behind its end. Of the others the last is alone there, and no rule is needed.
+    // The first alone is smaller: two take turns behind its end. Of the others the last is alone there, and no rule is
+    // needed.
     for (smaller, ambiguous) in [(&[0][..], true), (&[0, 1], false), (&[], false)] {
         let disks: Vec<Disk> = (0..3).map(|_| disk(&runtime)).collect();
         let level = Level::Raid0(Zones::Original);

@@ -1,7 +1,7 @@
 //! The drawings in `docs/levels/` are what the geometry says.
 //!
-//! A page names a layout in a comment, `<!-- layout: raid5-left-symmetric 4x4 -->`, and the code block behind it must be its picture.
-//! With `ARRAYLAB_REDRAW=1` in the environment the pages are rewritten instead.
+//! A page names a layout in a comment, `<!-- layout: raid5-left-symmetric 4x4 -->`, and the code block behind it must
+//! be its picture. With `ARRAYLAB_REDRAW=1` in the environment the pages are rewritten instead.
 
 use std::path::Path;
 

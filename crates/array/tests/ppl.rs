@@ -160,8 +160,8 @@ fn an_array_that_somebody_stopped_goes_on_with_a_log_of_its_own() {
     assert!((0..9).all(|row| chunk(&runtime, &array, row, 0) == 1) && chunk(&runtime, &array, 3, 1) == 2);
 }
 
-/// A read, the logs of both parities side by side, and data and parities: three requests one after the other, and one more for those that found the log
-/// busy with others'. Each alone in the logs of two members, they would take nine.
+/// A read, the logs of both parities side by side, and data and parities: three requests one after the other, and one
+/// more for those that found the log busy with others'. Each alone in the logs of two members, they would take nine.
 #[test]
 fn writes_to_many_rows_wait_for_their_members_and_not_for_each_other() {
     const LATENCY: Duration = Duration::micros(100);
@@ -187,8 +187,8 @@ fn writes_to_many_rows_wait_for_their_members_and_not_for_each_other() {
     assert!(took < 4.1, "32 writes take {took} requests one after the other");
 }
 
-/// More members go than the level survives, one after the other, under writes for which the logs are short, and come back. What was torn by then is in the
-/// newest header of each, whatever was still sent to those that were left.
+/// More members go than the level survives, one after the other, under writes for which the logs are short, and come
+/// back. What was torn by then is in the newest header of each, whatever was still sent to those that were left.
 #[test]
 fn a_broken_array_forgets_nothing_that_is_torn() {
     const SECTORS: u32 = 48;
@@ -290,7 +290,8 @@ fn q_follows_p_where_the_chunk_that_was_written_is_missing() {
     assert_eq!(runtime.block_on(array.scrub(Repair::No)).unwrap().mismatches, 0);
 }
 
-/// The power cut takes a member that is being filled back to the mark that was last recorded, here to the beginning: what it held by then is computed.
+/// The power cut takes a member that is being filled back to the mark that was last recorded, here to the beginning:
+/// what it held by then is computed.
 #[test]
 fn a_write_beside_a_rebuild_is_old_or_new_in_each_chunk_after_a_cut() {
     let mut torn = 0;
@@ -356,7 +357,8 @@ fn a_write_beside_a_rebuild_is_old_or_new_in_each_chunk_after_a_cut() {
     assert!(torn > 5, "{torn} cuts met the write half-way");
 }
 
-/// A resync ends while a row that it has passed is written, in no log, and other writes come. Their log entries would say that all else fits.
+/// A resync ends while a row that it has passed is written, in no log, and other writes come. Their log entries would
+/// say that all else fits.
 #[test]
 fn no_header_says_that_parity_fits_while_writes_are_under_way_that_are_in_no_log() {
     for (level, members) in [(FIVE, 4), (Level::Raid4, 3), (SIX, 5)] {

@@ -53,7 +53,8 @@ fn a_member_is_replaced_under_load_without_losing_redundancy() {
 #[test]
 fn a_replacement_that_was_ended_goes_on_where_it_was() {
     for case in LEVELS {
-        // The mark as it was recorded; somewhere in a unit, as md's are; and behind the end, where nothing can be believed of it.
+        // The mark as it was recorded; somewhere in a unit, as md's are; and behind the end, where nothing can be
+        // believed of it.
         for (without_old, further) in [(false, 0), (true, 0), (false, 3), (true, 3), (true, 1 << 40)] {
             let runtime = Runtime::simulated();
             let mut disks = disks(&runtime, case);
@@ -96,7 +97,8 @@ fn a_replacement_that_was_ended_goes_on_where_it_was() {
     }
 }
 
-/// Two members cannot read one row, so that a block can neither be copied nor computed. That is in no log before the new one is the member.
+/// Two members cannot read one row, so that a block can neither be copied nor computed. That is in no log before the
+/// new one is the member.
 #[test]
 fn what_a_replacement_could_not_copy_stays_lost_when_it_was_ended() {
     let case = LEVELS[1];
@@ -166,7 +168,8 @@ fn a_member_that_was_gone_while_its_replacement_served_is_stale_when_it_comes_ba
             } else {
                 disks[1] = old
             };
-            // With a write hole an array is not opened that was not stopped and has none that is whole in a place, nor with one there that is stale.
+            // With a write hole an array is not opened that was not stopped and has none that is whole in a place, nor
+            // with one there that is stale.
             if case.0.parities() > 0 && case.2 != Consistency::Ppl {
                 let opened = Array::open(&runtime, "array", disks.clone(), OpenOptions::default());
                 assert!(matches!(runtime.block_on(opened), Err(OpenError::DirtyDegraded { .. })), "{case:?}");
@@ -225,7 +228,8 @@ fn reads_are_spread_over_copies_after_a_replacement_that_failed() {
     assert_eq!(disks.iter().map(|disk| disk.suffered()).collect::<Vec<_>>(), [4, 4]);
 }
 
-/// A copy is under way in several units at a time, and keeps those locked that are done before an earlier one; a discard locks all its units.
+/// A copy is under way in several units at a time, and keeps those locked that are done before an earlier one; a
+/// discard locks all its units.
 #[test]
 fn a_discard_and_a_replacement_do_not_wait_for_each_other() {
     let runtime = Runtime::simulated();
@@ -233,7 +237,8 @@ fn a_discard_and_a_replacement_do_not_wait_for_each_other() {
     let array = open(&runtime, &disks);
     let data = data_offset(&array);
     runtime.block_on(array.submit(Request::write(BLOCK * 20, block(1)))).result.unwrap();
-    // A write holds the first unit for a while. The discard waits for it, and so does the copy of that unit, but not the copy of the next.
+    // A write holds the first unit for a while. The discard waits for it, and so does the copy of that unit, but not
+    // the copy of the next.
     let slow = Rule::new(Effect::Stall(Duration::millis(5))).on(Operation::Write).within(data..data + BLOCK);
     disks[0].add(slow);
     runtime.block_on(async {
@@ -253,7 +258,8 @@ fn a_discard_and_a_replacement_do_not_wait_for_each_other() {
     fits(&runtime, &array);
 }
 
-/// The power cut met the record that put it in its place, with another member's loss; and the next one came before anything was recorded anew. It keeps the log.
+/// The power cut met the record that put it in its place, with another member's loss; and the next one came before
+/// anything was recorded anew. It keeps the log.
 #[test]
 fn what_has_just_taken_a_place_keeps_the_log_over_a_second_cut() {
     let runtime = Runtime::simulated();
@@ -389,7 +395,8 @@ fn a_replacement_that_hangs_as_it_takes_the_place_costs_nothing() {
     assert_eq!((at_once, array.state(1)), (MemberState::Active, MemberState::Active));
 }
 
-/// Another server is looked for while it takes the place: of the device that has lost it a superblock is being read then.
+/// Another server is looked for while it takes the place: of the device that has lost it a superblock is being read
+/// then.
 #[test]
 fn a_device_that_has_lost_its_place_is_no_rival() {
     for step in (0..110u64).step_by(2).chain(81..99) {

@@ -21,8 +21,8 @@ const ROW: Bytes = Bytes::kib(8);
 const DATA_AT: Bytes = Bytes::mib(1);
 const SIZE: Bytes = Bytes::kib(1024 + 400);
 
-/// Level 4 over three, each chunk its own number, left dirty, with two sectors of data on member 0 that cannot be read, and parity that does not fit in
-/// row 3 and in the first of the two's.
+/// Level 4 over three, each chunk its own number, left dirty, with two sectors of data on member 0 that cannot be read,
+/// and parity that does not fit in row 3 and in the first of the two's.
 fn torn(runtime: &Runtime) -> Vec<Disk> {
     let superblocks = superblocks((Level::Raid4, 3, Consistency::Resync), CHUNK, SIZE, 1);
     let disk = || Rc::new(Medium::new(runtime, MemoryDevice::new(runtime, Shape::new("disk", SIZE))));
@@ -104,7 +104,8 @@ fn a_resync_leaves_what_cannot_be_read_and_goes_on_there() {
     assert!(disks.iter().all(|disk| said(&runtime, disk) == Resync::Clean));
 }
 
-/// With md's write-behind a write is answered before a member that is write-mostly has it. In a power cut that one stays behind, whichever it is.
+/// With md's write-behind a write is answered before a member that is write-mostly has it. In a power cut that one
+/// stays behind, whichever it is.
 #[test]
 fn of_a_mirror_the_member_that_linux_wrote_late_is_not_believed() {
     for late in 0..2 {

@@ -150,7 +150,8 @@ fn an_array_that_is_being_written_finds_another_within_a_second() {
     }
 }
 
-/// The power goes while members record that a spare is one of them now: they say so, and it says that it is a spare. Nobody else did that.
+/// The power goes while members record that a spare is one of them now: they say so, and it says that it is a spare.
+/// Nobody else did that.
 #[test]
 fn a_spare_whose_place_the_others_know_is_no_rival() {
     let runtime = Runtime::simulated();

@@ -1,4 +1,5 @@
-//! The small write, of which most lies on one way of its own: how long it waits for members that are slow, and for members that hang.
+//! The small write, of which most lies on one way of its own: how long it waits for members that are slow, and for
+//! members that hang.
 
 use array::geometry::{Geometry, Level, Rotation};
 use array::md::Uuid;
@@ -67,7 +68,8 @@ fn each_step_has_the_whole_of_the_time_limit() {
 
 #[test]
 fn a_member_that_hangs_in_either_step_is_waited_for_once_and_no_longer_than_the_limit() {
-    // A read that is late is followed by those of what is left, and the writes; after a write that is late nothing is left to do.
+    // A read that is late is followed by those of what is left, and the writes; after a write that is late nothing is
+    // left to do.
     for (operation, expected) in [(Operation::Read, LIMIT + SLOW + SLOW), (Operation::Write, SLOW + LIMIT)] {
         for member in [DATA, PARITY] {
             let runtime = Runtime::simulated();

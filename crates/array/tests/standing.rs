@@ -43,8 +43,9 @@ fn of_as_many_events_those_count_that_nobody_calls_failed() {
     }
 }
 
-/// The power cut met the record that made members of two for one place, one to replace the other, which was lost with it. The others were told of that under the
-/// same number; a spare was not, and of the others perhaps only the one that is `told`.
+/// The power cut met the record that made members of two for one place, one to replace the other, which was lost with
+/// it. The others were told of that under the same number; a spare was not, and of the others perhaps only the one that
+/// is `told`.
 #[test]
 fn of_as_many_events_those_know_more_that_call_another_failed() {
     for told in [vec![1, 2], vec![2], vec![1]] {
@@ -78,8 +79,8 @@ fn halves_that_call_each_other_failed_are_found() {
     assert_eq!(split_brain(&halves.iter().collect::<Vec<_>>()), Some((0, 1)));
 }
 
-/// The record that put a device in the place that it was to have reached one member only, which was lost with the power: that one counts on it, and did not go on
-/// without it.
+/// The record that put a device in the place that it was to have reached one member only, which was lost with the
+/// power: that one counts on it, and did not go on without it.
 #[test]
 fn who_counts_on_one_that_was_to_replace_another_is_no_half() {
     let mut all = three([8, 8, 5]);
@@ -102,7 +103,8 @@ fn who_counts_on_one_that_was_to_replace_another_is_no_half() {
 fn who_had_the_number_of_another_before_is_no_half() {
     let kind = (Level::Raid1, 2, Consistency::Resync);
     let mut all = common::superblocks(kind, Bytes::ZERO, Bytes::mib(4), 1);
-    // Long ago the second saw somebody fail who had the first one's number. It was replaced since, and so was, now, who got its own number.
+    // Long ago the second saw somebody fail who had the first one's number. It was replaced since, and so was, now, who
+    // got its own number.
     let later = Superblock { events: 59, member: Uuid([9; 16]), ..all[1].clone() };
     (all[0].events, all[1].events) = (60, 5);
     (all[0].roles[1], all[1].roles[0]) = (FAULTY, FAULTY);

@@ -9,7 +9,8 @@ use device::{Device, Operation, Request};
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
-/// Saying that the array is clean takes a flush and a record; it is dropped somewhere in between. What follows is a stop, or a power cut beside a write.
+/// Saying that the array is clean takes a flush and a record; it is dropped somewhere in between. What follows is a
+/// stop, or a power cut beside a write.
 #[test]
 fn an_array_whose_tending_is_dropped_is_said_to_be_clean_by_stopping_it_and_not_before() {
     let mut clean_before = 0;

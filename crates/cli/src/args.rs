@@ -119,8 +119,8 @@ pub struct Common {
 
     /// Allow writing to the devices named. What is on them is lost
     ///
-    /// Mounted devices, swap, and devices that carry a file system, a partition table or a RAID superblock are refused all the same, unless
-    /// they are named twice.
+    /// Mounted devices, swap, and devices that carry a file system, a partition table or a RAID superblock are refused
+    /// all the same, unless they are named twice.
     #[arg(long)]
     pub destroy_data: bool,
 }
@@ -141,12 +141,13 @@ pub struct Seen {
 
 /// Find where the storage of this machine stops, and why
 ///
-/// Each device is measured alone; then, for every part that several share (a disk, a link, an adapter, the host), they are added one
-/// at a time. What they deliver together is compared with the sum of what each delivers alone, raw (direct, asynchronous)
-/// and through the operating system (buffered, one process per device). Every point is measured at least three times.
+/// Each device is measured alone; then, for every part that several share (a disk, a link, an adapter, the host), they
+/// are added one at a time. What they deliver together is compared with the sum of what each delivers alone, raw
+/// (direct, asynchronous) and through the operating system (buffered, one process per device). Every point is measured
+/// at least three times.
 ///
-/// Without a path, four files are made in the present directory, surveyed, and removed. With --system, a modelled machine is
-/// surveyed in the same way, and its ladder of bottlenecks derived: each part is made faster in turn.
+/// Without a path, four files are made in the present directory, surveyed, and removed. With --system, a modelled
+/// machine is surveyed in the same way, and its ladder of bottlenecks derived: each part is made faster in turn.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -205,8 +206,9 @@ pub struct Survey {
 
 /// Run a workload on files, disks or simulated devices, or on a modelled machine
 ///
-/// The experiment is a TOML file: streams of requests, how long and how often they run, what is swept, and the modelled machine they run
-/// on if they do not run on devices given by --on. A run folder keeps the experiment as it ran, every request with its time stamps, the summary and the environment.
+/// The experiment is a TOML file: streams of requests, how long and how often they run, what is swept, and the modelled
+/// machine they run on if they do not run on devices given by --on. A run folder keeps the experiment as it ran, every
+/// request with its time stamps, the summary and the environment.
 #[derive(Args)]
 #[command(after_long_help = format!("\
 Examples:
@@ -232,16 +234,17 @@ The experiment:
 
 {LANGUAGE}"))]
 pub struct Run {
-    /// The experiment's file, the name of one that comes with the program (`arraylab experiments`), or a job file of fio
+    /// The experiment's file, the name of one that comes with the program (`arraylab experiments`), or a job file of
+    /// fio
     pub experiment: PathBuf,
 
-    /// Devices: paths, NBD URIs, memory:SIZE[:DELAY] and part:NAME (simulated), null:SIZE (the generator alone); none where the
-    /// experiment names a [system]
+    /// Devices: paths, NBD URIs, memory:SIZE[:DELAY] and part:NAME (simulated), null:SIZE (the generator alone); none
+    /// where the experiment names a [system]
     #[arg(long, value_name = "PATH,...", value_delimiter = ',')]
     pub on: Vec<Target>,
 
-    /// Change a value of the experiment, such as run.measure=5s or stream.NAME.depth=8, or of a part of its modelled machine, such
-    /// as wren-iv.read-ahead.until=none; may be given several times
+    /// Change a value of the experiment, such as run.measure=5s or stream.NAME.depth=8, or of a part of its modelled
+    /// machine, such as wren-iv.read-ahead.until=none; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<Setting>,
 
@@ -267,9 +270,9 @@ pub struct Run {
 
     /// Find the highest rate of arrivals at which response times keep to a bound, such as "p99 <= 5 ms"
     ///
-    /// All open loops of the experiment are run at one multiple of their rates after the other, until a rate that keeps the bound and one
-    /// that breaks it are within 2 percent. Every run is shown and kept. Bounded can be mean, p50, p90, p99, p99.9 and max; exit code 1
-    /// if no rate keeps the bound.
+    /// All open loops of the experiment are run at one multiple of their rates after the other, until a rate that keeps
+    /// the bound and one that breaks it are within 2 percent. Every run is shown and kept. Bounded can be mean, p50,
+    /// p90, p99, p99.9 and max; exit code 1 if no rate keeps the bound.
     #[arg(long, value_name = "BOUND")]
     pub find_limit: Option<Bound>,
 
@@ -277,11 +280,11 @@ pub struct Run {
     #[command(flatten)]
     pub seen: Seen,
 
-    /// Where the ranks of a run on several hosts meet: a folder that all of them see, or HOST:PORT of rank 0 [default: the
-    /// folder of --runs]
+    /// Where the ranks of a run on several hosts meet: a folder that all of them see, or HOST:PORT of rank 0 [default:
+    /// the folder of --runs]
     ///
-    /// Started by mpirun or srun, each process is a rank: it loads its own devices, all begin at one instant, and rank 0
-    /// prints one result. In paths {rank} and {host} stand for those of the rank.
+    /// Started by mpirun or srun, each process is a rank: it loads its own devices, all begin at one instant, and rank
+    /// 0 prints one result. In paths {rank} and {host} stand for those of the rank.
     #[arg(long, value_name = "PLACE")]
     pub meet: Option<Place>,
 
@@ -296,15 +299,16 @@ pub struct Run {
 
 /// Serve files, devices and modelled machines as network block devices
 ///
-/// Clients are nbdcopy, qemu, fio, the kernel (nbd-client), another arraylab. It prints the URIs by which they find it, and serves until
-/// Ctrl-C or SIGTERM; then it finishes what is under way, flushes, and removes its sockets.
+/// Clients are nbdcopy, qemu, fio, the kernel (nbd-client), another arraylab. It prints the URIs by which they find it,
+/// and serves until Ctrl-C or SIGTERM; then it finishes what is under way, flushes, and removes its sockets.
 ///
-/// A file in which nothing is recognised is served for reading and writing. One that carries a file system, a partition table or a
-/// RAID superblock, and any device, needs --destroy-data, and is named twice where data were recognised; or --read-only.
+/// A file in which nothing is recognised is served for reading and writing. One that carries a file system, a partition
+/// table or a RAID superblock, and any device, needs --destroy-data, and is named twice where data were recognised; or
+/// --read-only.
 ///
-/// A modelled machine (--system) or drive (part:NAME) answers when the model says, in real time. It has no contents, as the "diskless
-/// arrays" of the M.A.X. study: it reads as zeroes, and what is written is dropped, but for the first 512 bytes; unless a file holds
-/// them (--backing). At the end it says how late its answers were.
+/// A modelled machine (--system) or drive (part:NAME) answers when the model says, in real time. It has no contents, as
+/// the "diskless arrays" of the M.A.X. study: it reads as zeroes, and what is written is dropped, but for the first 512
+/// bytes; unless a file holds them (--backing). At the end it says how late its answers were.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -320,7 +324,8 @@ Examples:
 
 What is supported, and how it compares: docs/nbd.md")]
 pub struct Serve {
-    /// Files, block devices or modelled drives (part:NAME). One is the default export; several are exports under their file names
+    /// Files, block devices or modelled drives (part:NAME). One is the default export; several are exports under their
+    /// file names
     #[arg(required_unless_present = "system")]
     pub paths: Vec<PathBuf>,
 
@@ -330,8 +335,9 @@ pub struct Serve {
 
     /// How requests enter the modelled machine [default: its array if it has one, raw otherwise]
     ///
-    /// no-copy, by the call that neither copies nor flushes; raw, as requests of processes; asynchronous, as requests that one program has
-    /// under way; array, to the array that the system describes; files, to its network file server.
+    /// no-copy, by the call that neither copies nor flushes; raw, as requests of processes; asynchronous, as requests
+    /// that one program has under way; array, to the array that the system describes; files, to its network file
+    /// server.
     #[arg(long, value_name = "WAY", requires = "system")]
     pub way: Option<Way>,
 
@@ -366,7 +372,8 @@ pub struct Serve {
 
     /// Speak only TLS, with the certificates in this folder: ca-cert.pem, server-cert.pem, server-key.pem
     ///
-    /// Clients must show a certificate signed by that authority. Addresses that other machines can reach are served no other way.
+    /// Clients must show a certificate signed by that authority. Addresses that other machines can reach are served no
+    /// other way.
     #[arg(long, value_name = "DIR")]
     pub tls: Option<PathBuf>,
 
@@ -381,8 +388,8 @@ pub struct Serve {
 
 /// List the experiments that come with the program, or show one
 ///
-/// Those of a study are named by it and by the figure or table of the paper. What is shown is a file that `arraylab run` takes: write it
-/// to disk, change it, and run it.
+/// Those of a study are named by it and by the figure or table of the paper. What is shown is a file that `arraylab
+/// run` takes: write it to disk, change it, and run it.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -156,8 +156,8 @@ fn create(args: &Create) -> Result<ExitCode, Failure> {
     Ok(if done.clean { ExitCode::SUCCESS } else { ExitCode::from(3) })
 }
 
-/// The members and spares of a new array. What is named twice, spelled the same, so that what it carries may be lost, is one of them; whatever else is
-/// named twice would be two of the array's devices, and is refused.
+/// The members and spares of a new array. What is named twice, spelled the same, so that what it carries may be lost,
+/// is one of them; whatever else is named twice would be two of the array's devices, and is refused.
 fn roles(args: &Create) -> Result<(Vec<Place>, Vec<Place>), Failure> {
     let once = |places: &[Place], role: &str| {
         let mut different: Vec<Place> = Vec::new();
@@ -296,7 +296,8 @@ fn code(done: &Done) -> ExitCode {
     if done.clean { ExitCode::SUCCESS } else { ExitCode::from(3) }
 }
 
-/// The same in words. While an array is served it is dirty as often as it is written, and nothing has to be done about that.
+/// The same in words. While an array is served it is dirty as often as it is written, and nothing has to be done about
+/// that.
 fn left_as(done: &Done, served: bool) -> String {
     let mut text = String::from(match (done.clean, served) {
         (true, _) => "clean",
@@ -337,7 +338,8 @@ fn different(members: &[Place]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Leave to write to the members of an array, for what is done with all of them, and `beside` them with what is to become part of it.
+/// Leave to write to the members of an array, for what is done with all of them, and `beside` them with what is to
+/// become part of it.
 fn permits(members: &[Place], beside: Option<&Place>) -> Result<Permits, Failure> {
     different(members)?;
     let given = raid::given(members, beside).map_err(blame)?;
@@ -360,7 +362,8 @@ fn looked_at(members: &[Place]) -> Result<Vec<LeftOut>, Failure> {
     Ok(given.left_out)
 }
 
-/// Leave to write to the members of an array. Whom it is opened without is said before anything is done to it without them.
+/// Leave to write to the members of an array. Whom it is opened without is said before anything is done to it without
+/// them.
 fn admit(members: &[Place], given: &Given) -> Result<Permits, Failure> {
     let permits = permit::members(members.iter().filter_map(Place::path))?;
     tell_left_out(given);

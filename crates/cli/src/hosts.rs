@@ -23,7 +23,8 @@ pub fn run(args: &Run, rank: Rank) -> Result<ExitCode, Failure> {
     let experiment = read(args);
     let written =
         |(_, points): &(String, Vec<Point>)| points.iter().map(|point| point.experiment.to_toml()).collect::<String>();
-    // A rank that cannot read the experiment comes to the meeting all the same, so that one of them says so and none waits.
+    // A rank that cannot read the experiment comes to the meeting all the same, so that one of them says so and none
+    // waits.
     let text = experiment.as_ref().map(written).map_err(Failure::message);
     if rank.number == 0 {
         let conductor = Conductor::meet(rank, &place, args.meet_within, &text).map_err(blame)?;

@@ -1,4 +1,5 @@
-//! `arraylab run job.fio`: a job file of fio, group by group; and `arraylab import job.fio`, which shows what it comes to.
+//! `arraylab run job.fio`: a job file of fio, group by group; and `arraylab import job.fio`, which shows what it comes
+//! to.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};

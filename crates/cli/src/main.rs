@@ -1,7 +1,7 @@
 //! `arraylab`: the command line.
 //!
-//! It assembles and has no logic of its own: words become a call to the laboratory, and what comes back is printed. Results go
-//! to standard output, everything else to standard error; the exit code says who is to blame (see `fail`).
+//! It assembles and has no logic of its own: words become a call to the laboratory, and what comes back is printed.
+//! Results go to standard output, everything else to standard error; the exit code says who is to blame (see `fail`).
 
 mod abreast;
 mod args;

@@ -1,5 +1,5 @@
-//! Where results go: standard output, which may be a pipe that nobody reads any more, or a file on a disk that is full; and files that the
-//! user names for them.
+//! Where results go: standard output, which may be a pipe that nobody reads any more, or a file on a disk that is full;
+//! and files that the user names for them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -26,7 +26,8 @@ pub fn json(document: &Value) -> Result<(), Failure> {
     text(&format!("{document:#}\n"))
 }
 
-/// A file that the user named for a result. It may hold an older one, which is written over; a disk is not written to by a slip of the pen.
+/// A file that the user named for a result. It may hold an older one, which is written over; a disk is not written to
+/// by a slip of the pen.
 pub struct Sink {
     path: PathBuf,
     file: File,

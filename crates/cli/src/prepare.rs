@@ -13,8 +13,8 @@ use crate::fail::Failure;
 use crate::permit;
 use crate::progress::Bar;
 
-/// Makes the files and gives the permits to write; nothing if the experiment describes no devices. `read` are the paths that any experiment of the
-/// run reads.
+/// Makes the files and gives the permits to write; nothing if the experiment describes no devices. `read` are the paths
+/// that any experiment of the run reads.
 pub fn permits(
     experiment: &Experiment,
     destroy_data: bool,

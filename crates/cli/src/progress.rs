@@ -77,8 +77,8 @@ pub fn interrupt_scrub() -> Arc<AtomicBool> {
     on_signals(Vec::new(), "ending; where it goes on is said then (Ctrl-C again: end at once)\n")
 }
 
-/// A flag that Ctrl-C sets, and so do the signals of a closed terminal and of `kill`. The second ends the program at once, but for the
-/// files that it made itself: they are removed.
+/// A flag that Ctrl-C sets, and so do the signals of a closed terminal and of `kill`. The second ends the program at
+/// once, but for the files that it made itself: they are removed.
 pub fn interrupt(made: Vec<PathBuf>) -> Arc<AtomicBool> {
     on_signals(made, "ending the run; what was recorded is kept (Ctrl-C again: end at once)\n")
 }

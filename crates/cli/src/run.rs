@@ -406,7 +406,8 @@ pub fn text_of(done: &[Done], count: usize, compared: &[Judged]) -> String {
     text
 }
 
-/// The advice on one point, whole; that on several, each kind once: with the words of the first point that it is about, and the names of the others.
+/// The advice on one point, whole; that on several, each kind once: with the words of the first point that it is about,
+/// and the names of the others.
 fn advice(done: &[Done]) -> Vec<String> {
     let all = || done.iter().flat_map(|one| &one.outcome.advice);
     let alike = |a: &Advice, b: &Advice| a == b || done.len() > 1 && (a.kind, &a.option) == (b.kind, &b.option);

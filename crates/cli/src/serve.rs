@@ -140,8 +140,8 @@ fn names<'p>(paths: impl Iterator<Item = &'p Path> + Clone) -> Vec<String> {
     paths.clone().map(name).collect()
 }
 
-/// Permits to write. To serve a file is to say what it is for, so a file in which nothing is recognised needs no further words; for
-/// everything else the guard decides as ever.
+/// Permits to write. To serve a file is to say what it is for, so a file in which nothing is recognised needs no
+/// further words; for everything else the guard decides as ever.
 fn leave_to_write(paths: &[(PathBuf, u32)], destroy_data: bool) -> Result<HashMap<PathBuf, WritePermit>, Failure> {
     let kernel = Kernel::running();
     let mut permits = HashMap::new();

@@ -1,4 +1,5 @@
-//! The devices that an array is given, as its user meets them: damaged, too small, read-only, of another array, and the array itself.
+//! The devices that an array is given, as its user meets them: damaged, too small, read-only, of another array, and the
+//! array itself.
 
 mod common;
 #[path = "common/served.rs"]

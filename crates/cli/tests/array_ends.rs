@@ -1,5 +1,5 @@
-//! What a served array leaves when its server is ended in the middle of an upkeep, where the next one goes on; and when it is killed: an array that was not
-//! stopped, of which nobody should forget a member.
+//! What a served array leaves when its server is ended in the middle of an upkeep, where the next one goes on; and when
+//! it is killed: an array that was not stopped, of which nobody should forget a member.
 
 mod common;
 #[path = "common/served.rs"]

@@ -1,4 +1,5 @@
-//! `arraylab array serve` with members that are exports of others, as its user meets it: what they do wrong, and who else uses them.
+//! `arraylab array serve` with members that are exports of others, as its user meets it: what they do wrong, and who
+//! else uses them.
 
 mod common;
 #[path = "common/served.rs"]
@@ -22,7 +23,8 @@ use served::{Server, again, arraylab, done, say};
 use units::{Bytes, Duration};
 use uring::{Listener, Live, LiveOptions};
 
-/// A server of memory that takes what it is given, and gives none of it back for as long as it is told so: its address, and what tells it. It ends with the test.
+/// A server of memory that takes what it is given, and gives none of it back for as long as it is told so: its address,
+/// and what tells it. It ends with the test.
 fn worn_member(desk: &Desk) -> Option<(String, Arc<AtomicBool>)> {
     if let Err(error) = Live::start(&LiveOptions::default()).ring() {
         common::skip(&format!("sockets need io_uring: {error}"));

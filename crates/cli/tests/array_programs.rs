@@ -1,4 +1,5 @@
-//! What programs of others do with an array that is served: they copy, verify and keep file systems on it, while it fails, is rebuilt and scrubbed.
+//! What programs of others do with an array that is served: they copy, verify and keep file systems on it, while it
+//! fails, is rebuilt and scrubbed.
 
 mod common;
 #[path = "common/served.rs"]
@@ -43,7 +44,8 @@ fn programs_copy_to_and_from_arrays_that_lose_a_member() {
     }
 }
 
-/// What is copied in holes takes no room on the members, and is a hole for who copies from there; what is discarded takes none any more.
+/// What is copied in holes takes no room on the members, and is a hole for who copies from there; what is discarded
+/// takes none any more.
 #[test]
 fn holes_are_copied_to_and_from_an_array_without_parity() {
     use std::os::unix::fs::MetadataExt;

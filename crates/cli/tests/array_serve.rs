@@ -1,5 +1,5 @@
-//! `arraylab array serve` as its user meets it: orders to an array that is served, members that fail and come back, servers that are killed. What
-//! programs of others do with it is in `array_programs.rs`.
+//! `arraylab array serve` as its user meets it: orders to an array that is served, members that fail and come back,
+//! servers that are killed. What programs of others do with it is in `array_programs.rs`.
 
 mod common;
 #[path = "common/served.rs"]
@@ -228,7 +228,8 @@ fn who_waits_for_a_server_that_is_stopped_is_told_so() {
     _ = third.wait();
 }
 
-/// Sends a request that moves no data to the default export, and gives the error that comes back; `None` if the connection ends instead.
+/// Sends a request that moves no data to the default export, and gives the error that comes back; `None` if the
+/// connection ends instead.
 fn ask_for_nothing(socket: &Path, command: u16, offset: u64) -> Option<u32> {
     let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
     let mut welcome = [0; 18];
@@ -272,7 +273,8 @@ fn a_request_for_nothing_is_done_and_the_server_goes_on() {
     }
 }
 
-/// What `nbdinfo` lists behind an address: names, sizes, and whether they are read-only. `None`, and said, where it is absent.
+/// What `nbdinfo` lists behind an address: names, sizes, and whether they are read-only. `None`, and said, where it is
+/// absent.
 fn listed(uri: &str) -> Option<Vec<(String, u64, bool)>> {
     let Ok(output) = Command::new("nbdinfo").args(["--list", "--json", uri]).output() else {
         skip("there is no nbdinfo; apt-get install libnbd-bin");
@@ -428,7 +430,8 @@ fn an_array_spans_machines_and_a_member_s_server_may_be_begun_anew() {
     }
 }
 
-/// What is in use, and what carries data, is as much an export's as a path's; and nobody who replaces a member destroys another by it.
+/// What is in use, and what carries data, is as much an export's as a path's; and nobody who replaces a member destroys
+/// another by it.
 #[test]
 fn a_served_array_takes_no_export_that_is_in_use_or_carries_data() {
     let desk = Desk::new("");
@@ -649,7 +652,8 @@ fn block(number: usize, value: u64) -> Buffer {
     buffer
 }
 
-/// Writes over several connections until the server is killed; for each block the last value acknowledged, and the one under way.
+/// Writes over several connections until the server is killed; for each block the last value acknowledged, and the one
+/// under way.
 fn write_until_killed(server: &mut Server) -> (Vec<u64>, Vec<u64>) {
     let live = Live::start(&LiveOptions::default());
     let uri: Uri = server.uri().parse().unwrap();

@@ -1,4 +1,5 @@
-//! `parts`, `systems`, `parts import` and `validate`: what they print for a drive that does not exist, and what they refuse.
+//! `parts`, `systems`, `parts import` and `validate`: what they print for a drive that does not exist, and what they
+//! refuse.
 //!
 //! The drive and its trace are those of `machine/tests/drive`.
 

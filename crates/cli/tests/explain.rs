@@ -7,7 +7,8 @@ use std::fmt::Write;
 use common::{Desk, READS, Said};
 use serde_json::Value;
 
-/// Rounds of three disks as blkparse prints them: each is asked as soon as it is done, the commands of all go out at once, then comes a transfer of 19 ms after the other.
+/// Rounds of three disks as blkparse prints them: each is asked as soon as it is done, the commands of all go out at
+/// once, then comes a transfer of 19 ms after the other.
 fn convoy(rounds: u64) -> String {
     let mut random = 7u64;
     let mut draw = |below: u64| {
@@ -403,7 +404,8 @@ fn the_studys_own_machine_convoys_as_long_as_its_adapter_gives_way_to_data() {
     }
 }
 
-/// A device that is twice as slow is that; the same run again is no difference; one pass says nothing of how sure that is.
+/// A device that is twice as slow is that; the same run again is no difference; one pass says nothing of how sure that
+/// is.
 #[test]
 fn two_runs_are_held_against_each_other() {
     let desk = Desk::new(&READS.replace("[run]", "[run]\npasses = 4"));

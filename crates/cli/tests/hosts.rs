@@ -1,4 +1,5 @@
-//! One run on several hosts: ranks started with the variables of an engine, by `mpirun` itself, and on hosts of different names.
+//! One run on several hosts: ranks started with the variables of an engine, by `mpirun` itself, and on hosts of
+//! different names.
 
 mod common;
 
@@ -32,7 +33,8 @@ fn desk(load: &str, ranks: u32) -> Desk {
 
 const WORDS: [&str; 5] = ["run", "load.toml", "--on", "{rank}.bin", "--json"];
 
-/// Counts add up, extremes are those of the parts, and percentiles lie among theirs, as far as histograms tell: to 0.1 percent.
+/// Counts add up, extremes are those of the parts, and percentiles lie among theirs, as far as histograms tell: to 0.1
+/// percent.
 fn adds_up(total: &Value, parts: &[&Value]) {
     let sum = |field: &str| parts.iter().map(|part| part[field].as_u64().unwrap()).sum::<u64>();
     for field in ["requests", "bytes"] {

@@ -57,7 +57,8 @@ impl Drop for Shared {
 
 const QUICK: [&str; 6] = ["--methods", "independent", "--sizes", "64KiB", "--time", "30s"];
 
-/// Measured at most three times, as others may use this machine, too: the first result whose knee is as it should be, or the last.
+/// Measured at most three times, as others may use this machine, too: the first result whose knee is as it should be,
+/// or the last.
 fn measured(desk: &Desk, shared: &Shared, is_so: impl Fn(&Value) -> bool) -> Said {
     let mut turns = (0..3).map(|_| shared.max(desk, &[&QUICK[..], &["--json"]].concat()));
     let mut said = turns.next().expect("there are three");

@@ -1,4 +1,5 @@
-//! What is refused: one message that says what, where and what next; nothing on standard output; the exit code of the contract.
+//! What is refused: one message that says what, where and what next; nothing on standard output; the exit code of the
+//! contract.
 
 mod common;
 

@@ -186,7 +186,8 @@ fn advice_on_some_points_of_a_sweep_names_them() {
     assert!(advice.iter().any(|line| line.starts_with("advice at run.measure = 10 ms: ")), "{advice:#?}");
 }
 
-/// Each request takes 100 us whatever the depth, so that eight under way are eight times as many; and in the devices of a memory nothing convoys.
+/// Each request takes 100 us whatever the depth, so that eight under way are eight times as many; and in the devices of
+/// a memory nothing convoys.
 #[test]
 fn what_each_point_gains_is_said() {
     let sweep = "\n[sweep]\n\"stream.readers.depth\" = [1, 8]\n\"stream.readers.size\" = [\"4 KiB\", \"8 KiB\"]\n";

@@ -86,7 +86,8 @@ fn the_socket_is_this_user_s_and_goes_away_with_the_server() {
     assert!(second.stderr.contains(&who), "{}", second.stderr);
     let said = server.stop();
     assert_eq!(said.code, 0, "{}", said.stderr);
-    // The second one had to ask whether somebody is there, which counts as a connection if the server came to it before its end.
+    // The second one had to ask whether somebody is there, which counts as a connection if the server came to it before
+    // its end.
     assert!(said.stderr.contains(", 0 requests: 0 B read"), "{}", said.stderr);
     assert!(!socket.exists());
 }
@@ -120,7 +121,8 @@ fn other_machines_are_served_by_tls_or_not_at_all() {
     assert!(said.stderr.contains("ca-cert.pem cannot be read"), "{}", said.stderr);
 }
 
-/// The guard's rules, except that a file which was named to be served needs no consent while nothing is recognised in it.
+/// The guard's rules, except that a file which was named to be served needs no consent while nothing is recognised in
+/// it.
 #[test]
 fn data_are_not_written_by_accident() {
     let desk = Desk::new(READS);
@@ -351,7 +353,8 @@ fn a_modelled_machine_is_served_with_its_timing() {
     let said = desk.arraylab(&["run", "load.toml", "--json", "--on", &server.uri(0, 0)]);
     assert_eq!(said.code, 0, "{}", said.stderr);
     let total = said.json()["total"].clone();
-    // A disk of 1990 takes some 30 ms for a seek, half a turn, and the way through the host; none is faster than its overheads.
+    // A disk of 1990 takes some 30 ms for a seek, half a turn, and the way through the host; none is faster than its
+    // overheads.
     let mean = total["latency_ns"]["mean"].as_f64().unwrap() / 1e6;
     assert!(mean > 15.0 && total["errors"] == 0, "{total}");
     let said = server.stop();

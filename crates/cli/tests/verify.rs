@@ -1,4 +1,5 @@
-//! Verification as its users meet it: at once, at the end, and in a later run, on a file that somebody has meanwhile had in hand.
+//! Verification as its users meet it: at once, at the end, and in a later run, on a file that somebody has meanwhile
+//! had in hand.
 
 mod common;
 
@@ -82,7 +83,8 @@ fn a_run_knows_later_what_it_wrote() {
     assert!(said.stdout.starts_with("verification of copy.bin: 4 MiB checked, 3 mismatches\n"), "{}", said.stdout);
 }
 
-/// Until something was noted of it, a run has written nothing that could be verified; what a killed one wrote before is known, and damage to it is found.
+/// Until something was noted of it, a run has written nothing that could be verified; what a killed one wrote before is
+/// known, and damage to it is found.
 #[test]
 fn what_a_killed_run_wrote_is_verified_by_what_it_had_noted() {
     let desk = Desk::new(&WRITER.replace("limit = { laps = 2 }\n", "").replace("random-once", "random"));
@@ -90,7 +92,8 @@ fn what_a_killed_run_wrote_is_verified_by_what_it_had_noted() {
     let words = ["run", "load.toml", "--on", "data.bin", "--destroy-data", "--set", "run.measure=100s"];
     let mut child = desk.start(&words);
     let folder = || std::fs::read_dir(desk.path().join("runs")).ok()?.flatten().map(|entry| entry.path()).next();
-    // Sixteen times as many writes as there are blocks: one of them that was not written has the odds of a ticket in the lottery.
+    // Sixteen times as many writes as there are blocks: one of them that was not written has the odds of a ticket in
+    // the lottery.
     let noted = || folder().and_then(|run| run.join("ledger.log").metadata().ok()).map_or(0, |log| log.len() / 32);
     wait_for("writes in the log", || noted() > 1024);
     let run = folder().unwrap();

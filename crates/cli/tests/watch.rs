@@ -31,7 +31,8 @@ fn ask(address: &str, request: &str) -> (String, String) {
     (head.lines().next().unwrap().to_owned(), body.to_owned())
 }
 
-/// Name, labels and value of each sample in the text format of Prometheus, version 0.0.4; each name has its type before it.
+/// Name, labels and value of each sample in the text format of Prometheus, version 0.0.4; each name has its type before
+/// it.
 fn parse(text: &str) -> Vec<(String, String, f64)> {
     let mut types: Vec<&str> = Vec::new();
     let mut samples = Vec::new();

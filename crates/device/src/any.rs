@@ -1,4 +1,5 @@
-//! A device whose type is forgotten, so that devices of different kinds stand in one list: the exports of a server, the members of an array.
+//! A device whose type is forgotten, so that devices of different kinds stand in one list: the exports of a server, the
+//! members of an array.
 //!
 //! It costs an allocation and an indirect call for each request, about 30 ns, so loads and filters stay generic.
 

@@ -1,8 +1,8 @@
 //! Memory for payloads: aligned for direct I/O, splittable without a copy, or absent.
 //!
-//! Built on `bytes`: a [`Buffer`] is a `BytesMut` whose first byte lies on a 4 KiB boundary when it is made, a [`Data`] is a
-//! `Bytes`. Splitting a buffer gives disjoint parts of one allocation, which a RAID hands to several members and joins again;
-//! freezing it gives data that many requests share.
+//! Built on `bytes`: a [`Buffer`] is a `BytesMut` whose first byte lies on a 4 KiB boundary when it is made, a [`Data`]
+//! is a `Bytes`. Splitting a buffer gives disjoint parts of one allocation, which a RAID hands to several members and
+//! joins again; freezing it gives data that many requests share.
 //!
 //! A *phantom* buffer has a length and no memory. Simulations of timing use it: what is not looked at is not moved.
 
@@ -48,7 +48,8 @@ impl Buffer {
     /// Zeroed memory that starts on a page.
     pub fn zeroed(length: Bytes) -> Buffer {
         let (length, room) = (length.as_usize(), (length + ALIGNMENT).as_usize());
-        // The kernel's fresh pages are zero already; what is small comes from memory that was used, and only what is given is cleared.
+        // The kernel's fresh pages are zero already; what is small comes from memory that was used, and only what is
+        // given is cleared.
         let mut memory = if length < LARGE { BytesMut::with_capacity(room) } else { BytesMut::zeroed(room) };
         let skip = memory.as_ptr().align_offset(ALIGNMENT.as_usize());
         memory.resize(skip + length, 0);
@@ -57,8 +58,9 @@ impl Buffer {
         Buffer(Memory::Real(memory))
     }
 
-    /// As [`zeroed`](Buffer::zeroed), for memory that is written and [reclaimed](Data::reclaim) again and again: who shares it is counted from the
-    /// start, in one place, where it would be made with each [`freeze`](Buffer::freeze) and freed with each `reclaim`.
+    /// As [`zeroed`](Buffer::zeroed), for memory that is written and [reclaimed](Data::reclaim) again and again: who
+    /// shares it is counted from the start, in one place, where it would be made with each [`freeze`](Buffer::freeze)
+    /// and freed with each `reclaim`.
     pub(crate) fn reusable(length: Bytes) -> Buffer {
         let mut buffer = Buffer::zeroed(length);
         // Memory that was split once is counted from then on.
@@ -94,7 +96,8 @@ impl Buffer {
         }
     }
 
-    /// Cuts the first `length` bytes off and returns them; both parts lie in the same allocation. Panics if it is shorter.
+    /// Cuts the first `length` bytes off and returns them; both parts lie in the same allocation. Panics if it is
+    /// shorter.
     pub fn split_to(&mut self, length: Bytes) -> Buffer {
         match &mut self.0 {
             Memory::Real(memory) => Buffer(Memory::Real(memory.split_to(length.as_usize()))),
@@ -105,7 +108,8 @@ impl Buffer {
         }
     }
 
-    /// Puts a part back that [`split_to`](Buffer::split_to) cut off in front of `rest`; free of cost if they are neighbours in memory.
+    /// Puts a part back that [`split_to`](Buffer::split_to) cut off in front of `rest`; free of cost if they are
+    /// neighbours in memory.
     pub fn join(&mut self, rest: Buffer) {
         match (&mut self.0, rest.0) {
             (Memory::Real(memory), Memory::Real(rest)) => memory.unsplit(rest),

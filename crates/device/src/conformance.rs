@@ -1,8 +1,8 @@
 //! What every device promises, checked on any device under either clock.
 //!
-//! One behaviour per function, and one list of all: the memory device runs it under both clocks, files and block devices under the
-//! live one, a RAID over any of them. A behaviour writes what it reads, so it assumes nothing of the contents it finds; it *destroys*
-//! them. It needs [`SMALLEST`] bytes.
+//! One behaviour per function, and one list of all: the memory device runs it under both clocks, files and block
+//! devices under the live one, a RAID over any of them. A behaviour writes what it reads, so it assumes nothing of the
+//! contents it finds; it *destroys* them. It needs [`SMALLEST`] bytes.
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -192,8 +192,8 @@ fn flushes_and_durable_writes_succeed<D: Device>(runtime: &Runtime, device: &D) 
     });
 }
 
-/// Sends an operation on the middle third of a range that was written before; returns what the range holds after, and the pattern.
-/// `None` if the device does not know the operation: then nothing may have changed.
+/// Sends an operation on the middle third of a range that was written before; returns what the range holds after, and
+/// the pattern. `None` if the device does not know the operation: then nothing may have changed.
 async fn in_the_middle<D: Device>(device: &D, operation: Operation) -> Option<(Vec<u8>, Data)> {
     let part = Bytes::kib(64).round_up(block(device));
     let data = pattern(part * 3, 7).freeze();
@@ -301,7 +301,8 @@ fn many_requests_at_once<D: Device>(runtime: &Runtime, device: &D) {
 fn abandoned_requests_do_no_harm<D: Device>(runtime: &Runtime, device: &D) {
     runtime.block_on(async {
         let part = Bytes::kib(16).round_up(block(device));
-        // A write that nobody waits for may be made at any later time, so it goes where no other behaviour looks (on larger devices than the smallest).
+        // A write that nobody waits for may be made at any later time, so it goes where no other behaviour looks (on
+        // larger devices than the smallest).
         let apart = (device.shape().size / 4 * 3).round_down(block(device));
         let data = pattern(part, 10).freeze();
         write(device, Bytes::ZERO, data.clone()).await;

@@ -1,8 +1,8 @@
 //! The store of a disk that has none: the "diskless array" of the M.A.X. study.
 //!
-//! To load the channels of a machine with more arrays than it had disks, that study let the firmware of arrays answer without disks: with
-//! the timing of one, zeroes for what is read, nothing kept of what is written. The first 512-byte block was kept after all, as an
-//! operating system writes its label there and does not use a disk that loses it.
+//! To load the channels of a machine with more arrays than it had disks, that study let the firmware of arrays answer
+//! without disks: with the timing of one, zeroes for what is read, nothing kept of what is written. The first 512-byte
+//! block was kept after all, as an operating system writes its label there and does not use a disk that loses it.
 
 use std::cell::Cell;
 

@@ -16,9 +16,9 @@
 //! same.
 //!
 //! A write counts only if the order of writes is known: no other one of the same range was under way beside the one
-//! that counts. What was read is no evidence, as nobody promised to keep it. Of a write that is not answered each sector
-//! is as it was or as it was to become, and either is what was kept. So it is of a write that was refused for want of
-//! room, unless a read shows that the sector is as it was.
+//! that counts. What was read is no evidence, as nobody promised to keep it. Of a write that is not answered each
+//! sector is as it was or as it was to become, and either is what was kept. So it is of a write that was refused for
+//! want of room, unless a read shows that the sector is as it was.
 //!
 //! It costs a CRC of at most 1 MiB for a flush, and on a new connection a read of at most as much.
 //!

@@ -11,11 +11,13 @@ use crate::{Device, Extent, Operation, Payload, Reply, Request, Shape, Stamps};
 
 /// Memory comes in pages of this size, made when first written: a large device costs only what is used of it.
 const PAGE: usize = 64 * 1024;
-/// Of a device smaller than [`SMALL`]: simulations of power cuts take a snapshot at each, and copy a page for nearly each write after it.
+/// Of a device smaller than [`SMALL`]: simulations of power cuts take a snapshot at each, and copy a page for nearly
+/// each write after it.
 const SMALL_PAGE: usize = 4 * 1024;
 const SMALL: Bytes = Bytes::mib(8);
 
-/// A device that keeps its blocks in memory and replies at once (in the next turn of the runtime, so that nobody starves).
+/// A device that keeps its blocks in memory and replies at once (in the next turn of the runtime, so that nobody
+/// starves).
 ///
 /// Time, faults and limits are filters that stand in front of it.
 pub struct MemoryDevice {
@@ -33,13 +35,15 @@ impl MemoryDevice {
         MemoryDevice { runtime: runtime.clone(), shape, page, pages: RefCell::default() }
     }
 
-    /// A second device with the same contents, under a runtime of its own. Pages are shared until one of the two writes them.
+    /// A second device with the same contents, under a runtime of its own. Pages are shared until one of the two writes
+    /// them.
     pub fn snapshot(&self, runtime: &Runtime) -> MemoryDevice {
         let pages = RefCell::new(self.pages.borrow().clone());
         MemoryDevice { runtime: runtime.clone(), shape: self.shape.clone(), page: self.page, pages }
     }
 
-    /// Calls `visit` for each page that the range touches: page number, range within the page, range within the request.
+    /// Calls `visit` for each page that the range touches: page number, range within the page, range within the
+    /// request.
     fn pages(
         size: usize,
         offset: Bytes,

@@ -28,7 +28,8 @@ impl Device for NullDevice {
             return request.refuse(error, submitted);
         }
         self.runtime.yield_now().await;
-        // It takes no time: what passes until the caller goes on is the generator's, and shows as the wait of its next request.
+        // It takes no time: what passes until the caller goes on is the generator's, and shows as the wait of its next
+        // request.
         request.answer(Ok(()), Stamps { submitted, completed: submitted })
     }
 }

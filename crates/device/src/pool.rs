@@ -1,8 +1,9 @@
 //! Memory for payloads, used again.
 //!
-//! A new buffer must be zeroed, and a large one fetched from the kernel page by page; most loads use one size. So whoever moves many
-//! payloads (a connection, an array) keeps its buffers, up to a limit, and hands them out by their exact length. They may hold what
-//! their owner read or wrote before: whoever takes one fills all of it before anybody else sees it.
+//! A new buffer must be zeroed, and a large one fetched from the kernel page by page; most loads use one size. So
+//! whoever moves many payloads (a connection, an array) keeps its buffers, up to a limit, and hands them out by their
+//! exact length. They may hold what their owner read or wrote before: whoever takes one fills all of it before anybody
+//! else sees it.
 
 use std::cell::{Cell, RefCell};
 

@@ -83,7 +83,8 @@ pub struct Request {
     /// The I/O priority of this one, as ioprio_set(2) writes it: the class in the upper three bits; 0 for that of the
     /// program. Devices that are no files of this machine know none.
     pub priority: u16,
-    /// The number under which records and spans know this request. Requests caused by it carry it on; 0 if nobody asked.
+    /// The number under which records and spans know this request. Requests caused by it carry it on; 0 if nobody
+    /// asked.
     pub id: u64,
 }
 
@@ -241,7 +242,8 @@ pub enum DeviceError {
     /// No reply in time. The operation may still take effect.
     #[error("the device did not answer within {0}")]
     TimedOut(Duration),
-    /// Its medium fails too often to be relied on. Said by who uses a device (an array, of a member); no device says it of itself.
+    /// Its medium fails too often to be relied on. Said by who uses a device (an array, of a member); no device says it
+    /// of itself.
     #[error("its medium could not give {reads} reads, most of them within an hour")]
     Worn { reads: u64 },
     /// Slower than its user will have it. Said by who uses a device; no device says it of itself.

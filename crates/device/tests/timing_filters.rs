@@ -111,7 +111,8 @@ fn round_robin_lets_the_ports_take_turns() {
     assert_eq!(order_of_service(Arbitration::RoundRobin), [0, 1, 2, 0, 1, 2, 0]);
 }
 
-/// Runs seven equal disks, one reader each, behind one bus that they could saturate; gives the share of time it is busy.
+/// Runs seven equal disks, one reader each, behind one bus that they could saturate; gives the share of time it is
+/// busy.
 fn bus_use(arbitration: Arbitration) -> f64 {
     let runtime = Runtime::simulated();
     // 16 KiB hold the bus for 4.7 ms, seven of them for 33 ms; a disk needs 14 to 18 ms.

@@ -1,12 +1,12 @@
 //! fio's job files.
 //!
-//! Most people who load storage have job files of fio (<https://fio.readthedocs.io>, "Job file format"); this crate reads them. It is pure: text in,
-//! [`Job`]s out, each option with its file and line. What a job comes to on this machine (which files, how large) is the
-//! laboratory's to say.
+//! Most people who load storage have job files of fio (<https://fio.readthedocs.io>, "Job file format"); this crate
+//! reads them. It is pure: text in, [`Job`]s out, each option with its file and line. What a job comes to on this
+//! machine (which files, how large) is the laboratory's to say.
 //!
-//! Three steps, a file each: [`syntax`] makes sections of lines, [`option`] knows which options there are and what becomes of
-//! each, and a job is made of a section: [`job`] says what it is, `section.rs`, `load.rs` and `reporting.rs` how it is
-//! read. Values are read by [`value`], as fio 3.33 reads them (`k` is 1024 and `KiB` 1000, unless
+//! Three steps, a file each: [`syntax`] makes sections of lines, [`option`] knows which options there are and what
+//! becomes of each, and a job is made of a section: [`job`] says what it is, `section.rs`, `load.rs` and `reporting.rs`
+//! how it is read. Values are read by [`value`], as fio 3.33 reads them (`k` is 1024 and `KiB` 1000, unless
 //! `kb_base=1000`: tried out on the program, as its manual has it both ways).
 //!
 //! A job that asks for what is not done here would be measured as something else. So an option that is unknown or not

@@ -1,8 +1,8 @@
 //! Which options there are, and what becomes of each.
 //!
-//! The classes are those of a count over 411 public job files: some forty options change what is asked of the device and are kept; others change how
-//! fio goes about it, or what it prints, and have nothing to act on here. For each of these a sentence says what is done instead, and
-//! whether that is the same.
+//! The classes are those of a count over 411 public job files: some forty options change what is asked of the device
+//! and are kept; others change how fio goes about it, or what it prints, and have nothing to act on here. For each of
+//! these a sentence says what is done instead, and whether that is the same.
 
 use crate::known::{ALIASES, NAMES, nearest};
 use crate::syntax::Section;

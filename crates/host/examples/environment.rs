@@ -1,4 +1,5 @@
-//! What a run folder says of this machine, and what care a run can take here: `cargo run -p host --example environment`.
+//! What a run folder says of this machine, and what care a run can take here: `cargo run -p host --example
+//! environment`.
 
 use host::Kernel;
 use host::environment::{Build, Environment, Naming};

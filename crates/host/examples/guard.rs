@@ -1,4 +1,5 @@
-//! Whether a path might be written, without writing: `cargo run -p host --example guard -- [--destroy-data] PATH [PATH]`.
+//! Whether a path might be written, without writing: `cargo run -p host --example guard -- [--destroy-data] PATH
+//! [PATH]`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! What the given paths stand on, and where they meet: `cargo run -p host --example levels -- /dev/sda /dev/sdb /tmp/file`.
+//! What the given paths stand on, and where they meet: `cargo run -p host --example levels -- /dev/sda /dev/sdb
+//! /tmp/file`.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -121,7 +121,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// Reads the attributes of the device whose directory in sysfs is `device`; `queue` is the directory of the whole disk.
+    /// Reads the attributes of the device whose directory in sysfs is `device`; `queue` is the directory of the whole
+    /// disk.
     pub(crate) fn read(device: &Path, disk: &Path, hardware: &[Hop]) -> Option<Block> {
         let name = device.file_name()?.to_string_lossy().into_owned();
         let queue = disk.join("queue");
@@ -153,8 +154,8 @@ impl Block {
     }
 }
 
-/// The directory in sysfs of the block device `name`, with its links resolved; a name of several parts (`cciss!c0d0`) is
-/// as in sysfs.
+/// The directory in sysfs of the block device `name`, with its links resolved; a name of several parts (`cciss!c0d0`)
+/// is as in sysfs.
 pub(crate) fn directory(kernel: &Kernel, name: &str) -> Option<std::path::PathBuf> {
     if name.is_empty() || name.contains('/') || name.starts_with('.') {
         return None;

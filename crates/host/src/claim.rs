@@ -1,7 +1,7 @@
 //! Takes hold of a path and gathers the facts by which [`crate::guard`] judges.
 //!
-//! The order matters: a device is opened exclusively first and looked at through that very descriptor, so nothing can be
-//! mounted or written on it by others between the look and the permit.
+//! The order matters: a device is opened exclusively first and looked at through that very descriptor, so nothing can
+//! be mounted or written on it by others between the look and the permit.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -54,13 +54,15 @@ fn device(
         return Err(Refusal::ReadOnly { path: path.to_owned() });
     }
     let busy = |error: &io::Error| error.raw_os_error() == Some(Errno::BUSY.raw_os_error());
-    // Closing a device that was open for writing makes udev look at it again, so that is done only for those who mean it.
+    // Closing a device that was open for writing makes udev look at it again, so that is done only for those who mean
+    // it.
     let open = || exclusively().write(consent.destroy_data).open(real);
     // A use that is known does not end by itself.
     let opened = if facts.uses.is_empty() { patiently(open, busy) } else { open() };
     let file = match opened {
         Ok(file) => file,
-        // Who may not write may still be able to ask; and what is mounted and so on is held, even if this user cannot ask.
+        // Who may not write may still be able to ask; and what is mounted and so on is held, even if this user cannot
+        // ask.
         Err(error) => {
             let asked = exclusively().open(real).err();
             facts.held =
@@ -114,8 +116,8 @@ fn look(path: &Path, size: Bytes, file: &File) -> Result<Vec<Signature>, Refusal
         .map_err(|source| Refusal::Unreadable { path: path.to_owned(), source })
 }
 
-/// Locks a file against another arraylab, and looks whether a virtual machine has locked it as its disk (QEMU locks ranges
-/// of bytes). File systems without locks have none; what matters more has been checked.
+/// Locks a file against another arraylab, and looks whether a virtual machine has locked it as its disk (QEMU locks
+/// ranges of bytes). File systems without locks have none; what matters more has been checked.
 pub(crate) fn lock(path: &Path, file: &File) -> Result<(), Refusal> {
     let locked = || Err(Refusal::Locked { path: path.to_owned() });
     let attempt = || rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
@@ -126,7 +128,8 @@ pub(crate) fn lock(path: &Path, file: &File) -> Result<(), Refusal> {
     match rustix::fs::fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::AGAIN | Errno::ACCESS) => return locked(),
         Ok(()) => {
-            // Such a lock would vanish with the next close of the file anywhere in this process, so it is no lock of ours.
+            // Such a lock would vanish with the next close of the file anywhere in this process, so it is no lock of
+            // ours.
             let _ = rustix::fs::fcntl_lock(file, FlockOperation::NonBlockingUnlock);
         }
         Err(_) => {}

@@ -1,9 +1,9 @@
 //! The clock that time stamps come from.
 //!
-//! Reading CLOCK_MONOTONIC costs 20-50 ns where the kernel lets programs read the processor's counter (clock source `tsc`,
-//! `kvm-clock` and the like), and a system call and a slow device register, about a microsecond, where it does not
-//! (`hpet`, `acpi_pm`). A time stamp cannot be better than the step of its clock, and a run that stamps each request pays
-//! the reading each time: so both are measured.
+//! Reading CLOCK_MONOTONIC costs 20-50 ns where the kernel lets programs read the processor's counter (clock source
+//! `tsc`, `kvm-clock` and the like), and a system call and a slow device register, about a microsecond, where it does
+//! not (`hpet`, `acpi_pm`). A time stamp cannot be better than the step of its clock, and a run that stamps each
+//! request pays the reading each time: so both are measured.
 
 use std::time::Instant;
 

@@ -2,19 +2,19 @@
 //!
 //! Three views, since none of them alone tells what an I/O costs:
 //!
-//! - **The machine** ([`Shares`], from `/proc/stat`): every tick (10 ms) of every CPU, by what it was used for. Interrupts
-//!   and softirqs, where the block layer completes requests, are booked here and to nobody else.
-//! - **The process** ([`Process`]): all its threads, those that have ended too, and among them the workers that io_uring
-//!   makes for requests that would block (`iou-wrk-*`) or to poll a ring (`iou-sqp-*`). They are threads of the process;
-//!   `getrusage` of the submitting thread, which fio prints, leaves them out.
-//! - **The kernel's own threads** ([`Usage::kernel_threads`]): work that the kernel does for the process without booking
-//!   it there: workqueues (`kworker`: loop devices, dm-crypt, unplugging by kblockd), md's `md0_raid5`, the journal of
-//!   ext4 (`jbd2`), writeback, `kswapd`, `ksoftirqd`. On a machine with nothing else to do it is this process that they
-//!   serve; which process they serve, the kernel does not say. What a hypervisor does for a virtual disk is in none of the
-//!   three.
+//! - **The machine** ([`Shares`], from `/proc/stat`): every tick (10 ms) of every CPU, by what it was used for.
+//!   Interrupts and softirqs, where the block layer completes requests, are booked here and to nobody else.
+//! - **The process** ([`Process`]): all its threads, those that have ended too, and among them the workers that
+//!   io_uring makes for requests that would block (`iou-wrk-*`) or to poll a ring (`iou-sqp-*`). They are threads of
+//!   the process; `getrusage` of the submitting thread, which fio prints, leaves them out.
+//! - **The kernel's own threads** ([`Usage::kernel_threads`]): work that the kernel does for the process without
+//!   booking it there: workqueues (`kworker`: loop devices, dm-crypt, unplugging by kblockd), md's `md0_raid5`, the
+//!   journal of ext4 (`jbd2`), writeback, `kswapd`, `ksoftirqd`. On a machine with nothing else to do it is this
+//!   process that they serve; which process they serve, the kernel does not say. What a hypervisor does for a virtual
+//!   disk is in none of the three.
 //!
-//! A CPU that waits for I/O (`iowait`) is idle; the kernel books the wait to the CPU where the waiting task last ran, so it
-//! shrinks when another task uses that CPU. It is shown, and counted as not busy.
+//! A CPU that waits for I/O (`iowait`) is idle; the kernel books the wait to the CPU where the waiting task last ran,
+//! so it shrinks when another task uses that CPU. It is shown, and counted as not busy.
 
 use std::io;
 
@@ -27,8 +27,8 @@ use crate::task::{Task, since, tick};
 
 /// The counters at one moment. Two of them make a [`Usage`].
 ///
-/// Taking one reads a file or two per task of the machine: 6 ms of CPU time with 108 processes, so it belongs before and
-/// after a run, not into it. [`Process::time`] leaves it out.
+/// Taking one reads a file or two per task of the machine: 6 ms of CPU time with 108 processes, so it belongs before
+/// and after a run, not into it. [`Process::time`] leaves it out.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     began: Mark,
@@ -96,8 +96,8 @@ pub struct Shares {
 /// The CPU time of a process.
 #[derive(Debug, Clone, Serialize)]
 pub struct Process {
-    /// All its threads, io_uring's workers and threads that have ended included. To the nanosecond for this process, to 10
-    /// ms for others.
+    /// All its threads, io_uring's workers and threads that have ended included. To the nanosecond for this process, to
+    /// 10 ms for others.
     pub time: Duration,
     /// Of that in user mode, to 10 ms.
     pub user: Duration,
@@ -188,7 +188,8 @@ impl Snapshot {
     }
 }
 
-/// Processor time of the calling thread so far, in the program and in the kernel on its behalf, by the thread's own clock.
+/// Processor time of the calling thread so far, in the program and in the kernel on its behalf, by the thread's own
+/// clock.
 pub fn thread_time() -> Duration {
     duration(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
 }

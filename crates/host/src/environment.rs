@@ -1,9 +1,9 @@
 //! What a reader of a run must know of the machine it ran on.
 //!
-//! Two runs can be compared if what differs between them is known. So this is written to every run folder: what ran, where
-//! and when; the processor and how it is clocked; what the kernel was told; and the limits that the process was put under,
-//! which are the causes of surprising numbers that are hardest to see from inside. What a machine does not tell is absent,
-//! never guessed.
+//! Two runs can be compared if what differs between them is known. So this is written to every run folder: what ran,
+//! where and when; the processor and how it is clocked; what the kernel was told; and the limits that the process was
+//! put under, which are the causes of surprising numbers that are hardest to see from inside. What a machine does not
+//! tell is absent, never guessed.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,8 @@ pub enum Naming {
     Hash,
 }
 
-/// The boot parameters that change how fast the kernel is; others may name disks, hosts or keys and are nobody's business.
+/// The boot parameters that change how fast the kernel is; others may name disks, hosts or keys and are nobody's
+/// business.
 const BOOT_PARAMETERS: [&str; 26] = [
     "mitigations",
     "nosmt",
@@ -173,8 +174,8 @@ fn host_name(kernel: &Kernel, naming: Naming) -> String {
     match naming {
         Naming::Name => name,
         Naming::Hash => {
-            // FNV-1a: the hash of a name must be the same in every version, which the standard library's hasher does not
-            // promise.
+            // FNV-1a: the hash of a name must be the same in every version, which the standard library's hasher does
+            // not promise.
             let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
             format!("host-{:016x}", name.bytes().fold(0xcbf2_9ce4_8422_2325, mix))
         }

@@ -11,9 +11,10 @@
 //! | one that is mounted, swap, or below another device | refused | refused | see below |
 //! | one that the kernel holds exclusively | refused | refused | refused |
 //!
-//! The last row has no exception: the kernel opens what it mounts, swaps to and builds on with `O_EXCL`, and writing below
-//! a mounted file system corrupts it whatever was said on the command line. So the fourth row is open only where the kernel
-//! does not hold the device after all. A regular file cannot be held so; in its place stand the loop devices over it.
+//! The last row has no exception: the kernel opens what it mounts, swaps to and builds on with `O_EXCL`, and writing
+//! below a mounted file system corrupts it whatever was said on the command line. So the fourth row is open only where
+//! the kernel does not hold the device after all. A regular file cannot be held so; in its place stand the loop devices
+//! over it.
 //!
 //! "Named twice" counts equal spellings. Two spellings of one device are no second thought: a pattern such as
 //! `/dev/disk/by-*/*` yields them by itself.
@@ -70,7 +71,8 @@ pub enum Subject {
     File(Bytes),
 }
 
-/// Leave to write to one path. Whatever writes to a path of the user's must hold one; none can be made outside this module.
+/// Leave to write to one path. Whatever writes to a path of the user's must hold one; none can be made outside this
+/// module.
 ///
 /// While it lives, the device is held exclusively (or the file locked) in its name.
 #[derive(Debug)]
@@ -113,8 +115,8 @@ pub fn permit(kernel: &Kernel, path: &Path, consent: Consent) -> Result<WritePer
     Ok(WritePermit { path: path.to_owned(), file, created: false })
 }
 
-/// Asks for leave to write to `path` as the member of an array that it is: by who keeps what the array stores. It is given where the path
-/// carries a superblock of md's version 1.2 and nobody uses it, be it the kernel's md.
+/// Asks for leave to write to `path` as the member of an array that it is: by who keeps what the array stores. It is
+/// given where the path carries a superblock of md's version 1.2 and nobody uses it, be it the kernel's md.
 pub fn member(kernel: &Kernel, path: &Path) -> Result<WritePermit, Refusal> {
     let (file, facts) = claim(kernel, path, Consent { destroy_data: true, times_named: 1 })?;
     let path = path.to_owned();
@@ -147,8 +149,8 @@ pub fn unmark(kernel: &Kernel, path: &Path, consent: Consent) -> Result<WritePer
     Ok(WritePermit { path, file, created: false })
 }
 
-/// Asks for leave to write to `path` as a file that an earlier run made, which needs nobody's consent: none where it is not one, or somebody
-/// has changed it since.
+/// Asks for leave to write to `path` as a file that an earlier run made, which needs nobody's consent: none where it is
+/// not one, or somebody has changed it since.
 pub fn own(kernel: &Kernel, path: &Path) -> Result<Option<WritePermit>, Refusal> {
     let ours = |file: &File| file.metadata().is_ok_and(|metadata| metadata.is_file()) && made::is_ours(file);
     match File::open(path) {
@@ -182,7 +184,8 @@ pub fn create(path: &Path) -> Result<WritePermit, Refusal> {
     Ok(WritePermit { path: path.to_owned(), file, created: true })
 }
 
-/// As [`create`], of this size, with all its room: what is written later finds it there, or the file is not made at all.
+/// As [`create`], of this size, with all its room: what is written later finds it there, or the file is not made at
+/// all.
 pub fn create_sized(path: &Path, size: Bytes) -> Result<WritePermit, Refusal> {
     /// The kernel's sizes of files have a sign.
     const MOST: Bytes = Bytes::new(i64::MAX as u64);
@@ -239,8 +242,8 @@ impl WritePermit {
         }
     }
 
-    /// Marks a file of ours, so that the next run knows it ([`own`]): what it holds now is worth nothing to anybody. False where the file system
-    /// keeps no such marks.
+    /// Marks a file of ours, so that the next run knows it ([`own`]): what it holds now is worth nothing to anybody.
+    /// False where the file system keeps no such marks.
     pub fn mark(&self) -> bool {
         assert!(self.created, "only what arraylab made is marked as made by it");
         made::mark(&self.file).is_ok()
@@ -251,7 +254,8 @@ impl WritePermit {
         &self.file
     }
 
-    /// Ends the permit. Of a file others may have the lock from now on, though the kernel may close it only later, as a ring of requests does.
+    /// Ends the permit. Of a file others may have the lock from now on, though the kernel may close it only later, as a
+    /// ring of requests does.
     pub fn release(self) {
         // Where there are no locks, there is none to give up.
         let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);

@@ -7,9 +7,9 @@
 //! bridge     root port    adapter            SAS port  expander     its port   the disk's end   SCSI address
 //! ```
 //!
-//! Each part becomes a [`Hop`]; parts that are only the kernel's book-keeping are left out. Where the hop has a link that
-//! negotiates its speed, [`Hop::limit`] is what that link can carry after line coding, before the headers of its packets:
-//! an upper bound that no measurement behind it can exceed.
+//! Each part becomes a [`Hop`]; parts that are only the kernel's book-keeping are left out. Where the hop has a link
+//! that negotiates its speed, [`Hop::limit`] is what that link can carry after line coding, before the headers of its
+//! packets: an upper bound that no measurement behind it can exceed.
 
 use std::path::Path;
 
@@ -76,7 +76,8 @@ pub enum HopKind {
     ScsiAddress,
 }
 
-/// The way to the block device with the directory `device`, nearest to the host first. Empty where there is no hardware.
+/// The way to the block device with the directory `device`, nearest to the host first. Empty where there is no
+/// hardware.
 pub(crate) fn chain(kernel: &Kernel, device: &Path) -> Vec<Hop> {
     let Ok(devices) = std::fs::canonicalize(kernel.sys("devices")) else { return Vec::new() };
     let Ok(inside) = device.strip_prefix(&devices) else { return Vec::new() };
@@ -94,7 +95,8 @@ pub(crate) fn chain(kernel: &Kernel, device: &Path) -> Vec<Hop> {
         let name = part.as_os_str().to_string_lossy();
         if let Some(kind) = classify(&name, &here) {
             let has = |kinds: &[HopKind]| hops.iter().any(|hop| kinds.contains(&hop.kind));
-            // Behind these, the SCSI host is one per port and says nothing more; a channel is a bus only where SCSI is one.
+            // Behind these, the SCSI host is one per port and says nothing more; a channel is a bus only where SCSI is
+            // one.
             let no_host = [HopKind::AtaPort, HopKind::UsbDevice];
             let no_bus = [HopKind::SasPort, HopKind::FibreChannelPort, HopKind::IscsiSession];
             let needless = match kind {

@@ -1,11 +1,12 @@
 //! Where the kernel tells about the machine: the trees of `/sys` and `/proc`.
 //!
-//! Everything that reads them takes a [`Kernel`], so a recorded tree of a machine that we do not have is read by the same
-//! code. Attributes come and go between kernels and drivers: a missing one is `None`, never an error, and the caller says
-//! so.
+//! Everything that reads them takes a [`Kernel`], so a recorded tree of a machine that we do not have is read by the
+//! same code. Attributes come and go between kernels and drivers: a missing one is `None`, never an error, and the
+//! caller says so.
 //!
-//! The crate `procfs-core` (0.18) was weighed and left: it does not decode the `\040` escapes of mount points, so a file
-//! system mounted at a path with a blank in it would pass as not mounted, and what remains of it here is one line per file.
+//! The crate `procfs-core` (0.18) was weighed and left: it does not decode the `\040` escapes of mount points, so a
+//! file system mounted at a path with a blank in it would pass as not mounted, and what remains of it here is one line
+//! per file.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -58,8 +59,8 @@ pub(crate) fn flag(path: impl AsRef<Path>) -> bool {
     number::<u64>(path) == Some(1)
 }
 
-/// The names in a directory, in the order in which people count (`sda`, `sdb`; `nvme2` before `nvme10`); none if there is
-/// no such directory.
+/// The names in a directory, in the order in which people count (`sda`, `sdb`; `nvme2` before `nvme10`); none if there
+/// is no such directory.
 pub(crate) fn names(directory: impl AsRef<Path>) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let mut names: Vec<String> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
@@ -80,7 +81,8 @@ pub(crate) fn field<'t>(table: &'t str, name: &str) -> Option<&'t str> {
     })
 }
 
-/// Undoes the escapes of `/proc/self/mountinfo` and `/proc/swaps`: a backslash and three octal digits stand for one byte.
+/// Undoes the escapes of `/proc/self/mountinfo` and `/proc/swaps`: a backslash and three octal digits stand for one
+/// byte.
 pub(crate) fn unescape(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

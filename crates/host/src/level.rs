@@ -1,21 +1,21 @@
 //! Which parts several paths share: the tree of levels.
 //!
-//! The studies activate one disk, then its neighbours on the same string, then disks on other strings, other adapters and
-//! so on, and call a level the bottleneck when more disks below it bring no more (RAID-I, Table 32).
-//! That needs the tree
+//! The studies activate one disk, then its neighbours on the same string, then disks on other strings, other adapters
+//! and so on, and call a level the bottleneck when more disks below it bring no more (RAID-I, Table 32). That needs the
+//! tree
 //!
 //! ```text
 //! host -> backplane (host bridge, root port, switch) -> adapter (PCI function) -> link (port, bus) -> disk -> store
 //! ```
 //!
 //! in which a store is a file system, a partition or a volume that several of the given paths lie on: four files on one
-//! virtual disk are four paths in one store. Each path has a lineage, from the host to itself; the lineages form the tree.
-//! A level at which there is nothing to choose between (a single child) is joined with that child and only named with it:
-//! "vda on virtio1, PCI 0000:00:02.0".
+//! virtual disk are four paths in one store. Each path has a lineage, from the host to itself; the lineages form the
+//! tree. A level at which there is nothing to choose between (a single child) is joined with that child and only named
+//! with it: "vda on virtio1, PCI 0000:00:02.0".
 //!
-//! A stack that branches (an array over four disks) is no chain. Its lineage ends where those of its disks part: an array
-//! over two adapters hangs from what both share. Paths of which one stands on the disk of another are put into one store,
-//! whatever else they stand on, because that disk serves them all.
+//! A stack that branches (an array over four disks) is no chain. Its lineage ends where those of its disks part: an
+//! array over two adapters hangs from what both share. Paths of which one stands on the disk of another are put into
+//! one store, whatever else they stand on, because that disk serves them all.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -222,8 +222,8 @@ fn lineage(layer: &Layer) -> Vec<Node> {
             nodes.push(Node { key: format!("hop {}", hop.name), part: Part { kind, name, limit: hop.limit } });
         }
     }
-    // A file is the path itself, or that of one loop device: it cannot be shared below the file system. A mount point is
-    // not the file system: one file system may be mounted at several.
+    // A file is the path itself, or that of one loop device: it cannot be shared below the file system. A mount point
+    // is not the file system: one file system may be mounted at several.
     let (kind, key) = match &layer.what {
         What::File { path, .. } | What::Directory { path } => (Kind::Store, format!("file {}", path.display())),
         What::FileSystem(mount) => (Kind::Store, format!("file system {}", mount.device)),

@@ -1,7 +1,8 @@
 //! The limits that a process runs under: control groups of both versions, and its own.
 //!
-//! A container with `cpu.max` or a throttled device measures the throttle and not the disk. A limit holds for all groups
-//! below it, so those from the process's own group up to the root are looked at, as far as they can be seen from here.
+//! A container with `cpu.max` or a throttled device measures the throttle and not the disk. A limit holds for all
+//! groups below it, so those from the process's own group up to the root are looked at, as far as they can be seen from
+//! here.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

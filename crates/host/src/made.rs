@@ -1,10 +1,11 @@
 //! Files that arraylab made and left for its next run, told from files of others.
 //!
-//! A job file of fio lays out its files once and finds them again the next time. Asking for `--destroy-data` each time would teach people to
-//! say it without thought; writing to any file of the right name would one day hit one that somebody put there. So a file of ours carries
-//! a mark: an extended attribute with its size and the time of its last change. It holds only while both are what the mark says:
-//! whoever else writes to the file, copies one over it or cuts it short makes it his own. So does a run that was killed before it
-//! renewed the mark. Where the file system has no such attributes, no file is known as ours.
+//! A job file of fio lays out its files once and finds them again the next time. Asking for `--destroy-data` each time
+//! would teach people to say it without thought; writing to any file of the right name would one day hit one that
+//! somebody put there. So a file of ours carries a mark: an extended attribute with its size and the time of its last
+//! change. It holds only while both are what the mark says: whoever else writes to the file, copies one over it or cuts
+//! it short makes it his own. So does a run that was killed before it renewed the mark. Where the file system has no
+//! such attributes, no file is known as ours.
 
 use std::fs::File;
 use std::io;

@@ -1,9 +1,9 @@
 //! The table of magic numbers: where each format says that it is there.
 //!
-//! Offsets and bytes are facts of the formats. Each group names the file of libblkid (util-linux, `libblkid/src/superblocks`
-//! and `libblkid/src/partitions`) that has them too, or its specification; a test holds those that need nothing but the
-//! magic number against the `blkid` program. Bindings to libblkid itself were left: it is a C library that is not
-//! everywhere, and what protects data must not be an optional part.
+//! Offsets and bytes are facts of the formats. Each group names the file of libblkid (util-linux,
+//! `libblkid/src/superblocks` and `libblkid/src/partitions`) that has them too, or its specification; a test holds
+//! those that need nothing but the magic number against the `blkid` program. Bindings to libblkid itself were left: it
+//! is a C library that is not everywhere, and what protects data must not be an optional part.
 
 use serde::Serialize;
 use units::Bytes;
@@ -127,7 +127,8 @@ pub const MAGICS: &[Magic] = &[
     start("cramfs", FileSystem, 0, b"\x45\x3d\xcd\x28"),
     start("cramfs", FileSystem, 0, b"\x28\xcd\x3d\x45"),
     start("romfs", FileSystem, 0, b"-rom1fs-"),
-    // minix.c, bfs.c, ufs.c (UFS 1 and 2, in both byte orders, at the places where BSD and Solaris put it), vxfs.c, vmfs.c
+    // minix.c, bfs.c, ufs.c (UFS 1 and 2, in both byte orders, at the places where BSD and Solaris put it), vxfs.c,
+    // vmfs.c
     start("MINIX", FileSystem, KIB + 0x10, b"\x7f\x13"),
     start("MINIX", FileSystem, KIB + 0x10, b"\x8f\x13"),
     start("MINIX", FileSystem, KIB + 0x10, b"\x68\x24"),
@@ -209,8 +210,8 @@ pub const MAGICS: &[Magic] = &[
     start("BSD disk label", PartitionTable, 64, b"\x57\x45\x56\x82"),
     start("BSD disk label", PartitionTable, SECTOR, b"\x57\x45\x56\x82"),
     start("Windows dynamic disk", PartitionTable, 6 * SECTOR, b"PRIVHEAD"),
-    // POSIX.1 pax; QEMU docs/interop/qcow2.txt; VMware and VirtualBox disk formats; MS-VHDX 2.2.1: what a file may be, or a
-    // device that an image or an archive was copied to
+    // POSIX.1 pax; QEMU docs/interop/qcow2.txt; VMware and VirtualBox disk formats; MS-VHDX 2.2.1: what a file may be,
+    // or a device that an image or an archive was copied to
     start("tar archive", Image, 257, b"ustar"),
     start("qcow2 image", Image, 0, b"QFI\xfb"),
     start("VMDK image", Image, 0, b"KDMV"),

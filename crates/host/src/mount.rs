@@ -1,9 +1,9 @@
 //! What is mounted where, from `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 //!
-//! The file system that holds a path is found as the kernel's path walk finds it: from the root mount, at each step into
-//! the mount that covers the next part of the path. The longest matching mount point is not always the answer, as a mount
-//! on a directory hides the mounts that were below it before. The device number of `stat` is not the answer either: btrfs
-//! and overlayfs invent theirs.
+//! The file system that holds a path is found as the kernel's path walk finds it: from the root mount, at each step
+//! into the mount that covers the next part of the path. The longest matching mount point is not always the answer, as
+//! a mount on a directory hides the mounts that were below it before. The device number of `stat` is not the answer
+//! either: btrfs and overlayfs invent theirs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -73,8 +73,8 @@ impl Mounts {
 }
 
 impl Mount {
-    /// One line: id, parent, device, root, mount point, options, optional fields, `-`, type, source, options of the file
-    /// system.
+    /// One line: id, parent, device, root, mount point, options, optional fields, `-`, type, source, options of the
+    /// file system.
     fn parse(line: &str) -> Option<Mount> {
         let mut fields = line.split(' ');
         let id = fields.next()?.parse().ok()?;

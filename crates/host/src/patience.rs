@@ -1,7 +1,7 @@
 //! What a killed program leaves behind for a moment.
 //!
-//! Who was killed with requests under way lets go of its files, sockets and ports when the kernel has ended these, some tens of milliseconds later: a
-//! server that is started again at once finds them free within this time.
+//! Who was killed with requests under way lets go of its files, sockets and ports when the kernel has ended these, some
+//! tens of milliseconds later: a server that is started again at once finds them free within this time.
 
 use std::time::{Duration, Instant};
 

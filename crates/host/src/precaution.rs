@@ -1,8 +1,8 @@
 //! The care that a measurement takes of itself, as xdd does: memory locked, real-time priority, processors of its own.
 //!
-//! Each precaution may be refused (by a limit, a missing capability, a container). That is no reason to fail: the run goes
-//! on, and its result says what was refused, why, and what would help, so that nobody reads a number as if the care had
-//! been taken.
+//! Each precaution may be refused (by a limit, a missing capability, a container). That is no reason to fail: the run
+//! goes on, and its result says what was refused, why, and what would help, so that nobody reads a number as if the
+//! care had been taken.
 
 use std::io;
 
@@ -21,8 +21,8 @@ use units::Bytes;
 pub struct Precautions {
     /// Keeps all memory of the process in memory, that of later too.
     pub lock_memory: bool,
-    /// Lets this thread, and those that it starts from now on, run before all ordinary ones, at this priority (1 to 99) of
-    /// `SCHED_FIFO`.
+    /// Lets this thread, and those that it starts from now on, run before all ordinary ones, at this priority (1 to 99)
+    /// of `SCHED_FIFO`.
     pub real_time: Option<u8>,
     /// Keeps this thread, and those that it starts from now on, on these processors; on all where none is named.
     pub cpus: Vec<u32>,

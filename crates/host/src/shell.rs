@@ -1,7 +1,7 @@
 //! Names as words of the commands that messages suggest: whoever copies one into a shell gives it the very name.
 //!
-//! The rule is that of POSIX: within single quotes all but these is itself. Names of harmless characters stay bare, as they are easier to read. (A crate for
-//! this would be one function of three lines.)
+//! The rule is that of POSIX: within single quotes all but these is itself. Names of harmless characters stay bare, as
+//! they are easier to read. (A crate for this would be one function of three lines.)
 
 /// A name as one word of a shell.
 pub fn word(name: &str) -> String {

@@ -1,9 +1,9 @@
 //! Does a device carry data? Reads the places where file systems, partition tables, arrays and volume managers say so.
 //!
 //! This is what stands between a benchmark and somebody's data, so it errs on one side: a magic number alone counts,
-//! without the checksum behind it, as a damaged superblock is still a superblock of somebody's. What has no magic number
-//! (a raw database, plain dm-crypt, random bytes) cannot be recognised, and [`crate::guard`] asks for consent before any
-//! writing.
+//! without the checksum behind it, as a damaged superblock is still a superblock of somebody's. What has no magic
+//! number (a raw database, plain dm-crypt, random bytes) cannot be recognised, and [`crate::guard`] asks for consent
+//! before any writing.
 
 use std::collections::BTreeMap;
 use std::fmt;

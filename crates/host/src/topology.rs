@@ -1,11 +1,11 @@
 //! What a path stands on.
 //!
-//! A benchmark of "a file" is a benchmark of everything below it: the file system, the volume, the array, the disks, the
-//! adapter. A [`Target`] is that stack, from the path down to the disks, each disk with its way to the host. A stack is
-//! mostly a chain; it branches where a layer lies on several devices (md, dm, btrfs).
+//! A benchmark of "a file" is a benchmark of everything below it: the file system, the volume, the array, the disks,
+//! the adapter. A [`Target`] is that stack, from the path down to the disks, each disk with its way to the host. A
+//! stack is mostly a chain; it branches where a layer lies on several devices (md, dm, btrfs).
 //!
-//! Everything comes from sysfs and `/proc/self/mountinfo`, nothing from running `lsblk` or `mdadm`: no program that may be
-//! missing, no output format that may change, and no need for root.
+//! Everything comes from sysfs and `/proc/self/mountinfo`, nothing from running `lsblk` or `mdadm`: no program that may
+//! be missing, no output format that may change, and no need for root.
 
 use std::fs::Metadata;
 use std::io;
@@ -290,7 +290,8 @@ impl Explorer<'_> {
         Layer { name, what: What::FileSystem(mount.clone()), block: None, below }
     }
 
-    /// What is written to an overlay goes to its upper directory, if that can be seen from here (in a container it cannot).
+    /// What is written to an overlay goes to its upper directory, if that can be seen from here (in a container it
+    /// cannot).
     fn overlay(&self, mount: &Mount, depth: usize) -> Vec<Layer> {
         let upper = mount.option("upperdir").map(Path::new);
         let holding = upper.and_then(|upper| self.mounts.holding(upper));

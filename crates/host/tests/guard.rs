@@ -89,8 +89,8 @@ fn a_use_that_the_kernel_does_not_hold_needs_naming_twice() {
 }
 
 proptest! {
-    /// Over all facts and consents: nothing that is held is permitted; nothing with contents is without consent; nothing
-    /// that is used or recognised is by one naming; and what is permitted stays so with more consent.
+    /// Over all facts and consents: nothing that is held is permitted; nothing with contents is without consent;
+    /// nothing that is used or recognised is by one naming; and what is permitted stays so with more consent.
     #[test]
     fn no_combination_of_facts_slips_through(
         held: bool, used: bool, recognised: bool, device: bool, empty: bool, destroy_data: bool, times_named in 0u32..4,

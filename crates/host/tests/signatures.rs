@@ -58,7 +58,8 @@ fn recognised_in(path: &Path) -> Vec<Signature> {
     recognise(size, |at, buffer| file.read_exact_at(buffer, at.get())).expect("an image that can be read")
 }
 
-/// An image in `directory` after `program` has worked on it; none, with a message, where the program is missing or refuses.
+/// An image in `directory` after `program` has worked on it; none, with a message, where the program is missing or
+/// refuses.
 fn made_by(directory: &Path, size: Bytes, program: &str, arguments: &[&str]) -> Option<PathBuf> {
     let path = directory.join(program);
     File::create(&path).and_then(|file| file.set_len(size.get())).expect("an image");
@@ -115,7 +116,8 @@ fn partition_tables_of_the_real_programs_are_recognised() {
     }
 }
 
-/// The formats that `blkid` (2.38) tells by the magic number alone, with its names for them. The others it checks further.
+/// The formats that `blkid` (2.38) tells by the magic number alone, with its names for them. The others it checks
+/// further.
 const AS_BLKID: [(&str, &str); 33] = [
     ("ext2/ext3/ext4", "ext2"),
     ("btrfs", "btrfs"),

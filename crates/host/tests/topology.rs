@@ -200,7 +200,8 @@ fn an_overlay_stands_on_its_upper_directory_if_that_can_be_seen() {
         ("0:60", "/merged", "overlay", "overlay", "rw,lowerdir=/l,upperdir=/up/diff,workdir=/up/work"),
     ]);
     assert_eq!(chain(&tree.file_target("/merged/f")), ["/merged/f", "overlay on /merged", "ext4 on /", "vda"]);
-    // In a container the path of the upper directory is that of another mount namespace: here it leads back to the overlay.
+    // In a container the path of the upper directory is that of another mount namespace: here it leads back to the
+    // overlay.
     tree.mounts(&[("0:60", "/", "overlay", "overlay", "rw,lowerdir=/l,upperdir=/up/diff,workdir=/up/work")]);
     assert_eq!(chain(&tree.file_target("/f")), ["/f", "overlay on /"]);
 }

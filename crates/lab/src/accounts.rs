@@ -1,4 +1,5 @@
-//! Processor time while requests count: read from the kernel's accounts when counting starts and when it ends, in each pass.
+//! Processor time while requests count: read from the kernel's accounts when counting starts and when it ends, in each
+//! pass.
 
 use host::Kernel;
 use host::cpu::{Snapshot, Usage};

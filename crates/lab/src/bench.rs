@@ -1,13 +1,15 @@
 //! The bench of a study: experiments on its machine, each run once.
 //!
-//! A study asks for the same trial from many of its rows. The bench remembers what came of an experiment, also of one that somebody
-//! else has run, and knows two experiments for the same if they differ in nothing but name and in settings that change nothing.
+//! A study asks for the same trial from many of its rows. The bench remembers what came of an experiment, also of one
+//! that somebody else has run, and knows two experiments for the same if they differ in nothing but name and in
+//! settings that change nothing.
 //!
 //! # Ahead
-//! A trial runs when it is first asked for, one after the other, while most processors have nothing to do. Which trials a row needs is not
-//! written down anywhere but in its answer. So whoever will ask for many rows [asks them twice](Bench::prepare): at first nothing is run, and what
-//! was asked for is noted, which then runs on all processors; what a row asks for only when it knows that, in the next round. Rejected: a list of
-//! trials beside the answers, which would have to be kept true by hand.
+//! A trial runs when it is first asked for, one after the other, while most processors have nothing to do. Which trials
+//! a row needs is not written down anywhere but in its answer. So whoever will ask for many rows [asks them
+//! twice](Bench::prepare): at first nothing is run, and what was asked for is noted, which then runs on all processors;
+//! what a row asks for only when it knows that, in the next round. Rejected: a list of trials beside the answers, which
+//! would have to be kept true by hand.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::cmp::Reverse;
@@ -86,7 +88,8 @@ pub struct Outcome {
     pub rate: Frequency,
     /// What each part did meanwhile.
     pub load: Load,
-    /// Time in each phase of each part, summed over the requests that began while they were counted; and how many those were.
+    /// Time in each phase of each part, summed over the requests that began while they were counted; and how many those
+    /// were.
     pub phases: BTreeMap<(String, String), Duration>,
     /// See [`Outcome::phases`].
     pub traced: u64,
@@ -105,7 +108,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// From a run of an experiment on a modelled machine. Refused if no request of a pass counted: means of nothing say nothing.
+    /// From a run of an experiment on a modelled machine. Refused if no request of a pass counted: means of nothing say
+    /// nothing.
     ///
     /// # Panics
     /// If the machine was not modelled.
@@ -243,7 +247,8 @@ impl Bench {
         self.seed.set(Some(seed));
     }
 
-    /// Gives all trials so many times their own passes: what they come to varies less from seed to seed, by the root of that.
+    /// Gives all trials so many times their own passes: what they come to varies less from seed to seed, by the root of
+    /// that.
     ///
     /// # Panics
     /// If a trial was run already, or with no passes at all.
@@ -275,8 +280,8 @@ impl Bench {
         self.outcomes.borrow().contains_key(&self.key(experiment))
     }
 
-    /// What an experiment is: its text but for its name, for what it is compared with, for settings that change nothing, and for whether spans are
-    /// kept, which changes nothing of what comes of it either.
+    /// What an experiment is: its text but for its name, for what it is compared with, for settings that change
+    /// nothing, and for whether spans are kept, which changes nothing of what comes of it either.
     fn key(&self, experiment: &Experiment) -> String {
         let mut plain = Experiment { name: String::new(), published: Vec::new(), ..experiment.clone() };
         plain.system.iter_mut().for_each(|system| system.spans = true);
@@ -331,8 +336,8 @@ impl Bench {
         known
     }
 
-    /// Runs what questions will ask for, side by side on all processors. Each is asked as often as it finds something that is not known yet; what
-    /// it makes of that is of no account.
+    /// Runs what questions will ask for, side by side on all processors. Each is asked as often as it finds something
+    /// that is not known yet; what it makes of that is of no account.
     pub fn prepare(&self, questions: impl IntoIterator<Item: Fn()>) {
         let mut open: Vec<_> = questions.into_iter().collect();
         while !open.is_empty() {

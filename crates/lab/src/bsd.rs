@@ -1,13 +1,15 @@
 //! The four programs of the 4.2BSD file system study, on a directory of today.
 //!
-//! `read_8192`, `write_4096`, `write_8192` and `rewrite_8192` (M. K. McKusick, W. Joy, S. Leffler, R. Fabry, "A Fast File System for UNIX", 1984; their
-//! sources are in appendix A of Kridle and McKusick, "Performance Effects of Disk Subsystem Choices for VAX Systems Running 4.2BSD UNIX", 1983): each a loop
-//! of plain system calls with one buffer on 8 MiB of a file. Each is run three times; the first run clears the cache of what would help, and is not shown.
-//! Rates are in units of 1024 bytes a second, as in the tables of the study; "percentage of CPU" is user and system time by real time, as csh prints it.
+//! `read_8192`, `write_4096`, `write_8192` and `rewrite_8192` (M. K. McKusick, W. Joy, S. Leffler, R. Fabry, "A Fast
+//! File System for UNIX", 1984; their sources are in appendix A of Kridle and McKusick, "Performance Effects of Disk
+//! Subsystem Choices for VAX Systems Running 4.2BSD UNIX", 1983): each a loop of plain system calls with one buffer on
+//! 8 MiB of a file. Each is run three times; the first run clears the cache of what would help, and is not shown. Rates
+//! are in units of 1024 bytes a second, as in the tables of the study; "percentage of CPU" is user and system time by
+//! real time, as csh prints it.
 //!
-//! Two things are not as they were. The VAX had 4 MB of memory, so 8 MiB did not stay in its cache; today they do, and what is measured is the
-//! memory. `cold` has the cache dropped before each run. And 4.2BSD wrote at most 1 MB behind; today all of it may be unwritten when the program
-//! ends. `sync` counts the time until it is on the disk, too.
+//! Two things are not as they were. The VAX had 4 MB of memory, so 8 MiB did not stay in its cache; today they do, and
+//! what is measured is the memory. `cold` has the cache dropped before each run. And 4.2BSD wrote at most 1 MB behind;
+//! today all of it may be unwritten when the program ends. `sync` counts the time until it is on the disk, too.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -124,7 +126,8 @@ impl Program {
     }
 }
 
-/// Runs all four, in the order of the study's script: the file is written, read, and written over. The file is removed at the end.
+/// Runs all four, in the order of the study's script: the file is written, read, and written over. The file is removed
+/// at the end.
 pub fn run(
     conditions: &Conditions,
     interrupted: &AtomicBool,

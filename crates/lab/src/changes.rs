@@ -6,8 +6,8 @@
 //! vme.rate = "20 MB/s"
 //! ```
 //!
-//! Dotted keys are nested tables in TOML; here they become what they look like: a path and a value. Each value keeps its place, so
-//! that a message about it can point there.
+//! Dotted keys are nested tables in TOML; here they become what they look like: a path and a value. Each value keeps
+//! its place, so that a message about it can point there.
 
 use std::ops::Range;
 

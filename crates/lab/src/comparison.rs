@@ -1,8 +1,8 @@
 //! What an experiment gives beside what was published about it.
 //!
-//! The rows that an experiment names are answered by its study's model ([`crate::reproduce`]), which looks for the trials of a row
-//! among the points that have just been run and makes those that are missing: `arraylab run raid-i/figure-03` and
-//! `arraylab reproduce raid-i` print the same numbers.
+//! The rows that an experiment names are answered by its study's model ([`crate::reproduce`]), which looks for the
+//! trials of a row among the points that have just been run and makes those that are missing: `arraylab run
+//! raid-i/figure-03` and `arraylab reproduce raid-i` print the same numbers.
 
 use crate::bench::Outcome as Known;
 use crate::experiment::Experiment;
@@ -10,8 +10,8 @@ use crate::reproduce::{Judged, ReproduceError, judged};
 use crate::runner::Outcome;
 use crate::studies;
 
-/// The published rows that the points of an experiment are compared with, judged. `settings` are changes to the machine that all
-/// points share. Empty where there is nothing to compare.
+/// The published rows that the points of an experiment are compared with, judged. `settings` are changes to the machine
+/// that all points share. Empty where there is nothing to compare.
 pub fn compare(
     points: &[(&Experiment, &Outcome)],
     settings: Vec<(String, String)>,

@@ -1,6 +1,7 @@
 //! Several streams from one description: `copies = 4`.
 //!
-//! fio's `numjobs`, xdd's `-queuedepth` with `-seek stagger` or `interleave`. How the copies share the region is said by `spread`:
+//! fio's `numjobs`, xdd's `-queuedepth` with `-seek stagger` or `interleave`. How the copies share the region is said
+//! by `spread`:
 //!
 //! ```text
 //! shared       each over all of it        |0..........|  |1..........|

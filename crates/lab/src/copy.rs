@@ -1,8 +1,9 @@
 //! Copying one device or file to another, with both sides measured.
 //!
-//! Each place in the queue reads a piece and writes it, then takes the next; so reads and writes overlap, and the slower side fills the queue: what
-//! limits a copy is told by where its requests spend their time. Every read and every write has a row, those of the source as device 0 and
-//! those of the target as device 1. At the end the target is flushed: what was copied is then stored.
+//! Each place in the queue reads a piece and writes it, then takes the next; so reads and writes overlap, and the
+//! slower side fills the queue: what limits a copy is told by where its requests spend their time. Every read and every
+//! write has a row, those of the source as device 0 and those of the target as device 1. At the end the target is
+//! flushed: what was copied is then stored.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

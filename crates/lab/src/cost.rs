@@ -1,8 +1,9 @@
 //! What the measurement itself cost: the processor time of the load generator, said in every live result.
 //!
-//! A rate that the generator limits says nothing of the device. Two figures tell: processor time for each request, which is the generator's
-//! price, and the share of its processor that its busiest thread used, which is how near the end of its rope it was. Kernel threads are the whole
-//! machine's, so on a machine that does other things theirs is an upper bound.
+//! A rate that the generator limits says nothing of the device. Two figures tell: processor time for each request,
+//! which is the generator's price, and the share of its processor that its busiest thread used, which is how near the
+//! end of its rope it was. Kernel threads are the whole machine's, so on a machine that does other things theirs is an
+//! upper bound.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! Devices that an experiment describes itself, in place of `--on`.
 //!
-//! A job of fio has files of its own, several of them used as one, opened in its own way, flushed after so many writes. `[[device]]` says all of
-//! that, so that what a job file comes to can be written down, changed and run like any other experiment; and each job has its own
-//! descriptors of a file that many share, as processes have.
+//! A job of fio has files of its own, several of them used as one, opened in its own way, flushed after so many writes.
+//! `[[device]]` says all of that, so that what a job file comes to can be written down, changed and run like any other
+//! experiment; and each job has its own descriptors of a file that many share, as processes have.
 
 use std::path::{Path, PathBuf};
 

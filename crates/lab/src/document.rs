@@ -1,9 +1,9 @@
 //! An experiment's file before it is read: `--set` and the sweep applied.
 //!
-//! Values are replaced in the parsed TOML, not in the text, and keep the place they came from, so that an error in the third value of
-//! a sweep axis points at that value. A key is a path: `run.measure`, `io.mode`, `stream.NAME.depth` (a stream by its name, by
-//! its number from 0, or all of them as `*`), with the same words as in the file; and in an experiment on a modelled machine also a value of one
-//! of its parts, `PART.VALUE`.
+//! Values are replaced in the parsed TOML, not in the text, and keep the place they came from, so that an error in the
+//! third value of a sweep axis points at that value. A key is a path: `run.measure`, `io.mode`, `stream.NAME.depth` (a
+//! stream by its name, by its number from 0, or all of them as `*`), with the same words as in the file; and in an
+//! experiment on a modelled machine also a value of one of its parts, `PART.VALUE`.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,8 @@ pub struct Point {
     pub settings: Vec<Setting>,
     /// What runs.
     pub experiment: Experiment,
-    /// The place among all points of the one that its gain is over, which is itself for that one; nothing where the experiment asks for no gain.
+    /// The place among all points of the one that its gain is over, which is itself for that one; nothing where the
+    /// experiment asks for no gain.
     pub baseline: Option<usize>,
 }
 
@@ -169,8 +170,8 @@ const PREFIX: &str = "v = ";
 
 /// A `--set` as a text that errors can point into.
 ///
-/// Values that it brings into the document carry places behind the end of the file, a range of them for each `--set`; so an error
-/// in them is told from one in the file, and finds its way back.
+/// Values that it brings into the document carry places behind the end of the file, a range of them for each `--set`;
+/// so an error in them is told from one in the file, and finds its way back.
 struct Given {
     setting: Setting,
     /// As it was typed.
@@ -241,8 +242,8 @@ impl Given {
     }
 }
 
-/// What a key means in an experiment on a modelled machine: one that is none of the experiment's own is a value of a part, so that
-/// `vme.rate` is short for `system.parts.vme.rate`.
+/// What a key means in an experiment on a modelled machine: one that is none of the experiment's own is a value of a
+/// part, so that `vme.rate` is short for `system.parts.vme.rate`.
 fn full<'k>(table: &DeTable, key: &'k str) -> Cow<'k, str> {
     if is_own(key) || !table.contains_key("system") {
         Cow::Borrowed(key)
@@ -328,8 +329,8 @@ fn stream_name(index: usize, item: &Spanned<DeValue>) -> String {
     }
 }
 
-/// An error in the file that only came with a setting is the setting's: a stream that nothing ends any more, a depth beside
-/// arrivals. If the file is good without them, the first that spoils it is to blame.
+/// An error in the file that only came with a setting is the setting's: a stream that nothing ends any more, a depth
+/// beside arrivals. If the file is good without them, the first that spoils it is to blame.
 fn blame(source: &Source, document: &Spanned<DeTable>, given: &[Given], error: SourceError) -> SourceError {
     let found = given.iter().any(|given| given.find(&error).is_some());
     if found || given.is_empty() || Experiment::read(source, document.clone()).is_err() {

@@ -1,7 +1,7 @@
 //! Several files as one device.
 //!
-//! Blocks go round the files (`chunk`), as the requests of a fio job with several files do, or fill one after the other. What crosses from
-//! one to the next becomes two requests. A flush is of all files.
+//! Blocks go round the files (`chunk`), as the requests of a fio job with several files do, or fill one after the
+//! other. What crosses from one to the next becomes two requests. A flush is of all files.
 
 use std::cell::Cell;
 

@@ -88,7 +88,8 @@ impl Run {
 pub struct Io {
     /// Past the page cache or through it.
     pub mode: Mode,
-    /// How requests reach the kernel: `auto`, which is none of them, or an engine's name. Of `auto` the result says which and why.
+    /// How requests reach the kernel: `auto`, which is none of them, or an engine's name. Of `auto` the result says
+    /// which and why.
     #[serde(with = "engine")]
     pub engine: Option<Engine>,
     /// What happens to the page cache before each pass. Without effect on direct I/O.

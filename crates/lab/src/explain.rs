@@ -1,4 +1,5 @@
-//! Explaining a run that was kept, or a trace of another program: the files are read here, and what they say is found in `analysis`.
+//! Explaining a run that was kept, or a trace of another program: the files are read here, and what they say is found
+//! in `analysis`.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -184,7 +185,8 @@ impl Case {
     }
 }
 
-/// Explains. `threshold` is that of large deltas, `window` the time that the picture shows, from the middle of the run on.
+/// Explains. `threshold` is that of large deltas, `window` the time that the picture shows, from the middle of the run
+/// on.
 pub fn explain(
     subject: &Subject,
     threshold: Option<Duration>,

@@ -211,7 +211,8 @@ impl<'de> Deserialize<'de> for FileSize {
 
 /// A larger request would not be one request: the kernel cuts at 2 GiB, and memory for a queue of them runs out first.
 pub(crate) const LARGEST_REQUEST: Bytes = Bytes::gib(1);
-/// A longer part of a run is a slip of the unit; and sums of such times stay far below the 584 years that a clock can count.
+/// A longer part of a run is a slip of the unit; and sums of such times stay far below the 584 years that a clock can
+/// count.
 const LONGEST: Duration = Duration::seconds(365 * 24 * 3600);
 
 /// A time of the file, if it is there and not absurd.

@@ -1,13 +1,15 @@
 //! The highest rate of arrivals at which response times keep within a bound.
 //!
-//! A device has no throughput by itself, only one for a response time that somebody accepts. The search offers the arrivals of an experiment's
-//! open loops at one multiple of their rates after the other: it doubles or halves until the bound is kept at one rate and broken at another, and
-//! then tries their geometric mean, until the two are within two percent. Response times are counted from the intended arrivals, so a
-//! rate that the devices do not keep up with breaks any bound. Arrivals that were never served, and requests that failed, break it, too. A percentile of
-//! so few requests that none lies beyond it says nothing: there the search ends.
+//! A device has no throughput by itself, only one for a response time that somebody accepts. The search offers the
+//! arrivals of an experiment's open loops at one multiple of their rates after the other: it doubles or halves until
+//! the bound is kept at one rate and broken at another, and then tries their geometric mean, until the two are within
+//! two percent. Response times are counted from the intended arrivals, so a rate that the devices do not keep up with
+//! breaks any bound. Arrivals that were never served, and requests that failed, break it, too. A percentile of so few
+//! requests that none lies beyond it says nothing: there the search ends.
 //!
-//! The search takes the bound to be kept below some rate and broken above; by chance a run near that rate may tell either way. Every run
-//! is shown, so that this can be seen; longer runs and more passes make it rarer. Closed loops of the experiment go on unchanged as its background.
+//! The search takes the bound to be kept below some rate and broken above; by chance a run near that rate may tell
+//! either way. Every run is shown, so that this can be seen; longer runs and more passes make it rarer. Closed loops of
+//! the experiment go on unchanged as its background.
 
 use serde_json::{Value, json};
 use units::{Duration, Frequency};
@@ -81,7 +83,8 @@ impl Hunt {
         if self.counted_out { None } else { Some(self.experiment.faster(self.search.next()?)) }
     }
 
-    /// Takes note of what came of the run of [`next`](Hunt::next). One that was cut short is judged, and says nothing about the limit.
+    /// Takes note of what came of the run of [`next`](Hunt::next). One that was cut short is judged, and says nothing
+    /// about the limit.
     pub fn take(&mut self, outcome: &Outcome) -> (Tried, Result<(), HuntError>) {
         let factor = self.search.next().expect("a run was asked for");
         let offered = outcome.offered.expect("an experiment with open loops offers something");
@@ -147,8 +150,8 @@ impl Hunt {
 }
 
 impl Experiment {
-    /// What all open loops offer together on so many devices; `None` if there are none. A device that a stream's `on` names twice, as several ranks
-    /// load it, is offered it twice.
+    /// What all open loops offer together on so many devices; `None` if there are none. A device that a stream's `on`
+    /// names twice, as several ranks load it, is offered it twice.
     pub fn offered(&self, devices: usize) -> Option<Frequency> {
         let rates = self.streams.iter().filter_map(|plan| match plan.stream.load {
             Load::Open { arrivals, .. } => {

@@ -1,11 +1,13 @@
 //! What the points of a sweep gain over the one that they are compared with.
 //!
-//! `gain = "esp.gives-way"` beside `[sweep]` names a swept key. Its first value is the baseline: each point is held against the one that differs from it in
-//! that key alone, and has the first value there. Several keys, as a list, are changed together: the cure of rounds by pipelined reads needs another
-//! number of requests under way, too, and over the same number without them it would gain more than anybody has from it.
+//! `gain = "esp.gives-way"` beside `[sweep]` names a swept key. Its first value is the baseline: each point is held
+//! against the one that differs from it in that key alone, and has the first value there. Several keys, as a list, are
+//! changed together: the cure of rounds by pipelined reads needs another number of requests under way, too, and over
+//! the same number without them it would gain more than anybody has from it.
 //!
-//! The gain is that of the rates, with Welch's interval over the passes ([`analysis::against`]). Of several devices it is also said what share of their requests is
-//! in rounds, before and after: what a cure takes away, and whether it did.
+//! The gain is that of the rates, with Welch's interval over the passes ([`analysis::against`]). Of several devices it
+//! is also said what share of their requests is in rounds, before and after: what a cure takes away, and whether it
+//! did.
 
 use analysis::explain::unless_asked_together;
 use analysis::rounds::{Merged, Rounds, rounds};
@@ -37,7 +39,8 @@ pub struct Gain {
 /// The gain of each point; nothing where the experiment asks for none.
 ///
 /// # Panics
-/// If a point comes before its baseline. They are run in their order, so that what is there of a sweep that was ended has its baselines.
+/// If a point comes before its baseline. They are run in their order, so that what is there of a sweep that was ended
+/// has its baselines.
 pub fn gains(points: &[(&Point, &Outcome)]) -> Vec<Gain> {
     let gain = |(place, (point, outcome)): (usize, &(&Point, &Outcome))| {
         let baseline = point.baseline?;
@@ -84,8 +87,8 @@ pub(crate) struct Basis {
 }
 
 impl Basis {
-    /// Reads `gain`. `axes` are the keys that are swept, with the number of their values; `fixed` those that `--set` has taken out of the sweep: of
-    /// them there is nothing to compare, and the user knows.
+    /// Reads `gain`. `axes` are the keys that are swept, with the number of their values; `fixed` those that `--set`
+    /// has taken out of the sweep: of them there is nothing to compare, and the user knows.
     pub fn read(
         source: &Source,
         table: &DeTable,

@@ -28,8 +28,8 @@ impl Gate {
         Gate { state: Mutex::new(state), opened: Condvar::new() }
     }
 
-    /// Waits until all threads are here; the last one calls `make`, which may say that there is no further pass. `None` then, and if the run is
-    /// called off.
+    /// Waits until all threads are here; the last one calls `make`, which may say that there is no further pass. `None`
+    /// then, and if the run is called off.
     pub fn pass(&self, make: impl FnOnce() -> Option<Control>) -> Option<Arc<Control>> {
         let mut state = self.lock();
         state.arrived += 1;

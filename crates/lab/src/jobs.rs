@@ -1,13 +1,14 @@
 //! What a job file of fio comes to: an experiment for each group of jobs that run together.
 //!
-//! Each copy of a job becomes a stream on a device of its own, as each is a process in fio: with its own descriptors of its files, its own queue, and its
-//! own random numbers. `stonewall` ends a group; the next begins when all of it is done. A job is over at its own limits and loads no
-//! more, as in fio.
+//! Each copy of a job becomes a stream on a device of its own, as each is a process in fio: with its own descriptors of
+//! its files, its own queue, and its own random numbers. `stonewall` ends a group; the next begins when all of it is
+//! done. A job is over at its own limits and loads no more, as in fio.
 //!
 //! Where fio and this differ, beyond the options that are listed as not kept:
 //!
 //! - of `rate_process=poisson`, response times count from when a request was due, and a mixed job has one rate;
-//! - `verify` reads again what a job wrote, whatever the checksum that it names: blocks say what they are in a way of our own;
+//! - `verify` reads again what a job wrote, whatever the checksum that it names: blocks say what they are in a way of
+//!   our own;
 //! - of several requests under way, the flush of `fsync` follows the completion of its write in the same place of the
 //!   queue; fio makes it when that write was issued, or has all that is under way awaited first, as the engine will
 //!   have it.

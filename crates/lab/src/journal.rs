@@ -5,15 +5,17 @@
 //!              a line of JSON: [{device, name, run, unit}, ...], of the devices that are written
 //!              32 bytes for each write that has ended: device, first unit, number of units, version; 64 bits each, the lowest byte first
 //! ```
-//! Once a second each load thread hands over what has ended since, and a thread of the journal writes it down, so that no load waits for a disk. A
-//! version of 0 says that the write failed, and that nobody knows what is there. After a kill the last entry may be cut off; it is left out.
+//! Once a second each load thread hands over what has ended since, and a thread of the journal writes it down, so that
+//! no load waits for a disk. A version of 0 says that the write failed, and that nobody knows what is there. After a
+//! kill the last entry may be cut off; it is left out.
 //!
-//! The run holds a lock on the file as long as it lives: a run that goes on is not taken for one that was killed. When it has ended,
-//! `ledger.bin` says the same in less, and this file goes. An entry for each write is about half of what the record keeps of it, so no longer run is
-//! made impossible by it.
+//! The run holds a lock on the file as long as it lives: a run that goes on is not taken for one that was killed. When
+//! it has ended, `ledger.bin` says the same in less, and this file goes. An entry for each write is about half of what
+//! the record keeps of it, so no longer run is made impossible by it.
 //!
-//! Rejected: the whole ledger every second (a load thread would stop to walk it), and a flush of each entry before its write is answered
-//! (the load would be the log's). What a power cut takes is what the kernel had not written by itself.
+//! Rejected: the whole ledger every second (a load thread would stop to walk it), and a flush of each entry before its
+//! write is answered (the load would be the log's). What a power cut takes is what the kernel had not written by
+//! itself.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};

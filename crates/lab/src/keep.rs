@@ -14,7 +14,8 @@ use crate::verification::{self, Verified};
 
 /// Makes the folder of a run and writes what is known before it starts.
 ///
-/// `experiment` is the experiment as it will run, in TOML. Names of machines are kept as a hash: run folders are given to others.
+/// `experiment` is the experiment as it will run, in TOML. Names of machines are kept as a hash: run folders are given
+/// to others.
 pub fn begin(
     runs: &Path,
     name: &str,

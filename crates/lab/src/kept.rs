@@ -1,7 +1,8 @@
 //! What a folder holds: a run, a survey, a maximum, a sweep or a comparison.
 //!
-//! The first three have a run folder, in which the experiment says which it is; a sweep and a comparison have an index that names run folders
-//! ([`record::IndexFolder`]). Who is given a folder asks here, so that every command tells them apart in the same way.
+//! The first three have a run folder, in which the experiment says which it is; a sweep and a comparison have an index
+//! that names run folders ([`record::IndexFolder`]). Who is given a folder asks here, so that every command tells them
+//! apart in the same way.
 
 mod comparison;
 mod maximum;

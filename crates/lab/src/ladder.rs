@@ -1,8 +1,8 @@
 //! The hierarchy of bottlenecks of a modelled machine, derived.
 //!
-//! On each rung every part is made twice as fast in turn. The part whose doubling brings most is the limit; its rung is what the machine
-//! gives before. Then that part is made so fast that it cannot limit anything, and the next rung is looked for, until doubling
-//! brings nothing but at the disks. Nobody says in which order the parts are to be found.
+//! On each rung every part is made twice as fast in turn. The part whose doubling brings most is the limit; its rung is
+//! what the machine gives before. Then that part is made so fast that it cannot limit anything, and the next rung is
+//! looked for, until doubling brings nothing but at the disks. Nobody says in which order the parts are to be found.
 //!
 //! Which values make a part fast its kind says ([`machine::component::Fast`]); which nodes the machine has, its
 //! description. Nodes of a kind that are alike are one suspect, under the name of their class. A node that differs from
@@ -55,8 +55,8 @@ pub struct Rung {
     pub doublings: Vec<(String, f64)>,
 }
 
-/// The ladder of the machine that an experiment runs on, under its load. `show` is told how many trials are behind; after an
-/// interrupt the ladder is that of what was found.
+/// The ladder of the machine that an experiment runs on, under its load. `show` is told how many trials are behind;
+/// after an interrupt the ladder is that of what was found.
 ///
 /// # Panics
 /// If the experiment runs on no modelled machine.

@@ -1,8 +1,8 @@
 //! The files that an experiment wants made: laid out before its first request, and known again the next time.
 //!
-//! What is read must have been written, or the file system answers from nothing; so a file is filled with random bytes if anything reads it, and
-//! only reserved otherwise. A file that an earlier run made is used again (`host::guard::own`), and made longer if need be; one of
-//! somebody else's is never changed here.
+//! What is read must have been written, or the file system answers from nothing; so a file is filled with random bytes
+//! if anything reads it, and only reserved otherwise. A file that an earlier run made is used again
+//! (`host::guard::own`), and made longer if need be; one of somebody else's is never changed here.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Seek, SeekFrom, Write};
@@ -50,8 +50,8 @@ pub fn read_paths<'e>(experiments: impl IntoIterator<Item = &'e Experiment>) -> 
     paths
 }
 
-/// Makes what is missing; gives the permits for what it made or knows as its own. `read` says which files are filled. `progress` is told how much is
-/// written of how much.
+/// Makes what is missing; gives the permits for what it made or knows as its own. `read` says which files are filled.
+/// `progress` is told how much is written of how much.
 pub fn lay_out(
     experiment: &Experiment,
     read: &HashSet<PathBuf>,
@@ -156,7 +156,8 @@ struct Made {
     before: Option<Bytes>,
 }
 
-/// Leaves everything as it was: what was made is removed, and what was made longer is as long as before and known as ours again.
+/// Leaves everything as it was: what was made is removed, and what was made longer is as long as before and known as
+/// ours again.
 fn discard(made: Vec<Made>, error: LayoutError) -> LayoutError {
     for Made { permit, before } in made {
         // The error that is returned says more than one of these would.

@@ -1,7 +1,7 @@
 //! The experiments that come with the program, so that it works wherever it lies; the same files lie in `experiments/`.
 //!
-//! Those of a study are named by it and by the figure or table: `raid-i/figure-03`. Those of `load/` show what the language can say, on devices
-//! of the user's. The first line of the file says what is asked.
+//! Those of a study are named by it and by the figure or table: `raid-i/figure-03`. Those of `load/` show what the
+//! language can say, on devices of the user's. The first line of the file says what is asked.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! An experiment in real time: one thread and one runtime for some of the devices each.
 //!
-//! Devices are dealt out to as many threads as there are processors (or devices, if fewer). Each thread opens its devices, then meets the
-//! others at the gate before each pass; so all streams of all devices start at one instant, which the last to arrive sets a little
-//! ahead of its own time. The calling thread, the foreman, does no I/O.
+//! Devices are dealt out to as many threads as there are processors (or devices, if fewer). Each thread opens its
+//! devices, then meets the others at the gate before each pass; so all streams of all devices start at one instant,
+//! which the last to arrive sets a little ahead of its own time. The calling thread, the foreman, does no I/O.
 
 mod foreman;
 mod real;
@@ -65,7 +65,8 @@ pub(crate) fn threads(devices: usize, experiment: &Experiment) -> usize {
         chosen => chosen,
     };
     match experiment.io.engine {
-        // A thread that waits in a system call for one device cannot serve another: one process per device, as in the studies.
+        // A thread that waits in a system call for one device cannot serve another: one process per device, as in the
+        // studies.
         Some(Engine::Sync | Engine::Mapped) => devices,
         // Jobs of fio that wait in system calls are processes, too.
         _ if experiment
@@ -96,8 +97,8 @@ pub(crate) fn run(
     ways: &Ways,
     logs: Vec<Log>,
 ) -> Result<Conclusion, RunError> {
-    // Memory is the process's; the rest is taken by each thread that makes load. The record of requests is there already, so it
-    // is locked, too.
+    // Memory is the process's; the rest is taken by each thread that makes load. The record of requests is there
+    // already, so it is locked, too.
     let lock = Precautions { lock_memory: experiment.care.lock_memory, ..Precautions::default() };
     let mut remarks: Vec<String> = lock.take().iter().map(remark).collect();
     let identity = verification::identity();

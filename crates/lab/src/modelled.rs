@@ -1,8 +1,8 @@
 //! An experiment on a modelled machine: in virtual time, each pass on a machine of its own.
 //!
-//! A pass is a sample: its machine differs from those of the other passes by its seed, which decides where its spindles stand and how long
-//! a controller takes where a data sheet gives a range. What passes have in common is what the model says; how they differ
-//! is how sure it is.
+//! A pass is a sample: its machine differs from those of the other passes by its seed, which decides where its spindles
+//! stand and how long a controller takes where a data sheet gives a range. What passes have in common is what the model
+//! says; how they differ is how sure it is.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,14 +1,14 @@
 //! Virtual time at the pace of the clock: a model that answers the world when it says that it does.
 //!
 //! # Theory
-//! A live and a simulated runtime share a thread. Simulated time follows real time and is never ahead of it, as nobody knows what will be
-//! asked next. It is moved when something is asked, so that the model meets the request at the instant at which it came, and when the
-//! model's next timer is due. An answer that the model completes at `t` is given when the clock says `t`, and a little later: by what
-//! waking the thread takes, and by what simulating takes. That is the *lateness*, and all of it is kept account of; a host that cannot keep up
-//! with its model shows there.
+//! A live and a simulated runtime share a thread. Simulated time follows real time and is never ahead of it, as nobody
+//! knows what will be asked next. It is moved when something is asked, so that the model meets the request at the
+//! instant at which it came, and when the model's next timer is due. An answer that the model completes at `t` is given
+//! when the clock says `t`, and a little later: by what waking the thread takes, and by what simulating takes. That is
+//! the *lateness*, and all of it is kept account of; a host that cannot keep up with its model shows there.
 //!
-//! Rejected: to run the model's tasks under the live clock. Each of the hundreds of timers behind one request would be late by itself,
-//! and the next one would start from there.
+//! Rejected: to run the model's tasks under the live clock. Each of the hundreds of timers behind one request would be
+//! late by itself, and the next one would start from there.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -22,8 +22,9 @@ use units::{Duration, Instant, Ratio};
 /// Later than this is told: a disk's user sees it, and what waking a thread takes is well below.
 pub const NOTICEABLE: Duration = Duration::millis(1);
 
-/// A machine keeps up with a model while what it adds to the answers is less than one part in so many of what they take by the model: 5 percent, the
-/// finest band in which [`crate::reproduce`] judges a model. More would be seen as the model's own error.
+/// A machine keeps up with a model while what it adds to the answers is less than one part in so many of what they take
+/// by the model: 5 percent, the finest band in which [`crate::reproduce`] judges a model. More would be seen as the
+/// model's own error.
 const KEPT_UP: u64 = 20;
 
 /// A simulated runtime that follows the clock of a live one. Clones name the same one.
@@ -58,7 +59,8 @@ pub struct Lateness {
     pub modelled: Duration,
     /// The worst.
     pub most: Duration,
-    /// All of the lateness of what takes time by the model. The model's flush of an empty cache takes none, and any lateness would be infinitely more.
+    /// All of the lateness of what takes time by the model. The model's flush of an empty cache takes none, and any
+    /// lateness would be infinitely more.
     relative: Duration,
 }
 

@@ -1,7 +1,7 @@
 //! One pass: all streams on all devices of one runtime, from a common start to the last completion.
 //!
-//! This is the code that both clocks share. The live runner gives each thread its devices and a control that all threads share;
-//! the simulated runner gives one runtime all devices.
+//! This is the code that both clocks share. The live runner gives each thread its devices and a control that all
+//! threads share; the simulated runner gives one runtime all devices.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -91,7 +91,8 @@ pub(crate) struct Pass<'a, D> {
 }
 
 impl<D: Device> Pass<'_, D> {
-    /// Runs the seats until all are through or `aside` ends; rows go to `observer`. Returns the first failure of each seat that had one.
+    /// Runs the seats until all are through or `aside` ends; rows go to `observer`. Returns the first failure of each
+    /// seat that had one.
     pub fn run<O: Observer, T>(
         &self,
         observer: &RefCell<O>,
@@ -157,13 +158,15 @@ pub(crate) fn searched(seats: &[Seat]) -> Vec<(usize, Searched)> {
     seats.iter().filter_map(|seat| Some((seat.stream, seat.tally.searched.get()?))).collect()
 }
 
-/// Where the lanes of a stream meet, if it goes in lock-step. All of its seats are here: such an experiment has one runtime.
+/// Where the lanes of a stream meet, if it goes in lock-step. All of its seats are here: such an experiment has one
+/// runtime.
 fn lock_step((stream, plan): (usize, &StreamPlan), seats: &[Seat]) -> Option<LockStep> {
     let devices = seats.iter().filter(|seat| seat.stream == stream).count() as u32;
     plan.stream.lock_step.then(|| LockStep::new(devices * plan.stream.lanes()))
 }
 
-/// Makes durable what a stream wrote, and waits for it: the row of the flush, and the failure if it failed. Who asked for it asked to be told.
+/// Makes durable what a stream wrote, and waits for it: the row of the flush, and the failure if it failed. Who asked
+/// for it asked to be told.
 pub(crate) async fn flush<D: Device>(
     runtime: &Runtime,
     device: &D,

@@ -1,8 +1,8 @@
 //! The numbers of the studies.
 //!
-//! One CSV file per study lies in `published/`: every number the study prints, as printed, with the conditions it was measured under.
-//! A row whose note begins with `SUSPECT:` (a likely misprint) or `CONFLICT:` (the study contradicts itself) is disputed: it is
-//! shown and not scored.
+//! One CSV file per study lies in `published/`: every number the study prints, as printed, with the conditions it was
+//! measured under. A row whose note begins with `SUSPECT:` (a likely misprint) or `CONFLICT:` (the study contradicts
+//! itself) is disputed: it is shown and not scored.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
 //! What a device does while the run goes on: counters that its load thread keeps and any other may read.
 //!
-//! A device belongs to one thread, so each counter has one writer and needs no locked instruction: a load, an addition, a store. Readers see each
-//! counter as it was a moment ago, and not all as of the same moment; for a display that is enough. Response times go into buckets of an
-//! eighth of a power of two: percentiles are at most 12.5 percent too high. The record, from which the summary is made, is exact.
+//! A device belongs to one thread, so each counter has one writer and needs no locked instruction: a load, an addition,
+//! a store. Readers see each counter as it was a moment ago, and not all as of the same moment; for a display that is
+//! enough. Response times go into buckets of an eighth of a power of two: percentiles are at most 12.5 percent too
+//! high. The record, from which the summary is made, is exact.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -160,7 +161,8 @@ impl Beat {
         self.responses.as_nanos().checked_div(self.requests).map(Duration::nanos)
     }
 
-    /// The response time that a share of the requests did not exceed, at most 12.5 percent too high; `None` if nothing was done.
+    /// The response time that a share of the requests did not exceed, at most 12.5 percent too high; `None` if nothing
+    /// was done.
     pub fn quantile(&self, share: Ratio) -> Option<Duration> {
         let count: u64 = self.buckets.iter().sum();
         let wanted = (count as f64 * share.get()).ceil().max(1.0) as u64;

@@ -1,8 +1,8 @@
 //! Arrays of real files and devices: made, described, and kept up, one command at a time.
 //!
-//! Unless an array is [served](Keeper), nothing runs between two commands: each opens the array from its members, acts, and stops it, so that the members say what md
-//! would say of them. A command that takes long is told how to show its progress and when to end; what it had done is on
-//! the members, and the same command goes on from there.
+//! Unless an array is [served](Keeper), nothing runs between two commands: each opens the array from its members, acts,
+//! and stops it, so that the members say what md would say of them. A command that takes long is told how to show its
+//! progress and when to end; what it had done is on the members, and the same command goes on from there.
 
 mod alias;
 mod assemble;

@@ -1,7 +1,8 @@
 //! RAID-I (UCB/CSD 90/574): which modelled number stands beside which printed one.
 //!
-//! Most rows say by their conditions what was done: how many disks, how large a request, through which call. The trial is made of
-//! these, and the row's quantity says what is looked at. Where a row gives a peak, a range or a difference, the trials are named here.
+//! Most rows say by their conditions what was done: how many disks, how large a request, through which call. The trial
+//! is made of these, and the row's quantity says what is looked at. Where a row gives a peak, a range or a difference,
+//! the trials are named here.
 
 use std::collections::BTreeMap;
 

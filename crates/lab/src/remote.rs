@@ -1,7 +1,7 @@
 //! What the export of another server holds, looked at before it is written.
 //!
-//! The guard of `host` decides over paths of this machine: who holds them, what they carry. Of an export only the second can be known, from its
-//! contents; whether others use it only its server knows.
+//! The guard of `host` decides over paths of this machine: who holds them, what they carry. Of an export only the
+//! second can be known, from its contents; whether others use it only its server knows.
 
 use std::io;
 
@@ -64,8 +64,8 @@ impl NoLeave {
     }
 }
 
-/// Leave to write to an export, by the same words as to a path: what is there is lost, and data that are recognised are named twice.
-/// The server may take no longer than that to offer it.
+/// Leave to write to an export, by the same words as to a path: what is there is lost, and data that are recognised are
+/// named twice. The server may take no longer than that to offer it.
 pub fn may_write(uri: &Uri, destroy_data: bool, times_named: usize, within: Duration) -> Result<(), NoLeave> {
     if !destroy_data {
         return Err(NoLeave::NotAsked { uri: uri.to_string() });
@@ -81,7 +81,8 @@ pub fn may_write(uri: &Uri, destroy_data: bool, times_named: usize, within: Dura
     }
 }
 
-/// Whether an export takes writes. Its client knows from the handshake, and says so of a write of nothing, which is not sent.
+/// Whether an export takes writes. Its client knows from the handshake, and says so of a write of nothing, which is not
+/// sent.
 pub(crate) async fn takes_writes(device: &impl Device) -> bool {
     let nothing = Request::write_zeroes(Bytes::ZERO, Bytes::ZERO);
     device.submit(nothing).await.result != Err(DeviceError::ReadOnly)

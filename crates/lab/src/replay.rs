@@ -215,7 +215,8 @@ impl Plan {
     }
 }
 
-/// So long before a request is due its lane stays awake: more than the 50 us of slack that the kernel gives a timer, and what a wake-up takes.
+/// So long before a request is due its lane stays awake: more than the 50 us of slack that the kernel gives a timer,
+/// and what a wake-up takes.
 const AWAKE: Duration = Duration::micros(120);
 
 /// What a script asks, in the words of a stream: for its checks, its memory, and whoever reads of it.

@@ -1,8 +1,9 @@
 //! Published against modelled, row by row.
 //!
 //! # How sure the model is of itself
-//! A trial has several passes, on machines whose spindles stand elsewhere. The modelled value is that of all passes together; beside it
-//! stands the 95 percent interval of Student's distribution over the values of each pass alone ([`analysis::half_width`]).
+//! A trial has several passes, on machines whose spindles stand elsewhere. The modelled value is that of all passes
+//! together; beside it stands the 95 percent interval of Student's distribution over the values of each pass alone
+//! ([`analysis::half_width`]).
 //!
 //! `judge.rs` judges a row, `parts.rs` a table of parts, `score.rs` all of them; `null.rs` has the score of models that
 //! know nothing, and `text.rs` what people read. Nothing is left out: a row that the model cannot give stays in the
@@ -235,8 +236,8 @@ fn judged_where(study: &dyn Study, chosen: impl Fn(&Row) -> bool) -> Result<Vec<
     Ok(judged)
 }
 
-/// What a study says about a row. A machine that was changed until nothing comes of a trial leaves the row without a number, not the reader without
-/// all others.
+/// What a study says about a row. A machine that was changed until nothing comes of a trial leaves the row without a
+/// number, not the reader without all others.
 fn ask(study: &dyn Study, row: &Row) -> Result<Answer, PartError> {
     match study.answer(row) {
         Err(TrialError::Part(error)) => Err(error),

@@ -1,29 +1,34 @@
 //! Rounds on a SCSI bus (R. Barve et al., 1999): which modelled number stands beside which printed one.
 //!
-//! A row's conditions say how many disks read, how large the blocks are, and where the fence stands; its quantity is one of the columns of the
-//! study's tables, which the delta algorithm gives ([`analysis::rounds`]) with the study's own thresholds. Counts are those of one run of
-//! the study's length. How long it measured is not printed: all its tables come to about the same time, deltas times counts, and that time
-//! is fitted, as parts' values are, on the two rows that [`RoundsWren7::fits`] names.
+//! A row's conditions say how many disks read, how large the blocks are, and where the fence stands; its quantity is
+//! one of the columns of the study's tables, which the delta algorithm gives ([`analysis::rounds`]) with the study's
+//! own thresholds. Counts are those of one run of the study's length. How long it measured is not printed: all its
+//! tables come to about the same time, deltas times counts, and that time is fitted, as parts' values are, on the two
+//! rows that [`RoundsWren7::fits`] names.
 //!
 //! # Whole milliseconds
-//! The study's times are whole milliseconds, cut off and not rounded: each delta before it is counted, and the mean of them when it is printed. That is
-//! nowhere said; it follows from the tables. Counts times means must come to the measured time, which was one for all runs of a kind. As
-//! printed, the twelve lines of Tables 1 to 4 come to 89 to 99 s, the less the more reads a line has, by 1 to 1.5 ms a read; with half a
-//! millisecond for each delta and up to one for each mean, all but one lie around 100 s, and that one (32 KB, seven disks) one percent below. So do
-//! all nine means of Table 5 for 15 s, of which rounding leaves no time that fits 16 KB with four disks and 64 KB with seven. It also settles what
-//! the study's numbers seemed to contradict: 18 ms for a block of 64 KB is 18.9 ms, its bus transfer time. Here the model's deltas are cut off likewise.
+//! The study's times are whole milliseconds, cut off and not rounded: each delta before it is counted, and the mean of
+//! them when it is printed. That is nowhere said; it follows from the tables. Counts times means must come to the
+//! measured time, which was one for all runs of a kind. As printed, the twelve lines of Tables 1 to 4 come to 89 to 99
+//! s, the less the more reads a line has, by 1 to 1.5 ms a read; with half a millisecond for each delta and up to one
+//! for each mean, all but one lie around 100 s, and that one (32 KB, seven disks) one percent below. So do all nine
+//! means of Table 5 for 15 s, of which rounding leaves no time that fits 16 KB with four disks and 64 KB with seven. It
+//! also settles what the study's numbers seemed to contradict: 18 ms for a block of 64 KB is 18.9 ms, its bus transfer
+//! time. Here the model's deltas are cut off likewise.
 //!
 //! # The 128 KB rounds
-//! With blocks of 128 KB the processes see their data together, after all disks have transferred. The study supposes that woken processes get no
-//! processor. The model needs no such rule: Solaris on this machine transfers at most 124 KiB at a time, so that a read of 128 KB
-//! is two commands. The second one, for the last 4 KB, waits like any command until no disk wants the bus; then all second commands are
-//! served from the disks' buffers within milliseconds of each other.
+//! With blocks of 128 KB the processes see their data together, after all disks have transferred. The study supposes
+//! that woken processes get no processor. The model needs no such rule: Solaris on this machine transfers at most 124
+//! KiB at a time, so that a read of 128 KB is two commands. The second one, for the last 4 KB, waits like any command
+//! until no disk wants the bus; then all second commands are served from the disks' buffers within milliseconds of each
+//! other.
 //!
-//! Sequential reads of 128 KB show the same two commands. The driver serves its targets in turn, and each of seven targets has a long command and
-//! a short one by turns: which of the two a target has as its turn comes was decided when the processes started, and stays so, as seven is odd. If
-//! one turn is `L L S S L L L`, the next is `S S L L S S S`, and completions, which are the ends of short ones, come in groups of two,
-//! two and three after two, two and three long ones: the study's one delta of 120 ms, two of 80 and four of 3. Other beginnings give other
-//! patterns; most give this one.
+//! Sequential reads of 128 KB show the same two commands. The driver serves its targets in turn, and each of seven
+//! targets has a long command and a short one by turns: which of the two a target has as its turn comes was decided
+//! when the processes started, and stays so, as seven is odd. If one turn is `L L S S L L L`, the next is `S S L L S S
+//! S`, and completions, which are the ends of short ones, come in groups of two, two and three after two, two and three
+//! long ones: the study's one delta of 120 ms, two of 80 and four of 3. Other beginnings give other patterns; most give
+//! this one.
 
 use std::collections::BTreeMap;
 
@@ -247,9 +252,10 @@ fn table(bench: &Bench, reads: &Reads) -> Result<Deltas, TrialError> {
 /// Large, medium and small: the mean in milliseconds, and how many there are in a round.
 type Clusters = [(f64, f64); 3];
 
-/// Large, medium and small deltas of a trial: the mean in milliseconds, and how many there are in a round. Medium is what lies between the
-/// thresholds of the study's clusters at 3, 80 and 120 ms, in the middle between them. Of each number, the median of the passes: a pass keeps the
-/// pattern that it fell into as its processes started, and the study tells of one run.
+/// Large, medium and small deltas of a trial: the mean in milliseconds, and how many there are in a round. Medium is
+/// what lies between the thresholds of the study's clusters at 3, 80 and 120 ms, in the middle between them. Of each
+/// number, the median of the passes: a pass keeps the pattern that it fell into as its processes started, and the study
+/// tells of one run.
 fn clusters(outcome: &Outcome) -> Clusters {
     let finishes = whole_milliseconds(&outcome.finishes);
     let passes: Vec<Clusters> =

@@ -1,7 +1,7 @@
 //! What is served of a model: the ways into a modelled machine, or a single drive, as devices of a live runtime.
 //!
-//! They have the model's timing and no contents. Whoever serves them puts a store behind ([`device::filter::Backed`]): a file, or
-//! nothing, as the "diskless arrays" of the M.A.X. study ([`device::Diskless`]).
+//! They have the model's timing and no contents. Whoever serves them puts a store behind ([`device::filter::Backed`]):
+//! a file, or nothing, as the "diskless arrays" of the M.A.X. study ([`device::Diskless`]).
 
 use std::rc::Rc;
 

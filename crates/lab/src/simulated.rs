@@ -137,7 +137,8 @@ pub(crate) fn run(
     Ok(conclusion)
 }
 
-/// Ends the pass when the user asks for it. It only reads a flag, so a run that is not interrupted is the same without it.
+/// Ends the pass when the user asks for it. It only reads a flag, so a run that is not interrupted is the same without
+/// it.
 pub(crate) async fn watch(runtime: &Runtime, control: &Control, ways: &Ways<'_>) -> Infallible {
     loop {
         runtime.sleep(LOOK).await;

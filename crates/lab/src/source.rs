@@ -33,7 +33,8 @@ impl Source {
     /// The error of the TOML reader, in our words where its own help nobody.
     pub(crate) fn toml_error(&self, error: &toml::de::Error) -> SourceError {
         let message = error.message();
-        // "invalid type: integer `4`, expected ..." comes from serde; the sentence before the first line break is enough.
+        // "invalid type: integer `4`, expected ..." comes from serde; the sentence before the first line break is
+        // enough.
         let said = self.error(error.span(), message.lines().collect::<Vec<_>>().join("; "));
         match message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
             Some(key) => said.help(how_to_say(key)),

@@ -1,8 +1,10 @@
-//! How a live run stands, in words and for programs: lines for a terminal, the text format of Prometheus, a document for scripts.
+//! How a live run stands, in words and for programs: lines for a terminal, the text format of Prometheus, a document
+//! for scripts.
 //!
-//! All are made of the same [`Tick`]s. *Stragglers* are devices of three or more that did less than 80 percent of what the median device did in the
-//! last interval, and devices that did nothing though requests are under way. What limits is told by where requests wait: in a load thread that
-//! is at work all the time, at the devices if all that may be under way are, or nowhere: then the load asks for no more.
+//! All are made of the same [`Tick`]s. *Stragglers* are devices of three or more that did less than 80 percent of what
+//! the median device did in the last interval, and devices that did nothing though requests are under way. What limits
+//! is told by where requests wait: in a load thread that is at work all the time, at the devices if all that may be
+//! under way are, or nowhere: then the load asks for no more.
 
 use std::fmt::Write;
 

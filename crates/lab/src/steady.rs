@@ -1,8 +1,9 @@
-//! Rounds until steady: a run that repeats its passes until the last of them agree, as SNIA's test specification asks of flash drives.
+//! Rounds until steady: a run that repeats its passes until the last of them agree, as SNIA's test specification asks
+//! of flash drives.
 //!
-//! A round is a pass. `steady = {}` in `[run]` takes the rule of [`analysis::steady`]; the result is of the rounds of the window, and the rounds before are
-//! what brought the device there. `[precondition]` writes the device through before the first round (SNIA's workload-independent preconditioning:
-//! twice its capacity, in sequence, by 128 KiB).
+//! A round is a pass. `steady = {}` in `[run]` takes the rule of [`analysis::steady`]; the result is of the rounds of
+//! the window, and the rounds before are what brought the device there. `[precondition]` writes the device through
+//! before the first round (SNIA's workload-independent preconditioning: twice its capacity, in sequence, by 128 KiB).
 
 use analysis::{SteadyRule, SteadyWindow};
 use record::{Operation, Phase, Row};

@@ -1,8 +1,8 @@
 //! The studies that come with the program: what each printed, and its model.
 //!
-//! A study is a system, the trials on it, which number of a trial stands beside which printed row, and a test of each claim. How a row is
-//! judged and what is counted is the same for all ([`crate::reproduce`]). A user's own study is a folder of the same shape as a study that comes with
-//! the program as data ([`crate::study`]).
+//! A study is a system, the trials on it, which number of a trial stands beside which printed row, and a test of each
+//! claim. How a row is judged and what is counted is the same for all ([`crate::reproduce`]). A user's own study is a
+//! folder of the same shape as a study that comes with the program as data ([`crate::study`]).
 
 use std::path::Path;
 

@@ -8,8 +8,9 @@
 //! | `claims.toml` | for each claim: the expression that holds if the claim does |
 //! | `experiments/*.toml` | the trials, as `arraylab run` takes them |
 //!
-//! All of it is read and checked before anything runs: that each row is there, that each point is one of its experiment, that units fit. What is wrong
-//! is one message with file and line. The studies that come with the program and are data lie in `studies/`; a user's own is any folder.
+//! All of it is read and checked before anything runs: that each row is there, that each point is one of its
+//! experiment, that units fit. What is wrong is one message with file and line. The studies that come with the program
+//! and are data lie in `studies/`; a user's own is any folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -135,7 +136,8 @@ impl Study for Folder {
         &self.bench
     }
 
-    /// What was fitted of other systems than the first that its experiments run on. A part that several of them have counts once.
+    /// What was fitted of other systems than the first that its experiments run on. A part that several of them have
+    /// counts once.
     fn fits(&self) -> Vec<Fit> {
         let known: BTreeSet<String> =
             self.bench.kit().map(fits).unwrap_or_default().into_iter().map(|fit| fit.parameter).collect();

@@ -1,8 +1,8 @@
 //! The modelled machine that an experiment runs on, where it names one.
 //!
-//! The machine is described by files (`systems/`, `parts/`); an experiment says the way in, which disks are used, and what is changed
-//! about the parts. All of it is tried when the experiment is read: the machine is put together once, so that what does not fit is
-//! found before anything runs, with its place.
+//! The machine is described by files (`systems/`, `parts/`); an experiment says the way in, which disks are used, and
+//! what is changed about the parts. All of it is tried when the experiment is read: the machine is put together once,
+//! so that what does not fit is found before anything runs, with its place.
 
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
@@ -164,8 +164,8 @@ impl FileSystem {
     }
 }
 
-/// A system's file that lies where its path leads from the experiment's file; otherwise the name as it is, which is one of the library, or a path from
-/// where the program was started.
+/// A system's file that lies where its path leads from the experiment's file; otherwise the name as it is, which is one
+/// of the library, or a path from where the program was started.
 pub(crate) fn beside(experiment: &str, name: &str) -> String {
     let from_there = Path::new(experiment).parent().map(|folder| folder.join(name));
     match from_there.filter(|path| name.ends_with(".toml") && path.is_file()) {
@@ -174,8 +174,8 @@ pub(crate) fn beside(experiment: &str, name: &str) -> String {
     }
 }
 
-/// A path without `folder/..` in it, so that one file has one name. Of no account are links: a folder's link that is left leads elsewhere only where
-/// somebody put one there.
+/// A path without `folder/..` in it, so that one file has one name. Of no account are links: a folder's link that is
+/// left leads elsewhere only where somebody put one there.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for step in path.components() {

@@ -114,8 +114,8 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// As results call several: those that would be called alike, which are devices of their own, are counted (`null:1GiB#2`), as whoever looks at results
-/// tells devices apart by their names.
+/// As results call several: those that would be called alike, which are devices of their own, are counted
+/// (`null:1GiB#2`), as whoever looks at results tells devices apart by their names.
 pub fn names(targets: &[Target]) -> Vec<String> {
     let names: Vec<String> = targets.iter().map(Target::to_string).collect();
     let mut counts: HashMap<&str, usize> = HashMap::new();

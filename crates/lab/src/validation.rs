@@ -1,8 +1,9 @@
 //! A modelled drive held against the measured response times of a real one, as people and scripts read it.
 //!
-//! What the demerit is and how the trace is replayed stands in [`machine::disk::score`] and [`machine::disk::validate`]. One number does not
-//! say what a model has wrong, so beside it stand the requests of each kind that the model saw (hit, miss, ...), and the worst of them one
-//! by one, with where the model thinks their time went.
+//! What the demerit is and how the trace is replayed stands in [`machine::disk::score`] and
+//! [`machine::disk::validate`]. One number does not say what a model has wrong, so beside it stand the requests of each
+//! kind that the model saw (hit, miss, ...), and the worst of them one by one, with where the model thinks their time
+//! went.
 
 mod text;
 
@@ -38,7 +39,8 @@ pub enum ValidationError {
     Trace(#[from] TraceError),
 }
 
-/// The drive that a name means: a part that comes with the program, a part file, or a `.diskspecs` file, imported on the way.
+/// The drive that a name means: a part that comes with the program, a part file, or a `.diskspecs` file, imported on
+/// the way.
 pub fn drive(name: &str) -> Result<Part, ValidationError> {
     let path = Path::new(name);
     match path.extension() {

@@ -1,4 +1,5 @@
-//! Verification in a run: which devices have a ledger, what became of it, and the file by which a later run knows what was written.
+//! Verification in a run: which devices have a ledger, what became of it, and the file by which a later run knows what
+//! was written.
 //!
 //! ```text
 //! ledger.bin   "arraylab ledger 1\n"
@@ -6,7 +7,8 @@
 //!              first unit, number of units, version; 64 bits each, the lowest byte first
 //!              "end\n"
 //! ```
-//! The file lies in the run's folder. A run that was killed leaves its journal (`journal.rs`) instead, by which what it wrote can be verified, too.
+//! The file lies in the run's folder. A run that was killed leaves its journal (`journal.rs`) instead, by which what it
+//! wrote can be verified, too.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

@@ -1,4 +1,5 @@
-//! An experiment written out as it ran: every default, `--set` and swept value spelled out, in the language it is read in.
+//! An experiment written out as it ran: every default, `--set` and swept value spelled out, in the language it is read
+//! in.
 //!
 //! Reading the text gives the same experiment again (a property test): a run folder is enough to repeat its run.
 

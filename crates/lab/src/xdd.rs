@@ -1,12 +1,15 @@
 //! xdd's command line, as an experiment.
 //!
-//! xdd (T. M. Ruwart; described in "A 500 MegaByte/Second Disk Array", Ruwart and O'Keefe, 1994) starts a thread for each target, which makes so
-//! many requests of one size, as often as there are passes, all targets beginning each pass together. Here a target is a device and each pass
-//! one of the run. Sizes of requests are in blocks (`-blocksize`, 1024 bytes), rates in 10^6 bytes a second.
+//! xdd (T. M. Ruwart; described in "A 500 MegaByte/Second Disk Array", Ruwart and O'Keefe, 1994) starts a thread for
+//! each target, which makes so many requests of one size, as often as there are passes, all targets beginning each pass
+//! together. Here a target is a device and each pass one of the run. Sizes of requests are in blocks (`-blocksize`,
+//! 1024 bytes), rates in 10^6 bytes a second.
 //!
-//! Words are those of xdd 7: `-op`, `-targets N a b c`, `-reqsize`, `-blocksize`, `-numreqs`, `-mbytes`, `-kbytes`, `-bytes`, `-passes`, `-timelimit`, `-queuedepth`,
-//! `-rwratio`, `-dio`, `-seek random|stagger|none`, `-range`, `-startoffset`, `-passoffset` (refused), `-ts output FILE`, `-maxpri`, `-plock`, `-maxall`, `-id`, `-verbose`. Of words that
-//! only changed how xdd went about it there are none here: an unknown word is refused with those that there are.
+//! Words are those of xdd 7: `-op`, `-targets N a b c`, `-reqsize`, `-blocksize`, `-numreqs`, `-mbytes`, `-kbytes`,
+//! `-bytes`, `-passes`, `-timelimit`, `-queuedepth`, `-rwratio`, `-dio`, `-seek random|stagger|none`, `-range`,
+//! `-startoffset`, `-passoffset` (refused), `-ts output FILE`, `-maxpri`, `-plock`, `-maxall`, `-id`, `-verbose`. Of
+//! words that only changed how xdd went about it there are none here: an unknown word is refused with those that there
+//! are.
 
 mod tables;
 

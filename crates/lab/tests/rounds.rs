@@ -1,4 +1,5 @@
-//! Rounds on devices that truly convoy, and on devices that do not: built from filters, under the virtual clock and on the real one.
+//! Rounds on devices that truly convoy, and on devices that do not: built from filters, under the virtual clock and on
+//! the real one.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -41,7 +42,8 @@ fn load_with(runtime: &Runtime, devices: &[impl Device], stream: &Stream, seed: 
     rounds(&finishes.borrow(), &names, None).unwrap()
 }
 
-/// Disks that position for 5 to 35 ms, as the study's do, and then take 34 ms to read 64 KiB into their buffer, at 1.86 MiB/s.
+/// Disks that position for 5 to 35 ms, as the study's do, and then take 34 ms to read 64 KiB into their buffer, at 1.86
+/// MiB/s.
 fn disk(runtime: &Runtime, index: u16, seed: u64) -> Delay<MemoryDevice> {
     let memory = MemoryDevice::new(runtime, Shape::new(format!("disk{index}"), Bytes::gib(1)));
     Delay::new(runtime, memory, Latency::Uniform(Duration::millis(39), Duration::millis(69)), seed)
@@ -222,7 +224,8 @@ fn on_the_real_clock_links_of_their_own_are_not_blamed() {
     assert!(alarms <= 1, "{alarms} of {runs}");
 }
 
-/// A machine that is held up itself, by its hypervisor or by other programs, breaks rounds up: a run in which it was says nothing.
+/// A machine that is held up itself, by its hypervisor or by other programs, breaks rounds up: a run in which it was
+/// says nothing.
 #[test]
 fn on_the_real_clock_a_shared_link_is_found() {
     let (most, enough, quiet) = (30, 5, 0.1);

@@ -71,7 +71,8 @@ fn bandwidth(outcome: &Outcome) -> f64 {
     outcome.summary.total.figures.bandwidth.get()
 }
 
-/// A read of 128 KiB is two commands (no transfer of the host is longer than 124 KiB), and who has sent the first waits for its turn with the second: this keeps some order by itself.
+/// A read of 128 KiB is two commands (no transfer of the host is longer than 124 KiB), and who has sent the first waits
+/// for its turn with the second: this keeps some order by itself.
 #[test]
 fn rounds_vanish_with_the_policy_and_every_block_gains() {
     let mut experiments = named("rounds/policy");

@@ -1,4 +1,5 @@
-//! Studies that are folders: the one of `docs/studies.md` is written out and judged, and what is wrong with others is said with file and line.
+//! Studies that are folders: the one of `docs/studies.md` is written out and judged, and what is wrong with others is
+//! said with file and line.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -143,7 +143,10 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ("there are 1 to 8 drives to use here", &["system.disks=9"]),
         ("there is no drive 'disk-0.4'; there are: disk-0.0, disk-0.1", &["system.disks=[\"disk-0.4\"]"]),
         ("there are no drives under 'os'; there are under: memory, backplane, adapter-0", &["system.under=[\"os\"]"]),
-        ("'through' is no way into a machine; there are no-copy, raw, asynchronous, array, files", &["system.way=through"]),
+        (
+            "'through' is no way into a machine; there are no-copy, raw, asynchronous, array, files",
+            &["system.way=through"],
+        ),
         ("level 5", &["system.disks=1", "system.way=array"]),
         ("a stripe unit is whole 512-byte blocks", &["system.array.stripe-unit=1000B"]),
         ("there is no part or node 'wren-v'; parts are: system, ", &["wren-v.buffer.size=64KiB"]),
@@ -231,7 +234,8 @@ fn a_system_may_be_made_of_parts_of_the_user() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// The file server's way in: what it does not take is refused with its place, and what a study prints of requests is what the disks get.
+/// The file server's way in: what it does not take is refused with its place, and what a study prints of requests is
+/// what the disks get.
 #[test]
 fn a_file_server_is_asked_by_clients() {
     let load = |system: &str, size: &str| {

@@ -5,19 +5,21 @@
 //!   host -> master command entry | command queue -> work queue of the device -> SCSI string -> completion -> interrupt
 //!                                                  data: string <-> 8 KB buffers <-> backplane
 //! ```
-//! The board's own processor moves each command from the command queue to the work queue of its device and builds the response when it is
-//! complete; it is one processor for all strings. Data stop in the board's memory: they are taken over the string into a buffer
-//! of fixed size and go on over the backplane from there, while the next buffer fills. Crossing into the next buffer
-//! within a tenure makes the bus wait: the board allocates it, and if this transfer already fills as many buffers as it may, waits
-//! until one has been emptied. The first buffer of a tenure was allocated while the bus was free and costs nothing.
+//! The board's own processor moves each command from the command queue to the work queue of its device and builds the
+//! response when it is complete; it is one processor for all strings. Data stop in the board's memory: they are taken
+//! over the string into a buffer of fixed size and go on over the backplane from there, while the next buffer fills.
+//! Crossing into the next buffer within a tenure makes the bus wait: the board allocates it, and if this transfer
+//! already fills as many buffers as it may, waits until one has been emptied. The first buffer of a tenure was
+//! allocated while the bus was free and costs nothing.
 //!
-//! Writing, the first buffer is fetched before the bus is asked for; what follows is fetched in small units while the bus waits, each
-//! with a set-up. All strings of a board share one data path.
+//! Writing, the first buffer is fetched before the bus is asked for; what follows is fetched in small units while the
+//! bus waits, each with a set-up. All strings of a board share one data path.
 //!
 //! # Sources
-//! UCB/CSD 90/574 Sections 2.2 (queues, buffers), 4.3 (ceiling of the board), 4.6 (stalls); the pauses of writes are described in
-//! Section 4.1.1 without a cause. That they are the board's fetches from host memory is this model's reading: it
-//! explains why they begin after the first 8 KB and why they are longer when host memory is slower (Tables 4 and 8).
+//! UCB/CSD 90/574 Sections 2.2 (queues, buffers), 4.3 (ceiling of the board), 4.6 (stalls); the pauses of writes are
+//! described in Section 4.1.1 without a cause. That they are the board's fetches from host memory is this model's
+//! reading: it explains why they begin after the first 8 KB and why they are longer when host memory is slower (Tables
+//! 4 and 8).
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -84,7 +86,8 @@ pub struct AdapterParameters {
     pub id: u32,
     /// It does not take a string for a command while any target wants it.
     pub gives_way: bool,
-    /// Of commands that wait for a string, it next sends one to the device after the one that it served last; otherwise the one that came first.
+    /// Of commands that wait for a string, it next sends one to the device after the one that it served last; otherwise
+    /// the one that came first.
     pub in_turn: bool,
     /// Strings it has.
     pub strings: u32,
@@ -348,7 +351,8 @@ struct Transfer {
     lines: Lines,
     /// The target's pause after each block.
     pause: Duration,
-    /// Blocks that still fit into the present buffer; nothing allocated at the start of a tenure but what costs nothing.
+    /// Blocks that still fit into the present buffer; nothing allocated at the start of a tenure but what costs
+    /// nothing.
     room: u64,
     filled: u64,
     /// The present buffer's place in the board's memory.

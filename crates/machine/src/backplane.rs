@@ -1,21 +1,24 @@
 //! The bus between adapters and host memory, with fixed priorities.
 //!
-//! An adapter that moves a byte takes the bus for as long as a byte takes on it. Between its own bursts, and while the memory behind the
-//! bus makes it wait, others come in. Priorities are fixed by slot: whoever is nearer goes first
-//! whenever both want the bus, so that under saturation the last slots starve. An adapter that gets nothing for
-//! longer than its patience counts a time-out, as the study observed from eight disks on (Section 4.4); its next try gets through.
+//! An adapter that moves a byte takes the bus for as long as a byte takes on it. Between its own bursts, and while the
+//! memory behind the bus makes it wait, others come in. Priorities are fixed by slot: whoever is nearer goes first
+//! whenever both want the bus, so that under saturation the last slots starve. An adapter that gets nothing for longer
+//! than its patience counts a time-out, as the study observed from eight disks on (Section 4.4); its next try gets
+//! through.
 //!
-//! The bus is a [`Link`] of the machine's flows; its classes are the priorities. VME's four request levels and daisy chain and a UNIBUS are
-//! instances.
+//! The bus is a [`Link`] of the machine's flows; its classes are the priorities. VME's four request levels and daisy
+//! chain and a UNIBUS are instances.
 //!
 //! # Tenures
-//! On a bus with a longest *tenure*, such as a Micro Channel, whoever holds the bus gives it up after that time if another waits, and the next is
-//! chosen fairly: all slots share alike, however near they are. Each tenure costs an *arbitration*, in which nothing moves. Tenures are short against
-//! transfers (4 us against 205 us of 8 KiB at 40 MB/s), so they are a fluid, too, and a byte takes `(1 + arbitration / tenure) / rate` of the bus. Boards
-//! that move data as packets do ([`crate::packet`]) stand on such a bus: for them it is a link with one direction at a time.
+//! On a bus with a longest *tenure*, such as a Micro Channel, whoever holds the bus gives it up after that time if
+//! another waits, and the next is chosen fairly: all slots share alike, however near they are. Each tenure costs an
+//! *arbitration*, in which nothing moves. Tenures are short against transfers (4 us against 205 us of 8 KiB at 40
+//! MB/s), so they are a fluid, too, and a byte takes `(1 + arbitration / tenure) / rate` of the bus. Boards that move
+//! data as packets do ([`crate::packet`]) stand on such a bus: for them it is a link with one direction at a time.
 //!
 //! # Sources
-//! Micro Channel: K. D. Huynh and T. M. Khoshgoftaar 1994, Section 3.3 (rate, longest tenure, arbitration of about a tenth of the data transfer time).
+//! Micro Channel: K. D. Huynh and T. M. Khoshgoftaar 1994, Section 3.3 (rate, longest tenure, arbitration of about a
+//! tenth of the data transfer time).
 
 use std::rc::Rc;
 

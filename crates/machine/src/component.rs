@@ -170,8 +170,8 @@ impl Site<'_> {
         self.above?.stands.route()
     }
 
-    /// For how long the host's processor stands still while it writes a word to a register of what stands here. Behind links of
-    /// packets it does not wait.
+    /// For how long the host's processor stands still while it writes a word to a register of what stands here. Behind
+    /// links of packets it does not wait.
     pub fn register_word(&self) -> Duration {
         self.find::<Backplane>().map_or(Duration::ZERO, |bus| bus.parameters.register_access)
     }

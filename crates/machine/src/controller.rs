@@ -23,8 +23,9 @@
 //! ones.
 //!
 //! # Given hits
-//! A study may know how often its cache hits, and not what was asked for. `read-hits` then decides whether a read of at most a line is in the
-//! cache, and `parity-hits` whether a read is that the new parity of a host's write needs (`given.rs`). Larger reads miss.
+//! A study may know how often its cache hits, and not what was asked for. `read-hits` then decides whether a read of at
+//! most a line is in the cache, and `parity-hits` whether a read is that the new parity of a host's write needs
+//! (`given.rs`). Larger reads miss.
 //!
 //! # Rejected
 //! A second RAID in here.

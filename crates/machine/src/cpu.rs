@@ -1,9 +1,10 @@
 //! The host's processor: instructions, copies and flushes, interrupts, context switches, and the idle loop.
 //!
-//! Processes take the processor in turn and keep it until they block; interrupt handlers push them aside. A context switch is paid
-//! where one process takes over from another that was running until then; out of the idle loop the next process only
-//! has to be resumed, which is part of its own path. On a processor with [`CpuParameters::switches_idle`] it is paid by every process
-//! that goes on after another one, whatever was in between. What a switch takes may lie between two times; it is then drawn for each.
+//! Processes take the processor in turn and keep it until they block; interrupt handlers push them aside. A context
+//! switch is paid where one process takes over from another that was running until then; out of the idle loop the next
+//! process only has to be resumed, which is part of its own path. On a processor with [`CpuParameters::switches_idle`]
+//! it is paid by every process that goes on after another one, whatever was in between. What a switch takes may lie
+//! between two times; it is then drawn for each.
 //!
 //! # Several cores
 //! They are alike and share one queue. A process has one of them while it runs; an interrupt handler takes the next
@@ -11,9 +12,10 @@
 //! processes. What a core does with its own cache is its own business, so its instructions need no event but their end;
 //! copies and flushes share the memory bus as always.
 //!
-//! *Host utilization* is measured as the study measured it: by how often an idle loop gets round. The loop runs when nothing else does,
-//! and loses the cache to DMA, so that DMA looks like a busy processor (Section 4.1.1, which says the memory bus; but then the 75 percent
-//! of Table 7 could not be, with the bus as busy as it is). Copies and flushes are work of the processor and count as such.
+//! *Host utilization* is measured as the study measured it: by how often an idle loop gets round. The loop runs when
+//! nothing else does, and loses the cache to DMA, so that DMA looks like a busy processor (Section 4.1.1, which says
+//! the memory bus; but then the 75 percent of Table 7 could not be, with the bus as busy as it is). Copies and flushes
+//! are work of the processor and count as such.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

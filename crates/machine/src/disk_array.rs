@@ -1,14 +1,14 @@
 //! A disk array with a controller of its own, at the end of a SCSI string: one target for the host.
 //!
 //! # A command's way
-//! The host takes the string, sends the command, and the array lets go of the string. Its processor works on the command
-//! for a time that is drawn between two. Then it takes the string again and moves the data, at the pace of its data path
-//! or of whatever is slower between it and memory; they cross string, board and bus as they come
+//! The host takes the string, sends the command, and the array lets go of the string. Its processor works on the
+//! command for a time that is drawn between two. Then it takes the string again and moves the data, at the pace of its
+//! data path or of whatever is slower between it and memory; they cross string, board and bus as they come
 //! ([`crate::packet::route`]). One command at a time is under way, up to `queue` are with it.
 //!
 //! Data go between drives and string through a buffer, a piece at a time: the drives work on one piece while another is
-//! on the string. A read takes the string when its first piece is there; a write is complete when its last piece is with
-//! the drives.
+//! on the string. A read takes the string when its first piece is there; a write is complete when its last piece is
+//! with the drives.
 //!
 //! Drives are those of the node's own, as an array of this project (`raid::inside`); each gets one command for
 //! its share of a piece (`joined`). Of *synchronized* spindles all are driven by one oscillator: they turn at one
@@ -20,8 +20,8 @@
 //! away: what is stored is nobody's business here, as of all modelled drives.
 //!
 //! # Rejected
-//! The protocol of [`crate::scsi::protocol`]: its targets say at once until when they are not ready, which an array that
-//! waits for drives cannot know.
+//! The protocol of [`crate::scsi::protocol`]: its targets say at once until when they are not ready, which an array
+//! that waits for drives cannot know.
 //!
 //! # Sources
 //! Ruwart and O'Keefe, "A 500 MegaByte/Second Disk Array", 1994, Experimental Setup.

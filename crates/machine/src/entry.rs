@@ -1,20 +1,23 @@
 //! The ways into a modelled machine: each is a [`Device`], so that whatever drives a real disk drives a modelled one.
 //!
-//! What is asked of the device walks the whole modelled path, and the reply comes when it would have come on the machine. Bytes are
-//! not stored: requests carry phantom payloads, and one with memory is refused ([`DeviceError::Unsupported`]).
+//! What is asked of the device walks the whole modelled path, and the reply comes when it would have come on the
+//! machine. Bytes are not stored: requests carry phantom payloads, and one with memory is refused
+//! ([`DeviceError::Unsupported`]).
 //!
 //! # Processes
-//! On the raw way, and on the way through the array, a request is a system call, and a system call is made by a process: it takes
-//! the processor, keeps it until its request is at the board, and works a little between two calls. A device does not know who calls.
-//! It keeps the processes of its callers in a stack: who calls first gets a new one, who calls when one has just returned gets that one.
-//! A closed loop of depth n is then n processes, each of which calls again from where it returned, with the processor still its own; an
-//! open loop has as many processes as requests were ever under way. A process whose caller does not come back at the instant of its
-//! return waits for the next one, and the processor is free.
+//! On the raw way, and on the way through the array, a request is a system call, and a system call is made by a
+//! process: it takes the processor, keeps it until its request is at the board, and works a little between two calls. A
+//! device does not know who calls. It keeps the processes of its callers in a stack: who calls first gets a new one,
+//! who calls when one has just returned gets that one. A closed loop of depth n is then n processes, each of which
+//! calls again from where it returned, with the processor still its own; an open loop has as many processes as requests
+//! were ever under way. A process whose caller does not come back at the instant of its return waits for the next one,
+//! and the processor is free.
 //!
-//! On the asynchronous way they are not processes but the requests that one program has under way (`aioread`), in one process.
+//! On the asynchronous way they are not processes but the requests that one program has under way (`aioread`), in one
+//! process.
 //!
-//! What a process does between two calls comes before the request is submitted ([`device::Stamps::submitted`]): it is the caller's
-//! time, not the request's.
+//! What a process does between two calls comes before the request is submitted ([`device::Stamps::submitted`]): it is
+//! the caller's time, not the request's.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -37,7 +40,8 @@ pub enum Way {
     NoCopy,
     /// As raw reads and writes of a process.
     Raw,
-    /// As raw reads and writes that one program has under way at once: it goes on from one to the next without a context switch.
+    /// As raw reads and writes that one program has under way at once: it goes on from one to the next without a
+    /// context switch.
     Asynchronous,
     /// As reads and writes of a process to the array of disks that the system's `[array]` describes.
     Array,
@@ -331,7 +335,8 @@ impl Processes {
         process
     }
 
-    /// A process has returned from its call. Unless its caller makes it call again before anything else happens, it waits.
+    /// A process has returned from its call. Unless its caller makes it call again before anything else happens, it
+    /// waits.
     fn give_back(&self, process: Rc<Process>, os: &Rc<Os>, machine: &Machine) {
         let call = process.returned();
         self.idle.borrow_mut().push(Rc::clone(&process));

@@ -1,25 +1,26 @@
 //! A flash drive: dies behind channels, a write buffer, and the price of tidying up.
 //!
 //! # What is modelled
-//! - A *die* does one thing at a time. Reading a page takes `read`, programming a unit (a page on each plane) `program`; pages are spread
-//!   over the dies by their number, and written units go to the dies in turn.
-//! - Pages that were read cross their *channel* one after another, and then the *link* to the host; data that are written cross the link the
-//!   other way. The controller starts one command every `command-interval`.
-//! - A write is complete when its data are in the *write buffer*, which survives a power cut. The buffer empties a unit at a time; when it is
-//!   full, writes wait for the dies.
+//! - A *die* does one thing at a time. Reading a page takes `read`, programming a unit (a page on each plane)
+//!   `program`; pages are spread over the dies by their number, and written units go to the dies in turn.
+//! - Pages that were read cross their *channel* one after another, and then the *link* to the host; data that are
+//!   written cross the link the other way. The controller starts one command every `command-interval`.
+//! - A write is complete when its data are in the *write buffer*, which survives a power cut. The buffer empties a unit
+//!   at a time; when it is full, writes wait for the dies.
 //! - A read does not wait for a program to end: the program is *suspended*, and ends later by what the read took.
-//! - *Garbage collection* is a mean field: it is not a task that comes and goes, but each unit that is programmed takes the time of the
-//!   units that have to be moved for it, and its share of an erase (`amplification.rs`). This is what a drive does in the long run when it has been
-//!   written over; the peaks of a single collection are not there. Data that are written in sequence are overwritten in sequence and leave whole
-//!   blocks behind, so nothing is moved for them.
+//! - *Garbage collection* is a mean field: it is not a task that comes and goes, but each unit that is programmed takes
+//!   the time of the units that have to be moved for it, and its share of an erase (`amplification.rs`). This is what a
+//!   drive does in the long run when it has been written over; the peaks of a single collection are not there. Data
+//!   that are written in sequence are overwritten in sequence and leave whole blocks behind, so nothing is moved for
+//!   them.
 //!
 //! # What is left out
-//! Which page lies where (a mapping of 250 million entries would say little more than the number of the page does); reads that find their data in
-//! the write buffer; the transfer of written units over the channels as seen by reads (it is a part of the die's time); retries,
-//! refresh, thermal throttling, and caches in single-level cells.
+//! Which page lies where (a mapping of 250 million entries would say little more than the number of the page does);
+//! reads that find their data in the write buffer; the transfer of written units over the channels as seen by reads (it
+//! is a part of the die's time); retries, refresh, thermal throttling, and caches in single-level cells.
 //!
-//! Every time is computed when the request arrives, and no request waits in a queue whose order somebody has to choose: a flash drive has so many
-//! dies that the order matters little.
+//! Every time is computed when the request arrives, and no request waits in a queue whose order somebody has to choose:
+//! a flash drive has so many dies that the order matters little.
 
 mod amplification;
 mod parameters;
@@ -114,7 +115,8 @@ impl Flash {
         self.amplification
     }
 
-    /// When a request that arrives at `now` is complete. Instants must not go backwards, and the range must lie within the drive.
+    /// When a request that arrives at `now` is complete. Instants must not go backwards, and the range must lie within
+    /// the drive.
     pub fn serve(&mut self, now: Instant, access: Access, offset: Bytes, length: Bytes) -> Instant {
         let taken = self.take(now, offset, length);
         match access {

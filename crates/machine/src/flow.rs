@@ -1,28 +1,30 @@
-//! Things that go on at the same time and share what carries them: transfers over buses, copies and flushes over a memory bus,
-//! instructions on a processor.
+//! Things that go on at the same time and share what carries them: transfers over buses, copies and flushes over a
+//! memory bus, instructions on a processor.
 //!
 //! # Theory
-//! A *flow* moves an amount (bytes, instructions) at a rate of its own at most, and while it does so it takes a share of each
-//! *link* it crosses: rate times the link time that one unit of the amount costs. Shares of a link add up to one at most.
-//! Between two instants at which a flow starts or ends, all rates are constant, so an event is needed only there, however many
-//! bytes pass: a transfer of 32 KB costs as many events as one of 512 B.
+//! A *flow* moves an amount (bytes, instructions) at a rate of its own at most, and while it does so it takes a share
+//! of each *link* it crosses: rate times the link time that one unit of the amount costs. Shares of a link add up to
+//! one at most. Between two instants at which a flow starts or ends, all rates are constant, so an event is needed only
+//! there, however many bytes pass: a transfer of 32 KB costs as many events as one of 512 B.
 //!
-//! Rates are given class by class, the lowest class number first: a class takes what it can use, the next gets what is left.
-//! This is the fluid limit of a bus with fixed priorities and bursts that are short against the transfers. Within a class all
-//! flows run at the same fraction of their own rates until a link is full; those that do not cross that link go on rising
-//! (max-min fairness). A flow that gets nothing is *starved*. One with [`Demand::patience`] counts a time-out when that has lasted
-//! too long, and from then on goes in class 0: who is refused for ever would otherwise never finish.
+//! Rates are given class by class, the lowest class number first: a class takes what it can use, the next gets what is
+//! left. This is the fluid limit of a bus with fixed priorities and bursts that are short against the transfers. Within
+//! a class all flows run at the same fraction of their own rates until a link is full; those that do not cross that
+//! link go on rising (max-min fairness). A flow that gets nothing is *starved*. One with [`Demand::patience`] counts a
+//! time-out when that has lasted too long, and from then on goes in class 0: who is refused for ever would otherwise
+//! never finish.
 //!
 //! # Links that lose
 //! A link may have a [`Law`]. *Wait*: each unit of a flow takes so much longer for every other flow on the link, as the
 //! transactions of one requester wait for those of others. *Loss*: when `W` is what all flows would take at their own
-//! rates, and is more than one, only `1 / (1 + loss (W - 1))` of the link carries anything; the rest goes into conflicts
-//! and repeats. With a loss of 0 a full link stays full however many want it; with 1 it gives `1 / W`,
-//! with more it collapses: those who are held up ask on meanwhile.
+//! rates, and is more than one, only `1 / (1 + loss (W - 1))` of the link carries anything; the rest goes into
+//! conflicts and repeats. With a loss of 0 a full link stays full however many want it; with 1 it gives `1 / W`, with
+//! more it collapses: those who are held up ask on meanwhile.
 //!
 //! # Rejected
-//! Bursts as single events: a VME block transfer of 256 bytes would cost 128 events per 32 KB and give the same rates. First
-//! come, first served per transfer: a 2 ms transfer of one string would stand before a 100 us transfer of the other.
+//! Bursts as single events: a VME block transfer of 256 bytes would cost 128 events per 32 KB and give the same rates.
+//! First come, first served per transfer: a 2 ms transfer of one string would stand before a 100 us transfer of the
+//! other.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -105,7 +107,8 @@ struct FlowState {
     rate: f64,
     demand: Demand,
     deadline: Instant,
-    /// When its future looks at it again by itself: at its end as it was then, or before it, if it was slowed down since.
+    /// When its future looks at it again by itself: at its end as it was then, or before it, if it was slowed down
+    /// since.
     armed: Instant,
     waker: Option<Waker>,
     /// Since when it gets nothing.
@@ -331,8 +334,8 @@ impl State {
                 let left = flow.demand.patience.saturating_sub(flow.starved);
                 Instant::from_nanos(now.as_nanos().saturating_add(left.as_nanos()))
             };
-            // Who ends later than it thought finds that out when it looks: most of those who are slowed down by another are on their own
-            // again by then.
+            // Who ends later than it thought finds that out when it looks: most of those who are slowed down by another
+            // are on their own again by then.
             if flow.deadline < flow.armed
                 && let Some(waker) = flow.waker.take()
             {
@@ -597,7 +600,8 @@ mod tests {
         let both = flows.start(Demand::new(1000.0, 1e6, 0).over(narrow, 4e-6).over(wide, 0.5e-6));
         let one = flows.start(Demand::new(875.0, 1e6, 0).over(wide, 1e-6));
         runtime.spawn(both);
-        // The narrow link gives the first a quarter of its rate; an eighth of the wide one; the second takes the other 7/8.
+        // The narrow link gives the first a quarter of its rate; an eighth of the wide one; the second takes the other
+        // 7/8.
         runtime.block_on(one);
         assert_eq!(runtime.now(), Instant::from_nanos(1_000_000));
     }

@@ -1,8 +1,8 @@
 //! A drive whose adjoining commands go to it as one.
 //!
-//! An array asks a member chunk by chunk. A controller that stripes finer than a request sends each drive one command for
-//! all of its share. So here: while a command is under way others wait; of those that wait, all that adjoin the first
-//! and go the same way are one command. Commands of one instant wait for each other, too.
+//! An array asks a member chunk by chunk. A controller that stripes finer than a request sends each drive one command
+//! for all of its share. So here: while a command is under way others wait; of those that wait, all that adjoin the
+//! first and go the same way are one command. Commands of one instant wait for each other, too.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -2,7 +2,8 @@
 
 use crate::component::Kind;
 use crate::{
-    adapter, backplane, controller, cpu, disk, disk_array, memory, network, os, packet, scsi, server, system_bus, volume,
+    adapter, backplane, controller, cpu, disk, disk_array, memory, network, os, packet, scsi, server, system_bus,
+    volume,
 };
 
 /// All kinds. In the order in which the ladder tries them.

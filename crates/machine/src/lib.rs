@@ -1,7 +1,7 @@
 //! Modelled machines, one folder a part.
 //!
-//! A modelled machine is a tree of parts. A part knows its own rules and parameters, and its neighbours only through the
-//! interfaces that it is given. What stands here so far:
+//! A modelled machine is a tree of parts. A part knows its own rules and parameters, and its neighbours only through
+//! the interfaces that it is given. What stands here so far:
 //!
 //! - [`disk`]: the mechanical disk, its buffer and its queue; the importer of DiskSim drive files; the validation of a
 //!   modelled drive against the measured response times of a real one.
@@ -16,10 +16,12 @@
 //!   [`volume`]: the striping driver of an operating system.
 //! - [`server`]: a network file server, a layer of the operating system; [`network`]: the way to its clients.
 //! - [`endpoint`]: what carries out commands, whatever it is and wherever it stands.
-//! - [`scsi`]: the bus with its phases, and a disk with a buffer as a target. [`adapter`], [`backplane`], [`memory`], [`cpu`], [`os`]:
-//!   the way from there to a process. [`raid`]: the array of this project as the machine's RAID driver.
+//! - [`scsi`]: the bus with its phases, and a disk with a buffer as a target. [`adapter`], [`backplane`], [`memory`],
+//!   [`cpu`], [`os`]: the way from there to a process. [`raid`]: the array of this project as the machine's RAID
+//!   driver.
 //! - [`capacity`]: what each node passes at most, and the narrowest cut.
-//! - [`flow`]: how all of them share what carries them. [`trace`]: where a request's time went. [`load`]: how busy each part was.
+//! - [`flow`]: how all of them share what carries them. [`trace`]: where a request's time went. [`load`]: how busy each
+//!   part was.
 //! - [`entry`]: the ways in, as devices.
 
 pub mod adapter;

@@ -1,7 +1,7 @@
 //! How long each part of a machine was at work.
 //!
-//! Parts count from the start of the machine. What happened between two instants is the difference of two looks ([`Load::since`]),
-//! and a part's utilization its busy time in that difference by the time between.
+//! Parts count from the start of the machine. What happened between two instants is the difference of two looks
+//! ([`Load::since`]), and a part's utilization its busy time in that difference by the time between.
 
 use std::sync::Arc;
 

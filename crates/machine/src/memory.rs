@@ -1,25 +1,27 @@
 //! Host memory behind a virtually addressed cache, shared by DMA, copies, flushes and instruction fetch.
 //!
 //! # Theory
-//! Everything that misses the cache moves whole lines over one memory bus, and a line takes the same time whoever wants it; the rate at
-//! which dirty lines are flushed gives that time. So
+//! Everything that misses the cache moves whole lines over one memory bus, and a line takes the same time whoever wants
+//! it; the rate at which dirty lines are flushed gives that time. So
 //!
 //! - flushing dirty lines uses the whole bus, clean lines almost nothing but the processor;
 //! - copying what is not cached moves two lines (source and destination) for each line copied;
 //! - the idle loop lives in the cache: what delays it is DMA to the cache, not traffic on the bus;
-//! - DMA into lines that are not cached has to make room and move lines while the adapter waits; into cached lines it only
-//!   takes the cache away from the processor for a moment.
+//! - DMA into lines that are not cached has to make room and move lines while the adapter waits; into cached lines it
+//!   only takes the cache away from the processor for a moment.
 //!
-//! How much of a copy is cached follows from what else went through the cache since its lines were last used: in a cache of `C`
-//! bytes whose lines are replaced without regard to use, a line survives the passage of `F` other bytes with probability
-//! `exp(-F / C)`. A fraction `h` that survives is copied at the cached rate, the rest at the uncached one.
+//! How much of a copy is cached follows from what else went through the cache since its lines were last used: in a
+//! cache of `C` bytes whose lines are replaced without regard to use, a line survives the passage of `F` other bytes
+//! with probability `exp(-F / C)`. A fraction `h` that survives is copied at the cached rate, the rest at the uncached
+//! one.
 //!
-//! Memory may be *interleaved*: each way moves so much, and together they are the bus. What is asked of it beyond that makes
-//! requests meet in the same ways, and the loss ([`crate::flow::Law::loss`]) grows with it: M.A.X. saw 392 MB/s with 27 devices and 310
-//! with 31.
+//! Memory may be *interleaved*: each way moves so much, and together they are the bus. What is asked of it beyond that
+//! makes requests meet in the same ways, and the loss ([`crate::flow::Law::loss`]) grows with it: M.A.X. saw 392 MB/s
+//! with 27 devices and 310 with 31.
 //!
 //! # Sources
-//! Rates and cache size: UCB/CSD 90/574 Sections 2.4.1 and 4.7. That the memory bus is what saturates: Sections 4.1.2 and 4.4.
+//! Rates and cache size: UCB/CSD 90/574 Sections 2.4.1 and 4.7. That the memory bus is what saturates: Sections 4.1.2
+//! and 4.4.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -191,7 +193,8 @@ impl Memory {
         1.0 / self.parameters.bus.get()
     }
 
-    /// What one byte of DMA costs in seconds: for how long it makes the adapter wait, and for how long it takes the memory bus.
+    /// What one byte of DMA costs in seconds: for how long it makes the adapter wait, and for how long it takes the
+    /// memory bus.
     pub fn dma_cost(&self, lines: Lines) -> (f64, f64) {
         let line = self.parameters.line.get() as f64;
         match lines {
@@ -207,8 +210,8 @@ impl Memory {
         (-(others.get() as f64) / self.parameters.cache.get() as f64).exp()
     }
 
-    /// A copy of `bytes` after `others` bytes went through the cache since the buffers were last used, at its own speed: the rate, and
-    /// the memory bus time of a byte.
+    /// A copy of `bytes` after `others` bytes went through the cache since the buffers were last used, at its own
+    /// speed: the rate, and the memory bus time of a byte.
     pub fn copy(&self, others: Bytes) -> (f64, f64) {
         let cached = self.survival(others);
         let seconds = cached / self.parameters.copy_cached.get() + (1.0 - cached) / self.parameters.copy_uncached.get();
@@ -217,8 +220,8 @@ impl Memory {
         (1.0 / seconds, bus)
     }
 
-    /// A flush of the lines of `bytes`, in whole units: the rate of a byte of them, and its memory bus time. Of a unit only what was
-    /// transferred can be dirty.
+    /// A flush of the lines of `bytes`, in whole units: the rate of a byte of them, and its memory bus time. Of a unit
+    /// only what was transferred can be dirty.
     pub fn flush(&self, bytes: Bytes, dirty: bool) -> (Bytes, f64, f64) {
         let amount = bytes.round_up(self.parameters.flush_unit);
         let dirty = if dirty { bytes } else { Bytes::ZERO };

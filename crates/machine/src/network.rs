@@ -1,22 +1,25 @@
-//! A network behind the machine: an adapter on the machine's bus, the token ring that it is a station of, and the clients on that.
+//! A network behind the machine: an adapter on the machine's bus, the token ring that it is a station of, and the
+//! clients on that.
 //!
 //! # Theory
-//! A token ring carries one frame at a time. Who wants to send waits for its turn, then for the token, and sends a frame of at most `packet` bytes of data:
+//! A token ring carries one frame at a time. Who wants to send waits for its turn, then for the token, and sends a
+//! frame of at most `packet` bytes of data:
 //!
 //! ```text
 //!   time of a frame = token + (data + around) / rate
 //!   token           = stations * station / 2       half a round: where the token is, is not known
 //! ```
 //!
-//! Turns are in order of arrival, which is what a token that goes round among a few senders comes to. A ring that is offered frames of several sizes at random is
-//! an M/G/1 queue. What is larger than a frame goes in several, each with a turn of its own.
+//! Turns are in order of arrival, which is what a token that goes round among a few senders comes to. A ring that is
+//! offered frames of several sizes at random is an M/G/1 queue. What is larger than a frame goes in several, each with
+//! a turn of its own.
 //!
-//! The adapter moves a frame between the ring and memory over the bus, as a bus master; its processor takes a time for each. It stores and forwards: a
-//! frame is whole in its memory before the next stretch begins.
+//! The adapter moves a frame between the ring and memory over the bus, as a bus master; its processor takes a time for
+//! each. It stores and forwards: a frame is whole in its memory before the next stretch begins.
 //!
 //! # Sources
-//! IEEE 802.5 (frame, token, early release at 16 Mbit/s). K. D. Huynh and T. M. Khoshgoftaar 1994, Section 3.3 (16 Mbit/s, frames of 8 KB). IBM SG24-4576, page 47 (the
-//! 16/4 bus master has a frame buffer, and stores and forwards).
+//! IEEE 802.5 (frame, token, early release at 16 Mbit/s). K. D. Huynh and T. M. Khoshgoftaar 1994, Section 3.3 (16
+//! Mbit/s, frames of 8 KB). IBM SG24-4576, page 47 (the 16/4 bus master has a frame buffer, and stores and forwards).
 //!
 //! # Rejected
 //! Priorities of tokens and frames that are lost: no study at hand has any.

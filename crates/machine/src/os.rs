@@ -1,27 +1,29 @@
 //! The path of a request through the operating system.
 //!
 //! # Two ways in
-//! The *raw device* path of a process: system call, drivers, board, interrupt, flush of the DMA buffer, copy between kernel and user,
-//! return; one request per process at a time. Reading, the copy comes last; writing, it comes first.
+//! The *raw device* path of a process: system call, drivers, board, interrupt, flush of the DMA buffer, copy between
+//! kernel and user, return; one request per process at a time. Reading, the copy comes last; writing, it comes first.
 //!
-//! The *no-copy call*: a batch of commands is put on the driver's queue at once, all of them into one buffer that is neither copied nor
-//! flushed; the next command goes to the board as soon as the one before has completed. What the driver still has to do for a
-//! command then goes on beside the board.
+//! The *no-copy call*: a batch of commands is put on the driver's queue at once, all of them into one buffer that is
+//! neither copied nor flushed; the next command goes to the board as soon as the one before has completed. What the
+//! driver still has to do for a command then goes on beside the board.
 //!
-//! Each step costs instructions; steps that map memory cost more for each page. What a copy finds in the cache depends on
-//! how much went through it since the process's last copy ([`crate::memory`]).
+//! Each step costs instructions; steps that map memory cost more for each page. What a copy finds in the cache depends
+//! on how much went through it since the process's last copy ([`crate::memory`]).
 //!
 //! DMA goes to a window of the address space: a request holds its part of it from the driver until the interrupt.
 //!
-//! A raw request that is larger than the system's greatest transfer goes to the board in pieces, one after the other: the process is woken
-//! when a piece has come, submits the next, and returns from its call after the last. Where the adapter gives way to data, the second piece
-//! waits like any command, and so large requests of several disks return together, long after most of their data have come.
+//! A raw request that is larger than the system's greatest transfer goes to the board in pieces, one after the other:
+//! the process is woken when a piece has come, submits the next, and returns from its call after the last. Where the
+//! adapter gives way to data, the second piece waits like any command, and so large requests of several disks return
+//! together, long after most of their data have come.
 //!
-//! A system may have only so many registers that map the pages of one request. One that does not begin on a page lies on a page more
-//! ([`Os::check_mapping`]).
+//! A system may have only so many registers that map the pages of one request. One that does not begin on a page lies
+//! on a page more ([`Os::check_mapping`]).
 //!
 //! # Sources
-//! UCB/CSD 90/574 Table 2 (instructions), Section 2.4.2 (window), Section 3.3 (no-copy call), Section 4.7 (order of the steps).
+//! UCB/CSD 90/574 Table 2 (instructions), Section 2.4.2 (window), Section 3.3 (no-copy call), Section 4.7 (order of the
+//! steps).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -189,7 +191,8 @@ pub struct Os {
     outstanding: Cell<u64>,
 }
 
-/// A process: one request at a time. It keeps the processor from when it goes on until its next request is at the board.
+/// A process: one request at a time. It keeps the processor from when it goes on until its next request is at the
+/// board.
 pub struct Process {
     id: ProcessId,
     turn: RefCell<Option<Grant>>,
@@ -434,8 +437,8 @@ impl Os {
         self.pass_through(Some(process), bytes, ledger, "copy").await;
     }
 
-    /// Computes parity of sources of so many bytes, on behalf of a process that waits or of the kernel itself: each is fetched and its sum
-    /// stored, as in a copy.
+    /// Computes parity of sources of so many bytes, on behalf of a process that waits or of the kernel itself: each is
+    /// fetched and its sum stored, as in a copy.
     pub async fn parity(&self, process: Option<&Process>, bytes: Bytes, ledger: &mut Ledger) {
         let turn = self.cpu.dispatch(process.map(|process| process.id), ledger, "parity").await;
         self.pass_through(process, bytes, ledger, "parity").await;

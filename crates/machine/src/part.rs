@@ -15,13 +15,14 @@
 //! slips = [112508, 113430]
 //! ```
 //!
-//! A value's source is its own, written as `{ value, source }`, or that of the innermost table around it which has a `source`. A value
-//! without any is refused: a number that nobody vouches for has no place in a model. `kind`, `name`, `status`, `note` and
-//! `source` at the top describe the part and need none.
+//! A value's source is its own, written as `{ value, source }`, or that of the innermost table around it which has a
+//! `source`. A value without any is refused: a number that nobody vouches for has no place in a model. `kind`, `name`,
+//! `status`, `note` and `source` at the top describe the part and need none.
 //!
-//! A part is first a tree of values with their sources and places ([`Table`]), whatever it was read from: this TOML or a foreign drive
-//! file that an importer has turned into the same tree. Each kind of part reads its parameters out of the tree through one
-//! [`Reader`], so that a message always points to the line that a person can change, in the file that it came from.
+//! A part is first a tree of values with their sources and places ([`Table`]), whatever it was read from: this TOML or
+//! a foreign drive file that an importer has turned into the same tree. Each kind of part reads its parameters out of
+//! the tree through one [`Reader`], so that a message always points to the line that a person can change, in the file
+//! that it came from.
 
 mod read;
 mod toml;

@@ -1,23 +1,25 @@
-//! The RAID driver of a modelled machine: the array of this project, over disks that the machine's operating system reaches.
+//! The RAID driver of a modelled machine: the array of this project, over disks that the machine's operating system
+//! reaches.
 //!
-//! There is no second RAID in here. `array::Array` cuts requests, locks rows, chooses between read-modify-write and the other ways to new
-//! parity, logs what closes the write hole, and reconstructs, as it does over real devices. What a model has to add is what all that
-//! costs on the host at hand:
+//! There is no second RAID in here. `array::Array` cuts requests, locks rows, chooses between read-modify-write and the
+//! other ways to new parity, logs what closes the write hole, and reconstructs, as it does over real devices. What a
+//! model has to add is what all that costs on the host at hand:
 //!
 //! - entering the driver, copying between kernel and user, going on after the interrupt: [`Raid::serve`];
-//! - each member request, which goes down the operating system's way for the kernel itself (`member`), and what a volume's driver has to do
-//!   for it one after the other ([`crate::volume`]);
-//! - each computation of parity, through the processor and over the memory bus as a copy of its sources does ([`crate::os::Os::parity`]). A second parity
-//!   is charged like a first.
+//! - each member request, which goes down the operating system's way for the kernel itself (`member`), and what a
+//!   volume's driver has to do for it one after the other ([`crate::volume`]);
+//! - each computation of parity, through the processor and over the memory bus as a copy of its sources does
+//!   ([`crate::os::Os::parity`]). A second parity is charged like a first.
 //!
-//! Members have no contents, and the array asks for none where its caller brings none: lengths go through the same code. What the array
-//! itself keeps on its members (superblocks, bitmap, logs) is bytes; they are stored behind the models ([`device::filter::Backed`]),
-//! and take the time of any other request. So each way to keep an array consistent costs in the model what it costs on disks.
+//! Members have no contents, and the array asks for none where its caller brings none: lengths go through the same
+//! code. What the array itself keeps on its members (superblocks, bitmap, logs) is bytes; they are stored behind the
+//! models ([`device::filter::Backed`]), and take the time of any other request. So each way to keep an array consistent
+//! costs in the model what it costs on disks.
 //!
 //! # Whose time it is
-//! A request's ledger goes along with the first of the requests that serve it, and comes back with its reply; those beside it have ledgers of
-//! their own. So the spans of a request to the array are those of one way through the machine, and `other-members` is how long it then
-//! waited for the others.
+//! A request's ledger goes along with the first of the requests that serve it, and comes back with its reply; those
+//! beside it have ledgers of their own. So the spans of a request to the array are those of one way through the
+//! machine, and `other-members` is how long it then waited for the others.
 
 pub(crate) mod inside;
 pub(crate) mod member;
@@ -153,7 +155,8 @@ impl Raid {
         self.stripe
     }
 
-    /// Carries out a read or write of a process, from the call to its return. The ledger is the request's, and comes back.
+    /// Carries out a read or write of a process, from the call to its return. The ledger is the request's, and comes
+    /// back.
     pub async fn serve(
         &self,
         process: &Rc<Process>,

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! # Sources
-//! The phases, their order and the arbitration by address are those of the SCSI-1 standard (ANSI X3.131-1986) as the RAID-I study
-//! (UCB/CSD 90/574, Section 2.3) retells them. All delays are parameters of the parts.
+//! The phases, their order and the arbitration by address are those of the SCSI-1 standard (ANSI X3.131-1986) as the
+//! RAID-I study (UCB/CSD 90/574, Section 2.3) retells them. All delays are parameters of the parts.
 
 pub mod attached;
 pub mod disk;

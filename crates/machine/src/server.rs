@@ -4,23 +4,28 @@
 //! ```text
 //!   client -> frame -> network adapter -> server code -> file cache | write buffer -> disk driver -> disks -> reply in frames -> client
 //! ```
-//! What a request takes from its arrival at a client until the client has all of the answer is the study's *overhead per request*. Below the server are the
-//! endpoints of every other layer: disks one by one, or the one of a RAID controller. Each file lies whole on one disk, so each part of the address space
-//! belongs to a disk.
+//! What a request takes from its arrival at a client until the client has all of the answer is the study's *overhead
+//! per request*. Below the server are the endpoints of every other layer: disks one by one, or the one of a RAID
+//! controller. Each file lies whole on one disk, so each part of the address space belongs to a disk.
 //!
 //! # Two I/O protocols
-//! [`Protocol::Locate`] (`locate.rs`) is that of most drivers: only the host sends commands, each is answered by an interrupt, and so many are at a device at a time
-//! (`outstanding`: one, or what a RAID controller takes); the network adapter has one to send at a time, too. Data cross the host's memory, where the file cache
-//! and the write buffer are. [`Protocol::Move`] (`peer.rs`) has pipes of control elements between all units: the host tells an adapter what to do, and data go from adapter
-//! to adapter, each request in pieces of a frame, of which the network and the disks work on several at once. Memory, and with it cache and buffer, see nothing of them.
+//! [`Protocol::Locate`] (`locate.rs`) is that of most drivers: only the host sends commands, each is answered by an
+//! interrupt, and so many are at a device at a time (`outstanding`: one, or what a RAID controller takes); the network
+//! adapter has one to send at a time, too. Data cross the host's memory, where the file cache and the write buffer are.
+//! [`Protocol::Move`] (`peer.rs`) has pipes of control elements between all units: the host tells an adapter what to
+//! do, and data go from adapter to adapter, each request in pieces of a frame, of which the network and the disks work
+//! on several at once. Memory, and with it cache and buffer, see nothing of them.
 //!
 //! # File cache and write buffer
-//! A read that is not in the file cache and is smaller than its block loads a block. Whether it is there decides `hit-ratio`, where a study gives it, or else a real
-//! cache of whole blocks, the least recently used first out. A write goes through the buffer, waits there until its disk has no read to do, and is answered when it is on
-//! the disk. A share `merged` of the writes is joined with another in the buffer, and asks no disk. What else such buffers do is not known of the study.
+//! A read that is not in the file cache and is smaller than its block loads a block. Whether it is there decides
+//! `hit-ratio`, where a study gives it, or else a real cache of whole blocks, the least recently used first out. A
+//! write goes through the buffer, waits there until its disk has no read to do, and is answered when it is on the disk.
+//! A share `merged` of the writes is joined with another in the buffer, and asks no disk. What else such buffers do is
+//! not known of the study.
 //!
 //! # Sources
-//! K. D. Huynh and T. M. Khoshgoftaar, "A performance analysis of advanced I/O architectures for PC-based network file servers", 1994, Sections 2, 3.2 and 5.
+//! K. D. Huynh and T. M. Khoshgoftaar, "A performance analysis of advanced I/O architectures for PC-based network file
+//! servers", 1994, Sections 2, 3.2 and 5.
 
 mod cache;
 mod locate;

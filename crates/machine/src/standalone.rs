@@ -1,10 +1,10 @@
 //! A modelled drive as a device of its own, on no bus but its own.
 //!
-//! Whatever drives a real disk drives it: it takes the same requests and replies when the model says. It stores nothing: requests carry phantom
-//! payloads, and one with memory is refused ([`DeviceError::Unsupported`]).
+//! Whatever drives a real disk drives it: it takes the same requests and replies when the model says. It stores
+//! nothing: requests carry phantom payloads, and one with memory is refused ([`DeviceError::Unsupported`]).
 //!
-//! A disk chooses among the requests that wait, so its [`Controller`] is turned at the instants that it names, by a task that lives as long as
-//! requests wait. A flash drive says at once when a request will be complete.
+//! A disk chooses among the requests that wait, so its [`Controller`] is turned at the instants that it names, by a
+//! task that lives as long as requests wait. A flash drive says at once when a request will be complete.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,11 +1,11 @@
 //! The bus between processors, memory and the boards that carry devices, and these boards: without priorities.
 //!
 //! # Theory
-//! A split-transaction bus moves lines of memory for whoever asks, in turn. As a fluid, a byte takes `1 / rate` of it in
-//! either direction. A board asks for its next line when it has the last, so what it moves is slowed by every other
+//! A split-transaction bus moves lines of memory for whoever asks, in turn. As a fluid, a byte takes `1 / rate` of it
+//! in either direction. A board asks for its next line when it has the last, so what it moves is slowed by every other
 //! transfer under way, also while the bus as a whole is far from full: each byte takes `wait` longer for each of them
-//! ([`crate::flow::Law::wait`]). Which transfers share what is left of a full bus, its flows say: in equal parts of what
-//! each could do alone.
+//! ([`crate::flow::Law::wait`]). Which transfers share what is left of a full bus, its flows say: in equal parts of
+//! what each could do alone.
 //!
 //! A board is a rate for all of its channels together.
 //!

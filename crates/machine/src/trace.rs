@@ -1,13 +1,13 @@
 //! Where a request's time went.
 //!
-//! While a request walks through the machine, its [`Ledger`] notes which part spent each stretch of time on what. Stretches follow
-//! each other without gap or overlap, each one a [`record::Span`], so they sum to the request's latency to the nanosecond; this is
-//! asserted when the ledger is closed. What goes on at the same time behind the request's back (a buffer draining while the next
-//! one fills) is in the parts' busy times, not here.
+//! While a request walks through the machine, its [`Ledger`] notes which part spent each stretch of time on what.
+//! Stretches follow each other without gap or overlap, each one a [`record::Span`], so they sum to the request's
+//! latency to the nanosecond; this is asserted when the ledger is closed. What goes on at the same time behind the
+//! request's back (a buffer draining while the next one fills) is in the parts' busy times, not here.
 //!
-//! Parts are named when the machine is built. Phases are words in the code of the parts; a word's number is remembered under the word's
-//! address, so that a span costs one comparison instead of the hash of a text. With spans off, a ledger costs two comparisons
-//! and nothing is kept.
+//! Parts are named when the machine is built. Phases are words in the code of the parts; a word's number is remembered
+//! under the word's address, so that a span costs one comparison instead of the hash of a text. With spans off, a
+//! ledger costs two comparisons and nothing is kept.
 
 use std::cell::Cell;
 use std::rc::Rc;

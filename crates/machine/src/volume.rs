@@ -1,10 +1,10 @@
 //! A logical volume's striping driver, as a layer of an operating system: what keeps the volume below the sum of its
 //! disks.
 //!
-//! The array of this project cuts a request into one piece for each disk and sends all of them (`[array]` of level 0, its
-//! stripe unit the step). A driver's own work on the pieces may not go on side by side, though. Which work it is that
-//! does not, the study of the M.A.X. machine does not say: its volume of 30 arrays gave 237 MB/s, the same arrays 497 each
-//! on its own. So it is a switch ([`HoldsBack`]); `docs/max.md` judges its positions by the printed rows.
+//! The array of this project cuts a request into one piece for each disk and sends all of them (`[array]` of level 0,
+//! its stripe unit the step). A driver's own work on the pieces may not go on side by side, though. Which work it is
+//! that does not, the study of the M.A.X. machine does not say: its volume of 30 arrays gave 237 MB/s, the same arrays
+//! 497 each on its own. So it is a switch ([`HoldsBack`]); `docs/max.md` judges its positions by the printed rows.
 //!
 //! # Theory
 //! `n` pieces that each take `s` where only one goes on at a time, and `t` where all do, take `n s + t` together if the

@@ -10,7 +10,8 @@ mod common;
 const NEAR: u64 = 1000;
 const FAR: u64 = 50_000;
 
-/// Reads near and far, each with time to read ahead, and then near again out of the buffer: where the arm is a while later.
+/// Reads near and far, each with time to read ahead, and then near again out of the buffer: where the arm is a while
+/// later.
 fn arm_after_a_hit(on_hit: bool) -> u32 {
     let mut parameters = common::example();
     parameters.read_ahead.on_hit = on_hit;
@@ -55,7 +56,8 @@ fn a_read_ahead_that_paused_goes_on_when_a_hit_makes_room() {
     }
 }
 
-/// Reads 8 blocks that end `before` blocks ahead of a cylinder's end, far in, and after a while the 8 behind them: what the second read takes.
+/// Reads 8 blocks that end `before` blocks ahead of a cylinder's end, far in, and after a while the 8 behind them: what
+/// the second read takes.
 fn going_on(until: Until, recalibrates: bool, before: u64) -> (Outcome, Duration) {
     let mut parameters = common::example();
     let ahead = &mut parameters.read_ahead;

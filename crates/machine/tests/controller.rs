@@ -73,7 +73,8 @@ fn small_writes_to_level_6_wait_for_a_read_and_a_turn_unless_a_cache_takes_them(
     let plain = [("mg10-20tb.write.back", "none"), ("raid-sas3.cache.write-back", "false")];
     let (_, reads) = rate(&plain, Asked { write: false, ..random });
     let (_, through) = rate(&plain, random);
-    // Three drives are read at once, then the same blocks are written: a turn later at the earliest, 7200 times a minute.
+    // Three drives are read at once, then the same blocks are written: a turn later at the earliest, 7200 times a
+    // minute.
     let shortest = 1.0 / reads + 60.0 / 7200.0;
     assert!(1.0 / through >= shortest, "{through} writes and {reads} reads a second");
     let (_, drives) = rate(&plain[1..], random);

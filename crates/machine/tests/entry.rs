@@ -91,7 +91,8 @@ fn spans_change_nothing_and_off_keep_nothing() {
 fn a_closed_loop_of_depth_n_is_n_processes_that_keep_the_processor_until_they_block() {
     let one = drive(&[(0, 0)], Way::Raw, &random(Mix::READS, 4, 1, 100), Spans::off());
     let load = one.machine.load();
-    // A dispatch for the first call, and one after each interrupt: from its return to its next call a process stays on the processor.
+    // A dispatch for the first call, and one after each interrupt: from its return to its next call a process stays on
+    // the processor.
     assert_eq!((load.count("dispatches"), load.count("switches")), (one.rows.len() as u64 + 1, 0));
     // With several, some take over from another that was running.
     let spots: Vec<_> = (0..14).map(|disk| (disk % 7, disk / 7)).collect();

@@ -1,6 +1,8 @@
-//! The readers of foreign text: what is wrong is said once, with file and line, and nothing that anyone writes makes them panic.
+//! The readers of foreign text: what is wrong is said once, with file and line, and nothing that anyone writes makes
+//! them panic.
 //!
-//! The fuzz targets `diskspecs`, `drive_trace` and `part` say the same of any bytes; what is here is the same every time.
+//! The fuzz targets `diskspecs`, `drive_trace` and `part` say the same of any bytes; what is here is the same every
+//! time.
 
 use std::path::PathBuf;
 

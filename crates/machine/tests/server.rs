@@ -1,4 +1,5 @@
-//! A network file server: each station alone against the theory of queues, a request alone against a sum by hand, what reaches the disks, and what is refused.
+//! A network file server: each station alone against the theory of queues, a request alone against a sum by hand, what
+//! reaches the disks, and what is refused.
 
 mod loops;
 
@@ -32,8 +33,8 @@ const BARE: [(&str, &str); 6] = [
     ("ps2-95-memory.bus", "100 GB/s"),
 ];
 
-/// Mean response times, in seconds, of `number` requests that come at a mean rate; those of the first tenth do not count. Gives the half width of their 99.9 percent
-/// interval, too, from the means of 20 batches.
+/// Mean response times, in seconds, of `number` requests that come at a mean rate; those of the first tenth do not
+/// count. Gives the half width of their 99.9 percent interval, too, from the means of 20 batches.
 fn response(runtime: &Runtime, rate: f64, number: usize, serve: impl AsyncFn(usize) + 'static) -> (f64, f64) {
     let mut clockwork = Clockwork::new(Arrivals::Poisson(Frequency::per_second(rate)), Instant::START, Random::new(7));
     let (serve, times) = (Rc::new(serve), Rc::new(RefCell::new(vec![0.0; number])));
@@ -290,7 +291,10 @@ fn what_cannot_be_a_file_server_is_refused_with_its_place() {
     let kit = Kit::load(file.to_str().unwrap()).unwrap();
     std::fs::remove_file(&file).unwrap();
     let message = kit.build(&Runtime::simulated(), 1, &Trace::default()).err().unwrap().to_string();
-    assert!(message.contains("'clients' needs a node of kind 'file-server'") && message.contains(".toml:"), "{message}");
+    assert!(
+        message.contains("'clients' needs a node of kind 'file-server'") && message.contains(".toml:"),
+        "{message}"
+    );
     let (_, machine) = machine("raid-i", &[]);
     let error = Files::assemble(&machine, &[]).err().unwrap().to_string();
     assert!(error.contains("add a node of kind 'file-server'"), "{error}");

@@ -108,7 +108,8 @@ fn writes_are_the_same_but_for_the_rounding_of_revolutions() {
         parameters.write.first = [None, Some(1), Some(12)][seed as usize / 3 % 3];
         parameters.write.zero_latency = seed % 4 == 0;
         parameters.buffer.write_segments = 1 + (seed as u32 / 9) % 2;
-        // A bus that is slower than the medium costs a revolution with each block, and the rounding of so many tips a sector now and then.
+        // A bus that is slower than the medium costs a revolution with each block, and the rounding of so many tips a
+        // sector now and then.
         parameters.bus.write_block = Duration::micros([20, 120][seed as usize / 2 % 2]);
         hold_together(&parameters, seed, true, Duration::nanos(20));
     }

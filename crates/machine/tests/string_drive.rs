@@ -1,4 +1,5 @@
-//! What a drive does on a string, parameter by parameter: when it lets go of the bus, when it thinks, how fast it sends.
+//! What a drive does on a string, parameter by parameter: when it lets go of the bus, when it thinks, how fast it
+//! sends.
 
 use std::cell::RefCell;
 
@@ -11,7 +12,8 @@ use machine::trace::Trace;
 use runtime::Runtime;
 use units::{Bytes, Duration};
 
-/// Two reads of a drive that nobody else disturbs, one behind the other with time to read ahead: what they did on the bus, and how long the second took.
+/// Two reads of a drive that nobody else disturbs, one behind the other with time to read ahead: what they did on the
+/// bus, and how long the second took.
 fn two_reads(settings: &[(&str, &str)]) -> ([Passage; 2], Duration) {
     let mut kit = Kit::load("sparc20-wren7").unwrap();
     // Nothing is drawn: what differs is what was changed.
@@ -89,7 +91,8 @@ fn a_drive_sends_more_slowly_while_its_medium_fills_the_buffer() {
         let (plain, filling) = (two_reads(&[until]).0, two_reads(&[until, ("wren-7.pause.block-filling", "100 us")]).0);
         filling[0].target_pauses - plain[0].target_pauses
     };
-    // The first read waits for its last block, and the medium goes on behind it: past the end of the transfer, but for switches of heads.
+    // The first read waits for its last block, and the medium goes on behind it: past the end of the transfer, but for
+    // switches of heads.
     let all = Duration::micros(100) * 128;
     assert!((all / 2..=all).contains(&longer("segment full")), "{} of {all}", longer("segment full"));
     assert_eq!(longer("none"), Duration::ZERO, "a medium that rests takes nothing from the bus");

@@ -62,7 +62,10 @@ fn what_does_not_fit_is_refused_with_its_line() {
     let disk = |lines: &[&str]| node(&[&["name = \"d\"", "part = \"wren-iv\""], lines].concat());
     let cases = [
         (String::new(), "node: is missing; write [[node]]"),
-        (disk(&[]), "a part of kind 'disk' stands on one of kind 'scsi-string' or 'scsi-adapter' or 'sas-hba' or 'sas-expander' or"),
+        (
+            disk(&[]),
+            "a part of kind 'disk' stands on one of kind 'scsi-string' or 'scsi-adapter' or 'sas-hba' or 'sas-expander' or",
+        ),
         (
             disk(&["on = \"strings\""]),
             "'strings', which is no node; write board, bus, d, memory, os, processor, string",
@@ -100,7 +103,10 @@ fn what_does_not_fit_is_refused_with_its_line() {
         (node(&["name = \"system\"", "part = \"sparc20-memory\""]), "means the system's own values"),
         (node(&["name = \"a b\"", "part = \"sparc20-memory\""]), "'a b'; write a letter, then letters"),
         (node(&["name = \"9\"", "part = \"sparc20-memory\""]), "'9'; write a letter, then letters"),
-        (node(&["name = \"m\"", "part = \"sparc\""]), "'sparc', which is no part; write challenge-memory, ddr4-8-channels"),
+        (
+            node(&["name = \"m\"", "part = \"sparc\""]),
+            "'sparc', which is no part; write challenge-memory, ddr4-8-channels",
+        ),
         (node(&["name = \"m\""]), "node.6.part: is missing"),
         (node(&["name = \"b2\"", "part = \"vme\"", "on = \"memory\"", "port = 1"]), "has no meaning here"),
     ];

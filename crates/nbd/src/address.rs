@@ -1,7 +1,8 @@
 //! Where a server listens, and where a client finds it.
 //!
-//! Clients name an export by a URI (`doc/uri.md` of the reference implementation), which `nbdinfo`, `nbdcopy`, qemu and fio understand:
-//! `nbd://HOST:PORT/EXPORT` by TCP, `nbd+unix:///EXPORT?socket=PATH` within the machine, with `nbds` for TLS.
+//! Clients name an export by a URI (`doc/uri.md` of the reference implementation), which `nbdinfo`, `nbdcopy`, qemu and
+//! fio understand: `nbd://HOST:PORT/EXPORT` by TCP, `nbd+unix:///EXPORT?socket=PATH` within the machine, with `nbds`
+//! for TLS.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -184,7 +185,8 @@ impl fmt::Display for Uri {
     }
 }
 
-/// Bytes that stand for themselves in a path and in a query (RFC 3986: unreserved, and what separates nothing there, nor in a list with commas).
+/// Bytes that stand for themselves in a path and in a query (RFC 3986: unreserved, and what separates nothing there,
+/// nor in a list with commas).
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~/:@!$;".contains(&byte)
 }

@@ -1,14 +1,16 @@
 //! Requests that do not start and end on the device's blocks, carried out by whole blocks around them.
 //!
-//! A read is widened to whole blocks and cut. A write reads the blocks at its edges and writes whole ones, in one piece, as durably as was
-//! asked. A trim, which is a wish, keeps to the whole blocks inside.
+//! A read is widened to whole blocks and cut. A write reads the blocks at its edges and writes whole ones, in one
+//! piece, as durably as was asked. A trim, which is a wish, keeps to the whole blocks inside.
 //!
-//! What another request writes to a block at the edge in between, and has acknowledged, would be lost. So such a write is alone on its export, whichever connection it
-//! came by: it closes the export's [`Gate`](runtime::Gate), which all others pass. Reads and flushes do not: who reads beside a write finds what was there before it or after it, as
-//! ever. Exports of one device need no gate in common: they begin and end on its blocks, and no two share one unless neither can be written (`portion` refuses
-//! both).
+//! What another request writes to a block at the edge in between, and has acknowledged, would be lost. So such a write
+//! is alone on its export, whichever connection it came by: it closes the export's [`Gate`](runtime::Gate), which all
+//! others pass. Reads and flushes do not: who reads beside a write finds what was there before it or after it, as ever.
+//! Exports of one device need no gate in common: they begin and end on its blocks, and no two share one unless neither
+//! can be written (`portion` refuses both).
 //!
-//! Clients do this: `e2fsck` writes single bytes of a superblock, and a client that does not ask for block sizes counts on 512.
+//! Clients do this: `e2fsck` writes single bytes of a superblock, and a client that does not ask for block sizes counts
+//! on 512.
 
 use device::{AnyDevice, Buffer, Data, Device, DeviceError, Pool, Request};
 use units::Bytes;

@@ -1,6 +1,7 @@
 //! Carrying requests out on a device.
 //!
-//! What fits the device's blocks is handed on as it is. What does not is completed (`around`), alone on its export if it writes.
+//! What fits the device's blocks is handed on as it is. What does not is completed (`around`), alone on its export if
+//! it writes.
 
 use device::{AnyDevice, Buffer, Device, DeviceError, Extent, Pool, Request};
 use units::Bytes;
@@ -15,10 +16,12 @@ use crate::reply::{Heading, Problem};
 const ZEROES: Bytes = Bytes::mib(1);
 /// A status names no more extents: the client asks again for the rest.
 const EXTENTS: usize = 1024;
-/// Nor is a device asked more often for one, however few extents come of it: of an array each answer ends with a chunk, and nobody else is served meanwhile.
+/// Nor is a device asked more often for one, however few extents come of it: of an array each answer ends with a chunk,
+/// and nobody else is served meanwhile.
 const QUESTIONS: usize = 1024;
 
-/// Carries a command out; `payload` is what a write writes. Returns the reply, which is to be sent, and whether it is one of failure.
+/// Carries a command out; `payload` is what a write writes. Returns the reply, which is to be sent, and whether it is
+/// one of failure.
 pub async fn carry_out(
     export: &Export,
     block: Bytes,
@@ -127,7 +130,8 @@ pub async fn zero(device: &AnyDevice, offset: Bytes, length: Bytes, punch: bool)
     Ok(())
 }
 
-/// The extents of a range from its beginning on, neighbours of a kind joined; at most so many, and as far as [`QUESTIONS`] lead. The device is asked of whole blocks.
+/// The extents of a range from its beginning on, neighbours of a kind joined; at most so many, and as far as
+/// [`QUESTIONS`] lead. The device is asked of whole blocks.
 fn extents(device: &AnyDevice, block: Bytes, offset: Bytes, length: Bytes, most: usize) -> Vec<Extent> {
     let mut extents: Vec<Extent> = Vec::new();
     let mut done = Bytes::ZERO;

@@ -1,8 +1,9 @@
 //! The export of another server as a device.
 //!
-//! Requests are sent as they come and answered in any order; as many are under way as the caller sends. Replies are simple ones: a
-//! device here is read in one piece, so chunks would only cost. What was under way when the connection broke has failed with
-//! [`DeviceError::Gone`], and so does everything after it: whether a write was done is then not known, and an array decides what that means.
+//! Requests are sent as they come and answered in any order; as many are under way as the caller sends. Replies are
+//! simple ones: a device here is read in one piece, so chunks would only cost. What was under way when the connection
+//! broke has failed with [`DeviceError::Gone`], and so does everything after it: whether a write was done is then not
+//! known, and an array decides what that means.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -55,7 +56,8 @@ impl Client<Socket> {
         Client::connect_within(live, uri, WAIT).await
     }
 
-    /// As [`connect`](Client::connect), where the address, and then the server, may take no longer than `within`, or than is usual.
+    /// As [`connect`](Client::connect), where the address, and then the server, may take no longer than `within`, or
+    /// than is usual.
     pub async fn connect_within(live: &Live, uri: &Uri, within: Duration) -> Result<Client<Socket>, ClientError> {
         let within = within.min(WAIT);
         let name = uri.to_string();
@@ -78,8 +80,9 @@ impl Client<Socket> {
     }
 }
 
-/// How long an address may take to be found and to answer, and a server to offer an export: each long enough for a busy machine at the other end of the
-/// world, and both together shorter than what an export may be away for ([`PATIENCE`](crate::PATIENCE)), so that it is tried again.
+/// How long an address may take to be found and to answer, and a server to offer an export: each long enough for a busy
+/// machine at the other end of the world, and both together shorter than what an export may be away for
+/// ([`PATIENCE`](crate::PATIENCE)), so that it is tried again.
 const WAIT: Duration = Duration::seconds(10);
 
 impl<W: Wire + 'static> Client<W> {

@@ -1,7 +1,8 @@
 //! Requests: what is asked, and whether it may be.
 //!
-//! A pure function from a header to a command or to the error that the protocol wants for it. What passes fits the device, so that an
-//! error of the device is one of the medium, not of the client; but for its blocks, which clients need not know.
+//! A pure function from a header to a command or to the error that the protocol wants for it. What passes fits the
+//! device, so that an error of the device is one of the medium, not of the client; but for its blocks, which clients
+//! need not know.
 
 use units::Bytes;
 

@@ -1,8 +1,8 @@
 //! One client: greeting, haggling, requests.
 //!
-//! One task reads requests, a task for each carries it out, and one sends the replies. What the client gets wrong is answered as the
-//! protocol says; what cannot be answered (a header without its magic number, for nobody knows where the next one begins) ends the
-//! connection. Nothing that a client sends ends the server.
+//! One task reads requests, a task for each carries it out, and one sends the replies. What the client gets wrong is
+//! answered as the protocol says; what cannot be answered (a header without its magic number, for nobody knows where
+//! the next one begins) ends the connection. Nothing that a client sends ends the server.
 
 use std::io;
 use std::rc::Rc;
@@ -99,7 +99,8 @@ impl House {
     }
 }
 
-/// Serves one client until it leaves, or until its wire receives no more. An error says what it did that cannot be answered.
+/// Serves one client until it leaves, or until its wire receives no more. An error says what it did that cannot be
+/// answered.
 pub async fn converse<W: Wire + 'static>(house: Rc<House>, wire: Rc<W>) -> io::Result<()> {
     let number = house.totals.connections.get();
     add(&house.totals.connections, 1);
@@ -220,7 +221,8 @@ async fn haggle<W: Wire>(house: &House, wire: Rc<W>, peer: Peer) -> io::Result<O
                 return Ok(Some((inlet, link, agreement, place.expect("one was taken for it"))));
             }
             Next::StartTls => {
-                // What was sent in the clear behind the wish for TLS, by whoever, must not be taken for what comes encrypted.
+                // What was sent in the clear behind the wish for TLS, by whoever, must not be taken for what comes
+                // encrypted.
                 if !inlet.is_empty() {
                     return Err(bad("the client did not wait for TLS"));
                 }

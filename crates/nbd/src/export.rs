@@ -1,9 +1,9 @@
 //! What a server offers: devices under names.
 //!
 //! # Several connections
-//! All connections to an export use one device, on one thread. By the contract of [`Device`] a write that was replied to is seen
-//! by every later read and covered by every later flush, whoever sent it. That is what `NBD_FLAG_CAN_MULTI_CONN` promises, so it is
-//! always true here.
+//! All connections to an export use one device, on one thread. By the contract of [`Device`] a write that was replied
+//! to is seen by every later read and covered by every later flush, whoever sent it. That is what
+//! `NBD_FLAG_CAN_MULTI_CONN` promises, so it is always true here.
 
 use device::{AnyDevice, Device};
 use runtime::Gate;
@@ -77,7 +77,8 @@ impl Export {
         HAS_FLAGS | SEND_FLUSH | CAN_MULTI_CONN | kind | whole
     }
 
-    /// The smallest, the preferred and the largest request. What does not fit the device's blocks is completed, so any is large enough.
+    /// The smallest, the preferred and the largest request. What does not fit the device's blocks is completed, so any
+    /// is large enough.
     pub fn block_sizes(&self) -> [u32; 3] {
         let shape = self.device.shape();
         // Below a page nothing is gained, above some MiB nothing is a block.

@@ -1,7 +1,8 @@
 //! Haggling over options: from the greeting to the moment at which a client has an export.
 //!
-//! A state and one function from an option to the bytes of its replies, without any I/O: so it can be tested with every sequence of options.
-//! What a client gets wrong is answered as the protocol says, and haggling goes on; only what cannot be answered ends it.
+//! A state and one function from an option to the bytes of its replies, without any I/O: so it can be tested with every
+//! sequence of options. What a client gets wrong is answered as the protocol says, and haggling goes on; only what
+//! cannot be answered ends it.
 
 use crate::export::{Export, Exports};
 use crate::protocol::{OPTION_REPLY_MAGIC, Reader, allocation, answer, info, option, text};

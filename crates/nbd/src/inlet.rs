@@ -1,14 +1,18 @@
 //! Receiving: headers out of one buffer that holds many, payloads into memory of their own.
 //!
-//! One receive takes all that has arrived, so that at depth 32 thirty requests may cost one system call. A payload is copied out of the buffer
-//! as far as it is there, into memory that is aligned as devices want it; the rest of a large one is received in place. When payloads are
-//! large, headers are received with few bytes behind them, so that little is copied.
+//! One receive takes all that has arrived, so that at depth 32 thirty requests may cost one system call. A payload is
+//! copied out of the buffer as far as it is there, into memory that is aligned as devices want it; the rest of a large
+//! one is received in place. When payloads are large, headers are received with few bytes behind them, so that little
+//! is copied.
 //!
-//! A peer that has much to send fills the kernel's memory of its connection, some 200 KB, with a request of 128 KiB and a half, and sleeps. So while payloads are large,
-//! what has arrived is received before the request in hand is carried out, one or two requests ahead: the peer sends on meanwhile, and is not
-//! waited for afterwards. 29,500 for 23,100 sequential writes of 128 KiB a second at depth 8, at 33 for 42 us of the server's processor time, and 97,000 for 78,000 of 32 KiB at depth 16 (two builds in 11
-//! turns and 5; `benchsuite serve` has the first load). Who waits for each answer gains nothing: depth 1 costs one percent, the attempt in vain, and depth 2 some 5, as both requests
-//! are received before the first is answered. Rejected: the same for payloads of 1 MiB, which then came in smaller pieces, at nine tenths of the rate.
+//! A peer that has much to send fills the kernel's memory of its connection, some 200 KB, with a request of 128 KiB and
+//! a half, and sleeps. So while payloads are large, what has arrived is received before the request in hand is carried
+//! out, one or two requests ahead: the peer sends on meanwhile, and is not waited for afterwards. 29,500 for 23,100
+//! sequential writes of 128 KiB a second at depth 8, at 33 for 42 us of the server's processor time, and 97,000 for
+//! 78,000 of 32 KiB at depth 16 (two builds in 11 turns and 5; `benchsuite serve` has the first load). Who waits for
+//! each answer gains nothing: depth 1 costs one percent, the attempt in vain, and depth 2 some 5, as both requests are
+//! received before the first is answered. Rejected: the same for payloads of 1 MiB, which then came in smaller pieces,
+//! at nine tenths of the rate.
 
 use std::io;
 use std::rc::Rc;
@@ -141,7 +145,8 @@ impl<W: Wire> Inlet<W> {
         Ok(received)
     }
 
-    /// Receives at least one byte, or none at the end; while payloads are large, what has arrived without waiting for more.
+    /// Receives at least one byte, or none at the end; while payloads are large, what has arrived without waiting for
+    /// more.
     async fn receive(&mut self, mut into: Buffer) -> (Buffer, io::Result<usize>) {
         let small = into.len().as_usize() < AHEAD;
         if self.narrow

@@ -1,7 +1,7 @@
 //! Sending: whatever is ready, in one call.
 //!
-//! Replies are queued by the tasks that made them, and one task sends all that are there together. While one batch is on its way the next
-//! one gathers, so that batches grow with the load and a single reply waits for nothing.
+//! Replies are queued by the tasks that made them, and one task sends all that are there together. While one batch is
+//! on its way the next one gathers, so that batches grow with the load and a single reply waits for nothing.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -3,10 +3,11 @@
 //! A part is a [`Slice`], and the server knows no difference between it and a whole device.
 //!
 //! # Overlaps
-//! Several connections to one export may be relied upon to see each other's writes ([`Export`] says why). Clients of two exports have no reason
-//! to expect such a thing: each keeps a cache, a file system, a journal of its own and believes to be alone. Two exports that share bytes
-//! are therefore refused, unless none of the two can be written: what does not change cannot be seen differently. That one of them is
-//! read-only is not enough, as its clients may keep what they have read for as long as they like.
+//! Several connections to one export may be relied upon to see each other's writes ([`Export`] says why). Clients of
+//! two exports have no reason to expect such a thing: each keeps a cache, a file system, a journal of its own and
+//! believes to be alone. Two exports that share bytes are therefore refused, unless none of the two can be written:
+//! what does not change cannot be seen differently. That one of them is read-only is not enough, as its clients may
+//! keep what they have read for as long as they like.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -21,8 +22,8 @@ use crate::export::{Export, ExportError, Exports};
 /// What is said behind a name to refuse writes.
 const READ_ONLY: &str = ",read-only";
 
-/// A name without commas, and what is offered under it: `NAME`, or `NAME=FROM..TO` for a part, where FROM or TO may be left away; with `,read-only`
-/// behind it, no writes are taken.
+/// A name without commas, and what is offered under it: `NAME`, or `NAME=FROM..TO` for a part, where FROM or TO may be
+/// left away; with `,read-only` behind it, no writes are taken.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Portion {
     /// The export's name; empty for the default one.

@@ -1,7 +1,7 @@
 //! The numbers of the protocol, and its fixed headers as bytes.
 //!
-//! Source: `doc/proto.md` of the reference implementation (NetworkBlockDevice/nbd), whose names are kept. All numbers travel with
-//! their most significant byte first.
+//! Source: `doc/proto.md` of the reference implementation (NetworkBlockDevice/nbd), whose names are kept. All numbers
+//! travel with their most significant byte first.
 
 /// First eight bytes of a server: `NBDMAGIC`.
 pub const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;

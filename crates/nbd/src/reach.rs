@@ -1,7 +1,8 @@
 //! From the name of a host to a connection.
 //!
-//! The library looks names up by a call that waits, for as long as the name servers take: 10 s and more where none answers. So that is done on a thread of its own (see
-//! [`aside`]); an address in numbers needs none. Rejected: a resolver of our own or of a crate, which would not know what the machine's does (`nsswitch.conf`).
+//! The library looks names up by a call that waits, for as long as the name servers take: 10 s and more where none
+//! answers. So that is done on a thread of its own (see [`aside`]); an address in numbers needs none. Rejected: a
+//! resolver of our own or of a crate, which would not know what the machine's does (`nsswitch.conf`).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

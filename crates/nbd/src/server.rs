@@ -61,8 +61,8 @@ const NEWCOMERS: u32 = 2;
 /// After a connection that could not be accepted (no descriptors left) the next is tried this much later.
 const RETRY: Duration = Duration::millis(100);
 
-/// Serves the exports to all who come until `stop` is done. Then no more is accepted or read, what is under way is finished and
-/// answered, and every export that may have been written to is flushed.
+/// Serves the exports to all who come until `stop` is done. Then no more is accepted or read, what is under way is
+/// finished and answered, and every export that may have been written to is flushed.
 pub async fn serve(
     runtime: &Runtime,
     exports: Exports,

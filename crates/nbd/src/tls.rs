@@ -1,16 +1,19 @@
 //! Encrypted wires: TLS by rustls, both sides known to each other by certificates of one authority.
 //!
-//! Files are named as libnbd, qemu and nbdkit name them, so that one folder serves all: `ca-cert.pem`, and `server-cert.pem` with
-//! `server-key.pem` or `client-cert.pem` with `client-key.pem`. A server demands a certificate of its clients: encryption alone would
-//! let anybody write to the disk.
+//! Files are named as libnbd, qemu and nbdkit name them, so that one folder serves all: `ca-cert.pem`, and
+//! `server-cert.pem` with `server-key.pem` or `client-cert.pem` with `client-key.pem`. A server demands a certificate
+//! of its clients: encryption alone would let anybody write to the disk.
 //!
-//! A certificate of one's own that is not valid now is refused at the start, with the date: peers refuse it, and say so where nobody looks. It is held against the authority by the
-//! verifier that a peer would use, of whose complaints only those of time count: a chain that is incomplete here may be whole there.
+//! A certificate of one's own that is not valid now is refused at the start, with the date: peers refuse it, and say so
+//! where nobody looks. It is held against the authority by the verifier that a peer would use, of whose complaints only
+//! those of time count: a chain that is incomplete here may be whole there.
 //!
-//! A peer's own end is not asked for its `close_notify`: what a connection here still has to say is known without it. A client says that it leaves, and an answer has a length.
+//! A peer's own end is not asked for its `close_notify`: what a connection here still has to say is known without it. A
+//! client says that it leaves, and an answer has a length.
 //!
-//! Of an authority that verifier asks no date (RFC 5280, 6.1, leaves that to whoever trusts it), where peers that use GnuTLS or OpenSSL do. So the certificate of each is held against
-//! itself like one of one's own. Those that are not valid now are not trusted; where no other is left, that is refused as well.
+//! Of an authority that verifier asks no date (RFC 5280, 6.1, leaves that to whoever trusts it), where peers that use
+//! GnuTLS or OpenSSL do. So the certificate of each is held against itself like one of one's own. Those that are not
+//! valid now are not trusted; where no other is left, that is refused as well.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};

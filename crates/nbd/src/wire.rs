@@ -1,7 +1,7 @@
 //! What a conversation runs over: a stream of bytes in both directions.
 //!
-//! Sockets are wires, and so is a [`Pipe`](crate::Pipe) in memory: server and client then talk under the virtual clock, and what is
-//! simulated is the code that serves.
+//! Sockets are wires, and so is a [`Pipe`](crate::Pipe) in memory: server and client then talk under the virtual clock,
+//! and what is simulated is the code that serves.
 
 use std::future::Future;
 use std::io;
@@ -17,7 +17,8 @@ use crate::tls::Tls;
 pub trait Wire {
     /// Receives at least one byte into the front of `into`; none if the peer has ended. The buffer comes back.
     fn receive(&self, into: Buffer) -> impl Future<Output = (Buffer, io::Result<usize>)>;
-    /// As [`receive`](Wire::receive), of what has arrived already; `None` if nothing has, or if this wire does not know.
+    /// As [`receive`](Wire::receive), of what has arrived already; `None` if nothing has, or if this wire does not
+    /// know.
     fn receive_arrived(&self, _into: &mut Buffer) -> Option<io::Result<usize>> {
         None
     }
@@ -35,7 +36,8 @@ pub trait Wire {
     fn peer(&self) -> Peer {
         Peer::Local
     }
-    /// As [`stop_sending`](Wire::stop_sending), when all has been said; a wire that has a last word for that sends it. It waits as every message does, for room.
+    /// As [`stop_sending`](Wire::stop_sending), when all has been said; a wire that has a last word for that sends it.
+    /// It waits as every message does, for room.
     fn end_sending(&self) -> impl Future<Output = ()> {
         async { self.stop_sending() }
     }

@@ -38,7 +38,8 @@ async fn read(raw: &Raw, offset: u64, length: usize) -> Vec<u8> {
 }
 
 proptest! {
-    /// Against a plain array of bytes: any ranges, on blocks of any size, with a device that zeroes and one that cannot.
+    /// Against a plain array of bytes: any ranges, on blocks of any size, with a device that zeroes and one that
+    /// cannot.
     #[test]
     fn any_range_is_read_and_written(
         kib in 0u64..5,
@@ -153,7 +154,8 @@ fn a_trim_forgets_whole_blocks_and_a_status_is_of_what_was_asked() {
     });
 }
 
-/// Two clients write to one block side by side, and each is told that it is done: both are there, whatever the order of coming.
+/// Two clients write to one block side by side, and each is told that it is done: both are there, whatever the order of
+/// coming.
 #[test]
 fn no_neighbour_of_an_acknowledged_write_is_lost() {
     const OLD: u8 = 1;
@@ -203,7 +205,8 @@ fn no_neighbour_of_an_acknowledged_write_is_lost() {
     }
 }
 
-/// A whole block is written by one, and bytes of it by the other, while many more are under way: nothing waits for ever.
+/// A whole block is written by one, and bytes of it by the other, while many more are under way: nothing waits for
+/// ever.
 #[test]
 fn aligned_writes_of_a_whole_block_are_not_undone() {
     let runtime = Runtime::simulated();
@@ -255,7 +258,8 @@ fn an_error_at_an_edge_is_told_and_has_its_place_only_within_the_request() {
     });
 }
 
-/// Clients that do not ask for block sizes count on 512 bytes, and get them of any device: by the old option and by the new one.
+/// Clients that do not ask for block sizes count on 512 bytes, and get them of any device: by the old option and by the
+/// new one.
 #[test]
 fn large_blocks_are_served_to_clients_that_count_on_small_ones() {
     for old in [false, true] {

@@ -1,4 +1,5 @@
-//! The suite that every device passes, on devices behind the protocol: server and client of this crate, in memory and on sockets.
+//! The suite that every device passes, on devices behind the protocol: server and client of this crate, in memory and
+//! on sockets.
 
 mod common;
 

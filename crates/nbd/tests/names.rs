@@ -1,6 +1,7 @@
 //! Names of hosts, where no name server answers.
 //!
-//! The test runs itself once more, in namespaces of its own: there the only name server is a socket of the test, which never says a word. That takes root, and is skipped without.
+//! The test runs itself once more, in namespaces of its own: there the only name server is a socket of the test, which
+//! never says a word. That takes root, and is skipped without.
 
 mod common;
 

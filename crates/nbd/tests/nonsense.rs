@@ -1,5 +1,5 @@
-//! Any bytes, any options, any requests: an answer of the protocol or the end of the connection, and never the end of the server. And the other way: any
-//! words of a server, and never the end of its client.
+//! Any bytes, any options, any requests: an answer of the protocol or the end of the connection, and never the end of
+//! the server. And the other way: any words of a server, and never the end of its client.
 
 mod common;
 
@@ -55,7 +55,8 @@ fn number() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    /// A client of any server: what it says of its export, and what it answers, end in a device that serves or fails, or in an error.
+    /// A client of any server: what it says of its export, and what it answers, end in a device that serves or fails,
+    /// or in an error.
     #[test]
     fn any_server(size in number(), flags: u16, blocks in (number(), number(), number()), ends: bool,
                   replies in vec((any::<bool>(), prop_oneof![Just(0u32), any::<u32>()], 0u64..3, 0..6000usize), 0..6), rest in vec(any::<u8>(), 0..60)) {
@@ -100,7 +101,8 @@ proptest! {
         });
     }
 
-    /// Each option gets replies that are well-formed, are to it, and end; and an agreement is about an export that there is.
+    /// Each option gets replies that are well-formed, are to it, and end; and an agreement is about an export that
+    /// there is.
     #[test]
     fn any_options(options in vec(any_option(), 0..20), tls in 0..3usize) {
         let runtime = Runtime::simulated();
@@ -163,7 +165,8 @@ proptest! {
         prop_assert_eq!(RequestHeader::parse(header.to_bytes()[..].try_into().unwrap()), Some(header));
     }
 
-    /// Bytes without sense, from the start, in the middle of haggling, or among requests: the server sees them to their end.
+    /// Bytes without sense, from the start, in the middle of haggling, or among requests: the server sees them to their
+    /// end.
     #[test]
     fn any_bytes(stage in 0..3, bytes in vec(any::<u8>(), 0..400), whole in vec(any_option(), 0..4)) {
         let runtime = Runtime::simulated();
@@ -186,7 +189,8 @@ proptest! {
         });
     }
 
-    /// Requests that make sense do what they do to a plain array of bytes, whatever goes wrong in the device on the way.
+    /// Requests that make sense do what they do to a plain array of bytes, whatever goes wrong in the device on the
+    /// way.
     #[test]
     fn a_served_device_is_the_device(seed: u64, steps in vec((0..5u8, 0u64..60, 1u64..9, any::<u8>()), 1..60), failing: bool) {
         let runtime = Runtime::simulated();

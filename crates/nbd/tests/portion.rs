@@ -101,7 +101,8 @@ proptest! {
         prop_assert_eq!(written.parse::<Portion>().unwrap(), portion);
     }
 
-    /// Against the definition: two portions are refused exactly if a block belongs to both and one of them can be written.
+    /// Against the definition: two portions are refused exactly if a block belongs to both and one of them can be
+    /// written.
     #[test]
     fn overlaps_are_what_blocks_say(ranges in proptest::collection::vec((0u64..16, 1u64..8, any::<bool>()), 2..5)) {
         let runtime = Runtime::simulated();

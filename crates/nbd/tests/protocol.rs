@@ -1,4 +1,5 @@
-//! The protocol, byte by byte, in virtual time: what is right is answered as its document says, and so is what is wrong.
+//! The protocol, byte by byte, in virtual time: what is right is answered as its document says, and so is what is
+//! wrong.
 
 mod common;
 

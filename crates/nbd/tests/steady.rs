@@ -1,4 +1,5 @@
-//! A server that is started anew, in virtual time: what it had acknowledged is there, whatever it lost, and who waits long enough is served.
+//! A server that is started anew, in virtual time: what it had acknowledged is there, whatever it lost, and who waits
+//! long enough is served.
 
 mod common;
 

@@ -23,7 +23,8 @@ const PAST: Dates = ("20010203040506Z", "20020203040506Z");
 const FUTURE: Dates = ("20450203040506Z", "20460203040506Z");
 const NOW: Dates = ("20010203040506Z", "20460203040506Z");
 
-/// A folder with an authority, and certificates of both sides by it, that are valid between these dates; what is wrong if there is none.
+/// A folder with an authority, and certificates of both sides by it, that are valid between these dates; what is wrong
+/// if there is none.
 fn certificates(folder: &Path, authority: Dates, own: Dates) -> Result<(), String> {
     let script = format!(
         "set -e
@@ -140,7 +141,8 @@ fn both_sides_end_with_the_last_word_of_tls() {
     let serving = converse(Rc::new(house), Rc::new(Overheard(theirs, Rc::clone(&said[1]))));
     runtime.block_on(join(visiting, serving)).1.unwrap();
     for (side, said) in ["client", "server"].iter().zip(&said) {
-        // A record of TLS 1.3 looks like data; this is the length of no message of NBD, but of an alert: two bytes, one for its type, and 16 that seal it.
+        // A record of TLS 1.3 looks like data; this is the length of no message of NBD, but of an alert: two bytes, one
+        // for its type, and 16 that seal it.
         let said = said.borrow();
         assert_eq!(said[said.len() - 24..][..5], [23, 3, 3, 0, 2 + 1 + 16], "the {side}'s last record is an alert");
     }

@@ -12,7 +12,8 @@ struct Avx2(__m256i);
 
 // SAFETY: AVX2 and what it includes.
 unsafe impl Lanes for Avx2 {
-    /// The products of the low and of the high half bytes, in both halves of the register: the shuffle works within halves.
+    /// The products of the low and of the high half bytes, in both halves of the register: the shuffle works within
+    /// halves.
     type Factor = (__m256i, __m256i);
     const WIDTH: usize = 32;
 

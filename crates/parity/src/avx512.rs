@@ -12,7 +12,8 @@ struct Avx512(__m512i);
 
 // SAFETY: AVX-512 F and BW.
 unsafe impl Lanes for Avx512 {
-    /// The products of the low and of the high half bytes, in all quarters of the register: the shuffle works within quarters.
+    /// The products of the low and of the high half bytes, in all quarters of the register: the shuffle works within
+    /// quarters.
     type Factor = (__m512i, __m512i);
     const WIDTH: usize = 64;
 

@@ -1,7 +1,7 @@
 //! GFNI with AVX-512: 64 bytes, and any product in one instruction.
 //!
-//! `gf2p8mulb` knows only the polynomial 0x11b of AES. But a product with a constant is linear over bits, so it is an 8 x 8 matrix
-//! of bits, and `gf2p8affineqb` applies one to every byte, whatever the polynomial was.
+//! `gf2p8mulb` knows only the polynomial 0x11b of AES. But a product with a constant is linear over bits, so it is an 8
+//! x 8 matrix of bits, and `gf2p8affineqb` applies one to every byte, whatever the polynomial was.
 
 #![allow(unsafe_code)] // intrinsics; the processor is checked by `Kernel`
 
@@ -13,7 +13,8 @@ use crate::lanes::{Lanes, kernel};
 #[derive(Clone, Copy)]
 struct Gfni(__m512i);
 
-/// The matrix of a product: bit j of row i says whether bit i of `factor` * 2^j is set. Row i is byte 7 - i of the word.
+/// The matrix of a product: bit j of row i says whether bit i of `factor` * 2^j is set. Row i is byte 7 - i of the
+/// word.
 const fn matrix(factor: u8) -> i64 {
     let (mut word, mut row) = (0u64, 0);
     while row < 8 {

@@ -1,7 +1,7 @@
 //! The golden reference: the formulas of the crate's page, one byte at a time, in Russian-peasant multiplication.
 //!
-//! Slow on purpose: nothing here is shared with the kernels, so that they cannot be wrong together. Tests and the storm's oracle
-//! use it, the array does not.
+//! Slow on purpose: nothing here is shared with the kernels, so that they cannot be wrong together. Tests and the
+//! storm's oracle use it, the array does not.
 
 /// a times b: shift and add, reduced by 0x11d wherever bit 8 appears.
 pub fn product(a: u8, b: u8) -> u8 {

@@ -11,8 +11,8 @@ type Update = unsafe fn(usize, u8, &[u8], &[u8], *mut u8, *mut u8);
 
 /// The parity operations for one instruction set.
 ///
-/// Invariant: outside this module a `&Kernel` exists only if this processor has its instructions. All operations panic if the
-/// blocks they are given differ in length or are none at all: our bug, never an input.
+/// Invariant: outside this module a `&Kernel` exists only if this processor has its instructions. All operations panic
+/// if the blocks they are given differ in length or are none at all: our bug, never an input.
 pub struct Kernel {
     name: &'static str,
     supported: fn() -> bool,
@@ -94,7 +94,8 @@ impl Kernel {
         unsafe { (self.sum)(into.len(), sources, into.as_mut_ptr()) }
     }
 
-    /// The sources are added (XOR) to what `into` holds. With the old and the new data it turns an old P into the new one.
+    /// The sources are added (XOR) to what `into` holds. With the old and the new data it turns an old P into the new
+    /// one.
     pub fn add(&self, sources: &[&[u8]], into: &mut [u8]) {
         same_length(sources, into);
         // SAFETY: as in `sum`.

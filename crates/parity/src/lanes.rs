@@ -1,16 +1,17 @@
 //! The loops, written once for every width of vector.
 //!
-//! A file per instruction set implements [`Lanes`] for its register and, with [`kernel!`], instantiates the loops in functions
-//! that enable its instructions. Everything in between is `inline(always)`, so the compiler sees each loop whole and with the
-//! instructions enabled; the `memchr` crate is built the same way. The bytes left over by the last whole vector go one by one.
+//! A file per instruction set implements [`Lanes`] for its register and, with [`kernel!`], instantiates the loops in
+//! functions that enable its instructions. Everything in between is `inline(always)`, so the compiler sees each loop
+//! whole and with the instructions enabled; the `memchr` crate is built the same way. The bytes left over by the last
+//! whole vector go one by one.
 
 #![allow(unsafe_code)] // raw loads and stores; each says why its pointers are good
 
 /// A vector register full of bytes.
 ///
 /// # Safety
-/// The methods may be called only where the processor has the instructions of the implementation. Loads need `WIDTH` readable
-/// bytes, stores `WIDTH` writable ones, at any alignment.
+/// The methods may be called only where the processor has the instructions of the implementation. Loads need `WIDTH`
+/// readable bytes, stores `WIDTH` writable ones, at any alignment.
 #[allow(clippy::missing_safety_doc)] // stated above, once for all
 pub(crate) unsafe trait Lanes: Copy {
     /// What is needed to multiply with a constant.
@@ -82,8 +83,8 @@ pub(crate) trait Step {
 
 /// Does `step` to every byte of blocks of `length`.
 ///
-/// Four vectors at once hide the latency of dependent doublings and still fit into 16 registers with P, Q and a constant. Eight
-/// lost a tenth from memory, as did software prefetching, by more.
+/// Four vectors at once hide the latency of dependent doublings and still fit into 16 registers with P, Q and a
+/// constant. Eight lost a tenth from memory, as did software prefetching, by more.
 ///
 /// # Safety
 /// The processor must have the instructions of `L`, and every block of the step must be `length` bytes long.
@@ -151,8 +152,9 @@ unsafe fn add<L: Lanes, const N: usize>(into: &mut [L; N], other: [L; N]) {
 
 /// `into` = the sum of the sources, from the last one down, as `BothParities`.
 ///
-/// From the first one up, eight sources of 1 MiB in cache came to half of ISA-L's rate on an EPYC of family 26, and from memory to 0.90 of it; from the
-/// last down to 1.04 and 1.14 (`benchsuite parity`). Why is not known: with the order alone changed, it was seen with every number of vectors at once, and most where stores stream.
+/// From the first one up, eight sources of 1 MiB in cache came to half of ISA-L's rate on an EPYC of family 26, and
+/// from memory to 0.90 of it; from the last down to 1.04 and 1.14 (`benchsuite parity`). Why is not known: with the
+/// order alone changed, it was seen with every number of vectors at once, and most where stores stream.
 pub(crate) struct Sum<'a, const STREAM: bool> {
     pub sources: &'a [&'a [u8]],
     pub into: *mut u8,
@@ -173,7 +175,8 @@ impl<const STREAM: bool> Step for Sum<'_, STREAM> {
     }
 }
 
-/// `into` += the sum of the sources. Of an array of them, unlike of a slice, it is known which comes next (`benchsuite parity`).
+/// `into` += the sum of the sources. Of an array of them, unlike of a slice, it is known which comes next (`benchsuite
+/// parity`).
 pub(crate) struct Add<S> {
     pub sources: S,
     pub into: *mut u8,
@@ -224,10 +227,10 @@ impl<const STREAM: bool> Step for BothParities<'_, STREAM> {
 
 /// Parities of blocks from these lengths on bypass the caches: P alone, and both.
 ///
-/// A parity is next seen by a device, not by us, and writing past the caches spares reading the lines that are to be overwritten. On
-/// an EPYC of family 25, beside ISA-L (which always streams), it gained 10 to 20 percent from memory at all lengths measured; P
-/// alone at 32 KiB lost 6 percent in cache, so it starts one step later. Shorter parities are those of small writes, and a journal
-/// or a checksum does look at them.
+/// A parity is next seen by a device, not by us, and writing past the caches spares reading the lines that are to be
+/// overwritten. On an EPYC of family 25, beside ISA-L (which always streams), it gained 10 to 20 percent from memory at
+/// all lengths measured; P alone at 32 KiB lost 6 percent in cache, so it starts one step later. Shorter parities are
+/// those of small writes, and a journal or a checksum does look at them.
 pub(crate) const SUM_STREAMS_FROM: usize = 64 << 10;
 pub(crate) const BOTH_STREAM_FROM: usize = 32 << 10;
 
@@ -290,8 +293,8 @@ macro_rules! kernel {
         pub(crate) static KERNEL: crate::Kernel = {
             use crate::lanes::*;
 
-            // SAFETY of all five: `Kernel` hands itself out only where `$supported` holds, and asserts that the blocks of a call are
-            // `length` bytes long; that is all that `walk` asks for.
+            // SAFETY of all five: `Kernel` hands itself out only where `$supported` holds, and asserts that the blocks
+            // of a call are `length` bytes long; that is all that `walk` asks for.
             $(#[target_feature(enable = $features)])?
             unsafe fn sum(length: usize, sources: &[&[u8]], into: *mut u8) {
                 // SAFETY: above; streamed stores are aligned and fenced.

@@ -10,8 +10,8 @@
 //! | D_x and Q | D_x = P + P', then Q from the data |
 //! | D_x and D_y | D_x = ((Q + Q') g^-x + (P + P') g^(y-x)) / (1 + g^(y-x)), D_y = D_x + P + P' |
 //!
-//! The last row is the solution of `D_x + D_y = P + P'` and `g^x D_x + g^y D_y = Q + Q'`; 1 + g^(y-x) is not zero, since g^i
-//! repeats only after 255.
+//! The last row is the solution of `D_x + D_y = P + P'` and `g^x D_x + g^y D_y = Q + Q'`; 1 + g^(y-x) is not zero,
+//! since g^i repeats only after 255.
 
 use crate::field::{inverse, multiply, power};
 use crate::kernel::Kernel;
@@ -41,8 +41,9 @@ static ZEROES: [u8; PIECE] = [0; PIECE];
 
 /// Computes the blocks whose numbers are in `lost`; what they held does not matter.
 ///
-/// `blocks` are the data in syndrome order, then P, then Q if there is one. Panics if more are lost than there are parities, if
-/// one is named twice or is not there, or if the blocks differ in length: whoever plans a read has to know these.
+/// `blocks` are the data in syndrome order, then P, then Q if there is one. Panics if more are lost than there are
+/// parities, if one is named twice or is not there, or if the blocks differ in length: whoever plans a read has to know
+/// these.
 pub fn recover(kernel: &Kernel, blocks: &mut [&mut [u8]], parities: Parities, lost: &[usize]) {
     let data = blocks.len().checked_sub(parities.count()).filter(|data| *data > 0).expect("a stripe has data");
     assert!(lost.len() <= parities.count(), "{lost:?} are lost, {parities:?} cannot make that good");

@@ -16,8 +16,8 @@
 //!   summary.json       what it came to
 //!   ranks/1/           of a run on several hosts: a folder of the same kind for each rank, on its own host
 //! ```
-//! No file is ever seen half-written (the raw file apart, whose tail may be cut off), so a folder can be read while its run
-//! goes on. No folder is ever used twice: making a directory fails if it exists, also for two programs at once.
+//! No file is ever seen half-written (the raw file apart, whose tail may be cut off), so a folder can be read while its
+//! run goes on. No folder is ever used twice: making a directory fails if it exists, also for two programs at once.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -170,7 +170,8 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes a new folder under `runs` (which is made too if it is missing), named by date (UTC), name and the first number that is free.
+    /// Makes a new folder under `runs` (which is made too if it is missing), named by date (UTC), name and the first
+    /// number that is free.
     pub fn create(runs: &Path, name: &str, now: SystemTime) -> Result<RunFolder, FolderError> {
         let folder = RunFolder { path: files::new_folder(runs, name, now)? };
         let info = RunInfo { schema: SCHEMA, name: name.to_owned(), started: Some(now), state: RunState::Running };
@@ -178,8 +179,8 @@ impl RunFolder {
         Ok(folder)
     }
 
-    /// Makes the folder of one rank of the run whose folder is `whole`. That one may be on another host: then it is made here, and holds
-    /// nothing but ranks.
+    /// Makes the folder of one rank of the run whose folder is `whole`. That one may be on another host: then it is
+    /// made here, and holds nothing but ranks.
     pub fn create_rank(whole: &Path, rank: u32, now: SystemTime) -> Result<RunFolder, FolderError> {
         let path = whole.join("ranks").join(rank.to_string());
         std::fs::create_dir_all(&path).map_err(|source| FolderError::Io { path: path.clone(), source })?;
@@ -279,7 +280,8 @@ impl RunFolder {
         self.write_json_to("run.json", &RunInfo { state, ..info })
     }
 
-    /// Writes `records.parquet`, and removes `records.raw`, whose rows are in it then. After an error the raw file is still there.
+    /// Writes `records.parquet`, and removes `records.raw`, whose rows are in it then. After an error the raw file is
+    /// still there.
     pub fn write_records(&self, recording: &Recording, meta: &Meta) -> Result<(), FolderError> {
         let mut writer = RowWriter::create(&self.records_path(), meta)?;
         recording.visit(|rows| writer.push(rows).map_err(FolderError::Table))?;

@@ -1,8 +1,9 @@
 //! How times are distributed.
 //!
-//! A histogram with bins whose width grows with the value (HdrHistogram, Gil Tene): three significant digits at any scale, so a
-//! percentile is at most 0.1 percent above the exact one. Count, mean, minimum and maximum are kept beside it and are exact.
-//! Histograms add up without loss, so one is kept per pass, stream, device and operation, and every total is a sum.
+//! A histogram with bins whose width grows with the value (HdrHistogram, Gil Tene): three significant digits at any
+//! scale, so a percentile is at most 0.1 percent above the exact one. Count, mean, minimum and maximum are kept beside
+//! it and are exact. Histograms add up without loss, so one is kept per pass, stream, device and operation, and every
+//! total is a sum.
 
 use units::{Duration, Ratio};
 
@@ -82,7 +83,8 @@ impl Histogram {
         (!self.is_empty()).then_some(self.max)
     }
 
-    /// The time that the share `quantile` (at most the whole) does not exceed, at most 0.1 percent too high; `None` without times.
+    /// The time that the share `quantile` (at most the whole) does not exceed, at most 0.1 percent too high; `None`
+    /// without times.
     pub fn quantile(&self, quantile: Ratio) -> Option<Duration> {
         assert!(quantile <= Ratio::ONE, "a quantile of {quantile} is more than all");
         (!self.is_empty()).then(|| {

@@ -1,17 +1,17 @@
 //! The recorder and its keeper: the thread that has memory ready and takes full chunks away.
 //!
-//! Memory for the expected rows is allocated and touched before the run. Beyond that the keeper touches chunks ahead, two
-//! per log, in the background. The alternative, at pass boundaries, was rejected: a pass without a limit on its requests
-//! may need any amount. A chunk costs the keeper less than 1 ms on a processor of its own choosing; on the thread of the generator
-//! the same page faults would stand in the latencies of the requests around them.
+//! Memory for the expected rows is allocated and touched before the run. Beyond that the keeper touches chunks ahead,
+//! two per log, in the background. The alternative, at pass boundaries, was rejected: a pass without a limit on its
+//! requests may need any amount. A chunk costs the keeper less than 1 ms on a processor of its own choosing; on the
+//! thread of the generator the same page faults would stand in the latencies of the requests around them.
 //!
 //! Many threads share the memory that there is: where it holds too few chunks for all of them, chunks are smaller.
 //! Refusing a run of a hundred jobs for want of a gibibyte was what came of one size for all; smaller chunks for
 //! everybody would cost fast runs a lock more often.
 //!
-//! When the memory granted is used up, full chunks are appended to the raw file, oldest first, and their memory, already
-//! touched, serves again. If the disk refuses (full, gone), spilling stops; memory that is left is filled; then rows are lost and counted. The run goes
-//! on, or ends if the generator so decides by [`Recorder::trouble`].
+//! When the memory granted is used up, full chunks are appended to the raw file, oldest first, and their memory,
+//! already touched, serves again. If the disk refuses (full, gone), spilling stops; memory that is left is filled; then
+//! rows are lost and counted. The run goes on, or ends if the generator so decides by [`Recorder::trouble`].
 
 use std::collections::VecDeque;
 use std::io;
@@ -43,7 +43,8 @@ const AHEAD_PER_LOG: usize = 2;
 /// How rows are kept.
 #[derive(Debug, Clone)]
 pub struct Keeping {
-    /// Rows that the run is expected to make in all; memory for them, as far as granted, is touched before the run. 0 if unknown.
+    /// Rows that the run is expected to make in all; memory for them, as far as granted, is touched before the run. 0
+    /// if unknown.
     pub expected_rows: u64,
     /// Memory granted for rows.
     pub memory: Bytes,
@@ -58,7 +59,8 @@ pub struct Keeping {
 pub enum Spill {
     /// They stay in memory; what exceeds it is lost.
     Never,
-    /// They stay in memory until that is used up, and then go to this raw file. The run's own disk is not disturbed while memory lasts.
+    /// They stay in memory until that is used up, and then go to this raw file. The run's own disk is not disturbed
+    /// while memory lasts.
     WhenFull(PathBuf),
     /// They go to this raw file at once, so that little is lost if the process is killed.
     AsYouGo(PathBuf),
@@ -227,7 +229,8 @@ impl Pool {
         matches!(self.spill, Spill::AsYouGo(_))
     }
 
-    /// Takes a full chunk (or a part of one, or one without capacity) and gives a fresh one; one without capacity if there is no memory.
+    /// Takes a full chunk (or a part of one, or one without capacity) and gives a fresh one; one without capacity if
+    /// there is no memory.
     pub fn exchange(&self, log: u16, chunk: Chunk) -> Chunk {
         let mut state = self.lock();
         state.take_in(log, chunk);
@@ -324,8 +327,8 @@ impl State {
     }
 }
 
-/// An empty chunk whose pages are all present: every row of it was written once. The row is not zero, so that no allocator
-/// can give zero pages that are not there.
+/// An empty chunk whose pages are all present: every row of it was written once. The row is not zero, so that no
+/// allocator can give zero pages that are not there.
 fn touched_chunk(rows: usize) -> Chunk {
     let mut row = Row::new(device::Operation::Read, crate::Phase::StartUp);
     row.length = u32::MAX;

@@ -1,12 +1,13 @@
 //! The log: where the load generator of one thread puts its rows.
 //!
-//! Recording must not be seen in what is recorded. So a push is a comparison and 56 bytes stored behind the previous row,
-//! which the processor's prefetcher follows; no lock, no system call, no page fault. Memory comes in chunks of
-//! [`CHUNK_ROWS`] rows whose pages were touched before the log sees them. Once per chunk, about every 65 thousand requests, the log
-//! exchanges its full chunk for a fresh one under a lock that is held for a few stores.
+//! Recording must not be seen in what is recorded. So a push is a comparison and 56 bytes stored behind the previous
+//! row, which the processor's prefetcher follows; no lock, no system call, no page fault. Memory comes in chunks of
+//! [`CHUNK_ROWS`] rows whose pages were touched before the log sees them. Once per chunk, about every 65 thousand
+//! requests, the log exchanges its full chunk for a fresh one under a lock that is held for a few stores.
 //!
-//! Rejected: one `Vec` that grows (a reallocation copies hundreds of megabytes in the middle of a run, the spikes that fio
-//! users report); a memory-mapped file (page faults and writeback inside the run); one log for all threads (contended lines).
+//! Rejected: one `Vec` that grows (a reallocation copies hundreds of megabytes in the middle of a run, the spikes that
+//! fio users report); a memory-mapped file (page faults and writeback inside the run); one log for all threads
+//! (contended lines).
 
 use std::sync::Arc;
 
@@ -39,8 +40,8 @@ impl Log {
 
     /// Keeps a row. Rows are expected in order of completion.
     ///
-    /// When the recorder has no memory left, the row is lost and counted ([`Log::lost`]), or, if the recorder was told to
-    /// ([`crate::WhenBehind::Wait`]), the call waits for the disk.
+    /// When the recorder has no memory left, the row is lost and counted ([`Log::lost`]), or, if the recorder was told
+    /// to ([`crate::WhenBehind::Wait`]), the call waits for the disk.
     #[inline]
     pub fn push(&mut self, row: Row) {
         if self.open.len() < self.open.capacity() {
@@ -64,8 +65,9 @@ impl Log {
         }
     }
 
-    /// Hands over the rows that are not yet handed over, if the recorder spills as it goes: to be called about once a second
-    /// and at the end of a pass, so that a kill takes little away. Costs a lock when there are rows, otherwise nothing.
+    /// Hands over the rows that are not yet handed over, if the recorder spills as it goes: to be called about once a
+    /// second and at the end of a pass, so that a kill takes little away. Costs a lock when there are rows, otherwise
+    /// nothing.
     pub fn hand_over(&mut self) {
         if self.pool.spills_as_it_goes() && !self.open.is_empty() {
             self.open = self.pool.exchange(self.number, std::mem::take(&mut self.open));

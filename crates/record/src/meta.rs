@@ -13,7 +13,8 @@ pub struct Meta {
     pub run: String,
     /// Whose time the stamps are.
     pub clock: Clock,
-    /// The wall-clock time of [`units::Instant::START`]; `None` for simulated runs, as the same seed must give the same bytes.
+    /// The wall-clock time of [`units::Instant::START`]; `None` for simulated runs, as the same seed must give the same
+    /// bytes.
     #[serde(with = "rfc3339")]
     pub origin: Option<SystemTime>,
     /// Names of streams and devices.
@@ -41,7 +42,8 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// True if the row can be of a run with these labels. Whoever reads rows from a file asks this; whoever takes rows relies on it.
+    /// True if the row can be of a run with these labels. Whoever reads rows from a file asks this; whoever takes rows
+    /// relies on it.
     pub fn fit(&self, row: &Row) -> bool {
         usize::from(row.stream) < self.streams.len()
             && usize::from(row.device) < self.devices.len()

@@ -14,8 +14,8 @@
 //!   rows x 56 bytes                     fields in the order of `Row`; the priority; the number of the request
 //! ```
 //! All numbers are little-endian. A block is appended by one `write`; after a kill the last one may be cut off, and the
-//! rows that are whole are given. Checksums were left out: against a kill they add nothing, and after a power cut the file is
-//! as good as the file system's promise for data that was not flushed.
+//! rows that are whole are given. Checksums were left out: against a kill they add nothing, and after a power cut the
+//! file is as good as the file system's promise for data that was not flushed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};

@@ -94,7 +94,8 @@ impl Recording {
         Cow::Owned(rows.iter().map(of).collect())
     }
 
-    /// Chunks whose memory was first touched within the run, because the keeper was late: each put about a thousand page faults there.
+    /// Chunks whose memory was first touched within the run, because the keeper was late: each put about a thousand
+    /// page faults there.
     pub fn late_chunks(&self) -> u64 {
         self.late_chunks
     }
@@ -104,8 +105,8 @@ impl Recording {
         self.raw.as_ref()
     }
 
-    /// Gives all rows to `take`, some at a time, in order of completion (of equals, the lower log's first), provided that each log
-    /// was filled in that order; rows of one log never change places.
+    /// Gives all rows to `take`, some at a time, in order of completion (of equals, the lower log's first), provided
+    /// that each log was filled in that order; rows of one log never change places.
     pub fn visit<E: From<RawError>>(&self, mut take: impl FnMut(&[Row]) -> Result<(), E>) -> Result<(), E> {
         let mut take = |rows: &[Row]| take(&self.counted(rows));
         let mut cursors = Vec::new();

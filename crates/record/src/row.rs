@@ -19,8 +19,9 @@ pub enum Phase {
 /// One request, as it happened. 56 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// When it was meant to start: by the arrival process (open loop), or when its place in the queue was free and its think
-    /// time over (closed loop). Response times count from here, so that a stalled generator cannot hide a stalled device.
+    /// When it was meant to start: by the arrival process (open loop), or when its place in the queue was free and its
+    /// think time over (closed loop). Response times count from here, so that a stalled generator cannot hide a stalled
+    /// device.
     pub intended: Instant,
     /// When the device was given it.
     pub submitted: Instant,

@@ -1,7 +1,7 @@
 //! Files that are there whole or not at all.
 //!
-//! Written beside their place under a hidden name, flushed, renamed: a reader sees the old file or the new one, also after a
-//! power cut (the directory is flushed after the rename).
+//! Written beside their place under a hidden name, flushed, renamed: a reader sees the old file or the new one, also
+//! after a power cut (the directory is flushed after the rename).
 
 use std::fs::File;
 use std::io;

@@ -318,7 +318,8 @@ fn a_row_of_a_stream_or_device_without_a_label_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever bytes are changed, rows that are given can be summed up: they have labels, and their stamps are in order.
+    /// Whatever bytes are changed, rows that are given can be summed up: they have labels, and their stamps are in
+    /// order.
     #[test]
     fn a_raw_file_with_bytes_changed_gives_sound_rows_or_an_error(
         changes in prop::collection::vec((0.0..1.0f64, any::<u8>()), 1..20),

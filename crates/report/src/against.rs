@@ -4,7 +4,8 @@ use crate::Table;
 use crate::gain::percent;
 use analysis::{Change, Compared};
 
-/// A line for each figure of each group: the earlier run, the later one, by how much they differ, and whether that is shown.
+/// A line for each figure of each group: the earlier run, the later one, by how much they differ, and whether that is
+/// shown.
 pub fn against(compared: &[Compared]) -> String {
     let mut table = Table::new(["", "before", "after", "change", "95 % confidence", ""]);
     for one in compared {

@@ -1,7 +1,7 @@
 //! Lines in a field with two axes, as SVG that stands in a page.
 //!
-//! Nothing moves and nothing is loaded: a report is read years later, from an archive, without a network. What a chart cannot show at its size is told when
-//! the pointer rests on it.
+//! Nothing moves and nothing is loaded: a report is read years later, from an archive, without a network. What a chart
+//! cannot show at its size is told when the pointer rests on it.
 
 use std::fmt::Write;
 use std::ops::Range;

@@ -1,8 +1,9 @@
 //! Distribution curves of response times, as an SVG.
 //!
-//! A panel shows the share of requests that took at most so long, measured and modelled. The horizontal distance of the two lines
-//! is what a demerit sums up. An SVG opens in any browser, scales, and is small: a curve has 401 points, however many requests
-//! there were. The axis ends behind the largest 99.9th percentile, as one straggler would press all the rest into a corner.
+//! A panel shows the share of requests that took at most so long, measured and modelled. The horizontal distance of the
+//! two lines is what a demerit sums up. An SVG opens in any browser, scales, and is small: a curve has 401 points,
+//! however many requests there were. The axis ends behind the largest 99.9th percentile, as one straggler would press
+//! all the rest into a corner.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,9 @@
 //! Requests as bars, one lane for each device: rounds can be seen in it as they can in no table.
 //!
-//! A bar reaches from submission to completion; what a request waited before that is drawn thin. Requests of one device that overlap are put
-//! below each other. The times in which nothing completed for longer than the threshold are shaded across all lanes. SVG, as it needs
-//! nothing but a browser, scales, and keeps the numbers: each bar tells its request when the pointer rests on it.
+//! A bar reaches from submission to completion; what a request waited before that is drawn thin. Requests of one device
+//! that overlap are put below each other. The times in which nothing completed for longer than the threshold are shaded
+//! across all lanes. SVG, as it needs nothing but a browser, scales, and keeps the numbers: each bar tells its request
+//! when the pointer rests on it.
 
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
 //! What people read.
 //!
-//! Findings come in as plain data and go out as text. This is the only crate that knows how a table is drawn, and the only one that
-//! knows HTML; nothing is measured or decided here.
+//! Findings come in as plain data and go out as text. This is the only crate that knows how a table is drawn, and the
+//! only one that knows HTML; nothing is measured or decided here.
 
 mod against;
 mod chart;

@@ -1,4 +1,5 @@
-//! A survey, as RAID-I's Table 32 prints it: level by level what was expected and what was measured, then the verdicts and the ladder.
+//! A survey, as RAID-I's Table 32 prints it: level by level what was expected and what was measured, then the verdicts
+//! and the ladder.
 
 use analysis::survey::{Level, Measured, Processors, Question, Survey, Tier, Verdict};
 use units::{Frequency, Rate, Ratio};

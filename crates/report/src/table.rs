@@ -1,4 +1,5 @@
-//! Tables for terminals and for files: columns aligned with blanks, a rule under the heading, nothing that a copy into a mail would spoil.
+//! Tables for terminals and for files: columns aligned with blanks, a rule under the heading, nothing that a copy into
+//! a mail would spoil.
 
 use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
 

@@ -1,6 +1,7 @@
 //! Where numbers are written beside an axis.
 
-/// The least distance of ticks that is 1, 2 or 5 times a power of ten and not less, but for what a floating number is off by.
+/// The least distance of ticks that is 1, 2 or 5 times a power of ten and not less, but for what a floating number is
+/// off by.
 pub(crate) fn step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|factor| factor * power).find(|step| *step >= least * 0.999).unwrap_or(10.0 * power)

@@ -1,7 +1,8 @@
-//! What has to be waited for outside, by a call that cannot be made without waiting: a thread of its own makes it, and a task waits for that.
+//! What has to be waited for outside, by a call that cannot be made without waiting: a thread of its own makes it, and
+//! a task waits for that.
 //!
-//! For what is rare and may take long, such as the look-up of a name: a thread costs some 20 us. A task that gives up waiting leaves the thread behind, which ends when
-//! its call does, and at the latest with the process.
+//! For what is rare and may take long, such as the look-up of a name: a thread costs some 20 us. A task that gives up
+//! waiting leaves the thread behind, which ends when its call does, and at the latest with the process.
 //!
 //! Rejected: a pool of threads. Calls that hang would fill it, and others wait behind them.
 
@@ -19,7 +20,8 @@ impl Drop for AtTheEnd {
     }
 }
 
-/// Makes a call on a thread of that name, and waits for it without keeping other tasks waiting. An error if there is no thread to be had.
+/// Makes a call on a thread of that name, and waits for it without keeping other tasks waiting. An error if there is no
+/// thread to be had.
 ///
 /// # Panics
 /// If the call does.

@@ -43,7 +43,8 @@ enum Clock {
     Real { clock: LiveClock, park: RefCell<Box<dyn Park>> },
 }
 
-/// So often a task may go on in one turn where it would yield. A turn then costs each time a sixteenth of what it costs, which is little enough.
+/// So often a task may go on in one turn where it would yield. A turn then costs each time a sixteenth of what it
+/// costs, which is little enough.
 const IN_A_ROW: u32 = 16;
 
 /// A simulation that cannot go on: tasks wait, and no timer is left that could wake them.
@@ -150,11 +151,12 @@ impl Runtime {
         .await;
     }
 
-    /// True if [`yield_now`](Runtime::yield_now) would let nobody run but the caller: no other task is ready, no timer is due at `now`, and nothing
-    /// is under way outside. A caller that would yield out of courtesy may then go on, and save the turn.
+    /// True if [`yield_now`](Runtime::yield_now) would let nobody run but the caller: no other task is ready, no timer
+    /// is due at `now`, and nothing is under way outside. A caller that would yield out of courtesy may then go on, and
+    /// save the turn.
     ///
-    /// What waits within the caller's own task is not seen, so this is said only so many times before somebody must yield, and the caller sees to it that
-    /// it has no such company.
+    /// What waits within the caller's own task is not seen, so this is said only so many times before somebody must
+    /// yield, and the caller sees to it that it has no such company.
     pub fn may_go_on(&self, now: Instant) -> bool {
         let core = &*self.core;
         let may = core.gone_on.get() < IN_A_ROW && core.is_alone(now);
@@ -181,8 +183,8 @@ impl Runtime {
         id
     }
 
-    /// Ends a task where it stands, unless it has ended. What it owns may wake or spawn others as it is dropped, so the caller does that, with
-    /// nothing borrowed.
+    /// Ends a task where it stands, unless it has ended. What it owns may wake or spawn others as it is dropped, so the
+    /// caller does that, with nothing borrowed.
     pub(crate) fn end(&self, id: TaskId) -> Option<Body> {
         let mut tasks = self.core.tasks.borrow_mut();
         let body = tasks.take(id, ANY_TURN);
@@ -204,15 +206,18 @@ impl Runtime {
         }
     }
 
-    /// Runs `main` and all tasks until `main` is done. Tasks that are not done then stay, and go on in the next `block_on`.
+    /// Runs `main` and all tasks until `main` is done. Tasks that are not done then stay, and go on in the next
+    /// `block_on`.
     ///
     /// # Panics
-    /// If the simulation stalls: our code waits for something that nobody will do. [`try_block_on`](Runtime::try_block_on) returns it.
+    /// If the simulation stalls: our code waits for something that nobody will do.
+    /// [`try_block_on`](Runtime::try_block_on) returns it.
     pub fn block_on<T>(&self, main: impl Future<Output = T>) -> T {
         self.try_block_on(main).unwrap_or_else(|stalled| panic!("{stalled}"))
     }
 
-    /// As [`block_on`](Runtime::block_on), but returns when the simulation stalls. A live runtime never stalls: it waits.
+    /// As [`block_on`](Runtime::block_on), but returns when the simulation stalls. A live runtime never stalls: it
+    /// waits.
     pub fn try_block_on<T>(&self, main: impl Future<Output = T>) -> Result<T, Stalled> {
         let core = &*self.core;
         let _entered = waker::enter(&core.ready);
@@ -234,8 +239,8 @@ impl Runtime {
 }
 
 impl Runtime {
-    /// Runs a simulation up to an instant and leaves it there; gives when its next timer is due, if there is one. Whoever lets simulated time
-    /// follow another clock calls this again and again, also from within another runtime.
+    /// Runs a simulation up to an instant and leaves it there; gives when its next timer is due, if there is one.
+    /// Whoever lets simulated time follow another clock calls this again and again, also from within another runtime.
     ///
     /// # Panics
     /// If the runtime is live, or the instant has passed.
@@ -288,8 +293,8 @@ impl Core {
             && quiet()
     }
 
-    /// Polls every task that was woken, in the order in which they were; says whether the main future was among them. `batch` is
-    /// room for them, empty before and after.
+    /// Polls every task that was woken, in the order in which they were; says whether the main future was among them.
+    /// `batch` is room for them, empty before and after.
     #[inline]
     fn turn(&self, batch: &mut Vec<TaskId>) -> bool {
         std::mem::swap(batch, &mut *self.ready.woken.borrow_mut());

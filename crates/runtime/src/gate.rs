@@ -1,8 +1,8 @@
 //! A gate that many pass at a time, or that is closed by one: closing it waits until nobody is under way.
 //!
-//! What every write relies on, such as where a member of an array is, is changed between two writes; a write that does not fit a device's blocks is alone,
-//! as it reads and writes back what others may be writing. Passing costs a count. While one waits for the others to be through, those who come wait for it, so
-//! that it is not kept out for ever.
+//! What every write relies on, such as where a member of an array is, is changed between two writes; a write that does
+//! not fit a device's blocks is alone, as it reads and writes back what others may be writing. Passing costs a count.
+//! While one waits for the others to be through, those who come wait for it, so that it is not kept out for ever.
 
 use std::cell::Cell;
 
@@ -23,7 +23,8 @@ pub struct Pass<'g>(&'g Gate);
 pub struct Closed<'g>(&'g Gate);
 
 impl Gate {
-    /// Waits until it is open, and passes. Where a count is all that it may cost, [try](Gate::try_pass) before: what is awaited costs more.
+    /// Waits until it is open, and passes. Where a count is all that it may cost, [try](Gate::try_pass) before: what is
+    /// awaited costs more.
     pub async fn pass(&self) -> Pass<'_> {
         self.changed.wait_until(|| !self.closed.get()).await;
         self.try_pass().expect("it is open, and nobody went on in between")

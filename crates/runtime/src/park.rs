@@ -12,7 +12,8 @@ pub trait Park {
     /// `clock` is the runtime's own: a park that stamps what it saw stamps it in the time that tasks read.
     fn park(&mut self, limit: Option<Duration>, clock: LiveClock);
 
-    /// True if a `park` that does not wait would find nothing: nobody has called, and nothing is under way outside that it could collect.
+    /// True if a `park` that does not wait would find nothing: nobody has called, and nothing is under way outside that
+    /// it could collect.
     fn is_quiet(&self) -> bool;
 
     /// Ends a `park` from another thread; before one begins, makes it return at once.

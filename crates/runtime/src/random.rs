@@ -1,7 +1,7 @@
 //! Randomness with a seed.
 //!
-//! xoshiro256++ from `rand_xoshiro`: the same numbers for the same seed on every machine and in every version of that crate,
-//! which `rand`'s own `SmallRng` does not promise.
+//! xoshiro256++ from `rand_xoshiro`: the same numbers for the same seed on every machine and in every version of that
+//! crate, which `rand`'s own `SmallRng` does not promise.
 
 use rand::SeedableRng;
 use rand::rand_core::TryRng;
@@ -9,7 +9,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// A generator that belongs to one purpose of one run.
 ///
-/// Each part, stream and fault takes its own with [`Random::named`], so that adding a part does not shift everyone else's numbers.
+/// Each part, stream and fault takes its own with [`Random::named`], so that adding a part does not shift everyone
+/// else's numbers.
 #[derive(Debug, Clone)]
 pub struct Random(Xoshiro256PlusPlus);
 

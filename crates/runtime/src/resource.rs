@@ -1,8 +1,9 @@
 //! A resource with a number of places, waited for in order: a bus, a processor, a lock, a buffer pool.
 //!
-//! Waiters are served by priority (lower number first), then by arrival: the queueing discipline of the theory the tests hold it
-//! against (M/M/1, M/M/c, Little's law). A place passes directly from the one who frees it to the first in line; it cannot be
-//! stolen in between. Arbitration that is the point of a part (SCSI ids, VME levels) is that part's own code and sits on top.
+//! Waiters are served by priority (lower number first), then by arrival: the queueing discipline of the theory the
+//! tests hold it against (M/M/1, M/M/c, Little's law). A place passes directly from the one who frees it to the first
+//! in line; it cannot be stolen in between. Arbitration that is the point of a part (SCSI ids, VME levels) is that
+//! part's own code and sits on top.
 //!
 //! Busy time is the integral of places in use over time; divided by places and elapsed time it is the utilization.
 
@@ -62,7 +63,8 @@ impl Resource {
         Resource { runtime: runtime.clone(), state: Rc::new(RefCell::new(state)) }
     }
 
-    /// Waits for a place, behind everyone of the same or a lower `priority` number. The place is free again when the grant is dropped.
+    /// Waits for a place, behind everyone of the same or a lower `priority` number. The place is free again when the
+    /// grant is dropped.
     pub fn acquire(&self, priority: u32) -> Acquire {
         Acquire { resource: self.clone(), priority, place: Place::NotAsked }
     }

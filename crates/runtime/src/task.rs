@@ -54,11 +54,13 @@ impl Tasks {
         TaskId::new(runtime, entry.generation, slot)
     }
 
-    /// The task's body, to be polled; `None` if the task has ended (a late waker) or is being polled further up the stack, or has been polled in this turn.
+    /// The task's body, to be polled; `None` if the task has ended (a late waker) or is being polled further up the
+    /// stack, or has been polled in this turn.
     ///
-    /// Whoever is polled in a turn was woken before it, be it once or several times. Polled each time, a task that yields would be woken
-    /// each time again: a timer that fires beside a yield would leave it with one poll more in every turn from then on, and turns would become longer and
-    /// longer. Simulations are polled each time all the same: the order of their events is kept as it was.
+    /// Whoever is polled in a turn was woken before it, be it once or several times. Polled each time, a task that
+    /// yields would be woken each time again: a timer that fires beside a yield would leave it with one poll more in
+    /// every turn from then on, and turns would become longer and longer. Simulations are polled each time all the
+    /// same: the order of their events is kept as it was.
     #[inline]
     pub fn take(&mut self, id: TaskId, turn: u64) -> Option<Body> {
         let slot = self.slots.get_mut(id.slot() as usize)?;
@@ -119,8 +121,8 @@ pub(crate) struct Outcome<T> {
 
 /// Waits for a task's result. Dropping it lets the task run on unobserved.
 ///
-/// The result is handed out once: after [`take`](JoinHandle::take) has given it, or a poll, waiting for it never ends. Nor does
-/// it if the runtime is cleared before the task has ended.
+/// The result is handed out once: after [`take`](JoinHandle::take) has given it, or a poll, waiting for it never ends.
+/// Nor does it if the runtime is cleared before the task has ended.
 pub struct JoinHandle<T> {
     outcome: Rc<RefCell<Outcome<T>>>,
 }

@@ -1,11 +1,12 @@
 //! Timers: instants in order, each owned by a [`Sleep`] future.
 //!
-//! Each timer has a number, in order of creation, which breaks ties. Timers that are made in order of their deadlines stand in a line, the
-//! others in a binary heap; the next timer is the earlier one of the two fronts. Time-outs all last equally long and so come in order: most are
-//! abandoned at the front of the line, where one costs a push and a pop of one entry, which holds all there is of it. That is as much as a small
-//! request can bear (`benchsuite array`). An entry of the heap moves, so what belongs to its timer is in a slot. Elsewhere dropped entries stay
-//! until they surface or outnumber the live ones, so a `select!` that abandons a time-out for each request stays linear in the number of requests.
-//! A timing wheel was rejected: it rounds.
+//! Each timer has a number, in order of creation, which breaks ties. Timers that are made in order of their deadlines
+//! stand in a line, the others in a binary heap; the next timer is the earlier one of the two fronts. Time-outs all
+//! last equally long and so come in order: most are abandoned at the front of the line, where one costs a push and a
+//! pop of one entry, which holds all there is of it. That is as much as a small request can bear (`benchsuite array`).
+//! An entry of the heap moves, so what belongs to its timer is in a slot. Elsewhere dropped entries stay until they
+//! surface or outnumber the live ones, so a `select!` that abandons a time-out for each request stays linear in the
+//! number of requests. A timing wheel was rejected: it rounds.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -225,8 +226,8 @@ impl Sleep {
 
     /// Waits on, until another instant, once the one that it waited for has come.
     ///
-    /// A time-out that is moved on with every step of a piece of work need not be made anew for each: if it ends, which it rarely does,
-    /// its owner looks whether the last step is late, and if not, has it wait for the rest.
+    /// A time-out that is moved on with every step of a piece of work need not be made anew for each: if it ends, which
+    /// it rarely does, its owner looks whether the last step is late, and if not, has it wait for the rest.
     pub fn wait_on(&mut self, deadline: Instant) {
         assert!(self.key.is_none(), "a sleep that has not ended is not moved");
         self.deadline = deadline;

@@ -1,16 +1,16 @@
 //! Wakers that are plain numbers.
 //!
-//! `std::task::Waker` must be `Send + Sync`, so the usual waker is an `Arc` and pays two atomic operations for each clone and
-//! drop: a fifth of the cost of a simulated event. Here the 64 bits of the data pointer *are* the waker:
+//! `std::task::Waker` must be `Send + Sync`, so the usual waker is an `Arc` and pays two atomic operations for each
+//! clone and drop: a fifth of the cost of a simulated event. Here the 64 bits of the data pointer *are* the waker:
 //!
 //! ```text
 //! | runtime 12 bits | generation 24 bits | task 28 bits |
 //! ```
 //!
-//! Waking looks at the runtime that polls on this thread (a thread-local); if it is the one meant, the task goes to its ready
-//! queue. If not, the number goes through a process-wide table to that runtime's inbox, under a lock, and unparks it. A task's
-//! slot changes generation when the task ends, so a late waker finds nobody; after 2^24 tasks in one slot it may find the
-//! wrong one, which then sees one poll that it did not ask for, and every future must bear that anyway.
+//! Waking looks at the runtime that polls on this thread (a thread-local); if it is the one meant, the task goes to its
+//! ready queue. If not, the number goes through a process-wide table to that runtime's inbox, under a lock, and unparks
+//! it. A task's slot changes generation when the task ends, so a late waker finds nobody; after 2^24 tasks in one slot
+//! it may find the wrong one, which then sees one poll that it did not ask for, and every future must bear that anyway.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex};
@@ -26,8 +26,9 @@ const _: () = assert!(TASK_BITS + GENERATION_BITS + RUNTIME_BITS == usize::BITS,
 /// How many tasks one runtime can hold.
 pub(crate) const MAX_TASKS: usize = 1 << TASK_BITS;
 
-/// Which task of which runtime, as the number that a waker is. It stays that number in the queues, too: taken apart and put together again in memory, each wake would wait for the
-/// processor's store buffer, which hands on nothing that was written in smaller parts.
+/// Which task of which runtime, as the number that a waker is. It stays that number in the queues, too: taken apart and
+/// put together again in memory, each wake would wait for the processor's store buffer, which hands on nothing that was
+/// written in smaller parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskId(usize);
 
@@ -60,8 +61,9 @@ impl TaskId {
     }
 
     pub fn waker(self) -> Waker {
-        // SAFETY: the vtable's functions never dereference the data; they read the number that it is. Cloning copies it, dropping
-        // does nothing, and waking is sound from any thread, as `wake` takes either this thread's own queue or a lock.
+        // SAFETY: the vtable's functions never dereference the data; they read the number that it is. Cloning copies
+        // it, dropping does nothing, and waking is sound from any thread, as `wake` takes either this thread's own
+        // queue or a lock.
         #[allow(unsafe_code)]
         unsafe {
             Waker::from_raw(RawWaker::new(std::ptr::without_provenance(self.0), &VTABLE))
@@ -93,8 +95,9 @@ pub(crate) struct Ready {
 }
 
 thread_local! {
-    /// Points to the queue of the [`Entered`] that is innermost on this thread, or nowhere. A plain pointer, because a wake is too short
-    /// for reference counts; without a destructor, so that wakers dropped while the thread ends find it too.
+    /// Points to the queue of the [`Entered`] that is innermost on this thread, or nowhere. A plain pointer, because a
+    /// wake is too short for reference counts; without a destructor, so that wakers dropped while the thread ends find
+    /// it too.
     static POLLING: Cell<*const Ready> = const { Cell::new(std::ptr::null()) };
 }
 
@@ -115,8 +118,9 @@ impl Drop for Entered<'_> {
 }
 
 fn wake(id: TaskId) {
-    // SAFETY: `enter` set the pointer from a reference that outlives its guard, and the guard, which only `block_on` and `run_until` make and keep on their
-    // stack, takes the pointer away again when it is dropped. Only shared references are made.
+    // SAFETY: `enter` set the pointer from a reference that outlives its guard, and the guard, which only `block_on`
+    // and `run_until` make and keep on their stack, takes the pointer away again when it is dropped. Only shared
+    // references are made.
     #[allow(unsafe_code)]
     let ready = unsafe { POLLING.get().as_ref() };
     match ready {

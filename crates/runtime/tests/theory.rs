@@ -1,7 +1,7 @@
 //! Queueing theory as tests: the executor, its timers and its resources against formulas that do not know them.
 //!
-//! Each run is cut into batches; the mean of the batch means is compared with theory by its own 99.9 percent interval, so a
-//! test fails for a reason and not for want of luck. Seeds are fixed: a run is the same every time.
+//! Each run is cut into batches; the mean of the batch means is compared with theory by its own 99.9 percent interval,
+//! so a test fails for a reason and not for want of luck. Seeds are fixed: a run is the same every time.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -129,7 +129,8 @@ fn littles_law() {
     assert!((by_law / observed.mean_in_system - 1.0).abs() < 1e-3, "{by_law} against {}", observed.mean_in_system);
 }
 
-/// Under overload the queue grows without end and the cost of an event must not: ten times the customers, about ten times the polls.
+/// Under overload the queue grows without end and the cost of an event must not: ten times the customers, about ten
+/// times the polls.
 #[test]
 fn overload_stays_linear() {
     let observed = simulate(1, 2.0, Service::Exponential, 100_000, 5);

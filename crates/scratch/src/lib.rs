@@ -1,10 +1,11 @@
 //! Block devices that carry nobody's data.
 //!
-//! For tests and benches, no part of the product: loop devices over files of our own, and a zram device, each made new and removed
-//! when dropped. Both need root; [`Refused`] says what was missing, for the line that a skipped test prints.
+//! For tests and benches, no part of the product: loop devices over files of our own, and a zram device, each made new
+//! and removed when dropped. Both need root; [`Refused`] says what was missing, for the line that a skipped test
+//! prints.
 //!
-//! A device outlives the process that made it, and a process can end in ways that no destructor sees: Ctrl-C, a time-out, a kill.
-//! So the removal is left to a `Remover`, a process of its own that waits for ours to end.
+//! A device outlives the process that made it, and a process can end in ways that no destructor sees: Ctrl-C, a
+//! time-out, a kill. So the removal is left to a `Remover`, a process of its own that waits for ours to end.
 
 use std::fs;
 use std::io;
@@ -41,7 +42,8 @@ pub enum Refused {
 }
 
 impl Loop {
-    /// A device over a file of `size` bytes in `folder`; with `direct`, the file is read and written past the page cache.
+    /// A device over a file of `size` bytes in `folder`; with `direct`, the file is read and written past the page
+    /// cache.
     pub fn over(folder: &Path, size: Bytes, direct: bool) -> Result<Loop, Refused> {
         let io = |source| Refused::Io { path: folder.to_owned(), module: "loop", source };
         let image = tempfile::Builder::new().prefix("scratch-").tempfile_in(folder).map_err(io)?;
@@ -102,7 +104,8 @@ impl Zram {
     }
 }
 
-/// A shell that removes a device when its standard input ends: when it is dropped, or when this process has ended, however it did.
+/// A shell that removes a device when its standard input ends: when it is dropped, or when this process has ended,
+/// however it did.
 ///
 /// It is in a process group of its own, so that what a terminal or a time-out sends to ours does not reach it.
 #[derive(Debug)]
@@ -117,8 +120,8 @@ impl Remover {
         Remover::start(r#"losetup --detach "$1"; shift; rm -f "$@""#, &names)
     }
 
-    /// Removes a zram device. The kernel refuses while somebody has it open, and a program that this process started, or its own ring, may
-    /// have it for a moment longer.
+    /// Removes a zram device. The kernel refuses while somebody has it open, and a program that this process started,
+    /// or its own ring, may have it for a moment longer.
     fn of_zram(number: u32) -> io::Result<Remover> {
         let script = r#"for _ in $(seq 300); do echo "$1" >"$2" && exit; sleep 0.1; done"#;
         let remove = Path::new(CONTROL).join("hot_remove");

@@ -94,7 +94,8 @@ impl Bug {
     }
 }
 
-/// A header of checksums without its marks; anything else as it is. The format is that of `array/src/integrity/area.rs`.
+/// A header of checksums without its marks; anything else as it is. The format is that of
+/// `array/src/integrity/area.rs`.
 pub(crate) fn without_marks(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() == 4096 && bytes.starts_with(b"arrlabCS") {

@@ -1,4 +1,5 @@
-//! Many storms, on as many processors as there are: each seed is a world of its own, so they share nothing but a counter.
+//! Many storms, on as many processors as there are: each seed is a world of its own, so they share nothing but a
+//! counter.
 
 use std::ops::Range;
 use std::sync::Mutex;

@@ -1,5 +1,6 @@
-//! The clients of an array: each writes, flushes and reads sectors of its own, one thing at a time, and believes nothing. A write may be several
-//! requests at once. Beside them others read whatever is there, also where it is being written.
+//! The clients of an array: each writes, flushes and reads sectors of its own, one thing at a time, and believes
+//! nothing. A write may be several requests at once. Beside them others read whatever is there, also where it is being
+//! written.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -151,7 +152,8 @@ pub async fn client(
                 oracle.borrow_mut().answered(touched.clone(), 0);
             }
             12 => {
-                // What it discards it writes anew, so that the oracle knows what is newest: in between there may be zeroes, or what was there.
+                // What it discards it writes anew, so that the oracle knows what is newest: in between there may be
+                // zeroes, or what was there.
                 let value = oracle.borrow_mut().fresh();
                 may_write(touched.clone(), 0);
                 may_write(touched.clone(), value);
@@ -179,8 +181,8 @@ pub async fn client(
                 oracle.borrow_mut().answered(touched.clone(), value);
             }
             13..16 => {
-                // What has been answered by now is promised when the flush is answered. Clients have sectors of their own and one
-                // request at a time, so all that this client wrote has been answered.
+                // What has been answered by now is promised when the flush is answered. Clients have sectors of their
+                // own and one request at a time, so all that this client wrote has been answered.
                 let now = oracle.borrow().known(own.clone());
                 let flushed = array.submit(Request::flush()).await.result;
                 if flushed.as_ref().err().is_some_and(lacked) {

@@ -1,4 +1,5 @@
-//! A disk of a storm: memory behind a volatile cache, at a random distance, with a medium that decays and a cable that fails.
+//! A disk of a storm: memory behind a volatile cache, at a random distance, with a medium that decays and a cable that
+//! fails.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,7 +18,8 @@ use crate::oracle::sectors_of;
 use crate::returned::Export;
 use crate::story::{Said, Story};
 
-/// From the array to the medium: faults of requests, damaged sectors, the way there, the cache, what survives a power cut.
+/// From the array to the medium: faults of requests, damaged sectors, the way there, the cache, what survives a power
+/// cut.
 type Stack = Faulty<Medium<Delay<WriteCache<MemoryDevice>>>>;
 
 /// A disk.

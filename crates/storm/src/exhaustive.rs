@@ -1,15 +1,17 @@
-//! Nothing left to chance: every sequence of a few writes on an array of two stripes, and every state in which a power cut can leave it.
+//! Nothing left to chance: every sequence of a few writes on an array of two stripes, and every state in which a power
+//! cut can leave it.
 //!
-//! The array's chunk is one sector, so two stripes are four sectors of data at level 5 (two at level 1, four at 6 and 10). A step writes one of the
-//! ranges of sectors, and may be followed by a flush or be sent with FUA. What the members are sent is taped. A power cut leaves of each sector of
-//! each member the newest version that is durable, or any later one that was sent: every combination is built, opened, made consistent
-//! and read. Cuts are looked at where the set of states is largest: just before something becomes durable, and at the end of
-//! each step; the states of any other instant are among these. (Bounded black-box crash testing: CrashMonkey and ACE, OSDI 2018,
-//! found that three operations show most bugs of file systems.)
+//! The array's chunk is one sector, so two stripes are four sectors of data at level 5 (two at level 1, four at 6 and
+//! 10). A step writes one of the ranges of sectors, and may be followed by a flush or be sent with FUA. What the
+//! members are sent is taped. A power cut leaves of each sector of each member the newest version that is durable, or
+//! any later one that was sent: every combination is built, opened, made consistent and read. Cuts are looked at where
+//! the set of states is largest: just before something becomes durable, and at the end of each step; the states of any
+//! other instant are among these. (Bounded black-box crash testing: CrashMonkey and ACE, OSDI 2018, found that three
+//! operations show most bugs of file systems.)
 //!
-//! What an array makes of its members depends on their bytes alone, and many sequences leave the same bytes: what it made of them is kept by
-//! their hash, and only held against another sequence's oracle. (64 bits: among the tens of millions of different states of three
-//! writes, one in a hundred thousand searches takes a state for another.)
+//! What an array makes of its members depends on their bytes alone, and many sequences leave the same bytes: what it
+//! made of them is kept by their hash, and only held against another sequence's oracle. (64 bits: among the tens of
+//! millions of different states of three writes, one in a hundred thousand searches takes a state for another.)
 
 use std::cell::RefCell;
 use std::collections::hash_map::Entry;
@@ -248,7 +250,8 @@ struct Trial<'a> {
     members: Vec<MemoryDevice>,
     /// The members of a new array, whole.
     new: Vec<Vec<u8>>,
-    /// By the hash of what was stored: the values that were read after the array was made consistent, or why it was not.
+    /// By the hash of what was stored: the values that were read after the array was made consistent, or why it was
+    /// not.
     known: HashMap<u64, Result<Vec<Option<u64>>, String>>,
 }
 
@@ -375,7 +378,8 @@ fn go(
     }
 }
 
-/// Carries out a sequence and looks at all states of power cuts in its last step; those before it belong to shorter sequences.
+/// Carries out a sequence and looks at all states of power cuts in its last step; those before it belong to shorter
+/// sequences.
 fn look(trial: &mut Trial, sequence: &[Step], found: &mut Exhausted, done: &AtomicU64) {
     let small = trial.small;
     let runtime = Runtime::simulated();

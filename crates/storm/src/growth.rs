@@ -1,8 +1,10 @@
-//! Growth: between two services the array is to use all the room that its disks have, and the power may go at any write of that.
+//! Growth: between two services the array is to use all the room that its disks have, and the power may go at any write
+//! of that.
 //!
-//! What lay behind the end before is anything, and different on each disk. So what the array grew by may read as anything too, until it
-//! is written; but once it was made to fit, or read and written, it is promised like all else. Whether a growth has happened that was not
-//! acknowledged is for the array to say, at its next start, once and for all.
+//! What lay behind the end before is anything, and different on each disk. So what the array grew by may read as
+//! anything too, until it is written; but once it was made to fit, or read and written, it is promised like all else.
+//! Whether a growth has happened that was not acknowledged is for the array to say, at its next start, once and for
+//! all.
 
 use std::ops::Range;
 use std::pin::pin;
@@ -34,7 +36,8 @@ pub fn grow(world: &mut World) -> Result<(), String> {
     world.tell(format_args!("it is to grow from {}", world.geometry().size()));
     let Some(geometry) = becomes else {
         let answer = world.runtime.block_on(array.grow());
-        // It was opened, which writes what a journal still held, and not stopped: what is wrong on a medium there has no sum any more.
+        // It was opened, which writes what a journal still held, and not stopped: what is wrong on a medium there has
+        // no sum any more.
         world.cut();
         return match answer {
             Err(GrowError::Failed(error)) => Err(format!("a growth that cannot be failed with {error}")),

@@ -25,10 +25,11 @@ use units::Bytes;
 pub struct Oracle {
     allowed: Vec<Values>,
     next: u64,
-    /// Sectors that may hold anything: the array was opened by force, and they were computed from parity that may not fit; or it has grown
-    /// by them.
+    /// Sectors that may hold anything: the array was opened by force, and they were computed from parity that may not
+    /// fit; or it has grown by them.
     free: BTreeSet<usize>,
-    /// Writes that were not answered, by their numbers, and the members that have been known not to be whole since they were sent.
+    /// Writes that were not answered, by their numbers, and the members that have been known not to be whole since they
+    /// were sent.
     under_way: BTreeMap<usize, (Range<u64>, Vec<usize>)>,
 }
 
@@ -298,7 +299,8 @@ impl Oracle {
         self.under_way.remove(&number);
     }
 
-    /// The array was stopped: all that was answered is durable to the last byte. Of writes that were refused nobody knows.
+    /// The array was stopped: all that was answered is durable to the last byte. Of writes that were refused nobody
+    /// knows.
     pub fn stopped(&mut self) {
         let refused: BTreeSet<u64> = self.under_way.values().flat_map(|(write, _)| write.clone()).collect();
         for (sector, values) in (0..).zip(&mut self.allowed) {
@@ -333,7 +335,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// The whole array as it is read after a power cut: each sector has one of its values. Gives those that may have anything.
+    /// The whole array as it is read after a power cut: each sector has one of its values. Gives those that may have
+    /// anything.
     pub fn admits(&self, bytes: &[u8]) -> Result<Vec<u64>, String> {
         self.allows(&bytes.chunks(512).map(value_of).collect::<Vec<_>>())?;
         Ok(self.free.iter().map(|sector| *sector as u64).collect())
@@ -350,8 +353,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// What was admitted has been made durable, and those that could have anything were written, with what shares a block with them: from now on it is
-    /// that and nothing else.
+    /// What was admitted has been made durable, and those that could have anything were written, with what shares a
+    /// block with them: from now on it is that and nothing else.
     pub fn settle(&mut self, bytes: &[u8], written: impl Iterator<Item = (u64, u64)>) {
         for (sector, bytes) in bytes.chunks(512).enumerate().filter(|(sector, _)| !self.free.contains(sector)) {
             self.allowed[sector] = Values::of(value_of(bytes).expect("a mixture is not admitted"));
@@ -364,8 +367,9 @@ impl Oracle {
         assert!(self.free.is_empty(), "what could have anything was written: {:?}", self.free);
     }
 
-    /// The array is opened without `missing` by its partial parity log. Of a write that was under way, touches several chunks of a row and
-    /// may have been sent to a whole member, the log does not know that member's part (see `array`'s `ppl`).
+    /// The array is opened without `missing` by its partial parity log. Of a write that was under way, touches several
+    /// chunks of a row and may have been sent to a whole member, the log does not know that member's part (see
+    /// `array`'s `ppl`).
     pub fn logged(&mut self, geometry: &Geometry, missing: &[usize]) {
         let member = |sector: u64| geometry.place(Bytes::SECTOR * sector).member;
         let row = |sector: u64| Bytes::SECTOR * sector / geometry.stripe_size();
@@ -379,7 +383,8 @@ impl Oracle {
         }
     }
 
-    /// The array is opened by force without `missing`: where a stripe was being written, what they held may be computed as anything.
+    /// The array is opened by force without `missing`: where a stripe was being written, what they held may be computed
+    /// as anything.
     pub fn forced(&mut self, geometry: &Geometry, missing: &[usize]) {
         let sector = |sector: usize| geometry.place(Bytes::SECTOR * sector as u64);
         let row = |at: usize| Bytes::SECTOR * at as u64 / geometry.stripe_size();

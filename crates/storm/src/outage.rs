@@ -1,8 +1,9 @@
-//! Outages: so many members are gone at once that the array breaks, as where a cable, a controller or a server fails that they have in common; and
-//! all of them come back.
+//! Outages: so many members are gone at once that the array breaks, as where a cable, a controller or a server fails
+//! that they have in common; and all of them come back.
 //!
-//! Nothing more can be promised while they are gone, and every error is right. But what was promised before must be there again when they are: a
-//! broken array may not touch what tells how it was left, its members' superblocks, logs and bitmaps.
+//! Nothing more can be promised while they are gone, and every error is right. But what was promised before must be
+//! there again when they are: a broken array may not touch what tells how it was left, its members' superblocks, logs
+//! and bitmaps.
 
 use std::rc::Rc;
 
@@ -16,7 +17,8 @@ use units::Duration;
 use crate::disk::Disk;
 use crate::world::World;
 
-/// One member of several that go: when, and whether its requests fail or are stuck until it has been given up, and are carried out after all.
+/// One member of several that go: when, and whether its requests fail or are stuck until it has been given up, and are
+/// carried out after all.
 #[derive(Debug, Clone, Copy)]
 struct Going {
     member: usize,
@@ -32,8 +34,9 @@ pub struct Outage {
 }
 
 impl Outage {
-    /// The outage of a round that lasts so long, if there is one. Drawn from numbers of its own, so that other storms stay what they were. There is none
-    /// where sectors are damaged: between two members' going, what the first one held could not be computed.
+    /// The outage of a round that lasts so long, if there is one. Drawn from numbers of its own, so that other storms
+    /// stay what they were. There is none where sectors are damaged: between two members' going, what the first one
+    /// held could not be computed.
     pub fn of(world: &World, round: u64, lasts: Duration) -> Option<Outage> {
         let mut random = Random::named(round, "outage");
         let damaged = world.disks.borrow().iter().any(|disk| disk.damaged() > 0);

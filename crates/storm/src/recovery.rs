@@ -1,4 +1,5 @@
-//! Recovery: an array is opened from what the power cut left, and made whole. The power may go again at any point of it.
+//! Recovery: an array is opened from what the power cut left, and made whole. The power may go again at any point of
+//! it.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -122,10 +123,11 @@ async fn admit(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
         Ok(array)
     };
     let mut opened = open(&devices, false).await;
-    // A disk that has failed, or lost its place, said last that a member had failed, which has come back since, and says the same of that disk. Without
-    // those who saw both this looks like two halves that went on alone, and must be refused; here it is known whom to believe. The same holds of one that
-    // was lost with the power, which met the record of another's failure, if all that it counts on were replaced meanwhile, or are gone. After an outage
-    // no member is whole, so those are not believed first that have no place any more.
+    // A disk that has failed, or lost its place, said last that a member had failed, which has come back since, and
+    // says the same of that disk. Without those who saw both this looks like two halves that went on alone, and must be
+    // refused; here it is known whom to believe. The same holds of one that was lost with the power, which met the
+    // record of another's failure, if all that it counts on were replaced meanwhile, or are gone. After an outage no
+    // member is whole, so those are not believed first that have no place any more.
     let stale = |first: usize, second: usize, devices: &[Rc<Disk>]| {
         let not_whole = [first, second].into_iter().filter(|device| !world.was_whole(&devices[*device]));
         not_whole.min_by_key(|device| world.place_of(&devices[*device]).is_some())
@@ -157,8 +159,8 @@ async fn admit(world: &World) -> Result<(Array<Rc<Disk>>, bool), String> {
             let by_force = open(&devices, true).await;
             by_force.map(|array| (array, true)).map_err(|error| format!("it does not open by force: {error}"))
         }
-        // A journal that failed does not know what happened since. All that it held must be on the members by then, but for writes that
-        // were under way.
+        // A journal that failed does not know what happened since. All that it held must be on the members by then, but
+        // for writes that were under way.
         Err(OpenError::JournalMissing) if world.journal_failed.get() => {
             let by_force = open(&devices, true).await;
             let array = by_force.map_err(|error| format!("it does not open without its journal: {error}"))?;
@@ -288,8 +290,8 @@ pub async fn replace(
     let twin = newcomer(world, array);
     world.waiting.borrow_mut().push(Rc::clone(&twin));
     if fails {
-        // With one of its first writes: a copy, or what a client writes to both. Level 1 is copied at once, other levels chunk
-        // by chunk.
+        // With one of its first writes: a copy, or what a client writes to both. Level 1 is copied at once, other
+        // levels chunk by chunk.
         let first = if world.level == Level::Raid1 { 2 } else { world.geometry().rows() };
         let rule = Rule::new(Effect::Vanish).on(Operation::Write).within(world.data_area());
         twin.suffer(rule.after(world.choose(first)));
@@ -310,8 +312,8 @@ pub async fn replace(
             Ok(())
         }
         replaced => {
-            // It came so far: were it to fail as the member, that would be one loss more than the level survives. One that was gone
-            // before stays so, and the array should not have believed it.
+            // It came so far: were it to fail as the member, that would be one loss more than the level survives. One
+            // that was gone before stays so, and the array should not have believed it.
             if twin.suffered() == 0 {
                 twin.recover();
             }
@@ -330,7 +332,8 @@ fn whole(rebuilt: Result<Vec<std::ops::Range<Bytes>>, device::DeviceError>) -> R
     }
 }
 
-/// Reads everything, holds it against the oracle, and makes what was found durable, or the next cut could choose differently.
+/// Reads everything, holds it against the oracle, and makes what was found durable, or the next cut could choose
+/// differently.
 pub async fn look(world: &World, array: &Array<Rc<Disk>>) -> Result<(), String> {
     world.tell("everything is read");
     let reply = array.submit(Request::read(Bytes::ZERO, Buffer::zeroed(world.geometry().size()))).await;

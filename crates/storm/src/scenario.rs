@@ -1,8 +1,9 @@
 //! The ways in which an array can break that the field knows, each by name.
 //!
-//! Storms meet most of these by chance; here each is brought about on purpose, so that what must happen then can be said exactly. The
-//! numbers are those of the list that the project began with: what users of md, ZFS, SPDK and hardware controllers reported, and what
-//! testers of storage systems look for. Three cases need programs beside the array; they are held elsewhere, and say where.
+//! Storms meet most of these by chance; here each is brought about on purpose, so that what must happen then can be
+//! said exactly. The numbers are those of the list that the project began with: what users of md, ZFS, SPDK and
+//! hardware controllers reported, and what testers of storage systems look for. Three cases need programs beside the
+//! array; they are held elsewhere, and say where.
 
 mod corruption;
 mod errors;

@@ -1,9 +1,10 @@
 //! One storm: rounds of service, each with its troubles, each ended by a power cut or a stop.
 //!
-//! Never more is taken from the array at once than its level survives, so every request must be answered well, and everything that
-//! was promised must be there: an error is as much a broken promise as a wrong byte. In an [outage](crate::outage) more is taken, and comes back. One
-//! exception is the array's own, and stated: where a power cut meets a level with parity that lacks a member, what that member held in stripes that were being written
-//! is not known (the write hole); the array must refuse to open, and if it is forced, all *other* sectors are still promised.
+//! Never more is taken from the array at once than its level survives, so every request must be answered well, and
+//! everything that was promised must be there: an error is as much a broken promise as a wrong byte. In an
+//! [outage](crate::outage) more is taken, and comes back. One exception is the array's own, and stated: where a power
+//! cut meets a level with parity that lacks a member, what that member held in stripes that were being written is not
+//! known (the write hole); the array must refuse to open, and if it is forced, all *other* sectors are still promised.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -49,7 +50,8 @@ pub struct Outcome {
     pub faults: u64,
     /// Rounds in which level 10 lacked as many members as there are copies, or more, and survived by which they were.
     pub mirrors_short: u64,
-    /// Of the faults, silent: bits that rotted, writes that were lost, misdirected or torn and called done, superblocks that were spoilt.
+    /// Of the faults, silent: bits that rotted, writes that were lost, misdirected or torn and called done, superblocks
+    /// that were spoilt.
     pub silent: u64,
     /// Members that were rebuilt, or began to be.
     pub rebuilds: u64,
@@ -158,7 +160,8 @@ enum Trouble {
     Return(usize),
     /// It is gone, and comes back after this time.
     Away(usize, Duration),
-    /// Another disk takes the place of a member that serves; it may fail on the way, or lie about something that is copied.
+    /// Another disk takes the place of a member that serves; it may fail on the way, or lie about something that is
+    /// copied.
     Replace { member: usize, fails: bool, lie: Option<Lie> },
     /// A disk is added that waits for a member to fail.
     Spare,
@@ -447,7 +450,8 @@ fn troubles(world: &World, array: &Array<Rc<Disk>>) -> Vec<Trouble> {
     }
     while !spared.is_empty() && world.happens(0.4) {
         let member = strike_one(&mut spared);
-        // Who keeps checksums is told lies, too. All of them are known once everything has been read, which a scrub does.
+        // Who keeps checksums is told lies, too. All of them are known once everything has been read, which a scrub
+        // does.
         let scrubbed = (rebuilt || world.level.parities() == 0) && !lingers;
         troubles.push(match world.choose(if world.checksums && scrubbed { 12 } else { 7 }) {
             7 | 8 => Trouble::Rot(member),

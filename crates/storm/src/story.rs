@@ -1,8 +1,8 @@
 //! What happened in a storm, in order: what a broken promise is explained by.
 //!
-//! A storm that is replayed tells of superblocks, too: what each disk is told, and what it says when it is asked again, after a power cut above all.
-//! When an array is refused, or trusts the wrong member, the reason stands there. Of a million storms this would be too much to keep: one makes
-//! hundreds of records.
+//! A storm that is replayed tells of superblocks, too: what each disk is told, and what it says when it is asked again,
+//! after a power cut above all. When an array is refused, or trusts the wrong member, the reason stands there. Of a
+//! million storms this would be too much to keep: one makes hundreds of records.
 
 use std::cell::RefCell;
 use std::fmt::{self, Display, Formatter};
@@ -40,7 +40,8 @@ impl Story {
     }
 }
 
-/// What decides of a superblock who is what, on one line: events, this device's role, whether redundancy fits, and the roles of all numbers.
+/// What decides of a superblock who is what, on one line: events, this device's role, whether redundancy fits, and the
+/// roles of all numbers.
 pub struct Said<'s>(pub &'s Superblock);
 
 impl Display for Said<'_> {

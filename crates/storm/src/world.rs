@@ -28,8 +28,8 @@ use crate::story::Story;
 const CHUNKS: [Bytes; 2] = [Bytes::kib(4), Bytes::kib(16)];
 /// What a member holds of data at first, in chunks: a few rows.
 const ROOM: u64 = 5;
-/// Now and then, at level 1 and where members that were away come back with the checksums that they had: more than two units of a mirror's locks,
-/// and regions of checksums, which are of 64 KiB.
+/// Now and then, at level 1 and where members that were away come back with the checksums that they had: more than two
+/// units of a mirror's locks, and regions of checksums, which are of 64 KiB.
 const LARGE: u64 = 34;
 
 /// A growth.
@@ -60,13 +60,15 @@ pub struct World {
     pub grown: Cell<bool>,
     /// A member has come back, or began to.
     pub returned: Cell<bool>,
-    /// The array was opened without a member, which may hold a record that nobody else has, and count on nobody who is left when it comes back.
+    /// The array was opened without a member, which may hold a record that nobody else has, and count on nobody who is
+    /// left when it comes back.
     pub missed: Cell<bool>,
     /// Disks have more room than the array uses.
     spacious: bool,
     /// What clients write is whole blocks of this size: 512 bytes or 4 KiB.
     pub block: Bytes,
-    /// Only some disks have such blocks, of those that the array began with. What joins them later has smaller ones, as an array that serves takes no larger.
+    /// Only some disks have such blocks, of those that the array began with. What joins them later has smaller ones, as
+    /// an array that serves takes no larger.
     mixed: bool,
     chunk: Bytes,
     pub data_offset: Bytes,
@@ -74,7 +76,8 @@ pub struct World {
     pub disks: RefCell<Vec<Rc<Disk>>>,
     /// Members that were lost with the power; they come back with the next.
     pub gone: RefCell<Vec<usize>>,
-    /// Members that had failed when the array was last left, or were being rebuilt, or whose place another disk was to fill since.
+    /// Members that had failed when the array was last left, or were being rebuilt, or whose place another disk was to
+    /// fill since.
     pub not_whole: RefCell<Vec<usize>>,
     /// Members that are being rebuilt: until that is answered, nothing is promised of them.
     pub rebuilding: RefCell<Vec<usize>>,
@@ -82,7 +85,8 @@ pub struct World {
     pub shelf: RefCell<Vec<Rc<Disk>>>,
     /// What those of them are called that are coming back: they are in the array's hands.
     pub coming_back: RefCell<Vec<String>>,
-    /// Disks that wait for a member to fail, and the one that is to replace a member, which are given to the array with the members.
+    /// Disks that wait for a member to fail, and the one that is to replace a member, which are given to the array with
+    /// the members.
     pub waiting: RefCell<Vec<Rc<Disk>>>,
     pub random: RefCell<Random>,
     pub oracle: RefCell<Oracle>,
@@ -95,9 +99,11 @@ pub struct World {
     pub outage: Cell<bool>,
     /// The array was stopped, and nothing was done since: its members' checksums are all there.
     pub stopped: Cell<bool>,
-    /// Everything was read while all members were there, and none has come back since: every block's sum is known, if not yet stored.
+    /// Everything was read while all members were there, and none has come back since: every block's sum is known, if
+    /// not yet stored.
     pub summed: Cell<bool>,
-    /// The same when the array was last stopped, and the power went but once since: a member that leaves now has all sums with it.
+    /// The same when the array was last stopped, and the power went but once since: a member that leaves now has all
+    /// sums with it.
     pub sums_stored: Cell<bool>,
     /// In this round the array may be served before it is in sync; and it is.
     pub may_linger: Cell<bool>,
@@ -407,7 +413,8 @@ impl World {
         self.gone.borrow_mut().retain(|gone| *gone != member);
     }
 
-    /// Does something that must come to an end. No request takes longer than its members' time-outs, so whatever takes an hour waits for itself.
+    /// Does something that must come to an end. No request takes longer than its members' time-outs, so whatever takes
+    /// an hour waits for itself.
     pub fn finish<T>(&self, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
         let ends = pin!(self.runtime.sleep(Duration::seconds(3600)));
         match self.runtime.try_block_on(select(pin!(work), ends)) {
@@ -518,7 +525,8 @@ impl World {
         (0..self.members()).filter(impaired).collect()
     }
 
-    /// Whether the array survives the loss of a member on top of these, of which it is none. At level 10 that depends on which they are.
+    /// Whether the array survives the loss of a member on top of these, of which it is none. At level 10 that depends
+    /// on which they are.
     pub fn spares(&self, lost: &[usize], member: usize) -> bool {
         !lost.contains(&member) && self.geometry().survives(|other| other == member || lost.contains(&other))
     }
@@ -537,13 +545,13 @@ impl World {
         stays.then_some(older)
     }
 
-    /// The power goes, and comes back: requests under way are dropped, and of what was not flushed any part is kept. What had vanished,
-    /// or hung, is there again.
+    /// The power goes, and comes back: requests under way are dropped, and of what was not flushed any part is kept.
+    /// What had vanished, or hung, is there again.
     ///
-    /// Damaged sectors at levels with parity are healed: an unreadable sector in a stripe that is being written is the write hole
-    /// itself, on one member more. So are sectors that are wrong without
-    /// saying so, unless the array was stopped: the sums of what was being written go with the power. And those of a disk that had left by then: what had been learnt
-    /// of it by reading was in memory, and no sum of it is on that disk.
+    /// Damaged sectors at levels with parity are healed: an unreadable sector in a stripe that is being written is the
+    /// write hole itself, on one member more. So are sectors that are wrong without saying so, unless the array was
+    /// stopped: the sums of what was being written go with the power. And those of a disk that had left by then: what
+    /// had been learnt of it by reading was in memory, and no sum of it is on that disk.
     pub fn cut(&mut self) {
         self.crash(false);
     }
@@ -592,7 +600,8 @@ impl World {
     }
 }
 
-/// Whether the members of such an array keep a bitmap: a partial parity log is md's, which has none beside it, at level 5 only.
+/// Whether the members of such an array keep a bitmap: a partial parity log is md's, which has none beside it, at level
+/// 5 only.
 fn has_bitmap(level: Level, consistency: Consistency) -> bool {
     match consistency {
         Consistency::Bitmap => true,

@@ -1,5 +1,5 @@
-//! Every sequence of one or two writes on two stripes, every state of a power cut. Three writes are `arraylab storm --exhaustive`, or
-//! `ARRAYLAB_WRITES=3`.
+//! Every sequence of one or two writes on two stripes, every state of a power cut. Three writes are `arraylab storm
+//! --exhaustive`, or `ARRAYLAB_WRITES=3`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 

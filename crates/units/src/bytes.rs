@@ -115,8 +115,8 @@ impl FromStr for Bytes {
     }
 }
 
-/// Exact where a binary unit divides the amount (`64 KiB`), in bytes where it is small, otherwise three digits (`1.43 GiB`).
-/// The alternate form `{:#}` always prints text that parses back to the same amount.
+/// Exact where a binary unit divides the amount (`64 KiB`), in bytes where it is small, otherwise three digits (`1.43
+/// GiB`). The alternate form `{:#}` always prints text that parses back to the same amount.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         const BINARY: [(&str, u64); 5] =

@@ -1,7 +1,7 @@
 //! Text to quantity: a number, optional blanks, a unit.
 //!
-//! Decimal text is read exactly (as an integer and a power of ten), so `0.1 s` is 100,000,000 ns and not one off. Digits
-//! may be grouped with `_` (`1_000_000 B`).
+//! Decimal text is read exactly (as an integer and a power of ten), so `0.1 s` is 100,000,000 ns and not one off.
+//! Digits may be grouped with `_` (`1_000_000 B`).
 
 /// Why a text is not the quantity that was asked for. Displays as one sentence that says what would be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

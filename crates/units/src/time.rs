@@ -87,8 +87,8 @@ impl Duration {
     }
 }
 
-/// As `f64::round`, for numbers that are not negative: x86-64 without SSE4.1 makes that one a library call, which was a twentieth of
-/// the cost of a simulated event.
+/// As `f64::round`, for numbers that are not negative: x86-64 without SSE4.1 makes that one a library call, which was a
+/// twentieth of the cost of a simulated event.
 fn nearest(value: f64) -> u64 {
     let whole = value as u64;
     whole.saturating_add(u64::from(value - whole as f64 >= 0.5))

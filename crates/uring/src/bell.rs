@@ -1,8 +1,9 @@
 //! Waking a thread that sleeps in `io_uring_enter` from another thread.
 //!
-//! The ring keeps a read of an eventfd under way; writing the eventfd completes it. The write is a system call, so it is made
-//! only when the other side may be asleep: both sides set their own flag first and then look at the other's, in sequentially
-//! consistent order, so at least one of them sees the other. `IORING_OP_MSG_RING` was rejected: it needs a ring on the other thread.
+//! The ring keeps a read of an eventfd under way; writing the eventfd completes it. The write is a system call, so it
+//! is made only when the other side may be asleep: both sides set their own flag first and then look at the other's, in
+//! sequentially consistent order, so at least one of them sees the other. `IORING_OP_MSG_RING` was rejected: it needs a
+//! ring on the other thread.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -35,7 +36,8 @@ impl Bell {
         self.rung.load(SeqCst)
     }
 
-    /// To be called when there was no need to wait, before looking at what the others left: a thread that is always busy hears them, too.
+    /// To be called when there was no need to wait, before looking at what the others left: a thread that is always
+    /// busy hears them, too.
     pub fn hear(&self) {
         if self.has_rung() {
             self.wake_up();

@@ -1,8 +1,9 @@
 //! Calls on sockets under way: accepting, receiving, sending.
 //!
-//! As with [`Slots`](crate::slot::Slots), what the kernel may touch stays here until it says that it is done. Two things are different.
-//! A socket may wait for its peer for ever, so a call whose future is dropped is cancelled, not left to end by itself. And a call
-//! is one round: how much was moved is for the caller, who knows what it is a part of.
+//! As with [`Slots`](crate::slot::Slots), what the kernel may touch stays here until it says that it is done. Two
+//! things are different. A socket may wait for its peer for ever, so a call whose future is dropped is cancelled, not
+//! left to end by itself. And a call is one round: how much was moved is for the caller, who knows what it is a part
+//! of.
 
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::rc::Rc;
@@ -96,7 +97,8 @@ impl Sending {
     pub fn new(parcels: Vec<Parcel>, sent: usize) -> Sending {
         let part = |part: &[u8]| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
         let mut parts: Vec<libc::iovec> = unsent(&parcels, sent).map(part).collect();
-        // SAFETY: a message header is plain numbers and pointers, for which zero is valid: no address, no parts, no control data.
+        // SAFETY: a message header is plain numbers and pointers, for which zero is valid: no address, no parts, no
+        // control data.
         #[allow(unsafe_code)]
         let mut message: Box<libc::msghdr> = Box::new(unsafe { std::mem::zeroed() });
         message.msg_iov = parts.as_mut_ptr();
@@ -152,7 +154,8 @@ impl Calls {
         }
     }
 
-    /// The call and the kernel's result (a number, or a negative errno) if it is done; otherwise `waker` will be woken for it.
+    /// The call and the kernel's result (a number, or a negative errno) if it is done; otherwise `waker` will be woken
+    /// for it.
     pub fn poll(&mut self, index: u32, waker: &Waker) -> Poll<(Call, i32)> {
         let place = &mut self.places[index as usize];
         if place.state != State::Done {
@@ -209,7 +212,8 @@ impl Calls {
 
     /// The submission entry of a queued call, which is in the kernel's hands from now on.
     ///
-    /// The entry points into memory that the place owns and neither touches nor frees before [`complete`](Calls::complete).
+    /// The entry points into memory that the place owns and neither touches nor frees before
+    /// [`complete`](Calls::complete).
     pub fn entry(&mut self, index: u32) -> squeue::Entry {
         let place = &mut self.places[index as usize];
         assert_eq!(place.state, State::Queued, "a call is submitted once");
@@ -236,7 +240,8 @@ impl Calls {
         }
     }
 
-    /// Carries out a queued receive by a system call of its own, which waits no longer than the socket is set to, or not at all; false if nothing came.
+    /// Carries out a queued receive by a system call of its own, which waits no longer than the socket is set to, or
+    /// not at all; false if nothing came.
     pub fn receive_here(&mut self, index: u32, flags: RecvFlags) -> bool {
         let place = &mut self.places[index as usize];
         assert_eq!(place.state, State::Queued, "what the kernel has is not received twice");

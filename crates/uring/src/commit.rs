@@ -1,15 +1,18 @@
 //! Group commit: durable writes to a file behind the page cache share their syncs.
 //!
-//! `RWF_DSYNC` makes each write wait for a flush of the disk; and as a ring hands writes of one regular file to the kernel's workers one after the other, N
-//! of them wait for N flushes, however many were sent at once. So here a durable write is a plain one and then a sync, and all that have been written
-//! while the last sync was under way share the next: two flushes are the longest that anybody waits.
+//! `RWF_DSYNC` makes each write wait for a flush of the disk; and as a ring hands writes of one regular file to the
+//! kernel's workers one after the other, N of them wait for N flushes, however many were sent at once. So here a
+//! durable write is a plain one and then a sync, and all that have been written while the last sync was under way share
+//! the next: two flushes are the longest that anybody waits.
 //!
-//! A sync covers what its writes cover, from the first byte to the last, not the whole file: what others wrote there without asking for
-//! durability stays in the cache. There is one at a time, plain flushes among them, and what becomes of it is told to all that it covers: the kernel tells that
-//! writing back has failed once for each open file, and with two syncs side by side it could be the other that is told.
+//! A sync covers what its writes cover, from the first byte to the last, not the whole file: what others wrote there
+//! without asking for durability stays in the cache. There is one at a time, plain flushes among them, and what becomes
+//! of it is told to all that it covers: the kernel tells that writing back has failed once for each open file, and with
+//! two syncs side by side it could be the other that is told.
 //!
-//! Rejected: durable writes past the page cache, which are not the same file to those that read through it until it is invalidated. Block devices need none of this: there the
-//! kernel has no such queue, and a disk that can writes durably without a flush.
+//! Rejected: durable writes past the page cache, which are not the same file to those that read through it until it is
+//! invalidated. Block devices need none of this: there the kernel has no such queue, and a disk that can writes durably
+//! without a flush.
 
 use std::cell::RefCell;
 use std::ops::Range;

@@ -1,7 +1,8 @@
 //! Which engine carries requests out, and why.
 //!
-//! The cheapest one that does not change what is measured. A device that takes time must see the depth of the load: a ring, or
-//! threads where there is none. Memory gains nothing from depth, and each detour costs: there the caller's own thread does it.
+//! The cheapest one that does not change what is measured. A device that takes time must see the depth of the load: a
+//! ring, or threads where there is none. Memory gains nothing from depth, and each detour costs: there the caller's own
+//! thread does it.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,16 +1,18 @@
 //! Reading a mapping that may fail.
 //!
-//! A load from mapped memory has no way to return an error: if the file has become shorter, or its disk cannot deliver a page, the kernel
-//! sends SIGBUS, whose default is to end the process. Here, while a copy is under way, the handler puts a page of zeroes where the fault
-//! was and takes a note; the copy runs to its end, and the note makes it an error. This is what systemd does for its journal files
-//! (`src/basic/sigbus.c`). A fault anywhere else is left to whoever handled the signal before.
+//! A load from mapped memory has no way to return an error: if the file has become shorter, or its disk cannot deliver
+//! a page, the kernel sends SIGBUS, whose default is to end the process. Here, while a copy is under way, the handler
+//! puts a page of zeroes where the fault was and takes a note; the copy runs to its end, and the note makes it an
+//! error. This is what systemd does for its journal files (`src/basic/sigbus.c`). A fault anywhere else is left to
+//! whoever handled the signal before.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 thread_local! {
-    /// The addresses that the copy on this thread reads, first and beyond the last. Without a destructor, so that a signal handler may look.
+    /// The addresses that the copy on this thread reads, first and beyond the last. Without a destructor, so that a
+    /// signal handler may look.
     static COPYING: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
     /// A fault was met since the copy began.
     static MET: Cell<bool> = const { Cell::new(false) };
@@ -25,8 +27,8 @@ pub(crate) const PAGE: usize = 4096;
 /// Takes the signal over; once for the process.
 pub(crate) fn install() {
     BEFORE.get_or_init(|| {
-        // SAFETY: the structures are plain numbers, for which zero is valid; the handler has the signature that SA_SIGINFO demands, and
-        // does only what may be done in a signal handler (see there).
+        // SAFETY: the structures are plain numbers, for which zero is valid; the handler has the signature that
+        // SA_SIGINFO demands, and does only what may be done in a signal handler (see there).
         #[allow(unsafe_code)]
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -41,9 +43,9 @@ pub(crate) fn install() {
 }
 
 extern "C" fn on_fault(_signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid `info`, whose address is set for this signal. `COPYING` and `MET` are plain cells of this thread without
-    // lazy initialization. mmap and sigaction are system calls without state in this process. The page replaced lies in a mapping that the
-    // interrupted copy is reading, and belongs to it alone.
+    // SAFETY: the kernel passes a valid `info`, whose address is set for this signal. `COPYING` and `MET` are plain
+    // cells of this thread without lazy initialization. mmap and sigaction are system calls without state in this
+    // process. The page replaced lies in a mapping that the interrupted copy is reading, and belongs to it alone.
     #[allow(unsafe_code)]
     unsafe {
         let address = (*info).si_addr().addr();
@@ -57,14 +59,16 @@ extern "C" fn on_fault(_signal: i32, info: *mut libc::siginfo_t, _context: *mut 
                 return;
             }
         }
-        // Not ours. The faulting instruction is executed again and meets the one before us; by default, that ends the process.
+        // Not ours. The faulting instruction is executed again and meets the one before us; by default, that ends the
+        // process.
         if let Some(before) = BEFORE.get() {
             libc::sigaction(libc::SIGBUS, before, std::ptr::null_mut());
         }
     }
 }
 
-/// Copies from a mapping; false if part of it could not be read, which then reads as zeroes from anonymous pages in its place.
+/// Copies from a mapping; false if part of it could not be read, which then reads as zeroes from anonymous pages in its
+/// place.
 ///
 /// # Safety
 /// `from` must be readable for the length of `into`, or be a mapping of a file for which [`install`] was called.
@@ -72,8 +76,8 @@ extern "C" fn on_fault(_signal: i32, info: *mut libc::siginfo_t, _context: *mut 
 pub(crate) unsafe fn copy(from: *const u8, into: &mut [u8]) -> bool {
     COPYING.set((from.addr(), from.addr() + into.len()));
     compiler_fence(Ordering::SeqCst);
-    // SAFETY: as the caller promises; the mapping and the slice are different memory. Others may change the file meanwhile: then the bytes are
-    // any mixture, as they are after a `read`.
+    // SAFETY: as the caller promises; the mapping and the slice are different memory. Others may change the file
+    // meanwhile: then the bytes are any mixture, as they are after a `read`.
     unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
     compiler_fence(Ordering::SeqCst);
     COPYING.set((0, 0));

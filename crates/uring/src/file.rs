@@ -30,11 +30,11 @@ use crate::turn::Turns;
 pub struct FileDevice {
     shape: Shape,
     file: Arc<File>,
-    /// For zeroing and discarding: the file that holds a block device exclusively, if there is one. Through any other the kernel refuses
-    /// to do that to a device that somebody holds (EBUSY), be it ourselves.
+    /// For zeroing and discarding: the file that holds a block device exclusively, if there is one. Through any other
+    /// the kernel refuses to do that to a device that somebody holds (EBUSY), be it ourselves.
     ranges: Arc<File>,
-    /// A block device behind the page cache: the kernel forgets the cached range, dirty or not, before it asks the device to zero or
-    /// discard it, and if the device then cannot, what had been written is lost.
+    /// A block device behind the page cache: the kernel forgets the cached range, dirty or not, before it asks the
+    /// device to zero or discard it, and if the device then cannot, what had been written is lost.
     flushes_before_ranges: bool,
     /// What the page cache could not store. Without one, requests go past it.
     lost: Option<Rc<Lost>>,
@@ -58,13 +58,14 @@ impl FileDevice {
         FileDevice::on(live, Target::open(path, options)?, options)
     }
 
-    /// Opens what the permit is for, for reading and writing. Several devices may share a permit; each keeps others away as it does.
+    /// Opens what the permit is for, for reading and writing. Several devices may share a permit; each keeps others
+    /// away as it does.
     pub fn open_writable(live: &Live, permit: &WritePermit, options: &FileOptions) -> Result<FileDevice, OpenError> {
         FileDevice::on(live, Target::permitted(permit, options)?, options)
     }
 
-    /// Makes a new file of `size` bytes, for reading and writing. What has not been written reads as zeroes, and without any I/O: fill a
-    /// file before its reads are timed.
+    /// Makes a new file of `size` bytes, for reading and writing. What has not been written reads as zeroes, and
+    /// without any I/O: fill a file before its reads are timed.
     pub fn create(live: &Live, path: &Path, size: Bytes, options: &FileOptions) -> Result<FileDevice, OpenError> {
         FileDevice::on(live, Target::create(path, options, size)?, options)
     }
@@ -303,7 +304,8 @@ fn is_durable(request: &Request) -> bool {
     request.operation == Operation::Flush || request.operation == Operation::Write && request.fua
 }
 
-/// The syncs of a file, by its ring. Their errors are kept here, where those of a sync are seen for which nobody waits any more.
+/// The syncs of a file, by its ring. Their errors are kept here, where those of a sync are seen for which nobody waits
+/// any more.
 fn commit(file: &Rc<RingFile>, lost: &Rc<Lost>) -> Commit {
     let (file, lost) = (Rc::clone(file), Rc::clone(lost));
     Commit::new(move |range| {

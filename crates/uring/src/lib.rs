@@ -1,7 +1,8 @@
 //! Real files and block devices under the live runtime.
 //!
 //! [`Live`] starts a runtime on this thread with a [`Ring`] to wait in; [`FileDevice`] opens a path on it and is a
-//! [`Device`](device::Device) like any other. The same programs, and the same conformance suite, run on it as on the memory device.
+//! [`Device`](device::Device) like any other. The same programs, and the same conformance suite, run on it as on the
+//! memory device.
 //!
 //! ```no_run
 //! # use device::{Buffer, Device, Request};
@@ -14,12 +15,14 @@
 //! # Ok::<(), uring::OpenError>(())
 //! ```
 //!
-//! [`Listener`] and [`Socket`] are connections under the same runtime, for those who serve a device to others or use theirs.
+//! [`Listener`] and [`Socket`] are connections under the same runtime, for those who serve a device to others or use
+//! theirs.
 //!
-//! This crate and the live half of `runtime` are the only ones that know the kernel's interface to storage. `unsafe` stands in
-//! `ring` and `call`: submitting entries that point to memory, registering memory, and taking over accepted connections. What the kernel may touch belongs to the ring until
-//! the kernel is done (see `slot` and `call`), and is registered only for as long as the ring lives (see `region`). And in `map` and `fault`:
-//! copying from a mapped file, to which no reference is ever made, and surviving it if the file cannot be read.
+//! This crate and the live half of `runtime` are the only ones that know the kernel's interface to storage. `unsafe`
+//! stands in `ring` and `call`: submitting entries that point to memory, registering memory, and taking over accepted
+//! connections. What the kernel may touch belongs to the ring until the kernel is done (see `slot` and `call`), and is
+//! registered only for as long as the ring lives (see `region`). And in `map` and `fault`: copying from a mapped file,
+//! to which no reference is ever made, and surviving it if the file cannot be read.
 
 mod bell;
 mod call;

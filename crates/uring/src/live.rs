@@ -14,7 +14,8 @@ use crate::threads::Threads;
 /// How a live runtime is started.
 #[derive(Debug, Clone, Default)]
 pub struct LiveOptions {
-    /// When [`Instant::START`](units::Instant::START) is; now, if not given. Runtimes on several threads that share it share one time scale.
+    /// When [`Instant::START`](units::Instant::START) is; now, if not given. Runtimes on several threads that share it
+    /// share one time scale.
     pub start: Option<std::time::Instant>,
     /// How the ring is set up.
     pub ring: RingOptions,

@@ -1,19 +1,26 @@
 //! Looking for what a prompt peer says next, before sleeping until it comes.
 //!
-//! A peer that has one request under way sends the next one some tens of microseconds after the reply. Sleeping that long and being woken costs more than the request, most of all on a
-//! virtual machine, where a processor that halts is woken by the host. So the ring asks the socket again and again, for [`LOOK`] at most, and yields the processor in
+//! A peer that has one request under way sends the next one some tens of microseconds after the reply. Sleeping that
+//! long and being woken costs more than the request, most of all on a virtual machine, where a processor that halts is
+//! woken by the host. So the ring asks the socket again and again, for [`LOOK`] at most, and yields the processor in
 //! between, to the peer itself if both are on one.
 //!
-//! A look that finds nothing costs more than one that finds something saves. So it adds two to a doubt, from which each look that finds takes one, and the more doubt there is, the more
-//! waits go without a look, up to 63 between two. Looks go on where two of three find something; a peer that takes longer costs one look in 64 requests. QEMU's event
-//! loops poll in much the same way, for 32 us at most (`poll-max-ns`), which is too short here: the peer has to be woken, too.
+//! A look that finds nothing costs more than one that finds something saves. So it adds two to a doubt, from which each
+//! look that finds takes one, and the more doubt there is, the more waits go without a look, up to 63 between two.
+//! Looks go on where two of three find something; a peer that takes longer costs one look in 64 requests. QEMU's event
+//! loops poll in much the same way, for 32 us at most (`poll-max-ns`), which is too short here: the peer has to be
+//! woken, too.
 //!
-//! Measured with the loads of `benchsuite serve` on AMD's EPYC in a virtual machine, medians of seven turns of a second for each build, 4 KiB at depth 1:
-//! - with looks, 20,740 reads a second at 44.8 us of the server's processor time, and 17,210 writes at 54.0; without, 10,050 at 41.8 and 7,230 at 59.4;
+//! Measured with the loads of `benchsuite serve` on AMD's EPYC in a virtual machine, medians of seven turns of a second
+//! for each build, 4 KiB at depth 1:
+//! - with looks, 20,740 reads a second at 44.8 us of the server's processor time, and 17,210 writes at 54.0; without,
+//!   10,050 at 41.8 and 7,230 at 59.4;
 //! - in a busier hour 3,890 reads without, 5,130, 7,470 and 16,190 with looks of 10, 30 and 100 us;
-//! - server and client on one processor: 34,790 reads without, 32,170 with looks that yield, 29,470 with looks that do not.
+//! - server and client on one processor: 34,790 reads without, 32,170 with looks that yield, 29,470 with looks that do
+//!   not.
 //!
-//! Rejected: asking `poll(2)` before each receive, which takes no lock that the sender wants; it is no faster. Pauses of 50 to 200 `spin_loop`s between looks: no cheaper.
+//! Rejected: asking `poll(2)` before each receive, which takes no lock that the sender wants; it is no faster. Pauses
+//! of 50 to 200 `spin_loop`s between looks: no cheaper.
 
 use units::Duration;
 

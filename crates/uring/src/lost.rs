@@ -1,15 +1,17 @@
 //! What the page cache could not store.
 //!
-//! A write through the page cache is answered before it is stored. If storing it fails later, the kernel gives the pages up as if they were clean, and says so
-//! once for each open file (`errseq_t`), to whichever sync comes first: the next one succeeds. But an open file here has many users, such as the connections of
-//! a server, and the data that were lost may be another's than his whose flush failed. So the first error of a sync is kept, and answers
-//! every flush and every durable write from then on, as qemu does (`page_cache_inconsistent` in its `block/file-posix.c`), until the file is opened anew.
+//! A write through the page cache is answered before it is stored. If storing it fails later, the kernel gives the
+//! pages up as if they were clean, and says so once for each open file (`errseq_t`), to whichever sync comes first: the
+//! next one succeeds. But an open file here has many users, such as the connections of a server, and the data that were
+//! lost may be another's than his whose flush failed. So the first error of a sync is kept, and answers every flush and
+//! every durable write from then on, as qemu does (`page_cache_inconsistent` in its `block/file-posix.c`), until the
+//! file is opened anew.
 //!
 //! Reads and plain writes go on: what they promise still holds.
 //!
-//! The error of a durable write may be its own, such as that there is no room for it, or that of the sync behind it. Where one system call does both, the
-//! write is made once more without durability: if that can be done, it was the sync's. Rejected: two calls for each, which costs every durable write what
-//! only a failed one needs.
+//! The error of a durable write may be its own, such as that there is no room for it, or that of the sync behind it.
+//! Where one system call does both, the write is made once more without durability: if that can be done, it was the
+//! sync's. Rejected: two calls for each, which costs every durable write what only a failed one needs.
 
 use std::cell::OnceCell;
 

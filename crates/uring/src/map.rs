@@ -1,14 +1,15 @@
 //! The engine of mapped files: what is in the page cache is copied from there, without a system call.
 //!
-//! For files that are in memory, opened through the page cache, and not written: a request is then one copy. The depth of the load
-//! is used for what depth is good for in memory. What is submitted in one turn of the runtime is copied together in the next (see
-//! `turn`), after the pages of all of it have been prefetched: their addresses are resolved, and their first lines fetched, all at
-//! once. That takes a quarter off a copy, but only if nothing stands between the prefetches: one in front of each request's other
-//! work holds that work up instead. And as in a ring, the clock is read once for the batch, before it and after: read after
-//! every copy it would wait for the copy's last line, and nothing could overlap with that.
+//! For files that are in memory, opened through the page cache, and not written: a request is then one copy. The depth
+//! of the load is used for what depth is good for in memory. What is submitted in one turn of the runtime is copied
+//! together in the next (see `turn`), after the pages of all of it have been prefetched: their addresses are resolved,
+//! and their first lines fetched, all at once. That takes a quarter off a copy, but only if nothing stands between the
+//! prefetches: one in front of each request's other work holds that work up instead. And as in a ring, the clock is
+//! read once for the batch, before it and after: read after every copy it would wait for the copy's last line, and
+//! nothing could overlap with that.
 //!
-//! What is not in memory after all is fetched by a page fault, one at a time; `engine` chooses this engine only for files that it
-//! finds there.
+//! What is not in memory after all is fetched by a page fault, one at a time; `engine` chooses this engine only for
+//! files that it finds there.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -22,7 +23,8 @@ use crate::fault::{self, PAGE};
 use crate::priority;
 use crate::slot::Slots;
 
-/// So many pages are prefetched at a time: the processor keeps their first lines and their addresses until they are copied.
+/// So many pages are prefetched at a time: the processor keeps their first lines and their addresses until they are
+/// copied.
 const PREFETCHED: usize = 32;
 
 /// A file mapped for reading, from its beginning.
@@ -88,8 +90,8 @@ impl Mapping {
     }
 
     fn advise(&self, advice: Advice) {
-        // SAFETY: no reference into the mapping exists, and as it is shared and unwritten, no advice changes what it holds. A hint that
-        // is not taken costs time only.
+        // SAFETY: no reference into the mapping exists, and as it is shared and unwritten, no advice changes what it
+        // holds. A hint that is not taken costs time only.
         #[allow(unsafe_code)]
         let _ = unsafe { madvise(self.start, self.length, advice) };
     }
@@ -162,7 +164,8 @@ impl Mapping {
     /// Maps a range again in which a fault has left pages of zeroes.
     fn mend(&self, file: &File, start: usize, end: usize) {
         let at = self.start.wrapping_byte_add(start);
-        // SAFETY: the range lies in this mapping, into which there are no references, and the same part of the same file takes its place.
+        // SAFETY: the range lies in this mapping, into which there are no references, and the same part of the same
+        // file takes its place.
         #[allow(unsafe_code)]
         let mended =
             unsafe { mmap(at, end - start, ProtFlags::READ, MapFlags::SHARED | MapFlags::FIXED, file, start as u64) };

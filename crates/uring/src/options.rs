@@ -34,15 +34,16 @@ pub struct FileOptions {
     /// A file may be written up to here, whatever it holds now: it grows as it is written. Without effect on block
     /// devices.
     pub grows: Option<Bytes>,
-    /// Whether what the page cache holds of the file is dropped first, after writing back what is dirty; the engine is then chosen for a
-    /// file that must be waited for.
+    /// Whether what the page cache holds of the file is dropped first, after writing back what is dirty; the engine is
+    /// then chosen for a file that must be waited for.
     pub cold: bool,
     /// Whether the task's own thread copies from and into the page cache, where the engine is a ring.
     ///
-    /// A read is tried without waiting; if a page is missing, the ring waits for it. A task whose reads are all there waits for none of them, so that it has to let
-    /// others go on by itself. Most file systems cannot promise not to wait for a page that is written, and the ring then hands each write to a kernel worker;
-    /// the copy itself is the cheaper by far. While the kernel holds writers back (too much is dirty), the whole thread waits. Durable writes go
-    /// through the ring all the same.
+    /// A read is tried without waiting; if a page is missing, the ring waits for it. A task whose reads are all there
+    /// waits for none of them, so that it has to let others go on by itself. Most file systems cannot promise not to
+    /// wait for a page that is written, and the ring then hands each write to a kernel worker; the copy itself is the
+    /// cheaper by far. While the kernel holds writers back (too much is dirty), the whole thread waits. Durable writes
+    /// go through the ring all the same.
     pub copies: bool,
 }
 

@@ -1,9 +1,10 @@
 //! Memory that the kernel has been told of once, so that it need not look it up and pin it for every request.
 //!
-//! A registered region is one allocation, cut into [`Buffer`]s that keep their addresses wherever they are moved. A request whose
-//! memory lies within a region uses the `FIXED` opcodes; nobody has to say so. The kernel knows a region by its *pages*, not by its
-//! addresses: were the allocation freed and its addresses given to someone else, a `FIXED` request for them would reach the old pages.
-//! So the ring keeps one page of each region for itself, which keeps the allocation alive for as long as the ring lives.
+//! A registered region is one allocation, cut into [`Buffer`]s that keep their addresses wherever they are moved. A
+//! request whose memory lies within a region uses the `FIXED` opcodes; nobody has to say so. The kernel knows a region
+//! by its *pages*, not by its addresses: were the allocation freed and its addresses given to someone else, a `FIXED`
+//! request for them would reach the old pages. So the ring keeps one page of each region for itself, which keeps the
+//! allocation alive for as long as the ring lives.
 
 use device::Buffer;
 use units::Bytes;

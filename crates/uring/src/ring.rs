@@ -1,37 +1,43 @@
 //! The ring: where a live runtime submits, waits and collects, in one system call.
 //!
-//! Tasks never enter the kernel. A request goes into a slot and its number into the backlog; when no task can go on, the runtime
-//! parks here, and one `io_uring_enter` submits the whole backlog, waits for a completion or the next timer, and the completions
-//! found afterwards wake their tasks. While tasks are ready the ring looks at the completion queue, which is memory, and
-//! enters the kernel only if there is something to submit or the kernel says that it has work to finish on our behalf.
+//! Tasks never enter the kernel. A request goes into a slot and its number into the backlog; when no task can go on,
+//! the runtime parks here, and one `io_uring_enter` submits the whole backlog, waits for a completion or the next
+//! timer, and the completions found afterwards wake their tasks. While tasks are ready the ring looks at the completion
+//! queue, which is memory, and enters the kernel only if there is something to submit or the kernel says that it has
+//! work to finish on our behalf.
 //!
-//! Receives wait with it: while tasks are ready and nothing else is submitted, they stay here for [`PATIENCE`] turns. A server that has received one request and
-//! awaits the next one has that request to carry out first; its client is answered before the kernel is told what is awaited (see `socket` for what that is worth).
+//! Receives wait with it: while tasks are ready and nothing else is submitted, they stay here for [`PATIENCE`] turns. A
+//! server that has received one request and awaits the next one has that request to carry out first; its client is
+//! answered before the kernel is told what is awaited (see `socket` for what that is worth).
 //!
-//! Where one receive is all there is to wait for, but for new connections, and its peer said the last thing within [`STAY`], the ring looks for its next message
-//! (see `look`), and then waits in a receive of its own. Another thread or a connection that comes meanwhile waits for that call, which ends with what the
-//! peer says, or after that time; then the ring waits for all of them as ever, until the peer is prompt again.
+//! Where one receive is all there is to wait for, but for new connections, and its peer said the last thing within
+//! [`STAY`], the ring looks for its next message (see `look`), and then waits in a receive of its own. Another thread
+//! or a connection that comes meanwhile waits for that call, which ends with what the peer says, or after that time;
+//! then the ring waits for all of them as ever, until the peer is prompt again.
 //!
 //! # Stamps
-//! The clock is read once for each batch, not for each request: *submitted* is the moment at which the batch that holds the request
-//! was about to be handed over, *completed* the moment at which its completion was first seen in the queue, taken or not. Everything first seen by
-//! one look was visible then and at an unknown time before. At depth 32 a reading costs a request less than a nanosecond
-//! instead of two times 22.
+//! The clock is read once for each batch, not for each request: *submitted* is the moment at which the batch that holds
+//! the request was about to be handed over, *completed* the moment at which its completion was first seen in the queue,
+//! taken or not. Everything first seen by one look was visible then and at an unknown time before. At depth 32 a
+//! reading costs a request less than a nanosecond instead of two times 22.
 //!
 //! # Portions
-//! Who works off a queue with one thread tends to let the completions out all at once: the kernel thread of a loop device, the host behind a
-//! virtio disk, a controller that holds interrupts back. A ring that takes them all, lets every task go on and submits what comes of it in one batch falls
-//! into step with it: each of the two works while the other has nothing to do. So once there is a file ([`Ring::in_portions`]) completions are
-//! taken in portions, and what these lead to is submitted before the next are taken. The first portion after a wait is small, an eighth of what is under way, so that the other side
-//! has work again soon. Each further one is twice as large, as the other side has the more to do meanwhile, and each portion costs a
-//! system call: small ones throughout were tried, and cost more. Who asks for a few completions to be awaited before each wait ends ([`RingOptions::gather`]) gets
-//! cheaper requests, which are seen later. `benchsuite engines` shows both ways beside fio on a loop device; on a virtio disk, job files of depth 32 and 16, which
-//! fell behind fio's when all completions were taken at once, keep up with it (`benchsuite jobs`, the runs kept before and after).
+//! Who works off a queue with one thread tends to let the completions out all at once: the kernel thread of a loop
+//! device, the host behind a virtio disk, a controller that holds interrupts back. A ring that takes them all, lets
+//! every task go on and submits what comes of it in one batch falls into step with it: each of the two works while the
+//! other has nothing to do. So once there is a file ([`Ring::in_portions`]) completions are taken in portions, and what
+//! these lead to is submitted before the next are taken. The first portion after a wait is small, an eighth of what is
+//! under way, so that the other side has work again soon. Each further one is twice as large, as the other side has the
+//! more to do meanwhile, and each portion costs a system call: small ones throughout were tried, and cost more. Who
+//! asks for a few completions to be awaited before each wait ends ([`RingOptions::gather`]) gets cheaper requests,
+//! which are seen later. `benchsuite engines` shows both ways beside fio on a loop device; on a virtio disk, job files
+//! of depth 32 and 16, which fell behind fio's when all completions were taken at once, keep up with it (`benchsuite
+//! jobs`, the runs kept before and after).
 //!
 //! # Queues that are full
-//! The backlog is ours and has no limit, so nobody ever sees a full submission queue. When more complete than the completion queue
-//! holds, the kernel keeps the rest (`IORING_FEAT_NODROP`, required) and hands it over when it is entered next; it says so in
-//! a flag that is looked at each turn.
+//! The backlog is ours and has no limit, so nobody ever sees a full submission queue. When more complete than the
+//! completion queue holds, the kernel keeps the rest (`IORING_FEAT_NODROP`, required) and hands it over when it is
+//! entered next; it says so in a flag that is looked at each turn.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -58,7 +64,8 @@ use crate::table::Table;
 
 /// An io_uring; clones name the same one. It belongs to the thread that made it.
 ///
-/// One clone is given to [`Runtime::live`](runtime::Runtime::live) as its park, others are held by the files opened on it.
+/// One clone is given to [`Runtime::live`](runtime::Runtime::live) as its park, others are held by the files opened on
+/// it.
 #[derive(Clone)]
 pub struct Ring {
     shared: Rc<Shared>,
@@ -198,10 +205,12 @@ impl Ring {
         self.shared.state.borrow_mut().in_portions = true;
     }
 
-    /// `count` buffers of `size` bytes in memory that is registered with the kernel and locked: requests that use them, or parts of
-    /// them, cost less. The memory is the ring's and is kept until the ring is dropped, so make the buffers once and reuse them.
+    /// `count` buffers of `size` bytes in memory that is registered with the kernel and locked: requests that use them,
+    /// or parts of them, cost less. The memory is the ring's and is kept until the ring is dropped, so make the buffers
+    /// once and reuse them.
     ///
-    /// The buffers always come; if registering is refused, the second part says why, and they cost what any others cost.
+    /// The buffers always come; if registering is refused, the second part says why, and they cost what any others
+    /// cost.
     pub fn buffers(&self, count: usize, size: Bytes) -> (Vec<Buffer>, Result<(), RingError>) {
         let mut state = self.shared.state.borrow_mut();
         let State { uring, regions, .. } = &mut *state;
@@ -209,8 +218,8 @@ impl Ring {
         while buffers.len() < count {
             let part = (count - buffers.len()).min(Regions::capacity(size).max(1));
             let (some, registered) = regions.add(part, size, |index, memory| {
-                // SAFETY: the memory is one page-aligned allocation of which `Regions` keeps a part for as long as the ring's state lives,
-                // so it is valid until the ring is gone.
+                // SAFETY: the memory is one page-aligned allocation of which `Regions` keeps a part for as long as the
+                // ring's state lives, so it is valid until the ring is gone.
                 #[allow(unsafe_code)]
                 let result = unsafe { uring.submitter().register_buffers_update(index, &[memory], None) };
                 result.map_err(|source| match source.raw_os_error() {
@@ -426,8 +435,9 @@ impl State {
                 }
                 Some(Work::Cancel(index)) => cancellation(index),
             };
-            // SAFETY: the entry points into memory owned by its slot or call, which keeps it in place until the completion is collected;
-            // the ring's drop waits for that. The file's place in the table is not reused while it has users.
+            // SAFETY: the entry points into memory owned by its slot or call, which keeps it in place until the
+            // completion is collected; the ring's drop waits for that. The file's place in the table is not reused
+            // while it has users.
             #[allow(unsafe_code)]
             unsafe { queue.push(&entry) }.expect("the queue is not full");
             moved += 1;
@@ -441,7 +451,8 @@ impl State {
     fn arm_bell(&mut self) {
         let word = std::ptr::from_mut(&mut *self.bell_word).cast::<u8>();
         let entry = opcode::Read::new(Fd(self.bell.fd()), word, 8).build().user_data(BELL);
-        // SAFETY: the word is boxed and the descriptor open for as long as this state lives, and its drop waits for the completion.
+        // SAFETY: the word is boxed and the descriptor open for as long as this state lives, and its drop waits for the
+        // completion.
         #[allow(unsafe_code)]
         let pushed = unsafe { self.uring.submission().push(&entry) };
         // If the queue is full there is something to submit, and this turn will not sleep without the next try.
@@ -538,14 +549,15 @@ impl State {
     }
 }
 
-/// The entry that asks the kernel to let go of a call. If the call has ended meanwhile and its number is another's, that one stands behind
-/// this entry in the queue, and the kernel does not know it yet.
+/// The entry that asks the kernel to let go of a call. If the call has ended meanwhile and its number is another's,
+/// that one stands behind this entry in the queue, and the kernel does not know it yet.
 fn cancellation(index: u32) -> io_uring::squeue::Entry {
     opcode::AsyncCancel::new(CALL | u64::from(index)).build().user_data(CANCEL)
 }
 
 impl Drop for State {
-    /// Waits for the kernel to let go of all memory: freed earlier, it would be written to by transfers still under way.
+    /// Waits for the kernel to let go of all memory: freed earlier, it would be written to by transfers still under
+    /// way.
     fn drop(&mut self) {
         if self.bell_armed {
             self.bell.strike();
@@ -584,8 +596,8 @@ mod tests {
 
     use super::*;
 
-    /// Reads of a pipe complete when it is filled, all at once, here four times as many as the completion queue holds. Without
-    /// deferred work the kernel posts them while the task is busy.
+    /// Reads of a pipe complete when it is filled, all at once, here four times as many as the completion queue holds.
+    /// Without deferred work the kernel posts them while the task is busy.
     #[test]
     fn completions_that_overflow_are_not_lost() {
         let Ok(uring) = IoUring::builder().setup_cqsize(128).build(64) else {

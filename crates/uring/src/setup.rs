@@ -1,8 +1,9 @@
 //! Setting a ring up: its options, the flags, and the reasons for which there is none.
 //!
-//! `SINGLE_ISSUER` and `DEFER_TASKRUN` (Linux 6.1): completions are worked off inside our own enter and never interrupt a task;
-//! then `COOP_TASKRUN` (5.19); then none. Each is tried in turn. Links are not used: the order of requests is the caller's.
-//! `IOPOLL` was left out: no device of the machines at hand has poll queues, and what cannot be tested is not offered.
+//! `SINGLE_ISSUER` and `DEFER_TASKRUN` (Linux 6.1): completions are worked off inside our own enter and never interrupt
+//! a task; then `COOP_TASKRUN` (5.19); then none. Each is tried in turn. Links are not used: the order of requests is
+//! the caller's. `IOPOLL` was left out: no device of the machines at hand has poll queues, and what cannot be tested is
+//! not offered.
 
 use io_uring::IoUring;
 use units::Duration;
@@ -12,11 +13,12 @@ use units::Duration;
 pub struct RingOptions {
     /// Places in the submission queue: the largest batch that one system call submits. A power of two up to 32768.
     pub entries: u32,
-    /// Lets a kernel thread poll the submission queue, and sleep after this time without work. Submitting then costs no system call, but
-    /// the thread takes a processor for itself; on machines with few it is slower.
+    /// Lets a kernel thread poll the submission queue, and sleep after this time without work. Submitting then costs no
+    /// system call, but the thread takes a processor for itself; on machines with few it is slower.
     pub kernel_poll: Option<Duration>,
-    /// Lets a wait go on until so many requests have completed, or all that are under way if they are fewer: fewer system calls and
-    /// switches for each, against stamps that are late by as long as the first waits for the last, and a queue that runs emptier.
+    /// Lets a wait go on until so many requests have completed, or all that are under way if they are fewer: fewer
+    /// system calls and switches for each, against stamps that are late by as long as the first waits for the last, and
+    /// a queue that runs emptier.
     pub gather: u32,
 }
 

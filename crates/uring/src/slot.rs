@@ -1,8 +1,9 @@
 //! Requests under way: what the kernel may still touch stays here until it says that it is done.
 //!
-//! A slot owns the request, and with it the memory, from the first poll of its future to the completion. A future that is dropped
-//! leaves its slot behind; the slot frees itself when the kernel has let go. A request may take several rounds (a short
-//! transfer, a larger one than the kernel takes at once, an interrupted call) and is one request all the same.
+//! A slot owns the request, and with it the memory, from the first poll of its future to the completion. A future that
+//! is dropped leaves its slot behind; the slot frees itself when the kernel has let go. A request may take several
+//! rounds (a short transfer, a larger one than the kernel takes at once, an interrupted call) and is one request all
+//! the same.
 
 use std::task::{Poll, Waker};
 
@@ -58,8 +59,9 @@ pub(crate) enum Next {
     AnotherRound,
 }
 
-/// `fallocate` modes that make a range read as zeroes. The first keeps the room; a block device unmaps or writes zeroes itself for it. The
-/// second frees it; a block device that cannot unmap refuses. What one of them refuses the other may know: tmpfs knows only the second.
+/// `fallocate` modes that make a range read as zeroes. The first keeps the room; a block device unmaps or writes zeroes
+/// itself for it. The second frees it; a block device that cannot unmap refuses. What one of them refuses the other may
+/// know: tmpfs knows only the second.
 const ZEROING: [i32; 2] =
     [libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE];
 
@@ -145,7 +147,8 @@ impl Slots {
         self.slots[index as usize].request.as_ref().expect("a slot holds its request until the reply is taken").offset
     }
 
-    /// Carries a queued request out here and now instead of in the kernel. Its reply is there once it is [`stamp`](Slots::stamp)ed.
+    /// Carries a queued request out here and now instead of in the kernel. Its reply is there once it is
+    /// [`stamp`](Slots::stamp)ed.
     pub fn serve(&mut self, index: u32, carry_out: impl FnOnce(&mut Request) -> Result<(), DeviceError>) {
         let slot = &mut self.slots[index as usize];
         assert_eq!(slot.state, State::Queued, "a request is served once");
@@ -195,7 +198,8 @@ impl Slots {
 
     /// The submission entry for the next round of a queued request, which is in the kernel's hands from now on.
     ///
-    /// The entry points into memory that the slot owns and neither touches nor frees before [`complete`](Slots::complete).
+    /// The entry points into memory that the slot owns and neither touches nor frees before
+    /// [`complete`](Slots::complete).
     pub fn entry(&mut self, index: u32, regions: &Regions, now: Instant) -> squeue::Entry {
         let slot = &mut self.slots[index as usize];
         assert_eq!(slot.state, State::Queued, "a request is submitted once for each round");

@@ -1,28 +1,35 @@
 //! Stream sockets under the live runtime: connections by TCP and within the machine.
 //!
-//! Receiving is a call of the ring, so that requests of files and the next message are waited for by the same `io_uring_enter`. What is received
-//! goes where the caller wants it, and what is sent is gathered from where it lies (see [`Parcel`]).
+//! Receiving is a call of the ring, so that requests of files and the next message are waited for by the same
+//! `io_uring_enter`. What is received goes where the caller wants it, and what is sent is gathered from where it lies
+//! (see [`Parcel`]).
 //!
-//! What the kernel has room for is sent at once, by a system call of its own; only the rest becomes a call of the ring, which waits for room. A peer
-//! that waits for one answer after the other has it before the task goes on, and not only when the runtime parks: 28,000 for 25,300 reads of 4 KiB a second at
-//! depth 1, at 16.3 for 18.9 us of the server's processor time (two builds in four turns; `benchsuite serve` has the load). With many requests
-//! under way their answers are gathered into one message, and the call more is not seen.
+//! What the kernel has room for is sent at once, by a system call of its own; only the rest becomes a call of the ring,
+//! which waits for room. A peer that waits for one answer after the other has it before the task goes on, and not only
+//! when the runtime parks: 28,000 for 25,300 reads of 4 KiB a second at depth 1, at 16.3 for 18.9 us of the server's
+//! processor time (two builds in four turns; `benchsuite serve` has the load). With many requests under way their
+//! answers are gathered into one message, and the call more is not seen.
 //!
-//! What is to be received next is told to the kernel together with something else, or when there is nothing left to do (see `ring`): one system call of four is saved
-//! for a request at depth 1. 35,800 for 34,700 reads of 4 KiB a second at 12.9 for 13.6 us of the server's processor time, and 37,500 for 36,800 writes at 14.9 for 14.9 us
-//! (two builds in twelve turns, the same load).
+//! What is to be received next is told to the kernel together with something else, or when there is nothing left to do
+//! (see `ring`): one system call of four is saved for a request at depth 1. 35,800 for 34,700 reads of 4 KiB a second
+//! at 12.9 for 13.6 us of the server's processor time, and 37,500 for 36,800 writes at 14.9 for 14.9 us (two builds in
+//! twelve turns, the same load).
 //!
-//! A lone peer that is prompt is waited for by a receive that blocks, for [`STAY`] at most (see `ring`): such a call is woken on the processor that sent, where a
-//! ring's waiter is woken on another, and nothing has to be armed and collected. On a virtual machine whose sleeping processor is slow to wake (AMD's EPYC, medians of 25 turns
-//! of two builds) 6,920 for 6,300 reads a second at 54.8 for 63.1 us of the server's processor time, and 5,280 for 4,660 writes at 69.1 for 89.4 us (the same load).
+//! A lone peer that is prompt is waited for by a receive that blocks, for [`STAY`] at most (see `ring`): such a call is
+//! woken on the processor that sent, where a ring's waiter is woken on another, and nothing has to be armed and
+//! collected. On a virtual machine whose sleeping processor is slow to wake (AMD's EPYC, medians of 25 turns of two
+//! builds) 6,920 for 6,300 reads a second at 54.8 for 63.1 us of the server's processor time, and 5,280 for 4,660
+//! writes at 69.1 for 89.4 us (the same load).
 //!
-//! A peer by TCP may vanish without a word: its machine loses power, or the way to it is cut. The kernel then asks it whether it is there, and ends the connection
-//! after two minutes; where something that was sent is not acknowledged, it ends it when it has tried for long enough (`net.ipv4.tcp_retries2`, a quarter of an hour).
-//! Rejected: a limit for the latter (`TCP_USER_TIMEOUT`), which also ends the connection of a peer that is there, and has no room: a program that was stopped for a while.
+//! A peer by TCP may vanish without a word: its machine loses power, or the way to it is cut. The kernel then asks it
+//! whether it is there, and ends the connection after two minutes; where something that was sent is not acknowledged,
+//! it ends it when it has tried for long enough (`net.ipv4.tcp_retries2`, a quarter of an hour). Rejected: a limit for
+//! the latter (`TCP_USER_TIMEOUT`), which also ends the connection of a peer that is there, and has no room: a program
+//! that was stopped for a while.
 //!
-//! Rejected: waiting for readiness. By the ring (poll, then read) it costs two more system calls for each message. By `poll(2)`, while nothing but
-//! sockets is waited for, the calls more cost on one machine what the waking saves on another. Receives that block without end: nobody else, neither
-//! another thread nor a new connection, could end them.
+//! Rejected: waiting for readiness. By the ring (poll, then read) it costs two more system calls for each message. By
+//! `poll(2)`, while nothing but sockets is waited for, the calls more cost on one machine what the waking saves on
+//! another. Receives that block without end: nobody else, neither another thread nor a new connection, could end them.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -86,8 +93,9 @@ pub enum ConnectError {
 }
 
 impl Socket {
-    /// Connects to a socket of this machine within a time. Where its queue is full, as that of a server which accepts no more, the kernel would have the
-    /// thread wait for as long as that lasts, and tells nobody when there is room: so it is asked without waiting, again and again.
+    /// Connects to a socket of this machine within a time. Where its queue is full, as that of a server which accepts
+    /// no more, the kernel would have the thread wait for as long as that lasts, and tells nobody when there is room:
+    /// so it is asked without waiting, again and again.
     pub async fn reach_unix(live: &Live, path: &Path, within: Duration) -> Result<Socket, ConnectError> {
         let address = SocketAddrUnix::new(path).map_err(io::Error::from)?;
         let kind = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -112,8 +120,8 @@ impl Socket {
         Socket::reached(live, TcpStream::connect(address)?)
     }
 
-    /// Connects to a host by TCP within a time. A thread of its own waits for the kernel, which may try for minutes, so that the runtime's
-    /// does not.
+    /// Connects to a host by TCP within a time. A thread of its own waits for the kernel, which may try for minutes, so
+    /// that the runtime's does not.
     pub async fn reach_tcp(live: &Live, address: SocketAddr, within: Duration) -> Result<Socket, ConnectError> {
         let within = std::time::Duration::from_nanos(within.as_nanos());
         let stream = aside("connect", move || TcpStream::connect_timeout(&address, within)).await??;
@@ -167,7 +175,8 @@ impl Socket {
         (into, received)
     }
 
-    /// As [`receive`](Socket::receive), of what has arrived already: `None` if nothing has. It costs a system call of its own, and the task goes on.
+    /// As [`receive`](Socket::receive), of what has arrived already: `None` if nothing has. It costs a system call of
+    /// its own, and the task goes on.
     ///
     /// # Panics
     /// If another task receives.

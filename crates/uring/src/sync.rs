@@ -1,12 +1,12 @@
 //! The synchronous engine: the task's own thread makes the system call.
 //!
-//! Where the data is in memory anyway (a cached file, zram), handing the request to the kernel's queue and back costs more than
-//! carrying it out. One request is carried out at a time, whatever the depth of the load: for a device that must wait for
-//! something, this is the wrong engine, and `engine` does not choose it.
+//! Where the data is in memory anyway (a cached file, zram), handing the request to the kernel's queue and back costs
+//! more than carrying it out. One request is carried out at a time, whatever the depth of the load: for a device that
+//! must wait for something, this is the wrong engine, and `engine` does not choose it.
 //!
-//! Reads that need not wait may be made here although a ring waits for the others ([`read_cached`]): over a socket at depth 1 32,200 for 30,400 reads of
-//! 4 KiB a second at 14.5 for 15.3 us of processor time (two builds in twelve turns, the load of `benchsuite serve`). At depth 32, where a ring
-//! takes many at once, no difference was seen.
+//! Reads that need not wait may be made here although a ring waits for the others ([`read_cached`]): over a socket at
+//! depth 1 32,200 for 30,400 reads of 4 KiB a second at 14.5 for 15.3 us of processor time (two builds in twelve turns,
+//! the load of `benchsuite serve`). At depth 32, where a ring takes many at once, no difference was seen.
 
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
@@ -20,8 +20,8 @@ use rustix::io::{Errno, ReadWriteFlags};
 use crate::priority;
 use crate::slot::{Slots, discarding_mode, verdict, writeback_flags, zeroing_mode};
 
-/// Carries out a batch of requests on the runtime's thread, which waits for each: one is submitted when the one before has
-/// completed. `file` gives the file for an operation.
+/// Carries out a batch of requests on the runtime's thread, which waits for each: one is submitted when the one before
+/// has completed. `file` gives the file for an operation.
 pub(crate) fn serve<'a>(file: impl Fn(Operation) -> &'a File, slots: &mut Slots, batch: &[u32], runtime: &Runtime) {
     let mut submitted = runtime.now();
     for slot in batch {

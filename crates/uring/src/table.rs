@@ -1,7 +1,7 @@
 //! Which places of the kernel's table of registered files are taken.
 //!
-//! A place is free again when its file is closed *and* no request names it: a request abandoned by its future is still on its way,
-//! and would otherwise reach whichever file took the place.
+//! A place is free again when its file is closed *and* no request names it: a request abandoned by its future is still
+//! on its way, and would otherwise reach whichever file took the place.
 
 /// The table of one ring.
 pub(crate) struct Table {

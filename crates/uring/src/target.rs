@@ -49,7 +49,8 @@ pub(crate) struct Target {
     pub shape: Shape,
     pub mode: Mode,
     pub store: Store,
-    /// The permit's own descriptor, which holds the device exclusively for as long as it is open; without it, nothing is written.
+    /// The permit's own descriptor, which holds the device exclusively for as long as it is open; without it, nothing
+    /// is written.
     pub exclusive: Option<File>,
 }
 
@@ -156,8 +157,8 @@ impl Target {
     }
 }
 
-/// Opens without having each read noted as the file's last access, which costs a read some 40 ns and the device a write now and then.
-/// That is for the owner and root; for others as it is.
+/// Opens without having each read noted as the file's last access, which costs a read some 40 ns and the device a write
+/// now and then. That is for the owner and root; for others as it is.
 fn quietly(mode: Mode, open: impl Fn(&mut OpenOptions) -> std::io::Result<File>) -> std::io::Result<File> {
     let flags = match mode {
         Mode::Direct => libc::O_DIRECT,

@@ -1,7 +1,7 @@
 //! The engine of threads: blocking calls, many at a time, where io_uring is forbidden.
 //!
-//! Workers take requests from one queue and make the same calls as the synchronous engine. A request costs two switches of
-//! threads, several times the price of a ring; the depth that the device sees is the number of workers at most.
+//! Workers take requests from one queue and make the same calls as the synchronous engine. A request costs two switches
+//! of threads, several times the price of a ring; the depth that the device sees is the number of workers at most.
 
 use std::fs::File;
 use std::rc::Rc;
@@ -20,9 +20,9 @@ const WORKERS: usize = 64;
 
 /// A pool of workers; clones name the same one.
 ///
-/// Dropping the last clone waits until the queue is empty and the workers have ended, as dropping the ring waits for the kernel: a direct write
-/// that was abandoned, and ended only when somebody else had gone on through the page cache, would make the kernel report an error to the next
-/// flush there.
+/// Dropping the last clone waits until the queue is empty and the workers have ended, as dropping the ring waits for
+/// the kernel: a direct write that was abandoned, and ended only when somebody else had gone on through the page cache,
+/// would make the kernel report an error to the next flush there.
 #[derive(Clone)]
 pub(crate) struct Threads {
     pool: Rc<Pool>,

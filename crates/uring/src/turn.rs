@@ -1,12 +1,14 @@
 //! Requests that the runtime's own thread carries out, all of one turn together.
 //!
-//! What tasks submit in one turn of the runtime is carried out at the beginning of the next, by the first of them to go on, one
-//! after the other. So every other task has its turn meanwhile, as it would if the requests had to be waited for; and the engine
-//! sees several requests at once, which it may prefetch, and between which it reads the clock once instead of twice.
+//! What tasks submit in one turn of the runtime is carried out at the beginning of the next, by the first of them to go
+//! on, one after the other. So every other task has its turn meanwhile, as it would if the requests had to be waited
+//! for; and the engine sees several requests at once, which it may prefetch, and between which it reads the clock once
+//! instead of twice.
 //!
-//! Whoever asks for one request after the other, and is alone in that, gains nothing by the turn; and it costs as much as the rest of a small request's way
-//! through our code. So if the last batch was of one request, and no other task, no timer and nothing outside is there to have its turn meanwhile, the next
-//! request is carried out at once ([`Runtime::may_go_on`]).
+//! Whoever asks for one request after the other, and is alone in that, gains nothing by the turn; and it costs as much
+//! as the rest of a small request's way through our code. So if the last batch was of one request, and no other task,
+//! no timer and nothing outside is there to have its turn meanwhile, the next request is carried out at once
+//! ([`Runtime::may_go_on`]).
 
 use std::cell::{Cell, RefCell};
 
@@ -32,7 +34,8 @@ struct Queue {
 }
 
 impl Turns {
-    /// Whether the next request need not wait for a turn. It is then to be [carried out](Turns::carry_out_now) before anything else.
+    /// Whether the next request need not wait for a turn. It is then to be [carried out](Turns::carry_out_now) before
+    /// anything else.
     #[inline]
     pub fn may_go_on(&self, runtime: &Runtime) -> bool {
         self.single.get().is_some_and(|since| self.queue.borrow().batch.is_empty() && runtime.may_go_on(since))

@@ -1,4 +1,5 @@
-//! The suite on block devices: loop devices over files on a disk and in memory, and zram. They need root, and are skipped without.
+//! The suite on block devices: loop devices over files on a disk and in memory, and zram. They need root, and are
+//! skipped without.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -18,8 +19,9 @@ const CONSENT: Consent = Consent { destroy_data: true, times_named: 1 };
 fn check(path: &Path, chosen: Engine) {
     let permit = permit(&Kernel::running(), path, CONSENT).unwrap_or_else(|refusal| panic!("{refusal}"));
     for options in [FileOptions::direct(), FileOptions::buffered()] {
-        // One runtime for each mode, which when it is dropped waits for the requests that the suite abandons. A direct write that ends after
-        // the page cache holds something newer cannot drop it there, and the kernel has the next flush through the page cache fail with EIO.
+        // One runtime for each mode, which when it is dropped waits for the requests that the suite abandons. A direct
+        // write that ends after the page cache holds something newer cannot drop it there, and the kernel has the next
+        // flush through the page cache fail with EIO.
         let live = Live::start(&LiveOptions::default());
         let open = |options: &FileOptions| {
             FileDevice::open_writable(&live, &permit, options).unwrap_or_else(|error| panic!("{error}"))

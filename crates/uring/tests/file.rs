@@ -73,7 +73,8 @@ fn all_engines_read_the_same_file() {
     }
 }
 
-/// Every page that has gone is one more fault for the mapped engine; what is still there, and what comes back, can be read.
+/// Every page that has gone is one more fault for the mapped engine; what is still there, and what comes back, can be
+/// read.
 #[test]
 fn a_file_that_became_shorter_is_said_to_be_so() {
     let live = Live::start(&LiveOptions::default());
@@ -105,9 +106,9 @@ fn the_faults_of_others_are_left_to_them() {
         std::fs::write(&path, vec![5; 4096]).unwrap();
         let device = open(&live, &path, &FileOptions::buffered().by(Engine::Mapped));
         assert_eq!(read(&live, &device, Bytes::ZERO, Bytes::SECTOR), Ok(vec![5; 512]));
-        // An access would be repeated by itself until it succeeds or ends the process. A signal that is sent is not, so it is sent again: the
-        // engine's handler steps back for that of Rust's library (which looks for overflowing stacks), and that one for the default.
-        // Signals that wait are one, so each gets time to arrive.
+        // An access would be repeated by itself until it succeeds or ends the process. A signal that is sent is not, so
+        // it is sent again: the engine's handler steps back for that of Rust's library (which looks for overflowing
+        // stacks), and that one for the default. Signals that wait are one, so each gets time to arrive.
         for _ in 0..1000 {
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::BUS).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -142,7 +143,8 @@ fn a_file_in_the_page_cache_is_copied_from_there() {
     assert!(error.to_string().ends_with("the engine mmap cannot be used: it only reads; open it read-only"), "{error}");
 }
 
-/// A read that is tried without waiting ends early where a page is missing, and at the end of a file that has become shorter.
+/// A read that is tried without waiting ends early where a page is missing, and at the end of a file that has become
+/// shorter.
 #[test]
 fn a_copied_read_is_whole_though_the_page_cache_holds_a_part() {
     let live = Live::start(&LiveOptions::default());
@@ -165,7 +167,8 @@ fn a_copied_read_is_whole_though_the_page_cache_holds_a_part() {
     assert!(matches!(beyond, Err(DeviceError::OutOfRange { .. })), "{beyond:?}");
 }
 
-/// Zeroes keep their room, so that later writes find it, unless they may be a hole. (Where a file system zeroes in one way only, they are zeroes.)
+/// Zeroes keep their room, so that later writes find it, unless they may be a hole. (Where a file system zeroes in one
+/// way only, they are zeroes.)
 #[test]
 fn zeroes_are_a_hole_only_where_they_may_be() {
     use std::os::unix::fs::MetadataExt;

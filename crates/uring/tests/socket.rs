@@ -1,4 +1,5 @@
-//! Sockets under the ring: what ends the wait for a silent peer, and messages that are larger than the kernel's room for them.
+//! Sockets under the ring: what ends the wait for a silent peer, and messages that are larger than the kernel's room
+//! for them.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -203,7 +204,8 @@ fn prompt(mut theirs: UnixStream, stop: Arc<AtomicBool>) -> thread::JoinHandle<(
     })
 }
 
-/// The ring waits for a lone peer that is prompt by a call of its own, which neither another thread nor a new connection ends.
+/// The ring waits for a lone peer that is prompt by a call of its own, which neither another thread nor a new
+/// connection ends.
 #[test]
 fn a_prompt_peer_keeps_nobody_else_waiting() {
     let Some(live) = live() else { return };

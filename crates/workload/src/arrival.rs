@@ -1,16 +1,19 @@
 //! When the requests of an open loop are due.
 //!
-//! All but the constant process are made of exponential distances, which have no memory. With rate `r` and coefficient of variation
-//! `c >= 1` (standard deviation of the distances over their mean), a *hyper-exponential* distance is drawn from one of two exponential
-//! distributions: with probability `p` at rate `2 p r`, otherwise at rate `2 (1 - p) r`, where `p = (1 + sqrt((c^2 - 1) / (c^2 + 1))) / 2`. That is
-//! the choice with balanced means (H. C. Tijms, "A First Course in Stochastic Models", 2003, appendix B): both kinds contribute half of the
-//! mean, and two moments decide all. `c` of 1 is the Poisson process.
+//! All but the constant process are made of exponential distances, which have no memory. With rate `r` and coefficient
+//! of variation `c >= 1` (standard deviation of the distances over their mean), a *hyper-exponential* distance is drawn
+//! from one of two exponential distributions: with probability `p` at rate `2 p r`, otherwise at rate `2 (1 - p) r`,
+//! where `p = (1 + sqrt((c^2 - 1) / (c^2 + 1))) / 2`. That is the choice with balanced means (H. C. Tijms, "A First
+//! Course in Stochastic Models", 2003, appendix B): both kinds contribute half of the mean, and two moments decide all.
+//! `c` of 1 is the Poisson process.
 //!
-//! *Distances known at points* are those of which a study prints the shares that are no longer than some times. Between two points, and beyond the last,
-//! the hazard (the chance of an arrival in the next moment) is constant: the cumulative hazard `H(t) = -ln(1 - F(t))` is drawn as straight lines through the
-//! points, and a distance is `H^-1` of a unit exponential. Straight lines through `F` were rejected: they need an end, which no study prints.
+//! *Distances known at points* are those of which a study prints the shares that are no longer than some times. Between
+//! two points, and beyond the last, the hazard (the chance of an arrival in the next moment) is constant: the
+//! cumulative hazard `H(t) = -ln(1 - F(t))` is drawn as straight lines through the points, and a distance is `H^-1` of
+//! a unit exponential. Straight lines through `F` were rejected: they need an end, which no study prints.
 //!
-//! *Bursts* are a Poisson process whose clock stands still between them: at a rate for some time, then nothing, and again.
+//! *Bursts* are a Poisson process whose clock stands still between them: at a rate for some time, then nothing, and
+//! again.
 
 use rand::RngExt;
 use rand_distr::{Distribution, Exp1};
@@ -28,8 +31,8 @@ impl Distances {
     /// The most points there can be.
     pub const MOST: usize = 8;
 
-    /// The share of distances that are no longer than each time: both rise from point to point, times from above zero, shares from above 0 to below
-    /// 100 percent. `None` where they do not, and of no points or too many.
+    /// The share of distances that are no longer than each time: both rise from point to point, times from above zero,
+    /// shares from above 0 to below 100 percent. `None` where they do not, and of no points or too many.
     pub fn new(points: &[(Duration, Ratio)]) -> Option<Distances> {
         let rises = points.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 < two[1].1);
         let (first, last) = (points.first()?, points.last()?);
@@ -44,7 +47,8 @@ impl Distances {
         &self.points[..self.count]
     }
 
-    /// The pieces of constant hazard: where each begins (seconds, cumulative hazard), and its hazard. The last has no end.
+    /// The pieces of constant hazard: where each begins (seconds, cumulative hazard), and its hazard. The last has no
+    /// end.
     fn pieces(&self) -> impl Iterator<Item = (f64, f64, f64)> {
         let at = |point: &(Duration, Ratio)| (point.0.as_seconds(), -(1.0 - point.1.get()).ln());
         let before = std::iter::once((0.0, 0.0)).chain(self.points().iter().map(at));
@@ -145,7 +149,8 @@ impl Clockwork {
         clockwork
     }
 
-    /// The next arrival. Each is rounded to a nanosecond; the errors do not add up, so the rate is kept however long it lasts.
+    /// The next arrival. Each is rounded to a nanosecond; the errors do not add up, so the rate is kept however long it
+    /// lasts.
     pub fn next_arrival(&mut self) -> Instant {
         let arrival = self.next;
         self.given += 1;

@@ -1,7 +1,8 @@
-//! What every loop has that makes requests of one device in one pass, and what each of them does with a request before and after.
+//! What every loop has that makes requests of one device in one pass, and what each of them does with a request before
+//! and after.
 //!
-//! [`Drive`](crate::Drive) draws its requests, [`Replay`](crate::Replay) has them from a trace. How a request becomes a row, when it is late, what an error does and
-//! when the loop must look around is the same for both, and stands here.
+//! [`Drive`](crate::Drive) draws its requests, [`Replay`](crate::Replay) has them from a trace. How a request becomes a
+//! row, when it is late, what an error does and when the loop must look around is the same for both, and stands here.
 
 use std::cell::{Cell, RefCell};
 
@@ -17,7 +18,8 @@ pub trait Observer {
     /// One request has completed. Called in order of completion within a runtime; must be quick.
     fn observe(&mut self, row: &Row);
 
-    /// The number of the next request ([`Request::id`], [`Row::request`]): for who keeps what happens on its way under a number, too.
+    /// The number of the next request ([`Request::id`], [`Row::request`]): for who keeps what happens on its way under
+    /// a number, too.
     fn number(&mut self) -> u64 {
         0
     }
@@ -183,8 +185,8 @@ impl<D: Device, O: Observer> Context<'_, D, O> {
         (request, row)
     }
 
-    /// The request is no longer under way: ends its row, which was meant to be asked at `intended`, hands it over, and acts on an error. The first of
-    /// them is kept in `failure`.
+    /// The request is no longer under way: ends its row, which was meant to be asked at `intended`, hands it over, and
+    /// acts on an error. The first of them is kept in `failure`.
     pub(crate) fn answer(
         &self,
         row: &mut Row,
@@ -226,8 +228,8 @@ impl<D: Device, O: Observer> Context<'_, D, O> {
         answer
     }
 
-    /// Sleeps until `deadline` and says so, or until waiting is over and says that it was. Other threads may end a pass, so long sleeps look around
-    /// now and then.
+    /// Sleeps until `deadline` and says so, or until waiting is over and says that it was. Other threads may end a
+    /// pass, so long sleeps look around now and then.
     pub(crate) async fn sleep_until(&self, deadline: Instant, over: impl Fn(Instant) -> bool) -> bool {
         const LOOK_AROUND: Duration = Duration::millis(100);
         loop {

@@ -1,14 +1,15 @@
 //! When a pass begins, what counts, and when it ends.
 //!
-//! One `Control` is shared by all lanes of all streams of a pass, on whatever threads they run; it is a handful of atomics.
+//! One `Control` is shared by all lanes of all streams of a pass, on whatever threads they run; it is a handful of
+//! atomics.
 //!
 //! ```text
 //! begin        + start-up             last stream done measuring       + cool-down
 //!   |--- not counted ---|------------ counted ------------|--- not counted ---| end
 //! ```
 //!
-//! Requests go on through all three phases: a stream that has reached its limit keeps the load up, uncounted, until every other one
-//! has reached its own, unless it is to stop there ([`Limits::stop`]).
+//! Requests go on through all three phases: a stream that has reached its limit keeps the load up, uncounted, until
+//! every other one has reached its own, unless it is to stop there ([`Limits::stop`]).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -31,7 +32,8 @@ pub struct Limits {
     pub laps: Option<u32>,
     /// Then all streams of the pass have done their part: fio's `exitall`.
     pub end_all: bool,
-    /// Then it asks no more. Otherwise it keeps the load up, uncounted, until every other stream has reached its own limits.
+    /// Then it asks no more. Otherwise it keeps the load up, uncounted, until every other stream has reached its own
+    /// limits.
     pub stop: bool,
 }
 
@@ -142,7 +144,8 @@ impl Control {
         !self.by_direction.is_empty()
     }
 
-    /// When a request of a stream that is ready `now` may be made, by the rates to keep to; `None` where there are none. It is counted as made.
+    /// When a request of a stream that is ready `now` may be made, by the rates to keep to; `None` where there are
+    /// none. It is counted as made.
     pub(crate) fn admit(
         &self,
         (stream, operation): (u16, Operation),
@@ -186,8 +189,9 @@ impl Control {
         (end != u64::MAX).then(|| Instant::from_nanos(end))
     }
 
-    /// Until when late arrivals of an open loop are still served: as long again as was measured. A device that cannot serve in twice
-    /// the time what was offered is too far behind for its response times to mean anything but "too much".
+    /// Until when late arrivals of an open loop are still served: as long again as was measured. A device that cannot
+    /// serve in twice the time what was offered is too far behind for its response times to mean anything but "too
+    /// much".
     pub fn drained_until(&self) -> Option<Instant> {
         if self.was_interrupted() {
             return self.end();

@@ -1,10 +1,11 @@
 //! The loop that issues a stream's requests.
 //!
 //! Each place in the queue is a *lane*: a task that takes the next request of the shared generator, awaits it, records
-//! it, and comes back. A closed loop of depth 8 is 8 lanes. An open loop is as many lanes as may be under way: an idle
-//! lane takes the next arrival and sleeps until it is due; while all are busy, arrivals fall due unseen and are taken
-//! late, with their intended time intact. So neither loop allocates or spawns per request, and the queue of late
-//! arrivals costs no memory, however long.
+//! it, and comes back. A closed loop of depth 8 is 8 lanes. An open loop is as many lanes as may be under way: the idle
+//! ones stand in line, and the first takes the next arrival and sleeps until it is due. (While each slept for an arrival
+//! of its own, 512 idle lanes were 512 timers, and most of the work where requests are rare.) While all are busy,
+//! arrivals fall due unseen and are taken late, with their intended time intact. So neither loop allocates or spawns per
+//! request, and the queue of late arrivals costs no memory, however long.
 //!
 //! A *pipelined* lane draws its next request when it issues the present one, and reads the sector before that next one
 //! meanwhile: the cure that the authors of the rounds study found (US 6,301,640). A disk with read-ahead positions for
@@ -62,6 +63,8 @@ pub struct Drive<'a, D, O> {
 struct Shared {
     generator: Generator,
     clockwork: Option<Clockwork>,
+    /// The line of idle lanes, if there is a clockwork.
+    line: Option<Resource>,
     /// When counting ends at the latest.
     until: Instant,
     counted_requests: u64,
@@ -152,6 +155,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         let most_bytes = [self.stream.limits.bytes, laps].into_iter().flatten().min();
         let shared = Rc::new(RefCell::new(Shared {
             generator: Generator::new(self.stream, device.shape().size, random.next_u64()),
+            line: clockwork.is_some().then(|| Resource::new(runtime, 1)),
             clockwork,
             until,
             counted_requests: 0,
@@ -358,12 +362,18 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 None => self.is_over(shared, intended),
             };
             if owes.is_none() {
+                let first = shared.borrow().line.as_ref().map(|line| line.acquire(0));
+                let first = match first {
+                    Some(first) => Some(first.await),
+                    None => None,
+                };
                 if let Some(clockwork) = &mut shared.borrow_mut().clockwork {
                     intended = clockwork.next_arrival();
                 }
                 if waits && !self.sleep_until(intended).await {
                     return;
                 }
+                drop(first);
                 if let (true, Load::Closed { .. }) = (waits, &self.stream.load) {
                     intended = intended.max(runtime.now());
                 }

@@ -20,10 +20,11 @@ pub struct Ask {
     pub length: Bytes,
 }
 
-/// Produces a stream's requests, for ever; the same ones for the same seed (and, of a stream that [reads behind](Stream::behind) its
-/// writes, for the same order of completions).
+/// Produces a stream's requests, for ever; the same ones for the same seed (and, of a stream that [reads
+/// behind](Stream::behind) its writes, for the same order of completions).
 ///
-/// Every request lies within the region, starts on a multiple of the alignment (from the region's start), and has one of the sizes.
+/// Every request lies within the region, starts on a multiple of the alignment (from the region's start), and has one
+/// of the sizes.
 #[derive(Debug)]
 pub struct Generator {
     stream: Stream,
@@ -37,7 +38,8 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The requests of `stream` on a device of `size` bytes. The stream has been [checked](Stream::check) against that device.
+    /// The requests of `stream` on a device of `size` bytes. The stream has been [checked](Stream::check) against that
+    /// device.
     pub fn new(stream: &Stream, size: Bytes, seed: u64) -> Generator {
         let (start, length) = stream.range_on(size);
         assert!(stream.largest() <= length, "a checked stream's requests fit its region");

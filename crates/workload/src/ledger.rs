@@ -1,15 +1,19 @@
 //! What was written where: the ledger against which reads are held.
 //!
-//! A device whose streams verify has one. It keeps the [`Version`] of every *unit*, the largest size that divides all sizes and addresses of
-//! those streams: 8 bytes for each that was written, in pages, so that a large device costs what is used of it.
+//! A device whose streams verify has one. It keeps the [`Version`] of every *unit*, the largest size that divides all
+//! sizes and addresses of those streams: 8 bytes for each that was written, in pages, so that a large device costs what
+//! is used of it.
 //!
-//! Two writes of one unit that are under way together leave either version behind, and no ledger could say which. So a verifying stream
-//! waits with a write until none is under way where it goes; the wait counts as the request's, and only happens where a load overwrites what it has
-//! not finished writing. Reads do not wait: one that overlaps a write may find the old or the new.
+//! Two writes of one unit that are under way together leave either version behind, and no ledger could say which. So a
+//! verifying stream waits with a write until none is under way where it goes; the wait counts as the request's, and
+//! only happens where a load overwrites what it has not finished writing. Reads do not wait: one that overlaps a write
+//! may find the old or the new.
 //!
-//! A run that is killed leaves no ledger but what it had noted of its completed writes by then ([`Ledger::take_noted`]), and went on writing after
-//! that. So in the ledger of such a run ([`Written::cut`]) a version is the oldest that will do: an older one is a lost write, and a later one of the
-//! same run and place was under way, or had just completed, when the run was killed. Whatever was damaged, misplaced or lost before is still found.
+//! A run that is killed leaves no ledger but what it had noted of its completed writes by then
+//! ([`Ledger::take_noted`]), and went on writing after that. So in the ledger of such a run ([`Written::cut`]) a
+//! version is the oldest that will do: an older one is a lost write, and a later one of the same run and place was
+//! under way, or had just completed, when the run was killed. Whatever was damaged, misplaced or lost before is still
+//! found.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -65,7 +69,8 @@ pub struct Written {
     pub device: u16,
     /// The size of a unit.
     pub unit: Bytes,
-    /// In order, and apart; of a run that was killed in the order in which the writes ended, the later over the earlier.
+    /// In order, and apart; of a run that was killed in the order in which the writes ended, the later over the
+    /// earlier.
     pub extents: Vec<Extent>,
     /// The run was killed: what it wrote after the last of these is not known.
     pub cut: bool,
@@ -159,7 +164,8 @@ impl Ledger {
         Written { run: self.run, device: self.device, unit: self.unit, extents, cut: self.cut }
     }
 
-    /// Writes that have ended since the last call, in the order in which they did; none from a ledger that is not [`Ledger::noting`].
+    /// Writes that have ended since the last call, in the order in which they did; none from a ledger that is not
+    /// [`Ledger::noting`].
     pub fn take_noted(&self) -> Vec<Extent> {
         match &mut self.state.borrow_mut().noted {
             // As many will have ended when the next are taken: a vector that grows stops the load for a moment.

@@ -1,18 +1,20 @@
 //! What is asked of storage.
 //!
-//! A [`Stream`] says which requests one source of load makes on one device: where ([`Pattern`], [`Skew`]), how large ([`Sizes`]), reads or
-//! writes ([`Mix`]), and when ([`Load`]). A [`Generator`] turns it into a sequence of requests, the same for the same seed. A
-//! [`Drive`] issues that sequence on a [`device::Device`] and hands a [`record::Row`] for each request to an [`Observer`]; a [`Replay`] does so with the requests of a trace.
+//! A [`Stream`] says which requests one source of load makes on one device: where ([`Pattern`], [`Skew`]), how large
+//! ([`Sizes`]), reads or writes ([`Mix`]), and when ([`Load`]). A [`Generator`] turns it into a sequence of requests,
+//! the same for the same seed. A [`Drive`] issues that sequence on a [`device::Device`] and hands a [`record::Row`] for
+//! each request to an [`Observer`]; a [`Replay`] does so with the requests of a trace.
 //!
-//! This crate names no clock, no file and no thread: the same code loads a disk in real time and a modelled disk in virtual
-//! time. Everything that decides *what* is asked is pure and can be tested without a device.
+//! This crate names no clock, no file and no thread: the same code loads a disk in real time and a modelled disk in
+//! virtual time. Everything that decides *what* is asked is pure and can be tested without a device.
 //!
 //! # Closed and open loops
 //!
-//! A closed loop keeps a number of requests under way (`depth`) and asks for the next when one completes and the think time is
-//! over; a slow device slows the asking down. An open loop asks at times that do not depend on the device; if it falls
-//! behind, requests wait, *and their wait counts*, because response times are measured from the intended arrival. Measuring from
-//! submission instead hides the queue ("coordinated omission"): fio reports 102 ms where the backlog reaches seconds.
+//! A closed loop keeps a number of requests under way (`depth`) and asks for the next when one completes and the think
+//! time is over; a slow device slows the asking down. An open loop asks at times that do not depend on the device; if
+//! it falls behind, requests wait, *and their wait counts*, because response times are measured from the intended
+//! arrival. Measuring from submission instead hides the queue ("coordinated omission"): fio reports 102 ms where the
+//! backlog reaches seconds.
 
 mod arrival;
 mod behind;

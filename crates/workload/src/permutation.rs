@@ -1,8 +1,9 @@
 //! Every number below `n` once, in an order that looks random, without a table.
 //!
 //! A Feistel network over the smallest even number of bits that holds `n` is a bijection whatever its round function;
-//! outputs that are not below `n` are fed in again ("cycle walking", Black and Rogaway, 2002), fewer than four times on average.
-//! fio keeps a bitmap (memory by the block) or an LFSR (the same order for every seed); a shuffled table costs 8 bytes a block.
+//! outputs that are not below `n` are fed in again ("cycle walking", Black and Rogaway, 2002), fewer than four times on
+//! average. fio keeps a bitmap (memory by the block) or an LFSR (the same order for every seed); a shuffled table costs
+//! 8 bytes a block.
 
 /// A random order of the numbers below `n`.
 #[derive(Debug, Clone)]

@@ -1,12 +1,13 @@
 //! Requests that were made once, made again: a trace as a workload.
 //!
-//! A trace says when each request was made, and that is when it is made again, whatever the device does: an open loop. So many lanes as may be under way
-//! take one after the other, sleep until it is due, and ask; if all are busy, what falls due is asked late, and how late is in its row
-//! (`submitted` after `intended`). As fast as possible, a request is due as soon as a lane is free.
+//! A trace says when each request was made, and that is when it is made again, whatever the device does: an open loop.
+//! So many lanes as may be under way take one after the other, sleep until it is due, and ask; if all are busy, what
+//! falls due is asked late, and how late is in its row (`submitted` after `intended`). As fast as possible, a request
+//! is due as soon as a lane is free.
 //!
-//! A thread that sleeps is woken late: by the timer's slack of 50 us, and by what the processor was doing. So for the last stretch before a request is
-//! due ([`Script::awake`]) the lane does not sleep but lets others run and looks at the clock again. Under the virtual clock, which is
-//! never late, that stretch is zero.
+//! A thread that sleeps is woken late: by the timer's slack of 50 us, and by what the processor was doing. So for the
+//! last stretch before a request is due ([`Script::awake`]) the lane does not sleep but lets others run and looks at
+//! the clock again. Under the virtual clock, which is never late, that stretch is zero.
 
 use std::cell::{Cell, RefCell};
 

@@ -17,7 +17,8 @@ impl Sizes {
         Sizes::weighted([(size, 1)]).expect("a size above zero")
     }
 
-    /// Each size comes as often as its share of the weights. `None` if there is none, or a size or the sum of weights is zero.
+    /// Each size comes as often as its share of the weights. `None` if there is none, or a size or the sum of weights
+    /// is zero.
     pub fn weighted(choices: impl IntoIterator<Item = (Bytes, u32)>) -> Option<Sizes> {
         let mut sum = 0;
         let choices: Vec<_> = choices

@@ -10,10 +10,11 @@
 //! | hot spot | a share of the requests to a share of the space, the rest of them to the rest | vdbench `hotband` |
 //! | zones | one part of the region after the other, each with its share of the requests | fio `zoned`, diskspd `-rdpct` |
 //!
-//! Zipf's law is drawn exactly, by rejection (`rand_distr`), for any exponent; the closed form of Gray et al. that fio and YCSB take is an
-//! approximation, and has no value at exponent 1. Ranks of Zipf and Pareto are *scattered* over the region unless that is switched off: the k-th most
-//! wanted block lies anywhere, not beside the (k-1)-th, or else a disk's arm and a cache's read-ahead would see a sequential hot spot.
-//! fio scatters by a hash, which sends several ranks to one block and none to others; here it is a permutation. Which blocks are wanted depends on their number
+//! Zipf's law is drawn exactly, by rejection (`rand_distr`), for any exponent; the closed form of Gray et al. that fio
+//! and YCSB take is an approximation, and has no value at exponent 1. Ranks of Zipf and Pareto are *scattered* over the
+//! region unless that is switched off: the k-th most wanted block lies anywhere, not beside the (k-1)-th, or else a
+//! disk's arm and a cache's read-ahead would see a sequential hot spot. fio scatters by a hash, which sends several
+//! ranks to one block and none to others; here it is a permutation. Which blocks are wanted depends on their number
 //! only, so that passes, streams and runs agree on them.
 
 use std::ops::Range;
@@ -63,7 +64,8 @@ pub enum Law {
         /// Where in the region it begins.
         at: Ratio,
     },
-    /// Parts of the region, one after the other from its start. What is left of the requests goes to what is left of the region.
+    /// Parts of the region, one after the other from its start. What is left of the requests goes to what is left of
+    /// the region.
     Zones(Vec<Zone>),
 }
 

@@ -1,20 +1,21 @@
 //! Stamped sectors: written bytes that say what they are.
 //!
-//! Every 512 bytes that a verifying stream writes carry their own identity, so that a reader can tell what it holds in its hand, whatever the device
-//! made of it:
+//! Every 512 bytes that a verifying stream writes carry their own identity, so that a reader can tell what it holds in
+//! its hand, whatever the device made of it:
 //!
 //! ```text
 //! word  0         1    2       3       4        5         6 .. 63
 //!       ARRAYLAB  run  device  offset  version  checksum  filling[i] xor checksum
 //! ```
 //!
-//! All words are 64 bits, the lowest byte first. The *version* is the pass in the upper 16 bits and the number of the write in the lower 48, so
-//! that the later of two writes has the larger one. The *checksum* is of the words before it, and it is woven into every word behind it: the
-//! whole sector follows from its head, any word tells whether it belongs to that head, and a fault can be shown to the bit. No two sectors
-//! are alike, so nothing is gained by deduplication, nor, within a sector, by compression.
+//! All words are 64 bits, the lowest byte first. The *version* is the pass in the upper 16 bits and the number of the
+//! write in the lower 48, so that the later of two writes has the larger one. The *checksum* is of the words before it,
+//! and it is woven into every word behind it: the whole sector follows from its head, any word tells whether it belongs
+//! to that head, and a fault can be shown to the bit. No two sectors are alike, so nothing is gained by deduplication,
+//! nor, within a sector, by compression.
 //!
-//! 512 bytes, because no device stores less at a time: what tears, tears between them. A checksum over the data alone, as fio's `crc32c`, was
-//! rejected: it finds a fault and cannot say which.
+//! 512 bytes, because no device stores less at a time: what tears, tears between them. A checksum over the data alone,
+//! as fio's `crc32c`, was rejected: it finds a fault and cannot say which.
 
 use units::Bytes;
 
@@ -35,7 +36,8 @@ const FILLING: [u64; WORDS] = {
     words
 };
 
-/// Two unrelated sectors differ in 2000 of their 4096 bits, give or take 200; what differs in fewer than these is the same sector, damaged.
+/// Two unrelated sectors differ in 2000 of their 4096 bits, give or take 200; what differs in fewer than these is the
+/// same sector, damaged.
 const DAMAGED: u32 = 256;
 /// As many words at one end of a sector as cannot agree by chance.
 const ENOUGH: usize = 8;
@@ -45,7 +47,8 @@ const ENOUGH: usize = 8;
 pub struct Version(u64);
 
 impl Version {
-    /// The `sequence`-th write of a run, counted from 1, which is in `pass`. Panics beyond 2^48 writes: nine years at a million a second.
+    /// The `sequence`-th write of a run, counted from 1, which is in `pass`. Panics beyond 2^48 writes: nine years at a
+    /// million a second.
     pub fn new(pass: u16, sequence: u64) -> Version {
         assert!((1..1 << 48).contains(&sequence), "write number {sequence}");
         Version(u64::from(pass) << 48 | sequence)
@@ -200,12 +203,13 @@ impl Stamp {
 pub(crate) struct Leeway {
     /// The write was under way while it was read: anything older will do.
     pub racing: bool,
-    /// The run was killed, and went on writing for a while after what is known of it: anything later will do, of the same run and place.
+    /// The run was killed, and went on writing for a while after what is known of it: anything later will do, of the
+    /// same run and place.
     pub cut: bool,
 }
 
-/// Whether `sector`, read at `offset`, is what was written there: `expected`, or as much older or later as the leeway allows. With nothing expected,
-/// it must be whole and of this place. A sound sector gives its version.
+/// Whether `sector`, read at `offset`, is what was written there: `expected`, or as much older or later as the leeway
+/// allows. With nothing expected, it must be whole and of this place. A sound sector gives its version.
 pub(crate) fn judge(
     sector: &[u8],
     offset: Bytes,
@@ -232,7 +236,8 @@ pub(crate) fn judge(
             _ => Ok(Some(found.version)),
         };
     }
-    // Not whole. While a write is under way a read may see some of each, down to the byte where it goes through the page cache.
+    // Not whole. While a write is under way a read may see some of each, down to the byte where it goes through the
+    // page cache.
     if racing {
         return Ok(None);
     }
@@ -317,7 +322,8 @@ mod tests {
         assert_eq!(judged(&sector), Ok(Some(Version::new(1, 9))));
     }
 
-    /// Every single bit, head and filling, is found and named; and with nothing expected but a place, it is no whole sector.
+    /// Every single bit, head and filling, is found and named; and with nothing expected but a place, it is no whole
+    /// sector.
     #[test]
     fn every_flipped_bit_is_named() {
         let good = image(stamp(4096, 9));

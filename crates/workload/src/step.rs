@@ -1,8 +1,9 @@
 //! Lock-step: no request of the next round before all of this one have completed.
 //!
-//! Algorithms of the parallel disk model ask that way, a request of every disk at a time (J. S. Vitter and E. A. M. Shriver, "Algorithms for parallel memory I:
-//! two-level memories", 1994), and so does a striped read that must be whole before the next. It makes rounds of its own, on devices that would not
-//! convoy: what it costs is to be seen beside the same load without it.
+//! Algorithms of the parallel disk model ask that way, a request of every disk at a time (J. S. Vitter and E. A. M.
+//! Shriver, "Algorithms for parallel memory I: two-level memories", 1994), and so does a striped read that must be
+//! whole before the next. It makes rounds of its own, on devices that would not convoy: what it costs is to be seen
+//! beside the same load without it.
 
 use std::cell::Cell;
 

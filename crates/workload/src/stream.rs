@@ -48,7 +48,8 @@ pub struct Stream {
     /// Load from the first request on that does not count, besides that of the run. Limits of requests and bytes count
     /// it all the same.
     pub ramp: Duration,
-    /// On each further device of the run, the first request comes so much later: as from programs that are started one after the other.
+    /// On each further device of the run, the first request comes so much later: as from programs that are started one
+    /// after the other.
     pub apart: Duration,
     /// When the stream has done its part of a pass, besides the end of the run's measuring time.
     pub limits: Limits,
@@ -62,11 +63,12 @@ pub struct Stream {
     pub known: Option<Known>,
     /// What becomes of its writes: a discard in place of each, or before it.
     pub discards: Discards,
-    /// Each read is announced while the one before it is under way, by a read of the sector that precedes it. A disk with read-ahead then
-    /// positions, and fills its buffer, while others transfer; without read-ahead it costs a sector and gains nothing. Closed loops only.
+    /// Each read is announced while the one before it is under way, by a read of the sector that precedes it. A disk
+    /// with read-ahead then positions, and fills its buffer, while others transfer; without read-ahead it costs a
+    /// sector and gains nothing. Closed loops only.
     pub pipeline: bool,
-    /// At most so many of the stream's requests are under way at a time, over all of its devices; lanes take turns in the order in which they come to
-    /// ask. What `pipeline` announces is not counted. Closed loops only.
+    /// At most so many of the stream's requests are under way at a time, over all of its devices; lanes take turns in
+    /// the order in which they come to ask. What `pipeline` announces is not counted. Closed loops only.
     pub turns: Option<u32>,
     /// No request before those of all other lanes, on all devices of the stream, have completed. Closed loops only.
     pub lock_step: bool,
@@ -193,7 +195,8 @@ impl Flushes {
     }
 }
 
-/// Discards (TRIM, `BLKDISCARD`; of a file a hole is punched): who reads a discarded block later finds zeroes, or anything.
+/// Discards (TRIM, `BLKDISCARD`; of a file a hole is punched): who reads a discarded block later finds zeroes, or
+/// anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Discards {
     /// None are made.
@@ -338,8 +341,8 @@ impl Stream {
         }
     }
 
-    /// What writes of this stream store: some pages more than its largest request, so that each write can begin at one of
-    /// several pages and the device does not see the same bytes each time. Empty for a stream that only reads.
+    /// What writes of this stream store: some pages more than its largest request, so that each write can begin at one
+    /// of several pages and the device does not see the same bytes each time. Empty for a stream that only reads.
     pub fn data(&self, memory: &dyn Memory, random: &mut Random) -> Data {
         if !self.mix.has_writes() {
             return Data::phantom(Bytes::ZERO);

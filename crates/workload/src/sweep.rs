@@ -14,8 +14,8 @@ const LARGEST: Bytes = Bytes::mib(1);
 /// The stream that a mismatch of a sweep is booked to.
 const NO_STREAM: u16 = u16::MAX;
 
-/// Reads all that `ledger` knows of from the device, in order, with `depth` requests under way, and adds to its findings. Ends early when
-/// `stop` says so. Returns the first error; what could not be read was not checked.
+/// Reads all that `ledger` knows of from the device, in order, with `depth` requests under way, and adds to its
+/// findings. Ends early when `stop` says so. Returns the first error; what could not be read was not checked.
 pub async fn sweep<D: Device>(
     device: &D,
     ledger: &Ledger,

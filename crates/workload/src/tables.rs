@@ -1,8 +1,8 @@
 //! Distributions of request sizes under a name.
 //!
-//! `laddis-reads` and `laddis-writes` are those of LADDIS, the load generator of SPEC's first benchmark of NFS servers (`sfs_c_dat.c`, SCCS 2.1,
-//! 97/10/23, of the six LADDIS companies, 1991 to 1992). A request has so many blocks of 8 KiB, and most have a fragment of 1 to 7 KiB behind them, all
-//! seven alike:
+//! `laddis-reads` and `laddis-writes` are those of LADDIS, the load generator of SPEC's first benchmark of NFS servers
+//! (`sfs_c_dat.c`, SCCS 2.1, 97/10/23, of the six LADDIS companies, 1991 to 1992). A request has so many blocks of 8
+//! KiB, and most have a fragment of 1 to 7 KiB behind them, all seven alike:
 //!
 //! | blocks | 0 | 1 | 2 | 4 | 8 | 16 |
 //! |---|---|---|---|---|---|---|

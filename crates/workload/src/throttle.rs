@@ -1,12 +1,13 @@
 //! Rates that a load keeps to, however fast the devices are: token buckets.
 //!
-//! A bucket is kept as one instant, that at which it would be full again (the "virtual scheduling" form of the leaky bucket, ITU-T I.371, known as
-//! GCRA): a request of cost `c` may be made when the instant is at most `burst` ahead of now, and moves it on by `c`. Nothing runs in the
-//! background, nothing is rounded to ticks, and several threads can share a bucket by one compare-and-swap. A request is given its time when it asks,
-//! so requests that wait do not overtake each other, and a timer that is late is made up for as long as others wait.
+//! A bucket is kept as one instant, that at which it would be full again (the "virtual scheduling" form of the leaky
+//! bucket, ITU-T I.371, known as GCRA): a request of cost `c` may be made when the instant is at most `burst` ahead of
+//! now, and moves it on by `c`. Nothing runs in the background, nothing is rounded to ticks, and several threads can
+//! share a bucket by one compare-and-swap. A request is given its time when it asks, so requests that wait do not
+//! overtake each other, and a timer that is late is made up for as long as others wait.
 //!
-//! In a closed loop the time that a request is held back is the load's own doing and no part of its response time. In an open loop the
-//! arrival has been, and the wait counts.
+//! In a closed loop the time that a request is held back is the load's own doing and no part of its response time. In
+//! an open loop the arrival has been, and the wait counts.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -73,7 +73,8 @@ fn limits_by_requests_and_bytes_are_exact() {
     }
 }
 
-/// Offered 3000/s, served 2000/s: after 5 s the backlog is a third of the time. A tool that counts from submission sees `outstanding` / 2000.
+/// Offered 3000/s, served 2000/s: after 5 s the backlog is a third of the time. A tool that counts from submission sees
+/// `outstanding` / 2000.
 #[test]
 fn an_open_loop_counts_from_the_arrival() {
     let runtime = Runtime::simulated();
@@ -92,7 +93,8 @@ fn an_open_loop_counts_from_the_arrival() {
     assert!(at_device <= Duration::millis(16), "the device itself never held one longer than 32 places: {at_device}");
 }
 
-/// Offered ten times what it can do, the device is given as long again as was measured; the rest is counted, not awaited.
+/// Offered ten times what it can do, the device is given as long again as was measured; the rest is counted, not
+/// awaited.
 #[test]
 fn a_hopeless_backlog_is_given_up_and_counted() {
     let runtime = Runtime::simulated();

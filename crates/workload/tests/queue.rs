@@ -1,4 +1,5 @@
-//! Arrivals and services that vary more than exponential ones, against the formulas of queueing theory, in virtual time.
+//! Arrivals and services that vary more than exponential ones, against the formulas of queueing theory, in virtual
+//! time.
 
 mod common;
 
@@ -53,7 +54,8 @@ fn mean_response(rows: &[Row]) -> (f64, f64) {
     (mean, 3.883 * (variance / n).sqrt())
 }
 
-/// Response time of a queue with Poisson arrivals, in services (Pollaczek and Khinchine): `1 + rho (1 + c^2) / (2 (1 - rho))`.
+/// Response time of a queue with Poisson arrivals, in services (Pollaczek and Khinchine): `1 + rho (1 + c^2) / (2 (1 -
+/// rho))`.
 #[test]
 fn poisson_arrivals_wait_as_pollaczek_and_khinchine_say() {
     for (load, variation) in [(0.5, 1.0), (0.7, 1.0), (0.5, 3.0), (0.7, 2.0)] {
@@ -67,8 +69,9 @@ fn poisson_arrivals_wait_as_pollaczek_and_khinchine_say() {
     }
 }
 
-/// Response time of a queue with exponential services, in services: `1 / (1 - sigma)`, where sigma is the root of `sigma = A(1 - sigma)` below 1 and `A`
-/// the transform of the distances of arrivals (L. Kleinrock, "Queueing Systems" I, section 6.4).
+/// Response time of a queue with exponential services, in services: `1 / (1 - sigma)`, where sigma is the root of
+/// `sigma = A(1 - sigma)` below 1 and `A` the transform of the distances of arrivals (L. Kleinrock, "Queueing Systems"
+/// I, section 6.4).
 #[test]
 fn hyper_exponential_arrivals_wait_as_the_theory_of_gi_m_1_says() {
     for (load, variation) in [(0.5, 1.0), (0.5, 2.0), (0.7, 3.0)] {
@@ -125,7 +128,8 @@ fn bursts_are_silent_in_between_and_keep_their_rate() {
     assert!((n - 400_000.0).abs() < 5.0 * 400_000f64.sqrt(), "{n} arrivals in 400 s");
 }
 
-/// A closed loop that could do 8000/s keeps to 500/s, or to 2 MB/s; the time for which it is held back is not the device's.
+/// A closed loop that could do 8000/s keeps to 500/s, or to 2 MB/s; the time for which it is held back is not the
+/// device's.
 #[test]
 fn a_rate_limit_is_kept_by_all_streams_together_and_costs_no_response_time() {
     let by_requests = RateLimit { requests: Some(Frequency::per_second(500.0)), bytes: None, burst: Duration::ZERO };
@@ -157,8 +161,8 @@ fn what_a_rate_limit_holds_back_in_an_open_loop_is_late() {
     assert!((Duration::millis(245)..Duration::millis(255)).contains(&worst), "the last one is late by {worst}");
 }
 
-/// The three shares that R. Gusella's trace gives (50, 84 and 99 percent within 3, 10 and 90 ms), and the mean of constant hazards between them, by hand:
-/// `0.5/0.23105 + 0.34/0.16276 + 0.15/0.034657 + 0.01/0.034657` ms.
+/// The three shares that R. Gusella's trace gives (50, 84 and 99 percent within 3, 10 and 90 ms), and the mean of
+/// constant hazards between them, by hand: `0.5/0.23105 + 0.34/0.16276 + 0.15/0.034657 + 0.01/0.034657` ms.
 #[test]
 fn distances_known_at_points_keep_their_shares_and_the_mean_of_constant_hazards() {
     let points = [(3, 0.5), (10, 0.84), (90, 0.99)].map(|(ms, share)| (Duration::millis(ms), Ratio::new(share)));

@@ -47,7 +47,8 @@ fn every_request_is_made_when_it_was_made_then() {
     assert!(rows.iter().all(|row| row.submitted == row.intended && row.errno == 0));
 }
 
-/// 10,000 a second for 1000 requests on a device that does 5000: all are made, the last nearly 100 ms late, and that counts.
+/// 10,000 a second for 1000 requests on a device that does 5000: all are made, the last nearly 100 ms late, and that
+/// counts.
 #[test]
 fn what_finds_no_place_is_late_and_its_wait_counts() {
     let script = script((0..1000).map(|n| due(n * 100, Operation::Read)).collect(), true, 2);

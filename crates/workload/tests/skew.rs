@@ -1,4 +1,5 @@
-//! Skewed, jumping, mixed and divided addresses, against the theory. Seeds are fixed; bounds are quantiles of the statistic.
+//! Skewed, jumping, mixed and divided addresses, against the theory. Seeds are fixed; bounds are quantiles of the
+//! statistic.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,7 +27,8 @@ fn counts(stream: &Stream, blocks: u64, n: u64, seed: u64) -> Vec<u64> {
     counts
 }
 
-/// Pearson's statistic against these shares, in cells pooled until each expects 10; and its 99.99 % quantile, by Wilson and Hilferty.
+/// Pearson's statistic against these shares, in cells pooled until each expects 10; and its 99.99 % quantile, by Wilson
+/// and Hilferty.
 fn chi_square(counts: &[u64], shares: &[f64]) -> (f64, f64) {
     let n = counts.iter().sum::<u64>() as f64;
     let (mut statistic, mut cells, mut seen, mut expected) = (0.0, 0, 0.0, 0.0);

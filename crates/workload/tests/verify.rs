@@ -91,7 +91,8 @@ fn filled(seed: u64, blocks: u64, rules: Vec<Rule>) -> Rig {
     rig
 }
 
-/// Reads and writes of mixed sizes over one another, many more than there are blocks; whatever overlaps, nothing is found.
+/// Reads and writes of mixed sizes over one another, many more than there are blocks; whatever overlaps, nothing is
+/// found.
 #[test]
 fn without_a_plant_nothing_is_found() {
     for seed in 0..40 {
@@ -235,7 +236,8 @@ fn a_misdirected_write_is_seen_at_both_ends() {
     }
 }
 
-/// Of a write of 64 KiB some sectors are stored. All mismatches are of that write, and called torn; a write of which nothing was stored was lost.
+/// Of a write of 64 KiB some sectors are stored. All mismatches are of that write, and called torn; a write of which
+/// nothing was stored was lost.
 #[test]
 fn a_shorn_write_is_torn() {
     for seed in 0..50 {

@@ -1,22 +1,24 @@
 //! The bend: where more devices stop bringing more, and how sure that is.
 //!
-//! Devices are activated one after the other. If nothing is shared, the rate of n of them is the sum of what they do alone; a
-//! shared part of capacity C turns the curve into min(sum, C). So a measured curve has one of few [`Shape`]s, and the level at which it is
-//! flat is the capacity of whatever is shared: RAID-I's Table 32 in the large, "four files on one virtual disk" in the small.
+//! Devices are activated one after the other. If nothing is shared, the rate of n of them is the sum of what they do
+//! alone; a shared part of capacity C turns the curve into min(sum, C). So a measured curve has one of few [`Shape`]s,
+//! and the level at which it is flat is the capacity of whatever is shared: RAID-I's Table 32 in the large, "four files
+//! on one virtual disk" in the small.
 //!
 //! # How the shape is found
-//! Each point is the median of its repeats: on a machine in use, one repeat in a few is disturbed, and always downwards. The shape of the
-//! medians is read off by `shape`, with thresholds that are stated there.
+//! Each point is the median of its repeats: on a machine in use, one repeat in a few is disturbed, and always
+//! downwards. The shape of the medians is read off by `shape`, with thresholds that are stated there.
 //!
 //! # How sure it is
-//! `noise` estimates the scatter of a single measurement from the differences between repeats, over all points together, since
-//! three repeats of one point say almost nothing. Then the medians are disturbed by as much as they may be wrong, a thousand times over (a parametric
-//! bootstrap, B. Efron, 1979), and the shape is read off each time. The share that comes to the same shape is the confidence; the levels that
-//! come out give its interval. If the shapes disagree, the verdict is that the measurement is too noisy to tell, and by how
-//! much: a wrong sentence with a number in it is worse than none. The disturbances have a fixed seed: the same rates give the same verdict.
+//! `noise` estimates the scatter of a single measurement from the differences between repeats, over all points
+//! together, since three repeats of one point say almost nothing. Then the medians are disturbed by as much as they may
+//! be wrong, a thousand times over (a parametric bootstrap, B. Efron, 1979), and the shape is read off each time. The
+//! share that comes to the same shape is the confidence; the levels that come out give its interval. If the shapes
+//! disagree, the verdict is that the measurement is too noisy to tell, and by how much: a wrong sentence with a number
+//! in it is worse than none. The disturbances have a fixed seed: the same rates give the same verdict.
 //!
-//! Rejected: a t-test per point (which of eight tests is to count?); piecewise regression with information criteria (its choice
-//! among shapes changes with the number of points, and three repeats are too few for its asymptotics).
+//! Rejected: a t-test per point (which of eight tests is to count?); piecewise regression with information criteria
+//! (its choice among shapes changes with the number of points, and three repeats are too few for its asymptotics).
 
 mod noise;
 mod shape;
@@ -34,10 +36,11 @@ use shape::Shape;
 /// What was measured on the way up; `Q` is [`units::Rate`] or [`units::Frequency`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve<Q> {
-    /// Each device alone, in the order of activation: its repeats. At least one device, at least one repeat, no rate of zero.
+    /// Each device alone, in the order of activation: its repeats. At least one device, at least one repeat, no rate of
+    /// zero.
     pub alone: Vec<Vec<Q>>,
-    /// At index i, the first i + 1 devices together: the repeats of their total. As many points as devices, or fewer. Point 0 may
-    /// repeat `alone[0]`.
+    /// At index i, the first i + 1 devices together: the repeats of their total. As many points as devices, or fewer.
+    /// Point 0 may repeat `alone[0]`.
     pub together: Vec<Vec<Q>>,
     /// At index i, the share of its processor that the busiest thread of the generator used; empty if unknown.
     pub generator: Vec<Ratio>,
@@ -129,10 +132,12 @@ const SATURATED: f64 = 0.9;
 /// A verdict is given if so many of the disturbed curves agree with it.
 const SURE: f64 = 0.95;
 
-/// If the last point's efficiency is known as well as this, disagreement about the shape is about words, and the most frequent one is taken.
+/// If the last point's efficiency is known as well as this, disagreement about the shape is about words, and the most
+/// frequent one is taken.
 const WELL_KNOWN: f64 = 0.05;
 
-/// A curve is linear if it looks so and its efficiency is surely at least this: a loss that hides in the noise is smaller than a fifth.
+/// A curve is linear if it looks so and its efficiency is surely at least this: a loss that hides in the noise is
+/// smaller than a fifth.
 const SURELY_LINEAR: f64 = 0.8;
 
 const DISTURBANCES: u32 = 1000;

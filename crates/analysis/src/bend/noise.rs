@@ -1,9 +1,9 @@
 //! How much single measurements scatter, and what their medians may therefore be.
 //!
-//! Scatter is relative (a disk of twice the rate varies twice as much in MB/s), so everything is done on logarithms. Its standard deviation is
-//! the median of the absolute differences between repeats of the same point, over all points, divided by 0.954 (the median absolute difference
-//! of two draws from a normal distribution with deviation 1: sqrt(2) times 0.6745). One disturbed repeat in a few leaves it alone,
-//! where a mean of squares would be carried away.
+//! Scatter is relative (a disk of twice the rate varies twice as much in MB/s), so everything is done on logarithms.
+//! Its standard deviation is the median of the absolute differences between repeats of the same point, over all points,
+//! divided by 0.954 (the median absolute difference of two draws from a normal distribution with deviation 1: sqrt(2)
+//! times 0.6745). One disturbed repeat in a few leaves it alone, where a mean of squares would be carried away.
 
 use rand_distr::{Distribution, Normal};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -16,8 +16,8 @@ use crate::estimate::student_t;
 /// The median absolute difference of two draws from a normal distribution, as a share of its deviation.
 const PAIR: f64 = 0.9539;
 
-/// The deviation of the median of so many draws from a normal distribution, as a multiple of that of their mean (H. L. Harter, "Order
-/// Statistics", 1961): the median of one or two is their mean; of many, the factor is sqrt(pi / 2).
+/// The deviation of the median of so many draws from a normal distribution, as a multiple of that of their mean (H. L.
+/// Harter, "Order Statistics", 1961): the median of one or two is their mean; of many, the factor is sqrt(pi / 2).
 fn median_factor(draws: usize) -> f64 {
     match draws {
         1 | 2 => 1.0,

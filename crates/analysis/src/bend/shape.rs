@@ -30,7 +30,8 @@ pub enum Shape {
     },
 }
 
-/// Down to this share of the sum of the parts, a curve counts as linear: that much is lost to two devices not starting and ending together.
+/// Down to this share of the sum of the parts, a curve counts as linear: that much is lost to two devices not starting
+/// and ending together.
 const LINEAR: f64 = 0.9;
 
 /// Up to this share, too.
@@ -80,8 +81,8 @@ impl Shape {
     }
 }
 
-/// The first point behind the knee, and the level there: those of the min(sum, level) that fits best. Fits are judged by the
-/// squares of relative errors, as noise is relative.
+/// The first point behind the knee, and the level there: those of the min(sum, level) that fits best. Fits are judged
+/// by the squares of relative errors, as noise is relative.
 fn knee(measured: &[f64], expected: &[f64]) -> (usize, f64) {
     let measured: Vec<f64> = measured.iter().map(|rate| rate.ln()).collect();
     let expected: Vec<f64> = expected.iter().map(|sum| sum.ln()).collect();

@@ -2,8 +2,8 @@
 //! [`judge`](super::judge).
 //!
 //! In a closed loop this is the first request of each pass; in an open loop there are many. The first request of a pass
-//! may find more asleep than its device: a processor, a first allocation. So the mean of each pass is taken, and of these
-//! the least. A pass without such a request has no mean.
+//! may find more asleep than its device: a processor, a first allocation. So the mean of each pass is taken, and of
+//! these the least. A pass without such a request has no mean.
 
 use std::collections::BTreeMap;
 

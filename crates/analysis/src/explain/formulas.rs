@@ -1,6 +1,7 @@
 //! The formulas for disks on one bus beside what a run came to.
 //!
-//! What a round was is taken from all deltas: there are D in one, so it is D times their mean. That holds whether or not they are rounds.
+//! What a round was is taken from all deltas: there are D in one, so it is D times their mean. That holds whether or
+//! not they are rounds.
 
 use serde::Serialize;
 use units::{Duration, Rate};

@@ -13,7 +13,8 @@ pub struct Deltas {
     pub count: u64,
     /// Their mean.
     pub mean: Option<Duration>,
-    /// Their standard deviation, of the deltas themselves and not of what they may be a sample of, as there are hundreds.
+    /// Their standard deviation, of the deltas themselves and not of what they may be a sample of, as there are
+    /// hundreds.
     pub deviation: Option<Duration>,
     /// The shortest.
     pub least: Option<Duration>,
@@ -61,13 +62,15 @@ pub(super) struct Counter {
     pub service: Tables,
 }
 
-/// Small deltas are alike if they are no further from their median than this share of it. A choice: what is made of a run is held against what the same
-/// measure makes of chance, so another share would find more or fewer rounds, and no more false ones.
+/// Small deltas are alike if they are no further from their median than this share of it. A choice: what is made of a
+/// run is held against what the same measure makes of chance, so another share would find more or fewer rounds, and no
+/// more false ones.
 const ALIKE: f64 = 0.125;
 
-/// Completions closer than this share of the mean small delta were seen together. The tests of this crate (`tests/rounds.rs`) say within what it may lie: with a
-/// twelfth to a thirty-second at most one of 600 runs on a machine that is held up is a false alarm, with a sixty-fourth 86 are; with an eighth, rounds
-/// whose small deltas are spread as those of 128 KB in the study's Table 4 are lost.
+/// Completions closer than this share of the mean small delta were seen together. The tests of this crate
+/// (`tests/rounds.rs`) say within what it may lie: with a twelfth to a thirty-second at most one of 600 runs on a
+/// machine that is held up is a false alarm, with a sixty-fourth 86 are; with an eighth, rounds whose small deltas are
+/// spread as those of 128 KB in the study's Table 4 are lost.
 const TOGETHER: f64 = 1.0 / 16.0;
 
 impl Counter {
@@ -158,7 +161,8 @@ impl Counter {
         self.share_of(self.good)
     }
 
-    /// Good rounds in which some completions were seen together, so that these cannot have waited for what the others transferred.
+    /// Good rounds in which some completions were seen together, so that these cannot have waited for what the others
+    /// transferred.
     pub fn together(&self) -> u64 {
         let least = self.small.mean() * TOGETHER;
         self.closest.iter().filter(|shortest| (**shortest as f64) < least).count() as u64
@@ -169,11 +173,12 @@ impl Counter {
         Ratio::new(((rounds * self.devices as u64) as f64 / self.deltas().max(1) as f64).min(1.0))
     }
 
-    /// How plainly rounds stand out: their share, times the part of the deltas' variance that lies between large and small ones (Otsu's
-    /// measure of separability). Large and small that run into each other are what chance makes.
+    /// How plainly rounds stand out: their share, times the part of the deltas' variance that lies between large and
+    /// small ones (Otsu's measure of separability). Large and small that run into each other are what chance makes.
     ///
-    /// Two devices alternate by chance half of the time, and that says little. Of theirs it is also multiplied by the share of small deltas that are
-    /// alike: in a round each is the transfer of what the other one had ready, by chance they are of all lengths.
+    /// Two devices alternate by chance half of the time, and that says little. Of theirs it is also multiplied by the
+    /// share of small deltas that are alike: in a round each is the transfer of what the other one had ready, by chance
+    /// they are of all lengths.
     pub fn plainness(&mut self) -> f64 {
         let alike = if self.devices == 2 { self.alike().get() } else { 1.0 };
         let (large, small) = (&self.large, &self.small);

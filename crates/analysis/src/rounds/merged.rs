@@ -1,9 +1,10 @@
 //! The completions of which deltas are made.
 //!
-//! Which requests count for a rate is decided by when they were meant to start, as how long one takes must not decide about it. A delta is the
-//! time to the next completion, whichever request that is of, and the study merges all that its processes log. So a pass is looked at from its first completion that
-//! counts up to the first of a request that was meant to start after the measuring. Taken from counted requests alone, the deltas at its end would
-//! reach over completions of the others: the last counted request of a device that is starved may end seconds after the measuring.
+//! Which requests count for a rate is decided by when they were meant to start, as how long one takes must not decide
+//! about it. A delta is the time to the next completion, whichever request that is of, and the study merges all that
+//! its processes log. So a pass is looked at from its first completion that counts up to the first of a request that
+//! was meant to start after the measuring. Taken from counted requests alone, the deltas at its end would reach over
+//! completions of the others: the last counted request of a device that is starved may end seconds after the measuring.
 
 use record::{Operation, Phase, Row};
 
@@ -39,7 +40,8 @@ impl Merged {
 
     /// What there is to look at, in order of time within each pass.
     ///
-    /// Threads hand their rows over in the order in which they saw completions, which differs from that of the stamps by microseconds.
+    /// Threads hand their rows over in the order in which they saw completions, which differs from that of the stamps
+    /// by microseconds.
     pub fn finish(mut self) -> Vec<Finish> {
         self.stamps.sort_by_key(|(finish, _)| (finish.pass, finish.at));
         let passes = self.stamps.chunk_by(|(a, _), (b, _)| a.pass == b.pass);
@@ -70,7 +72,8 @@ mod tests {
     fn a_starved_device_leaves_no_gap_at_the_end_and_the_start_up_none_at_the_beginning() {
         use Phase::{CoolDown, Measure, StartUp};
         let mut merged = Merged::at_most(100);
-        // Device 1 is starved: its only counted request ends long after the measuring, its last one of the start-up after the first counted one.
+        // Device 1 is starved: its only counted request ends long after the measuring, its last one of the start-up
+        // after the first counted one.
         let rows = [(StartUp, 0, 10), (Measure, 0, 20), (StartUp, 1, 25), (Measure, 0, 30), (CoolDown, 0, 40)];
         merged.add(&rows.map(|(phase, device, at)| row(phase, 0, device, at)));
         merged.add(&[row(CoolDown, 0, 0, 50), row(Measure, 0, 1, 90), row(Measure, 1, 0, 7), row(StartUp, 1, 0, 5)]);

@@ -1,31 +1,36 @@
 //! Rounds: devices that convoy on what they share, found from completion stamps alone.
 //!
-//! Disks on one bus were seen to serve one request each before any of them serves its next (R. Barve, P. B. Gibbons, B. K. Hillyer,
-//! Y. Matias, E. Shriver and J. S. Vitter, "Round-like behavior in multiple disks on a bus", 1999): all transfer, one after the other, then
-//! all position at once while the bus idles. The same pattern shows on any link whose sender of commands gives way to data.
+//! Disks on one bus were seen to serve one request each before any of them serves its next (R. Barve, P. B. Gibbons, B.
+//! K. Hillyer, Y. Matias, E. Shriver and J. S. Vitter, "Round-like behavior in multiple disks on a bus", 1999): all
+//! transfer, one after the other, then all position at once while the bus idles. The same pattern shows on any link
+//! whose sender of commands gives way to data.
 //!
 //! # The algorithm, as published (section 4.1)
-//! A *delta* is the time from one completion to the next, of whatever device. Above a threshold it is *large*, otherwise *small*. When a large
-//! delta comes, a *good round* is counted if the D - 1 deltas before it were all small, the last large one is exactly D deltas back, and the
-//! D - 1 small ones belong to different devices, none of them that of the present one. `OutOf`, the most rounds that there can be, is the
-//! number of deltas divided by D.
+//! A *delta* is the time from one completion to the next, of whatever device. Above a threshold it is *large*,
+//! otherwise *small*. When a large delta comes, a *good round* is counted if the D - 1 deltas before it were all small,
+//! the last large one is exactly D deltas back, and the D - 1 small ones belong to different devices, none of them that
+//! of the present one. `OutOf`, the most rounds that there can be, is the number of deltas divided by D.
 //!
-//! To which device a delta belongs, the study does not say in so many words. Here it is the one whose completion *begins* it. Belonging to
-//! the one that ends it, the condition would want one device to be first in two rounds running, which among D equal ones
-//! happens once in D times, while the study's tables count 81 to 100 percent of good rounds.
+//! To which device a delta belongs, the study does not say in so many words. Here it is the one whose completion
+//! *begins* it. Belonging to the one that ends it, the condition would want one device to be first in two rounds
+//! running, which among D equal ones happens once in D times, while the study's tables count 81 to 100 percent of good
+//! rounds.
 //!
-//! The study sets thresholds by hand; without one, `Threshold` finds the gap between the two kinds. Whether as many good rounds
-//! could have come about by chance is for `chance` to say: the algorithm itself gives a number for any load.
+//! The study sets thresholds by hand; without one, `Threshold` finds the gap between the two kinds. Whether as many
+//! good rounds could have come about by chance is for `chance` to say: the algorithm itself gives a number for any
+//! load.
 //!
 //! # Who is counted
-//! Devices that complete so little that no pattern could be found with them are left out, and named (`stray.rs`). So are requests that failed: no transfer ended with one, and a
-//! device that refuses at once would answer in the midst of the others' transfers.
+//! Devices that complete so little that no pattern could be found with them are left out, and named (`stray.rs`). So
+//! are requests that failed: no transfer ended with one, and a device that refuses at once would answer in the midst of
+//! the others' transfers.
 //!
 //! # The verdict
-//! Whatever holds back the machine that measures (another program, the hypervisor) holds back all its devices: they complete together, are asked together, and
-//! so do convoy, on the processor. On a link, one has to wait until another has transferred; those that completed together waited for something else.
-//! So rounds count for a convoy only where their completions were seen one by one. Nor do they where the devices were not asked for anything for most of the time that a round's
-//! later ones take: then the load asks them all at once.
+//! Whatever holds back the machine that measures (another program, the hypervisor) holds back all its devices: they
+//! complete together, are asked together, and so do convoy, on the processor. On a link, one has to wait until another
+//! has transferred; those that completed together waited for something else. So rounds count for a convoy only where
+//! their completions were seen one by one. Nor do they where the devices were not asked for anything for most of the
+//! time that a round's later ones take: then the load asks them all at once.
 
 mod chance;
 mod counter;
@@ -63,11 +68,12 @@ pub struct Finish {
 /// Rounds count as the pattern of service from this share of all requests on; the study's weakest case has 81 percent.
 const PATTERN: f64 = 0.5;
 
-/// Small deltas below this share of the large ones are no transfers; the study's are 1 to 3 percent with blocks of 128 KB, and 21 to 35 with smaller ones.
+/// Small deltas below this share of the large ones are no transfers; the study's are 1 to 3 percent with blocks of 128
+/// KB, and 21 to 35 with smaller ones.
 const BURST: f64 = 1.0 / 16.0;
 
-/// Devices that are without requests for this share of the time that they would be if all were asked at the round's end are in rounds because of the load. In a closed
-/// loop it is next to nothing.
+/// Devices that are without requests for this share of the time that they would be if all were asked at the round's end
+/// are in rounds because of the load. In a closed loop it is next to nothing.
 const ASKED_TOGETHER: f64 = 0.5;
 
 /// What the completions say.
@@ -83,8 +89,8 @@ pub struct Rounds {
     pub out_of: u64,
     /// The share of requests that belong to good rounds.
     pub share: Ratio,
-    /// Good rounds in which some completions were seen together, less than a sixteenth of the mean small delta apart: the machine that measures was late, or
-    /// something else held back all devices at once, and not a link.
+    /// Good rounds in which some completions were seen together, less than a sixteenth of the mean small delta apart:
+    /// the machine that measures was late, or something else held back all devices at once, and not a link.
     pub together: u64,
     /// Deltas above the threshold.
     pub large: Deltas,
@@ -94,8 +100,8 @@ pub struct Rounds {
     pub chance: Ratio,
     /// The share of good rounds whose devices finish in the same order as in the good round before.
     pub order_repeats: Ratio,
-    /// Jain's index of the counts of all devices, those left out among them: 1 if all were served equally often, 1/D if one had everything (R. Jain, D. Chiu and
-    /// W. Hawe, 1984).
+    /// Jain's index of the counts of all devices, those left out among them: 1 if all were served equally often, 1/D if
+    /// one had everything (R. Jain, D. Chiu and W. Hawe, 1984).
     pub fairness: Ratio,
     /// Each device's part, in the order of the names.
     pub devices: Vec<Service>,
@@ -150,7 +156,8 @@ pub fn count(finishes: &[Finish], names: &[String], threshold: Duration) -> Resu
     Ok(Counts { good_rounds: counter.good, out_of: counter.out_of(), large, small })
 }
 
-/// Looks for rounds in completions, which must be in order of time within each pass. `names` are those of the devices, by index.
+/// Looks for rounds in completions, which must be in order of time within each pass. `names` are those of the devices,
+/// by index.
 ///
 /// Panics on a device without a name: completions and names are then not of one run.
 pub fn rounds(finishes: &[Finish], names: &[String], threshold: Option<Duration>) -> Result<Rounds, RoundsError> {
@@ -241,26 +248,29 @@ impl Rounds {
         Some(self.large.mean? + self.small.mean? * (self.devices.len() as u64 - 1))
     }
 
-    /// How much longer than a small delta the large one is: the time in each round in which nothing can have been transferred, as the study has it,
-    /// in which a small delta is one transfer and a large one a transfer and what comes before it.
+    /// How much longer than a small delta the large one is: the time in each round in which nothing can have been
+    /// transferred, as the study has it, in which a small delta is one transfer and a large one a transfer and what
+    /// comes before it.
     pub fn idle(&self) -> Option<Duration> {
         Some(self.large.mean?.saturating_sub(self.small.mean?))
     }
 
-    /// Whether completions come in bursts: then a small delta is not the time of a transfer, as with the study's blocks of 128 KB (section 4.2), and how much of the large
-    /// one is idle they do not say.
+    /// Whether completions come in bursts: then a small delta is not the time of a transfer, as with the study's blocks
+    /// of 128 KB (section 4.2), and how much of the large one is idle they do not say.
     pub fn in_bursts(&self) -> bool {
         let times = self.small.mean.zip(self.large.mean);
         times.is_some_and(|(small, large)| small.as_seconds() < BURST * large.as_seconds())
     }
 
-    /// For how long a device whose requests are asked for at the round's end has none, on average: it has been served, and others have not.
+    /// For how long a device whose requests are asked for at the round's end has none, on average: it has been served,
+    /// and others have not.
     fn until_round_ends(&self) -> f64 {
         self.small.mean.map_or(0.0, Duration::as_seconds) * (self.devices.len() as f64 - 1.0) / 2.0
     }
 
-    /// Takes the verdict back if devices were without requests for `gap` on average, from one request to the next, and that is why they went in rounds: an open loop or a lock step
-    /// asks all of them at once, and what they share may idle as there is nothing to do.
+    /// Takes the verdict back if devices were without requests for `gap` on average, from one request to the next, and
+    /// that is why they went in rounds: an open loop or a lock step asks all of them at once, and what they share may
+    /// idle as there is nothing to do.
     pub fn unless_asked_together(&mut self, gap: Duration) {
         if self.found && gap.as_seconds() > ASKED_TOGETHER * self.until_round_ends() {
             self.found = false;

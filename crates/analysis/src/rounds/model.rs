@@ -1,26 +1,30 @@
 //! What rounds cost: the analytic model of several disks on one bus.
 //!
-//! D disks have one random read of B bytes each under way. In a round all position at once while the bus idles; the first to have its block
-//! in its buffer sends it, the others follow without a gap, and only then does the host send the next commands. With b the bus's rate, m
-//! the medium's, T = B / b, P a disk's positioning time (seek and rotation) and O what a round costs besides:
+//! D disks have one random read of B bytes each under way. In a round all position at once while the bus idles; the
+//! first to have its block in its buffer sends it, the others follow without a gap, and only then does the host send
+//! the next commands. With b the bus's rate, m the medium's, T = B / b, P a disk's positioning time (seek and rotation)
+//! and O what a round costs besides:
 //!
 //! 1. the round, if a disk asks for the bus once F bytes are buffered: R = O + MPT(D) + F / m + D T;
 //! 2. throughput: X = D B / R;
 //! 3. the deltas of completions: one large, O + MPT(D) + B / m + T, then D - 1 small, T;
-//! 4. the least positioning time of D disks: MPT(D) = integral from 0 on of (1 - F_P(t))^D dt, F_P being P's distribution;
-//! 5. one round exactly, disk after disk in order of P: s_k = max(e_(k-1), P_(k) + F / m), e_k = max(s_k + T, P_(k) + B / m), R = O + `E[e_D]`: a
-//!    disk that has the bus before its block is complete sends the rest at the medium's rate, and a late one leaves a gap;
+//! 4. the least positioning time of D disks: MPT(D) = integral from 0 on of (1 - F_P(t))^D dt, F_P being P's
+//!    distribution;
+//! 5. one round exactly, disk after disk in order of P: s_k = max(e_(k-1), P_(k) + F / m), e_k = max(s_k + T, P_(k) + B
+//!    / m), R = O + `E[e_D]`: a disk that has the bus before its block is complete sends the rest at the medium's rate,
+//!    and a late one leaves a gap;
 //! 6. for comparison the model without rounds, D independent disks: X = min(b, D B / (`E[P]` + B / m + T)).
 //!
-//! Formulas 1 to 3 and 6 are what the study and its sequel say in words (R. Barve et al., "Modeling and optimizing I/O throughput of multiple disks on a bus", 1999;
-//! US 6,260,108 lists the terms of 1); 4 and 5 follow from its account of a round. F is fence times B, at most the disk's buffer.
+//! Formulas 1 to 3 and 6 are what the study and its sequel say in words (R. Barve et al., "Modeling and optimizing I/O
+//! throughput of multiple disks on a bus", 1999; US 6,260,108 lists the terms of 1); 4 and 5 follow from its account of
+//! a round. F is fence times B, at most the disk's buffer.
 //!
-//! Pipelined reads, by which a disk positions for its next block while others transfer, cannot make a round shorter than either the bus or
-//! one disk needs: R >= max(D T, `E[P]` + B / m).
+//! Pipelined reads, by which a disk positions for its next block while others transfer, cannot make a round shorter
+//! than either the bus or one disk needs: R >= max(D T, `E[P]` + B / m).
 //!
-//! The seek curve is a + b sqrt(x) + c x over the distance x as a share of the whole stroke, which meets a drive's three printed numbers:
-//! a is the least, a + b + c the greatest, and the mean is over independent uniform addresses, whose distance has the density 2 (1 - x):
-//! `E[x]` = 1/3, `E[sqrt x]` = 8/15.
+//! The seek curve is a + b sqrt(x) + c x over the distance x as a share of the whole stroke, which meets a drive's
+//! three printed numbers: a is the least, a + b + c the greatest, and the mean is over independent uniform addresses,
+//! whose distance has the density 2 (1 - x): `E[x]` = 1/3, `E[sqrt x]` = 8/15.
 
 use rand_distr::{Distribution, StandardUniform};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -165,7 +169,8 @@ const LONGEST: f64 = 86_400.0;
 /// Steps of the numerical integrals: their error is below a thousandth of the result.
 const STEPS: usize = 4096;
 
-/// Positioning times drawn for formula 5, in rounds of all disks. The standard error of a mean is below a hundredth of a revolution.
+/// Positioning times drawn for formula 5, in rounds of all disks. The standard error of a mean is below a hundredth of
+/// a revolution.
 const DRAWS: u32 = 1 << 18;
 
 /// The same parameters give the same result.
@@ -295,8 +300,8 @@ impl Curve {
         distance * (2.0 - distance)
     }
 
-    /// `E[P]` and MPT(D), formula 4, by trapezoids. The rotation adds anything up to a revolution: F_P(t) is the mean of the seek's
-    /// distribution over the revolution before t.
+    /// `E[P]` and MPT(D), formula 4, by trapezoids. The rotation adds anything up to a revolution: F_P(t) is the mean
+    /// of the seek's distribution over the revolution before t.
     fn positioning(&self, revolution: f64, disks: u32) -> (f64, f64) {
         let end = self.at(1.0) + revolution;
         let step = end / STEPS as f64;

@@ -1,8 +1,9 @@
 //! In which order devices are served, and how fairly.
 //!
-//! On a bus with priorities one expects the device of the highest to be served most often and first. In rounds each is served once, in
-//! the order in which they find their data; then the mean place of each is (D + 1) / 2, and rounds repeat the order of the one before
-//! once in D! times. An order that repeats more often is made by something: priorities, a turn that goes round, a queue.
+//! On a bus with priorities one expects the device of the highest to be served most often and first. In rounds each is
+//! served once, in the order in which they find their data; then the mean place of each is (D + 1) / 2, and rounds
+//! repeat the order of the one before once in D! times. An order that repeats more often is made by something:
+//! priorities, a turn that goes round, a queue.
 
 use serde::Serialize;
 use units::Ratio;

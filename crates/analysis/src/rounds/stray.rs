@@ -1,16 +1,19 @@
 //! Devices that cannot be part of rounds, as they complete too little.
 //!
-//! A good round takes one completion of each of D devices. So there are no more good rounds than the device with the fewest completions has, n, and of N
-//! completions at most n D in good rounds. Rounds are the pattern of service from half of all requests on ([`PATTERN`]): with a device that has less than
-//! half of the mean, n < N / (2 D), no pattern can be found, whatever the others do. A few stray requests to one more device (a log, a heartbeat, the system's
-//! own disk in a trace) would hide any convoy of the others.
+//! A good round takes one completion of each of D devices. So there are no more good rounds than the device with the
+//! fewest completions has, n, and of N completions at most n D in good rounds. Rounds are the pattern of service from
+//! half of all requests on ([`PATTERN`]): with a device that has less than half of the mean, n < N / (2 D), no pattern
+//! can be found, whatever the others do. A few stray requests to one more device (a log, a heartbeat, the system's own
+//! disk in a trace) would hide any convoy of the others.
 //!
-//! So such devices are left out, the smallest first, until each that is left has half of the mean of those that are left; and the algorithm runs on the
-//! completions of these, exactly as published. Nothing is left out where fewer than two devices would be left. A device that stays could have been in half of all rounds, and
-//! its not being there is then something that the run says.
+//! So such devices are left out, the smallest first, until each that is left has half of the mean of those that are
+//! left; and the algorithm runs on the completions of these, exactly as published. Nothing is left out where fewer than
+//! two devices would be left. A device that stays could have been in half of all rounds, and its not being there is
+//! then something that the run says.
 //!
-//! Which devices are looked at is decided by their counts, never by their times: it cannot be drawn to a choice that makes rounds, and chance
-//! (`chance.rs`) moves the same devices. A stray request's time on what is shared becomes part of the delta in which it fell.
+//! Which devices are looked at is decided by their counts, never by their times: it cannot be drawn to a choice that
+//! makes rounds, and chance (`chance.rs`) moves the same devices. A stray request's time on what is shared becomes part
+//! of the delta in which it fell.
 
 use serde::Serialize;
 use units::Ratio;

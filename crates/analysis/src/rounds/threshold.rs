@@ -1,12 +1,13 @@
 //! Where small deltas end and large ones begin, if nobody says.
 //!
-//! The threshold that splits the deltas into the two classes whose means lie furthest apart, as N. Otsu finds the grey level that separates
-//! an object from its ground ("A threshold selection method from gray-level histograms", 1979): it maximizes w0 w1 (m0 - m1)^2, w being
-//! the classes' shares. It looks at the lengths of deltas only and never at their devices, so that it cannot be drawn to a value that makes rounds.
+//! The threshold that splits the deltas into the two classes whose means lie furthest apart, as N. Otsu finds the grey
+//! level that separates an object from its ground ("A threshold selection method from gray-level histograms", 1979): it
+//! maximizes w0 w1 (m0 - m1)^2, w being the classes' shares. It looks at the lengths of deltas only and never at their
+//! devices, so that it cannot be drawn to a value that makes rounds.
 //!
-//! Lengths are compared as ln(1 + delta / mean). On the lengths themselves one stall of seconds outweighs thousands of positionings; on plain
-//! logarithms, completions that were seen together, a microsecond apart, do. Below a tenth of the mean all deltas are about equal here, and
-//! above it ten times as long counts for 2.3.
+//! Lengths are compared as ln(1 + delta / mean). On the lengths themselves one stall of seconds outweighs thousands of
+//! positionings; on plain logarithms, completions that were seen together, a microsecond apart, do. Below a tenth of
+//! the mean all deltas are about equal here, and above it ten times as long counts for 2.3.
 
 use units::Duration;
 
@@ -33,7 +34,8 @@ impl Threshold {
         threshold
     }
 
-    /// The length above which a delta is large: the middle of the gap between the classes. With one class only, its greatest length, above which there is none.
+    /// The length above which a delta is large: the middle of the gap between the classes. With one class only, its
+    /// greatest length, above which there is none.
     pub fn split(&self) -> Duration {
         let mean = (self.sum as f64 / self.deltas.max(1) as f64).max(1.0);
         let filled: Vec<usize> = (0..BUCKETS).filter(|bucket| self.counts[*bucket] > 0).collect();

@@ -9,8 +9,8 @@
 //! it (the page cache, one process per disk that waits for each request). The first two differ in the page cache alone,
 //! the last two in queue depth alone, so each difference has one cause.
 //!
-//! Here is what was found ([`Findings`]) and what it means ([`Survey`]); how it is measured is the laboratory's business, and so is
-//! whether on this machine or on a modelled one.
+//! Here is what was found ([`Findings`]) and what it means ([`Survey`]); how it is measured is the laboratory's
+//! business, and so is whether on this machine or on a modelled one.
 
 mod result;
 mod spread;
@@ -37,7 +37,8 @@ pub struct Part {
     pub on: Vec<String>,
     /// The parts below; none for a device.
     pub below: Vec<Part>,
-    /// Numbers of the devices below, in the order in which a survey adds them: so that two share a part as late as possible.
+    /// Numbers of the devices below, in the order in which a survey adds them: so that two share a part as late as
+    /// possible.
     pub order: Vec<usize>,
     /// What is known to bound it without measuring: a link's signalling rate, a throttle that somebody has set.
     pub limits: Vec<KnownLimit>,

@@ -32,7 +32,8 @@ impl Spread {
     /// The probability that this is below `share` of `whole`.
     pub fn below(self, whole: Spread, share: f64) -> f64 {
         let difference = share * whole.mean - self.mean;
-        // Two clocks never agree to more than a part in a thousand: repeats that are alike to the last digit prove no more than that.
+        // Two clocks never agree to more than a part in a thousand: repeats that are alike to the last digit prove no
+        // more than that.
         let floor = (1e-3 * whole.mean).powi(2);
         let error = (self.variance_of_mean + share * share * whole.variance_of_mean + floor).sqrt();
         if error == 0.0 {

@@ -1,11 +1,11 @@
 //! What a survey's measurements mean.
 //!
 //! # Efficiency
-//! A part's efficiency is what its devices deliver together, M, divided by what its children deliver each alone, E = sum of their M.
-//! A part that is no limit has efficiency 1. It is called a limit when M is below [`SCALES`] of E, and the *confidence* in that is the
-//! probability of it by Student's distribution, from the spread of the repeats of both (standard error of a difference, Welch;
-//! degrees of freedom taken as those of the smaller sample, which errs on the side of doubt). Neither a limit nor its absence is
-//! asserted below [`SURE`].
+//! A part's efficiency is what its devices deliver together, M, divided by what its children deliver each alone, E =
+//! sum of their M. A part that is no limit has efficiency 1. It is called a limit when M is below [`SCALES`] of E, and
+//! the *confidence* in that is the probability of it by Student's distribution, from the spread of the repeats of both
+//! (standard error of a difference, Welch; degrees of freedom taken as those of the smaller sample, which errs on the
+//! side of doubt). Neither a limit nor its absence is asserted below [`SURE`].
 //!
 //! # The bend
 //! Where the curve bends, and whether it then stays level, falls or only slows, is read off by [`crate::bend`].
@@ -27,9 +27,9 @@
 //! is called so.
 //!
 //! # The ladder
-//! For each tier, what all its parts deliver together if each is loaded alone: sum of M over the tier. It can only rise from the
-//! host down to the disks, and each rung is what the machine would deliver if the tiers above were no limit: the hierarchy of bottlenecks of
-//! RAID-I's section 5.
+//! For each tier, what all its parts deliver together if each is loaded alone: sum of M over the tier. It can only rise
+//! from the host down to the disks, and each rung is what the machine would deliver if the tiers above were no limit:
+//! the hierarchy of bottlenecks of RAID-I's section 5.
 
 use units::{Frequency, Rate, Ratio};
 
@@ -56,8 +56,8 @@ const OVER_LIMIT: f64 = 1.1;
 impl Survey {
     /// What `findings` say of the machine under `root`. Panics if they are not of it.
     ///
-    /// Of a survey that was cut short, the parts that were measured at least once are given, each with as many devices as were reached;
-    /// verdicts and ladder are empty unless everything was measured twice.
+    /// Of a survey that was cut short, the parts that were measured at least once are given, each with as many devices
+    /// as were reached; verdicts and ladder are empty unless everything was measured twice.
     pub fn of(root: &Part, findings: &Findings) -> Survey {
         let parts = root.all();
         assert_eq!(parts.len(), findings.curves.len(), "there is a curve for each part");

@@ -1,9 +1,10 @@
 //! Without redundancy: members one after the other (linear), or chunks in turn (level 0).
 //!
-//! Level 0 uses unequal members wholly: a first zone over all of them as far as the smallest reaches, then one over those that are
-//! larger, and so on. Which member of a later zone a chunk goes to was changed by accident in Linux 3.14: the *original* rule counts
-//! chunks from the start of the array, the *alternate* one from the start of the zone. They differ in nothing else, and not at
-//! all for equal members; md refuses an array of several zones that does not say which (feature bit 12).
+//! Level 0 uses unequal members wholly: a first zone over all of them as far as the smallest reaches, then one over
+//! those that are larger, and so on. Which member of a later zone a chunk goes to was changed by accident in Linux
+//! 3.14: the *original* rule counts chunks from the start of the array, the *alternate* one from the start of the zone.
+//! They differ in nothing else, and not at all for equal members; md refuses an array of several zones that does not
+//! say which (feature bit 12).
 
 use units::Bytes;
 

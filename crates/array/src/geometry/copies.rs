@@ -1,10 +1,10 @@
 //! Level 10: chunks in turn over all members, each stored several times.
 //!
-//! *Near* copies lie side by side in one row. *Far* copies lie in another part of the members, as many members on: reads then go
-//! at the speed of level 0 from the fast outer part, writes seek. *Offset* is far with the parts interleaved row by row. Near and
-//! far can be combined; the product is the number of copies. Members need not be a multiple of the copies: chunks go round.
-//! (Where near copies go round in an offset layout, md puts two chunks in one place; here they do not collide, and the metadata
-//! refuses to call that an md array.)
+//! *Near* copies lie side by side in one row. *Far* copies lie in another part of the members, as many members on:
+//! reads then go at the speed of level 0 from the fast outer part, writes seek. *Offset* is far with the parts
+//! interleaved row by row. Near and far can be combined; the product is the number of copies. Members need not be a
+//! multiple of the copies: chunks go round. (Where near copies go round in an offset layout, md puts two chunks in one
+//! place; here they do not collide, and the metadata refuses to call that an md array.)
 
 use super::GeometryError;
 
@@ -63,8 +63,8 @@ impl Copies {
         rows / u64::from(self.far) * members as u64 / u64::from(self.near)
     }
 
-    /// Rows from one far copy to the next, where they lie in parts of their own. (md computes it from the number of chunks, rounded
-    /// up; as near times far is at most the number of members, that is the same.)
+    /// Rows from one far copy to the next, where they lie in parts of their own. (md computes it from the number of
+    /// chunks, rounded up; as near times far is at most the number of members, that is the same.)
     fn part(self, rows: u64) -> u64 {
         rows / u64::from(self.far)
     }

@@ -1,14 +1,14 @@
 //! Geometry: which byte of the array lies where on which member, and what else lies there.
 //!
-//! Pure functions of a level, a chunk size and the members' sizes: no state, no I/O. Addresses on a member count from the start
-//! of its data area; where that begins is the metadata's business.
+//! Pure functions of a level, a chunk size and the members' sizes: no state, no I/O. Addresses on a member count from
+//! the start of its data area; where that begins is the metadata's business.
 //!
-//! A *chunk* is what lies on one member before the next takes over; a *row* is one chunk on every member, at one address. In
-//! levels with parity a row is a stripe: its data chunks, P, and at level 6 Q.
+//! A *chunk* is what lies on one member before the next takes over; a *row* is one chunk on every member, at one
+//! address. In levels with parity a row is a stripe: its data chunks, P, and at level 6 Q.
 //!
-//! The rules are those of Linux md (`raid0.c`, `raid10.c: __raid10_find_phys`, `raid5.c: raid5_compute_sector`), so that arrays can
-//! be exchanged with it; one file per family: `concat` (linear, 0), `copies` (1, 10), `rotation` (3, 4, 5, 6). Level 3
-//! is level 4 with a chunk of one block: md does not have it, and calls it 4.
+//! The rules are those of Linux md (`raid0.c`, `raid10.c: __raid10_find_phys`, `raid5.c: raid5_compute_sector`), so
+//! that arrays can be exchanged with it; one file per family: `concat` (linear, 0), `copies` (1, 10), `rotation` (3, 4,
+//! 5, 6). Level 3 is level 4 with a chunk of one block: md does not have it, and calls it 4.
 
 mod concat;
 mod copies;
@@ -130,7 +130,8 @@ impl Level {
         }
     }
 
-    /// The chunk of a new array of which nothing else is said: at level 3 a request is to be on all members, so the smallest that md has.
+    /// The chunk of a new array of which nothing else is said: at level 3 a request is to be on all members, so the
+    /// smallest that md has.
     pub fn usual_chunk(self) -> Bytes {
         if self == Level::Raid3 { Bytes::kib(4) } else { Bytes::kib(64) }
     }
@@ -182,8 +183,8 @@ const MOST_MEMBERS: usize = 384;
 const MOST_WITH_Q: usize = 257;
 
 impl Geometry {
-    /// The layout of an array of `level` whose members have these sizes for data. Level 1 and linear pay no attention to `chunk`
-    /// but for md's rounding, which linear arrays have where it is not zero.
+    /// The layout of an array of `level` whose members have these sizes for data. Level 1 and linear pay no attention
+    /// to `chunk` but for md's rounding, which linear arrays have where it is not zero.
     pub fn new(level: Level, chunk: Bytes, sizes: &[Bytes]) -> Result<Geometry, GeometryError> {
         let (members, name) = (sizes.len(), level.name());
         if members < level.least_members() {
@@ -229,7 +230,8 @@ impl Geometry {
     pub fn level(&self) -> Level {
         self.level
     }
-    /// Whether parity cannot be computed of such chunks: a DDF layout of level 6 counts zeroes where other members' data would be, and there are so many.
+    /// Whether parity cannot be computed of such chunks: a DDF layout of level 6 counts zeroes where other members'
+    /// data would be, and there are so many.
     pub fn chunk_is_too_large(&self) -> bool {
         let counts_others = || self.stripe(0).powers() > self.stripe(0).data();
         self.level.parities() == 2 && self.chunk > LARGEST_DDF_CHUNK && counts_others()
@@ -275,7 +277,8 @@ impl Geometry {
     pub fn losses_left(&self, lost: impl Fn(usize) -> bool) -> Option<usize> {
         let number = (0..self.members).filter(|member| lost(*member)).count();
         match self.level {
-            // Which of them are lost decides. After as many chunks as there are members the first one's members hold a chunk again.
+            // Which of them are lost decides. After as many chunks as there are members the first one's members hold a
+            // chunk again.
             Level::Raid10(copies) if number > 0 => {
                 let chunks = (self.size / self.chunk).min(self.members as u64);
                 let left = |chunk| copies.holders(self.members, chunk).filter(|member| !lost(*member)).count();
@@ -324,7 +327,8 @@ impl Geometry {
         }
     }
 
-    /// The row that holds an address, who holds what in it, and where the byte lies. Panics beyond the end, and at levels without parity.
+    /// The row that holds an address, who holds what in it, and where the byte lies. Panics beyond the end, and at
+    /// levels without parity.
     pub fn in_row(&self, address: Bytes) -> (u64, Stripe, Place) {
         assert!(address < self.size, "{address:#} is beyond the array's end at {:#}", self.size);
         let (chunk, within) = (address / self.chunk, address % self.chunk);

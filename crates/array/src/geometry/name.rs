@@ -45,8 +45,8 @@ fn name_of(rotation: Rotation) -> &'static str {
 }
 
 impl Level {
-    /// The level of a name (`5`, `raid5`, `linear`) in a layout (`left-symmetric` or `ls`; `n2`, `f2`, `o2` at level 10, `n2o2` for
-    /// both; the level's default if there is none).
+    /// The level of a name (`5`, `raid5`, `linear`) in a layout (`left-symmetric` or `ls`; `n2`, `f2`, `o2` at level
+    /// 10, `n2o2` for both; the level's default if there is none).
     pub fn named(level: &str, layout: Option<&str>) -> Result<Level, UnknownName> {
         let number = level.strip_prefix("raid").unwrap_or(level);
         let unknown = |there_are: String| UnknownName::Layout {

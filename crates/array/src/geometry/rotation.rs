@@ -1,15 +1,17 @@
 //! Where parity lies: levels 3 to 6.
 //!
-//! Two choices, independent of one another. *Left* and *right*: whether P walks from the last member to the first, row by row, or
-//! the other way. *Asymmetric* and *symmetric*: whether data fill the other members in member order, or begin after the last parity
-//! and go round. Left-symmetric is md's default, as only there any n consecutive chunks lie on n different members, so that a large
-//! read uses every disk; the others repeat members where one row follows the other.
+//! Two choices, independent of one another. *Left* and *right*: whether P walks from the last member to the first, row
+//! by row, or the other way. *Asymmetric* and *symmetric*: whether data fill the other members in member order, or
+//! begin after the last parity and go round. Left-symmetric is md's default, as only there any n consecutive chunks lie
+//! on n different members, so that a large read uses every disk; the others repeat members where one row follows the
+//! other.
 //!
-//! At level 6 Q follows P round the members. Further layouts exist to be read: with Q kept on the last member (what md makes of
-//! a level 5 on its way to level 6), and those of the DDF standard.
+//! At level 6 Q follows P round the members. Further layouts exist to be read: with Q kept on the last member (what md
+//! makes of a level 5 on its way to level 6), and those of the DDF standard.
 //!
-//! The powers of the generator in Q count data members **starting after Q, in member order, skipping P**; this is the order
-//! of the data only in symmetric layouts. DDF counts members from the first, P and Q included, as if these held zeroes.
+//! The powers of the generator in Q count data members **starting after Q, in member order, skipping P**; this is the
+//! order of the data only in symmetric layouts. DDF counts members from the first, P and Q included, as if these held
+//! zeroes.
 
 /// Where P lies, and in which order the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -173,7 +175,8 @@ impl Stripe {
         }
     }
 
-    /// The place of data chunk `index` among the blocks of which parity is computed: its power in Q, or without Q its number.
+    /// The place of data chunk `index` among the blocks of which parity is computed: its power in Q, or without Q its
+    /// number.
     pub fn power_of(&self, index: usize) -> usize {
         if self.q.is_some() { self.power(self.data_member(index)) } else { index }
     }

@@ -1,7 +1,7 @@
 //! Where checksums lie on a member, as bytes: two headers that are written in turn, then pages of sums.
 //!
-//! The area begins at the first 4 KiB behind the member's data. It is arraylab's own; md does not look there, as the superblock says
-//! that the data end before it.
+//! The area begins at the first 4 KiB behind the member's data. It is arraylab's own; md does not look there, as the
+//! superblock says that the data end before it.
 //!
 //! | header, at | bytes | |
 //! |---|---|---|
@@ -17,8 +17,8 @@
 //! | 88 | 8 | times that all sums were given up, because the array was used without them |
 //! | 128 | 3968 | a bit for each region: its sums may not fit |
 //!
-//! A page is a CRC-32C of its number and its sums, and 1023 sums. A sum is the CRC-32C of a block; 0 means that none is known (a CRC of
-//! 0 is kept as 1). All is little-endian.
+//! A page is a CRC-32C of its number and its sums, and 1023 sums. A sum is the CRC-32C of a block; 0 means that none is
+//! known (a CRC of 0 is kept as 1). All is little-endian.
 
 use std::ops::Range;
 

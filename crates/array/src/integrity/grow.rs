@@ -1,20 +1,22 @@
 //! Growth: the checksums of a member move behind the data that it is to have.
 //!
-//! The area lies directly behind the data, so data that grow would run into it. It is made a second time, further behind, where the
-//! sums of the larger size end with the device; the old one stays as it is. Which of the two counts is said by the superblock, as the
-//! area's place and its number of blocks follow from the size of the data: until the superblock with the new size is on the member it is
-//! the old area, from then on the new one, and there is no instant with none or two. Pages are copied as they are, as a block's number, and
-//! so its page and place in it, do not depend on the size.
+//! The area lies directly behind the data, so data that grow would run into it. It is made a second time, further
+//! behind, where the sums of the larger size end with the device; the old one stays as it is. Which of the two counts
+//! is said by the superblock, as the area's place and its number of blocks follow from the size of the data: until the
+//! superblock with the new size is on the member it is the old area, from then on the new one, and there is no instant
+//! with none or two. Pages are copied as they are, as a block's number, and so its page and place in it, do not depend
+//! on the size.
 //!
-//! This needs the new area to begin behind the old one's end: a member must have grown by as much as its old sums take, 0.8 percent of the data.
-//! A member with more data than the array uses (its device is larger than the others') has sums for them already, and nothing moves.
+//! This needs the new area to begin behind the old one's end: a member must have grown by as much as its old sums take,
+//! 0.8 percent of the data. A member with more data than the array uses (its device is larger than the others') has
+//! sums for them already, and nothing moves.
 //!
-//! Redundancy of what the array grows by does not fit before the resync has passed; nor may a block there be computed from it. Marks say so, as
-//! they do of what a power cut met. A region that holds the old data's end is marked as a whole, which costs the old part its sums
-//! at the next start; so that part is held against them first.
+//! Redundancy of what the array grows by does not fit before the resync has passed; nor may a block there be computed
+//! from it. Marks say so, as they do of what a power cut met. A region that holds the old data's end is marked as a
+//! whole, which costs the old part its sums at the next start; so that part is held against them first.
 //!
-//! Rejected: room for the sums of a larger device kept from the beginning, which nobody knows the size of; sums at the device's end, which
-//! move all the same when the device grows.
+//! Rejected: room for the sums of a larger device kept from the beginning, which nobody knows the size of; sums at the
+//! device's end, which move all the same when the device grows.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -53,8 +55,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// Makes sums for members that are to have so much of data each, of which the array is to use `used`. The superblocks follow; until then
-    /// nothing has changed.
+    /// Makes sums for members that are to have so much of data each, of which the array is to use `used`. The
+    /// superblocks follow; until then nothing has changed.
     pub(crate) async fn grow_checksums(&self, superblocks: &[Superblock], used: Bytes) -> Result<(), GrowError> {
         let before = self.geometry.used();
         // The sums of all data, on the members; and no marks but those that are made below.
@@ -107,7 +109,8 @@ impl<D: Device> Member<D> {
         Ok(true)
     }
 
-    /// Makes an area with the sums of another: first no header is valid, then the pages are there, then there is a header.
+    /// Makes an area with the sums of another: first no header is valid, then the pages are there, then there is a
+    /// header.
     async fn copy_area(&self, from: &Layout, to: &Layout, header: &Header) -> Result<(), DeviceError> {
         let write = async |at: Bytes, bytes: &[u8]| self.send(Request::write(at, data(bytes)).with_fua()).await.result;
         let nothing = vec![0; (PAGE * 2).as_usize()];

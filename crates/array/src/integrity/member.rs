@@ -101,7 +101,8 @@ impl<D: Device> Member<D> {
             Ok(_) => {}
             Err(error) => return (buffer, Err(error)),
         }
-        // Data and sum of a block that is being written do not change at one instant: look again while nobody writes there.
+        // Data and sum of a block that is being written do not change at one instant: look again while nobody writes
+        // there.
         let _held = checksums.held.add(blocks.clone());
         checksums.writing.leave(&blocks).await;
         let reply = self.send(Request::read(self.data_offset() + offset, buffer).with_id(id)).await;
@@ -127,7 +128,8 @@ impl<D: Device> Member<D> {
         }
     }
 
-    /// Another device has taken the place of the one that was asked, and has sums of its own: it is asked, if what it holds counts.
+    /// Another device has taken the place of the one that was asked, and has sums of its own: it is asked, if what it
+    /// holds counts.
     async fn read_anew(&self, offset: Bytes, buffer: Buffer, id: u64) -> (Buffer, Result<(), DeviceError>) {
         if self.is_current(&(offset..offset + buffer.len())) {
             return self.read(offset, buffer, id).await;
@@ -255,8 +257,8 @@ impl<D: Device> Member<D> {
         Ok(())
     }
 
-    /// Writes a page to the member, if it has changed. Its regions are marked there, or its new sums are of blocks that had none. The
-    /// caller has the turn.
+    /// Writes a page to the member, if it has changed. Its regions are marked there, or its new sums are of blocks that
+    /// had none. The caller has the turn.
     pub(super) async fn store_page(&self, checksums: &Checksums, number: u64) -> Result<(), DeviceError> {
         let sums = match checksums.pages.borrow().get(&number) {
             Some(page) if page.changed => page.sums.clone(),

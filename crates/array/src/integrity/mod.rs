@@ -1,32 +1,38 @@
-//! Checksums of what members hold: what a disk gives wrongly, without an error, is as good as unreadable, and is healed alike.
+//! Checksums of what members hold: what a disk gives wrongly, without an error, is as good as unreadable, and is healed
+//! alike.
 //!
-//! A member of an array made with them keeps a CRC-32C of each of its blocks behind its data ([`area`] has the format). Every block that
-//! is read is held against its sum. One that does not fit (bit rot, a lost, misdirected or torn write, a stale read) is read again, and
-//! if it still does not fit, the read fails as if the medium could not give it: so all that is known about unreadable sectors applies
-//! at every level: they are computed from the others, written again, counted; a rebuild goes around them, a scrub names their member. All
-//! of it is one layer beneath the member's reads and writes, as dm-integrity is beneath md; above it nothing knows of checksums.
+//! A member of an array made with them keeps a CRC-32C of each of its blocks behind its data ([`area`] has the format).
+//! Every block that is read is held against its sum. One that does not fit (bit rot, a lost, misdirected or torn write,
+//! a stale read) is read again, and if it still does not fit, the read fails as if the medium could not give it: so all
+//! that is known about unreadable sectors applies at every level: they are computed from the others, written again,
+//! counted; a rebuild goes around them, a scrub names their member. All of it is one layer beneath the member's reads
+//! and writes, as dm-integrity is beneath md; above it nothing knows of checksums.
 //!
 //! # The order of data and sums
-//! Data and their sum lie apart, so a power cut may keep one without the other. A sum that does not fit would then call sound data corrupt,
-//! and healing them from parity that was being written would invent some. dm-integrity's journal writes everything twice against that;
-//! its bitmap mode, which this follows, marks regions instead:
+//! Data and their sum lie apart, so a power cut may keep one without the other. A sum that does not fit would then call
+//! sound data corrupt, and healing them from parity that was being written would invent some. dm-integrity's journal
+//! writes everything twice against that; its bitmap mode, which this follows, marks regions instead:
 //!
 //! 1. before the first write into a region, the header says durably that its sums may not fit;
 //! 2. data are written; sums change in memory only, and are held against what is read as long as the array is open;
-//! 3. a while after the last write ([`Array::tend`]), or at the stop, data are flushed, then the sums written, then the mark is taken away.
+//! 3. a while after the last write ([`Array::tend`]), or at the stop, data are flushed, then the sums written, then the
+//!    mark is taken away.
 //!
-//! After a cut the sums of marked regions are forgotten; a block whose sum is not known is taken as it is, and gets one when it is read
-//! or written. So a small write costs no further I/O but in a cold region (one write of 4 KiB to each member), and what goes wrong on the
-//! medium in a region that is being written *and* is not read before the power goes, is not found. A header that is torn leaves the one
-//! before, in the other slot, which is enough: nothing was written yet that it does not cover.
+//! After a cut the sums of marked regions are forgotten; a block whose sum is not known is taken as it is, and gets one
+//! when it is read or written. So a small write costs no further I/O but in a cold region (one write of 4 KiB to each
+//! member), and what goes wrong on the medium in a region that is being written *and* is not read before the power
+//! goes, is not found. A header that is torn leaves the one before, in the other slot, which is enough: nothing was
+//! written yet that it does not cover.
 //!
 //! # md
-//! The area is behind the data that the superblock speaks of, and no feature bit says that it is there: md opens such an array, and knows
-//! nothing of the sums. If it changed anything, it wrote the superblock, whose CRC the header keeps: when it is not the one it was (or
-//! the one that was to come, after a cut between the two), all sums are forgotten, counted as `renewed`, and begin anew.
+//! The area is behind the data that the superblock speaks of, and no feature bit says that it is there: md opens such
+//! an array, and knows nothing of the sums. If it changed anything, it wrote the superblock, whose CRC the header
+//! keeps: when it is not the one it was (or the one that was to come, after a cut between the two), all sums are
+//! forgotten, counted as `renewed`, and begin anew.
 //!
-//! Rejected: a sum for each 4 KiB, a tenth of the room; a write of less would have to read the rest, and fail where that is corrupt. Stored
-//! sums of sums (a tree, as in ZFS), which find a disk that lost data and sum together; a mirror or parity finds that in a scrub.
+//! Rejected: a sum for each 4 KiB, a tenth of the room; a write of less would have to read the rest, and fail where
+//! that is corrupt. Stored sums of sums (a tree, as in ZFS), which find a disk that lost data and sum together; a
+//! mirror or parity finds that in a scrub.
 
 pub(crate) mod area;
 pub(crate) mod grow;
@@ -77,7 +83,8 @@ pub(crate) struct Checksums {
     held: Spans,
     /// Blocks that did not fit and were not written since.
     wrong: RefCell<BTreeSet<u64>>,
-    /// Regions that were marked when the array was opened: what was under way there is not known. `None` stands for all.
+    /// Regions that were marked when the array was opened: what was under way there is not known. `None` stands for
+    /// all.
     suspect: RefCell<Option<BTreeSet<u64>>>,
     /// Regions written since the last look.
     touched: RefCell<BTreeSet<u64>>,
@@ -85,7 +92,8 @@ pub(crate) struct Checksums {
     turn: Resource,
     /// One transfer of pages at a time.
     transfer: Resource,
-    /// One closing of regions at a time: what was written while one of them flushes must not be taken for flushed by the other.
+    /// One closing of regions at a time: what was written while one of them flushes must not be taken for flushed by
+    /// the other.
     closing: Resource,
     /// The device is no member's any more: no sum of it is asked for or written.
     retired: Cell<bool>,
@@ -230,8 +238,9 @@ pub async fn checksums_of<D: Device>(
     }))
 }
 
-/// Gives the members of a new array (see [`format`](crate::format)) an area for checksums. There must be room for it behind the data
-/// ([`checksum_room`](crate::checksum_room)): who makes the superblocks tells [`create`](crate::md::create) of so much less.
+/// Gives the members of a new array (see [`format`](crate::format)) an area for checksums. There must be room for it
+/// behind the data ([`checksum_room`](crate::checksum_room)): who makes the superblocks tells
+/// [`create`](crate::md::create) of so much less.
 pub async fn add_checksums<D: Device>(devices: &[D], superblocks: &[Superblock]) -> Result<(), DeviceError> {
     for (device, superblock) in devices.iter().zip(superblocks) {
         if matches!(superblock.role(), MemberRole::Active(_)) {
@@ -249,7 +258,8 @@ fn data(bytes: &[u8]) -> Data {
     buffer.freeze()
 }
 
-/// Makes an area in which no sum is known: first no header is valid, then no page says anything, then there is a header.
+/// Makes an area in which no sum is known: first no header is valid, then no page says anything, then there is a
+/// header.
 async fn clear_area<D: Device>(device: &D, layout: &Layout, header: &Header) -> Result<(), DeviceError> {
     const STEP: Bytes = Bytes::mib(1);
     let size = device.shape().size;
@@ -309,8 +319,8 @@ pub(crate) async fn retell<D: Device>(device: &D, said: &Superblock, now: &Super
 }
 
 impl<D: Device> Member<D> {
-    /// Opens its checksums with the newest header there is, if that knows the superblock, which was read with this sum. Otherwise there is an area
-    /// in which none is known, if there is room for one.
+    /// Opens its checksums with the newest header there is, if that knows the superblock, which was read with this sum.
+    /// Otherwise there is an area in which none is known, if there is room for one.
     async fn open_checksums(
         &self,
         superblock: &Superblock,
@@ -338,8 +348,8 @@ impl<D: Device> Member<D> {
         Ok(())
     }
 
-    /// The checksums of an area whose newest header, in this slot, knows the superblock, which was read with this sum: without those of
-    /// the regions that are marked there.
+    /// The checksums of an area whose newest header, in this slot, knows the superblock, which was read with this sum:
+    /// without those of the regions that are marked there.
     async fn known_checksums(
         &self,
         layout: Layout,
@@ -352,7 +362,8 @@ impl<D: Device> Member<D> {
         Ok(checksums)
     }
 
-    /// As [`open_checksums`](Member::open_checksums), of a device that is to replace a member which has some; with its superblock as it was read.
+    /// As [`open_checksums`](Member::open_checksums), of a device that is to replace a member which has some; with its
+    /// superblock as it was read.
     pub(crate) async fn recall_checksums(&self, superblock: &Superblock) -> Result<(), DeviceError> {
         let Some(device) = self.device() else { return Ok(()) };
         let layout = Layout::of(superblock, device.shape().logical_block);
@@ -360,8 +371,8 @@ impl<D: Device> Member<D> {
         self.open_checksums(superblock, area::superblock_sum(superblock), layout, header).await
     }
 
-    /// Gives a device of which nothing is current an area behind its data, in which no sum is known. Nothing was being written on it when
-    /// the array was last left.
+    /// Gives a device of which nothing is current an area behind its data, in which no sum is known. Nothing was being
+    /// written on it when the array was last left.
     pub(crate) async fn make_checksums(
         &self,
         array: Uuid,
@@ -390,7 +401,8 @@ impl<D: Device> Array<D> {
         self.members.iter().any(|member| member.checksums().is_some())
     }
 
-    /// Whether nothing was being written in a range of the members when the array was last left: parity fits there, stopped or not.
+    /// Whether nothing was being written in a range of the members when the array was last left: parity fits there,
+    /// stopped or not.
     pub(crate) fn was_quiet(&self, range: &Range<Bytes>) -> bool {
         self.members.iter().all(|member| {
             let Some(checksums) = member.checksums() else { return false };
@@ -400,8 +412,8 @@ impl<D: Device> Array<D> {
         })
     }
 
-    /// How much memory each member's checksums may take; 64 MiB unless said otherwise, the sums of 8 GiB of data. Others are read when they
-    /// are needed.
+    /// How much memory each member's checksums may take; 64 MiB unless said otherwise, the sums of 8 GiB of data.
+    /// Others are read when they are needed.
     pub fn set_checksum_memory(&self, memory: Bytes) {
         for checksums in self.members.iter().filter_map(|member| member.checksums()) {
             checksums.memory.set(memory);
@@ -461,8 +473,9 @@ impl<D: Device> Array<D> {
         identity: Uuid,
     ) -> Result<(), DeviceError> {
         let this = &self.members[member];
-        // Nothing was being written on a member that was not there when the array was last left; of one that was, what is known stays. Each
-        // write that was cut off is known to those of its stripe's members that are left, or did not reach them.
+        // Nothing was being written on a member that was not there when the array was last left; of one that was, what
+        // is known stays. Each write that was cut off is known to those of its stripe's members that are left, or did
+        // not reach them.
         let before = this.checksums();
         before.iter().for_each(|before| before.retire());
         this.set_checksums(None);
@@ -475,7 +488,8 @@ impl<D: Device> Array<D> {
         Ok(())
     }
 
-    /// Writes the sums of regions that have not been written since the last call, or of `all`, and takes their marks away.
+    /// Writes the sums of regions that have not been written since the last call, or of `all`, and takes their marks
+    /// away.
     pub(crate) async fn close_regions(&self, all: bool) -> Result<(), DeviceError> {
         let (mut due, mut of_twins) = (Vec::new(), Vec::new());
         for (number, member) in self.members.iter().enumerate() {

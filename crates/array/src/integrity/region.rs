@@ -91,7 +91,8 @@ impl<D: Device> Member<D> {
         }
     }
 
-    /// After the start: what lies in marked regions may not fit its sums, which are forgotten. The marks stay until the regions are closed.
+    /// After the start: what lies in marked regions may not fit its sums, which are forgotten. The marks stay until the
+    /// regions are closed.
     pub(super) async fn forget_marked(&self, checksums: &Checksums) -> Result<(), DeviceError> {
         let marked: Vec<u64> = checksums.header.borrow().marked(checksums.regions()).collect();
         *checksums.suspect.borrow_mut() = Some(marked.iter().copied().collect());
@@ -115,9 +116,9 @@ impl<D: Device> Member<D> {
         Ok(())
     }
 
-    /// Chooses regions to be closed: those that were not written since this was last done, or `all` in which nothing is being written. `None` if
-    /// there is nothing to do. What was under way when the array was last left may not fit its parity while a resync is due, and only the
-    /// mark says so: it stays.
+    /// Chooses regions to be closed: those that were not written since this was last done, or `all` in which nothing is
+    /// being written. `None` if there is nothing to do. What was under way when the array was last left may not fit its
+    /// parity while a resync is due, and only the mark says so: it stays.
     pub(crate) async fn begin_closing(&self, all: bool, resync_due: bool) -> Option<Closing> {
         let checksums = self.checksums()?;
         let one = checksums.closing.acquire(0).await;
@@ -127,7 +128,8 @@ impl<D: Device> Member<D> {
             regions.retain(|region| suspect.as_ref().is_some_and(|all| !all.contains(region)));
         }
         if let MemberState::Rebuilding(upto) = self.state() {
-            // Behind the mark nothing is known yet of what is there, and what was forgotten must stay so until it is filled.
+            // Behind the mark nothing is known yet of what is there, and what was forgotten must stay so until it is
+            // filled.
             let end = |region: u64| checksums.layout.block * checksums.layout.region_blocks(region).end;
             regions.retain(|region| end(*region) <= upto);
         }
@@ -135,8 +137,8 @@ impl<D: Device> Member<D> {
         due.then_some(Closing { checksums, regions, all, _one: one })
     }
 
-    /// Writes the sums of regions in which nothing was written since they were chosen, and takes their marks away. Data must have been flushed
-    /// meanwhile.
+    /// Writes the sums of regions in which nothing was written since they were chosen, and takes their marks away. Data
+    /// must have been flushed meanwhile.
     pub(crate) async fn finish_closing(&self, closing: Closing) -> Result<(), DeviceError> {
         let Closing { checksums, regions, all, _one } = closing;
         match self.close_regions(&checksums, regions, all).await {

@@ -1,23 +1,26 @@
 //! The journal in the path of a write: levels 4, 5 and 6 without a write hole, for a device more.
 //!
-//! Data and parity of a write are durable in the log before they go to the members ([`JournalBlock`] has the format), so that after a cut
-//! all of it is written again, whatever the members had taken of it, and whoever is missing: unlike under the partial parity log,
-//! also the parts of the write itself. What is acknowledged is durable: a flush of the array has nothing to do.
+//! Data and parity of a write are durable in the log before they go to the members ([`JournalBlock`] has the format),
+//! so that after a cut all of it is written again, whatever the members had taken of it, and whoever is missing: unlike
+//! under the partial parity log, also the parts of the write itself. What is acknowledged is durable: a flush of the
+//! array has nothing to do.
 //!
-//! Whoever finds the log free takes along all writes that wait for it, in one log write with FUA. The next may begin while the members
-//! are still being written; what keeps the order within a row is the row's lock. When the log is full, its tail is moved: writes under way
-//! are waited for, the members are flushed, an empty block with the next number is written, and the journal's superblock points to it.
+//! Whoever finds the log free takes along all writes that wait for it, in one log write with FUA. The next may begin
+//! while the members are still being written; what keeps the order within a row is the row's lock. When the log is
+//! full, its tail is moved: writes under way are waited for, the members are flushed, an empty block with the next
+//! number is written, and the journal's superblock points to it.
 //!
 //! | | member and journal writes for a random 4 KiB write | of these flushes |
 //! |---|---|---|
 //! | md, write-through | log, data, parity, a flush of the journal: 4.0 | 1.05 |
 //! | here | log, data, parity: 3.0; with more of them at once the log write is shared | 0 |
 //!
-//! The log's unit is a page of 4 KiB, so a write that covers a page in part reads the rest first. A journal that fails stops writes: the
-//! members have all that was acknowledged, but the next write could not be closed.
+//! The log's unit is a page of 4 KiB, so a write that covers a page in part reads the rest first. A journal that fails
+//! stops writes: the members have all that was acknowledged, but the next write could not be closed.
 //!
-//! md's write-back mode (data in the log without parity) is not offered. What it left is written the usual way at the start, under the log like
-//! everything else, and stays in the log until that is done: wherever the log begins anew meanwhile, it begins with what is left of that.
+//! md's write-back mode (data in the log without parity) is not offered. What it left is written the usual way at the
+//! start, under the log like everything else, and stays in the log until that is done: wherever the log begins anew
+//! meanwhile, it begins with what is left of that.
 
 mod replay;
 
@@ -52,7 +55,8 @@ pub(crate) struct Journal<D> {
     pub head: Cell<Bytes>,
     pub sequence: Cell<u64>,
     used: Cell<Bytes>,
-    /// What was sent to the log last was given up: nobody knows whether it is there, and what comes behind it is not found.
+    /// What was sent to the log last was given up: nobody knows whether it is there, and what comes behind it is not
+    /// found.
     torn: Cell<bool>,
     /// One write of the superblock at a time.
     store: Resource,
@@ -174,7 +178,8 @@ impl<D: Device> Journal<D> {
         PAGE * 4 * (chunks as u64 + 1)
     }
 
-    /// What the log must hold, for a page of each of so many chunks to be surely written at once, and how much it holds if that is less.
+    /// What the log must hold, for a page of each of so many chunks to be surely written at once, and how much it holds
+    /// if that is less.
     pub fn shortfall(&self, chunks: usize) -> Option<(Bytes, Bytes)> {
         let needed = Self::least(chunks);
         (self.size < needed).then_some((needed, self.size))
@@ -245,18 +250,21 @@ impl<D: Device> Journal<D> {
         bytes
     }
 
-    /// What the log takes to begin anew: an empty block, or what is to stay in it, with a meta block for each page at the most.
+    /// What the log takes to begin anew: an empty block, or what is to stay in it, with a meta block for each page at
+    /// the most.
     pub fn beginning(&self) -> Bytes {
         PAGE * (self.rest.borrow().len() as u64 * 2).max(1)
     }
 
-    /// Whether the log, of which so much is in use, can begin anew, and do so again with a write of a page of each of so many chunks in between.
+    /// Whether the log, of which so much is in use, can begin anew, and do so again with a write of a page of each of
+    /// so many chunks in between.
     pub fn has_room_to_begin(&self, used: Bytes, chunks: usize) -> bool {
         let (beginning, write) = (self.beginning(), PAGE * (chunks as u64 + 1));
         used + beginning <= self.size && beginning * 2 + write <= self.size
     }
 
-    /// Lets the log begin at its head, with what is to stay in it, or an empty block, and the superblock say so. If that fails, so has the journal.
+    /// Lets the log begin at its head, with what is to stay in it, or an empty block, and the superblock say so. If
+    /// that fails, so has the journal.
     pub async fn begin_anew(&self) -> Result<(), DeviceError> {
         let tail = self.head.get();
         let kept: Vec<Column> = self.rest.borrow().iter().map(|(at, page)| self.alone(*at, page)).collect();
@@ -352,7 +360,8 @@ impl<D: Device> Array<D> {
             "a band is widened to whole pages before it is logged"
         );
         if parities.len() < band.stripe.parity_members().count() {
-            // What is logged in its place is not its contents: its member must be known as failed before it could be replayed.
+            // What is logged in its place is not its contents: its member must be known as failed before it could be
+            // replayed.
             self.settle().await?;
         }
         let column = |at: Bytes| {
@@ -444,7 +453,8 @@ impl<D: Device> Array<D> {
         Ok(())
     }
 
-    /// Brings all that is logged to the members, durably. The caller has the turn, and lets the [log begin anew](Journal::begin_anew).
+    /// Brings all that is logged to the members, durably. The caller has the turn, and lets the [log begin
+    /// anew](Journal::begin_anew).
     async fn empty_journal(&self, journal: &Journal<D>) -> Result<(), DeviceError> {
         let under_way = &journal.under_way;
         under_way.fewer.wait_until(|| under_way.units.get() == 0).await;
@@ -458,8 +468,8 @@ impl<D: Device> Array<D> {
         Some(journal.device.shape().name.clone())
     }
 
-    /// At the end of service, or of a step of a rebuild: a journal with nothing in it. One that fails now is no error: the members have
-    /// all that it held, and only the writes to come need it.
+    /// At the end of service, or of a step of a rebuild: a journal with nothing in it. One that fails now is no error:
+    /// the members have all that it held, and only the writes to come need it.
     pub(crate) async fn close_journal(&self) -> Result<(), DeviceError> {
         let Some(journal) = self.journal.as_ref().filter(|journal| !journal.has_failed()) else { return Ok(()) };
         let _turn = journal.turn.acquire(0).await;

@@ -12,8 +12,9 @@ use crate::open::OpenError;
 use crate::stripe::Band;
 
 impl<D: Device> Array<D> {
-    /// After the start: writes again what the log holds, and lets it begin anew. Data that have no parity in it are written the usual way, and stay in
-    /// it until then: a power cut, or a member's error, must not meet them when they are on neither.
+    /// After the start: writes again what the log holds, and lets it begin anew. Data that have no parity in it are
+    /// written the usual way, and stay in it until then: a power cut, or a member's error, must not meet them when they
+    /// are on neither.
     pub(crate) async fn replay_journal(&self, journal: &Journal<D>) -> Result<(), OpenError> {
         let (rest, used) = self.replay_log(journal).await.map_err(OpenError::Replay)?;
         let columns: BTreeSet<Bytes> = rest.keys().map(|at| self.column(*at)).collect();
@@ -36,7 +37,8 @@ impl<D: Device> Array<D> {
         self.geometry.place(address).offset
     }
 
-    /// Writes what the log holds without parity of a page of all members, in one: a parity in the log stands for all data of its column that are before it.
+    /// Writes what the log holds without parity of a page of all members, in one: a parity in the log stands for all
+    /// data of its column that are before it.
     async fn write_column(&self, journal: &Journal<D>, column: Bytes) -> Result<(), DeviceError> {
         let row = column / self.geometry.chunk();
         let start = self.geometry.stripe_size() * row;
@@ -93,8 +95,8 @@ impl<D: Device> Array<D> {
         Ok((open, passed))
     }
 
-    /// Replays one meta block, if all its pages are as they should be: one that is torn was not acknowledged, and nothing of it is on the
-    /// members. Gives how long they are.
+    /// Replays one meta block, if all its pages are as they should be: one that is torn was not acknowledged, and
+    /// nothing of it is on the members. Gives how long they are.
     async fn replay_block(
         &self,
         journal: &Journal<D>,

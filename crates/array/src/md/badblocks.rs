@@ -1,7 +1,7 @@
 //! The bad-block log: ranges of a member that cannot be read, or were not rebuilt.
 //!
-//! One sector or more of 64-bit entries, sector << 10 | length, in units of 512 << shift, until one of all ones. Sectors are of the
-//! member, not of its data area.
+//! One sector or more of 64-bit entries, sector << 10 | length, in units of 512 << shift, until one of all ones.
+//! Sectors are of the member, not of its data area.
 
 use units::Bytes;
 

@@ -1,9 +1,9 @@
 //! The write-intent bitmap: a bit for each region of the members that may differ between them.
 //!
-//! A bit is set, and on disk, before the first write to its region, and cleared some time after the last. After a crash only
-//! marked regions need a resync, and a member that was away for a while needs only those written meanwhile (`events_cleared` says
-//! whether bits have been cleared since it left). It does **not** close the write hole: a region that is marked and a member that is
-//! missing means parity that may be wrong where it is needed.
+//! A bit is set, and on disk, before the first write to its region, and cleared some time after the last. After a crash
+//! only marked regions need a resync, and a member that was away for a while needs only those written meanwhile
+//! (`events_cleared` says whether bits have been cleared since it left). It does **not** close the write hole: a region
+//! that is marked and a member that is missing means parity that may be wrong where it is needed.
 
 use units::{Bytes, Duration};
 
@@ -60,7 +60,8 @@ pub enum BitmapError {
 }
 
 impl Bitmap {
-    /// A bitmap with every region marked, as a new array needs it. Panics if `region` is not a power of two of a sector or more.
+    /// A bitmap with every region marked, as a new array needs it. Panics if `region` is not a power of two of a sector
+    /// or more.
     pub fn full(array: Uuid, events: u64, covers: Bytes, region: Bytes) -> Bitmap {
         assert!(region.get().is_power_of_two() && region >= Bytes::SECTOR, "a region of {region:#}");
         let bits = vec![0xff; (covers.get().div_ceil(region.get())).div_ceil(8) as usize];
@@ -78,8 +79,9 @@ impl Bitmap {
         }
     }
 
-    /// The size of a region with which a bitmap of what it covers fits into one page: at least a 64th of it, 64 KiB or more, and 64 MiB
-    /// (mdadm's choice) where that is enough. It has 32 bits, and is a power of two, so above 60 TiB it takes more pages.
+    /// The size of a region with which a bitmap of what it covers fits into one page: at least a 64th of it, 64 KiB or
+    /// more, and 64 MiB (mdadm's choice) where that is enough. It has 32 bits, and is a power of two, so above 60 TiB
+    /// it takes more pages.
     pub fn region_for(covers: Bytes) -> Bytes {
         let fine = Bytes::new((covers.get() / 64).max(1).next_power_of_two());
         let fits = Bytes::new(covers.get().div_ceil(BITS).max(1).next_power_of_two());

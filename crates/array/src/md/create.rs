@@ -1,7 +1,8 @@
 //! The superblocks of a new array, laid out as mdadm does.
 //!
-//! On each member: 4 KiB that belong to nobody (a boot loader may be there), the superblock, room for a bitmap, the bad-block log,
-//! and from the data offset on data. That offset leaves room for a later reshape and grows with the member.
+//! On each member: 4 KiB that belong to nobody (a boot loader may be there), the superblock, room for a bitmap, the
+//! bad-block log, and from the data offset on data. That offset leaves room for a later reshape and grows with the
+//! member.
 
 use units::Bytes;
 
@@ -35,15 +36,17 @@ pub enum Consistency {
     Resync,
     /// By a bitmap of the regions that are being written: a resync of these. The write hole is open.
     Bitmap,
-    /// By a journal on a device of its own, the last of those that [`create`] is given. Levels 4, 5, 6; the write hole is closed.
+    /// By a journal on a device of its own, the last of those that [`create`] is given. Levels 4, 5, 6; the write hole
+    /// is closed.
     Journal,
-    /// By the partial parity log: only what was being written. The write hole is closed. md has it at level 5; at levels 3, 4 and 6 it is
-    /// arraylab's own, beside a bitmap, which md goes by.
+    /// By the partial parity log: only what was being written. The write hole is closed. md has it at level 5; at
+    /// levels 3, 4 and 6 it is arraylab's own, beside a bitmap, which md goes by.
     Ppl,
 }
 
 impl Consistency {
-    /// What closes the write hole at levels that have one, without a further device; a bitmap where there is redundancy besides.
+    /// What closes the write hole at levels that have one, without a further device; a bitmap where there is redundancy
+    /// besides.
     pub fn default_of(level: Level) -> Consistency {
         match level {
             Level::Raid3 | Level::Raid4 | Level::Raid5(_) | Level::Raid6(_) => Consistency::Ppl,
@@ -102,11 +105,13 @@ pub enum CreateError {
 /// What a device of a new array must have room for.
 pub const NEEDED_ROOM: &str = "a member needs 1 MiB for metadata (2 MiB with a partial parity log) and a chunk of data or more (one for \
     each far or offset copy), a journal 256 KiB for each device";
-/// So many data blocks fit into one block of the journal's metadata, and a row is logged as a whole. md has the same limit (`r5l_init_log`).
+/// So many data blocks fit into one block of the journal's metadata, and a row is logged as a whole. md has the same
+/// limit (`r5l_init_log`).
 pub const MOST_WITH_JOURNAL: usize = 203;
 /// Roles that mdadm makes room for.
 const ROLES: usize = 128;
-/// The bad-block log, in sectors from the superblock; where mdadm puts it on small members. Behind a partial parity log.
+/// The bad-block log, in sectors from the superblock; where mdadm puts it on small members. Behind a partial parity
+/// log.
 const BAD_BLOCKS_AT: i32 = 16;
 /// The bitmap, in sectors from the superblock; up to the bad-block log it has 4 KiB.
 const BITMAP_AT: i32 = 8;
@@ -130,7 +135,8 @@ fn data_offset(size: Bytes, consistency: Consistency) -> Bytes {
     Bytes::SECTOR * sectors
 }
 
-/// The superblocks of a new array, one for each member, in order of their roles, and of the journal, if it has one; and its geometry.
+/// The superblocks of a new array, one for each member, in order of their roles, and of the journal, if it has one; and
+/// its geometry.
 pub fn create(new: &NewArray, devices: &[NewMember]) -> Result<(Vec<Superblock>, Geometry), CreateError> {
     if new.name.len() > 32 {
         return Err(CreateError::Name { name: new.name.clone(), length: new.name.len() });

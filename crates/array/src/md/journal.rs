@@ -1,8 +1,8 @@
 //! The journal: data and parity are in a log on a device of their own before they go to the members.
 //!
-//! The log is a ring of 4 KiB blocks. A meta block lists payloads, whose blocks follow it; the next meta block stands behind those.
-//! Scanning starts at the tail that the superblock names and ends at the first block whose magic, position, sequence or checksum is
-//! not the expected one: what was torn by a crash is as if it had not been written.
+//! The log is a ring of 4 KiB blocks. A meta block lists payloads, whose blocks follow it; the next meta block stands
+//! behind those. Scanning starts at the tail that the superblock names and ends at the first block whose magic,
+//! position, sequence or checksum is not the expected one: what was torn by a crash is as if it had not been written.
 
 use units::Bytes;
 

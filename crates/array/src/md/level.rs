@@ -70,7 +70,8 @@ impl Numbers {
             (0, 0 | 1) => Level::Raid0(Zones::Original),
             (0, 2) => Level::Raid0(Zones::Alternate),
             (1, 0) => Level::Raid1,
-            // md does not look at the layout of level 4: it is 0 of a new array, and 5 of one that was of level 0 before.
+            // md does not look at the layout of level 4: it is 0 of a new array, and 5 of one that was of level 0
+            // before.
             (4, _) => Level::Raid4,
             (5, layout) => Level::Raid5(rotation(layout)?),
             (6, 8) => Level::Raid6(DoubleRotation::DdfZeroRestart),

@@ -1,12 +1,14 @@
 //! What Linux md keeps on its members, in the format of version 1.2: read, checked and written, as bytes.
 //!
-//! All of it is little-endian, in sectors of 512 bytes, and belongs to one member: the [`Superblock`] at 4 KiB says what array this
-//! is, which of its members this is and how fresh it is; near it lie the [`Bitmap`] of regions that may differ between members, or the
-//! partial parity log ([`PplHeader`]), and the list of [`BadBlocks`]. A [journal](JournalBlock) fills a member of its own.
+//! All of it is little-endian, in sectors of 512 bytes, and belongs to one member: the [`Superblock`] at 4 KiB says
+//! what array this is, which of its members this is and how fresh it is; near it lie the [`Bitmap`] of regions that may
+//! differ between members, or the partial parity log ([`PplHeader`]), and the list of [`BadBlocks`]. A
+//! [journal](JournalBlock) fills a member of its own.
 //!
-//! Sources: `linux/raid/md_p.h`, `md-bitmap.h`, `raid5-ppl.c`, `raid5-cache.c`, md(4), and what mdadm 4.2 and Linux 6.1 were seen to
-//! write; tests compare with members that they made. Parsers take any bytes and never panic; what is not understood is refused
-//! with the reason, as md does, because a bit that is not known may change the meaning of all others.
+//! Sources: `linux/raid/md_p.h`, `md-bitmap.h`, `raid5-ppl.c`, `raid5-cache.c`, md(4), and what mdadm 4.2 and Linux 6.1
+//! were seen to write; tests compare with members that they made. Parsers take any bytes and never panic; what is not
+//! understood is refused with the reason, as md does, because a bit that is not known may change the meaning of all
+//! others.
 
 mod badblocks;
 mod bitmap;

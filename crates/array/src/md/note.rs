@@ -1,7 +1,8 @@
 //! What arraylab notes in a superblock, where md keeps nothing: that the array has a partial parity log of its own.
 //!
-//! md has such logs at level 5 only; an array of another level whose features speak of one it refuses. So the log of levels 3, 4 and 6 has no feature
-//! bit, and md opens the array as one with a bitmap. Two fields that md does not use then say what must be known of the log:
+//! md has such logs at level 5 only; an array of another level whose features speak of one it refuses. So the log of
+//! levels 3, 4 and 6 has no feature bit, and md opens the array as one with a bitmap. Two fields that md does not use
+//! then say what must be known of the log:
 //!
 //! | bytes | md: | here |
 //! |---|---|---|
@@ -10,12 +11,13 @@
 //! | 120 to 123 | chunk to be reshaped to; left alone | sectors of the log |
 //! | 152 to 159 | sectors rebuilt; zero wherever it writes the superblock of a whole member | `arlabPPL`: who wrote this kept the log |
 //!
-//! (Linux, `super_1_sync`: a reshape's fields are written while there is one, `recovery_offset` always; `super_1_validate` reads each only with its feature
-//! bit.) The last one is a seal: md breaks it with the first thing that it records, and that is before its first write. A log behind a broken
-//! seal is of another time, and begins anew. A reshape by md overwrites the note itself, and moves the data: then there is no log any more.
+//! (Linux, `super_1_sync`: a reshape's fields are written while there is one, `recovery_offset` always;
+//! `super_1_validate` reads each only with its feature bit.) The last one is a seal: md breaks it with the first thing
+//! that it records, and that is before its first write. A log behind a broken seal is of another time, and begins anew.
+//! A reshape by md overwrites the note itself, and moves the data: then there is no log any more.
 //!
-//! Rejected: a block of its own for the note, which a cut could leave different from the superblock; the number of events as the seal, which md also counts
-//! back (`md_update_sb`); the time of the update, which is in seconds.
+//! Rejected: a block of its own for the note, which a cut could leave different from the superblock; the number of
+//! events as the seal, which md also counts back (`md_update_sb`); the time of the update, which is in seconds.
 
 use units::Bytes;
 
@@ -48,7 +50,8 @@ impl Superblock {
         }
     }
 
-    /// Where the array's own partial parity log lies on the member, before the data, and how large it is, if there is one.
+    /// Where the array's own partial parity log lies on the member, before the data, and how large it is, if there is
+    /// one.
     pub fn own_ppl_at(&self) -> Option<(Bytes, Bytes)> {
         let (offset, size) = self.noted_own_ppl();
         let at = SUPERBLOCK_AT + offset;
@@ -85,8 +88,8 @@ impl Superblock {
         self.features.has(Features::JOURNAL) || self.ppl_at().is_some()
     }
 
-    /// Seals the superblock of a member whose array keeps its own log there, and breaks the seal of another. While a member is filled the field says
-    /// how far: it has no seal, and needs none.
+    /// Seals the superblock of a member whose array keeps its own log there, and breaks the seal of another. While a
+    /// member is filled the field says how far: it has no seal, and needs none.
     pub(crate) fn seal(&mut self, kept: Option<(Bytes, Bytes)>) {
         if let Some((at, size)) = kept {
             self.note_own_ppl(at - SUPERBLOCK_AT, size);
@@ -104,8 +107,8 @@ impl Superblock {
     }
 }
 
-/// Whether these superblocks, as they were read, say that whoever used the array last kept its own log. Of a record that a power cut met the newest
-/// counts: nothing was written before it was on all members.
+/// Whether these superblocks, as they were read, say that whoever used the array last kept its own log. Of a record
+/// that a power cut met the newest counts: nothing was written before it was on all members.
 pub(crate) fn are_sealed(superblocks: &[&Superblock]) -> bool {
     let is_whole = |superblock: &&&Superblock| {
         let busy = superblock.features.has(Features::RECOVERY) || superblock.features.has(Features::REPLACEMENT);

@@ -1,12 +1,13 @@
 //! The partial parity log: level 5 without a write hole.
 //!
-//! Before data and parity of a stripe are written, the member that will hold its parity stores the XOR of the chunks that this write
-//! does *not* touch, their partial parity. After a crash in between, parity is recomputed as that XOR the data chunks that were
-//! being written, as they now are: old or new, they then match, and a chunk that lies on a missing member and was not being
-//! written can still be computed. A full stripe needs no partial parity, only the entry.
+//! Before data and parity of a stripe are written, the member that will hold its parity stores the XOR of the chunks
+//! that this write does *not* touch, their partial parity. After a crash in between, parity is recomputed as that XOR
+//! the data chunks that were being written, as they now are: old or new, they then match, and a chunk that lies on a
+//! missing member and was not being written can still be computed. A full stripe needs no partial parity, only the
+//! entry.
 //!
-//! A log write is a header of 4 KiB and the partial parities behind it; several follow one another in the log's space and wrap. The
-//! valid header with the highest generation is the last.
+//! A log write is a header of 4 KiB and the partial parities behind it; several follow one another in the log's space
+//! and wrap. The valid header with the highest generation is the last.
 
 use units::Bytes;
 

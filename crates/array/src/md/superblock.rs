@@ -1,7 +1,7 @@
 //! The superblock of version 1.2.
 //!
-//! 256 bytes, then a table with the role of each device number. `resync_offset` says whether parity can be trusted (all ones: yes),
-//! `events` which member is fresh. The checksum is the sum of all 32-bit words, folded once.
+//! 256 bytes, then a table with the role of each device number. `resync_offset` says whether parity can be trusted (all
+//! ones: yes), `events` which member is fresh. The checksum is the sum of all 32-bit words, folded once.
 
 use std::ops::Range;
 
@@ -89,7 +89,8 @@ impl Features {
     pub const BAD_BLOCKS: Features = Features(1 << 3);
     /// This member is to replace the one of the same role.
     pub const REPLACEMENT: Features = Features(1 << 4);
-    /// md is filling this member by the bitmap. Members are filled whole here, and must not say so: it is taken away when they are read.
+    /// md is filling this member by the bitmap. Members are filled whole here, and must not say so: it is taken away
+    /// when they are read.
     pub const BY_BITMAP: Features = Features(1 << 7);
     /// There is a journal.
     pub const JOURNAL: Features = Features(1 << 9);
@@ -346,7 +347,8 @@ impl Superblock {
         })
     }
 
-    /// The bytes of a superblock, 4 KiB, with its checksum. Panics if there are more roles than fit: whoever adds members checks.
+    /// The bytes of a superblock, 4 KiB, with its checksum. Panics if there are more roles than fit: whoever adds
+    /// members checks.
     #[inline]
     pub fn to_bytes(&self) -> Vec<u8> {
         assert!(self.roles.len() <= MOST_ROLES, "{} roles of at most {MOST_ROLES}", self.roles.len());
@@ -396,7 +398,8 @@ impl Superblock {
         MemberRole::from_number(self.roles[self.number as usize])
     }
 
-    /// What a further device of the array says, of which nothing counts yet: as a member, but for what is the device's own.
+    /// What a further device of the array says, of which nothing counts yet: as a member, but for what is the device's
+    /// own.
     pub fn of_newcomer(self, number: usize, member: Uuid, data: Range<Bytes>) -> Superblock {
         Superblock {
             // The others' bad blocks are not its own.
@@ -412,7 +415,8 @@ impl Superblock {
         }
     }
 
-    /// Whether it is to be read only where no other copy is. With write-behind, it may lack what was written, and answered, before the array was left.
+    /// Whether it is to be read only where no other copy is. With write-behind, it may lack what was written, and
+    /// answered, before the array was left.
     pub fn is_write_mostly(&self) -> bool {
         is_write_mostly(self.member_flags)
     }
@@ -422,8 +426,8 @@ impl Superblock {
         self.member_flags & FAIL_FAST != 0
     }
 
-    /// Where the bad-block log lies on the member, if there is room for one. What is there means something only with feature
-    /// `BAD_BLOCKS`; before the first bad block md leaves the room as it found it.
+    /// Where the bad-block log lies on the member, if there is room for one. What is there means something only with
+    /// feature `BAD_BLOCKS`; before the first bad block md leaves the room as it found it.
     pub fn bad_blocks_at(&self) -> Option<Bytes> {
         (self.bad_block_offset > 0 && self.bad_block_sectors > 0)
             .then(|| SUPERBLOCK_AT + Bytes::SECTOR * self.bad_block_offset as u64)

@@ -1,21 +1,24 @@
 //! The partial parity log in the path of a write: parity without a write hole.
 //!
-//! A write of a band is preceded by a log write on each member that holds a parity of the band: the parity of the chunks that the write
-//! leaves alone, durable before data and parity are on their way. [`PplHeader`] has the format, and why that is enough for one parity.
-//! With two, both are logged. After a cut in between, and the loss of any two members, the chunks that were left alone can then be computed: as many
-//! parities are left as members with data are missing, each with the entry that mends it (`replay`).
+//! A write of a band is preceded by a log write on each member that holds a parity of the band: the parity of the
+//! chunks that the write leaves alone, durable before data and parity are on their way. [`PplHeader`] has the format,
+//! and why that is enough for one parity. With two, both are logged. After a cut in between, and the loss of any two
+//! members, the chunks that were left alone can then be computed: as many parities are left as members with data are
+//! missing, each with the entry that mends it (`replay`).
 //!
 //! md has this log at level 5. At levels 3, 4 and 6 it is arraylab's own, beside a bitmap, where md does not look
 //! ([`Superblock::own_ppl_at`]); md opens such an array, and what it leaves open there a resync closes.
 //!
-//! md replays the newest header of a member only, so a header must cover all that is not yet durable in stripes whose parity is there.
-//! Hence one [*unit*](unit) at a time on each member: whoever finds the log free takes along all writes that wait for it, as one log
-//! write, and the next unit begins when the data and parity of all of them are durable. They are written with FUA for that: md
-//! writes them plainly and flushes both members afterwards, two more requests for a small write.
+//! md replays the newest header of a member only, so a header must cover all that is not yet durable in stripes whose
+//! parity is there. Hence one [*unit*](unit) at a time on each member: whoever finds the log free takes along all
+//! writes that wait for it, as one log write, and the next unit begins when the data and parity of all of them are
+//! durable. They are written with FUA for that: md writes them plainly and flushes both members afterwards, two more
+//! requests for a small write.
 //!
-//! A write that needs the logs of two members would have to keep both turns, and next to no writes could go on side by side. So in the own log only the
-//! log write itself is done alone; its header says which of those before it are not over. Writes line up for both logs at one instant and leave each line
-//! in its order, so none of those that are under way waits for one that came later: the oldest always finds the room it needs, and nobody waits in a circle.
+//! A write that needs the logs of two members would have to keep both turns, and next to no writes could go on side by
+//! side. So in the own log only the log write itself is done alone; its header says which of those before it are not
+//! over. Writes line up for both logs at one instant and leave each line in its order, so none of those that are under
+//! way waits for one that came later: the oldest always finds the room it needs, and nobody waits in a circle.
 //!
 //! | | member writes for a random 4 KiB write | of these flushes |
 //! |---|---|---|
@@ -27,12 +30,14 @@
 //! overwritten again and again, needs no log write: what the entry says of the other chunks still holds, or a newer
 //! entry would say so.
 //!
-//! What the log cannot do: of a write that touches several chunks of a row, a member that is lost *in the same cut* may hold neither the
-//! old nor the new bytes in its part of it. (If the member was lost before, or is being filled, the chunks are
-//! written one after the other, each under an entry of its own, and nothing is lost.) A journal has no such gap.
+//! What the log cannot do: of a write that touches several chunks of a row, a member that is lost *in the same cut* may
+//! hold neither the old nor the new bytes in its part of it. (If the member was lost before, or is being filled, the
+//! chunks are written one after the other, each under an entry of its own, and nothing is lost.) A journal has no such
+//! gap.
 //!
-//! Rejected for level 6: the log of P alone, as the loss of its member and of one with data leaves Q, of which nothing is known then; and all
-//! that is written, as a journal has it, which costs as many bytes more as the write has, and needs no parity of its own only on another device.
+//! Rejected for level 6: the log of P alone, as the loss of its member and of one with data leaves Q, of which nothing
+//! is known then; and all that is written, as a journal has it, which costs as many bytes more as the write has, and
+//! needs no parity of its own only on another device.
 
 mod replay;
 mod unit;
@@ -75,7 +80,8 @@ pub(crate) struct Ppl {
 enum Trust {
     /// Parity may not fit elsewhere (a new array, or one whose resync is due): logging would promise too much.
     No,
-    /// It fits but for writes under way that are in no log. The first header would promise that there are none, so writes wait until there are.
+    /// It fits but for writes under way that are in no log. The first header would promise that there are none, so
+    /// writes wait until there are.
     Awaited,
     /// Parity fits everywhere but where the logs say.
     Yes,
@@ -159,8 +165,8 @@ impl Ppl {
         Ppl::at(runtime, superblocks, Superblock::ppl_at, false)
     }
 
-    /// The array's own logs, on members with these superblocks, whose bitmaps end here; `None` if it has none, or they would not lie
-    /// before the data and apart from all else on each of them.
+    /// The array's own logs, on members with these superblocks, whose bitmaps end here; `None` if it has none, or they
+    /// would not lie before the data and apart from all else on each of them.
     pub fn own(runtime: &Runtime, superblocks: &[Option<Superblock>], behind_bitmap: Bytes) -> Option<Ppl> {
         let own = Ppl::at(runtime, superblocks, Superblock::own_ppl_at, true)?;
         let (start, end) = (own.logs[0].start.get(), own.logs[0].start.get() + own.logs[0].size);
@@ -234,8 +240,8 @@ impl Ppl {
 }
 
 impl Log {
-    /// As many of the writes that wait as fit into one header and the room that there is, in the order of their arrival. In md's log with the
-    /// `own` one among them.
+    /// As many of the writes that wait as fit into one header and the room that there is, in the order of their
+    /// arrival. In md's log with the `own` one among them.
     fn take(&self, own: &Rc<Pending>) -> Vec<Rc<Pending>> {
         /// As many entries as a header holds.
         const MOST: usize = 148;
@@ -289,7 +295,8 @@ fn data(bytes: &[u8]) -> Data {
 }
 
 impl<D: Device> Array<D> {
-    /// Makes the entries of a band durable that is about to be written with these parities. `None`: the band has none to protect.
+    /// Makes the entries of a band durable that is about to be written with these parities. `None`: the band has none
+    /// to protect.
     pub(crate) async fn log_partial_parity(
         &self,
         band: &Band,
@@ -298,8 +305,8 @@ impl<D: Device> Array<D> {
     ) -> Result<Option<Ticket<'_>>, DeviceError> {
         let Some(ppl) = &self.ppl else { return Ok(None) };
         if parities.len() < self.geometry.level().parities() || self.state.as_ref().is_some_and(State::has_begun) {
-            // Nothing is logged for a parity that has failed, so after a cut its member must not come back as if it were current. Nor one that has just been
-            // replaced: what is logged is on the other device.
+            // Nothing is logged for a parity that has failed, so after a cut its member must not come back as if it
+            // were current. Nor one that has just been replaced: what is logged is on the other device.
             self.settle().await?;
         }
         if parities.is_empty() {
@@ -359,7 +366,8 @@ impl<D: Device> Array<D> {
         partial.freeze()
     }
 
-    /// Adds what a data chunk contributes to the parity that a member holds, or takes it away: in this field that is the same.
+    /// Adds what a data chunk contributes to the parity that a member holds, or takes it away: in this field that is
+    /// the same.
     pub(crate) fn add_to_parity(&self, stripe: &Stripe, member: usize, index: usize, data: &[u8], to: &mut [u8]) {
         match member == stripe.p() {
             true => self.kernel.add(&[data], to),
@@ -441,7 +449,8 @@ impl<D: Device> Array<D> {
         }
     }
 
-    /// Writes a header and the partial parities of its entries behind the last ones. Gives the unit that has begun with it, if it is one among others.
+    /// Writes a header and the partial parities of its entries behind the last ones. Gives the unit that has begun with
+    /// it, if it is one among others.
     async fn write_unit(
         &self,
         log: &Log,
@@ -474,7 +483,8 @@ impl<D: Device> Array<D> {
         // From now on nobody may rely on the old header, whether or not the new one is written.
         log.newest.borrow_mut().clear();
         log.generation.set(header.generation);
-        // md's log is followed from its start, so one that is not written, or given up, must not leave a gap in front of the next.
+        // md's log is followed from its start, so one that is not written, or given up, must not leave a gap in front
+        // of the next.
         log.next.set(Bytes::ZERO);
         let mut request = Request::write(log.start.get() + at, data(&bytes)).with_id(id);
         request.fua = true;
@@ -487,8 +497,8 @@ impl<D: Device> Array<D> {
         Ok(unit)
     }
 
-    /// Gives a device that takes a member's place a log of its own. What it may hold of another time, when it was a member before, goes:
-    /// generations are counted anew, and old headers would be followed as if they were newer.
+    /// Gives a device that takes a member's place a log of its own. What it may hold of another time, when it was a
+    /// member before, goes: generations are counted anew, and old headers would be followed as if they were newer.
     pub(crate) async fn new_log(&self, member: usize, valid: bool) -> Result<(), DeviceError> {
         let Some(ppl) = &self.ppl else { return Ok(()) };
         // Who waits since the device before it writes its entry to one log or the other.
@@ -497,7 +507,8 @@ impl<D: Device> Array<D> {
         if valid { self.reset_log(member, true).await } else { Ok(()) }
     }
 
-    /// Has the log of a member say that nothing is under way. Where the old log cannot be trusted, not even that is said.
+    /// Has the log of a member say that nothing is under way. Where the old log cannot be trusted, not even that is
+    /// said.
     async fn reset_log(&self, member: usize, valid: bool) -> Result<(), DeviceError> {
         let Some(ppl) = &self.ppl else { return Ok(()) };
         let log = &ppl.logs[member];
@@ -508,7 +519,8 @@ impl<D: Device> Array<D> {
             let nothing = Buffer::zeroed(log.size).freeze();
             return self.members[member].send(Request::write(log.start.get(), nothing).with_fua()).await.result;
         }
-        // md's begins anew at the start. A ring goes on, as the header that counts until then names what would be written over there.
+        // md's begins anew at the start. A ring goes on, as the header that counts until then names what would be
+        // written over there.
         log.next.set(Bytes::ZERO);
         self.write_unit(log, ppl.array, member, &[], log.ring.as_ref(), 0).await.map(drop)
     }

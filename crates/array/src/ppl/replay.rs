@@ -1,7 +1,7 @@
 //! After a start: parity is brought in line with what the partial parity logs say was under way.
 //!
-//! What is computed of a block depends on which of the row's data are there. `D` are the data, `W` those that were being written, `U` the
-//! others, and partial parities `PP = sum of U`, `PQ = sum of g^i U_i` are what the logs hold:
+//! What is computed of a block depends on which of the row's data are there. `D` are the data, `W` those that were
+//! being written, `U` the others, and partial parities `PP = sum of U`, `PQ = sum of g^i U_i` are what the logs hold:
 //!
 //! | missing of the data | parity becomes |
 //! |---|---|
@@ -10,11 +10,13 @@
 //! | one of `W`, both parities are there | `Q` follows `P`: what `P` says of the missing one, less `PP`, is what it holds now |
 //! | others of `W` | what it is: that alone says what the missing ones hold, old or new |
 //!
-//! Of the newest header's entries in md's log, and in the own one of all that may not have been over, the newest counts that covers a block of the parity:
-//! whatever those before it say of the other chunks has changed since, or is the same.
+//! Of the newest header's entries in md's log, and in the own one of all that may not have been over, the newest counts
+//! that covers a block of the parity: whatever those before it say of the other chunks has changed since, or is the
+//! same.
 //!
-//! The third case is needed with two parities only. A chunk on a missing member is written by itself, so `P` has its old or its new bytes; but
-//! `Q` may have the others, and two values of one block are worse than either: a member more is lost, and what was read before is read no more.
+//! The third case is needed with two parities only. A chunk on a missing member is written by itself, so `P` has its
+//! old or its new bytes; but `Q` may have the others, and two values of one block are worse than either: a member more
+//! is lost, and what was read before is read no more.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -60,8 +62,8 @@ struct Covered {
     block: Bytes,
 }
 
-/// Follows the headers from the start, each behind the one before, as md does; the last one counts. `Err` says whether there is
-/// a header anywhere else: the first was then torn when the log began anew, and nothing was under way.
+/// Follows the headers from the start, each behind the one before, as md does; the last one counts. `Err` says whether
+/// there is a header anywhere else: the first was then torn when the log began anew, and nothing was under way.
 fn newest(bytes: &[u8], array: Uuid, member: usize) -> Result<Found, bool> {
     let (mut at, mut last) = (0, None::<(usize, PplHeader)>);
     while let Some(rest) = bytes.get(at..) {
@@ -87,7 +89,8 @@ fn newest(bytes: &[u8], array: Uuid, member: usize) -> Result<Found, bool> {
     Ok(Found { generation: header.generation, entries, places: Vec::new() })
 }
 
-/// All that the newest header of an own log names, newest first. `Err(false)` if there is none, or something of it is not there.
+/// All that the newest header of an own log names, newest first. `Err(false)` if there is none, or something of it is
+/// not there.
 fn under_way(bytes: &[u8], array: Uuid, member: usize) -> Result<Found, bool> {
     let mut headers = BTreeMap::new();
     for (number, block) in bytes.chunks(HEADER.as_usize()).enumerate() {
@@ -114,8 +117,8 @@ fn under_way(bytes: &[u8], array: Uuid, member: usize) -> Result<Found, bool> {
 }
 
 impl<D: Device> Array<D> {
-    /// Brings parity in line with what the logs say was under way, if whoever used the array last `kept` them. Says whether parity can be trusted
-    /// everywhere; without that the array needs a resync.
+    /// Brings parity in line with what the logs say was under way, if whoever used the array last `kept` them. Says
+    /// whether parity can be trusted everywhere; without that the array needs a resync.
     pub(crate) async fn replay_logs(&self, ppl: &Ppl, dirty: bool, kept: bool) -> Result<bool, DeviceError> {
         if !kept {
             // Before anything says that they are kept again: they are of another time.
@@ -134,7 +137,8 @@ impl<D: Device> Array<D> {
             if self.members[member].device().is_none() {
                 continue;
             }
-            // Nothing of it is current, so no entry is of any use; and the power cut may have met the beginning of its log.
+            // Nothing of it is current, so no entry is of any use; and the power cut may have met the beginning of its
+            // log.
             if self.members[member].state() == MemberState::Rebuilding(Bytes::ZERO) {
                 if let Err(error) = self.new_log(member, true).await {
                     self.could_not_store(member, &error);
@@ -198,7 +202,8 @@ impl<D: Device> Array<D> {
         chunk * covered.row + (covered.first + at) % chunk
     }
 
-    /// What an entry covers, by md's rules: how many chunks are written, how much of each, and where the last ends. `None` if it cannot be.
+    /// What an entry covers, by md's rules: how many chunks are written, how much of each, and where the last ends.
+    /// `None` if it cannot be.
     ///
     /// In the own log entries may cover each other in parts, so it is looked at in the array's blocks.
     fn covered(&self, logged: &Logged, own: bool) -> Option<Covered> {
@@ -231,8 +236,8 @@ impl<D: Device> Array<D> {
         aligned(block).then_some(Covered { row, stripe, first, end, chunks, strip, block })
     }
 
-    /// Computes the parity of a block that an entry covers, so far into each of the chunks, from the data as they are. Says whether it could be done, or
-    /// need not.
+    /// Computes the parity of a block that an entry covers, so far into each of the chunks, from the data as they are.
+    /// Says whether it could be done, or need not.
     async fn replay_logged(
         &self,
         covered: &Covered,
@@ -284,7 +289,8 @@ impl<D: Device> Array<D> {
         Ok(true)
     }
 
-    /// Brings Q in line with P where a chunk that was being written is lost: P says what it holds. Says whether it could be done.
+    /// Brings Q in line with P where a chunk that was being written is lost: P says what it holds. Says whether it
+    /// could be done.
     async fn follow_p(
         &self,
         stripe: &Stripe,

@@ -1,10 +1,12 @@
 //! Units: what one header covers, from the log write until the data and parity of all its entries are durable.
 //!
-//! md replays the newest header alone, so in its log a unit keeps the turn, and the next waits for its end. In arraylab's own log, a [`Ring`], units are
-//! under way side by side: each header names the oldest generation that is not over yet, and the replay takes all from that one on.
+//! md replays the newest header alone, so in its log a unit keeps the turn, and the next waits for its end. In
+//! arraylab's own log, a [`Ring`], units are under way side by side: each header names the oldest generation that is
+//! not over yet, and the replay takes all from that one on.
 //!
-//! What the newest header names must be there, or an entry that is over could be taken for the newest of its block. So the place of a unit is free not when
-//! the unit is over, but when a header that is durable says so. There is always room for one header more, without entries, that can say it.
+//! What the newest header names must be there, or an entry that is over could be taken for the newest of its block. So
+//! the place of a unit is free not when the unit is over, but when a header that is durable says so. There is always
+//! room for one header more, without entries, that can say it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -31,8 +33,8 @@ impl Ring {
         Ring { size, next: Cell::new(Bytes::ZERO), places: RefCell::default(), over: Signal::default() }
     }
 
-    /// Where a header with entries goes, and what is behind it: behind the last one, or at the start, on a page. `None` while something lies there, or
-    /// it would not leave room for a header without entries.
+    /// Where a header with entries goes, and what is behind it: behind the last one, or at the start, on a page. `None`
+    /// while something lies there, or it would not leave room for a header without entries.
     pub fn place(&self, extent: Bytes) -> Option<Range<Bytes>> {
         let place = self.room_behind(self.next.get(), extent.round_up(HEADER));
         let gap = self.room_behind(place.end, HEADER);
@@ -86,8 +88,9 @@ impl Ring {
         self.places.borrow_mut().retain(|generation, _| *generation >= oldest);
     }
 
-    /// Begins with these places, which the newest header names, the last of them its own: those of units of before, which are over. Units that are
-    /// under way are none of it any more. Says whether there is room for a header, as there always is where these are not a stranger's.
+    /// Begins with these places, which the newest header names, the last of them its own: those of units of before,
+    /// which are over. Units that are under way are none of it any more. Says whether there is room for a header, as
+    /// there always is where these are not a stranger's.
     pub fn restart(&self, named: impl IntoIterator<Item = (u64, Range<Bytes>)>) -> bool {
         let mut places = self.places.borrow_mut();
         places.clear();
@@ -138,7 +141,8 @@ mod tests {
         assert!(!ring.restart([(6, Bytes::ZERO..HEADER * 4), (7, HEADER * 4..HEADER * 8)]), "full");
     }
 
-    /// What the newest durable header names is never written over, and a header always finds room, whichever units end first.
+    /// What the newest durable header names is never written over, and a header always finds room, whichever units end
+    /// first.
     #[test]
     fn there_is_always_room_for_a_header_and_what_the_newest_names_is_left_alone() {
         for seed in 0..200 {

@@ -12,7 +12,8 @@ pub mod bed;
 pub mod image;
 pub mod rig;
 
-/// Superblocks of a new array that was stopped, of members with so much room each. Its identity is made of `array`, its members' of 1, 2, 3...
+/// Superblocks of a new array that was stopped, of members with so much room each. Its identity is made of `array`, its
+/// members' of 1, 2, 3...
 pub fn superblocks(
     (level, members, consistency): (Level, usize, Consistency),
     chunk: Bytes,
@@ -28,8 +29,9 @@ pub fn superblocks(
 
 /// The scripts that run md, if this machine has them and one of their virtual machines runs here.
 ///
-/// user-mode-linux is the faster by far (2 s a run for 7). Its kernel of Debian 12 starts no program where the processor has AMX, unless
-/// `xstate.c` is loaded with it. Where it does not run, the same kernel runs in qemu, which the scripts install.
+/// user-mode-linux is the faster by far (2 s a run for 7). Its kernel of Debian 12 starts no program where the
+/// processor has AMX, unless `xstate.c` is loaded with it. Where it does not run, the same kernel runs in qemu, which
+/// the scripts install.
 #[derive(Clone)]
 pub struct Peer {
     run: PathBuf,
@@ -39,7 +41,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Looks in `$ARRAYLAB_SHARED/md-peer` and beside the repository; prints that the test is skipped, and why, if there is none that runs.
+    /// Looks in `$ARRAYLAB_SHARED/md-peer` and beside the repository; prints that the test is skipped, and why, if
+    /// there is none that runs.
     pub fn find() -> Option<Peer> {
         static FOUND: OnceLock<Result<Peer, String>> = OnceLock::new();
         let found = FOUND.get_or_init(Peer::look);
@@ -113,7 +116,8 @@ pub fn stay_dirty(array: usize) -> String {
     format!("echo 0 > /sys/block/md{array}/md/safe_mode_delay")
 }
 
-/// Words that copy what an array holds to a disk, from so many MiB on: to compare it inside takes an emulated processor several times as long.
+/// Words that copy what an array holds to a disk, from so many MiB on: to compare it inside takes an emulated processor
+/// several times as long.
 pub fn copy_out(array: usize, disk: usize, mib: u64) -> String {
     format!("dd if=/dev/md{array} of=$D{disk} bs=1M seek={mib} 2>/dev/null")
 }

@@ -1,4 +1,5 @@
-//! An array without checksums, on disks of memory that take their time and fail when they are told to, and what is done to it.
+//! An array without checksums, on disks of memory that take their time and fail when they are told to, and what is done
+//! to it.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;

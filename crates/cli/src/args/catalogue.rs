@@ -6,8 +6,9 @@ use clap::{Args, Subcommand};
 
 /// Show the parts of modelled machines, or bring one in
 ///
-/// Without a name, all parts that come with the program are listed. With one, every value of the part is shown with its source: a row of
-/// a study, a line of a drive file, a data sheet, or "assumed" and why. A part file of your own is named by its path.
+/// Without a name, all parts that come with the program are listed. With one, every value of the part is shown with its
+/// source: a row of a study, a line of a drive file, a data sheet, or "assumed" and why. A part file of your own is
+/// named by its path.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -39,10 +40,10 @@ pub enum PartsAction {
 
 /// Turn DiskSim drive files into a part
 ///
-/// A drive of DiskSim 4.0 is three files: X.diskspecs (controller and buffer), X.model (zones, skews, spares, mechanics) and X.seek (the seek
-/// curve; drives with a seek equation have none). Each names the next, and it is looked for beside it unless it is given. The part that
-/// comes out names file and line of every value. What had to be assumed, and what the model has no use for, is said on
-/// standard error.
+/// A drive of DiskSim 4.0 is three files: X.diskspecs (controller and buffer), X.model (zones, skews, spares,
+/// mechanics) and X.seek (the seek curve; drives with a seek equation have none). Each names the next, and it is looked
+/// for beside it unless it is given. The part that comes out names file and line of every value. What had to be
+/// assumed, and what the model has no use for, is said on standard error.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -74,8 +75,8 @@ pub struct Import {
 
 /// Show the modelled machines
 ///
-/// Without a name, all systems that come with the program are listed. With one, every value is shown with its source: which parts it is
-/// put together of, and how they are joined. docs/machines.md teaches the language of system files.
+/// Without a name, all systems that come with the program are listed. With one, every value is shown with its source:
+/// which parts it is put together of, and how they are joined. docs/machines.md teaches the language of system files.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -145,14 +146,15 @@ pub enum Template {
 
 /// Hold a modelled drive against the measured response times of a real one
 ///
-/// The trace has a line for each request: R or W, the outcome seen on the bus (not used), first block, number of 512-byte blocks, measured
-/// response time and, in the last column, the delay from this completion to the next issue, both in microseconds. One request is under way
-/// at a time: the first is issued at time zero, each other one at the modelled completion of the one before plus its delay.
+/// The trace has a line for each request: R or W, the outcome seen on the bus (not used), first block, number of
+/// 512-byte blocks, measured response time and, in the last column, the delay from this completion to the next issue,
+/// both in microseconds. One request is under way at a time: the first is issued at time zero, each other one at the
+/// modelled completion of the one before plus its delay.
 ///
-/// Printed are the demerit of all requests, of the reads and of the writes (the root mean square horizontal distance of measured and
-/// modelled distribution curves, after Ruemmler and Wilkes), the error of the mean, and the rms error and correlation of modelled and
-/// measured times request by request; then what the model made of the requests, and the 20 that are furthest off, with where the model
-/// thinks their time went.
+/// Printed are the demerit of all requests, of the reads and of the writes (the root mean square horizontal distance of
+/// measured and modelled distribution curves, after Ruemmler and Wilkes), the error of the mean, and the rms error and
+/// correlation of modelled and measured times request by request; then what the model made of the requests, and the 20
+/// that are furthest off, with where the model thinks their time went.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -8,8 +8,9 @@ use super::{Common, Seen};
 
 /// Copy one device or file to another, with both sides measured
 ///
-/// Reads and writes overlap, --depth pieces at a time. Every read and write is recorded; the result says what each side gave, and which of them
-/// limits. At the end the target is flushed. What is on the target is lost; it must be there, and large enough.
+/// Reads and writes overlap, --depth pieces at a time. Every read and write is recorded; the result says what each side
+/// gave, and which of them limits. At the end the target is flushed. What is on the target is lost; it must be there,
+/// and large enough.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -9,13 +9,14 @@ use super::subject::Subjects;
 
 /// Say what limited a run, and on what evidence
 ///
-/// A run is explained from what its folder keeps: each request with its time stamps, the generator's processor time, what the devices stand
-/// on, and of modelled machines the time in each part. Printed are the limit; where the time of requests went, device by device;
-/// what the devices share; whether they convoy on it (rounds: each is served once before any is served again, and the link is idle
-/// between), with the evidence; what a change would bring at most; and the requests that took longest.
+/// A run is explained from what its folder keeps: each request with its time stamps, the generator's processor time,
+/// what the devices stand on, and of modelled machines the time in each part. Printed are the limit; where the time of
+/// requests went, device by device; what the devices share; whether they convoy on it (rounds: each is served once
+/// before any is served again, and the link is idle between), with the evidence; what a change would bring at most; and
+/// the requests that took longest.
 ///
-/// Of a survey its own verdicts are printed, of `arraylab max` its result once more; of a sweep, what limits each of its points; of a comparison, its result
-/// once more.
+/// Of a survey its own verdicts are printed, of `arraylab max` its result once more; of a sweep, what limits each of
+/// its points; of a comparison, its result once more.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -13,8 +13,9 @@ pub enum Format {
 
 /// Show a job file of fio as an experiment
 ///
-/// What `arraylab run job.fio` would run, in TOML: write it to disk, change it, and run it. Groups of jobs that wait for each other
-/// (stonewall) are experiments of their own. Options that are not kept, or change nothing here, are listed on standard error.
+/// What `arraylab run job.fio` would run, in TOML: write it to disk, change it, and run it. Groups of jobs that wait
+/// for each other (stonewall) are experiments of their own. Options that are not kept, or change nothing here, are
+/// listed on standard error.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -19,12 +19,13 @@ pub enum Predicted {
 
 /// Several disks on one bus that serve random reads in rounds
 ///
-/// Each disk has one random read under way. In a round all position while the bus is idle, then all transfer, one after the other. A line for each
-/// block size and number of disks: the least positioning time of all disks, one transfer, the large delta of
-/// completions, the round, and what passes; beside it what disks that do not wait for each other would give, and what
-/// pipelined reads could give at best.
+/// Each disk has one random read under way. In a round all position while the bus is idle, then all transfer, one after
+/// the other. A line for each block size and number of disks: the least positioning time of all disks, one transfer,
+/// the large delta of completions, the round, and what passes; beside it what disks that do not wait for each other
+/// would give, and what pipelined reads could give at best.
 ///
-/// The defaults are the Wren-7 of the rounds study on a Sparc 20; the rate of its medium is not printed there, but fitted on its tables.
+/// The defaults are the Wren-7 of the rounds study on a Sparc 20; the rate of its medium is not printed there, but
+/// fitted on its tables.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -11,9 +11,9 @@ use super::Common;
 
 /// Make the requests of a trace once more, at their own times
 ///
-/// Each request is asked when it was asked then, whatever the device does; one that finds too many under way is asked late, and how late
-/// is in the result. Devices are real or modelled, as for `run`. With one device all of the trace goes there; otherwise each device of
-/// the trace has its own, in the order in which the trace names them.
+/// Each request is asked when it was asked then, whatever the device does; one that finds too many under way is asked
+/// late, and how late is in the result. Devices are real or modelled, as for `run`. With one device all of the trace
+/// goes there; otherwise each device of the trace has its own, in the order in which the trace names them.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

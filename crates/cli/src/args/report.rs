@@ -11,8 +11,9 @@ use super::subject::Subjects;
 ///
 /// The verdict stands first. Of a run the page holds what `arraylab explain` says, the figures, bandwidth and response
 /// times over time, response times by percentile, and some requests as bars; of a survey, or of `arraylab max`, its
-/// verdicts, curves and tables; of a sweep the figures over its axes and what limits each point; of a comparison the effects with their
-/// intervals, and each difference in conditions. At its end are the experiment and the machine as they were.
+/// verdicts, curves and tables; of a sweep the figures over its axes and what limits each point; of a comparison the
+/// effects with their intervals, and each difference in conditions. At its end are the experiment and the machine as
+/// they were.
 ///
 /// It is one file of HTML that loads nothing: it can be mailed, archived and opened without a network. It is light or
 /// dark as the browser is, can be read on a telephone, and can be printed.

@@ -7,8 +7,8 @@ use units::Bytes;
 
 /// Run xdd's command line: requests of one size on several targets, pass by pass
 ///
-/// Its words are those of xdd 7, behind which comes a line for each pass and target, their averages, and for each target the line that
-/// the M.A.X. study describes. Options of arraylab stand before them.
+/// Its words are those of xdd 7, behind which comes a line for each pass and target, their averages, and for each
+/// target the line that the M.A.X. study describes. Options of arraylab stand before them.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -43,9 +43,9 @@ pub struct XddWords {
 
 /// Run the four programs of the 4.2BSD study in a directory
 ///
-/// read_8192, write_4096, write_8192 and rewrite_8192 read and write 8 MiB of a file through the file system, three times each, of which
-/// the first is not shown; printed are 1024-byte units a second and the percentage of a processor, as in the tables of the study. The
-/// file is made in the directory, and removed.
+/// read_8192, write_4096, write_8192 and rewrite_8192 read and write 8 MiB of a file through the file system, three
+/// times each, of which the first is not shown; printed are 1024-byte units a second and the percentage of a processor,
+/// as in the tables of the study. The file is made in the directory, and removed.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

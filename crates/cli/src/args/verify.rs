@@ -7,9 +7,9 @@ use lab::Target;
 
 /// Read again what a run wrote, and hold it against what was written
 ///
-/// Takes the folder of a run in which a stream had `verify`. Every block says which device, address, pass and write it is of, so a mismatch is
-/// named: corrupt (bits differ), stale (an older write is there), torn (part of a write is there), misplaced (another place's block), foreign.
-/// Nothing is written.
+/// Takes the folder of a run in which a stream had `verify`. Every block says which device, address, pass and write it
+/// is of, so a mismatch is named: corrupt (bits differ), stale (an older write is there), torn (part of a write is
+/// there), misplaced (another place's block), foreign. Nothing is written.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

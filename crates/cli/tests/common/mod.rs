@@ -92,7 +92,8 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// With `load.toml` in it. It lies in the build directory, which is on a disk: a file system in memory may have no direct I/O.
+    /// With `load.toml` in it. It lies in the build directory, which is on a disk: a file system in memory may have no
+    /// direct I/O.
     pub fn new(load: &str) -> Desk {
         let desk = Desk { dir: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() };
         desk.write("load.toml", load);

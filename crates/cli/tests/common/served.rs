@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::common::{self, Desk, Said, of, signal, skip};
 
-/// Starts a server, again if need be: the kernel takes back the ring of one that was killed, and with it the locks, in its own time. `None`,
-/// and said, where there is no ring.
+/// Starts a server, again if need be: the kernel takes back the ring of one that was killed, and with it the locks, in
+/// its own time. `None`, and said, where there is no ring.
 pub fn again<T>(start: impl Fn() -> Result<T, String>) -> Option<T> {
     for _ in 0..600 {
         match start() {
@@ -36,7 +36,8 @@ pub struct Server {
     pub events: std::thread::JoinHandle<Vec<Value>>,
 }
 
-/// The folder of the sockets by which served arrays are found: root has one, others' is the test's own. Identities are no two arrays'.
+/// The folder of the sockets by which served arrays are found: root has one, others' is the test's own. Identities are
+/// no two arrays'.
 pub fn orders(desk: &Desk) -> PathBuf {
     let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
     if root { "/run/arraylab".into() } else { desk.path().join("arraylab") }

@@ -1,11 +1,13 @@
 //! Bytes for a device that has only time.
 //!
-//! A modelled disk says how long a request takes, and stores nothing. Behind this filter it stores what another device does: a request goes
-//! to both, to the first as a length without memory, and is replied to when both are done. Reads and writes of lengths without memory go to
-//! the first alone, so that a simulation of timing pays nothing for the bytes that others need.
+//! A modelled disk says how long a request takes, and stores nothing. Behind this filter it stores what another device
+//! does: a request goes to both, to the first as a length without memory, and is replied to when both are done. Reads
+//! and writes of lengths without memory go to the first alone, so that a simulation of timing pays nothing for the
+//! bytes that others need.
 //!
-//! Models know reads, writes and flushes. Zeroes that are to be written cost what writing them costs, in pieces as a host's kernel
-//! makes them; a range that may be forgotten costs nothing. Holes of the store are not told: a client that skips them would skip their time.
+//! Models know reads, writes and flushes. Zeroes that are to be written cost what writing them costs, in pieces as a
+//! host's kernel makes them; a range that may be forgotten costs nothing. Holes of the store are not told: a client
+//! that skips them would skip their time.
 
 use futures_util::future::join;
 use units::Bytes;

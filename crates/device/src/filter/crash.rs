@@ -1,9 +1,10 @@
 //! A volatile write cache, and the power cut that empties it.
 //!
-//! A drive answers a write when the bytes are in its cache and stores them when it likes, in any order; only a flush, or FUA on
-//! the write itself, says otherwise. So after a power cut each sector holds what it held at the last flush, or any write since:
-//! every subset of the unflushed sectors may have been kept, torn within one write too. The unit that is kept or lost whole is
-//! the device's logical block (512 bytes or 4 KiB), as the drive's error correction covers it as one.
+//! A drive answers a write when the bytes are in its cache and stores them when it likes, in any order; only a flush,
+//! or FUA on the write itself, says otherwise. So after a power cut each sector holds what it held at the last flush,
+//! or any write since: every subset of the unflushed sectors may have been kept, torn within one write too. The unit
+//! that is kept or lost whole is the device's logical block (512 bytes or 4 KiB), as the drive's error correction
+//! covers it as one.
 //!
 //! The device behind is the medium: what is there survives. A cut is therefore just [`WriteCache::cut`], with the
 //! caller choosing what is kept: by seed, or one subset after the other on a [`snapshot`](WriteCache::snapshot) each.
@@ -56,10 +57,11 @@ impl<D: Device> WriteCache<D> {
         self.unflushed.borrow().clone()
     }
 
-    /// Cuts the power: of each unflushed write, oldest first, the blocks are stored for which `keep` says so (it is told the write
-    /// and the number of the block within it); all else is forgotten.
+    /// Cuts the power: of each unflushed write, oldest first, the blocks are stored for which `keep` says so (it is
+    /// told the write and the number of the block within it); all else is forgotten.
     ///
-    /// Requests under way are the caller's to drop (`Runtime::clear`), as the machine that made them has lost its power too.
+    /// Requests under way are the caller's to drop (`Runtime::clear`), as the machine that made them has lost its power
+    /// too.
     pub async fn cut(&self, mut keep: impl FnMut(&Unflushed, u64) -> bool) -> Result<(), DeviceError> {
         let block = self.shape().logical_block;
         let unflushed = self.unflushed.take();

@@ -1,7 +1,7 @@
 //! A delay: what a path of a given latency and unlimited width adds.
 //!
-//! Requests do not wait for one another here: any number are delayed at once, each by its own draw. Where one must wait for the
-//! other, a [`Limited`](super::Limited) device or a modelled part is the right thing.
+//! Requests do not wait for one another here: any number are delayed at once, each by its own draw. Where one must wait
+//! for the other, a [`Limited`](super::Limited) device or a modelled part is the right thing.
 
 use std::cell::RefCell;
 

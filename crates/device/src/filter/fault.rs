@@ -1,9 +1,9 @@
 //! Faults of requests, by rule: what a drive, a cable or a firmware does wrong once in a while.
 //!
-//! A [`Rule`] says which requests (operation, range, how many to pass over, how often, with what chance) and what becomes of
-//! them. Rules are looked at in order; the first that applies decides. Chance is drawn from the seed, so a run repeats exactly.
-//! The verbs are those of ZFS's `zinject` and of the storage-fault literature (lost, misdirected and shorn writes). Damage that
-//! sits on sectors is the [`Medium`](super::Medium)'s.
+//! A [`Rule`] says which requests (operation, range, how many to pass over, how often, with what chance) and what
+//! becomes of them. Rules are looked at in order; the first that applies decides. Chance is drawn from the seed, so a
+//! run repeats exactly. The verbs are those of ZFS's `zinject` and of the storage-fault literature (lost, misdirected
+//! and shorn writes). Damage that sits on sectors is the [`Medium`](super::Medium)'s.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -27,7 +27,8 @@ pub enum Effect {
     Vanish,
     /// A write is answered with success and not done. Other operations are not affected.
     Lose,
-    /// A write is answered with success and lands this much further on, where that is still on the device; otherwise it is lost.
+    /// A write is answered with success and lands this much further on, where that is still on the device; otherwise it
+    /// is lost.
     Misdirect(Bytes),
     /// A write stores a random part of its 512-byte sectors, then fails.
     Tear,

@@ -8,7 +8,8 @@ use runtime::Runtime;
 
 /// A device whose bytes cross a [`Link`]: after the device has read them, before it writes them.
 ///
-/// The link is free while the device works, so that several devices behind one link overlap everything but their transfers.
+/// The link is free while the device works, so that several devices behind one link overlap everything but their
+/// transfers.
 pub struct Limited<D> {
     inner: D,
     link: Link,

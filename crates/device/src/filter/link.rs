@@ -1,13 +1,14 @@
 //! A link that several devices share: a bus, a cable, an expander's uplink.
 //!
-//! One transfer at a time; a transfer of `n` bytes holds the link for `n / rate`. There are no tokens: a link that was idle has
-//! saved nothing up, as a real wire has not. A token bucket was rejected for that reason, its bursts exceed the wire.
+//! One transfer at a time; a transfer of `n` bytes holds the link for `n / rate`. There are no tokens: a link that was
+//! idle has saved nothing up, as a real wire has not. A token bucket was rejected for that reason, its bursts exceed
+//! the wire.
 //!
-//! Who is next is the arbitration, and it decides between smooth and lock-step service. A host adapter that does not send a
-//! command while any device asks for the link to transfer data ([`Arbitration::DataFirst`]) makes the devices behind one bus
-//! convoy (Tables 1 to 5 of the rounds study): all of them transfer, then all of them seek while the bus idles. First come,
-//! first served does the same, as a command then waits behind the data of all other devices. With commands first the same
-//! devices keep the bus busy; a test holds all three to it.
+//! Who is next is the arbitration, and it decides between smooth and lock-step service. A host adapter that does not
+//! send a command while any device asks for the link to transfer data ([`Arbitration::DataFirst`]) makes the devices
+//! behind one bus convoy (Tables 1 to 5 of the rounds study): all of them transfer, then all of them seek while the bus
+//! idles. First come, first served does the same, as a command then waits behind the data of all other devices. With
+//! commands first the same devices keep the bus busy; a test holds all three to it.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -124,7 +125,8 @@ impl Link {
 
     async fn hold(&self, port: u32, purpose: Use, time: Duration) {
         let (from, held) = Ask { link: self, port, purpose, waiter: None }.await;
-        // Reckoned from when the link was had, not from when this task was told: late wake-ups of a live clock do not add up.
+        // Reckoned from when the link was had, not from when this task was told: late wake-ups of a live clock do not
+        // add up.
         let until = from + time;
         self.state.held_until.set(Some(until));
         self.state.busy.set(self.state.busy.get() + time);

@@ -1,7 +1,8 @@
 //! A medium with damage: sectors that cannot be read, and sectors whose bytes have changed.
 //!
-//! Damage sits on sectors and stays until they are written again, as on a disk: a write makes the drive remap an unreadable
-//! sector and stores fresh bytes over rotten ones. Latent sector errors and bit rot differ in one thing only: who notices.
+//! Damage sits on sectors and stays until they are written again, as on a disk: a write makes the drive remap an
+//! unreadable sector and stores fresh bytes over rotten ones. Latent sector errors and bit rot differ in one thing
+//! only: who notices.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! Devices that stand in front of devices.
 //!
-//! Each filter changes one thing and is itself a [`Device`](crate::Device), so they stack in any order and in front of anything:
+//! Each filter changes one thing and is itself a [`Device`](crate::Device), so they stack in any order and in front of
+//! anything:
 //!
 //! ```
 //! # use device::{Device, MemoryDevice, Request, Shape, filter::{Delay, Latency, Link, Limited, Arbitration}};
@@ -17,8 +18,9 @@
 //! # runtime.block_on(async { disks[0].submit(Request::flush()).await.result.unwrap(); });
 //! ```
 //!
-//! The order says what is modelled: a delay behind a limit is a disk behind a bus, a fault in front of a write cache is a bad
-//! cable, a fault behind it a bad medium. All filters work under either clock; none keeps payload that it does not need.
+//! The order says what is modelled: a delay behind a limit is a disk behind a bus, a fault in front of a write cache is
+//! a bad cable, a fault behind it a bad medium. All filters work under either clock; none keeps payload that it does
+//! not need.
 //!
 //! A filter's reply carries the filter's own stamps: the time of everything behind it and its own.
 

@@ -1,17 +1,22 @@
 //! A part of a device, as a device of its own.
 //!
-//! Byte `x` of the slice is byte `start + x` of the device behind. That is all of the theory; what matters is what does not pass:
+//! Byte `x` of the slice is byte `start + x` of the device behind. That is all of the theory; what matters is what does
+//! not pass:
 //!
-//! - A request is held against the slice's own end first. One that runs over it is refused, and the neighbour's bytes are not touched.
+//! - A request is held against the slice's own end first. One that runs over it is refused, and the neighbour's bytes
+//!   are not touched.
 //! - An error that has a place is told in the slice's addresses, as its user knows no others.
-//! - Extents are asked of the device behind and end with the slice; discards and zeroes pass, as long as they lie within.
-//! - A flush has no range and is of the whole device. It makes durable what others wrote beside the slice, too, and never less than was asked.
+//! - Extents are asked of the device behind and end with the slice; discards and zeroes pass, as long as they lie
+//!   within.
+//! - A flush has no range and is of the whole device. It makes durable what others wrote beside the slice, too, and
+//!   never less than was asked.
 //!
 //! Slices of one device may overlap; who gives them to users that each believe to be alone decides whether they may.
 //!
-//! Blocks are those of the device behind. A slice that does not begin on a multiple of the physical block has none of its own in the sense of
-//! [`Shape::physical_block`]: whatever the size of a write, its ends fall into blocks of which the rest has to be read. Partition tables had
-//! that trouble when disks went from sectors of 512 bytes to 4 KiB. It is not refused, as it costs time and no data; who offers slices says so.
+//! Blocks are those of the device behind. A slice that does not begin on a multiple of the physical block has none of
+//! its own in the sense of [`Shape::physical_block`]: whatever the size of a write, its ends fall into blocks of which
+//! the rest has to be read. Partition tables had that trouble when disks went from sectors of 512 bytes to 4 KiB. It is
+//! not refused, as it costs time and no data; who offers slices says so.
 
 use std::ops::Range;
 
@@ -41,7 +46,8 @@ pub enum SliceError {
 }
 
 impl<D: Device> Slice<D> {
-    /// The bytes of `range`. It must not be empty, lie within the device and begin and end on one of its logical blocks.
+    /// The bytes of `range`. It must not be empty, lie within the device and begin and end on one of its logical
+    /// blocks.
     pub fn new(runtime: &Runtime, inner: D, range: Range<Bytes>) -> Result<Slice<D>, SliceError> {
         let Range { start, end } = range;
         let Shape { name: device, size, logical_block: block, .. } = inner.shape().clone();

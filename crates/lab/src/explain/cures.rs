@@ -1,9 +1,11 @@
 //! What may end rounds, and which of it a run has in use already: advice to do what is done is none.
 //!
-//! - *Pipelined reads*: of whoever reads, on a device that reads ahead. Whether a trace's program announced its reads, the trace does not say.
-//! - *More requests under way* on each device, told by how many there were, so of traces, too. A modelled machine's adapter gives each disk one command at a time,
-//!   so that more only wait: there it is no cure.
-//! - *The adapter's policy*, which is the cause on the modelled string: only a modelled machine says whether its adapter gives way to data.
+//! - *Pipelined reads*: of whoever reads, on a device that reads ahead. Whether a trace's program announced its reads,
+//!   the trace does not say.
+//! - *More requests under way* on each device, told by how many there were, so of traces, too. A modelled machine's
+//!   adapter gives each disk one command at a time, so that more only wait: there it is no cure.
+//! - *The adapter's policy*, which is the cause on the modelled string: only a modelled machine says whether its
+//!   adapter gives way to data.
 
 use analysis::explain::Cures;
 use analysis::{Occupancy, Summary};

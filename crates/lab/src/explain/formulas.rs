@@ -1,11 +1,14 @@
 //! The constants of a modelled machine for the formulas of [`analysis::rounds::model`].
 //!
-//! They hold for disks on one string that have one random read each under way, as the run's experiment says. Each is what the description gives:
+//! They hold for disks on one string that have one random read each under way, as the run's experiment says. Each is
+//! what the description gives:
 //!
-//! - a transfer T: from the disk's coming back to the bus to its completion message, data at the string's rate and the disk's pace, protocol included. Of a
-//!   read that the operating system cuts into several commands, each has its own, and all but the first also their command;
+//! - a transfer T: from the disk's coming back to the bus to its completion message, data at the string's rate and the
+//!   disk's pace, protocol included. Of a read that the operating system cuts into several commands, each has its own,
+//!   and all but the first also their command;
 //! - what a round costs besides, O: the first disk's command, and the disk's thinking about it;
-//! - the medium's rate: a request divided by the time that it takes to pass the heads, head switches and seeks to the next cylinder included, averaged over the disk;
+//! - the medium's rate: a request divided by the time that it takes to pass the heads, head switches and seeks to the
+//!   next cylinder included, averaged over the disk;
 //! - seeks: to the next cylinder, over all, and the mean between random cylinders, of the disk's own curve;
 //! - the fence: the share of a request that the disk has in its buffer when it asks for the bus.
 //!
@@ -34,7 +37,8 @@ const OTHER_BYTES: u64 = 5;
 /// Requests, spread over the disk, whose passing of the heads is averaged.
 const PLACES: u64 = 1024;
 
-/// What the formulas give for the experiment of a kept run; nothing if it is none that they are of. An error says which constant is outside their bounds.
+/// What the formulas give for the experiment of a kept run; nothing if it is none that they are of. An error says which
+/// constant is outside their bounds.
 pub(super) fn predict(experiment: &Experiment) -> Option<Result<Prediction, String>> {
     let (names, block) = applies(experiment)?;
     let system = experiment.system.as_ref()?;
@@ -43,7 +47,8 @@ pub(super) fn predict(experiment: &Experiment) -> Option<Result<Prediction, Stri
     Some(bus.predict().map_err(|error| error.to_string()))
 }
 
-/// The disks and the size of the requests, if the load is what the formulas are of: one random read of each disk under way.
+/// The disks and the size of the requests, if the load is what the formulas are of: one random read of each disk under
+/// way.
 fn applies(experiment: &Experiment) -> Option<(&[String], Bytes)> {
     let system = experiment.system.as_ref().filter(|system| system.way != Way::Array && system.disks.len() > 1)?;
     let [plan] = &experiment.streams[..] else { return None };
@@ -104,7 +109,8 @@ fn times(disk: &Attached, os: &Os, block: Bytes, pauses: &Pauses) -> (Duration, 
         + (middle(pauses.first_data) + answers.fifo)
         + (pauses.status + answers.status + answers.complete)
         + bus.release;
-    // The first disks of a round send while their media still read ahead, the last no longer: half of them, as in the middle of all.
+    // The first disks of a round send while their media still read ahead, the last no longer: half of them, as in the
+    // middle of all.
     let pause = middle(pauses.block) + pauses.block_filling / 2 + pauses.status_per_block;
     let data = bus.byte_time * block.get() + pause * blocks + once * pieces;
     let command = bus.arbitration

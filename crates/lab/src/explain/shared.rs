@@ -1,7 +1,8 @@
 //! Which parts several devices of a kept run stand on, read from its `topology.json`.
 //!
-//! Of that file only what leads downwards is read: the names of the layers, and below the last one the way to the host. A stack that
-//! branches (an array over disks) is followed to where it does. The nearest common part comes first; one that only the same devices share is named with it.
+//! Of that file only what leads downwards is read: the names of the layers, and below the last one the way to the host.
+//! A stack that branches (an array over disks) is followed to where it does. The nearest common part comes first; one
+//! that only the same devices share is named with it.
 
 use analysis::explain::Shared;
 use serde::Deserialize;

@@ -21,8 +21,8 @@ pub struct Bound {
 /// Takes a figure from a distribution.
 type Figure = fn(&Latency) -> Duration;
 
-/// The figures of a distribution that can be bounded, and of how many requests at least: as many as leave one beyond the percentile, and never fewer
-/// than ten, which is a choice.
+/// The figures of a distribution that can be bounded, and of how many requests at least: as many as leave one beyond
+/// the percentile, and never fewer than ten, which is a choice.
 const FIGURES: [(&str, u64, Figure); 6] = [
     ("mean", 10, |times| times.mean),
     ("p50", 10, |times| times.p50),
@@ -60,7 +60,8 @@ impl Bound {
         FIGURES[self.figure].1
     }
 
-    /// Whether a run kept it, and the worst figure of its open loops; `None` if too little was counted, and all of it was served.
+    /// Whether a run kept it, and the worst figure of its open loops; `None` if too little was counted, and all of it
+    /// was served.
     pub fn judge(&self, experiment: &Experiment, outcome: &Outcome) -> Option<(bool, Duration)> {
         let groups = || experiment.streams.iter().zip(&outcome.summary.streams).filter(|(plan, _)| is_open(plan));
         let worst =

@@ -1,15 +1,17 @@
 //! The difference of two clocks, by Cristian's rule.
 //!
-//! A question leaves at `s` and its answer is here at `r`, both on our clock; the other clock showed `c` in between. Whatever the delays of the two ways,
-//! the answer was given between `s` and `r`, so the other clock is ahead of ours by something between `c - r` and `c - s`: by
+//! A question leaves at `s` and its answer is here at `r`, both on our clock; the other clock showed `c` in between.
+//! Whatever the delays of the two ways, the answer was given between `s` and `r`, so the other clock is ahead of ours
+//! by something between `c - r` and `c - s`: by
 //!
 //! ```text
 //! c - (s + r) / 2   with an error of at most (r - s) / 2
 //! ```
 //!
-//! F. Cristian, "Probabilistic clock synchronization", Distributed Computing 3 (1989). Of several trips the shortest says most. The bound takes nothing
-//! for granted but that clocks go forward: a busy processor or a slow network makes it wide, never wrong. Halving the bound by the smallest delay that the
-//! network can have, as the paper goes on to do, was left out: nobody knows that delay here.
+//! F. Cristian, "Probabilistic clock synchronization", Distributed Computing 3 (1989). Of several trips the shortest
+//! says most. The bound takes nothing for granted but that clocks go forward: a busy processor or a slow network makes
+//! it wide, never wrong. Halving the bound by the smallest delay that the network can have, as the paper goes on to do,
+//! was left out: nobody knows that delay here.
 
 use units::Duration;
 

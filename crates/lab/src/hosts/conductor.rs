@@ -152,8 +152,8 @@ impl Conductor {
         self.shared.say(&Message::Point { experiment: experiment.to_owned() });
     }
 
-    /// Says where records go, and waits until every rank has opened what it needs. Gives the devices of the others, as results call them, each with its
-    /// rank.
+    /// Says where records go, and waits until every rank has opened what it needs. Gives the devices of the others, as
+    /// results call them, each with its rank.
     pub fn gather(&self, folder: &Path) -> Result<Vec<(u32, String)>, Trouble> {
         let path = folder.display().to_string();
         self.shared.lock().folder.clone_from(&path);
@@ -183,7 +183,8 @@ impl Conductor {
         self.shared.lock().trouble().cloned()
     }
 
-    /// Waits until each rank has said what it came to, or is lost. Gives the parts, with what is known of their clocks and days.
+    /// Waits until each rank has said what it came to, or is lost. Gives the parts, with what is known of their clocks
+    /// and days.
     pub(crate) fn parts(&self) -> Vec<(usize, u32, String, Part, Clocks)> {
         drop(self.shared.wait(|state| state.peers.iter().all(|known| known.part.is_some() || known.trouble.is_some())));
         let mut parts = Vec::new();

@@ -75,7 +75,8 @@ pub enum MeetError {
     Trouble(#[from] Trouble),
 }
 
-/// Whether another connection may be accepted after this: what failed was that of a client which left, or there was none.
+/// Whether another connection may be accepted after this: what failed was that of a client which left, or there was
+/// none.
 pub(crate) fn passes(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | ConnectionAborted | ConnectionReset | Interrupted)
@@ -192,7 +193,8 @@ fn boot() -> String {
     host::environment::boot_id(&host::Kernel::running())
 }
 
-/// The address by which packets leave this host: a socket that is connected to an address of documentation (RFC 5737), and sends nothing.
+/// The address by which packets leave this host: a socket that is connected to an address of documentation (RFC 5737),
+/// and sends nothing.
 fn outward() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;

@@ -1,29 +1,34 @@
 //! One run on several hosts: started by an engine that is there already, driven by rank 0, one result.
 //!
 //! # Who starts it
-//! `mpirun -n 4 --host a,b,c,d arraylab run load.toml --on /dev/sdb` starts four processes, and so does `srun`. Each learns from its environment which *rank*
-//! it is, and of how many ([`Rank`]). Neither is MPI linked nor its messages used: a library that must be the one of the engine on each machine is a
-//! price that what is asked for here, some small messages before and after a run, does not justify. Rejected, too: daemons and a protocol of our own
-//! to start processes elsewhere (fio, elbencho), which engines and batch systems do better and with the site's permissions.
+//! `mpirun -n 4 --host a,b,c,d arraylab run load.toml --on /dev/sdb` starts four processes, and so does `srun`. Each
+//! learns from its environment which *rank* it is, and of how many ([`Rank`]). Neither is MPI linked nor its messages
+//! used: a library that must be the one of the engine on each machine is a price that what is asked for here, some
+//! small messages before and after a run, does not justify. Rejected, too: daemons and a protocol of our own to start
+//! processes elsewhere (fio, elbencho), which engines and batch systems do better and with the site's permissions.
 //!
 //! # How ranks find each other
-//! Rank 0 listens on TCP; where, it writes into a file of the *meeting place*, a folder that all see (that of the run folders, unless `--meet` names another),
-//! with a word that only those who can read the file know. Without a shared folder `--meet HOST:PORT` says where rank 0 listens. A folder
-//! alone was rejected: the attributes of files on NFS are cached for seconds, and the difference of clocks is to be known to microseconds.
+//! Rank 0 listens on TCP; where, it writes into a file of the *meeting place*, a folder that all see (that of the run
+//! folders, unless `--meet` names another), with a word that only those who can read the file know. Without a shared
+//! folder `--meet HOST:PORT` says where rank 0 listens. A folder alone was rejected: the attributes of files on NFS are
+//! cached for seconds, and the difference of clocks is to be known to microseconds.
 //!
 //! # How they start together
-//! Before each pass all ranks wait for each other. Then rank 0 asks each for the time on its clock (F. Cristian, Probabilistic clock synchronization, 1989;
-//! see [`clock`]), names an instant a little ahead, and tells each what its own clock will show at it. Clocks are the monotonic ones of the processes; none is
-//! set. The times of a pass are reckoned from that instant on every host, so a clock that runs differently shows within a pass only: at
-//! 50 parts in a million, which is much for a quartz, 0.5 ms in 10 s. How far the clocks came apart until the end is said in the result.
+//! Before each pass all ranks wait for each other. Then rank 0 asks each for the time on its clock (F. Cristian,
+//! Probabilistic clock synchronization, 1989; see [`clock`]), names an instant a little ahead, and tells each what its
+//! own clock will show at it. Clocks are the monotonic ones of the processes; none is set. The times of a pass are
+//! reckoned from that instant on every host, so a clock that runs differently shows within a pass only: at 50 parts in
+//! a million, which is much for a quartz, 0.5 ms in 10 s. How far the clocks came apart until the end is said in the
+//! result.
 //!
 //! # What comes of it
-//! Every rank keeps its records in a folder of its own (`ranks/N` of the run's) while the run goes on. At the end rank 0 takes the rows of all into one
-//! recording, devices named `HOST:PATH`, and makes of it what it makes of any recording: so percentiles over hosts are those of all
-//! requests, never means of percentiles. A rank that fails or vanishes ends the run for all; what the others recorded is in the result, what it
-//! recorded itself in its own folder.
+//! Every rank keeps its records in a folder of its own (`ranks/N` of the run's) while the run goes on. At the end rank
+//! 0 takes the rows of all into one recording, devices named `HOST:PATH`, and makes of it what it makes of any
+//! recording: so percentiles over hosts are those of all requests, never means of percentiles. A rank that fails or
+//! vanishes ends the run for all; what the others recorded is in the result, what it recorded itself in its own folder.
 //!
-//! Messages are neither encrypted nor authenticated beyond the word: they are for networks that an engine such as MPI uses, too.
+//! Messages are neither encrypted nor authenticated beyond the word: they are for networks that an engine such as MPI
+//! uses, too.
 
 pub mod clock;
 mod conductor;

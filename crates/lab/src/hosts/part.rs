@@ -117,7 +117,8 @@ pub fn take_part(
     Ok(interrupted)
 }
 
-/// Runs a point on all ranks, of which this is the first, and puts together what they came to. `folders` are that of the run and that of this rank.
+/// Runs a point on all ranks, of which this is the first, and puts together what they came to. `folders` are that of
+/// the run and that of this rank.
 pub fn conduct(
     name: &str,
     experiment: &Experiment,
@@ -194,7 +195,8 @@ pub fn conduct(
 
 type Ranked = (Option<usize>, u32, String, Part, Clocks);
 
-/// The names of all devices, and where those of each rank stand among them. A device that several ranks of one host load is one.
+/// The names of all devices, and where those of each rank stand among them. A device that several ranks of one host
+/// load is one.
 fn labels(streams: &Labels, parts: &[(&str, &Part)]) -> (Labels, Vec<Vec<u16>>) {
     let mut devices: Vec<String> = Vec::new();
     let mut known: HashMap<String, u16> = HashMap::new();
@@ -212,7 +214,8 @@ fn labels(streams: &Labels, parts: &[(&str, &Part)]) -> (Labels, Vec<Vec<u16>>) 
     (Labels { streams: streams.streams.clone(), devices }, places)
 }
 
-/// A row of another rank as one of the whole run, its times by the clock of rank 0; `None` if it is of no pass or device that there was.
+/// A row of another rank as one of the whole run, its times by the clock of rank 0; `None` if it is of no pass or
+/// device that there was.
 fn moved(row: &Row, (theirs, ours): (&[Duration], &[Duration]), places: &[u16], streams: usize) -> Option<Row> {
     let pass = usize::from(row.pass);
     let (theirs, ours) = (*theirs.get(pass)?, *ours.get(pass)?);

@@ -4,7 +4,8 @@
 //! length   u32, little-endian   of what follows the kind
 //! kind     u8                   0: a message in JSON; 1: rows, 56 bytes each, as in records.raw
 //! ```
-//! JSON, because messages are few and a person may want to read them; rows as they lie in memory, because there are millions.
+//! JSON, because messages are few and a person may want to read them; rows as they lie in memory, because there are
+//! millions.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! What became of jobs, as fio reports it: one entry a job, or one for all of a group that asks for it (`group_reporting`).
+//! What became of jobs, as fio reports it: one entry a job, or one for all of a group that asks for it
+//! (`group_reporting`).
 //!
 //! What a thread took from the machine (processor time, switches, page faults) is known by thread. Jobs that wait in
 //! system calls have one each, and what it took is theirs; where one thread serves several jobs it is divided evenly

@@ -1,7 +1,8 @@
 //! The points of a sweep as one table, `points.csv`, for spreadsheets and plotting programs.
 //!
-//! A line a point, in the order of the sweep. The first columns are the axes, by their keys. Columns that end in `_plus_minus` are half the 95 percent
-//! interval of the mean over the passes, and empty where there were not at least two. Names and units are those of `sweep.json`.
+//! A line a point, in the order of the sweep. The first columns are the axes, by their keys. Columns that end in
+//! `_plus_minus` are half the 95 percent interval of the mean over the passes, and empty where there were not at least
+//! two. Names and units are those of `sweep.json`.
 
 use analysis::{Estimate, Group, Latency};
 use units::{Duration, Frequency, Rate};

@@ -1,5 +1,5 @@
-//! The thread that makes no load: it hears how the others get on, shows that, reads the processors' accounts when counting starts and ends, and passes
-//! an interrupt on.
+//! The thread that makes no load: it hears how the others get on, shows that, reads the processors' accounts when
+//! counting starts and ends, and passes an interrupt on.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;

@@ -59,8 +59,8 @@ impl LiveDevice {
         }
     }
 
-    /// Forgets what the page cache holds. A file system that cannot is measured with its cache, which the advice on the run
-    /// will notice; there is nothing else to be done about it here.
+    /// Forgets what the page cache holds. A file system that cannot is measured with its cache, which the advice on the
+    /// run will notice; there is nothing else to be done about it here.
     pub(super) fn drop_cache(&self) {
         match self {
             LiveDevice::File(file) => drop(file.drop_cache()),

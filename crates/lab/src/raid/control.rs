@@ -1,8 +1,9 @@
 //! Orders to an array that is being served, from other processes of the same user.
 //!
-//! A served array's members are held by the server, so a command such as `arraylab array fail` cannot open them. It finds the server
-//! instead: a Unix socket of mode 0600 in the folder for such things, under the array's identity, which every member says. Each
-//! line is a JSON document: an [`Order`], then any number of [`Answer`]s of which the last is not about progress.
+//! A served array's members are held by the server, so a command such as `arraylab array fail` cannot open them. It
+//! finds the server instead: a Unix socket of mode 0600 in the folder for such things, under the array's identity,
+//! which every member says. Each line is a JSON document: an [`Order`], then any number of [`Answer`]s of which the
+//! last is not about progress.
 //!
 //! The folder is `/run/arraylab` for root, whatever session it has: who begins a server at boot and who gives it orders
 //! from a terminal must mean the same one. Others have `$XDG_RUNTIME_DIR/arraylab`, without that variable
@@ -111,7 +112,8 @@ enum Answer {
     Refused { message: String, input: bool },
 }
 
-/// Where servers of a user's arrays may listen for orders, of whom the variable says this: the first is where a new one does.
+/// Where servers of a user's arrays may listen for orders, of whom the variable says this: the first is where a new one
+/// does.
 fn folders(user: u32, runtime: Option<OsString>) -> Vec<PathBuf> {
     if user == 0 {
         return vec![PathBuf::from("/run/arraylab")];
@@ -128,7 +130,8 @@ fn sockets_of(array: Uuid) -> io::Result<Vec<PathBuf>> {
     Ok(folders(user, std::env::var_os("XDG_RUNTIME_DIR")).into_iter().map(socket).collect())
 }
 
-/// Whether a folder is this user's, and nobody else may put a socket there: who can gives the answers to this user's orders.
+/// Whether a folder is this user's, and nobody else may put a socket there: who can gives the answers to this user's
+/// orders.
 fn is_ours(folder: &Path) -> io::Result<bool> {
     let (it, me) = (std::fs::symlink_metadata(folder)?, std::fs::metadata("/proc/self")?.uid());
     Ok(it.is_dir() && it.uid() == me && it.mode() & 0o022 == 0)
@@ -147,7 +150,8 @@ impl Keeper {
             return Err(no_place(io::Error::other("it is somebody else's, or others may write to it")));
         }
         remove_leftovers(folder);
-        // A server that was killed has let go of the members before, and goes on listening for as long as the kernel takes to end it.
+        // A server that was killed has let go of the members before, and goes on listening for as long as the kernel
+        // takes to end it.
         let listen = || Listener::unix_replacing(&self.live, &path);
         Ok(patiently(listen, |error| matches!(error, ListenError::Occupied { .. }))?)
     }
@@ -222,10 +226,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server of the array that these are members of, if it is being served. Members that cannot be read are asked nothing.
+    /// The server of the array that these are members of, if it is being served. Members that cannot be read are asked
+    /// nothing.
     ///
-    /// The socket of a server that was killed is there until the kernel has ended its requests, some tens of milliseconds later; nobody answers at it,
-    /// and this waits for its end.
+    /// The socket of a server that was killed is there until the kernel has ended its requests, some tens of
+    /// milliseconds later; nobody answers at it, and this waits for its end.
     pub fn find(members: &[Place]) -> Option<Server> {
         let live = Live::start(&LiveOptions::default());
         let identity = members.iter().find_map(|place| Some(superblock_in(&live, place)?.array));
@@ -274,8 +279,8 @@ impl Server {
         }
     }
 
-    /// Gives an order and waits until it is carried out. On the way progress is shown; if it is interrupted then, the server hears no more, unless it is a
-    /// scrub: that is ended, and says what it found.
+    /// Gives an order and waits until it is carried out. On the way progress is shown; if it is interrupted then, the
+    /// server hears no more, unless it is a scrub: that is ended, and says what it found.
     pub fn order<T: DeserializeOwned>(&mut self, order: &Order, course: &Course) -> Result<T, RaidError> {
         let gone = |source| RaidError::Server { source };
         let mut line = serde_json::to_vec(order).map_err(|error| gone(error.into()))?;

@@ -257,8 +257,8 @@ impl Status {
         (self.not_whole, self.survives, self.broken) = (not_whole, left.unwrap_or(0), broken);
     }
 
-    /// Has what the array's server says of it count: it holds devices that nobody has named here, and what it does not use says less than it
-    /// knows, as nobody tells those any more.
+    /// Has what the array's server says of it count: it holds devices that nobody has named here, and what it does not
+    /// use says less than it knows, as nobody tells those any more.
     pub fn serve(&mut self, service: Service) {
         let read = std::mem::take(&mut self.members).into_iter().chain(std::mem::take(&mut self.others));
         let mut read: Vec<MemberStatus> = read.filter(|status| status.path.is_some()).collect();

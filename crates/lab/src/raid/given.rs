@@ -1,11 +1,14 @@
-//! The devices that were given for an array: which of them it is opened without, and why, and which of its members were not given.
+//! The devices that were given for an array: which of them it is opened without, and why, and which of its members were
+//! not given.
 //!
-//! An array opens without what is damaged or stale, as if it had not been given. That is right for the array, and wrong for whoever gave
-//! the device and hears nothing of it: so they are told beforehand. The rules are those by which the array opens ([`array::standing`]).
+//! An array opens without what is damaged or stale, as if it had not been given. That is right for the array, and wrong
+//! for whoever gave the device and hears nothing of it: so they are told beforehand. The rules are those by which the
+//! array opens ([`array::standing`]).
 //!
-//! Nor does it mind a member that was not given, if it can do without. Where something may have been under way, the others record at once that this one is
-//! missing, as anything may be read or computed in its place from then on. So whoever has merely forgotten to name it is refused before, unless the command is
-//! for an array that lacks members. (To take the record back when the command fails was rejected: what was replayed from the logs meanwhile, the member
+//! Nor does it mind a member that was not given, if it can do without. Where something may have been under way, the
+//! others record at once that this one is missing, as anything may be read or computed in its place from then on. So
+//! whoever has merely forgotten to name it is refused before, unless the command is for an array that lacks members.
+//! (To take the record back when the command fails was rejected: what was replayed from the logs meanwhile, the member
 //! has missed.)
 
 use array::areas;
@@ -35,7 +38,8 @@ pub struct LeftOut {
 pub struct Given {
     /// Those that it is opened without.
     pub left_out: Vec<LeftOut>,
-    /// Members that nobody has named, by number, though the others count on them. A device that says nothing may be one of them.
+    /// Members that nobody has named, by number, though the others count on them. A device that says nothing may be one
+    /// of them.
     pub not_named: Vec<usize>,
     /// The first thing that its members record is that these are missing, and this is why.
     recorded: Option<&'static str>,
@@ -65,8 +69,8 @@ impl Given {
     }
 }
 
-/// Looks at the devices given for an array, and `beside` them at what is to become part of it, and need not be named twice. An array that could not be
-/// opened at all for one of them is refused by its name.
+/// Looks at the devices given for an array, and `beside` them at what is to become part of it, and need not be named
+/// twice. An array that could not be opened at all for one of them is refused by its name.
 pub fn given(places: &[Place], beside: Option<&Place>) -> Result<Given, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let (mut found, mut left_out, mut silent) = (Vec::new(), Vec::new(), 0);
@@ -151,7 +155,8 @@ fn is_filled(place: u16, superblocks: &[&Superblock], newest: &Superblock) -> bo
     superblocks.iter().any(has)
 }
 
-/// The places in which the newest superblock counts on a device that is not among these. Who is to replace another is none that it counts on.
+/// The places in which the newest superblock counts on a device that is not among these. Who is to replace another is
+/// none that it counts on.
 fn not_named(superblocks: &[&Superblock], beside: Option<&Superblock>, newest: &Superblock) -> Vec<usize> {
     let named = |number: usize| {
         let is_it = |it: &&Superblock| it.number as usize == number && !it.features.has(Features::REPLACEMENT);
@@ -178,8 +183,8 @@ fn records(superblocks: &[&Superblock], newest: &Superblock) -> Option<&'static 
     }
 }
 
-/// Whether a device is a member, or the journal, of the array that these are of, as current as they are, and not about to be filled: what is on it is in use, and
-/// would be filled anew. (With a bitmap it would come back as it is.)
+/// Whether a device is a member, or the journal, of the array that these are of, as current as they are, and not about
+/// to be filled: what is on it is in use, and would be filled anew. (With a bitmap it would come back as it is.)
 pub fn is_in_use(members: &[Place], device: &Place) -> bool {
     let live = Live::start(&LiveOptions::default());
     let Some(own) = superblock_in(&live, device) else { return false };
@@ -206,7 +211,8 @@ pub(super) fn reason(error: &RaidError) -> String {
     }
 }
 
-/// Refuses devices of several arrays. The array is the one that most of them belong to; of equally many, that of the first.
+/// Refuses devices of several arrays. The array is the one that most of them belong to; of equally many, that of the
+/// first.
 pub(super) fn of_one_array<'p>(of: impl Iterator<Item = (&'p Place, Uuid)> + Clone) -> Result<(), RaidError> {
     let count = |array: Uuid| of.clone().filter(|(_, other)| *other == array).count();
     // Of equals `max_by_key` gives the last.

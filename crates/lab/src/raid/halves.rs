@@ -1,7 +1,8 @@
 //! Devices that went on without each other (a split brain), in words.
 //!
-//! Each half was used while the other was not there: a cable, a machine that was cut off, a start with too few of the members. Each calls the other failed, and
-//! holds writes that the other lacks. Which to believe only their user knows, so nothing is opened, and nothing is called clean or stale.
+//! Each half was used while the other was not there: a cable, a machine that was cut off, a start with too few of the
+//! members. Each calls the other failed, and holds writes that the other lacks. Which to believe only their user knows,
+//! so nothing is opened, and nothing is called clean or stale.
 
 use std::fmt;
 

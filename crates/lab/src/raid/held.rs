@@ -1,8 +1,8 @@
 //! What a server holds: devices, and leave to write to them.
 //!
-//! A device is held as long as the array uses it, and, once it does not, until everything is answered that was sent to it: a request that nobody
-//! waits for any more may still be carried out, and would overwrite what somebody else has put there. Then the server lets go of it, so that it
-//! can come back to the array, or become part of something else.
+//! A device is held as long as the array uses it, and, once it does not, until everything is answered that was sent to
+//! it: a request that nobody waits for any more may still be carried out, and would overwrite what somebody else has
+//! put there. Then the server lets go of it, so that it can come back to the array, or become part of something else.
 
 use std::cell::Cell;
 use std::rc::Rc;

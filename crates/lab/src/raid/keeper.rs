@@ -1,11 +1,13 @@
 //! The keeper of an array that is being served: does what is to be done beside the requests, and says what happens.
 //!
-//! Four things go on at once, as tasks of one thread: clients' requests (`nbd::serve`, the caller's); the array's own tending
-//! ([`Array::tend`]: the clean mark, the bitmap); the upkeep that is due (a resync after a power cut, a rebuild that was ended); and
-//! orders that come in through the [control socket](super::control). One upkeep runs at a time: two would only share the members' arms.
+//! Four things go on at once, as tasks of one thread: clients' requests (`nbd::serve`, the caller's); the array's own
+//! tending ([`Array::tend`]: the clean mark, the bitmap); the upkeep that is due (a resync after a power cut, a rebuild
+//! that was ended); and orders that come in through the [control socket](super::control). One upkeep runs at a time:
+//! two would only share the members' arms.
 //!
-//! An array is stopped when the last request is answered and the upkeep has come to the end of its unit: what it did is marked on
-//! the members, and the next start goes on from there. Until then all of it goes on: an upkeep that is dropped where it is leaves no mark.
+//! An array is stopped when the last request is answered and the upkeep has come to the end of its unit: what it did is
+//! marked on the members, and the next start goes on from there. Until then all of it goes on: an upkeep that is
+//! dropped where it is leaves no mark.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -34,7 +36,8 @@ pub(super) const LOOK: Duration = Duration::millis(200);
 const REPLACEMENT: &str = "replacement";
 /// How much later an upkeep is tried again that failed.
 const AGAIN: Duration = Duration::seconds(5);
-/// How long an upkeep may take to the end of its unit: longer than a member that hangs takes to count as failed, if nobody has set another time limit.
+/// How long an upkeep may take to the end of its unit: longer than a member that hangs takes to count as failed, if
+/// nobody has set another time limit.
 const PATIENCE: Duration = Duration::seconds(45);
 
 /// How an array is kept.
@@ -225,7 +228,8 @@ impl Keeper {
         }
     }
 
-    /// Stops the array that is [kept](Keeper::keep) no more: its members say how it was left. Requests must have been answered.
+    /// Stops the array that is [kept](Keeper::keep) no more: its members say how it was left. Requests must have been
+    /// answered.
     pub fn stop(&self) -> Result<Done, RaidError> {
         let left = Done::left(&self.live, &self.array);
         // Who failed since the last look, or while the array was stopped, is spoken of, too.
@@ -241,8 +245,8 @@ impl Keeper {
         }
     }
 
-    /// Lets go of devices that the array uses no more: members that failed or were replaced, spares that did. Those that still have something to
-    /// carry out are kept until they have.
+    /// Lets go of devices that the array uses no more: members that failed or were replaced, spares that did. Those
+    /// that still have something to carry out are kept until they have.
     pub(super) fn let_go(&self) {
         // What failed is spoken of while it has a name.
         self.look();
@@ -348,7 +352,8 @@ impl Keeper {
         (0..self.array.geometry().members()).find(|member| self.array.state(*member) == MemberState::Failed)
     }
 
-    /// Whether something could take a missing member's place without being named. Former members come back when they are told to.
+    /// Whether something could take a missing member's place without being named. Former members come back when they
+    /// are told to.
     fn has_filler(&self) -> bool {
         !self.array.spares().is_empty() && !self.array.is_broken()
     }
@@ -372,7 +377,8 @@ impl Keeper {
         matches!(done, Ok(true))
     }
 
-    /// Has a member filled, on a device if it is known which, when it is its turn. One that is not filled for want of time is no error: that goes on.
+    /// Has a member filled, on a device if it is known which, when it is its turn. One that is not filled for want of
+    /// time is no error: that goes on.
     pub(super) async fn rebuild(
         &self,
         member: usize,

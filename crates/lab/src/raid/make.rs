@@ -50,7 +50,8 @@ pub fn create(plan: &Plan, course: &Course) -> Result<Done, RaidError> {
     let mut made = Vec::new();
     let created = make(&live, plan, course, &mut made);
     if created.is_err() {
-        // Files that were made for an array that is none are of no use. The error that is returned says more than one of removing them.
+        // Files that were made for an array that is none are of no use. The error that is returned says more than one
+        // of removing them.
         made.iter().for_each(|path| drop(std::fs::remove_file(path)));
     }
     created

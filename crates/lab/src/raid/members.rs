@@ -44,7 +44,8 @@ pub(super) async fn connected(live: &Live, uri: &Uri, within: Duration) -> Resul
     Ok(device)
 }
 
-/// An export as a device that is written. One that takes no writes would count as failed with the first of them, when a member's place has been given to it already.
+/// An export as a device that is written. One that takes no writes would count as failed with the first of them, when a
+/// member's place has been given to it already.
 pub(super) async fn connected_to_write(live: &Live, uri: &Uri, within: Duration) -> Result<Steady<ToUri>, RaidError> {
     let device = connected(live, uri, within).await?;
     match remote::takes_writes(&device).await {
@@ -135,7 +136,8 @@ async fn other_version(device: &AnyDevice) -> Option<&'static str> {
     None
 }
 
-/// Opens the array that these members are, for what is done with all of them: refused is what would record that one is missing which was not named.
+/// Opens the array that these members are, for what is done with all of them: refused is what would record that one is
+/// missing which was not named.
 pub(super) fn open(
     live: &Live,
     members: &[Place],
@@ -242,7 +244,8 @@ pub(super) fn data_offset(array: &Array<AnyDevice>, place: &Place, device: &AnyD
     Ok(layout.data_offset)
 }
 
-/// Refuses a device on which data are to begin here, if its blocks are larger than those that the array takes, or cannot be.
+/// Refuses a device on which data are to begin here, if its blocks are larger than those that the array takes, or
+/// cannot be.
 pub(super) fn takes_blocks(
     array: &Array<AnyDevice>,
     place: &Place,

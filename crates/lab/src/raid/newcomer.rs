@@ -18,7 +18,8 @@ use crate::remote::{self, NoLeave};
 /// How often it is looked whether everything is answered that was sent to a device.
 const LOOKS: u32 = 10;
 
-/// Has the server let go of a place that it does not use, if it still holds it. Its own exports are refused here, before anybody connects to them.
+/// Has the server let go of a place that it does not use, if it still holds it. Its own exports are refused here,
+/// before anybody connects to them.
 pub(super) async fn let_go(keeper: &Keeper, place: &Place) -> Result<(), RaidError> {
     if let Place::Nbd(uri) = place
         && leads_to(uri, &keeper.listening.borrow())
@@ -55,7 +56,8 @@ pub(super) async fn open_former(keeper: &Keeper, place: &Place) -> Result<AnyDev
     hold(keeper, place, permit).await
 }
 
-/// Opens a new place, if it may be written and a member fits, and says where data are to begin on it. The server has [let go](let_go) of it.
+/// Opens a new place, if it may be written and a member fits, and says where data are to begin on it. The server has
+/// [let go](let_go) of it.
 pub(super) async fn open_new(keeper: &Keeper, new: &NewPlace) -> Result<(AnyDevice, Bytes), RaidError> {
     let place: Place = new.place.parse().map_err(RaidError::Place)?;
     let used: Vec<Place> = in_use(&keeper.array).iter().filter_map(|name| name.parse().ok()).collect();
@@ -95,7 +97,8 @@ async fn hold(keeper: &Keeper, place: &Place, permit: Option<WritePermit>) -> Re
     Ok(device)
 }
 
-/// Leave to write to an export. A thread of its own looks what is there, as whoever looks waits, and clients are served meanwhile.
+/// Leave to write to an export. A thread of its own looks what is there, as whoever looks waits, and clients are served
+/// meanwhile.
 async fn leave(keeper: &Keeper, uri: &nbd::Uri, new: &NewPlace) -> Result<(), NoLeave> {
     let (uri, destroy_data, times_named) = (uri.clone(), new.destroy_data, new.times_named as usize);
     let within = keeper.time_limit;

@@ -67,8 +67,8 @@ async fn fail(keeper: &Keeper, name: &str) -> Result<Done, RaidError> {
         RaidError::NoMember { place, .. } if is_lost(&place) => RaidError::FailedAlready { place },
         error => error,
     })?;
-    // Without the member parity could no longer be made to fit: what the member held would be computed wrongly where a write was cut off, and the
-    // array would not open once its server ends. Where the resync cannot go on, as a member
+    // Without the member parity could no longer be made to fit: what the member held would be computed wrongly where a
+    // write was cut off, and the array would not open once its server ends. Where the resync cannot go on, as a member
     // does not do what it is asked, that one is taken out all the same.
     let has_parity = keeper.array.geometry().level().parities() > 0;
     if has_parity && keeper.array.needs_resync() && keeper.upkeep().is_some() {
@@ -207,7 +207,8 @@ async fn follow(
         }
     };
     slow_down();
-    // What was spawned has its turn before this wakes again. Something else that ended meanwhile has taken the limit away.
+    // What was spawned has its turn before this wakes again. Something else that ended meanwhile has taken the limit
+    // away.
     keeper.live.runtime().sleep(LOOK).await;
     slow_down();
     loop {

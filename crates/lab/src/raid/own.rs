@@ -1,9 +1,10 @@
 //! The addresses at which a server offers its own array.
 //!
-//! An array whose spare, or member, is one of its own exports would write to itself: the superblock of the member lands in the
-//! users' data, and filling it waits for requests that wait for it. Which addresses are its own only the server can tell. A socket
-//! in the file system is compared by what it is, whatever it is called; an address of TCP by its port and by whether the host's
-//! name stands for an address that the server listens on. Behind another server or a proxy it is not recognised.
+//! An array whose spare, or member, is one of its own exports would write to itself: the superblock of the member lands
+//! in the users' data, and filling it waits for requests that wait for it. Which addresses are its own only the server
+//! can tell. A socket in the file system is compared by what it is, whatever it is called; an address of TCP by its
+//! port and by whether the host's name stands for an address that the server listens on. Behind another server or a
+//! proxy it is not recognised.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 

@@ -81,8 +81,9 @@ impl Place {
         }
     }
 
-    /// Whether two names are of one thing: of one path, by links or otherwise, of one block device, or of one export by addresses that lead to the same
-    /// socket, however they are spelled. Which exports of a server, or which servers, give the same bytes only they know.
+    /// Whether two names are of one thing: of one path, by links or otherwise, of one block device, or of one export by
+    /// addresses that lead to the same socket, however they are spelled. Which exports of a server, or which servers,
+    /// give the same bytes only they know.
     pub fn is_same(&self, other: &Place) -> bool {
         if let (Place::Nbd(one), Place::Nbd(other)) = (self, other)
             && one.export == other.export

@@ -1,6 +1,7 @@
 //! Comparing everything with its redundancy.
 //!
-//! How far a scrub came is on no member (md keeps it in memory, too): whoever ends one is told, and says from where the next one goes.
+//! How far a scrub came is on no member (md keeps it in memory, too): whoever ends one is told, and says from where the
+//! next one goes.
 
 use array::geometry::Level;
 use array::{Array, Repair, Scrubbed};
@@ -16,7 +17,8 @@ use super::{Course, Place, RaidError};
 /// What a scrub found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Scrub {
-    /// Its redundancy was not known to fit, and was made to fit first (a resync): so many ranges were written anew for that.
+    /// Its redundancy was not known to fit, and was made to fit first (a resync): so many ranges were written anew for
+    /// that.
     #[serde(default)]
     pub resynced: Option<u64>,
     /// Blocks of 512 bytes (or of the members' blocks, if larger) whose redundancy did not fit.
@@ -69,7 +71,8 @@ pub struct Misfit {
 }
 
 impl Scrub {
-    /// What was found in an array. An array counts from its start on; what it had [rewritten](rewritten) before the scrub is none of that's.
+    /// What was found in an array. An array counts from its start on; what it had [rewritten](rewritten) before the
+    /// scrub is none of that's.
     pub(super) fn of(array: &Array<AnyDevice>, found: Scrubbed, (how, from): (Repair, Bytes), before: Before) -> Scrub {
         let now = rewritten(array);
         let rewritten = now.iter().zip(&before.rewritten).map(|(now, before)| now.saturating_sub(*before)).collect();
@@ -187,7 +190,8 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// Makes redundancy fit, if that is due: after a power cut only the data can be believed, and nothing is wrong with the members.
+    /// Makes redundancy fit, if that is due: after a power cut only the data can be believed, and nothing is wrong with
+    /// the members.
     pub async fn made_to_fit(array: &Array<AnyDevice>) -> Result<Before, DeviceError> {
         let (was_due, before) = (array.needs_resync(), rewritten(array));
         array.resync().await?;
@@ -229,7 +233,8 @@ pub(super) fn within(array: &Array<AnyDevice>, from: Bytes) -> Result<(), RaidEr
     if from < size { Ok(()) } else { Err(RaidError::BehindEnd { from, size }) }
 }
 
-/// Refuses an array in which there is nothing to compare data with: it has neither redundancy nor checksums; or parity, and a member is missing.
+/// Refuses an array in which there is nothing to compare data with: it has neither redundancy nor checksums; or parity,
+/// and a member is missing.
 pub(super) fn comparable(array: &Array<AnyDevice>) -> Result<(), RaidError> {
     let level = array.geometry().level();
     if matches!(level, Level::Linear | Level::Raid0(_)) && !array.has_checksums() {

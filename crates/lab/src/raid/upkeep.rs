@@ -146,7 +146,8 @@ pub(super) async fn call_off(array: &Array<AnyDevice>, place: &Place) -> Result<
     }
 }
 
-/// Takes a member out of use: the others say that it has failed. Of a device that is to replace a member, that is called off, and the member stays.
+/// Takes a member out of use: the others say that it has failed. Of a device that is to replace a member, that is
+/// called off, and the member stays.
 pub fn fail(members: &[Place], permits: &Permits, place: &Place, course: &Course) -> Result<Done, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let array = open(&live, members, permits, course)?;
@@ -158,8 +159,9 @@ pub fn fail(members: &[Place], permits: &Permits, place: &Place, course: &Course
         RaidError::NoMember { place, .. } if is_left_out(members, &place) => RaidError::FailedAlready { place },
         error => error,
     })?;
-    // Without the member parity could no longer be made to fit, and an array with parity that does not fit is not opened without a member. Where it cannot be
-    // made to fit, as a member does not do what it is asked, that one is taken out all the same.
+    // Without the member parity could no longer be made to fit, and an array with parity that does not fit is not
+    // opened without a member. Where it cannot be made to fit, as a member does not do what it is asked, that one is
+    // taken out all the same.
     let fits = live.runtime().block_on(array.resync());
     if fits != Ok(true) && course.is_interrupted() {
         Done::left(&live, &array)?;
@@ -187,7 +189,8 @@ pub(super) fn spared(array: &Array<AnyDevice>, place: &Place) -> Result<usize, R
     Ok(member)
 }
 
-/// Rebuilds what is missing, or goes on with a rebuild that was ended: onto a new device, one that was a member before, or a spare.
+/// Rebuilds what is missing, or goes on with a rebuild that was ended: onto a new device, one that was a member before,
+/// or a spare.
 pub fn rebuild(
     members: &[Place],
     permits: &Permits,
@@ -324,8 +327,8 @@ pub fn belongs(members: &[Place], place: &Place) -> bool {
     read(place).is_some_and(|own| latest.is_some_and(|latest| is_same(&own, latest)))
 }
 
-/// Adds a device: a former member comes back, anything else is a spare, and fills the place of a member that is missing. One that went on without the array
-/// is taken only if what it carries may be lost.
+/// Adds a device: a former member comes back, anything else is a spare, and fills the place of a member that is
+/// missing. One that went on without the array is taken only if what it carries may be lost.
 pub fn add(
     members: &[Place],
     permits: &Permits,
@@ -374,8 +377,8 @@ pub(super) fn takes_spares(level: Level, members: usize) -> Result<(), RaidError
     }
 }
 
-/// Which member a place was, if it can come back as that. One that went on without the array comes back as nothing, and is refused unless what it carries
-/// may be lost.
+/// Which member a place was, if it can come back as that. One that went on without the array comes back as nothing, and
+/// is refused unless what it carries may be lost.
 pub(super) async fn former(
     live: &Live,
     array: &Array<AnyDevice>,
@@ -426,8 +429,8 @@ pub fn grow(members: &[Place], permits: &Permits, course: &Course) -> Result<Gro
     Ok(Grown { done: Done::stopped(&live, &array)?, size: array.geometry().size() })
 }
 
-/// Opens the device that is to take a member's place, if it is large enough, and says where its data are to begin: where they begin on
-/// the others.
+/// Opens the device that is to take a member's place, if it is large enough, and says where its data are to begin:
+/// where they begin on the others.
 async fn fits(
     live: &Live,
     array: &mut Array<AnyDevice>,
@@ -441,7 +444,8 @@ async fn fits(
     Ok((device, data_offset))
 }
 
-/// Makes an array clean that was not stopped. By force that is one, too, whose journal is gone: from then on it has none.
+/// Makes an array clean that was not stopped. By force that is one, too, whose journal is gone: from then on it has
+/// none.
 pub fn stop(members: &[Place], permits: &Permits, force: bool, course: &Course) -> Result<Done, RaidError> {
     let live = Live::start(&LiveOptions::default());
     let array = open_without(&live, members, permits, force, course)?;

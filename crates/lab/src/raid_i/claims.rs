@@ -1,7 +1,8 @@
 //! The study's sentences, each as a test on the model.
 //!
-//! "About" is within 15 percent and "little" within 10 percent, unless the sentence says what it means. A claim is judged by what the
-//! modelled machine does, never by what a parameter says, but for the two that are about a parameter.
+//! "About" is within 15 percent and "little" within 10 percent, unless the sentence says what it means. A claim is
+//! judged by what the modelled machine does, never by what a parameter says, but for the two that are about a
+//! parameter.
 
 use std::rc::Rc;
 
@@ -224,7 +225,8 @@ fn allocation_first_hidden(bench: &Bench) -> Verdict {
 }
 
 fn allocation_grows(bench: &Bench) -> Verdict {
-    // What the data phase of a read in one tenure has beyond its bytes and the pauses of a 4 KB read, for each crossing.
+    // What the data phase of a read in one tenure has beyond its bytes and the pauses of a 4 KB read, for each
+    // crossing.
     let time = |kib: u64| -> Result<f64, TrialError> {
         Ok(phase(&*bench.run(&Setup::read(kib).sprite().disks(4))?, "data-transfer").1 * 1e6)
     };
@@ -588,7 +590,8 @@ fn level_off(bench: &Bench) -> Verdict {
 }
 
 fn priority_order(bench: &Bench) -> Verdict {
-    // Under saturation a disk on an adapter with a higher priority completes more; with light load all complete the same.
+    // Under saturation a disk on an adapter with a higher priority completes more; with light load all complete the
+    // same.
     let spread = |disks: usize| -> Result<(f64, bool), TrialError> {
         let outcome = bench.run(&Setup::read(32).spread(disks, 4))?;
         let of = |slot: usize| outcome.completions.iter().skip(slot).step_by(4).sum::<u64>() as f64;

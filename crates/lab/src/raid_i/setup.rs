@@ -1,7 +1,7 @@
 //! The trials of the study.
 //!
-//! A trial is an [`Experiment`], the same as its file under `experiments/raid-i` holds; here it is put together in words, as the rows of
-//! the study ask for it.
+//! A trial is an [`Experiment`], the same as its file under `experiments/raid-i` holds; here it is put together in
+//! words, as the rows of the study ask for it.
 
 use machine::entry::Way;
 use units::{Bytes, Duration};
@@ -11,10 +11,12 @@ use crate::bench::Trial;
 use crate::experiment::Experiment;
 use crate::system::System;
 
-/// The strings of the first adapters, one each: where the study put disks "round-robin over strings, each on its own adapter".
+/// The strings of the first adapters, one each: where the study put disks "round-robin over strings, each on its own
+/// adapter".
 const FIRST_STRINGS: [usize; 4] = [0, 2, 4, 6];
 
-/// Sequential trials stay in the middle of each disk, within so much of it, as the study's short runs did: the zones differ.
+/// Sequential trials stay in the middle of each disk, within so much of it, as the study's short runs did: the zones
+/// differ.
 const STRETCH: Region = Region { start: Bytes::mib(152), length: Some(Bytes::mib(12)) };
 
 /// Passes of a trial, each on a machine of its own.

@@ -75,7 +75,8 @@ pub struct Judged {
     pub published: Option<f64>,
     /// As modelled.
     pub modelled: Option<f64>,
-    /// The modelled value is known to plus or minus this, with 95 % confidence: by how its passes differ, whose machines have other seeds.
+    /// The modelled value is known to plus or minus this, with 95 % confidence: by how its passes differ, whose
+    /// machines have other seeds.
     pub confidence_95: Option<f64>,
     /// Of the value.
     pub unit: String,

@@ -1,8 +1,9 @@
 //! The formulas beside the model and the study: how long a round takes, and what passes.
 //!
-//! A round is the measured time divided by `OutOf`, of the study's tables and of the modelled runs alike: counts are printed exactly, where
-//! deltas are whole milliseconds, cut off. The formulas are those of [`analysis::rounds::model`] for the study's three seek times, with the bus rate and the
-//! media rate that the modelled machine gives in runs of one disk.
+//! A round is the measured time divided by `OutOf`, of the study's tables and of the modelled runs alike: counts are
+//! printed exactly, where deltas are whole milliseconds, cut off. The formulas are those of [`analysis::rounds::model`]
+//! for the study's three seek times, with the bus rate and the media rate that the modelled machine gives in runs of
+//! one disk.
 
 use units::{Bytes, Rate};
 

@@ -1,7 +1,7 @@
 //! The study's sentences, each as a test on the model.
 //!
-//! "About" and "nearly" are within 15 percent, unless the sentence says what it means. A claim is judged by what the modelled machine does;
-//! what is said of causes is tested by taking the cause away.
+//! "About" and "nearly" are within 15 percent, unless the sentence says what it means. A claim is judged by what the
+//! modelled machine does; what is said of causes is tested by taking the cause away.
 
 use analysis::rounds::model::{Bus, Seek};
 use units::{Bytes, Duration, Rate, Ratio};
@@ -103,7 +103,8 @@ pub(super) fn formulas(
     bus.predict().map_err(TrialError::nothing)
 }
 
-/// What passes under a head in the long run: from how much longer a single random read of 96 KB takes than one of 32 KB, transfers taken off.
+/// What passes under a head in the long run: from how much longer a single random read of 96 KB takes than one of 32
+/// KB, transfers taken off.
 fn media_rate(bench: &Bench) -> Result<Rate, TrialError> {
     let read = |kib| -> Result<f64, TrialError> {
         Ok(bench.run(&Reads::random(1, kib))?.mean(|_, phase| phase == "media").as_seconds())
@@ -266,8 +267,8 @@ fn growth(bench: &Bench) -> Verdict {
             *share = deltas(bench, disks, kib)?.good_percent();
         }
     }
-    // With 32 KB the study itself has fewer rounds with four disks than with two. A run begins and ends within a round, and of 380 rounds two are half
-    // a percent.
+    // With 32 KB the study itself has fewer rounds with four disks than with two. A run begins and ends within a round,
+    // and of 380 rounds two are half a percent.
     let with_block = shares.iter().all(|row| row.windows(2).all(|pair| pair[1] >= pair[0] - 1.0));
     let with_disks = (1..3).all(|block| shares.windows(2).all(|pair| pair[1][block] >= pair[0][block] - 1.0));
     let kept = with_block && with_disks && shares[2][0] > shares[0][0];
@@ -447,7 +448,8 @@ fn fence_tradeoff(bench: &Bench) -> Verdict {
     }
     lost.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (change, disks, kib) = lost[0];
-    // In rounds the bus idles anyway. The sentence is of disks in general: what keeps the bus at the medium's rate costs where others want it.
+    // In rounds the bus idles anyway. The sentence is of disks in general: what keeps the bus at the medium's rate
+    // costs where others want it.
     let busy = |reads: &Reads| bandwidth(bench, &reads.clone().without_policy());
     let without = busy(&Reads::random(7, 64).fence_zero())? / busy(&Reads::random(7, 64))? - 1.0;
     Ok((

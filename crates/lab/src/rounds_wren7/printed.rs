@@ -1,5 +1,5 @@
-//! Numbers of the study that its trials are judged by: thresholds, cut-offs, bus transfer times. They are looked up in its published rows, so
-//! that each stands in one place.
+//! Numbers of the study that its trials are judged by: thresholds, cut-offs, bus transfer times. They are looked up in
+//! its published rows, so that each stands in one place.
 
 use std::sync::LazyLock;
 

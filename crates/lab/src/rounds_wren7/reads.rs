@@ -1,7 +1,8 @@
 //! The trials of the study: a process on each disk that reads without pause.
 //!
-//! What differs between trials is what the study varied: the number of disks, the block, the fence, the pattern. The same
-//! experiments lie under `experiments/rounds`. Claims about a cause also take it away: the adapter's policy is a switch.
+//! What differs between trials is what the study varied: the number of disks, the block, the fence, the pattern. The
+//! same experiments lie under `experiments/rounds`. Claims about a cause also take it away: the adapter's policy is a
+//! switch.
 
 use machine::entry::Way;
 use units::{Bytes, Duration};
@@ -16,7 +17,8 @@ use crate::system::System;
 const PASSES: u16 = 3;
 /// Passes of a trial of sequential reads, which are short.
 const SEQUENTIAL_PASSES: u16 = 9;
-/// Passes of a trial of sequential reads of 128 KB. Each keeps the pattern that it falls into, two in three the same, and what most of them do is wanted.
+/// Passes of a trial of sequential reads of 128 KB. Each keeps the pattern that it falls into, two in three the same,
+/// and what most of them do is wanted.
 const PATTERN_PASSES: u16 = 45;
 /// The processes are started one after the other, so far apart. Only with 128 KB, in sequence, does it matter.
 pub const APART: Duration = Duration::millis(250);
@@ -59,7 +61,8 @@ impl Reads {
         Reads { sequential: true, ..Reads::random(disks, kib) }
     }
 
-    /// Sequential reads of one disk so far apart that each finds its block in the disk's buffer: how the study measured its bus.
+    /// Sequential reads of one disk so far apart that each finds its block in the disk's buffer: how the study measured
+    /// its bus.
     pub fn buffered(kib: u64) -> Reads {
         Reads { think: Duration::millis(300), ..Reads::sequential(1, kib) }
     }

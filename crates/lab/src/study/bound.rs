@@ -1,7 +1,8 @@
 //! An expression bound to the points of experiments: checked before anything runs, and computed from what they came to.
 //!
-//! A quantity of several points is a list of numbers, in the order of the sweep. Lists of the same length compute number by number, a single number
-//! with each of a list; `min`, `max` and `mean` make one number of a list. What is left must be one number, or one truth.
+//! A quantity of several points is a list of numbers, in the order of the sweep. Lists of the same length compute
+//! number by number, a single number with each of a list; `min`, `max` and `mean` make one number of a list. What is
+//! left must be one number, or one truth.
 
 use std::rc::Rc;
 

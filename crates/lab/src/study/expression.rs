@@ -9,11 +9,11 @@
 //! quantity = NAME [ "(" NAME { "," NAME } ")" ] [ "[" [EXPERIMENT ";"] KEY "=" VALUE { ";" KEY "=" VALUE } "]" ]
 //! ```
 //!
-//! Names have hyphens and dots (`latency.p99`, `disk-0.1`), so a minus stands between blanks. What a quantity is of, and whether units fit, is checked
-//! before anything runs (`bound.rs`).
+//! Names have hyphens and dots (`latency.p99`, `disk-0.1`), so a minus stands between blanks. What a quantity is of,
+//! and whether units fit, is checked before anything runs (`bound.rs`).
 //!
-//! Rejected: the expression crates (`evalexpr`, `fasteval`) and script languages: none has units or quantities of points, and a script can hide a
-//! trial of its own in a claim.
+//! Rejected: the expression crates (`evalexpr`, `fasteval`) and script languages: none has units or quantities of
+//! points, and a script can hide a trial of its own in a claim.
 
 use std::ops::Range;
 

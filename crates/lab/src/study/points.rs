@@ -1,7 +1,8 @@
 //! The points of a study's experiments.
 //!
-//! A point is named by keys and values. A key that is an axis of the experiment's sweep, or the last words of one and of no other, chooses among the
-//! points of the sweep; any other key changes the experiment as `--set` does. Axes that are not named leave all of their values.
+//! A point is named by keys and values. A key that is an axis of the experiment's sweep, or the last words of one and
+//! of no other, chooses among the points of the sweep; any other key changes the experiment as `--set` does. Axes that
+//! are not named leave all of their values.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -115,7 +116,8 @@ fn is_meant(axis: &str, key: &str) -> bool {
     axis.strip_suffix(key).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Whether two texts are the same value: blanks, quotes and the brackets of a list are of no account, nor is how a number is written.
+/// Whether two texts are the same value: blanks, quotes and the brackets of a list are of no account, nor is how a
+/// number is written.
 fn is_same(a: &str, b: &str) -> bool {
     let is_written = |letter: &char| !letter.is_whitespace() && !"\"[]".contains(*letter);
     let [a, b] = [a, b].map(|text| text.chars().filter(is_written).collect::<String>());

@@ -1,8 +1,9 @@
 //! Numbers with dimensions: what an expression computes with, and what the unit of a printed row is.
 //!
-//! All that a study measures is made of bytes and seconds: a rate is bytes a second, requests and shares are plain numbers. So a dimension is two
-//! exponents; a product adds them, a sum and a comparison want them to be the same. Units are those of the `units` crate, and what a study's file says
-//! about its own (`[units]`), because studies disagree about what "MB" is.
+//! All that a study measures is made of bytes and seconds: a rate is bytes a second, requests and shares are plain
+//! numbers. So a dimension is two exponents; a product adds them, a sum and a comparison want them to be the same.
+//! Units are those of the `units` crate, and what a study's file says about its own (`[units]`), because studies
+//! disagree about what "MB" is.
 //!
 //! Rejected: a library of dimensions in types (`uom`), as the dimensions here are known only when the file is read.
 

@@ -34,8 +34,8 @@ const GOOD_ENOUGH: f64 = 0.97;
 /// How many times a size is tried: the first time may find cold caches.
 const TRIES: usize = 2;
 
-/// Makes all measurements, or those until the first that fails. `progress` is told what is about to be done, how many measurements are
-/// behind and how many there are in all.
+/// Makes all measurements, or those until the first that fails. `progress` is told what is about to be done, how many
+/// measurements are behind and how many there are in all.
 pub fn conduct<B: Bench>(
     bench: &mut B,
     root: &Part,
@@ -93,8 +93,9 @@ pub fn conduct<B: Bench>(
     (Findings { request, tried, curves }, broken)
 }
 
-/// The smallest request that gives nearly the best rate; each size counts with its best try. Of a size of which so few were done in `time` that one
-/// more or less is more than what is good enough, the rate is not known, and it is not taken while there is another.
+/// The smallest request that gives nearly the best rate; each size counts with its best try. Of a size of which so few
+/// were done in `time` that one more or less is more than what is good enough, the rate is not known, and it is not
+/// taken while there is another.
 fn choose(tried: &[(Bytes, Sample)], time: Duration) -> Option<Bytes> {
     let known = |sample: &Sample| sample.requests.get() * time.as_seconds() * (1.0 - GOOD_ENOUGH) >= 1.0;
     let tried = || tried.iter().filter(|(_, sample)| known(sample));

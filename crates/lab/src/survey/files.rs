@@ -36,8 +36,9 @@ const SMALLEST: Bytes = Bytes::mib(16);
 const SHARE_OF_FREE: u64 = 4;
 
 impl Files {
-    /// Makes `count` files of `size` in `directory`, full of random bytes, which no layer below can compress or leave out. `progress` is
-    /// told how much is written. What was made until an error, or until `interrupted` is set, is removed.
+    /// Makes `count` files of `size` in `directory`, full of random bytes, which no layer below can compress or leave
+    /// out. `progress` is told how much is written. What was made until an error, or until `interrupted` is set, is
+    /// removed.
     pub fn make(
         directory: &Path,
         count: u32,

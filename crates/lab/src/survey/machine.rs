@@ -26,14 +26,15 @@ use crate::target::Target;
 
 /// Size of random requests: a page, as in every tool of this kind.
 const SMALL: Bytes = Bytes::kib(4);
-/// Random requests under way on each device, raw: enough for the parallelism of a flash drive, and what a SATA disk can queue.
+/// Random requests under way on each device, raw: enough for the parallelism of a flash drive, and what a SATA disk can
+/// queue.
 const RANDOM_DEPTH: u32 = 32;
 /// Sequential requests under way on each device, raw: the next is there when one ends, and one more.
 const SEQUENTIAL_DEPTH: u32 = 4;
 /// Load is on before counting starts.
 const START_UP: Duration = Duration::millis(50);
-/// The same where a control group throttles: it pays out what was not asked for before, up to two of the kernel's slices of 100 ms
-/// (`throtl_start_new_slice_with_credit` in Linux' `block/blk-throttle.c`).
+/// The same where a control group throttles: it pays out what was not asked for before, up to two of the kernel's
+/// slices of 100 ms (`throtl_start_new_slice_with_credit` in Linux' `block/blk-throttle.c`).
 const PAID_OUT: Duration = Duration::millis(200);
 /// From this share of sampled places that hold zeroes on, a reader is told.
 const MOSTLY_ZERO: f64 = 0.5;
@@ -83,7 +84,8 @@ pub enum MachineError {
 }
 
 impl<'a> Machine<'a> {
-    /// Finds out what the paths stand on. Without permits for them, nothing can be written. `progress` is shown all measurements as one run.
+    /// Finds out what the paths stand on. Without permits for them, nothing can be written. `progress` is shown all
+    /// measurements as one run.
     pub fn new(
         paths: &[PathBuf],
         permits: &'a HashMap<PathBuf, WritePermit>,

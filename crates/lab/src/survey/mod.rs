@@ -3,9 +3,9 @@
 //! What they mean is decided in [`analysis::survey`]; here a [`Bench`] is asked for them and need not be this machine.
 //!
 //! # Repeats
-//! All points are measured once, then all again, at least three times: what drifts with time (a busy neighbour on a virtual machine,
-//! a warming disk) then shows as spread of every point and not as a bend of the curve, as it would if the repeats of a point
-//! followed each other.
+//! All points are measured once, then all again, at least three times: what drifts with time (a busy neighbour on a
+//! virtual machine, a warming disk) then shows as spread of every point and not as a bend of the curve, as it would if
+//! the repeats of a point followed each other.
 
 mod conduct;
 mod files;

@@ -58,8 +58,8 @@ impl Rows {
         Rows { log, measured: 0 }
     }
 
-    /// Keeps the rows of a measurement of these devices that began at some time of the whole, as those of a stream; gives when the last of its
-    /// requests was over.
+    /// Keeps the rows of a measurement of these devices that began at some time of the whole, as those of a stream;
+    /// gives when the last of its requests was over.
     pub fn keep(
         &mut self,
         (stream, devices): (u16, &[usize]),

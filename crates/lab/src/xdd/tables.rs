@@ -9,7 +9,8 @@ use units::Bytes;
 
 use super::Xdd;
 
-/// A line for each pass and target, one for all passes of a target, one for all targets; then the line of the M.A.X. study for each target.
+/// A line for each pass and target, one for all passes of a target, one for all targets; then the line of the M.A.X.
+/// study for each target.
 pub fn lines(xdd: &Xdd, summary: &Summary) -> String {
     let operation = match xdd.experiment.streams[0].stream.mix.reads.get() {
         reads if reads >= 1.0 => "read",
@@ -63,8 +64,9 @@ pub(crate) fn lines_of(operation: &str, (request, depth): (Bytes, u32), summary:
     }
     line("COMBINED", summary.total.passes.len().to_string(), summary.devices.len().to_string(), &summary.total.figures);
     let mut text = table.to_string();
-    // "request size (in 1024-byte blocks), the average, high, and low I/O performance in units of 10^6-bytes per second, the number of I/O operations, the
-    // average, maximum, and minimum number of seconds ..., and the number of errors"
+    // "request size (in 1024-byte blocks), the average, high, and low I/O performance in units of 10^6-bytes per
+    // second, the number of I/O operations, the average, maximum, and minimum number of seconds ..., and the number of
+    // errors"
     let mut max =
         Table::new(["target", "blocks", "MB/s", "high", "low", "ops", "seconds", "longest", "shortest", "errors"]);
     for group in &summary.devices {
@@ -100,8 +102,8 @@ fn shown(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// The table of time stamps: a header with the request size in 1024-byte blocks, the resolution and the number of entries, then an entry for each
-/// request.
+/// The table of time stamps: a header with the request size in 1024-byte blocks, the resolution and the number of
+/// entries, then an entry for each request.
 pub fn stamps(xdd: &Xdd, rows: Vec<Row>) -> String {
     stamps_of(xdd.request, rows)
 }

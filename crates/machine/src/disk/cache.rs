@@ -1,9 +1,9 @@
 //! The buffer as a cache: segments of consecutive blocks.
 //!
-//! A segment is a ring: blocks enter at its end, from the medium or from the host, and push the oldest out when it is full. What is
-//! found, which segment is given up, and which may be given up are the rules that the drive files describe (CMU-PDL-08-101,
-//! section "disks"): a read prefers the segment that holds its first block, freshest data first; without one it takes an
-//! empty segment, or the one that has not been used for longest.
+//! A segment is a ring: blocks enter at its end, from the medium or from the host, and push the oldest out when it is
+//! full. What is found, which segment is given up, and which may be given up are the rules that the drive files
+//! describe (CMU-PDL-08-101, section "disks"): a read prefers the segment that holds its first block, freshest data
+//! first; without one it takes an empty segment, or the one that has not been used for longest.
 
 /// Consecutive blocks in the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

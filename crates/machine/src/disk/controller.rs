@@ -1,11 +1,12 @@
 //! A drive with a queue: whose turn it is, and when.
 //!
-//! Requests are submitted at any time. Whenever the drive is free to turn to one, it takes the one that its policy prefers among those
-//! that have entered it; from then on its completion is known. The drive turns to the next when the host has the completion of
-//! the last, or earlier, if it lets the arm leave before (the drive files' "preseeking level").
+//! Requests are submitted at any time. Whenever the drive is free to turn to one, it takes the one that its policy
+//! prefers among those that have entered it; from then on its completion is known. The drive turns to the next when the
+//! host has the completion of the last, or earlier, if it lets the arm leave before (the drive files' "preseeking
+//! level").
 //!
-//! There is no clock in here. Whoever owns a controller turns it at the instants that [`Controller::next_turn`] names, in the order of
-//! time with the submissions: a loop over a list of arrivals, or a task under the virtual clock.
+//! There is no clock in here. Whoever owns a controller turns it at the instants that [`Controller::next_turn`] names,
+//! in the order of time with the submissions: a loop over a list of arrivals, or a task under the virtual clock.
 
 use runtime::Random;
 use units::{Duration, Instant};

@@ -1,12 +1,14 @@
 //! Importing DiskSim drive files.
 //!
-//! A drive is three files: `X.diskspecs` (controller and buffer), `X.model` (layout and mechanics, named in the first) and `X.seek`
-//! (the seek curve, named in the second; a drive with a seek equation has none). They become one [`Part`] whose every value names
-//! the file and line that it came from. The names and units are ours; what DiskSim parameter each one was is in `translate`.
+//! A drive is three files: `X.diskspecs` (controller and buffer), `X.model` (layout and mechanics, named in the first)
+//! and `X.seek` (the seek curve, named in the second; a drive with a seek equation has none). They become one [`Part`]
+//! whose every value names the file and line that it came from. The names and units are ours; what DiskSim parameter
+//! each one was is in `translate`.
 //!
-//! The importer refuses what it does not understand, with one message that names file and line. What DiskSim itself tolerates in its
-//! own release is tolerated: unsorted slips, sectors remapped to themselves, a last zone that ends one cylinder beyond
-//! the count (hp_c2490a), more room in the zones than blocks (atlas_III), spare parameters that nothing reads.
+//! The importer refuses what it does not understand, with one message that names file and line. What DiskSim itself
+//! tolerates in its own release is tolerated: unsorted slips, sectors remapped to themselves, a last zone that ends one
+//! cylinder beyond the count (hp_c2490a), more room in the zones than blocks (atlas_III), spare parameters that nothing
+//! reads.
 
 mod seek;
 mod syntax;
@@ -112,8 +114,8 @@ pub fn import(specs: &Text, find: &mut dyn FnMut(Role, &str) -> Result<Text, Str
     Ok(imported)
 }
 
-/// Imports a drive from files. A model or seek file that is not given is looked for under the name that the file before it uses,
-/// beside that file.
+/// Imports a drive from files. A model or seek file that is not given is looked for under the name that the file before
+/// it uses, beside that file.
 pub fn import_files(specs: &Path, model: Option<&Path>, seek: Option<&Path>) -> Result<Imported, ImportError> {
     let read = |path: &Path| -> Result<Text, std::io::Error> {
         let name =

@@ -1,35 +1,37 @@
 //! A whole drive: mechanism, buffer and controller.
 //!
 //! # What is modelled
-//! A command is processed for its overhead, which depends on what it is, what it finds in the buffer, and what the command before was. A
-//! read that is not in the buffer stops whatever the arm did, positions, and fills a segment from the medium while the bus
-//! empties it; then the drive reads on by itself. A write goes into the buffer over the bus and from there to the medium; it is
-//! complete at the one or at the other. Bus and medium work at the same time, and both are straight lines in time, so a
-//! transfer costs a few operations for each track it touches and none for each sector.
+//! A command is processed for its overhead, which depends on what it is, what it finds in the buffer, and what the
+//! command before was. A read that is not in the buffer stops whatever the arm did, positions, and fills a segment from
+//! the medium while the bus empties it; then the drive reads on by itself. A write goes into the buffer over the bus
+//! and from there to the medium; it is complete at the one or at the other. Bus and medium work at the same time, and
+//! both are straight lines in time, so a transfer costs a few operations for each track it touches and none for each
+//! sector.
 //!
 //! On a string, whose bus others want as well, the same drive is asked step by step (`steps.rs`).
 //!
 //! # Where the rules come from
-//! The parameters are those of DiskSim's drive files, and their meaning is that of its manual (CMU-PDL-08-101, "Disks"). Where the six
-//! measured drives of the validation contradict the way in which DiskSim 4.0 reads them, and a mechanism explains it, the mechanism
-//! is modelled, for all drives alike:
+//! The parameters are those of DiskSim's drive files, and their meaning is that of its manual (CMU-PDL-08-101,
+//! "Disks"). Where the six measured drives of the validation contradict the way in which DiskSim 4.0 reads them, and a
+//! mechanism explains it, the mechanism is modelled, for all drives alike:
 //!
-//! - **A full segment is a pause, not an end** (`read.rs`). Blocks that the host has taken make room, so the read-ahead goes on
-//!   after each hit until another command needs the arm; where "Read-ahead on idle hit" is set, a hit also calls the arm back. DiskSim
-//!   ends a read-ahead for good unless it is set, and then finds blocks in the buffer that the real drives had overwritten.
-//! - **Data first** (`write.rs`). A write does not start on the medium before its data are in the buffer. DiskSim starts as
-//!   soon as the first sector is there, and then hits sectors that the real drives, still waiting for the host, had to
-//!   let pass for a revolution.
-//! - **Pieces** (`read.rs`). Where the file leaves it to the drive when to ask for the bus, the drive does so for 4 KiB at a time, or
-//!   for what is left of the request. The last piece therefore starts on its way when all of it is in the buffer; DiskSim sends
-//!   each sector as it comes, and reads are done too soon. The 4 KiB are an assumption.
+//! - **A full segment is a pause, not an end** (`read.rs`). Blocks that the host has taken make room, so the read-ahead
+//!   goes on after each hit until another command needs the arm; where "Read-ahead on idle hit" is set, a hit also
+//!   calls the arm back. DiskSim ends a read-ahead for good unless it is set, and then finds blocks in the buffer that
+//!   the real drives had overwritten.
+//! - **Data first** (`write.rs`). A write does not start on the medium before its data are in the buffer. DiskSim
+//!   starts as soon as the first sector is there, and then hits sectors that the real drives, still waiting for the
+//!   host, had to let pass for a revolution.
+//! - **Pieces** (`read.rs`). Where the file leaves it to the drive when to ask for the bus, the drive does so for 4 KiB
+//!   at a time, or for what is left of the request. The last piece therefore starts on its way when all of it is in the
+//!   buffer; DiskSim sends each sector as it comes, and reads are done too soon. The 4 KiB are an assumption.
 //! - **A track that is read is read whole** (`ahead.rs`), in drives that keep what passes before the requested blocks.
 //! - **A stream is read on to the end of the next track** (`ahead.rs`), in drives whose read-ahead ends with the track.
 //!
-//! What was found and not used, because the drive files say otherwise or nothing: the overheads and bus times of the three
-//! SCSI drives that were extracted automatically are off by up to 0.4 ms; dec_rz26 takes 4 to 6 ms longer for writes after
-//! seeks of 150 to 750 cylinders, but not for reads and not after longer seeks; barracuda's head switch takes as long as its
-//! skews say (1.3 ms), not the 0.1 ms of the file.
+//! What was found and not used, because the drive files say otherwise or nothing: the overheads and bus times of the
+//! three SCSI drives that were extracted automatically are off by up to 0.4 ms; dec_rz26 takes 4 to 6 ms longer for
+//! writes after seeks of 150 to 750 cylinders, but not for reads and not after longer seeks; barracuda's head switch
+//! takes as long as its skews say (1.3 ms), not the 0.1 ms of the file.
 
 mod ahead;
 mod destage;
@@ -123,7 +125,8 @@ pub struct Service {
     pub arm_free: Instant,
 }
 
-/// A drive: on a bus of its own a request is served at once ([`Drive::serve`]), on one that others share in steps ([`Drive::open`]).
+/// A drive: on a bus of its own a request is served at once ([`Drive::serve`]), on one that others share in steps
+/// ([`Drive::open`]).
 #[derive(Debug, Clone)]
 pub struct Drive {
     parameters: Parameters,
@@ -275,9 +278,9 @@ impl Drive {
         &self.parameters.mechanism
     }
 
-    /// A run whose first sector may pass from `free` on, and each further one a `pace` later, because the bus has to bring its data
-    /// or take those away whose room it needs. It comes whole revolutions later if it must, and is cut off where the heads
-    /// would overtake the bus.
+    /// A run whose first sector may pass from `free` on, and each further one a `pace` later, because the bus has to
+    /// bring its data or take those away whose room it needs. It comes whole revolutions later if it must, and is cut
+    /// off where the heads would overtake the bus.
     fn paced(&self, run: Run, free: Instant, pace: Duration) -> Run {
         let late = free.saturating_since(run.begins);
         let period = self.mechanism().spindle.period();

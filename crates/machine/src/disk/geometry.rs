@@ -1,28 +1,30 @@
 //! Which block is where.
 //!
 //! # Theory
-//! A zone is a range of cylinders whose tracks hold the same number of sectors. Within a zone, tracks are numbered in the order
-//! in which blocks fill them (cylinder by cylinder, head by head, in serpentine layouts every other cylinder backwards), and
-//! sectors are numbered along the tracks: the *slot* of a sector. Slots that hold no block are the reserved ones at the front of
-//! the zone, the spares at the end (or front) of each *region* (a track, a cylinder, some cylinders, or the zone), and the slips:
-//! defective sectors or tracks that were passed over when the drive was formatted. So
+//! A zone is a range of cylinders whose tracks hold the same number of sectors. Within a zone, tracks are numbered in
+//! the order in which blocks fill them (cylinder by cylinder, head by head, in serpentine layouts every other cylinder
+//! backwards), and sectors are numbered along the tracks: the *slot* of a sector. Slots that hold no block are the
+//! reserved ones at the front of the zone, the spares at the end (or front) of each *region* (a track, a cylinder, some
+//! cylinders, or the zone), and the slips: defective sectors or tracks that were passed over when the drive was
+//! formatted. So
 //!
 //! ```text
 //!   block of the zone + reserved = how many usable slots come before this one
 //! ```
 //!
-//! with slips pushing the blocks behind them on, up to the end of their region or, in the "slip to end" schemes, of the zone.
-//! Both directions are one binary search over the slips. A defect found later is remapped: that one block lives in a spare.
+//! with slips pushing the blocks behind them on, up to the end of their region or, in the "slip to end" schemes, of the
+//! zone. Both directions are one binary search over the slips. A defect found later is remapped: that one block lives
+//! in a spare.
 //!
-//! The first sector of a track is turned against that of the track before by the track skew, or by the cylinder skew where a
-//! cylinder ends, so that a sequential transfer finds its next sector about when the head has settled.
+//! The first sector of a track is turned against that of the track before by the track skew, or by the cylinder skew
+//! where a cylinder ends, so that a sequential transfer finds its next sector about when the head has settled.
 //!
 //! # Sources
-//! The meaning of the sparing schemes, the serpentine layouts and the reserved space is that of DiskSim 4.0's drive files (CMU-PDL-08-101,
-//! "dm_layout_g1"). There, as here, reserved space is counted in usable slots, a last range that is shorter than the others
-//! keeps no spares, and in the schemes with spares in each track or cylinder a slip turns the tracks behind it on by one
-//! sector. Not copied: with spares at the front of each cylinder DiskSim pushes blocks behind a slip out of the cylinder; here they
-//! move the other way, into the spares.
+//! The meaning of the sparing schemes, the serpentine layouts and the reserved space is that of DiskSim 4.0's drive
+//! files (CMU-PDL-08-101, "dm_layout_g1"). There, as here, reserved space is counted in usable slots, a last range that
+//! is shorter than the others keeps no spares, and in the schemes with spares in each track or cylinder a slip turns
+//! the tracks behind it on by one sector. Not copied: with spares at the front of each cylinder DiskSim pushes blocks
+//! behind a slip out of the cylinder; here they move the other way, into the spares.
 
 mod build;
 mod layout;
@@ -106,14 +108,16 @@ struct Slip {
     region: u64,
     /// How many slips stand before it in its region (in the zone, if slips push to its end).
     rank: u64,
-    /// How many good units stand before it: in its region, plus the start of that; among the zone's data, if slips push to its end.
+    /// How many good units stand before it: in its region, plus the start of that; among the zone's data, if slips push
+    /// to its end.
     good: u64,
 }
 
 impl Geometry {
     /// Lays the blocks out; an error says which zone is at fault and why.
     ///
-    /// The zones may have room for more than `layout.blocks`; then the last blocks are not addressable. They must not have less.
+    /// The zones may have room for more than `layout.blocks`; then the last blocks are not addressable. They must not
+    /// have less.
     pub fn new(layout: &Layout) -> Result<Geometry, LayoutError> {
         build::build(layout)
     }

@@ -1,15 +1,16 @@
 //! Arm, heads and platters together: from here to that sector, and then on along the blocks.
 //!
 //! # Theory
-//! To reach a track takes the seek, or the head switch where that is longer (they go on at the same time); a write then waits for the
-//! heads to settle better, by a time that drive files also give as negative where a read settles longer. Then the sector must come
-//! round. From there consecutive blocks pass at one sector time each, until the track, or a slip or a remapped block, ends the
-//! *run*; the next run begins with the next repositioning. A scan over any number of blocks is thus a chain of
-//! straight lines in the plane of time and blocks, and nothing has to be computed sector by sector: when block `n` is in the
-//! buffer, and how far a read-ahead has come at some instant, are one division each.
+//! To reach a track takes the seek, or the head switch where that is longer (they go on at the same time); a write then
+//! waits for the heads to settle better, by a time that drive files also give as negative where a read settles longer.
+//! Then the sector must come round. From there consecutive blocks pass at one sector time each, until the track, or a
+//! slip or a remapped block, ends the *run*; the next run begins with the next repositioning. A scan over any number of
+//! blocks is thus a chain of straight lines in the plane of time and blocks, and nothing has to be computed sector by
+//! sector: when block `n` is in the buffer, and how far a read-ahead has come at some instant, are one division each.
 //!
-//! A drive with *zero latency* takes blocks in the order in which they pass. If its head comes down within the blocks that it wants, it
-//! begins with those that are left of them on the track and has the others, a revolution later, all the sooner.
+//! A drive with *zero latency* takes blocks in the order in which they pass. If its head comes down within the blocks
+//! that it wants, it begins with those that are left of them on the track and has the others, a revolution later, all
+//! the sooner.
 
 use units::{Bytes, Duration, Instant, Rate};
 
@@ -143,7 +144,8 @@ impl Mechanism {
         }
     }
 
-    /// The run that starts with `block`, for an arm that is free to move from `at` on. Panics if the drive has no such block.
+    /// The run that starts with `block`, for an arm that is free to move from `at` on. Panics if the drive has no such
+    /// block.
     pub fn run(&self, from: Arm, at: Instant, block: u64, access: Access) -> Run {
         self.run_on(self.geometry.extent(block), from, at, block, access)
     }
@@ -159,7 +161,8 @@ impl Mechanism {
         Run { first: block, blocks: extent.blocks, passed_before: 0, begins, step, arm, positioning, rotation }
     }
 
-    /// The run that starts with `block` and covers the blocks before `after` that are on its track, in the order in which they pass.
+    /// The run that starts with `block` and covers the blocks before `after` that are on its track, in the order in
+    /// which they pass.
     pub fn run_zero_latency(&self, from: Arm, at: Instant, block: u64, after: u64, access: Access) -> Run {
         let run = self.run(from, at, block, access);
         let wanted = run.blocks.min(after - block);

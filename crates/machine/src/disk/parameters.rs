@@ -70,12 +70,14 @@ pub struct Buffer {
     pub hit_on_block_being_read: bool,
     /// A read asks for the bus when this share is in the buffer.
     pub read_fill: Ratio,
-    /// It does not before so many blocks, or what is left of the request, are there; nor again when the buffer has run dry.
+    /// It does not before so many blocks, or what is left of the request, are there; nor again when the buffer has run
+    /// dry.
     pub piece: u64,
-    /// A write that had filled the buffer asks for the bus again when this share is empty. Only on a bus that others share
-    /// (`scsi`): alone, the bus brings each block as soon as there is room.
+    /// A write that had filled the buffer asks for the bus again when this share is empty. Only on a bus that others
+    /// share (`scsi`): alone, the bus brings each block as soon as there is room.
     pub write_empty: Ratio,
-    /// A read that has sent all there is keeps the bus if its next block comes within so long. Only on a bus that others share.
+    /// A read that has sent all there is keeps the bus if its next block comes within so long. Only on a bus that
+    /// others share.
     pub hold: Duration,
     /// The shares are of the request (but at most the segment), not of the segment.
     pub marks_by_request: bool,
@@ -86,7 +88,8 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Blocks of a read that must be in the buffer before the drive asks for the bus: the smaller of the mark and what is left.
+    /// Blocks of a read that must be in the buffer before the drive asks for the bus: the smaller of the mark and what
+    /// is left.
     pub fn fill_mark(&self, left: u64) -> u64 {
         let whole = if self.marks_by_request { left.min(self.segment_blocks) } else { self.segment_blocks };
         // DiskSim rounds the share of a request down and that of a segment up.
@@ -95,13 +98,14 @@ impl Buffer {
         (mark as u64).max(self.piece).min(left)
     }
 
-    /// Blocks of the buffer that a write which had filled it finds empty when the drive asks for the bus again: at least one, and no more
-    /// than are left.
+    /// Blocks of the buffer that a write which had filled it finds empty when the drive asks for the bus again: at
+    /// least one, and no more than are left.
     pub fn empty_mark(&self, left: u64) -> u64 {
         ((self.segment_blocks as f64 * self.write_empty.get()).round() as u64).max(1).min(left)
     }
 
-    /// Blocks that the bus takes last when it is faster than the medium: those that it waited for after it had emptied the buffer.
+    /// Blocks that the bus takes last when it is faster than the medium: those that it waited for after it had emptied
+    /// the buffer.
     pub fn last_piece(&self, blocks: u64) -> u64 {
         match blocks - self.fill_mark(blocks) {
             0 => blocks,
@@ -119,7 +123,8 @@ pub enum Until {
     Track,
     /// To the end of the request's last cylinder.
     Cylinder,
-    /// The same after a request for other blocks than those behind the one before; after one that went on, until the segment is full.
+    /// The same after a request for other blocks than those behind the one before; after one that went on, until the
+    /// segment is full.
     CylinderAtFirst,
     /// Until the segment is full.
     Segment,
@@ -157,7 +162,8 @@ pub struct ReadAhead {
     pub zero_latency: bool,
     /// It stops within a sector; otherwise at the next sector's start.
     pub stops_in_sector: bool,
-    /// The arm goes to cylinder 0 and from there to the blocks of a read that goes on beyond the cylinder where the read-ahead stopped.
+    /// The arm goes to cylinder 0 and from there to the blocks of a read that goes on beyond the cylinder where the
+    /// read-ahead stopped.
     pub recalibrates: bool,
 }
 
@@ -166,7 +172,8 @@ pub struct ReadAhead {
 pub enum WriteBack {
     /// When it is on the medium.
     Never,
-    /// When it is in the buffer; another request waits until it is on the medium, unless it is a write that goes on behind it.
+    /// When it is in the buffer; another request waits until it is on the medium, unless it is a write that goes on
+    /// behind it.
     Appending,
     /// When it is in the buffer, also between other requests.
     Always,
@@ -188,7 +195,8 @@ pub enum Preseek {
 pub struct Write {
     /// When they are complete.
     pub back: WriteBack,
-    /// Blocks that must be in the buffer before the medium is written; nothing for all of the request, or as many as fit.
+    /// Blocks that must be in the buffer before the medium is written; nothing for all of the request, or as many as
+    /// fit.
     pub first: Option<u64>,
     /// A write that goes on behind another shares its segment.
     pub combine: bool,
@@ -258,7 +266,8 @@ pub struct Queue {
 }
 
 impl Parameters {
-    /// The parameters of one specimen: its speed differs from the nominal by a share drawn evenly within the speed error.
+    /// The parameters of one specimen: its speed differs from the nominal by a share drawn evenly within the speed
+    /// error.
     #[must_use]
     pub fn drawn(mut self, random: &mut Random) -> Parameters {
         let error = self.speed_error.get();

@@ -5,12 +5,12 @@
 //! - *SSTF*, shortest seek time first: the nearest cylinder (Denning 1967). Requests far from the crowd may wait long.
 //! - *SCAN*: up to the last request, then down to the first, and so on (the elevator).
 //! - *C-LOOK*: up to the last request, then back to the first one: all cylinders wait about equally long.
-//! - *SPTF*, shortest positioning time first: the one whose first sector can be reached soonest, seek and rotation together
-//!   (Seltzer, Chen and Ousterhout 1990; Jacobson and Wilkes, HPL-CSP-91-7). Only the drive itself knows enough for it. What is in the
-//!   buffer takes no time at all.
+//! - *SPTF*, shortest positioning time first: the one whose first sector can be reached soonest, seek and rotation
+//!   together (Seltzer, Chen and Ousterhout 1990; Jacobson and Wilkes, HPL-CSP-91-7). Only the drive itself knows
+//!   enough for it. What is in the buffer takes no time at all.
 //!
-//! An *age limit* bounds the wait under any of them: a request that is older comes next, oldest first. Requests of the same merit
-//! are served in the order of their arrival.
+//! An *age limit* bounds the wait under any of them: a request that is older comes next, oldest first. Requests of the
+//! same merit are served in the order of their arrival.
 
 use units::{Duration, Instant};
 
@@ -45,7 +45,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue. The drive looks at the first `depth` requests; those behind them wait in the host. Panics if `depth` is zero.
+    /// An empty queue. The drive looks at the first `depth` requests; those behind them wait in the host. Panics if
+    /// `depth` is zero.
     pub fn new(policy: Policy, depth: u32, age_limit: Option<Duration>) -> Queue {
         assert!(depth > 0, "a drive takes at least one request");
         Queue { policy, age_limit, depth: depth as usize, waiting: Vec::new(), inward: true }

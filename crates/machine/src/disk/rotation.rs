@@ -7,10 +7,11 @@
 //!   angle(t) = t * turn  (mod 2^64),    turn = 2^64 / period in ns, rounded
 //! ```
 //!
-//! which is one multiplication and exact: the position after a year is as good as after a microsecond. The rounding of `turn`
-//! makes the modelled drive turn at a speed that differs from the nominal by less than 3 parts in 10^13 (10 ms period), a
-//! thousandth of a revolution in a year. Rejected: adding up periods in whole nanoseconds (a 7200 rpm drive would gain a
-//! third of a nanosecond each turn, a full turn in 58 hours) and floating-point angles (lose digits as time goes on).
+//! which is one multiplication and exact: the position after a year is as good as after a microsecond. The rounding of
+//! `turn` makes the modelled drive turn at a speed that differs from the nominal by less than 3 parts in 10^13 (10 ms
+//! period), a thousandth of a revolution in a year. Rejected: adding up periods in whole nanoseconds (a 7200 rpm drive
+//! would gain a third of a nanosecond each turn, a full turn in 58 hours) and floating-point angles (lose digits as
+//! time goes on).
 
 use units::{Duration, Frequency, Instant};
 
@@ -22,7 +23,8 @@ impl Angle {
     /// The index mark; no turn.
     pub const ZERO: Angle = Angle(0);
 
-    /// `numerator / denominator` of a revolution, rounded down; whole turns are dropped. Panics if `denominator` is zero.
+    /// `numerator / denominator` of a revolution, rounded down; whole turns are dropped. Panics if `denominator` is
+    /// zero.
     pub const fn fraction(numerator: u64, denominator: u64) -> Angle {
         Angle((((numerator % denominator) as u128) << 64).wrapping_div(denominator as u128) as u64)
     }
@@ -60,12 +62,14 @@ pub struct Spindle {
     period: Duration,
 }
 
-/// A head this little past the start of a sector still reads it. It covers the rounding of instants to whole nanoseconds, which
-/// would otherwise cost a revolution each time a transfer is cut in two; no drive's sector is shorter than 1000 ns.
+/// A head this little past the start of a sector still reads it. It covers the rounding of instants to whole
+/// nanoseconds, which would otherwise cost a revolution each time a transfer is cut in two; no drive's sector is
+/// shorter than 1000 ns.
 const LATE: u64 = 2;
 
 impl Spindle {
-    /// A spindle of constant speed; at the clock's start the index mark is under the heads. Panics outside 1 to 1,000,000 rpm.
+    /// A spindle of constant speed; at the clock's start the index mark is under the heads. Panics outside 1 to
+    /// 1,000,000 rpm.
     pub fn new(speed: Frequency) -> Spindle {
         let rpm = speed.get() * 60.0;
         assert!((1.0..=1e6).contains(&rpm), "a spindle of {rpm} rpm");

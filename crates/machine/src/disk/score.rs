@@ -1,8 +1,9 @@
 //! How far a model is from the drive.
 //!
-//! The demerit of Ruemmler and Wilkes (IEEE Computer, March 1994) is the root mean square horizontal distance between the two
-//! distribution curves of response times. Here, exactly: both samples sorted; at p = (k + 0.5) / 10000 for k = 0 ... 9999 each
-//! sample's quantile by linear interpolation at rank p (n - 1); the root of the mean of the squared differences.
+//! The demerit of Ruemmler and Wilkes (IEEE Computer, March 1994) is the root mean square horizontal distance between
+//! the two distribution curves of response times. Here, exactly: both samples sorted; at p = (k + 0.5) / 10000 for k =
+//! 0 ... 9999 each sample's quantile by linear interpolation at rank p (n - 1); the root of the mean of the squared
+//! differences.
 
 use units::Duration;
 

@@ -3,9 +3,9 @@
 //! Four ways to describe a seek curve are in use, and the drive files contain all of them:
 //!
 //! - measured points, linear between them (DIXtrac's "extracted" curves);
-//! - Ruemmler and Wilkes (IEEE Computer, March 1994): `a + b sqrt(d)` below a distance, `c + e d` from it on, because a short
-//!   seek accelerates and brakes and a long one coasts; with the first ten distances given one by one where the curve is
-//!   choppy (Worthington et al., CSE-TR-194-94, DiskSim's "hplplus10");
+//! - Ruemmler and Wilkes (IEEE Computer, March 1994): `a + b sqrt(d)` below a distance, `c + e d` from it on, because a
+//!   short seek accelerates and brakes and a long one coasts; with the first ten distances given one by one where the
+//!   curve is choppy (Worthington et al., CSE-TR-194-94, DiskSim's "hplplus10");
 //! - Lee's curve through the single-cylinder, average and full-stroke times of a data sheet (Lee and Katz 1993);
 //! - constant.
 //!
@@ -65,8 +65,8 @@ pub enum SeekError {
 impl SeekCurve {
     /// A curve through measured points, in ascending order of distance from 1 on.
     ///
-    /// Times need not ascend: real measurements do not. Distances shorter than the first point take its time; longer than the last
-    /// continue the last two points' line.
+    /// Times need not ascend: real measurements do not. Distances shorter than the first point take its time; longer
+    /// than the last continue the last two points' line.
     pub fn points(points: Vec<(u32, Duration)>) -> Result<SeekCurve, SeekError> {
         if points.is_empty() {
             return Err(SeekError::Empty);
@@ -94,7 +94,8 @@ impl SeekCurve {
 
     /// A line from the single-cylinder time over the average at a third of the stroke to the full-stroke time.
     ///
-    /// DiskSim's "linear" means to be this; its code divides integers and always returns one of the three values, which is not copied.
+    /// DiskSim's "linear" means to be this; its code divides integers and always returns one of the three values, which
+    /// is not copied.
     pub fn three_points(single: Duration, average: Duration, full: Duration, cylinders: u32) -> SeekCurve {
         let last = cylinders.max(4) - 1;
         let mut points = vec![(1, single), (last.div_ceil(3).max(2), average), (last, full)];

@@ -1,7 +1,8 @@
 //! Measured requests: the validation traces of DiskSim 4.0.
 //!
-//! One request a line, six columns, no header: `R` or `W`; the buffer outcome seen on the bus; the first block; how many blocks; the
-//! measured response time and the delay from this request's completion to the next one's issue, both in microseconds.
+//! One request a line, six columns, no header: `R` or `W`; the buffer outcome seen on the bus; the first block; how
+//! many blocks; the measured response time and the delay from this request's completion to the next one's issue, both
+//! in microseconds.
 
 use std::path::Path;
 

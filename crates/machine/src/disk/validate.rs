@@ -1,7 +1,7 @@
 //! Holding a modelled drive against the measured response times of a real one.
 //!
-//! The replay rule: one request outstanding; the first is issued at time zero, each following one at the *modelled* completion of the one
-//! before plus the measured delay.
+//! The replay rule: one request outstanding; the first is issued at time zero, each following one at the *modelled*
+//! completion of the one before plus the measured delay.
 
 use units::{Duration, Instant};
 

@@ -1,19 +1,20 @@
 //! How often a page is written for each time that the host writes it.
 //!
 //! # Theory
-//! Flash is erased by blocks of many pages. To reclaim a block, the pages in it that are still valid are written anew. Let `T` pages be on the
-//! flash and `U` of them be valid, all equally likely to be overwritten next, and let the block be reclaimed that was written longest ago.
-//! If a reclaimed block holds the share `v` of valid pages, each page that is written costs `1 / (1 - v)` of them, so that between the
-//! writing and the reclaiming of a block the host writes `T (1 - v)` pages; one of the block's pages is untouched by all of them
-//! with the probability `(1 - 1/U)^(T (1 - v))`. So
+//! Flash is erased by blocks of many pages. To reclaim a block, the pages in it that are still valid are written anew.
+//! Let `T` pages be on the flash and `U` of them be valid, all equally likely to be overwritten next, and let the block
+//! be reclaimed that was written longest ago. If a reclaimed block holds the share `v` of valid pages, each page that
+//! is written costs `1 / (1 - v)` of them, so that between the writing and the reclaiming of a block the host writes `T
+//! (1 - v)` pages; one of the block's pages is untouched by all of them with the probability `(1 - 1/U)^(T (1 - v))`.
+//! So
 //!
 //! ```text
 //!   v = exp(-a (1 - v)),   a = T / U,   amplification = 1 / (1 - v)
 //! ```
 //!
-//! (Robinson 1996 for log-structured file systems; Desnoyers, "Analytic modeling of SSD write performance", SYSTOR 2012, who gives it by
-//! Lambert's W.) Greedy choice of the emptiest block is a little better; wear levelling and hot spots move it either way. A test holds
-//! the formula against a small log that is written at random.
+//! (Robinson 1996 for log-structured file systems; Desnoyers, "Analytic modeling of SSD write performance", SYSTOR
+//! 2012, who gives it by Lambert's W.) Greedy choice of the emptiest block is a little better; wear levelling and hot
+//! spots move it either way. A test holds the formula against a small log that is written at random.
 
 use units::Bytes;
 
@@ -41,7 +42,8 @@ pub fn write_amplification(physical: Bytes, valid: Bytes) -> f64 {
 mod tests {
     use super::*;
 
-    /// A log of blocks, reclaimed in the order in which they were written, under random writes: pages written for each of the host's.
+    /// A log of blocks, reclaimed in the order in which they were written, under random writes: pages written for each
+    /// of the host's.
     fn log(blocks: usize, pages: usize, valid: u64) -> f64 {
         const NOWHERE: u64 = u64::MAX;
         let mut random = 7u64;

@@ -125,8 +125,8 @@ impl FlashParameters {
         Bytes::new((self.capacity.get() as f64 * self.filled.get()) as u64)
     }
 
-    /// How long a die is busy with a unit, if `copies` units are written for it: the others are read first, and all have their share of an
-    /// erase.
+    /// How long a die is busy with a unit, if `copies` units are written for it: the others are read first, and all
+    /// have their share of an erase.
     pub fn programming(&self, copies: f64) -> Duration {
         let transfer = self.channel.time_for(self.unit()).as_seconds();
         let write = self.program.as_seconds() + transfer;

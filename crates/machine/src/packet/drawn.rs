@@ -1,8 +1,9 @@
 //! A disk of which only the distributions of its times are known.
 //!
 //! # Theory
-//! A command takes a seek, a rotational latency and its data's time under the heads, one command after the other. Seeks are exponential with a
-//! given mean, latencies uniform over a revolution, and data move at a rate of reads and one of writes:
+//! A command takes a seek, a rotational latency and its data's time under the heads, one command after the other. Seeks
+//! are exponential with a given mean, latencies uniform over a revolution, and data move at a rate of reads and one of
+//! writes:
 //!
 //! ```text
 //!   E(S)   = seek + revolution / 2 + bytes / rate
@@ -13,7 +14,8 @@
 //! Where the data are does not matter: no layout is modelled.
 //!
 //! # Sources
-//! K. D. Huynh and T. M. Khoshgoftaar 1994, Section 3.3: a file server's disk as a model of queues has it, whose seeks are known by their mean.
+//! K. D. Huynh and T. M. Khoshgoftaar 1994, Section 3.3: a file server's disk as a model of queues has it, whose seeks
+//! are known by their mean.
 //!
 //! # Rejected
 //! The buffer of the drive: the study counts it by a higher rate of reads.

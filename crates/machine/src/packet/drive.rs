@@ -148,7 +148,8 @@ impl Endpoint for PacketDrive {
     fn execute<'a>(&'a self, command: Command, lines: Lines, ledger: &'a mut Ledger) -> Executing<'a> {
         Box::pin(self.carry_out(command, lines, ledger))
     }
-    /// A doorbell is a posted write: the processor does not wait for it, but for a register of an adapter on a bus it does.
+    /// A doorbell is a posted write: the processor does not wait for it, but for a register of an adapter on a bus it
+    /// does.
     fn register_word(&self) -> Duration {
         self.board.as_ref().map_or(Duration::ZERO, |board| board.register_word)
     }

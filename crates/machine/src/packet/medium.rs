@@ -1,4 +1,5 @@
-//! What is inside a drive at the end of a packet way: a disk that orders its queue, flash, or a disk whose times are drawn.
+//! What is inside a drive at the end of a packet way: a disk that orders its queue, flash, or a disk whose times are
+//! drawn.
 //!
 //! The models are those of the drives alone ([`crate::standalone`]), without their own time on the bus: here data move
 //! over the links of the way. A read's data are in the drive's buffer from `first` on, and all of them at `last`. Their

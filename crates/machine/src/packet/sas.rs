@@ -1,5 +1,5 @@
-//! Serial Attached SCSI: a host bus adapter, and expanders behind wide ports. And the parallel SCSI bus of an adapter that takes
-//! commands as they do.
+//! Serial Attached SCSI: a host bus adapter, and expanders behind wide ports. And the parallel SCSI bus of an adapter
+//! that takes commands as they do.
 //!
 //! # Theory
 //! A *wide port* is several lanes between the same two ends. A connection between adapter and drive uses one lane of
@@ -14,8 +14,9 @@
 //! The adapter is a device on PCI Express, with a processor that takes each command in and completes it, and only so
 //! many commands at a time.
 //!
-//! A *parallel bus* in place of the lanes is one link for all drives, at its rate and with one direction at a time, without frames. What a bus does
-//! phase by phase is [`crate::scsi`]; this is for adapters of which only the rates are known.
+//! A *parallel bus* in place of the lanes is one link for all drives, at its rate and with one direction at a time,
+//! without frames. What a bus does phase by phase is [`crate::scsi`]; this is for adapters of which only the rates are
+//! known.
 //!
 //! # Sources
 //! Fujitsu C141-C013, "SAS Interface", Tables 1.32 and 1.33 (frames of up to 1024 bytes, their header and checksum);
@@ -131,7 +132,9 @@ impl Port {
     pub fn new(route: Route, drives: Drives, flows: &Flows, board: Board) -> Option<Port> {
         let (latency, board) = (Duration::ZERO, Rc::new(board));
         match drives {
-            Drives::Lanes(lane) => Some(Port { route, lane, around: (FRAME + AROUND) / FRAME, latency, board, spindles: None }),
+            Drives::Lanes(lane) => {
+                Some(Port { route, lane, around: (FRAME + AROUND) / FRAME, latency, board, spindles: None })
+            }
             Drives::Bus(lane) => {
                 let bus = (flows.link(), 1.0 / lane.get());
                 let route = route.beyond(Leg { up: bus, down: bus, ask: 0.0, answer: 0.0, latency })?;

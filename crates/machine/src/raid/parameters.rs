@@ -11,7 +11,8 @@
 //! source = "..."
 //! ```
 //!
-//! With `none` the array keeps nothing on its members, as the drivers of the studies did; with the others it keeps what Linux md does.
+//! With `none` the array keeps nothing on its members, as the drivers of the studies did; with the others it keeps what
+//! Linux md does.
 
 use array::geometry::{Geometry, GeometryError, Level};
 use array::md::{Consistency, CreateError, create};

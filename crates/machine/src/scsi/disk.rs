@@ -1,29 +1,30 @@
 //! A disk at the end of a string.
 //!
-//! The drive is that of [`crate::disk`]: mechanics, segments, read-ahead, writes. Here is what it does on a bus that it shares: when it lets go,
-//! when it asks again, and how long its processor takes for the steps of the protocol.
+//! The drive is that of [`crate::disk`]: mechanics, segments, read-ahead, writes. Here is what it does on a bus that it
+//! shares: when it lets go, when it asks again, and how long its processor takes for the steps of the protocol.
 //!
 //! # Theory
-//! Between the medium and the bus stands the buffer. The medium fills (or empties) it at the rate at which sectors pass the head, the
-//! bus empties (or fills) it several times faster; both sides work at the same time.
+//! Between the medium and the bus stands the buffer. The medium fills (or empties) it at the rate at which sectors pass
+//! the head, the bus empties (or fills) it several times faster; both sides work at the same time.
 //!
-//! When to ask for the bus: a read when the buffer full ratio of the buffer, or what is left of the request, is buffered; a write
-//! that had filled the buffer when the buffer empty ratio of it is empty, or all is written. A ratio of the whole buffer stops
-//! the medium before the bus is asked for, and each such stop costs most of a revolution.
+//! When to ask for the bus: a read when the buffer full ratio of the buffer, or what is left of the request, is
+//! buffered; a write that had filled the buffer when the buffer empty ratio of it is empty, or all is written. A ratio
+//! of the whole buffer stops the medium before the bus is asked for, and each such stop costs most of a revolution.
 //!
-//! After the command a read lets go of the bus unless so much is buffered by then; a write takes data at once, while the arm is on its way.
-//! A drive that *thinks off the bus* takes a read in, lets go of the bus before it has looked for it at all, and so also for one that its
-//! buffer can serve: the bus is free for other commands meanwhile, and idle if there are none. How much of its thinking it takes to take the
-//! command in decides how many others can be sent meanwhile.
+//! After the command a read lets go of the bus unless so much is buffered by then; a write takes data at once, while
+//! the arm is on its way. A drive that *thinks off the bus* takes a read in, lets go of the bus before it has looked
+//! for it at all, and so also for one that its buffer can serve: the bus is free for other commands meanwhile, and idle
+//! if there are none. How much of its thinking it takes to take the command in decides how many others can be sent
+//! meanwhile.
 //!
-//! When to let go of it: when nothing is left to send; unless the next block of a read comes within the drive's *hold*, so that what follows
-//! crosses the bus at the rate of the medium (Barve et al. 1999, Section 4.3).
+//! When to let go of it: when nothing is left to send; unless the next block of a read comes within the drive's *hold*,
+//! so that what follows crosses the bus at the rate of the medium (Barve et al. 1999, Section 4.3).
 //!
 //! While the medium fills the buffer, both sides use its memory by turns, and a drive may send more slowly for it.
 //!
 //! # Sources
-//! UCB/CSD 90/574 Sections 2.1 to 2.3, 4.2 (ratios, read-ahead, disconnection), 4.6 (pauses). That a stopped medium loses revolutions is
-//! not stated there; it follows from its turning.
+//! UCB/CSD 90/574 Sections 2.1 to 2.3, 4.2 (ratios, read-ahead, disconnection), 4.6 (pauses). That a stopped medium
+//! loses revolutions is not stated there; it follows from its turning.
 
 use std::cell::RefCell;
 
@@ -49,7 +50,8 @@ pub struct DiskParameters {
 }
 
 impl DiskParameters {
-    /// Reads a part of kind `disk` that has what a string asks of it: a table `pause`, and buffer ratios of at least one block.
+    /// Reads a part of kind `disk` that has what a string asks of it: a table `pause`, and buffer ratios of at least
+    /// one block.
     pub fn read(part: &Part) -> Result<DiskParameters, PartError> {
         let drive = Parameters::read(part)?;
         let reader = part.reader("disk")?;

@@ -1,9 +1,9 @@
 //! What a bus analyzer tells apart.
 //!
-//! The analyzer sees the control lines, not REQ and ACK: a pause of either side is part of the phase in which it falls. So the
-//! disk's pause before the first data byte is data transfer, and so is its pause before the status phase; a pause before the first
-//! message after the command belongs to the command phase. "Disconnect / reconnect" is the time in which the lines are being
-//! released.
+//! The analyzer sees the control lines, not REQ and ACK: a pause of either side is part of the phase in which it falls.
+//! So the disk's pause before the first data byte is data transfer, and so is its pause before the status phase; a
+//! pause before the first message after the command belongs to the command phase. "Disconnect / reconnect" is the time
+//! in which the lines are being released.
 
 use std::cell::Cell;
 

@@ -8,9 +8,9 @@
 //!   status, message in (command complete), bus free
 //! ```
 //!
-//! A disconnection before any data has moved carries no SAVE DATA POINTER message. The initiator keeps two sets of pointers;
-//! as the model moves no bytes, the pointers are the counts of blocks that have moved and that were saved, and restoring them after
-//! a reselection must give back what was saved, which is asserted.
+//! A disconnection before any data has moved carries no SAVE DATA POINTER message. The initiator keeps two sets of
+//! pointers; as the model moves no bytes, the pointers are the counts of blocks that have moved and that were saved,
+//! and restoring them after a reselection must give back what was saved, which is asserted.
 
 use std::future::Future;
 

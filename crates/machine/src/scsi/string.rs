@@ -1,15 +1,16 @@
 //! The bus: one holder at a time, the highest address first.
 //!
-//! When the bus goes free, everyone who wants it arbitrates; after the arbitration delay the highest address among those who
-//! want it *then* has won. A lone device arbitrates as well. There is no fairness: a low address can starve, which is a property of
-//! SCSI and not of this model.
+//! When the bus goes free, everyone who wants it arbitrates; after the arbitration delay the highest address among
+//! those who want it *then* has won. A lone device arbitrates as well. There is no fairness: a low address can starve,
+//! which is a property of SCSI and not of this model.
 //!
-//! Who *gives way* ([`Claim::gives_way`]) takes part only while nobody else wants the bus, whatever its address. That is how
-//! host adapters were found to treat their own commands (R. Barve et al., "Round-like behavior in multiple disks on a bus", 1999, Section 5).
+//! Who *gives way* ([`Claim::gives_way`]) takes part only while nobody else wants the bus, whatever its address. That
+//! is how host adapters were found to treat their own commands (R. Barve et al., "Round-like behavior in multiple disks
+//! on a bus", 1999, Section 5).
 //!
-//! Several commands of one initiator wait for the bus in the order in which they came, or, if it serves its devices *in turn*
-//! ([`Claim::turn`]), the next is the one for the first device after the last that had a command, in order of addresses and round again.
-//! Drivers that keep a queue for each target search it so.
+//! Several commands of one initiator wait for the bus in the order in which they came, or, if it serves its devices *in
+//! turn* ([`Claim::turn`]), the next is the one for the first device after the last that had a command, in order of
+//! addresses and round again. Drivers that keep a queue for each target search it so.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -320,8 +321,8 @@ impl ScsiString {
 }
 
 impl Arbiter {
-    /// Place in the list of the highest address among those who do not give way, or else among all; of several requests of one
-    /// device the one whose turn it is, or the first.
+    /// Place in the list of the highest address among those who do not give way, or else among all; of several requests
+    /// of one device the one whose turn it is, or the first.
     fn highest(&self) -> Option<usize> {
         (0..self.waiting.len()).max_by_key(|index| {
             let waiting = &self.waiting[*index];

@@ -1,7 +1,7 @@
 //! What a device does when it is spoken to.
 //!
-//! A target is passive: the protocol asks it what it wants next and tells it what has happened. It never waits; it says until when.
-//! So any kind of device (a disk with a buffer, one without, a diskless array) can hang on any bus.
+//! A target is passive: the protocol asks it what it wants next and tells it what has happened. It never waits; it says
+//! until when. So any kind of device (a disk with a buffer, one without, a diskless array) can hang on any bus.
 
 use record::PartName;
 use units::{Bytes, Duration, Instant};
@@ -92,7 +92,8 @@ pub trait Target {
     }
     /// So many blocks have moved.
     fn transferred(&self, now: Instant, blocks: u64);
-    /// It can move nothing at this instant, but keeps the bus until it can, at the instant given; nothing if it lets go.
+    /// It can move nothing at this instant, but keeps the bus until it can, at the instant given; nothing if it lets
+    /// go.
     fn holds_until(&self, _now: Instant) -> Option<Instant> {
         None
     }

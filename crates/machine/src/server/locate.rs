@@ -1,8 +1,10 @@
 //! Locate mode: commands of the host, an interrupt for each, data through the host's memory.
 //!
-//! The host builds a control block, writes its address and the device's number to the adapter's registers (`command-words` of the operating system), and the
-//! adapter does the rest, up to its interrupt. That is the way of any driver's command ([`Os::kernel`](crate::os::Os::kernel)); the fetch of the control block is a part of
-//! what the adapter's processor takes for a command. A frame to send is a command to the network adapter, which has one at a time.
+//! The host builds a control block, writes its address and the device's number to the adapter's registers
+//! (`command-words` of the operating system), and the adapter does the rest, up to its interrupt. That is the way of
+//! any driver's command ([`Os::kernel`](crate::os::Os::kernel)); the fetch of the control block is a part of what the
+//! adapter's processor takes for a command. A frame to send is a command to the network adapter, which has one at a
+//! time.
 
 use std::rc::Rc;
 

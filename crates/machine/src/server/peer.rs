@@ -1,8 +1,10 @@
 //! Move mode: control elements in delivery pipes, data from adapter to adapter.
 //!
-//! A request's message becomes an element in the pipe from the network adapter to the host. The host is interrupted if that pipe was empty; otherwise it is at
-//! work there already, and finds the element. It tells the disks' adapter by one element for each frame of the request what to do, and has no more to do with it. Frames and
-//! disk commands go side by side: while one piece is on the network, the disk works on the next. An element leaves its pipe when its piece is done.
+//! A request's message becomes an element in the pipe from the network adapter to the host. The host is interrupted if
+//! that pipe was empty; otherwise it is at work there already, and finds the element. It tells the disks' adapter by
+//! one element for each frame of the request what to do, and has no more to do with it. Frames and disk commands go
+//! side by side: while one piece is on the network, the disk works on the next. An element leaves its pipe when its
+//! piece is done.
 
 use std::rc::Rc;
 

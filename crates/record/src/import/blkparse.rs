@@ -6,14 +6,14 @@
 //!   8,16   0       93     0.037718845     0  C   R 7864320 + 128 [0]
 //! ```
 //!
-//! device, processor, number, seconds, process, action, kind, first sector, `+`, sectors, and in brackets the program or, of a
-//! completion, the error. Q is when a request was made, D when the driver got it, C when it was done. A C belongs to the D of the same
-//! device, kind and first sector; devices that remap (dm, md) have no D, and the Q serves. Of several that are under
-//! way, one of the same length goes first, and of these the oldest. Requests that the scheduler merges have one D for
-//! several Qs: its first sector's Q is taken, and those that were merged (M, F) are no requests of their own. An R
-//! takes a D back. An A says that a request of this device came from another, `8,16 ... A R 34 + 8 <- (253,0) 2`: of
-//! the two, the one below is kept (see [`twice`](super::twice)). Other actions, and the statistics after the last
-//! event, say nothing that is needed here.
+//! device, processor, number, seconds, process, action, kind, first sector, `+`, sectors, and in brackets the program
+//! or, of a completion, the error. Q is when a request was made, D when the driver got it, C when it was done. A C
+//! belongs to the D of the same device, kind and first sector; devices that remap (dm, md) have no D, and the Q serves.
+//! Of several that are under way, one of the same length goes first, and of these the oldest. Requests that the
+//! scheduler merges have one D for several Qs: its first sector's Q is taken, and those that were merged (M, F) are no
+//! requests of their own. An R takes a D back. An A says that a request of this device came from another, `8,16 ... A R
+//! 34 + 8 <- (253,0) 2`: of the two, the one below is kept (see [`twice`](super::twice)). Other actions, and the
+//! statistics after the last event, say nothing that is needed here.
 
 use std::collections::HashMap;
 
@@ -153,7 +153,8 @@ fn time(word: &str) -> Option<Instant> {
     decimal(word, Duration::seconds(1)).filter(|_| nanos.len() == 9).map(|at| Instant::START + at)
 }
 
-/// What an `RWBS` word says. A flush has no sector, and stands first in the word of a request that may have one. Notes are left out.
+/// What an `RWBS` word says. A flush has no sector, and stands first in the word of a request that may have one. Notes
+/// are left out.
 fn operation(kind: &str, has_sector: bool) -> Option<Operation> {
     if !has_sector {
         return kind.starts_with('F').then_some(Operation::Flush);
@@ -169,8 +170,9 @@ fn operation(kind: &str, has_sector: bool) -> Option<Operation> {
     }
 }
 
-/// True if an event's words after its kind are all there: the name or error in brackets is the last, and is there however little stands before
-/// it. A flush that was done has a sector only, a command of a program its bytes in parentheses, and `-t` adds a time in such.
+/// True if an event's words after its kind are all there: the name or error in brackets is the last, and is there
+/// however little stands before it. A flush that was done has a sector only, a command of a program its bytes in
+/// parentheses, and `-t` adds a time in such.
 fn is_whole(words: &[&str]) -> bool {
     let last = |word: Option<&&str>| word.is_some_and(|word| word.starts_with(['[', '(']));
     match words {

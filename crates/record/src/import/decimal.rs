@@ -1,8 +1,10 @@
-//! Decimal numbers of time, exactly: through a double, a stamp of 2^53 ns and more (104 days) would lose its last digits.
+//! Decimal numbers of time, exactly: through a double, a stamp of 2^53 ns and more (104 days) would lose its last
+//! digits.
 
 use units::Duration;
 
-/// `1.25` of a unit; digits below a nanosecond are cut off. Nothing if it is no plain decimal number, or longer than a clock counts.
+/// `1.25` of a unit; digits below a nanosecond are cut off. Nothing if it is no plain decimal number, or longer than a
+/// clock counts.
 pub(super) fn decimal(text: &str, unit: Duration) -> Option<Duration> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());

@@ -4,12 +4,14 @@
 //! 37, 13118722, 0, 65536, 4026531840, 0x0000, 24602001
 //! ```
 //!
-//! milliseconds since the job's start, latency in ns, direction (0 read, 1 write, 2 trim), size, offset, priority, and when the
-//! request was issued, in ns since the job's start. The first column is too coarse for anything but a check, and may count from another
-//! start than the last one (`log_unix_epoch`); a request completed when it was issued plus its latency. So the logs to be given are those of completion latency (`NAME_clat.1.log`): total latency begins earlier than the issue.
+//! milliseconds since the job's start, latency in ns, direction (0 read, 1 write, 2 trim), size, offset, priority, and
+//! when the request was issued, in ns since the job's start. The first column is too coarse for anything but a check,
+//! and may count from another start than the last one (`log_unix_epoch`); a request completed when it was issued plus
+//! its latency. So the logs to be given are those of completion latency (`NAME_clat.1.log`): total latency begins
+//! earlier than the issue.
 //!
-//! Zero is written as the issue of what was issued before the job's start (in its ramp time), of several requests in one line
-//! (`log_avg_msec`), and in logs of total latency.
+//! Zero is written as the issue of what was issued before the job's start (in its ramp time), of several requests in
+//! one line (`log_avg_msec`), and in logs of total latency.
 //!
 //! Each job counts from its own start. Jobs of one run start within some tens of microseconds of each other.
 
@@ -31,7 +33,8 @@ pub(super) fn recognises(line: &str) -> bool {
 /// A thread that has to wait before it writes its line down is late by less.
 const LATE_MS: i64 = 100;
 
-/// What the device of each log is called: the name of its file without the ending, and as many folders before it as it takes to tell it from the others.
+/// What the device of each log is called: the name of its file without the ending, and as many folders before it as it
+/// takes to tell it from the others.
 pub(super) fn devices(given: &[TraceText]) -> Vec<String> {
     fn last(name: &str, folders: usize) -> &str {
         let mut slashes = name.rmatch_indices('/');
@@ -57,8 +60,8 @@ fn kind(name: &str) -> &str {
     stem.rsplit_once('_').map_or(stem, |(_, kind)| kind)
 }
 
-/// Refuses logs beside or instead of that of completion latency, which a job writes under names that differ in one word. `_lat` is refused if `_clat` is
-/// given, too: both are of the same requests.
+/// Refuses logs beside or instead of that of completion latency, which a job writes under names that differ in one
+/// word. `_lat` is refused if `_clat` is given, too: both are of the same requests.
 fn is_of_completions(text: &TraceText, given: &[TraceText]) -> Result<(), ImportError> {
     let kind = kind(text.name);
     let what = match kind {
@@ -85,8 +88,8 @@ fn are_same(some: &[Row], others: &[Row]) -> bool {
     some.len().min(others.len()) > 1 && some.iter().map(issue).zip(others.iter().map(issue)).all(|(a, b)| a == b)
 }
 
-/// Holds the stamps of the rows from `first` on against the first column of their lines. Takes out the requests of which it says that they began before
-/// the job's start, and returns how many.
+/// Holds the stamps of the rows from `first` on against the first column of their lines. Takes out the requests of
+/// which it says that they began before the job's start, and returns how many.
 fn agree(text: &TraceText, lines: &[(usize, u64)], rows: &mut Vec<Row>, first: usize) -> Result<u64, ImportError> {
     let issued = |row: &Row| row.submitted.as_nanos();
     let took = |row: &Row| row.completed.as_nanos() - row.submitted.as_nanos();

@@ -1,4 +1,5 @@
-//! What other programs recorded, as rows: so that a trace of a machine that arraylab never ran on can be explained like a run.
+//! What other programs recorded, as rows: so that a trace of a machine that arraylab never ran on can be explained like
+//! a run.
 //!
 //! Three formats of text, each with a stamp of issue and one of completion for each request:
 //!
@@ -6,9 +7,9 @@
 //! - `fio-log`: a latency log of fio with `log_issue_time=1`, a file for each job (see [`fio`]);
 //! - `msr`: the traces of Microsoft Research Cambridge, whose last column says how long a request took (see [`msr`]).
 //!
-//! A trace says nothing of streams, passes or phases: all rows are counted ones of one stream. Rows come out in order of completion.
-//! Stamps that go back within a file are refused with their line: such a file was put together from several clocks, and every
-//! difference of its stamps is then worth nothing.
+//! A trace says nothing of streams, passes or phases: all rows are counted ones of one stream. Rows come out in order
+//! of completion. Stamps that go back within a file are refused with their line: such a file was put together from
+//! several clocks, and every difference of its stamps is then worth nothing.
 
 mod blkparse;
 mod decimal;
@@ -27,8 +28,8 @@ use units::{Duration, Instant};
 
 use crate::{Labels, Phase, Row};
 
-/// Near a hundred years. A trace of more is of several clocks, and a stamp beyond it is damaged: clocks of traces begin with the trace, the
-/// boot or 1970, and sums of a few such times are no danger.
+/// Near a hundred years. A trace of more is of several clocks, and a stamp beyond it is damaged: clocks of traces begin
+/// with the trace, the boot or 1970, and sums of a few such times are no danger.
 const LATEST: Duration = Duration::seconds(3_000_000_000);
 
 /// A kind of text.
@@ -222,8 +223,8 @@ fn given_once(texts: &[TraceText]) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Refuses several texts of blkparse that begin at zero: it counts from the first event that it reads, so that each such text is of a reading, and a clock, of its own. Parts
-/// of one output begin later, all but the first.
+/// Refuses several texts of blkparse that begin at zero: it counts from the first event that it reads, so that each
+/// such text is of a reading, and a clock, of its own. Parts of one output begin later, all but the first.
 fn one_clock(texts: &[TraceText], imported: &mut Imported) -> Result<(), ImportError> {
     let readings: Vec<&str> =
         texts.iter().filter(|text| blkparse::begins_at_zero(text.text)).map(|text| text.name).collect();

@@ -1,7 +1,9 @@
-//! One disk that a trace shows twice: as itself, and as a volume upon it (dm, md). Explained as two, they would seem to move in step.
+//! One disk that a trace shows twice: as itself, and as a volume upon it (dm, md). Explained as two, they would seem to
+//! move in step.
 //!
-//! Where blktrace recorded how requests were mapped, the volumes are left out, as it is the disks that serve. Where it did not, requests that begin and end
-//! within microseconds of each other are a sign of it, and no proof: a mirror's two disks may be as quick as each other.
+//! Where blktrace recorded how requests were mapped, the volumes are left out, as it is the disks that serve. Where it
+//! did not, requests that begin and end within microseconds of each other are a sign of it, and no proof: a mirror's
+//! two disks may be as quick as each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +56,8 @@ pub(super) fn leave_out_volumes(imported: &mut Imported, mapped: &Mapped) {
     });
 }
 
-/// Remarks on devices nearly all of whose requests begin and end with one of another's. Rows are in order of completion.
+/// Remarks on devices nearly all of whose requests begin and end with one of another's. Rows are in order of
+/// completion.
 pub(super) fn remark_on_twins(imported: &mut Imported) {
     let rows = &imported.rows[..imported.rows.len().min(MOST)];
     let mut all: BTreeMap<u16, u64> = BTreeMap::new();

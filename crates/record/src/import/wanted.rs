@@ -100,7 +100,8 @@ pub(super) struct Line<'t> {
     pub took: Option<Duration>,
 }
 
-/// What traces ask for, while they are read; every request of which something is wrong is refused here, whatever it was read from.
+/// What traces ask for, while they are read; every request of which something is wrong is refused here, whatever it was
+/// read from.
 #[derive(Debug, Default)]
 pub struct Asking(Asked);
 

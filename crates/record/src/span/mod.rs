@@ -1,13 +1,14 @@
 //! Spans: where the time of a request went, of a modelled machine or, where the kernel is traced, of a real one.
 //!
-//! A request walks from part to part; each leaves a span: this request was in this part, in this phase, from here to there. The
-//! analyzer's phase table, the timeline of the kernel, utilizations, the ladder and the picture in Perfetto are views of the spans.
-//! A request's spans *tile* its time: the first starts when it does, each starts where the one before ended, the last ends when
-//! it does. So they sum to its latency exactly, which [`SpanLog::check`] holds. Work that overlaps with another part's is in the span
-//! of the part that the request is waiting for; the other part accounts for it as busy time, not as the request's.
+//! A request walks from part to part; each leaves a span: this request was in this part, in this phase, from here to
+//! there. The analyzer's phase table, the timeline of the kernel, utilizations, the ladder and the picture in Perfetto
+//! are views of the spans. A request's spans *tile* its time: the first starts when it does, each starts where the one
+//! before ended, the last ends when it does. So they sum to its latency exactly, which [`SpanLog::check`] holds. Work
+//! that overlaps with another part's is in the span of the part that the request is waiting for; the other part
+//! accounts for it as busy time, not as the request's.
 //!
-//! Parts and phases are named once, when the machine is built; a span is 32 bytes of numbers. Switched off, keeping one is a branch
-//! that is always taken the same way.
+//! Parts and phases are named once, when the machine is built; a span is 32 bytes of numbers. Switched off, keeping one
+//! is a branch that is always taken the same way.
 
 pub mod live;
 mod table;

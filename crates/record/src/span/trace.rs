@@ -1,7 +1,8 @@
 //! Spans as a picture: `trace.json` in Chrome's Trace Event Format, which ui.perfetto.dev and chrome://tracing open.
 //!
-//! One group of lanes per part. A part that serves several requests at once has several lanes, as bars of one lane must not
-//! overlap: each span takes the first lane that is free when it starts. Time is in microseconds with three decimals, so no nanosecond is lost.
+//! One group of lanes per part. A part that serves several requests at once has several lanes, as bars of one lane must
+//! not overlap: each span takes the first lane that is free when it starts. Time is in microseconds with three
+//! decimals, so no nanosecond is lost.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

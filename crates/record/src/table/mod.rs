@@ -1,12 +1,14 @@
 //! Tables in Parquet, the one place that knows the format.
 //!
-//! Parquet because every tool of data analysis reads it (DuckDB, pandas, Polars, Spark), a column at a time. Whole numbers are
-//! delta-encoded (`DELTA_BINARY_PACKED`): time stamps in order of completion shrink to the bits of their jitter, and a column that
-//! hardly changes to almost nothing, without a dictionary's hashing and without a compressor's second pass. Text (operations, phases, parts)
-//! has a dictionary. Numbers are signed even where they cannot be negative: in SQL, the difference of two unsigned stamps overflows.
+//! Parquet because every tool of data analysis reads it (DuckDB, pandas, Polars, Spark), a column at a time. Whole
+//! numbers are delta-encoded (`DELTA_BINARY_PACKED`): time stamps in order of completion shrink to the bits of their
+//! jitter, and a column that hardly changes to almost nothing, without a dictionary's hashing and without a
+//! compressor's second pass. Text (operations, phases, parts) has a dictionary. Numbers are signed even where they
+//! cannot be negative: in SQL, the difference of two unsigned stamps overflows.
 //!
-//! A table is cut into row groups of some 260 thousand, which threads encode at the same time, each into memory; one thread
-//! puts them into the file in order. The `arrow` feature of the crate would do this too, for four times the build time.
+//! A table is cut into row groups of some 260 thousand, which threads encode at the same time, each into memory; one
+//! thread puts them into the file in order. The `arrow` feature of the crate would do this too, for four times the
+//! build time.
 
 mod read;
 mod write;
@@ -112,7 +114,8 @@ impl<T> Cells<T> {
     }
 }
 
-/// A column of 64-bit numbers, in a field; `$to` gives the field's number as `u64`, `$from` the field of a number, if there is one.
+/// A column of 64-bit numbers, in a field; `$to` gives the field's number as `u64`, `$from` the field of a number, if
+/// there is one.
 macro_rules! long {
     ($name:literal, $field:ident, $to:expr, $from:expr) => {
         $crate::table::Column {

@@ -12,7 +12,8 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use super::{Cells, Column, KEY_META, KEY_SCHEMA, KEY_TABLE, SCHEMA, TableError, Tabular};
 use crate::{Labels, Meta};
 
-/// No row group has more: beyond this, the number itself must be wrong, and is not worth the memory. (DuckDB writes 122,880, others a million.)
+/// No row group has more: beyond this, the number itself must be wrong, and is not worth the memory. (DuckDB writes
+/// 122,880, others a million.)
 const MOST_ROWS: usize = 1 << 24;
 
 /// A table open for reading.

@@ -199,7 +199,8 @@ fn properties<T>(columns: &[Column<T>], meta: &Meta, table: &str) -> WriterPrope
 
 /// Encodes a row group into memory.
 ///
-/// All columns advance together, a piece of rows at a time: the rows are then read from memory once, not once per column.
+/// All columns advance together, a piece of rows at a time: the rows are then read from memory once, not once per
+/// column.
 fn encode<T>(
     columns: &[Column<T>],
     schema: &SchemaDescriptor,

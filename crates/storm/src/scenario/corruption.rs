@@ -62,8 +62,9 @@ pub fn rot() -> Result<(), String> {
             })?;
         }
     }
-    // After an orderly stop a member is missing, and the journal; of another, sectors rot. Where no member says that it was being written,
-    // parity fits, so they are computed and mended beside the member that comes in, and the resync comes to its end.
+    // After an orderly stop a member is missing, and the journal; of another, sectors rot. Where no member says that it
+    // was being written, parity fits, so they are computed and mended beside the member that comes in, and the resync
+    // comes to its end.
     let mut stage = Stage::new(Level::Raid6(DoubleRotation::default()), 5, Consistency::Journal, true)?;
     stage.array().fail(0);
     stage.write(0, 30).map_err(|error| error.to_string())?;

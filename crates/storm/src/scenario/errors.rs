@@ -93,7 +93,8 @@ pub fn metadata() -> Result<(), String> {
         must(stage.state(1) == MemberState::Failed, || format!("{level}: a failed flush was called done"))?;
         stage.reads_well()?;
     }
-    // A journal that is found gone in a rebuild, or at the stop, takes nothing with it: the members have all that it held.
+    // A journal that is found gone in a rebuild, or at the stop, takes nothing with it: the members have all that it
+    // held.
     for rebuilt in [false, true] {
         let mut stage = Stage::new(FIVE, 4, Consistency::Journal, false)?;
         let journal = stage.disk(4);

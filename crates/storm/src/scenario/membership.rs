@@ -65,7 +65,8 @@ pub fn split_brain() -> Result<(), String> {
     half_returns()
 }
 
-/// A half that went on alone is not given back by the bitmap of the other, which marks nothing of what was written to it.
+/// A half that went on alone is not given back by the bitmap of the other, which marks nothing of what was written to
+/// it.
 fn half_returns() -> Result<(), String> {
     let six = Level::Raid6(DoubleRotation::default());
     for (level, members) in [(Level::Raid1, 2), (six, 4), (Level::Raid10(Copies::near(2)), 4)] {
@@ -101,7 +102,8 @@ pub fn too_many() -> Result<(), String> {
         let sectors = stage.world.oracle.borrow().sectors();
         must(stage.write(0, sectors).is_err(), || format!("{level}: a write is accepted without {lost} members"))?;
         for sector in 0..sectors {
-            // What it could not store may be there in part, so only what was never touched would tell; nothing is made up.
+            // What it could not store may be there in part, so only what was never touched would tell; nothing is made
+            // up.
             if let Ok(bytes) = stage.read(sector, 1) {
                 must(crate::oracle::value_of(&bytes).is_some(), || format!("{level}: sector {sector} is a mixture"))?;
             }

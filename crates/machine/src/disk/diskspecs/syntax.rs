@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The grammar is not published; this follows the release's own files: a comma may be missing before a closing brace or
-//! follow the last value, `-1` and `1e-3` are numbers, a word is anything without blanks and separators. Other statements at the
-//! top of a file (`instantiate ...`, `source ...`) are skipped up to the next block.
+//! follow the last value, `-1` and `1e-3` are numbers, a word is anything without blanks and separators. Other
+//! statements at the top of a file (`instantiate ...`, `source ...`) are skipped up to the next block.
 
 use std::sync::Arc;
 
@@ -98,7 +98,8 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// The text up to one of the stops, comments cut off, and that stop, which is consumed; no stop at the end of the file.
+    /// The text up to one of the stops, comments cut off, and that stop, which is consumed; no stop at the end of the
+    /// file.
     fn until(&mut self, stops: &[char]) -> (&'t str, Option<char>) {
         self.blank();
         let end = self.rest.find(|c| stops.contains(&c) || c == '#').unwrap_or(self.rest.len());

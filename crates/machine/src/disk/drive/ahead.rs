@@ -1,8 +1,9 @@
 //! What the mechanism does when no request needs it: reading on, and writing what the buffer has promised.
 //!
-//! Where a read-ahead ends is the drive's rule (`Until`). What a read costs that goes on behind that end is a seek and the sector's coming round; a drive
-//! may also recalibrate, that is, take its arm to cylinder 0 first. No drive file says so of any drive: it is inferred from the outliers of
-//! the rounds study at 128 KB (`parts/wren-7.toml`), and off unless a part switches it on.
+//! Where a read-ahead ends is the drive's rule (`Until`). What a read costs that goes on behind that end is a seek and
+//! the sector's coming round; a drive may also recalibrate, that is, take its arm to cylinder 0 first. No drive file
+//! says so of any drive: it is inferred from the outliers of the rounds study at 128 KB (`parts/wren-7.toml`), and off
+//! unless a part switches it on.
 
 use units::{Duration, Instant};
 
@@ -136,8 +137,9 @@ impl Drive {
         free
     }
 
-    /// From when on the arm can set out for the first missing block of a read, and from where: a drive that recalibrates sends it to cylinder 0
-    /// before, if the read goes on beyond the cylinder where the read-ahead stopped.
+    /// From when on the arm can set out for the first missing block of a read, and from where: a drive that
+    /// recalibrates sends it to cylinder 0 before, if the read goes on beyond the cylinder where the read-ahead
+    /// stopped.
     pub(super) fn set_out(&mut self, free: Instant, missing: u64) -> Instant {
         let beyond = || self.arm.cylinder != self.mechanism().geometry.locate(missing).cylinder;
         if !(self.parameters.read_ahead.recalibrates && self.streams && beyond()) {

@@ -1,10 +1,11 @@
 //! Written data that wait in the buffer for the arm.
 //!
-//! A drive that may hold several written segments (`write-segments` above one, `back = "always"`) takes writes as long as one is free, and
-//! gives the arm to reads. When it has been idle since the last completion, it *destages*: of the segments that wait it writes the one whose
-//! first sector can be reached soonest, then the next, until a request needs the arm; the one that is being written is finished first. A
-//! write that finds no segment free waits for the one that is being written. Writes that go on behind one that waits are put to it, and a
-//! write to blocks that wait replaces them.
+//! A drive that may hold several written segments (`write-segments` above one, `back = "always"`) takes writes as long
+//! as one is free, and gives the arm to reads. When it has been idle since the last completion, it *destages*: of the
+//! segments that wait it writes the one whose first sector can be reached soonest, then the next, until a request needs
+//! the arm; the one that is being written is finished first. A write that finds no segment free waits for the one that
+//! is being written. Writes that go on behind one that waits are put to it, and a write to blocks that wait replaces
+//! them.
 //!
 //! With one segment, as in all the measured drives, there is nothing to choose, and `write.rs` writes at once.
 

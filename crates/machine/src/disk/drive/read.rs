@@ -1,13 +1,13 @@
 //! Reads.
 //!
 //! # Bus and medium
-//! With block `k` of `n` in the buffer at `m(k)` and the bus free for this request from `s` on at `b` per block, the last block is over the
-//! bus at the latest of `s + n b` and `m(k) + (n - k) b` for every `k`. Within a run `m` is a straight line, so its first and
-//! its last block decide.
+//! With block `k` of `n` in the buffer at `m(k)` and the bus free for this request from `s` on at `b` per block, the
+//! last block is over the bus at the latest of `s + n b` and `m(k) + (n - k) b` for every `k`. Within a run `m` is a
+//! straight line, so its first and its last block decide.
 //!
 //! # When the bus is asked for
-//! A miss releases the bus after the command and asks for it again when the fill mark is reached: min(mark, what is left of the request),
-//! as the SCSI buffer full ratio has it. A hit keeps the bus and transfers at once.
+//! A miss releases the bus after the command and asks for it again when the fill mark is reached: min(mark, what is
+//! left of the request), as the SCSI buffer full ratio has it. A hit keeps the bus and transfers at once.
 
 use units::{Duration, Instant};
 
@@ -178,8 +178,8 @@ impl Drive {
         run.passed(after - run.first)
     }
 
-    /// Reads the rest of a request into its segment while the bus takes it out from `start` on: when the last block is over the bus,
-    /// and the run that held it.
+    /// Reads the rest of a request into its segment while the bus takes it out from `start` on: when the last block is
+    /// over the bus, and the run that held it.
     fn fill(
         &mut self,
         segment: usize,
@@ -211,8 +211,8 @@ impl Drive {
             run = self.next_run(&run);
             from = run.first;
         }
-        // A piece starts on its way when all of it is there. Its time on the bus grows by less than its time at the head, or by more: either
-        // way one of the last two, or the first, decides.
+        // A piece starts on its way when all of it is there. Its time on the bus grows by less than its time at the
+        // head, or by more: either way one of the last two, or the first, decides.
         let last = self.parameters.buffer.last_piece(request.blocks);
         sent = sent.max(run.passed(after - run.first) + block_time * last);
         if request.blocks > last && after - last > run.first {
@@ -228,8 +228,8 @@ impl Drive {
         self.mechanism().next(run, Access::Read).expect("a request lies within the drive")
     }
 
-    /// In drives that keep what passes: the blocks of the first track that passed before the request, at once; and the whole of the
-    /// last track when it has passed once.
+    /// In drives that keep what passes: the blocks of the first track that passed before the request, at once; and the
+    /// whole of the last track when it has passed once.
     pub(super) fn keep_free_blocks(&mut self, segment: usize, first: &Run, last: &Run) -> Option<(Instant, u64, u64)> {
         let (start, _) = self.mechanism().geometry.track_of(first.first);
         let kept = first.first - first.waited().min(first.first - start);

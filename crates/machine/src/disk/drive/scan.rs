@@ -1,7 +1,8 @@
 //! The medium being written while the data come.
 //!
-//! A scan is a chain of runs that goes on until it has written all that has come, its *limit*. There it stands and has lost its place: when more
-//! data come, their sector has to come round. So has the first sector, if it passes before enough data are there.
+//! A scan is a chain of runs that goes on until it has written all that has come, its *limit*. There it stands and has
+//! lost its place: when more data come, their sector has to come round. So has the first sector, if it passes before
+//! enough data are there.
 
 use units::Instant;
 
@@ -55,8 +56,8 @@ impl Scan {
         if self.motion == Motion::Stands { self.limit } else { self.run.first }
     }
 
-    /// Data up to `limit` have come by `now`. The medium is written once `enough` blocks are there, and with `all` of them from whichever
-    /// passes first.
+    /// Data up to `limit` have come by `now`. The medium is written once `enough` blocks are there, and with `all` of
+    /// them from whichever passes first.
     pub fn come(&mut self, now: Instant, limit: u64, enough: u64, all: bool, mechanism: &Mechanism) {
         let at = self.written(now, mechanism);
         self.limit = limit;

@@ -1,22 +1,25 @@
 //! A command in steps, for a bus that others share.
 //!
-//! [`Drive::serve`] knows its bus: nobody else wants it, and its rate is constant, so a request is one computation from beginning to end. On a
-//! string nobody knows beforehand when the bus is to be had, and how fast the other side takes or brings data. There a command is
-//! *opened*; whoever has the bus asks how many blocks can move, says how many have moved, asks when it is worth coming back, and
-//! *closes* the command in the end. Meanwhile the medium goes on by itself. Everything but the bus is the drive's as it is alone:
-//! segments, read-ahead, arm, the rules of writes. On a bus that is free and of constant rate both ways come to the same instants
-//! (`tests/steps.rs`).
+//! [`Drive::serve`] knows its bus: nobody else wants it, and its rate is constant, so a request is one computation from
+//! beginning to end. On a string nobody knows beforehand when the bus is to be had, and how fast the other side takes
+//! or brings data. There a command is *opened*; whoever has the bus asks how many blocks can move, says how many have
+//! moved, asks when it is worth coming back, and *closes* the command in the end. Meanwhile the medium goes on by
+//! itself. Everything but the bus is the drive's as it is alone: segments, read-ahead, arm, the rules of writes. On a
+//! bus that is free and of constant rate both ways come to the same instants (`tests/steps.rs`).
 //!
 //! # Reads
-//! What the medium does for a read is a read-ahead (`ahead.rs`) that begins with the first block that is missing. It stops where it would
-//! overwrite what the bus has not yet taken. Then its place is lost: when there is room again, the sector has to come round.
+//! What the medium does for a read is a read-ahead (`ahead.rs`) that begins with the first block that is missing. It
+//! stops where it would overwrite what the bus has not yet taken. Then its place is lost: when there is room again, the
+//! sector has to come round.
 //!
 //! # Writes
-//! The medium writes what has come over the bus (`scan.rs`), from the moment when enough has (`write.rs`, "data first").
+//! The medium writes what has come over the bus (`scan.rs`), from the moment when enough has (`write.rs`, "data
+//! first").
 //!
 //! # What is left out
-//! Overheads that stand for the phases of a bus (data preparation, reselection, disconnection, completion) are not counted here: a string has
-//! the phases themselves. A drive is given one command at a time, whatever its queue would take.
+//! Overheads that stand for the phases of a bus (data preparation, reselection, disconnection, completion) are not
+//! counted here: a string has the phases themselves. A drive is given one command at a time, whatever its queue would
+//! take.
 
 use units::{Duration, Instant};
 
@@ -58,7 +61,8 @@ impl Open {
 }
 
 impl Drive {
-    /// Turns to a command that has come at `now`: how long the controller thinks about it. Instants must not go backwards.
+    /// Turns to a command that has come at `now`: how long the controller thinks about it. Instants must not go
+    /// backwards.
     ///
     /// Panics if blocks do not exist, or if a command is open.
     pub fn open(&mut self, now: Instant, request: Request) -> Duration {
@@ -98,7 +102,8 @@ impl Drive {
         there.min(open.left())
     }
 
-    /// Whether sectors pass under the head and into the buffer at `now`: not while the arm moves or the first of them has yet to come round.
+    /// Whether sectors pass under the head and into the buffer at `now`: not while the arm moves or the first of them
+    /// has yet to come round.
     pub fn fills(&mut self, now: Instant) -> bool {
         self.advance(now);
         matches!(&self.background, Background::Reading(ahead) if ahead.run.begins <= now)
@@ -155,8 +160,8 @@ impl Drive {
         at.max(now)
     }
 
-    /// When the open command has done what its completion waits for: a read whose data have moved at once, a write when they are in the
-    /// buffer or on the medium, as the drive has it. All data must have moved.
+    /// When the open command has done what its completion waits for: a read whose data have moved at once, a write when
+    /// they are in the buffer or on the medium, as the drive has it. All data must have moved.
     pub fn completes_at(&mut self, now: Instant) -> Instant {
         let open = self.opened();
         assert!(open.left() == 0, "a command completes when its data have moved");

@@ -1,22 +1,24 @@
 //! Writes.
 //!
 //! # Data first
-//! A write starts on the medium when all of its data are in the buffer, or when that is full. If its first sector passes before, it waits for the
-//! next revolution. The response times of dec_rz26 and hp_c3323a show this request by request: sequential writes whose
-//! sector came round later than the transfer took were on time, those whose sector came sooner lost a revolution. (The real drives
-//! are a little quicker: dec_rz26 is content with 20 blocks, hp_c3323a with all but about five. No parameter says so.) Where
-//! the bus is faster than the medium this would not be necessary; where it is slower the heads would overtake the data.
+//! A write starts on the medium when all of its data are in the buffer, or when that is full. If its first sector
+//! passes before, it waits for the next revolution. The response times of dec_rz26 and hp_c3323a show this request by
+//! request: sequential writes whose sector came round later than the transfer took were on time, those whose sector
+//! came sooner lost a revolution. (The real drives are a little quicker: dec_rz26 is content with 20 blocks, hp_c3323a
+//! with all but about five. No parameter says so.) Where the bus is faster than the medium this would not be necessary;
+//! where it is slower the heads would overtake the data.
 //!
-//! A part that says how many blocks are enough (`write.first`) starts with those; wren-iv does, whose report has the arm's way and the transfer
-//! at the same time.
+//! A part that says how many blocks are enough (`write.first`) starts with those; wren-iv does, whose report has the
+//! arm's way and the transfer at the same time.
 //!
-//! Drives with an "extra write disconnect" (hp_c2247a) start earlier: with 10 blocks, or all if there are fewer, and with 15 from 45
-//! blocks on (DiskSim 4.0's disk cache has these numbers). Their heads may then overtake the data, which costs a revolution.
+//! Drives with an "extra write disconnect" (hp_c2247a) start earlier: with 10 blocks, or all if there are fewer, and
+//! with 15 from 45 blocks on (DiskSim 4.0's disk cache has these numbers). Their heads may then overtake the data,
+//! which costs a revolution.
 //!
 //! # Write-back
-//! The request is complete when it is in the buffer. A later write that goes on behind it follows at once. Any other waits until the
-//! number of segments that hold unwritten data is below the permitted one, because "before any such request is serviced, all dirty
-//! data must be flushed" (CMU-PDL-08-101, "Fast write level").
+//! The request is complete when it is in the buffer. A later write that goes on behind it follows at once. Any other
+//! waits until the number of segments that hold unwritten data is below the permitted one, because "before any such
+//! request is serviced, all dirty data must be flushed" (CMU-PDL-08-101, "Fast write level").
 
 use units::{Duration, Instant};
 

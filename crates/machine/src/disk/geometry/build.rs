@@ -166,7 +166,8 @@ fn angle(skew: f64, sectors: u32) -> Option<Angle> {
     if !(0.0..=MOST_SECTORS as f64).contains(&skew) {
         return None;
     }
-    // Summed from the width of one sector, so that a track turned by whole sectors has its sectors exactly where they were.
+    // Summed from the width of one sector, so that a track turned by whole sectors has its sectors exactly where they
+    // were.
     let whole = Angle::fraction(1, u64::from(sectors)).times(skew.trunc() as u64);
     Some(if skew.fract() == 0.0 { whole } else { whole.plus(Angle::revolutions(skew.fract() / f64::from(sectors))) })
 }

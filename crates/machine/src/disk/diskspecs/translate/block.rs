@@ -115,8 +115,8 @@ impl<'b> Params<'b> {
     }
 }
 
-/// Parameters of every drive file that the model has no use for: any write stops a read-ahead, and when the bus is let go matters
-/// only to other drives on it.
+/// Parameters of every drive file that the model has no use for: any write stops a read-ahead, and when the bus is let
+/// go matters only to other drives on it.
 const IGNORED: [&str; 6] = [
     "Write hit stop prefetch",
     "Read directly to buffer",

@@ -83,8 +83,9 @@ fn bus(disk: &Params, values: &mut Table, notes: &mut Vec<String>) -> Result<(),
     Ok(())
 }
 
-/// Bus time of a 512-byte block in the machines in which DiskSim's oldest drives were measured: drive, read ms, write ms, source.
-/// It is a property of that machine's SCSI adapter; the drive files say 0. The variants of a drive ("_validate") were measured in one machine.
+/// Bus time of a 512-byte block in the machines in which DiskSim's oldest drives were measured: drive, read ms, write
+/// ms, source. It is a property of that machine's SCSI adapter; the drive files say 0. The variants of a drive
+/// ("_validate") were measured in one machine.
 const BUSES: [(&str, f64, f64, &str); 5] = [
     ("HP_C2247A", 0.17010, 0.18686, "DiskSim 4.0 valid/hp_c2247a.parv, BUS1"),
     ("HP_C3323A", 0.14550, 0.14550, "DiskSim 4.0 valid/hp_c3323a.parv, BUS1"),
@@ -95,9 +96,9 @@ const BUSES: [(&str, f64, f64, &str); 5] = [
 
 /// What the bus is asked for at a time by drives whose files set no mark, which DiskSim takes for one block.
 ///
-/// The SCSI buffer full ratio of zero leaves it to the drive. Buffer and bus of the measured drives are worked in pieces: the last blocks
-/// of their reads come late by the time of several blocks on the bus. 4 KiB, the page of the hosts, is an assumption; the
-/// scores of all drives are about the same from 4 to 12 blocks.
+/// The SCSI buffer full ratio of zero leaves it to the drive. Buffer and bus of the measured drives are worked in
+/// pieces: the last blocks of their reads come late by the time of several blocks on the bus. 4 KiB, the page of the
+/// hosts, is an assumption; the scores of all drives are about the same from 4 to 12 blocks.
 const PIECE_BLOCKS: i64 = 8;
 
 const BUFFER: [(&str, &str, Convert); 11] = [
@@ -164,8 +165,8 @@ const OVERHEADS: [(&str, &str); 22] = [
     ("extra-seek", "Extradisc seek delta"),
 ];
 
-/// DiskSim's scheduling policies, by the numbers of its manual's table; of the variants of one idea (by block or by cylinder, with
-/// ageing or the cache taken into account) the one that is here.
+/// DiskSim's scheduling policies, by the numbers of its manual's table; of the variants of one idea (by block or by
+/// cylinder, with ageing or the cache taken into account) the one that is here.
 fn policy(item: &Item) -> Result<Value, String> {
     let name = match numeric(item)? as i64 {
         1 => "fcfs",
