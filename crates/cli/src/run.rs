@@ -504,8 +504,7 @@ fn points_of(done: &[Done]) -> Vec<(&Point, &Outcome)> {
 impl Done {
     /// The part of a modelled machine that was at work most of the time, and for how much of it.
     pub fn busiest(&self) -> Option<String> {
-        let uses = self.outcome.conclusion.modelled.as_ref()?.utilizations();
-        let (part, utilization) = uses.into_iter().reduce(|a, b| if b.1 > a.1 { b } else { a })?;
+        let (part, utilization) = self.outcome.conclusion.modelled.as_ref()?.busiest()?;
         Some(format!("{part} {:.0} %", utilization.get() * 100.0))
     }
 

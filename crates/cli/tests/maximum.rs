@@ -55,7 +55,7 @@ impl Drop for Shared {
     }
 }
 
-const QUICK: [&str; 6] = ["--methods", "independent", "--sizes", "64KiB", "--time", "30s"];
+const QUICK: [&str; 6] = ["--methods", "independent", "--sizes", "64KiB", "--time", "20s"];
 
 /// Measured at most three times, as others may use this machine, too: the first result whose knee is as it should be,
 /// or the last.
@@ -143,7 +143,7 @@ fn masked(text: &str) -> String {
 fn the_result_reads_like_this_in_80_columns() {
     let desk = Desk::new(READS);
     let Some(shared) = Shared::begin(&desk, 4, None) else { return };
-    let words = ["--sizes", "64KiB", "--time", "20s", "--repeats", "3", "--destroy-data", "--xdd", "--stamps", "s.txt"];
+    let words = ["--sizes", "64KiB", "--time", "12s", "--repeats", "3", "--destroy-data", "--xdd", "--stamps", "s.txt"];
     let said = shared.max(&desk, &words);
     assert_eq!(said.code, 0, "{}", said.stderr);
     let (result, xdd) = said.stdout.split_once("\nxdd: independent reads").unwrap();

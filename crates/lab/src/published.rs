@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::studies::known;
 
 /// What a row is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// A property of a part or of the set-up.
     Input,

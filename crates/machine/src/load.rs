@@ -223,6 +223,13 @@ impl Load {
         used.collect()
     }
 
+    /// What was at work most of the time. Where commands merely were present, nothing need have been at work.
+    pub fn busiest(&self) -> Option<(String, Ratio)> {
+        let worked = self.gauges.iter().filter(|gauge| !matches!(gauge.reading, Reading::Present(_)));
+        let used = worked.filter_map(|gauge| Some((gauge.label(), self.use_of(gauge)?)));
+        used.reduce(|a, b| if b.1 > a.1 { b } else { a })
+    }
+
     fn use_of(&self, gauge: &Gauge) -> Option<Ratio> {
         let share = |time: Duration| time.as_seconds() / self.at.as_seconds();
         match gauge.reading {

@@ -204,7 +204,6 @@ impl Component for Hba {
     fn gauges(&self, gauges: &mut Gauges) {
         let (up, down) = self.wires.busy();
         gauges.put("processor", Reading::Busy(self.port.board.processor.busy()));
-        gauges.put("processor", Reading::Busy(self.port.board.processor.busy()));
         gauges.put("up", Reading::Busy(up));
         gauges.put("down", Reading::Busy(down));
     }
