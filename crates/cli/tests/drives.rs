@@ -190,7 +190,8 @@ fn parts_and_systems_are_listed_and_shown() {
     assert!(system.starts_with("RAID the First (system; ") && system.contains("node.4.name"), "{system}");
     let other = desk.arraylab(&["systems", "wren-iv"]);
     assert!(
-        other.code == 2 && other.stderr.contains("systems that come with the program: max, nvme-24, raid-i"),
+        other.code == 2
+            && other.stderr.contains("systems that come with the program: max, nfs-10g, nfs-10g-peer, nvme-24, raid-i"),
         "{}",
         other.stderr
     );

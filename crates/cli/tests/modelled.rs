@@ -78,12 +78,22 @@ fn without_the_adapters_policy_rounds_vanish_and_the_gain_is_printed() {
 fn experiments_are_listed_and_shown() {
     let desk = Desk::new(READS);
     let said = done(desk.arraylab(&["experiments"]));
-    assert_eq!(said.stdout.lines().count(), 96);
+    assert_eq!(said.stdout.lines().count(), 97);
     assert!(said.stdout.contains("raid-i/figure-03           Figure 3: sequential reads"), "{}", said.stdout);
     let shown = done(desk.arraylab(&["experiments", "raid-i/figure-03"])).stdout;
     assert!(shown.starts_with("# Figure 3") && shown.contains("[sweep]"));
     let list = done(desk.arraylab(&["experiments", "raid-i", "--json"])).json();
     assert_eq!(list.as_array().unwrap().len(), 49);
+}
+
+/// A RAID controller always has a command under these requests; that is no work of anything in it.
+#[test]
+fn the_busiest_part_is_one_that_works() {
+    let desk = Desk::new(READS);
+    let words = ["--set", "run.passes=1", "--set", "stream.files.limit={requests=300}"];
+    let said = done(desk.arraylab(&[&["run", "scb/very-heavy"], &words[..]].concat())).stdout;
+    let busiest = said.lines().find_map(|line| line.strip_prefix("scb-raid5")?.split("  ").last()).unwrap().trim();
+    assert!(busiest.starts_with("ring ") || busiest.starts_with("disk-"), "{busiest} in {said}");
 }
 
 #[test]
@@ -157,7 +167,7 @@ fn a_survey_of_no_machine_says_which_there_are() {
     let cases: [(&[&str], &str); 4] = [
         (
             &["--system", "raid-ii"],
-            "there is no such system; there are: max, nvme-24, raid-i, raid6-12, sas-60, scb-locate, scb-locate-i386, scb-move, scb-raid5, sparc20-wren7; or give the path of a file",
+            "there is no such system; there are: max, nfs-10g, nfs-10g-peer, nvme-24, raid-i, raid6-12, sas-60, scb-locate, scb-locate-i386, scb-move, scb-raid5, sparc20-wren7; or give the path of a file",
         ),
         (&["--system", "gone.toml"], "gone.toml"),
         (&["--system", "small.toml"], "small.toml:25:"),

@@ -54,6 +54,7 @@ pub const EXPERIMENTS: &[Entry] = entries![
     "max/figure-15",
     "max/figure-16",
     "max/figure-17",
+    "nfs/load",
     "raid-i/figure-03",
     "raid-i/figure-04",
     "raid-i/figure-05",

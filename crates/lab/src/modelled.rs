@@ -106,6 +106,11 @@ impl Modelled {
     pub fn utilizations(&self) -> Vec<(String, Ratio)> {
         self.load().map_or_else(Vec::new, |load| load.utilizations())
     }
+
+    /// What was at work most of that time, and for how much of it.
+    pub fn busiest(&self) -> Option<(String, Ratio)> {
+        self.load()?.busiest()
+    }
 }
 
 /// Rows under the numbers of their spans.

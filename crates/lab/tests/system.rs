@@ -138,7 +138,7 @@ fn what_was_run_reads_back_as_it_was() {
 #[test]
 fn what_does_not_fit_is_refused_with_its_place() {
     let cases: [(&str, &[&str]); 15] = [
-        ("there is no such system; there are: max, nvme-24, raid-i", &["system.name=raid-ii"]),
+        ("there is no such system; there are: max, nfs-10g, nfs-10g-peer, nvme-24, raid-i", &["system.name=raid-ii"]),
         ("nowhere.toml: the system's file cannot be read", &["system.name=nowhere.toml"]),
         ("there are 1 to 8 drives to use here", &["system.disks=9"]),
         ("there is no drive 'disk-0.4'; there are: disk-0.0, disk-0.1", &["system.disks=[\"disk-0.4\"]"]),

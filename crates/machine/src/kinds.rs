@@ -7,12 +7,13 @@ use crate::{
 };
 
 /// All kinds. In the order in which the ladder tries them.
-pub const KINDS: [&Kind; 23] = [
+pub const KINDS: [&Kind; 24] = [
     &memory::KIND,
     &cpu::KIND,
     &os::KIND,
     &server::KIND,
     &network::TOKEN_RING,
+    &network::ETHERNET,
     &network::ADAPTER,
     &network::CLIENTS,
     &volume::KIND,

@@ -1,43 +1,37 @@
-//! A network behind the machine: an adapter on the machine's bus, the token ring that it is a station of, and the
-//! clients on that.
+//! A network behind the machine: an adapter on the machine's bus, the network that it is a station of, and the clients
+//! on that.
 //!
-//! # Theory
-//! A token ring carries one frame at a time. Who wants to send waits for its turn, then for the token, and sends a
-//! frame of at most `packet` bytes of data:
+//! The network is a token ring ([`ring`]) or a switched Ethernet ([`ethernet`]). What is larger than a packet goes in
+//! several, each with a turn of its own.
 //!
-//! ```text
-//!   time of a frame = token + (data + around) / rate
-//!   token           = stations * station / 2       half a round: where the token is, is not known
-//! ```
-//!
-//! Turns are in order of arrival, which is what a token that goes round among a few senders comes to. A ring that is
-//! offered frames of several sizes at random is an M/G/1 queue. What is larger than a frame goes in several, each with
-//! a turn of its own.
-//!
-//! The adapter moves a frame between the ring and memory over the bus, as a bus master; its processor takes a time for
-//! each. It stores and forwards: a frame is whole in its memory before the next stretch begins.
+//! The adapter moves a packet between the network and memory over the bus, as a bus master; its processor takes a time
+//! for each. It stores and forwards: a packet is whole in its memory before the next stretch begins.
 //!
 //! # Sources
-//! IEEE 802.5 (frame, token, early release at 16 Mbit/s). K. D. Huynh and T. M. Khoshgoftaar 1994, Section 3.3 (16
-//! Mbit/s, frames of 8 KB). IBM SG24-4576, page 47 (the 16/4 bus master has a frame buffer, and stores and forwards).
-//!
-//! # Rejected
-//! Priorities of tokens and frames that are lost: no study at hand has any.
+//! K. D. Huynh and T. M. Khoshgoftaar 1994, Section 3.3. IBM SG24-4576, page 47 (the 16/4 bus master has a frame
+//! buffer, and stores and forwards).
 
-use std::cell::Cell;
+mod ethernet;
+mod ring;
+
 use std::rc::Rc;
 
 use record::PartName;
 use runtime::{Resource, Runtime};
-use units::{Bytes, Duration, Rate};
+use units::{Bytes, Duration};
 
 use crate::component::{Component, Fast, Kind, Places};
 use crate::lines::Lines;
 use crate::load::{Gauges, Reading};
 use crate::packet::pcie::Uplink;
 use crate::packet::route::Route;
-use crate::part::Problem;
+use crate::part::{PartError, Problem, Reader};
 use crate::trace::Ledger;
+
+use ethernet::Ethernet;
+pub use ethernet::KIND as ETHERNET;
+pub use ring::KIND as TOKEN_RING;
+use ring::Ring;
 
 /// An adapter for a network.
 pub const ADAPTER: Kind = Kind {
@@ -58,42 +52,24 @@ pub const ADAPTER: Kind = Kind {
     },
 };
 
-/// A token ring, on the adapter that is a station of it.
-pub const TOKEN_RING: Kind = Kind {
-    name: "token-ring",
-    on: &["network-adapter"],
-    fast: &[Fast { limit: "token ring", values: &["rate", "station"] }],
-    build: |site| {
-        let (rate, packet, around, station) = site.parameters(|reader| {
-            let packet: Bytes = reader.get("packet")?;
-            if packet.is_zero() || !packet.is_multiple_of(Bytes::SECTOR) {
-                let accepted = "whole 512-byte blocks, at least one: the most data of a frame".into();
-                return Err(reader.fault("packet", Problem::OutOfRange { accepted }));
-            }
-            Ok((reader.rate("rate")?, packet, reader.get("around")?, reader.get("station")?))
-        })?;
-        let (runtime, part, adapter) = (site.runtime.clone(), site.trace.part(site.name), site.on());
-        let (turn, stations) = (Resource::new(site.runtime, 1), Cell::new(1));
-        Ok(Rc::new(TokenRing { runtime, part, adapter, turn, rate, packet, around, station, stations }))
-    },
-};
-
 /// Who asks a file server for files, on its network.
 pub const CLIENTS: Kind = Kind {
     name: "clients",
-    on: &["token-ring"],
+    on: &["token-ring", "ethernet"],
     fast: &[],
     build: |site| {
         let (machines, message) =
             site.parameters(|reader| Ok((reader.count("machines", 10_000)?, reader.get("message")?)))?;
-        let ring: Rc<TokenRing> = site.on();
-        if message > ring.packet {
+        let network: Rc<Network> = site.on();
+        if message > network.packet {
             return Err(
-                site.fault("part", format!("their messages of {message} do not fit a frame of {}", ring.packet))
+                site.fault("part", format!("their messages of {message} do not fit a packet of {}", network.packet))
             );
         }
-        ring.stations.set(ring.stations.get() + machines);
-        Ok(Rc::new(Clients { ring, message }))
+        if let Line::Ring(ring) = &network.line {
+            ring.join(machines);
+        }
+        Ok(Rc::new(Clients { network, message }))
     },
 };
 
@@ -134,57 +110,95 @@ impl NetworkAdapter {
     }
 }
 
-/// A ring.
-pub struct TokenRing {
+/// Which way a packet goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To the machine.
+    In,
+    /// To a client.
+    Out,
+}
+
+/// A network.
+pub struct Network {
     runtime: Runtime,
     part: PartName,
     /// The machine's station.
     pub adapter: Rc<NetworkAdapter>,
-    turn: Resource,
-    rate: Rate,
-    /// The most data of a frame.
+    /// The most data of a packet.
     pub packet: Bytes,
-    around: Bytes,
-    station: Duration,
-    stations: Cell<u32>,
+    line: Line,
 }
 
-impl Component for TokenRing {
+/// What carries the packets.
+enum Line {
+    Ring(Ring),
+    Ethernet(Ethernet),
+}
+
+impl Component for Network {
     fn gauges(&self, gauges: &mut Gauges) {
-        gauges.put("", Reading::Busy(self.turn.busy()));
+        match &self.line {
+            Line::Ring(ring) => gauges.put("", Reading::Busy(ring.busy())),
+            Line::Ethernet(ethernet) => {
+                gauges.put("in", Reading::Busy(ethernet.busy(Direction::In)));
+                gauges.put("out", Reading::Busy(ethernet.busy(Direction::Out)));
+            }
+        }
     }
 }
 
-impl TokenRing {
-    /// For how long a frame with so much data keeps the ring from others, the wait for the token included.
-    pub fn frame(&self, data: Bytes) -> Duration {
-        self.station * u64::from(self.stations.get()) / 2 + self.rate.time_for(data + self.around)
+impl Network {
+    /// For how long a packet with so much data keeps the network, or one port of it, from others.
+    pub fn time(&self, data: Bytes) -> Duration {
+        match &self.line {
+            Line::Ring(ring) => ring.time(data),
+            Line::Ethernet(ethernet) => ethernet.time(data),
+        }
     }
 
-    /// Sends a frame, whoever sends it.
+    /// Sends a packet.
     ///
     /// # Panics
-    /// If it is larger than a frame may be.
-    pub async fn send(&self, data: Bytes, ledger: &mut Ledger) {
-        assert!(data <= self.packet, "what is larger than a frame goes in several");
-        let turn = self.turn.acquire(0).await;
+    /// If it is larger than a packet may be.
+    pub async fn send(&self, data: Bytes, direction: Direction, ledger: &mut Ledger) {
+        assert!(data <= self.packet, "what is larger than a packet goes in several");
+        let (turn, latency) = match &self.line {
+            Line::Ring(ring) => (&ring.turn, Duration::ZERO),
+            Line::Ethernet(ethernet) => (ethernet.turn(direction), ethernet.latency),
+        };
+        let turn = turn.acquire(0).await;
         ledger.until(self.runtime.now(), self.part, "queue");
-        self.runtime.sleep(self.frame(data)).await;
+        self.runtime.sleep(self.time(data)).await;
         drop(turn);
         ledger.until(self.runtime.now(), self.part, "frame");
+        if latency > Duration::ZERO {
+            self.runtime.sleep(latency).await;
+            ledger.until(self.runtime.now(), self.part, "latency");
+        }
     }
 
-    /// So much in frames.
+    /// So much in packets.
     pub fn packets(&self, bytes: Bytes) -> impl Iterator<Item = Bytes> {
         let packet = self.packet;
         (0..bytes.get().div_ceil(packet.get())).map(move |index| packet.min(bytes - packet * index))
     }
 }
 
+/// The most data of a packet, as a part has it.
+fn packet(reader: &Reader) -> Result<Bytes, PartError> {
+    let packet: Bytes = reader.get("packet")?;
+    if packet.is_zero() || !packet.is_multiple_of(Bytes::SECTOR) {
+        let accepted = "whole 512-byte blocks, at least one: the most data of a packet".into();
+        return Err(reader.fault("packet", Problem::OutOfRange { accepted }));
+    }
+    Ok(packet)
+}
+
 /// Clients.
 pub struct Clients {
     /// Their network.
-    pub ring: Rc<TokenRing>,
+    pub network: Rc<Network>,
     /// A request or an answer without data.
     pub message: Bytes,
 }

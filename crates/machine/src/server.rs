@@ -10,8 +10,8 @@
 //!
 //! # Two I/O protocols
 //! [`Protocol::Locate`] (`locate.rs`) is that of most drivers: only the host sends commands, each is answered by an
-//! interrupt, and so many are at a device at a time (`outstanding`: one, or what a RAID controller takes); the network
-//! adapter has one to send at a time, too. Data cross the host's memory, where the file cache and the write buffer are.
+//! interrupt, and so many are at a device at a time (`outstanding`: one, or what a RAID controller takes; at the network
+//! adapter `sending`, one where that is not said). Data cross the host's memory, where the file cache and the write buffer are.
 //! [`Protocol::Move`] (`peer.rs`) has pipes of control elements between all units: the host tells an adapter what to
 //! do, and data go from adapter to adapter, each request in pieces of a frame, of which the network and the disks work
 //! on several at once. Memory, and with it cache and buffer, see nothing of them.
@@ -137,7 +137,7 @@ pub enum ServerError {
         "the system has no file server; add a node of kind 'file-server' on its operating system, or take another way"
     )]
     NoServer,
-    #[error("nobody asks the file server; add a node of kind 'clients' on a token ring")]
+    #[error("nobody asks the file server; add a node of kind 'clients' on a token ring or an Ethernet")]
     NoClients,
 }
 
@@ -154,8 +154,8 @@ impl Files {
         let least = disks.iter().map(|disk| disk.size()).min().unwrap_or(Bytes::ZERO);
         Ok(Rc::new(Files {
             disks: disks.iter().map(below).collect(),
-            each: least.round_down(clients.ring.packet),
-            sending: Resource::new(runtime, 1),
+            each: least.round_down(clients.network.packet),
+            sending: Resource::new(runtime, server.parameters.sending),
             taken: Cell::new(0),
             freed: Signal::default(),
             runtime: runtime.clone(),
@@ -180,7 +180,7 @@ impl Files {
         let parameters = &self.server.parameters;
         match (parameters.protocol, parameters.pipe) {
             (Protocol::Move, Some((pipe, element))) => {
-                (self.clients.ring.packet * (pipe / element), "the elements of its frames fill its delivery pipes")
+                (self.clients.network.packet * (pipe / element), "the elements of its frames fill its delivery pipes")
             }
             _ => (parameters.cache, "it does not fit the file cache"),
         }

@@ -13,7 +13,7 @@ use machine::entry::{Entry, Way, entries};
 use machine::kit::Kit;
 use machine::lines::Lines;
 use machine::load::Reading;
-use machine::network::{NetworkAdapter, TokenRing};
+use machine::network::{Direction, Network, NetworkAdapter};
 use machine::os::command;
 use machine::server::Files;
 use machine::system::Machine;
@@ -94,12 +94,12 @@ fn the_disk_alone_is_an_m_g_1_queue_of_exponential_seeks_and_uniform_latencies()
 #[test]
 fn the_ring_alone_is_an_m_g_1_queue_of_frames() {
     let (runtime, machine) = machine("scb-locate", &[]);
-    let ring: Rc<TokenRing> = machine.parts().next().unwrap();
+    let ring: Rc<Network> = machine.parts().next().unwrap();
     // Half a round of 101 stations, 100 bytes around the data, 2 MB/s.
     let by_hand = |bytes: f64| 101.0 * 0.5e-6 / 2.0 + (bytes + 100.0) / 2e6;
     let sizes = [(128, 0.5), (1024, 0.2), (8192, 0.3)];
     for (bytes, _) in sizes {
-        assert!((ring.frame(Bytes::new(bytes)).as_seconds() - by_hand(bytes as f64)).abs() < 2e-9);
+        assert!((ring.time(Bytes::new(bytes)).as_seconds() - by_hand(bytes as f64)).abs() < 2e-9);
     }
     let moment =
         |power: i32| -> f64 { sizes.iter().map(|(bytes, share)| share * by_hand(*bytes as f64).powi(power)).sum() };
@@ -116,7 +116,7 @@ fn the_ring_alone_is_an_m_g_1_queue_of_frames() {
             8192
         };
         let mut ledger = trace.open(clock.now());
-        shared.send(Bytes::new(bytes), &mut ledger).await;
+        shared.send(Bytes::new(bytes), Direction::In, &mut ledger).await;
         ledger.close(clock.now());
     });
     let theory = m_g_1(rate, moment(1), moment(2));
@@ -124,6 +124,51 @@ fn the_ring_alone_is_an_m_g_1_queue_of_frames() {
     assert!(half < 0.15 * theory, "{half} tells something");
     let packets: Vec<u64> = ring.packets(Bytes::kib(17)).map(Bytes::get).collect();
     assert_eq!(packets, [8192, 8192, 1024]);
+}
+
+/// Packets of one size at a port of one direction wait as in an M/D/1 queue, whatever the other direction carries; with
+/// two ports they go two at a time.
+#[test]
+fn an_ethernet_alone_is_a_queue_for_each_direction() {
+    let (runtime, machine) = machine("nfs-10g", &[("ethernet-2x10g.ports", "1")]);
+    let wire: Rc<Network> = machine.parts().next().unwrap();
+    // 46 frames of at most 1448 bytes of data, with 90 bytes more each; 10 us until it is there.
+    let (time, latency) = ((65_536.0 + 46.0 * 90.0) / 1.25e9, 10e-6);
+    assert!((wire.time(Bytes::kib(64)).as_seconds() - time).abs() < 2e-9);
+    assert!((wire.time(Bytes::new(1)).as_seconds() - 91.0 / 1.25e9).abs() < 2e-9);
+    let send = async |network: &Network, trace: &Trace, clock: &Runtime, direction| {
+        let mut ledger = trace.open(clock.now());
+        network.send(Bytes::kib(64), direction, &mut ledger).await;
+        ledger.close(clock.now());
+    };
+    let (trace, clock, shared) = (machine.trace.clone(), runtime.clone(), Rc::clone(&wire));
+    let rate = 0.7 / time;
+    let (found, half) = response(&runtime, rate, 100_000, async move |index| {
+        let other = (Rc::clone(&shared), trace.clone(), clock.clone());
+        if index % 2 == 0 {
+            clock.spawn_detached(async move { send(&other.0, &other.1, &other.2, Direction::In).await });
+        }
+        send(&shared, &trace, &clock, Direction::Out).await;
+    });
+    let theory = m_g_1(rate, time, time * time) + latency;
+    assert!((found - theory).abs() < half, "{found} +- {half}, not {theory}");
+    assert!(half < 0.15 * theory, "{half} tells something");
+    assert!((machine.load().reading("network", "in").is_some()) && machine.load().reading("network", "out").is_some());
+
+    let (runtime, machine) = loops::machine("nfs-10g", &[]);
+    let wire: Rc<Network> = machine.parts().next().unwrap();
+    let begun = runtime.now();
+    runtime.block_on(async {
+        let one = |_| {
+            let of = (Rc::clone(&wire), machine.trace.clone(), runtime.clone());
+            runtime.spawn(async move { send(&of.0, &of.1, &of.2, Direction::Out).await })
+        };
+        for one in (0..4).map(one).collect::<Vec<_>>() {
+            one.await;
+        }
+    });
+    let took = runtime.now().since(begun).as_seconds();
+    assert!((took - (2.0 * time + latency)).abs() < 1e-8, "{took}: four packets by two ports");
 }
 
 #[test]

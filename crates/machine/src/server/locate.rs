@@ -12,6 +12,7 @@ use units::Bytes;
 
 use super::{Files, count};
 use crate::lines::Lines;
+use crate::network::Direction;
 use crate::os::command;
 use crate::trace::Ledger;
 
@@ -34,14 +35,14 @@ impl Files {
         }
         server.cache.borrow_mut().keep(file, whole);
         server.os.move_data(bytes, ledger).await;
-        for packet in self.clients.ring.packets(bytes) {
+        for packet in self.clients.network.packets(bytes) {
             self.send(packet, ledger).await;
         }
     }
 
     pub(super) async fn locate_write(self: &Rc<Files>, at: (usize, Bytes), bytes: Bytes, ledger: &mut Ledger) {
         let (server, buffer) = (&self.server, self.server.parameters.write_buffer.get());
-        for packet in self.clients.ring.packets(bytes) {
+        for packet in self.clients.network.packets(bytes) {
             self.receive(packet, ledger).await;
         }
         server.os.work(server.parameters.file_system, ledger, "file-system").await;
@@ -81,8 +82,8 @@ impl Files {
 
     /// A frame comes in, up to the server code.
     async fn receive(&self, bytes: Bytes, ledger: &mut Ledger) {
-        let (ring, adapter) = (&self.clients.ring, &self.clients.ring.adapter);
-        ring.send(bytes, ledger).await;
+        let (network, adapter) = (&self.clients.network, &self.clients.network.adapter);
+        network.send(bytes, Direction::In, ledger).await;
         adapter.think(ledger).await;
         adapter.transfer(bytes, true, Lines::Flushed, ledger).await;
         self.interrupt(ledger).await;
@@ -91,14 +92,14 @@ impl Files {
 
     /// A frame goes out: a command to the adapter, which is not free for the next before its interrupt.
     async fn send(&self, bytes: Bytes, ledger: &mut Ledger) {
-        let (ring, adapter) = (&self.clients.ring, &self.clients.ring.adapter);
+        let (network, adapter) = (&self.clients.network, &self.clients.network.adapter);
         self.server.os.work(self.server.parameters.send, ledger, "send").await;
         let turn = self.sending.acquire(0).await;
         self.note(ledger, "adapter-busy");
         self.server.os.write_registers(adapter.register_word, ledger).await;
         adapter.transfer(bytes, false, Lines::Flushed, ledger).await;
         adapter.think(ledger).await;
-        ring.send(bytes, ledger).await;
+        network.send(bytes, Direction::Out, ledger).await;
         drop(turn);
         // The client has the frame; the interrupt is of the host alone.
         count(&self.server.counts.interrupts);

@@ -42,6 +42,8 @@ pub struct ServerParameters {
     pub protocol: Protocol,
     /// Commands at a disk at a time.
     pub outstanding: u32,
+    /// Packets that are going out at the network adapter at a time.
+    pub sending: u32,
     /// All of the file cache.
     pub cache: Bytes,
     /// A block of it.
@@ -102,6 +104,10 @@ impl ServerParameters {
         let parameters = ServerParameters {
             protocol,
             outstanding: reader.count("outstanding", 65_536)?,
+            sending: match reader.find::<u32>("sending")? {
+                Some(_) => reader.count("sending", 65_536)?,
+                None => 1,
+            },
             cache: size,
             block,
             hit_ratio: share(&cache, "hit-ratio")?,

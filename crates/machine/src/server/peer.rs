@@ -12,17 +12,18 @@ use units::Bytes;
 
 use super::{Files, count};
 use crate::lines::Lines;
+use crate::network::Direction;
 use crate::os::command;
 use crate::trace::Ledger;
 
 impl Files {
     pub(super) async fn peer(self: &Rc<Files>, write: bool, at: (usize, Bytes), bytes: Bytes, ledger: &mut Ledger) {
-        let (server, ring) = (&self.server, &self.clients.ring);
+        let (server, network) = (&self.server, &self.clients.network);
         let (pipe, element) = server.parameters.pipe.expect("the protocol's parameters have pipes");
-        ring.send(self.clients.message, ledger).await;
-        ring.adapter.think(ledger).await;
-        ring.adapter.transfer(element, true, Lines::Flushed, ledger).await;
-        let pieces: Vec<Bytes> = ring.packets(bytes).collect();
+        network.send(self.clients.message, Direction::In, ledger).await;
+        network.adapter.think(ledger).await;
+        network.adapter.transfer(element, true, Lines::Flushed, ledger).await;
+        let pieces: Vec<Bytes> = network.packets(bytes).collect();
         let empty = self.taken.get() == 0;
         let room = element.get() * pieces.len() as u64;
         self.take_room(room, pipe.get(), ledger).await;
@@ -53,17 +54,17 @@ impl Files {
         }
         self.give_room(room);
         if write {
-            ring.adapter.think(ledger).await;
-            ring.send(self.clients.message, ledger).await;
+            network.adapter.think(ledger).await;
+            network.send(self.clients.message, Direction::Out, ledger).await;
         }
     }
 
     /// One frame of a request, between disk and network.
     async fn piece(&self, write: bool, at: (usize, Bytes), bytes: Bytes, ledger: &mut Ledger) {
-        let (ring, disk) = (&self.clients.ring, &self.disks[at.0]);
+        let (network, disk) = (&self.clients.network, &self.disks[at.0]);
         if write {
-            ring.send(bytes, ledger).await;
-            ring.adapter.think(ledger).await;
+            network.send(bytes, Direction::In, ledger).await;
+            network.adapter.think(ledger).await;
         }
         let turn = disk.turn.acquire(0).await;
         self.note(ledger, "driver-queue");
@@ -71,8 +72,8 @@ impl Files {
         disk.endpoint.execute(command(write, at.1, bytes), Lines::Elsewhere, ledger).await;
         drop(turn);
         if !write {
-            ring.adapter.think(ledger).await;
-            ring.send(bytes, ledger).await;
+            network.adapter.think(ledger).await;
+            network.send(bytes, Direction::Out, ledger).await;
         }
     }
 }
