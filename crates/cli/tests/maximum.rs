@@ -126,7 +126,7 @@ fn masked(text: &str) -> String {
             let part = letter.is_ascii_digit() || (number && letter == '.');
             if part && !number {
                 masked.push('N');
-            } else if !part && !matches!(letter, ' ' | '-' | '#') && !(bars && letter == '.') {
+            } else if !(part || matches!(letter, ' ' | '-' | '#') || (bars && letter == '.')) {
                 masked.push(letter);
             } else if letter == ' ' && !masked.ends_with([' ', '\n']) {
                 masked.push(' ');
