@@ -254,6 +254,19 @@ fn a_read_alone_takes_the_sum_of_its_steps() {
     assert!((1.9..2.1).contains(&(legs / one)), "two legs over the channel against one: {legs}, {one}");
 }
 
+/// On PCI Express what goes past memory crosses the card's own link, too: its data alone, not a page of memory.
+#[test]
+fn what_goes_from_drive_to_card_crosses_both_links() {
+    let (runtime, machine) = machine("nfs-10g-peer", &[]);
+    alone(&runtime, &machine, &[(false, 0, 64), (false, 640, 64), (true, 1280, 64)]);
+    let load = machine.load();
+    let [up, down] = ["link up", "link down"].map(|link| load.time("card", link).as_seconds());
+    // Eight lanes of 985 MB/s less the headers of 256 bytes; requests for data and elements add a little.
+    near(up, 65_536.0 / 7.1e9, 15.0, "one packet to the drives");
+    near(down, 2.0 * 65_536.0 / 7.1e9, 15.0, "two from them");
+    assert!(load.time("memory", "").as_seconds() < 1e-8, "nothing but elements passes memory");
+}
+
 #[test]
 fn what_the_disks_are_asked_is_what_cache_and_buffer_leave() {
     let (runtime, machine) = machine("scb-locate", &STILL);
