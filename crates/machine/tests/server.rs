@@ -153,7 +153,7 @@ fn an_ethernet_alone_is_a_queue_for_each_direction() {
     let theory = m_g_1(rate, time, time * time) + latency;
     assert!((found - theory).abs() < half, "{found} +- {half}, not {theory}");
     assert!(half < 0.15 * theory, "{half} tells something");
-    assert!((machine.load().reading("network", "in").is_some()) && machine.load().reading("network", "out").is_some());
+    assert!(machine.load().reading("network", "in").is_some() && machine.load().reading("network", "out").is_some());
 
     let (runtime, machine) = loops::machine("nfs-10g", &[]);
     let wire: Rc<Network> = machine.parts().next().unwrap();
@@ -328,13 +328,15 @@ fn what_cannot_be_a_file_server_is_refused_with_its_place() {
         (
             "scb-locate",
             ("token-ring-16.packet", "0 B"),
-            "whole 512-byte blocks, at least one: the most data of a frame",
+            "whole 512-byte blocks, at least one: the most data of a packet",
         ),
+        ("nfs-10g", ("ethernet-2x10g.frame", "0 B"), "at least one byte: the data of a frame"),
+        ("nfs-10g", ("nfsd.sending", "0"), "1 to 65536"),
         ("scb-locate", ("server.cache.hit-ratio", "130 %"), "a share from 0 % to 100 %"),
         ("scb-raid5", ("ps2-raid.cache.read-hits", "130 %"), "a share from 0 % to 100 %"),
         ("scb-move", ("os2-server-move.pipe.element", "8 KiB"), "at most the pipe's 4 KiB"),
         ("scb-raid5", ("system.node.6.count", "2"), "of 2 drives has no row"),
-        ("scb-locate", ("lan-clients.message", "16 KiB"), "do not fit a frame of 8 KiB"),
+        ("scb-locate", ("lan-clients.message", "16 KiB"), "do not fit a packet of 8 KiB"),
         ("scb-locate", ("ps2-95-memory.cache", "0 B"), "a size above zero"),
         ("scb-locate", ("micro-channel-40.tenure", "0 s"), "a time above zero"),
     ] {
