@@ -1,14 +1,12 @@
 //! A network file server: each station alone against the theory of queues, a request alone against a sum by hand, what
 //! reaches the disks, and what is refused.
 
-mod loops;
-
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
+use crate::loops::{machine, near};
 use device::{Buffer, Data, Device, Request};
-use loops::{machine, near};
 use machine::entry::{Entry, Way, entries};
 use machine::kit::Kit;
 use machine::lines::Lines;
@@ -155,7 +153,7 @@ fn an_ethernet_alone_is_a_queue_for_each_direction() {
     assert!(half < 0.15 * theory, "{half} tells something");
     assert!(machine.load().reading("network", "in").is_some() && machine.load().reading("network", "out").is_some());
 
-    let (runtime, machine) = loops::machine("nfs-10g", &[]);
+    let (runtime, machine) = crate::loops::machine("nfs-10g", &[]);
     let wire: Rc<Network> = machine.parts().next().unwrap();
     let begun = runtime.now();
     runtime.block_on(async {
@@ -238,10 +236,10 @@ fn a_read_alone_takes_the_sum_of_its_steps() {
     // The driver, the adapter's processor twice, the disk, its bus and the channel, the interrupt.
     let disk = 8192.0 / 5e6 + 1e-3 + steps(2.5 + 1.5 + 1.0 + 1.5) + 3.0 * 0.3e-6;
     let changes = [("server.cache.hit-ratio", "0 %"), STILL[0], STILL[1]];
-    let (runtime, miss) = loops::machine("scb-locate", &changes);
+    let (runtime, miss) = crate::loops::machine("scb-locate", &changes);
     near(alone(&runtime, &miss, &[(false, 0, 8)])[0], hit + disk, 1.0, "a miss");
     // Peer to peer: no copy, no second leg over the channel, no driver.
-    let (runtime, peer) = loops::machine("scb-move", &STILL);
+    let (runtime, peer) = crate::loops::machine("scb-move", &STILL);
     let elements = frame(128.0) + 64.0 * 1.1 / 40e6 - 128.0 * 1.1 / 40e6 + steps(1.0 + 6.0 + 6.0 + 0.5);
     let data = 8192.0 / 5e6 + 1e-3 + frame(8192.0) - 8192.0 * 1.1 / 40e6;
     near(alone(&runtime, &peer, &[(false, 0, 8)])[0], elements + data, 1.0, "peer to peer");
