@@ -170,7 +170,7 @@ fn the_intervals_hold_the_truth_as_often_as_they_say() {
             rate.low <= 16.0 * ALONE && 16.0 * ALONE <= rate.high
         },
     );
-    assert!(held >= 88, "{held} of {TRIALS}");
+    assert!(held >= 85, "{held} of {TRIALS}");
 }
 
 #[test]

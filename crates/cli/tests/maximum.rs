@@ -55,7 +55,7 @@ impl Drop for Shared {
     }
 }
 
-const QUICK: [&str; 6] = ["--methods", "independent", "--sizes", "64KiB", "--time", "20s"];
+const QUICK: [&str; 6] = ["--methods", "independent", "--sizes", "64KiB", "--time", "15s"];
 
 /// Measured at most three times, as others may use this machine, too: the first result whose knee is as it should be,
 /// or the last.

@@ -102,7 +102,7 @@ fn what_is_wrong_is_said_in_one_message() {
     let cases: [(&[&str], &str); 6] = [
         (
             &["experiments", "vax"],
-            "error: no experiment is called 'vax', and no study; there are experiments of: load, max, raid-i",
+            "error: no experiment is called 'vax', and no study; there are experiments of: load, max, nfs, raid-i",
         ),
         (
             &["run", "raid-i/figure-2"],

@@ -1,11 +1,10 @@
 //! What the buffer does between requests.
 
+use crate::common;
 use machine::disk::drive::{Drive, Outcome, Request};
 use machine::disk::mechanism::Access;
 use machine::disk::parameters::{Parameters, Until};
 use units::{Duration, Instant};
-
-mod common;
 
 const NEAR: u64 = 1000;
 const FAR: u64 = 50_000;

@@ -1,10 +1,8 @@
 //! A RAID controller against sums by hand: its memory, its link, its engine, its cache; and what it refuses.
 
-mod loops;
-
 use std::rc::Rc;
 
-use loops::{Asked, bytes, machine, near, rates};
+use crate::loops::{Asked, bytes, machine, near, rates};
 use machine::kit::Kit;
 use machine::lines::Lines;
 use machine::load::Reading;

@@ -1,12 +1,10 @@
 //! Disk arrays behind I/O boards against sums by hand: channel, board, bus and memory; an array alone; diskless ones;
 //! synchronized spindles; what is refused.
 
-mod loops;
-
 use std::rc::Rc;
 
+use crate::loops::{Asked, bytes, machine, near, rates};
 use device::{Buffer, Data, Device, Request};
-use loops::{Asked, bytes, machine, near, rates};
 use machine::entry::{Way, entries};
 use machine::kit::Kit;
 use machine::lines::Lines;

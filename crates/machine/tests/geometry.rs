@@ -1,7 +1,6 @@
 //! Every block has exactly one sector, in every drive and every scheme.
 
-mod common;
-
+use crate::common;
 use machine::disk::diskspecs::import_files;
 use machine::disk::geometry::{Geometry, Location};
 use machine::disk::parameters::Parameters;

@@ -1,13 +1,11 @@
 //! Packet ways against theory: efficiencies, fair shares, wide ports, queues, closed networks; and the systems of today
 //! against sums by hand.
 
-mod loops;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::loops::{Asked, bytes, machine, near, rates};
 use device::{Buffer, Device, Request};
-use loops::{Asked, bytes, machine, near, rates};
 use machine::entry::{Way, entries};
 use machine::kit::Kit;
 use machine::packet::pcie::LinkParameters;

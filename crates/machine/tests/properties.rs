@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 
+use crate::common;
 use machine::disk::drive::{Drive, Outcome, Request};
 use machine::disk::geometry::{Geometry, Layout, Location, Mapping, Sparing, ZoneLayout};
 use machine::disk::mechanism::{Access, Arm};
 use proptest::prelude::*;
 use units::{Duration, Instant, Ratio};
-
-mod common;
 
 fn sparing() -> impl Strategy<Value = Sparing> {
     prop_oneof![

@@ -1,5 +1,6 @@
 //! The order in which a drive serves what waits for it.
 
+use crate::common;
 use machine::disk::controller::Controller;
 use machine::disk::drive::{Drive, Request};
 use machine::disk::mechanism::Access;
@@ -7,8 +8,6 @@ use machine::disk::parameters::{Parameters, Policy, Preseek};
 use rand::RngExt;
 use runtime::Random;
 use units::{Duration, Instant};
-
-mod common;
 
 /// A drive whose buffer and overheads stay out of the way.
 fn drive(policy: Policy) -> Parameters {

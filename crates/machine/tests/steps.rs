@@ -1,13 +1,12 @@
 //! A command in steps is the request that is served at once, wherever the bus is free and of constant rate.
 
+use crate::common;
 use machine::disk::drive::{Drive, Request};
 use machine::disk::mechanism::Access;
 use machine::disk::parameters::{Overhead, Parameters, Requested, Until, WriteBack};
 use rand::RngExt;
 use runtime::Random;
 use units::{Duration, Instant, Ratio};
-
-mod common;
 
 /// The example drive without the overheads that stand for the phases of a bus.
 fn drive() -> Parameters {

@@ -1,7 +1,6 @@
 //! The six measured drives: the model must stay at least as close to them as it is.
 
-mod common;
-
+use crate::common;
 use machine::disk::diskspecs::import_files;
 use machine::disk::drive::Drive;
 use machine::disk::parameters::Parameters;

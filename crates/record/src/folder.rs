@@ -10,6 +10,7 @@
 //!   records.raw        rows so far, only while (or if) they had to be spilled
 //!   records.parquet    all rows
 //!   series.csv         what each device did in each second
+//!   points.csv         of a sweep: the figures of all points
 //!   spans.parquet, trace.json   spans of modelled machines, if they were kept
 //!   ledger.bin         what was written where, if streams had `verify`
 //!   ledger.log         the same write by write, only while (or if) the run has not come to its end

@@ -65,6 +65,7 @@ impl Files {
         if write {
             network.send(bytes, Direction::In, ledger).await;
             network.adapter.think(ledger).await;
+            network.adapter.exchange(bytes, true, ledger).await;
         }
         let turn = disk.turn.acquire(0).await;
         self.note(ledger, "driver-queue");
@@ -72,6 +73,7 @@ impl Files {
         disk.endpoint.execute(command(write, at.1, bytes), Lines::Elsewhere, ledger).await;
         drop(turn);
         if !write {
+            network.adapter.exchange(bytes, false, ledger).await;
             network.adapter.think(ledger).await;
             network.send(bytes, Direction::Out, ledger).await;
         }
