@@ -2,7 +2,7 @@
 //!
 //! A study is a system, the trials on it, which number of a trial stands beside which printed row, and a test of each
 //! claim. How a row is judged and what is counted is the same for all ([`crate::reproduce`]). A user's own study is a
-//! folder of the same shape as a study that comes with the program as data ([`crate::study`]).
+//! folder of the same shape as a study that comes with the program as data ([`mod@crate::study`]).
 
 use std::path::Path;
 

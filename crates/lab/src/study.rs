@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `study.toml` | its name, its system, what its units mean, and how good the model has to be |
 //! | `published.csv` | what was measured: a row a number or a claim |
-//! | `rows.csv` | for each number: experiment, point and [expression](expression) |
+//! | `rows.csv` | for each number: experiment, point and an expression (`study/expression.rs`) |
 //! | `claims.toml` | for each claim: the expression that holds if the claim does |
 //! | `experiments/*.toml` | the trials, as `arraylab run` takes them |
 //!

@@ -7,7 +7,7 @@
 //! devices k with E(k) = L. It need not be whole: 4.3 devices fill what four do not and five exceed.
 //!
 //! # The models
-//! All are fitted by least squares of relative errors, as noise is relative ([`fit`]):
+//! All are fitted by least squares of relative errors, as noise is relative (`fit.rs`):
 //!
 //! ```text
 //! line        y = c E                              nothing is shared
@@ -21,7 +21,7 @@
 //!
 //! A curve that bends evenly has a loss per device and no knee, as the study's own: 31 arrays did 16.4 MB/s each of
 //! 18.1. So the question is whether a knee fits better than the better of the first two. The bent knee stands for the
-//! flat one where it fits better by [`BENT`].
+//! flat one where it fits better by `BENT`.
 //!
 //! # The test
 //! T is the sum of squares that the knee saves. The place of the knee does not exist where there is none, so T has
