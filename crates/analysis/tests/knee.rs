@@ -170,6 +170,7 @@ fn the_intervals_hold_the_truth_as_often_as_they_say() {
             rate.low <= 16.0 * ALONE && 16.0 * ALONE <= rate.high
         },
     );
+    // Known to be too narrow (LIMITS.md): 86. It must not become worse.
     assert!(held >= 85, "{held} of {TRIALS}");
 }
 

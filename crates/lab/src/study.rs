@@ -39,7 +39,7 @@ pub struct Folder {
     rows: Vec<Row>,
     /// By row.
     lines: BTreeMap<String, Line>,
-    /// What was fitted of other systems than the first.
+    /// What was fitted of its experiments, and of other systems than the first.
     other: Vec<Fit>,
 }
 
@@ -90,7 +90,7 @@ impl Folder {
         let read = file::read(files)?;
         let bench = Bench::new(&read.system, settings);
         bench.kit()?;
-        let mut other = Vec::new();
+        let mut other = read.fitted.clone();
         let systems: BTreeSet<&str> = (read.lines.values())
             .flat_map(|line| line.bound.trials.iter().flat_map(|trials| trials.iter()))
             .filter_map(|experiment| experiment.system.as_ref())
@@ -136,8 +136,8 @@ impl Study for Folder {
         &self.bench
     }
 
-    /// What was fitted of other systems than the first that its experiments run on. A part that several of them have
-    /// counts once.
+    /// What was fitted of its experiments, and of other systems than the first that they run on. A part that several of
+    /// them have counts once.
     fn fits(&self) -> Vec<Fit> {
         let known: BTreeSet<String> =
             self.bench.kit().map(fits).unwrap_or_default().into_iter().map(|fit| fit.parameter).collect();

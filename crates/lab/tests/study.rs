@@ -77,6 +77,19 @@ fn what_is_not_bound_counts_as_not_reproduced() {
 }
 
 #[test]
+fn a_number_that_an_experiment_was_fitted_on_does_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let fitted = "[[fitted]]\nwhat = \"depth\"\nvalue = \"8\"\nrows = [\"reads/one\"]\n\n[bar]";
+    written(folder.path(), Some(("study.toml", "[bar]", fitted)));
+    let report = judged(folder.path(), &[]);
+    let one = report.rows.iter().find(|row| row.id == "reads/one").unwrap();
+    assert!(one.status == Status::Fitted && one.modelled.is_some(), "{one:?}");
+    assert_eq!((report.score.fitted_parameters, report.score.fitted_rows), (1, 1));
+    // The page's bar allows none.
+    assert!(!report.passes);
+}
+
+#[test]
 fn what_is_wrong_is_said_with_file_and_line() {
     for (file, was, is, line, said) in [
         (
@@ -119,6 +132,13 @@ fn what_is_wrong_is_said_with_file_and_line() {
         ("published.csv", "95,kIOPS", "many,kIOPS", 2, "'many' is not a number"),
         ("study.toml", "\"study\"", "\"system\"", 1, "the kind of a study's file"),
         ("study.toml", "1 KiB", "1 KB", 6, "what a unit means is a number and"),
+        (
+            "study.toml",
+            "[bar]",
+            "[[fitted]]\nwhat = \"depth\"\nvalue = \"8\"\nrows = [\"reads/none\"]\n[bar]",
+            11,
+            "there is no number 'reads/none' in published.csv",
+        ),
         ("study.toml", "within-10 = 0.7", "within-10 = 70", 8, "shares are from 0 to 1"),
         ("study.toml", "server.toml", "other.toml", 0, "other.toml"),
         ("experiments/reads.toml", "[system]\nname = \"../server.toml\"\nway = \"raw\"\ndisks = 1\n", "", 0, "system"),

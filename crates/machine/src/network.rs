@@ -1,8 +1,8 @@
 //! A network behind the machine: an adapter on the machine's bus, the network that it is a station of, and the clients
 //! on that.
 //!
-//! The network is a token ring (`network/ring.rs`) or a switched Ethernet (`network/ethernet.rs`). What is larger than a
-//! packet goes in several, each with a turn of its own.
+//! The network is a token ring (`network/ring.rs`) or a switched Ethernet (`network/ethernet.rs`). What is larger than
+//! a packet goes in several, each with a turn of its own.
 //!
 //! The adapter moves a packet between the network and memory over the bus, as a bus master; its processor takes a time
 //! for each. It stores and forwards: a packet is whole in its memory before the next stretch begins.

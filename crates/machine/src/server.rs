@@ -2,7 +2,8 @@
 //!
 //! # A request's way
 //! ```text
-//!   client -> frame -> network adapter -> server code -> file cache | write buffer -> disk driver -> disks -> reply in frames -> client
+//!   client -> frame -> network adapter -> server code -> file cache | write buffer -> disk driver -> disks
+//!   disks -> reply in frames -> client
 //! ```
 //! What a request takes from its arrival at a client until the client has all of the answer is the study's *overhead
 //! per request*. Below the server are the endpoints of every other layer: disks one by one, or the one of a RAID
@@ -10,11 +11,11 @@
 //!
 //! # Two I/O protocols
 //! [`Protocol::Locate`] (`locate.rs`) is that of most drivers: only the host sends commands, each is answered by an
-//! interrupt, and so many are at a device at a time (`outstanding`: one, or what a RAID controller takes; at the network
-//! adapter `sending`, one where that is not said). Data cross the host's memory, where the file cache and the write buffer are.
-//! [`Protocol::Move`] (`peer.rs`) has pipes of control elements between all units: the host tells an adapter what to
-//! do, and data go from adapter to adapter, each request in pieces of a frame, of which the network and the disks work
-//! on several at once. Memory, and with it cache and buffer, see nothing of them.
+//! interrupt, and so many are at a device at a time (`outstanding`: one, or what a RAID controller takes; at the
+//! network adapter `sending`, one where that is not said). Data cross the host's memory, where the file cache and the
+//! write buffer are. [`Protocol::Move`] (`peer.rs`) has pipes of control elements between all units: the host tells an
+//! adapter what to do, and data go from adapter to adapter, each request in pieces of a frame, of which the network and
+//! the disks work on several at once. Memory, and with it cache and buffer, see nothing of them.
 //!
 //! # File cache and write buffer
 //! A read that is not in the file cache and is smaller than its block loads a block. Whether it is there decides

@@ -1,5 +1,5 @@
-//! All tests of modelled machines, in one program: each file is a module of it. A file that is not named here is not run
-//! (`tests/manners.rs` looks). A program for each file would compile the same generic code again for each.
+//! All tests of modelled machines, in one program: each file is a module of it. A file that is not named here is not
+//! run (`tests/manners.rs` looks). A program for each file would compile the same generic code again for each.
 
 mod common;
 mod loops;

@@ -3,6 +3,7 @@
 //! The order is that of a reader with one minute: the limit, the advice, the figures; then what they rest on.
 
 mod comparison;
+mod devices;
 mod frame;
 mod maximum;
 mod survey;

@@ -2,10 +2,10 @@
 //!
 //! Each place in the queue is a *lane*: a task that takes the next request of the shared generator, awaits it, records
 //! it, and comes back. A closed loop of depth 8 is 8 lanes. An open loop is as many lanes as may be under way: the idle
-//! ones stand in line, and the first takes the next arrival and sleeps until it is due. (While each slept for an arrival
-//! of its own, 512 idle lanes were 512 timers, and most of the work where requests are rare.) While all are busy,
-//! arrivals fall due unseen and are taken late, with their intended time intact. So neither loop allocates or spawns per
-//! request, and the queue of late arrivals costs no memory, however long.
+//! ones stand in line, and the first takes the next arrival and sleeps until it is due. (While each slept for an
+//! arrival of its own, 512 idle lanes were 512 timers, and most of the work where requests are rare.) While all are
+//! busy, arrivals fall due unseen and are taken late, with their intended time intact. So neither loop allocates or
+//! spawns per request, and the queue of late arrivals costs no memory, however long.
 //!
 //! A *pipelined* lane draws its next request when it issues the present one, and reads the sector before that next one
 //! meanwhile: the cure that the authors of the rounds study found (US 6,301,640). A disk with read-ahead positions for

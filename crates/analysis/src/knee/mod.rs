@@ -28,8 +28,9 @@
 //! none of the textbook's distributions (R. Davies, 1977; B. Hansen, 1999). Its distribution is made: curves of the
 //! better model without a knee, disturbed as the repeats were, are fitted in the same way, and p is the share of them
 //! with as large a T. The disturbances are drawn from the repeats' own deviations from their means (a bootstrap of
-//! residuals, B. Efron, 1979), so that one disturbed repeat in a few is in them; the rates alone are disturbed, too.
-//! Intervals are those of curves of the fitted knee, disturbed likewise. The draws have a fixed seed.
+//! residuals, B. Efron, 1979): a repeat that something else disturbed is drawn as often as it was measured. The rates
+//! of the devices alone are disturbed in the same way. Intervals are those of curves of the fitted knee, disturbed in
+//! the same way. The draws have a fixed seed.
 //!
 //! A knee is said if p is at most [`ALPHA`] and the last point lies at least [`MATTERS`] below the line before the
 //! knee. Points are medians of their repeats. Repeats must be shuffled together by whoever measures: what drifts with

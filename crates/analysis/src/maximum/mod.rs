@@ -8,9 +8,9 @@
 //! # Interference
 //! The study compares 15 readers and 15 writers with 30 readers and ascribes the difference to slower writes. Here
 //! both are measured: without interference half of n devices reading and half writing do (R(n) + W(n)) / 2, where
-//! R(n) and W(n) are what all of them do in one direction. What is missing from that is the interference; a limit
-//! that all share is in both, and no part of it. Its interval is that of the difference of two means of logarithms,
-//! by Student's t.
+//! R(n) and W(n) are what all of them do in one direction. The interference is the share by which the measured rate is
+//! lower. A limit that all devices share lowers R(n) and W(n) as well, so it is no part of the interference. The
+//! interval is that of the difference of two means of logarithms, by Student's t.
 //!
 //! How it is measured is the laboratory's business.
 

@@ -5,7 +5,8 @@
 //! test     = "not" test | sum [ ("<" | "<=" | ">" | ">=") sum | "within" sum "of" sum ]
 //! sum      = product { ("+" | "-") product }
 //! product  = factor { ("*" | "/") factor }
-//! factor   = "-" factor | "(" truth ")" | ("min" | "max" | "mean") "(" sum { "," sum } ")" | "abs" "(" sum ")" | NUMBER [UNIT] | quantity
+//! factor   = "-" factor | "(" truth ")" | ("min" | "max" | "mean") "(" sum { "," sum } ")" | "abs" "(" sum ")"
+//!          | NUMBER [UNIT] | quantity
 //! quantity = NAME [ "(" NAME { "," NAME } ")" ] [ "[" [EXPERIMENT ";"] KEY "=" VALUE { ";" KEY "=" VALUE } "]" ]
 //! ```
 //!

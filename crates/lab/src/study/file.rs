@@ -12,7 +12,7 @@ use toml::Spanned;
 use crate::experiment::Experiment;
 use crate::library;
 use crate::published::{self, Role, Row};
-use crate::reproduce::{Bar, Part};
+use crate::reproduce::{Bar, Fit, Part};
 use crate::source::{Source, SourceError};
 
 use super::bound::{Bound, Kind};
@@ -38,6 +38,8 @@ pub(super) struct Read {
     pub bar: Bar,
     pub rows: Vec<Row>,
     pub lines: BTreeMap<String, Line>,
+    /// What its experiments have that was fitted.
+    pub fitted: Vec<Fit>,
 }
 
 impl Files {
@@ -111,6 +113,17 @@ struct StudyFile {
     #[serde(default)]
     units: BTreeMap<String, Spanned<String>>,
     bar: Option<Spanned<BarFile>>,
+    #[serde(default)]
+    fitted: Vec<FittedFile>,
+}
+
+/// Something of the experiments that was chosen with rows in view. (A part says so of its values itself.)
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FittedFile {
+    what: String,
+    value: String,
+    rows: Vec<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -198,6 +211,7 @@ pub(super) fn read(files: &Files) -> Result<Read, StudyError> {
     let bar = study.bar.as_ref().map(|bar| bar_of(&source, bar)).transpose()?.unwrap_or(ALL);
     let published = files.read("published.csv")?;
     let mut rows = published::parse(&published.name, &published.text)?;
+    let fitted = study.fitted.iter().map(|fitted| fit_of(&source, fitted, &rows)).collect::<Result<_, _>>()?;
     let mut reading = Reading { experiments: Experiments::of(files), units, lines: BTreeMap::new() };
     let bindings = files.read("rows.csv")?;
     reading.bind(&bindings, &rows)?;
@@ -207,7 +221,7 @@ pub(super) fn read(files: &Files) -> Result<Read, StudyError> {
     let mut lines = reading.lines;
     spans_where_they_are_asked_for(&mut lines);
     let system = beside(files, study.system.get_ref());
-    Ok(Read { name: study.name, system, bar, rows, lines })
+    Ok(Read { name: study.name, system, bar, rows, lines, fitted })
 }
 
 /// The path of a system's file that is named as seen from the study's folder.
@@ -216,6 +230,15 @@ fn beside(files: &Files, system: &str) -> String {
         Files::Folder(_) => crate::system::beside(&files.called("study.toml"), system),
         Files::Built(..) => system.to_owned(),
     }
+}
+
+fn fit_of(source: &Source, fitted: &FittedFile, rows: &[Row]) -> Result<Fit, SourceError> {
+    let is_output = |id: &&Spanned<String>| rows.iter().any(|row| row.id == *id.get_ref() && row.role == Role::Output);
+    if let Some(id) = fitted.rows.iter().find(|id| !is_output(id)) {
+        return Err(source.error(id.span(), format!("there is no number '{}' in published.csv", id.get_ref())));
+    }
+    let rows = fitted.rows.iter().map(|id| id.get_ref().clone()).collect();
+    Ok(Fit { parameter: fitted.what.clone(), value: fitted.value.clone(), rows })
 }
 
 fn bar_of(source: &Source, bar: &Spanned<BarFile>) -> Result<Bar, SourceError> {

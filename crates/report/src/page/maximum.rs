@@ -7,10 +7,10 @@ use analysis::knee::KneeVerdict;
 use analysis::maximum::{Curve, Maximum};
 use units::Rate;
 
+use super::devices;
 use super::frame::Frame;
 use crate::chart::{Chart, Line, MOST_LINES, Scale};
 use crate::maximum as said;
-use crate::ticks::step;
 
 /// What is on the page.
 pub struct MaximumPage<'a> {
@@ -27,9 +27,6 @@ pub struct MaximumPage<'a> {
     /// Texts of the run folder with their names, to be unfolded.
     pub files: &'a [(&'static str, String)],
 }
-
-/// More numbers below a curve than this say nothing more.
-const MOST_TICKS: usize = 16;
 
 /// The page.
 pub fn maximum_page(page: &MaximumPage) -> String {
@@ -77,33 +74,18 @@ fn chart(curves: &[&Curve]) -> String {
     });
     let lines: Vec<Line> = measured.take(MOST_LINES - 1).chain(sum).collect();
     let most = curves.iter().flat_map(|curve| &curve.points).map(|point| point.devices).max().unwrap_or(1);
-    let apart = if most <= MOST_TICKS { 1 } else { step(most as f64 / MOST_TICKS as f64) as usize };
-    let ticks = (1..=most).filter(|devices| devices.is_multiple_of(apart.max(1)));
-    let tips = (1..=most).filter_map(|devices| {
-        let at = devices as f64;
-        let found = lines.iter().filter_map(|line| {
-            let (_, found) = line.points.iter().find(|(devices, _)| *devices == at)?;
-            Some(format!("{}: {}", line.name, value(*found)))
-        });
-        let found: Vec<String> = found.collect();
-        (!found.is_empty()).then(|| (at - 0.5..at + 0.5, format!("{devices} devices. {}", found.join("; "))))
-    });
-    let tips = tips.collect();
-    let left_out = match curves.len().saturating_sub(MOST_LINES - 1) {
-        0 => String::new(),
-        more => format!("; {more} more are in the tables alone"),
-    };
+    let left_out = devices::left_out(curves.len(), MOST_LINES - 1);
     Chart {
         title: "Bandwidth",
         below: &format!("devices together; a line for each size of requests{left_out}"),
         across: 0.5..most as f64 + 0.5,
-        ticks: ticks.map(|devices| (devices as f64, devices.to_string())).collect(),
+        ticks: devices::ticks(most),
         scale: Scale::Linear,
         value: &value,
+        tips: devices::tips(&lines, most, value),
         lines,
         shaded: Vec::new(),
         begins: Vec::new(),
-        tips,
         dots: true,
     }
     .svg()

@@ -4,11 +4,11 @@ use std::time::SystemTime;
 
 use analysis::survey::{Question, Survey, VerdictKind};
 
+use super::devices;
 use super::frame::Frame;
 use crate::chart::{Chart, Line, MOST_LINES, Scale};
 use crate::survey::{self as said, Derived};
 use crate::text::sentence;
-use crate::ticks::step;
 
 /// What is on the page of a survey.
 pub struct SurveyPage<'a> {
@@ -27,9 +27,6 @@ pub struct SurveyPage<'a> {
     /// Texts of the run folder with their names, to be unfolded.
     pub files: &'a [(&'static str, String)],
 }
-
-/// More numbers below a curve than this say nothing more.
-const MOST_TICKS: usize = 16;
 
 const QUESTIONS: [Question; 2] = [Question::Bandwidth, Question::Requests];
 
@@ -80,14 +77,8 @@ fn curves(frame: &mut Frame, survey: &Survey) {
     let most = levels.iter().flat_map(|level| &level.curve).map(|point| point.devices).max();
     let Some(most) = most else { return };
     frame.heading("More and more devices");
-    let left_out = match levels.len().saturating_sub(MOST_LINES) {
-        0 => String::new(),
-        more => format!("; {more} more are in the tables alone"),
-    };
+    let left_out = devices::left_out(levels.len(), MOST_LINES);
     let below = format!("devices that are active, raw; a line for each part that they share{left_out}");
-    let apart = if most <= MOST_TICKS { 1 } else { step(most as f64 / MOST_TICKS as f64) as usize };
-    let ticks = (0..=most).step_by(apart.max(1)).map(|devices| (devices as f64, devices.to_string()));
-    let ticks: Vec<_> = ticks.filter(|(devices, _)| *devices >= 1.0).collect();
     for (title, question) in [("Bandwidth", Question::Bandwidth), ("Requests per second", Question::Requests)] {
         let value = |value: f64| said::amount(value, question);
         let lines = levels.iter().take(MOST_LINES).map(|level| {
@@ -98,27 +89,17 @@ fn curves(frame: &mut Frame, survey: &Survey) {
             Line { name: said::name(level), points: points.collect() }
         });
         let lines: Vec<Line> = lines.collect();
-        let tips = (1..=most).filter_map(|devices| {
-            let at = devices as f64;
-            let told = lines.iter().filter_map(|line| {
-                let (_, found) = line.points.iter().find(|(devices, _)| *devices == at)?;
-                Some(format!("{}: {}", line.name, value(*found)))
-            });
-            let told: Vec<String> = told.collect();
-            (!told.is_empty()).then(|| (at - 0.5..at + 0.5, format!("{devices} devices. {}", told.join("; "))))
-        });
-        let tips = tips.collect();
         let chart = Chart {
             title,
             below: &below,
             across: 0.5..most as f64 + 0.5,
-            ticks: ticks.clone(),
+            ticks: devices::ticks(most),
             scale: Scale::Linear,
             value: &value,
+            tips: devices::tips(&lines, most, value),
             lines,
             shaded: Vec::new(),
             begins: Vec::new(),
-            tips,
             dots: true,
         };
         frame.picture(&chart.svg());
