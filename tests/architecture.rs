@@ -6,7 +6,7 @@
 use tests::{Breach, TextFile, files, hold, metadata, without_source};
 
 /// What each crate may build on, of ours. Data flows down this list and back up as records; nothing points up.
-const LAYERS: [(&str, &[&str]); 19] = [
+const LAYERS: [(&str, &[&str]); 20] = [
     ("units", &[]),
     ("runtime", &["units"]),
     ("device", &["units", "runtime"]),
@@ -20,7 +20,8 @@ const LAYERS: [(&str, &[&str]); 19] = [
     // For tests and benches only.
     ("scratch", &["units"]),
     ("uring", &["units", "runtime", "device", "host", "scratch"]),
-    ("machine", &["units", "runtime", "device", "record", "array"]),
+    ("filesystem", &["units"]),
+    ("machine", &["units", "runtime", "device", "record", "array", "filesystem"]),
     ("nbd", &["units", "runtime", "device", "uring"]),
     ("analysis", &["units", "record"]),
     ("report", &["units", "record", "analysis"]),
