@@ -23,7 +23,7 @@ use std::rc::Rc;
 use rand::RngExt;
 use record::PartName;
 use runtime::{Grant, Random, Resource, Runtime};
-use units::{Bytes, Duration, Frequency};
+use units::{Bytes, Duration, Frequency, Ratio};
 
 use crate::backplane::SLOTS;
 use crate::component::{Component, Fast, Kind};
@@ -74,6 +74,8 @@ pub struct CpuParameters {
     pub cores: u32,
     /// Of these, those that take all interrupts and nothing else; all cores take them if there are none.
     pub interrupt_cores: Option<u32>,
+    /// What share of the time of instructions memory works for them: for that, they wait for DMA.
+    pub memory_share: f64,
 }
 
 impl CpuParameters {
@@ -104,7 +106,16 @@ impl CpuParameters {
         let cores = count("cores", 1, 4096)?.unwrap_or(1);
         // Somebody has to run the processes.
         let interrupt_cores = count("interrupt-cores", 0, cores - 1)?.filter(|cores| *cores > 0);
-        Ok(CpuParameters { instructions, context_switch: (least, most), switches_idle, cores, interrupt_cores })
+        let memory_share = reader.find::<Ratio>("memory-share")?.unwrap_or(Ratio::ZERO).get();
+        if memory_share > 0.0 && cores > 1 {
+            let message = "only a single processor waits for memory instruction by instruction; leave it away";
+            return Err(reader.fault("memory-share", Problem::Contradiction(message.to_owned())));
+        }
+        if memory_share > 1.0 {
+            return Err(reader.fault("memory-share", Problem::OutOfRange { accepted: "0 % to 100 %".into() }));
+        }
+        let context_switch = (least, most);
+        Ok(CpuParameters { instructions, context_switch, switches_idle, cores, interrupt_cores, memory_share })
     }
 }
 
@@ -207,6 +218,11 @@ impl Cpu {
             }
         }
     }
+    /// For how long processes had it, interrupts in between included: what a system that looks at each tick of its clock
+    /// counts as theirs.
+    pub fn held(&self) -> Duration {
+        self.turn.busy() / u64::from(self.turn.places())
+    }
     /// For how long the idle loop made full progress, or as much progress as that.
     pub fn idle_loop(&self) -> Duration {
         self.flows.spare(self.memory.cache())
@@ -248,7 +264,8 @@ impl Cpu {
     /// Executes instructions: those of a process have its core already, those of an interrupt handler wait for one.
     pub async fn execute(&self, instructions: u64, level: Level) {
         if !self.several() {
-            return self.work(instructions as f64, self.parameters.instructions.get(), level, 0.0).await;
+            let rate = self.parameters.instructions.get();
+            return self.work(instructions as f64, rate, level, self.parameters.memory_share / rate).await;
         }
         if instructions > 0 {
             let _core = match level {

@@ -29,4 +29,35 @@ pub trait Endpoint {
     fn register_word(&self) -> Duration;
     /// For how long it had a command.
     fn busy(&self) -> Duration;
+    /// Its tracks, where who asks may know them.
+    fn tracks(&self) -> Option<Tracks> {
+        None
+    }
+    /// The drive, if its driver positions it before it has data moved.
+    fn positioned(&self) -> Option<&dyn Positioned> {
+        None
+    }
+}
+
+/// The tracks of a drive, as a file system is told of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tracks {
+    /// Sectors of a track.
+    pub sectors: u64,
+    /// Tracks of a cylinder.
+    pub heads: u64,
+    /// Cylinders.
+    pub cylinders: u64,
+    /// Whole turns a second, as the system's table of disks has them.
+    pub turns: u64,
+}
+
+/// A drive that its driver positions.
+pub trait Positioned {
+    /// Whether the arm is on the cylinder of a block.
+    fn same_cylinder(&self, block: u64) -> bool;
+    /// The sector that passes now.
+    fn passes(&self) -> u64;
+    /// Positions the arm for a block, and ends when the sector so many before it begins to pass.
+    fn search<'a>(&'a self, block: u64, lead: u64, ledger: &'a mut Ledger) -> Executing<'a>;
 }

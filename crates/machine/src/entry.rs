@@ -23,13 +23,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
+use filesystem::ffs::FfsError;
 use units::Bytes;
 
 use crate::endpoint::Endpoint;
+use crate::filesystem::{MountError, Mounted, State};
 use crate::os::{Os, Process, Unmappable, command};
 use crate::raid::{Raid, RaidError, RaidParameters};
 use crate::scsi::target::BLOCK;
-use crate::server::{Files, ServerError};
+use crate::server::{FileServer, Files, ServerError};
 use crate::system::{Drive, Machine};
 use crate::volume::Volume;
 
@@ -45,7 +47,8 @@ pub enum Way {
     Asynchronous,
     /// As reads and writes of a process to the array of disks that the system's `[array]` describes.
     Array,
-    /// As requests of clients to the network file server.
+    /// As requests of clients to the network file server, where there is one; otherwise as reads and writes by processes
+    /// of a file on each drive.
     Files,
 }
 
@@ -97,6 +100,7 @@ enum Door {
     Raw(Rc<dyn Endpoint>, Processes),
     Array(Rc<Raid>, Processes),
     Files(Rc<Files>),
+    Local(Rc<Mounted>, Processes),
 }
 
 /// Processes between two calls, the one that returned last on top.
@@ -132,6 +136,15 @@ pub fn entries<N: AsRef<str>>(machine: &Rc<Machine>, drives: &[N], way: Way) -> 
             Ok(Rc::clone(&drive.endpoint))
         };
         let disks = drives.iter().map(endpoint).collect::<Result<Vec<_>, EntryError>>()?;
+        if !has_server(machine) {
+            let names = drives.iter().map(|name| name.as_ref().to_owned());
+            let mounted = Mounted::mount(machine, &names.zip(disks).collect::<Vec<_>>())?;
+            let local = |(mounted, name): (Rc<Mounted>, &N)| {
+                let door = Door::Local(Rc::clone(&mounted), Processes::default());
+                entry(&Rc::clone(mounted.os()), name.as_ref().to_owned(), mounted.size(), door)
+            };
+            return Ok(mounted.into_iter().zip(drives).map(local).collect());
+        }
         let files = Files::assemble(machine, &disks)?;
         return Ok(vec![entry(&Rc::clone(files.os()), "files".to_owned(), files.size(), Door::Files(files))]);
     }
@@ -141,6 +154,11 @@ pub fn entries<N: AsRef<str>>(machine: &Rc<Machine>, drives: &[N], way: Way) -> 
     let names: Vec<String> = drives.iter().map(|name| name.as_ref().to_owned()).collect();
     let raid = Raid::assemble(machine, described(machine, &names)?, &names)?;
     Ok(vec![entry(&Rc::clone(raid.os()), "array".to_owned(), raid.size(), Door::Array(raid, Processes::default()))])
+}
+
+/// Whether files of a machine are asked for by clients, and not by processes of its own.
+pub fn has_server(machine: &Machine) -> bool {
+    machine.parts::<FileServer>().next().is_some()
 }
 
 /// The array of a machine, if these drives can be it.
@@ -173,6 +191,9 @@ pub enum EntryError {
     /// There is no file server, or nobody asks it.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// Its drives have no files.
+    #[error(transparent)]
+    Mount(#[from] MountError),
     /// The disks cannot be its array.
     #[error(transparent)]
     Raid(#[from] RaidError),
@@ -227,6 +248,12 @@ impl Device for Entry {
                 ledger.close(completed);
                 (Ok(()), Stamps { submitted: now, completed })
             }
+            Door::Local(mounted, processes) => {
+                let process = processes.take(&self.os);
+                let answer = self.local(mounted, &process, write, offset, length, id).await;
+                processes.give_back(process, &self.os, &self.machine);
+                answer
+            }
             Door::Array(raid, processes) => {
                 let process = processes.take(&self.os);
                 let answer = self.array(raid, &process, write, offset, length, id).await;
@@ -240,6 +267,8 @@ impl Device for Entry {
 
 /// `EINVAL`.
 const INVALID: i32 = 22;
+/// `ENOSPC`.
+const NO_SPACE: i32 = 28;
 
 impl Entry {
     /// Refuses requests that the operating system cannot map. Of an array it maps the pieces.
@@ -247,7 +276,7 @@ impl Entry {
         match &self.door {
             Door::Array(raid, _) => self.os.check_mapping(length.min(raid.unit())),
             Door::NoCopy(_) | Door::Raw(..) => self.os.check_mapping(length),
-            Door::Files(_) => Ok(()),
+            Door::Files(_) | Door::Local(..) => Ok(()),
         }
     }
 
@@ -255,7 +284,7 @@ impl Entry {
     pub fn stripe(&self) -> Option<Bytes> {
         match &self.door {
             Door::Array(raid, _) => Some(raid.stripe()),
-            Door::NoCopy(_) | Door::Raw(..) | Door::Files(_) => None,
+            Door::NoCopy(_) | Door::Raw(..) | Door::Files(_) | Door::Local(..) => None,
         }
     }
 
@@ -265,6 +294,33 @@ impl Entry {
             Door::Files(files) => Some(files.largest()),
             _ => None,
         }
+    }
+
+    /// Of a file on a drive: whether it is there when the run begins. Other entries have nothing of the kind.
+    pub fn set_file(&self, state: State) -> Result<(), FfsError> {
+        match &self.door {
+            Door::Local(mounted, _) => mounted.set(state),
+            _ => Ok(()),
+        }
+    }
+
+    async fn local(
+        &self,
+        mounted: &Mounted,
+        process: &Rc<Process>,
+        write: bool,
+        offset: Bytes,
+        length: Bytes,
+        id: u64,
+    ) -> (Result<(), DeviceError>, Stamps) {
+        let Machine { runtime, trace, .. } = &*self.machine;
+        let submitted = runtime.now();
+        let mut ledger = trace.open_as(id, submitted);
+        let result = mounted.call(process, write, offset, length, &mut ledger).await;
+        let completed = runtime.now();
+        ledger.until(completed, self.os.part(), "return");
+        ledger.close(completed);
+        (result.map_err(|_| DeviceError::Kernel { errno: NO_SPACE }), Stamps { submitted, completed })
     }
 
     async fn no_copy(&self, unit: &dyn Endpoint, write: bool, offset: Bytes, length: Bytes, id: u64) -> Stamps {

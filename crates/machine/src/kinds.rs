@@ -2,15 +2,17 @@
 
 use crate::component::Kind;
 use crate::{
-    adapter, backplane, controller, cpu, disk, disk_array, memory, network, os, packet, scsi, server, system_bus,
-    volume,
+    adapter, backplane, controller, cpu, disk, disk_array, driver, filesystem, massbus, memory, mscp, network, os,
+    packet, scsi, server, system_bus, unbuffered, volume,
 };
 
 /// All kinds. In the order in which the ladder tries them.
-pub const KINDS: [&Kind; 24] = [
+pub const KINDS: [&Kind; 29] = [
     &memory::KIND,
     &cpu::KIND,
     &os::KIND,
+    &filesystem::KIND,
+    &driver::KIND,
     &server::KIND,
     &network::TOKEN_RING,
     &network::ETHERNET,
@@ -27,9 +29,12 @@ pub const KINDS: [&Kind; 24] = [
     &packet::sas::HBA,
     &packet::sas::SCSI,
     &packet::sas::EXPANDER,
+    &massbus::KIND,
+    &mscp::KIND,
     &controller::KIND,
     &disk_array::KIND,
     &disk::kind::KIND,
+    &unbuffered::KIND,
     &packet::drive::FLASH,
     &packet::drawn::DISK,
 ];

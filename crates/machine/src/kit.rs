@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::library;
 use crate::part::{Node, Part, PartError, Place, Problem, Table, Value};
@@ -16,13 +16,22 @@ use crate::tree::{self, Written};
 /// A node's name, a path in its part, and the part's name.
 type OfNode<'k> = (Arc<str>, &'k str, String);
 
+/// The parts that come with the program, read once: a sweep has a kit for each of its points.
+static LIBRARY: LazyLock<Result<BTreeMap<String, Arc<Part>>, PartError>> = LazyLock::new(|| {
+    let read = |(name, text): &(&str, &str)| {
+        let part = Part::parse(&format!("parts/{name}.toml"), text)?;
+        Ok(((*name).to_owned(), Arc::new(part)))
+    };
+    library::PARTS.iter().map(read).collect()
+});
+
 /// The description of a system with all its parts.
 #[derive(Debug, Clone)]
 pub struct Kit {
     /// The system.
     pub system: Part,
     /// The parts by name; those of the system's own files by the name of the file without `.toml`.
-    pub parts: BTreeMap<String, Part>,
+    pub parts: BTreeMap<String, Arc<Part>>,
     /// Changes of single nodes: the node's name, the path in its part, the text of the new value.
     changes: Vec<(Arc<str>, String, String)>,
     /// Where the paths of the system's own files begin: beside its own.
@@ -46,10 +55,7 @@ impl Kit {
             };
             Part::parse(&format!("systems/{name}.toml"), text)?
         };
-        let parts = library::PARTS
-            .iter()
-            .map(|(name, text)| Ok(((*name).to_owned(), Part::parse(&format!("parts/{name}.toml"), text)?)));
-        let parts = parts.collect::<Result<_, PartError>>()?;
+        let parts = LIBRARY.clone()?;
         let beside = Path::new(name).parent().unwrap_or(Path::new("")).to_owned();
         let mut kit = Kit { system, parts, changes: Vec::new(), beside };
         kit.fetch()?;
@@ -69,7 +75,7 @@ impl Kit {
             let (name, file) = (stem(&path).to_owned(), self.beside.join(&path));
             let whole = file.display().to_string();
             match self.parts.get(&name) {
-                None => _ = self.parts.insert(name, Part::load(&file)?),
+                None => _ = self.parts.insert(name, Arc::new(Part::load(&file)?)),
                 Some(known) if *known.values.place.file == whole => {}
                 Some(known) => {
                     return Err(fault(format!(
@@ -109,7 +115,8 @@ impl Kit {
             )));
         };
         let path: Vec<&str> = path.split('.').collect();
-        part.values = changed(&part.values, &path, text).map_err(unknown)?;
+        let values = changed(&part.values, &path, text).map_err(unknown)?;
+        Arc::make_mut(part).values = values;
         Ok(())
     }
 
@@ -163,7 +170,7 @@ impl Kit {
     }
 
     fn named(&self, name: &str) -> Option<&Part> {
-        self.parts.get(stem(name))
+        self.parts.get(stem(name)).map(|part| &**part)
     }
 
     fn no_part(&self, name: &str) -> Problem {

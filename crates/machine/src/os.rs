@@ -30,7 +30,7 @@ use std::rc::Rc;
 
 use record::PartName;
 use runtime::{Grant, Runtime, Signal};
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Instant};
 
 use crate::component::{Component, Kind};
 use crate::cpu::{Cpu, Level, ProcessId};
@@ -189,6 +189,9 @@ pub struct Os {
     processes: Cell<u64>,
     most_outstanding: Cell<u64>,
     outstanding: Cell<u64>,
+    /// Processes that wait for the processor, and those of them that waited for something else in the kernel before.
+    ready: Cell<u64>,
+    woken: Cell<u64>,
 }
 
 /// A process: one request at a time. It keeps the processor from when it goes on until its next request is at the
@@ -201,6 +204,8 @@ pub struct Process {
     calling: Cell<bool>,
     /// How much had gone through the cache when it last copied; nothing if it never did.
     copied_at: Cell<Option<u64>>,
+    /// Since when it has the processor, or had it last.
+    since: Cell<Instant>,
 }
 
 impl Process {
@@ -211,6 +216,7 @@ impl Process {
             calls: Cell::new(0),
             calling: Cell::new(false),
             copied_at: Cell::new(None),
+            since: Cell::new(Instant::START),
         })
     }
     /// How many calls it has returned from.
@@ -248,6 +254,8 @@ impl Os {
             processes: Cell::new(0),
             most_outstanding: Cell::new(0),
             outstanding: Cell::new(0),
+            ready: Cell::new(0),
+            woken: Cell::new(0),
         })
     }
 
@@ -323,8 +331,27 @@ impl Os {
     /// A process goes on: it waits for its turn, unless it still has it.
     pub async fn resume(&self, process: &Process, ledger: &mut Ledger, phase: &'static str) {
         if process.turn.borrow().is_none() {
+            self.ready.set(self.ready.get() + 1);
             let turn = self.cpu.dispatch(Some(process.id), ledger, phase).await;
+            self.ready.set(self.ready.get() - 1);
+            process.since.set(self.runtime.now());
             process.turn.replace(Some(turn));
+        }
+    }
+
+    /// A process that waited in the kernel goes on.
+    pub async fn wake(&self, process: &Process, ledger: &mut Ledger) {
+        self.woken.set(self.woken.get() + 1);
+        self.resume(process, ledger, "wake").await;
+        self.woken.set(self.woken.get() - 1);
+    }
+
+    /// A call returns to its program. A process that was woken in the kernel meanwhile has precedence; any other that
+    /// waits takes over once this one has had the processor for a slice. Within the kernel nobody takes it away.
+    pub fn leave(&self, process: &Process, slice: Duration) {
+        let had = self.runtime.now().since(process.since.get());
+        if self.woken.get() > 0 || self.ready.get() > 0 && had >= slice {
+            self.block(process);
         }
     }
 
@@ -446,7 +473,13 @@ impl Os {
     }
 
     /// Bytes pass through the processor and its cache, which holds nothing of the kernel's buffers.
-    async fn pass_through(&self, process: Option<&Process>, bytes: Bytes, ledger: &mut Ledger, phase: &'static str) {
+    pub(crate) async fn pass_through(
+        &self,
+        process: Option<&Process>,
+        bytes: Bytes,
+        ledger: &mut Ledger,
+        phase: &'static str,
+    ) {
         let passed = self.memory.passed();
         let before = process.and_then(|process| process.copied_at.replace(Some(passed.get())));
         let others = before.map_or(Bytes::new(u64::MAX / 2), |then| Bytes::new(passed.get() - then));

@@ -22,3 +22,4 @@ mod steps;
 mod string_drive;
 mod tree;
 mod validation;
+mod vax;

@@ -30,16 +30,16 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ("system.node.0.part", "wren-iv", "systems/raid-i.toml:", "kind 'disk' stands on one of kind 'scsi-string'"),
         (
             "system.node.3.part",
-            "unibus",
+            "multibus",
             "systems/raid-i.toml:",
-            "which is no part; write challenge-memory, ddr4-8-channels, epyc-32-core, esp",
+            "which is no part; write 4.2bsd, 4.2bsd-files, challenge-memory",
         ),
         ("wren-iv.buffer.fill", "1", "wren-iv.buffer.fill", "there is no 'fill'; there are: segments, segment-blocks"),
         (
             "wren-v.buffer",
             "1",
             "wren-v.buffer",
-            "there is no part or node 'wren-v'; parts are: system, challenge-memory, ddr4-8-channels, epyc-32-core, esp",
+            "there is no part or node 'wren-v'; parts are: system, 4.2bsd, 4.2bsd-files, challenge-memory",
         ),
     ];
     for (key, value, place, accepted) in cases {

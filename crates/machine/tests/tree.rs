@@ -105,7 +105,7 @@ fn what_does_not_fit_is_refused_with_its_line() {
         (node(&["name = \"9\"", "part = \"sparc20-memory\""]), "'9'; write a letter, then letters"),
         (
             node(&["name = \"m\"", "part = \"sparc\""]),
-            "'sparc', which is no part; write challenge-memory, ddr4-8-channels",
+            "'sparc', which is no part; write 4.2bsd, 4.2bsd-files, challenge-memory",
         ),
         (node(&["name = \"m\""]), "node.6.part: is missing"),
         (node(&["name = \"b2\"", "part = \"vme\"", "on = \"memory\"", "port = 1"]), "has no meaning here"),

@@ -88,7 +88,19 @@ impl Route {
 
     /// Moves data to memory or from it.
     pub async fn transfer(&self, bytes: Bytes, up: bool, lines: Lines) {
-        let mut demand = Demand::new(bytes.get() as f64, self.rate(up, lines), CLASS);
+        self.flow(bytes, up, lines, self.rate(up, lines)).await;
+    }
+
+    /// Moves data that come or go at this pace at most, as they pass under heads.
+    pub async fn paced(&self, bytes: Bytes, up: bool, lines: Lines, pace: Rate) {
+        self.flow(bytes, up, lines, self.rate(up, lines).min(pace.get())).await;
+    }
+
+    async fn flow(&self, bytes: Bytes, up: bool, lines: Lines, rate: f64) {
+        if bytes.is_zero() {
+            return;
+        }
+        let mut demand = Demand::new(bytes.get() as f64, rate, CLASS);
         for leg in &self.legs {
             let (of_up, of_down) = if up { (leg.up.1, leg.answer) } else { (leg.ask, leg.down.1) };
             demand = demand.over(leg.up.0, of_up).over(leg.down.0, of_down);

@@ -1,0 +1,226 @@
+//! Files of 4.2BSD on modelled VAXen against sums by hand: turns that are kept and lost, one transfer at a time, what
+//! allocation and contention cost, and what is refused.
+
+use std::rc::Rc;
+
+use device::{Buffer, Data, Device, Request};
+use machine::entry::{Entry, Way, entries};
+use machine::filesystem::State;
+use machine::kit::Kit;
+use machine::load::{Load, Reading};
+use machine::system::Machine;
+use machine::trace::Trace;
+use runtime::Runtime;
+use units::Bytes;
+
+use crate::loops::machine;
+
+/// A turn of an Eagle, and a sector of it, in seconds.
+const TURN: f64 = 60.0 / 3961.0;
+const SECTOR: f64 = TURN / 48.0;
+/// Eight mebibytes.
+const FILE: f64 = 8.0 * 1024.0 * 1024.0;
+/// A processor that takes no time.
+const FAST: [(&str, &str); 3] =
+    [("host.instructions", "100000 MIPS"), ("host.context-switch", "0 s"), ("memory.copy-uncached", "10 GB/s")];
+
+/// Runs a program on each of these drives at once: `calls` of `bytes` from the start of its file. Gives how long all
+/// took, and what the machine did.
+fn program(
+    runtime: &Runtime,
+    machine: &Rc<Machine>,
+    drives: &[&str],
+    write: bool,
+    state: State,
+    bytes: u64,
+) -> (f64, Load) {
+    let files: Vec<Rc<Entry>> = entries(machine, drives, Way::Files).unwrap().into_iter().map(Rc::new).collect();
+    let begun = runtime.now();
+    let tasks: Vec<_> = files
+        .iter()
+        .map(|file| {
+            file.set_file(state).unwrap();
+            let file = Rc::clone(file);
+            runtime.spawn(async move {
+                for call in 0..FILE as u64 / bytes {
+                    let (at, length) = (Bytes::new(call * bytes), Bytes::new(bytes));
+                    let request = match write {
+                        true => Request::write(at, Data::phantom(length)),
+                        false => Request::read(at, Buffer::phantom(length)),
+                    };
+                    file.submit(request).await.result.unwrap();
+                }
+            })
+        })
+        .collect();
+    runtime.block_on(async {
+        for task in tasks {
+            task.await;
+        }
+    });
+    (runtime.now().since(begun).as_seconds(), machine.load())
+}
+
+fn on(system: &str, changes: &[(&str, &str)], drives: &[&str], write: bool, state: State, bytes: u64) -> (f64, Load) {
+    let (runtime, machine) = machine(system, changes);
+    program(&runtime, &machine, drives, write, state, bytes)
+}
+
+/// Seconds for each block of 8 KiB that a program on one Eagle reads.
+fn read(changes: &[(&str, &str)]) -> f64 {
+    let (took, _) = on("vax-780-sc780", changes, &["hp-0"], false, State::Laid, 8192);
+    took / (FILE / 8192.0)
+}
+
+fn count(load: &Load, node: &str, what: &str) -> u64 {
+    match load.reading(node, what) {
+        Some(Reading::Count(count)) => count,
+        other => panic!("{node} {what}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_reader_in_time_gets_a_block_and_its_gap_after_each_other() {
+    // 16 sectors and as many of gap; of 30 blocks of a cylinder the next cylinder costs one more turn.
+    let period = 32.0 * SECTOR;
+    let found = read(&FAST);
+    assert!((period..period + TURN / 25.0).contains(&found), "{found} s for a block, at best {period}");
+}
+
+#[test]
+fn a_search_lead_that_is_too_short_costs_a_turn_on_every_block() {
+    // From the interrupt to the order 0.7 ms, and two sectors are 0.63 ms.
+    let slow = [
+        ("hp-driver.search-lead", "2"),
+        ("hp-driver.search-window", "0"),
+        ("hp-driver.instructions.search-interrupt", "1400"),
+        ("host.instructions", "2 MIPS"),
+        ("memory.copy-uncached", "10 GB/s"),
+    ];
+    let period = 32.0 * SECTOR;
+    let found = read(&slow);
+    assert!((found - (period + TURN)).abs() < 0.05 * TURN, "{found} s for a block, {} expected", period + TURN);
+    let enough = [slow[1], slow[2], slow[3], slow[4], ("hp-driver.search-lead", "7")];
+    assert!(read(&enough) < period + 0.2 * TURN, "seven sectors are 2.2 ms");
+}
+
+#[test]
+fn the_fault_of_the_driver_leaves_out_searches_near_the_end_of_a_track() {
+    let searches = |window: &str| {
+        let changes = [FAST[0], FAST[1], FAST[2], ("hp-driver.search-window", window)];
+        let (_, load) = on("vax-780-sc780", &changes, &["hp-0"], true, State::Laid, 8192);
+        count(&load, "driver", "searches")
+    };
+    // Blocks end at the sectors 0, 16 and 32, and none of them within the last eight; a late one may.
+    let (without, all) = (searches("0"), searches("48"));
+    assert!(without >= 990, "every block is searched for: {without}");
+    assert!(all < 100, "no search but on another cylinder: {all}");
+}
+
+#[test]
+fn a_massbus_moves_data_of_one_drive_at_a_time() {
+    let changes = [FAST[0], FAST[1], FAST[2]];
+    let (one, _) = on("vax-780-sc780", &changes, &["hp-0"], false, State::Laid, 8192);
+    let (two, load) = on("vax-780-sc780", &changes, &["hp-0", "hp-1"], false, State::Laid, 8192);
+    assert!(two > one * 1.2, "they are in each other's way: {two} s beside {one}");
+    let moved = load.time("hp-0", "data").as_seconds() + load.time("hp-1", "data").as_seconds();
+    assert!(moved <= load.time("adapter", "").as_seconds(), "both drives' data pass the one controller");
+}
+
+#[test]
+fn a_uda50_moves_data_of_two_drives_at_once() {
+    let (one, _) = on("vax-780-uda50", &FAST, &["ra-0"], false, State::Laid, 8192);
+    let (two, _) = on("vax-780-uda50", &FAST, &["ra-0", "ra-1"], false, State::Laid, 8192);
+    assert!(two < one * 1.5, "two files in {two} s, one in {one}");
+}
+
+#[test]
+fn an_overrun_sector_comes_again_a_turn_later() {
+    let late = [FAST[0], FAST[1], FAST[2], ("sc780.arbitration-lead", "3 us")];
+    let (took, load) = on("vax-780-sc780", &late, &["hp-0"], false, State::Laid, 8192);
+    let (without, _) = on("vax-780-sc780", &FAST, &["hp-0"], false, State::Laid, 8192);
+    // exp(-3) of 16,384 sectors and more: 816, some of which pass again.
+    let overruns = count(&load, "adapter", "overruns");
+    assert!((700..1000).contains(&overruns), "{overruns}");
+    let each = (took - without) / overruns as f64;
+    assert!((each - TURN).abs() < 0.15 * TURN, "an overrun costs {each} s, a turn is {TURN}");
+}
+
+#[test]
+fn a_new_file_costs_more_than_to_write_over_an_old_one() {
+    let held = |state, bytes| {
+        let (took, load) = on("vax-750-sc750", &[], &["hp-0"], true, state, bytes);
+        (took, load.time("fs", "programs").as_seconds(), count(&load, "fs", "blocks written"))
+    };
+    let ((_, over, writes), (took, new, more)) = (held(State::Laid, 8192), held(State::Absent, 8192));
+    assert!(new > over * 1.2, "allocation costs the processor: {new} s beside {over}");
+    assert!(took >= new, "the processor is held for no longer than the program runs");
+    assert!(writes >= 900 && more > writes, "maps, inodes and names are written, too: {more} beside {writes}");
+    let (_, halves, _) = held(State::Absent, 4096);
+    assert!(halves > new, "two calls for a block cost more than one: {halves} beside {new}");
+}
+
+#[test]
+fn dma_slows_the_processor_down_as_much_as_it_shares_memory() {
+    let held = |share| {
+        // Hardly anything but instructions, while blocks are written: copies share memory in any case.
+        let changes =
+            [("host.memory-share", share), ("host.instructions", "0.5 MIPS"), ("memory.copy-uncached", "10 GB/s")];
+        let (_, load) = on("vax-780-sc780", &changes, &["hp-0"], true, State::Laid, 8192);
+        load.time("fs", "programs").as_seconds()
+    };
+    let (none, all) = (held("0 %"), held("100 %"));
+    assert!(all > none * 1.03, "{all} s beside {none}");
+}
+
+#[test]
+fn nothing_of_a_file_that_is_laid_out_is_in_the_cache() {
+    let (_, load) = on("vax-780-sc780", &[], &["hp-0"], false, State::Laid, 8192);
+    let reads = count(&load, "fs", "blocks read");
+    assert!((1024..1040).contains(&reads), "each block once, and the indirect block: {reads}");
+}
+
+#[test]
+fn a_file_system_stands_on_any_machine() {
+    let folder = std::env::temp_dir().join(format!("arraylab-files-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../systems/nvme-24.toml")).unwrap();
+    let layers = "[[node]]\nname = \"driver\"\npart = \"uda-driver\"\non = \"linux\"\n\n[[node]]\nname = \"fs\"\npart = \"4.2bsd-files\"\non = \"linux\"\n";
+    let path = folder.join("mine.toml");
+    std::fs::write(&path, format!("{text}\n{layers}")).unwrap();
+    let kit = Kit::load(path.to_str().unwrap()).unwrap();
+    let runtime = Runtime::simulated();
+    let built = kit.build(&runtime, 1, &Trace::default());
+    let machine = Rc::new(built.unwrap_or_else(|error| panic!("{error}")));
+    std::fs::remove_dir_all(&folder).unwrap();
+    let drive = machine.drives()[0].name.to_string();
+    let (took, _) = program(&runtime, &machine, &[&drive], false, State::Laid, 8192);
+    assert!(took < FILE / 100e6, "a flash drive reads 8 MiB in {took} s");
+}
+
+#[test]
+fn what_makes_no_file_system_is_refused() {
+    let refused = |key: &str, value: &str| {
+        let mut kit = Kit::load("vax-780-sc780").unwrap();
+        kit.set(key, value).unwrap();
+        let runtime = Runtime::simulated();
+        let built = kit.build(&runtime, 1, &Trace::default());
+        match built {
+            Err(error) => error.to_string(),
+            Ok(machine) => match entries(&Rc::new(machine), &["hp-0"], Way::Files) {
+                Err(error) => error.to_string(),
+                Ok(_) => panic!("{key} = {value} is accepted"),
+            },
+        }
+    };
+    let holds = |said: String, word: &str| assert!(said.contains(word), "{said}");
+    holds(refused("fs.block", "2 KiB"), "blocks are 4 KiB, 8 KiB");
+    holds(refused("fs.fragment", "512 B"), "an eighth to all of a block");
+    holds(refused("fs.rotational-delay", "2.5 ms"), "whole milliseconds");
+    holds(refused("fs.cache", "16 KiB"), "at least eight blocks");
+    holds(refused("fs.file", "12 KiB"), "whole blocks");
+    holds(refused("fs.file", "512 MiB"), "make the file smaller");
+    holds(refused("driver.queue", "elevator"), "cylinders");
+    holds(refused("eagle.speed", "1 rpm"), "60 to 60000 rpm");
+    holds(refused("eagle.seek.full", "1 ms"), "single <= average <= full");
+}
