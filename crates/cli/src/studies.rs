@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use lab::bsd::{BsdError, Conditions};
+use lab::bsd::{BsdError, Conditions, Prepared, Ran, Repeat, Shown};
 use lab::xdd::{lines, read, stamps};
 use lab::{Point, Target};
 use report::Table;
@@ -57,39 +58,44 @@ pub fn xdd(args: &XddWords) -> Result<ExitCode, Failure> {
 pub fn bsd(args: &Bsd) -> Result<ExitCode, Failure> {
     let conditions = Conditions {
         directory: args.directory.clone(),
+        second: args.second.clone(),
         size: args.size,
         runs: args.repeats,
         cold: args.cold,
         sync: args.sync,
     };
-    let interrupted = interrupt(Vec::new());
+    let failed = |error: BsdError| match error {
+        BsdError::Directory { .. } => Failure::input(error),
+        BsdError::Program { .. } | BsdError::Thread { .. } | BsdError::Interrupted { .. } => Failure::world(error),
+    };
+    let interrupted = interrupt(conditions.files());
+    let prepared = Prepared::new(conditions).map_err(failed)?;
+    prepared.shared().iter().for_each(|said| eprintln!("warning: {said}"));
     let bar = Bar::new(1000);
     let show = |done: usize, of: usize| bar.show((done * 1000 / of) as u64, format!("{done} of {of} runs"));
-    let results = lab::bsd::run(&conditions, &interrupted, show).map_err(|error| match error {
-        BsdError::Directory { .. } => Failure::input(error),
-        BsdError::Program { .. } | BsdError::Interrupted => Failure::world(error),
-    })?;
+    let results = prepared.run(&interrupted, show).map_err(failed)?;
+    // The files go before anything is printed, which may take its time or fail.
+    drop(prepared);
     drop(bar);
     if args.json {
-        out::json(&json!({
-            "directory": args.directory,
-            "bytes": args.size.get(),
-            "cold": args.cold,
-            "sync": args.sync,
-            "programs": results.iter().map(program).collect::<Vec<_>>(),
-        }))?;
+        out::json(&document(args, &results))?;
         return Ok(ExitCode::SUCCESS);
     }
     let columns = results.iter().map(|result| result.runs.len()).max().unwrap_or(0);
     let heads = (0..columns).map(|run| format!("run {} Kbytes/sec", run + 2));
     let mut table = Table::new(std::iter::once("test".to_owned()).chain(heads));
     for result in &results {
-        let cells =
-            result.runs.iter().map(|ran| format!("{:.0} ({:.0}%)", ran.rate.get() / 1024.0, ran.busy.as_percent()));
+        let cells = result.runs.iter().map(|repeat| {
+            let ran = repeat.together;
+            format!("{:.0} ({:.0}%)", ran.rate.get() / 1024.0, ran.busy.as_percent())
+        });
         table.row(std::iter::once(result.program.to_owned()).chain(cells));
     }
     let mut text = table.to_string();
-    let shortest = results.iter().flat_map(|result| &result.runs).map(|ran| ran.time).min();
+    if args.second.is_some() {
+        text.push_str("\nboth programs together, until the later one ended; --json has each directory's own rate\n");
+    }
+    let shortest = results.iter().flat_map(|result| &result.runs).map(|repeat| repeat.together.time).min();
     if let Some(time) = shortest.filter(|time| *time < Duration::millis(50)) {
         let _ = write!(
             text,
@@ -100,13 +106,45 @@ pub fn bsd(args: &Bsd) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn program(shown: &lab::bsd::Shown) -> Value {
-    let run = |ran: &lab::bsd::Ran| {
-        json!({
-            "bandwidth_bytes_per_s": ran.rate.get(),
-            "cpu_percent": ran.busy.as_percent(),
-            "seconds": ran.time.as_seconds(),
-        })
+/// The result as JSON. With one directory there is `directory`, and a run is what its program came to. With two there
+/// are `directories`, and a run is what both came to, with `each` of them by its own program's time.
+fn document(args: &Bsd, results: &[Shown]) -> Value {
+    // A path that is not UTF-8 is no JSON.
+    let shown = |path: &PathBuf| path.display().to_string();
+    let directories: Vec<String> = std::iter::once(&args.directory).chain(&args.second).map(shown).collect();
+    let repeat = |repeat: &Repeat| {
+        let mut run = figures(&repeat.together);
+        if args.second.is_some() {
+            let each = directories.iter().zip(&repeat.each).map(|(directory, ran)| {
+                let mut own = figures(ran);
+                own["directory"] = json!(directory);
+                own
+            });
+            run["each"] = each.collect();
+        }
+        run
     };
-    json!({ "program": shown.program, "runs": shown.runs.iter().map(run).collect::<Vec<_>>() })
+    let program = |result: &Shown| {
+        let runs: Vec<Value> = result.runs.iter().map(repeat).collect();
+        json!({ "program": result.program, "runs": runs })
+    };
+    let mut document = json!({
+        "bytes": args.size.get(),
+        "cold": args.cold,
+        "sync": args.sync,
+        "programs": results.iter().map(program).collect::<Vec<_>>(),
+    });
+    match directories.as_slice() {
+        [one] => document["directory"] = json!(one),
+        both => document["directories"] = json!(both),
+    }
+    document
+}
+
+fn figures(ran: &Ran) -> Value {
+    json!({
+        "bandwidth_bytes_per_s": ran.rate.get(),
+        "cpu_percent": ran.busy.as_percent(),
+        "seconds": ran.time.as_seconds(),
+    })
 }

@@ -78,7 +78,7 @@ fn without_the_adapters_policy_rounds_vanish_and_the_gain_is_printed() {
 fn experiments_are_listed_and_shown() {
     let desk = Desk::new(READS);
     let said = done(desk.arraylab(&["experiments"]));
-    assert_eq!(said.stdout.lines().count(), 97);
+    assert_eq!(said.stdout.lines().count(), 105);
     assert!(said.stdout.contains("raid-i/figure-03           Figure 3: sequential reads"), "{}", said.stdout);
     let shown = done(desk.arraylab(&["experiments", "raid-i/figure-03"])).stdout;
     assert!(shown.starts_with("# Figure 3") && shown.contains("[sweep]"));
@@ -101,8 +101,8 @@ fn what_is_wrong_is_said_in_one_message() {
     let desk = Desk::new(READS);
     let cases: [(&[&str], &str); 6] = [
         (
-            &["experiments", "vax"],
-            "error: no experiment is called 'vax', and no study; there are experiments of: load, max, nfs, raid-i",
+            &["experiments", "pdp"],
+            "error: no experiment is called 'pdp', and no study; there are experiments of: load, max, nfs, raid-i",
         ),
         (
             &["run", "raid-i/figure-2"],
@@ -167,7 +167,7 @@ fn a_survey_of_no_machine_says_which_there_are() {
     let cases: [(&[&str], &str); 4] = [
         (
             &["--system", "raid-ii"],
-            "there is no such system; there are: max, nfs-10g, nfs-10g-peer, nvme-24, raid-i, raid6-12, sas-60, scb-locate, scb-locate-i386, scb-move, scb-raid5, sparc20-wren7; or give the path of a file",
+            "there is no such system; there are: max, nfs-10g, nfs-10g-peer, nvme-24, raid-i, raid6-12, sas-60, scb-locate, scb-locate-i386, scb-move, scb-raid5, sparc20-wren7, vax-750-sc750, vax-750-uda50, vax-780-sc780, vax-780-si9900, vax-780-uda50; or give the path of a file",
         ),
         (&["--system", "gone.toml"], "gone.toml"),
         (&["--system", "small.toml"], "small.toml:25:"),

@@ -2,7 +2,11 @@
 
 mod common;
 
-use common::{Desk, Loop};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use common::{Desk, Loop, of, signal, wait_for};
 use serde_json::Value;
 
 /// Two devices, a read and a write on each, in SPC's format.
@@ -170,4 +174,142 @@ fn the_four_programs_run_in_any_directory_and_leave_nothing() {
     assert_eq!(std::fs::read_dir(desk.path().join("mnt")).unwrap().count(), 0);
     let said = desk.arraylab(&["bsd", "nowhere"]);
     assert!(said.code == 2 && said.stderr.contains("name a directory"), "{}", said.stderr);
+}
+
+/// A desk with these directories, all empty.
+fn directories(names: &[&str]) -> Desk {
+    let desk = Desk::new("");
+    names.iter().for_each(|name| std::fs::create_dir(desk.path().join(name)).unwrap());
+    desk
+}
+
+fn nothing_left(desk: &Desk, names: &[&str]) {
+    for name in names {
+        let left: Vec<_> = std::fs::read_dir(desk.path().join(name)).unwrap().map(|entry| entry.unwrap()).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn the_four_programs_in_one_directory_print_what_they_did_before_there_could_be_two() {
+    let desk = directories(&["a"]);
+    let said = desk.arraylab(&["bsd", "a", "--json"]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let document = said.json();
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&document), ["bytes", "cold", "directory", "programs", "sync"]);
+    assert_eq!(document["directory"], "a");
+    assert_eq!(keys(&document["programs"][0]["runs"][0]), ["bandwidth_bytes_per_s", "cpu_percent", "seconds"]);
+    let text = desk.arraylab(&["bsd", "a"]).stdout;
+    assert!(text.lines().next().unwrap().contains("run 3 Kbytes/sec") && !text.contains("both"), "{text}");
+}
+
+#[test]
+fn the_four_programs_run_in_two_directories_at_once_and_print_the_sum() {
+    let desk = directories(&["a", "b"]);
+    let said = desk.arraylab(&["bsd", "a", "b", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.starts_with("warning: a and b lie on the same device"), "{}", said.stderr);
+    assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+    let document = said.json();
+    assert_eq!(document["directories"], serde_json::json!(["a", "b"]));
+    let number = |run: &Value, key: &str| run[key].as_f64().unwrap();
+    let bytes = |run: &Value| number(run, "bandwidth_bytes_per_s") * number(run, "seconds");
+    let used = |run: &Value| number(run, "cpu_percent") * number(run, "seconds");
+    let programs = document["programs"].as_array().unwrap();
+    assert_eq!(programs.len(), 4);
+    for run in programs.iter().flat_map(|program| program["runs"].as_array().unwrap()) {
+        let each = run["each"].as_array().unwrap();
+        assert_eq!((&each[0]["directory"], &each[1]["directory"], each.len()), (&"a".into(), &"b".into(), 2));
+        assert!((bytes(run) / 1024.0 - 16384.0).abs() < 1.0, "8 MiB of each: {run}");
+        let (mut busy, mut longest) = (0.0, 0.0_f64);
+        for program in each {
+            assert!((bytes(program) / 1024.0 - 8192.0).abs() < 1.0, "8 MiB: {program}");
+            busy += used(program);
+            longest = longest.max(number(program, "seconds"));
+        }
+        let seconds = number(run, "seconds");
+        assert!(seconds >= longest, "until the later one ended: {run}");
+        assert!((used(run) - busy).abs() < 1e-3 * busy.max(1e-3), "the CPU time of both: {run}");
+    }
+    nothing_left(&desk, &["a", "b"]);
+    let text = desk.arraylab(&["bsd", "a", "b", "--cold", "--sync"]).stdout;
+    assert!(text.contains("both programs together, until the later one ended"), "{text}");
+}
+
+#[test]
+fn the_same_directory_twice_is_warned_of_and_two_devices_are_not() {
+    let desk = directories(&["a"]);
+    let said = desk.arraylab(&["bsd", "a", "./a"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.starts_with("warning: a and ./a are the same directory"), "{}", said.stderr);
+    nothing_left(&desk, &["a"]);
+    // A file system in memory, where there is one.
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return common::skip("/dev/shm is missing") };
+    let device = |path: &Path| std::fs::metadata(path).unwrap().dev();
+    if device(memory.path()) == device(desk.path()) {
+        return common::skip("/dev/shm is no file system of its own");
+    }
+    let said = desk.arraylab(&["bsd", "a", memory.path().to_str().unwrap()]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    assert_eq!(std::fs::read_dir(memory.path()).unwrap().count(), 0);
+    nothing_left(&desk, &["a"]);
+}
+
+#[test]
+fn a_directory_that_the_programs_cannot_use_is_refused_by_name_and_nothing_is_left() {
+    let desk = directories(&["a"]);
+    desk.file("data.bin", 1 << 10);
+    // Nobody can make a file in /proc, not even root.
+    for bad in ["nowhere", "data.bin", "/proc"] {
+        for words in [&["bsd", bad][..], &["bsd", "a", bad], &["bsd", bad, "a"]] {
+            let said = desk.arraylab(words);
+            assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{words:?}");
+            assert!(said.stderr.starts_with(&format!("error: {bad}: ")), "{words:?}: {}", said.stderr);
+            assert!(said.stderr.ends_with("; name a directory that can be written\n"), "{words:?}: {}", said.stderr);
+            assert_eq!(said.stderr.lines().count(), 1, "{words:?}: {}", said.stderr);
+            nothing_left(&desk, &["a"]);
+        }
+    }
+    assert!(!desk.path().join("nowhere").exists());
+    let said = desk.arraylab(&["bsd", "a", "a", "a"]);
+    assert!(said.code == 2 && said.stderr.contains("unexpected argument"), "{}", said.stderr);
+}
+
+#[test]
+fn a_path_that_is_not_utf_8_has_a_document() {
+    let desk = Desk::new("");
+    let name = std::ffi::OsStr::from_bytes(b"a\xff");
+    std::fs::create_dir(desk.path().join(name)).unwrap();
+    let said = common::said({
+        let mut command = desk.command(&["bsd", "--json"]);
+        command.arg(name);
+        command
+    });
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    assert_eq!(said.json()["directory"], "a\u{fffd}");
+}
+
+#[test]
+fn the_four_programs_that_are_interrupted_leave_nothing() {
+    for signals in [&["INT"][..], &["TERM"], &["INT", "INT"]] {
+        for second in [None, Some("b")] {
+            let desk = directories(&["a", "b"]);
+            let words = ["bsd", "a", "--size", "32MiB", "--repeats", "1000"];
+            let child = desk.start(&[&words[..], second.as_slice()].concat());
+            let mut files = vec![desk.path().join(format!("a/arraylab-bsd-{}", child.id()))];
+            files.extend(second.map(|b| desk.path().join(format!("{b}/arraylab-bsd-{}-2", child.id()))));
+            wait_for("the files", || files.iter().all(|file| file.metadata().is_ok_and(|about| about.len() > 0)));
+            for name in signals {
+                signal(&child, name);
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            let said = of(child.wait_with_output().unwrap());
+            let end = if second.is_some() { "their files are removed" } else { "their file is removed" };
+            // The second Ctrl-C may come when the first has done its work already.
+            let at_once = said.code == 130 && signals.len() > 1;
+            assert!(at_once || said.code == 3 && said.stderr.contains(end), "{signals:?}: {said:?}");
+            nothing_left(&desk, &["a", "b"]);
+        }
+    }
 }

@@ -425,7 +425,8 @@ mod tests {
             let mut experiment = Experiment::new("trial", second, vec![stream]);
             let disks = vec!["disk-0.0".to_owned()];
             let name = "sparc20-wren7".to_owned();
-            experiment.system = Some(System { name, way: Way::Raw, disks, parts: Vec::new(), spans: false });
+            experiment.system =
+                Some(System { name, way: Way::Raw, disks, parts: Vec::new(), spans: false, each: true });
             experiment
         }
     }

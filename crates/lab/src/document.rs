@@ -118,7 +118,8 @@ fn points(source: &Source, given: &[Given]) -> Result<Vec<Point>, SourceError> {
             put(source, table.get_mut(), &axis.key, value, axis.place.clone())?;
         }
         chosen.reverse();
-        let experiment = Experiment::read(source, table);
+        let expanded = crate::program::expand(source, table.get_mut());
+        let experiment = expanded.and_then(|()| Experiment::read(source, table));
         let experiment = experiment.map_err(|error| blame(source, &document, given, error))?;
         points.push(Point { settings: chosen, experiment, baseline: basis.as_ref().map(|basis| basis.of(index)) });
     }

@@ -147,6 +147,8 @@ pub struct StreamPlan {
     pub on: Option<Vec<usize>>,
     /// The requests of a trace, which are then made in place of those that the stream would draw.
     pub script: Option<Arc<Script>>,
+    /// The file that it asks for is not there when a run begins: its first write makes it.
+    pub absent: bool,
     /// What it asks for at most, on all of its devices together.
     pub rate_limit: Option<RateLimit>,
     /// What its reads ask for at most, and what its writes: each keeps its own rate, and neither waits for the other.
@@ -181,6 +183,7 @@ impl Experiment {
             on: None,
             rate_limit: None,
             rates: [None; 2],
+            absent: false,
             script: None,
             flushes: Flushes::NONE,
         };

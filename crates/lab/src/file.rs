@@ -3,11 +3,10 @@
 //! Every value that a check may refuse keeps its place in the text (`Spanned`), so that the message can point there.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use device::Device;
 use host::precaution::Precautions;
-use machine::entry::{Entry, entries};
+use machine::entry::{Entry, Way};
 use serde::Deserialize;
 use toml::Spanned;
 use units::{Bytes, Duration, Ratio};
@@ -120,6 +119,15 @@ struct FileStream {
     lock_step: Option<Spanned<bool>>,
     #[serde(default)]
     overlap: bool,
+    file: Option<Spanned<FileState>>,
+}
+
+/// Whether the file that a stream asks for is there when the run begins.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+enum FileState {
+    There,
+    Absent,
 }
 
 #[derive(Deserialize)]
@@ -241,13 +249,8 @@ impl File {
                 "add a stream:\n[[stream]]\noperation = \"read\"\npattern = \"random\"\nsize = \"4 KiB\"\ndepth = 1",
             ));
         }
-        let (system, machine) = self.system.map(|system| system.check(source)).transpose()?.unzip();
-        let devices = match (&system, machine) {
-            (Some(system), Some(machine)) => {
-                entries(&Rc::new(machine), &system.disks, system.way).expect("the system was checked")
-            }
-            _ => Vec::new(),
-        };
+        let (system, devices) = self.system.map(|system| system.check(source)).transpose()?.unzip();
+        let devices: Vec<Entry> = devices.unwrap_or_default();
         if let (Some(_), Some(device)) = (&system, self.device.first()) {
             return Err(source
                 .error(device.span(), "a modelled machine has devices of its own; leave out [[device]], or [system]"));
@@ -279,6 +282,18 @@ impl File {
                     *size = FileSize::Sizes(vec![(stripe, 1)]);
                 }
             }
+            let absent = match &stream.file {
+                None => false,
+                Some(given) => {
+                    let local = system.as_ref().is_some_and(|system| system.way == Way::Files && system.each);
+                    if !local {
+                        return Err(source
+                            .error(given.span(), "only a file on a modelled file system is made by a run")
+                            .help("take a system with a node of kind 'file-system' and way = \"files\", or leave out `file`"));
+                    }
+                    *given.get_ref() == FileState::Absent
+                }
+            };
             let copies = Copies { number: stream.copies.take(), spread: stream.spread.take() };
             for plan in copies.of(source, stream.check(source, index, run.measure)?)? {
                 if streams.iter().any(|other| other.stream.name == plan.stream.name) {
@@ -298,7 +313,7 @@ impl File {
                     let mapped = device.check(plan.stream.largest());
                     mapped.map_err(|error| source.error(place.clone(), error.to_string()))?;
                 }
-                streams.push(plan);
+                streams.push(StreamPlan { absent, ..plan });
             }
         }
         let published = check_published(source, self.published)?;
@@ -548,6 +563,7 @@ impl FileStream {
             on,
             rate_limit,
             rates,
+            absent: false,
             script: None,
             flushes: Flushes::NONE,
         })

@@ -368,6 +368,7 @@ impl Phase {
             on: own.then(|| vec![index]),
             rate_limit: None,
             rates,
+            absent: false,
             script: None,
             flushes,
         });

@@ -39,6 +39,7 @@ pub mod pace;
 mod pass;
 mod pattern;
 mod pool;
+mod program;
 pub mod published;
 mod pulse;
 pub mod raid;

@@ -129,6 +129,14 @@ pub const EXPERIMENTS: &[Entry] = entries![
     "scb/medium",
     "scb/university",
     "scb/very-heavy",
+    "vax/750",
+    "vax/780",
+    "vax/emulex",
+    "vax/evolution",
+    "vax/queues",
+    "vax/rotational-delay",
+    "vax/search-lead",
+    "vax/uda50",
 ];
 
 /// Why an experiment cannot be had.

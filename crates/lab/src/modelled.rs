@@ -13,6 +13,7 @@ use device::Device;
 use machine::component::TreeNode;
 use machine::controller::REBUILT;
 use machine::entry::entries;
+use machine::filesystem::State;
 use machine::load::{Gauge, Load, Reading};
 use machine::trace::Trace;
 use rand::Rng;
@@ -151,6 +152,9 @@ pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log
             .collect();
         let streams = experiment.by_device(stations.len());
         for station in &stations {
+            if experiment.streams.iter().any(|plan| plan.absent && plan.runs_on(station.index)) {
+                station.device.set_file(State::Absent).expect("a file that was made can be removed");
+            }
             pass::check(experiment, &streams[station.index], station.device.shape())?;
         }
         conclusion.sizes = stations.iter().map(|station| station.device.shape().size).collect();

@@ -248,6 +248,7 @@ fn described(script: &Script, index: usize) -> StreamPlan {
         on: Some(vec![index]),
         rate_limit: None,
         rates: [None; 2],
+        absent: false,
         script: None,
         flushes: Flushes::NONE,
     }

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use device::{AnyDevice, Device};
-use machine::entry::{EntryError, Way, entries};
+use machine::entry::{EntryError, Way, entries, has_server};
 use machine::kit::Kit;
 use machine::library::LibraryError;
 use machine::part::PartError;
@@ -81,6 +81,7 @@ pub fn machine(live: &Runtime, served: &Served) -> Result<(Pace, Vec<Offer>), Se
         Way::NoCopy => "a disk, by the call without copies".to_owned(),
         Way::Raw => "a disk, by raw requests of processes".to_owned(),
         Way::Asynchronous => "a disk, by raw requests that one program has under way".to_owned(),
+        Way::Files if !has_server(&machine) => "a file on a drive, by calls of processes".to_owned(),
         Way::Files => "a file server's files, by requests of its clients".to_owned(),
         Way::Array => {
             let level = machine.array.as_ref().map_or_else(String::new, |array| array.level.to_string());

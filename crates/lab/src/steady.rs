@@ -157,6 +157,7 @@ impl Precondition {
             on: None,
             rate_limit: None,
             rates: [None; 2],
+            absent: false,
             script: None,
             flushes: Flushes::NONE,
         }];

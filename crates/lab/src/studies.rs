@@ -45,7 +45,7 @@ macro_rules! folder {
 }
 
 /// All of them.
-pub(crate) const STUDIES: [Known; 4] = [
+pub(crate) const STUDIES: [Known; 5] = [
     Known {
         name: "raid-i",
         published: include_str!("../../../published/raid-i.csv"),
@@ -58,6 +58,7 @@ pub(crate) const STUDIES: [Known; 4] = [
     },
     folder!("max"),
     folder!("scb"),
+    folder!("vax"),
 ];
 
 /// Names that studies had before, and those that they have.

@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
 
-use machine::entry::{NoWay, Way, described};
+use machine::entry::{Entry, NoWay, Way, described, entries, has_server};
 use machine::kit::Kit;
 use machine::part::PartError;
-use machine::server::Files;
 use machine::system::Machine;
 use machine::trace::Trace;
 use serde::Deserialize;
@@ -33,6 +33,8 @@ pub struct System {
     pub parts: Vec<(String, String)>,
     /// Whether the spans of requests are kept.
     pub spans: bool,
+    /// Whether each drive is a target of its own; otherwise all are one.
+    pub each: bool,
 }
 
 impl System {
@@ -49,9 +51,9 @@ impl System {
     pub fn targets(&self) -> Vec<Target> {
         let target = |device: String| Target::Modelled { device };
         match self.way {
-            Way::NoCopy | Way::Raw | Way::Asynchronous => self.disks.iter().map(|disk| target(disk.clone())).collect(),
+            _ if self.each => self.disks.iter().map(|disk| target(disk.clone())).collect(),
             Way::Array => vec![target("array".to_owned())],
-            Way::Files => vec![target("files".to_owned())],
+            _ => vec![target("files".to_owned())],
         }
     }
 }
@@ -81,8 +83,8 @@ enum FileDisks {
 }
 
 impl FileSystem {
-    /// The system, and a machine made of it.
-    pub fn check(self, source: &Source) -> Result<(System, Machine), SourceError> {
+    /// The system, and the entries of a machine made of it.
+    pub fn check(self, source: &Source) -> Result<(System, Vec<Entry>), SourceError> {
         let name_place = self.name.span();
         let name = beside(&source.name, self.name.get_ref());
         let mut kit = Kit::load(&name).map_err(|error| source.error(name_place.clone(), error.to_string()))?;
@@ -107,12 +109,16 @@ impl FileSystem {
         if way == Way::Array {
             described(&machine, &disks).map_err(|error| source.error(way_place.clone(), error.to_string()))?;
         }
-        if way == Way::Files {
-            Files::assemble(&machine, &[]).map_err(|error| source.error(way_place, error.to_string()))?;
-        }
+        let each = match way {
+            Way::NoCopy | Way::Raw | Way::Asynchronous => true,
+            Way::Array => false,
+            Way::Files => !has_server(&machine),
+        };
+        let devices = entries(&Rc::new(machine), &disks, way);
+        let devices = devices.map_err(|error| source.error(way_place.clone(), error.to_string()))?;
         let parts = self.parts.list().map(|(key, _, value)| (key.to_owned(), value.to_owned())).collect();
-        let system = System { name, way, disks, parts, spans: self.spans.unwrap_or(true) };
-        Ok((system, machine))
+        let system = System { name, way, disks, parts, spans: self.spans.unwrap_or(true), each };
+        Ok((system, devices))
     }
 
     fn disks(&self, source: &Source, machine: &Machine) -> Result<Vec<String>, SourceError> {

@@ -156,6 +156,9 @@ impl StreamPlan {
         let stream: &Stream = &self.stream;
         let mut table = Table::new();
         table.insert("name".into(), stream.name.clone().into());
+        if self.absent {
+            table.insert("file".into(), "absent".into());
+        }
         let reads = stream.mix.reads;
         let operation = match (stream.behind, reads.get()) {
             (Some(lag), _) => one("read-behind", i64::from(lag).into()),

@@ -233,6 +233,7 @@ impl Said {
             on: None,
             rate_limit: None,
             rates: [None; 2],
+            absent: false,
             script: None,
             flushes: Flushes::NONE,
         });

@@ -10,7 +10,7 @@ use lab::study;
 /// like a claim.
 #[test]
 fn all_rows_are_read_and_checked() {
-    for (name, outputs, bounds, claims) in [("max", 30, 3, 16), ("scb", 8, 1, 37)] {
+    for (name, outputs, bounds, claims) in [("max", 30, 3, 16), ("scb", 8, 1, 37), ("vax", 318, 0, 20)] {
         let study = study(name, Vec::new()).unwrap_or_else(|error| panic!("{error}"));
         let mut counts: BTreeMap<Role, usize> = BTreeMap::new();
         study.rows().unwrap().iter().for_each(|row| *counts.entry(row.role).or_default() += 1);

@@ -134,6 +134,21 @@ fn what_was_run_reads_back_as_it_was() {
     assert_eq!(again, lab::Experiment { name: again.name.clone(), ..experiment });
 }
 
+/// Two programs of the 4.2BSD study differ in nothing else.
+#[test]
+fn a_file_that_a_run_makes_is_written_down_as_absent() {
+    let program = |program: &str| {
+        let text = format!(
+            "[system]\nname = \"vax-780-sc780\"\nway = \"files\"\n[[stream]]\nname = \"p\"\nprogram = \"{program}\"\n"
+        );
+        points(&text, &[]).unwrap().remove(0).experiment.to_toml()
+    };
+    let (new, old) = (program("write_8192"), program("rewrite_8192"));
+    assert_ne!(new, old);
+    assert!(points(&new, &[]).unwrap()[0].experiment.streams[0].absent);
+    assert!(!points(&old, &[]).unwrap()[0].experiment.streams[0].absent);
+}
+
 /// One message each, with the line of the experiment and what would be accepted.
 #[test]
 fn what_does_not_fit_is_refused_with_its_place() {
@@ -250,7 +265,7 @@ fn a_file_server_is_asked_by_clients() {
     let said = points(&load("scb-locate", "\"5 MiB\""), &[]).unwrap_err();
     assert!(said.contains("it does not fit the file cache"), "{said}");
     let said = points(&load("raid-i", "\"8 KiB\""), &[]).unwrap_err();
-    assert!(said.contains("load.toml:3") && said.contains("no file server"), "{said}");
+    assert!(said.contains("load.toml:3") && said.contains("neither a file server nor a file system"), "{said}");
     let outcome = outcome(&load("scb-locate", "\"laddis-reads\""), &[]);
     let used = outcome.conclusion.modelled.as_ref().unwrap().utilizations();
     let of = |name: &str| used.iter().find(|(part, _)| part == name).expect(name).1.get();

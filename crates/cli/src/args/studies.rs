@@ -41,21 +41,32 @@ pub struct XddWords {
     pub words: Vec<String>,
 }
 
-/// Run the four programs of the 4.2BSD study in a directory
+/// Run the four programs of the 4.2BSD study in a directory, or in two at once
 ///
 /// read_8192, write_4096, write_8192 and rewrite_8192 read and write 8 MiB of a file through the file system, three
 /// times each, of which the first is not shown; printed are 1024-byte units a second and the percentage of a processor,
 /// as in the tables of the study. The file is made in the directory, and removed.
+///
+/// With DIR2, each run starts the program in both directories together, on a file of its own in each; the study ran one
+/// program per drive. The rate is then the bytes of both programs divided by the time until the later one ended; the
+/// study presumably prints the total, too, but does not say. The percentage is the CPU time of both programs divided by
+/// that time, in the study "the sum of the percentage of the test programs", so it can exceed 100. With --json, `each`
+/// has the rate of each directory by its own program's time. Two directories on one device are run with a warning.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   arraylab bsd .
   arraylab bsd /mnt/array --size 1GiB --cold --sync     the disk, not the memory
+  arraylab bsd /mnt/a /mnt/b --size 1GiB --sync         two drives at once
   arraylab bsd /mnt/array --json | jq '.programs'")]
 pub struct Bsd {
     /// Where the file is made
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
+
+    /// Run each program in this directory, too, at the same time
+    #[arg(value_name = "DIR2")]
+    pub second: Option<PathBuf>,
 
     /// How large it is
     #[arg(long, value_name = "SIZE", default_value = "8 MiB", value_parser = size)]

@@ -161,6 +161,7 @@ impl Trial for Setup {
             disks: self.disks.clone(),
             parts: self.settings.clone(),
             spans: true,
+            each: self.way != Way::Array,
         });
         experiment
     }

@@ -118,6 +118,7 @@ impl Trial for Reads {
             disks: (0..self.disks).map(|disk| format!("disk-0.{disk}")).collect(),
             parts: self.settings.clone(),
             spans: true,
+            each: true,
         });
         experiment
     }

@@ -44,7 +44,8 @@ impl Bound {
     /// What it comes to, and whether units fit and lists become one.
     pub fn check(&self) -> Result<Kind, Fault> {
         let (kind, count) = self.kind(&self.expression.root)?;
-        if count == 1 { Ok(kind) } else { Err(self.many(&self.expression.root, count)) }
+        // A comparison of many holds if it holds for each.
+        if count == 1 || kind == Kind::Truth { Ok(kind) } else { Err(self.many(&self.expression.root, count)) }
     }
 
     fn many(&self, node: &Node, count: usize) -> Fault {
@@ -102,7 +103,7 @@ impl Bound {
                 Ok((Kind::Truth, together(together(left, right)?, one)?))
             }
             What::Two(operator, left, right) => match operator {
-                Operator::And | Operator::Or => Ok((Kind::Truth, together(truth(left)?, truth(right)?)?)),
+                Operator::And | Operator::Or => Ok((Kind::Truth, truth(left)?.max(truth(right)?))),
                 _ => {
                     let ((a, left), (b, right)) = (number(left)?, number(right)?);
                     let count = together(left, right)?;
@@ -253,6 +254,9 @@ fn measured(quantity: &Quantity, outcome: &Outcome) -> Result<f64, TrialError> {
             let node = name.expect("it was checked");
             let worked = outcome.load.at_work();
             let at_work = worked.iter().find(|(known, _)| *known == node).map(|(_, share)| share.get());
+            // A part of a node, such as "fs programs".
+            let within = || outcome.load.utilizations().into_iter().find(|(label, _)| label == node);
+            let at_work = at_work.or_else(|| within().map(|(_, share)| share.get()));
             at_work.ok_or_else(|| {
                 let known: Vec<&str> = worked.iter().map(|(node, _)| *node).collect();
                 TrialError::nothing(format!("no node '{node}' says how much it works; these do: {}", known.join(", ")))

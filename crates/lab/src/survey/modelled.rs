@@ -211,6 +211,7 @@ impl<'a> Modelled<'a> {
             disks: devices.iter().map(|device| self.drives[*device].clone()).collect(),
             parts: self.parts.clone(),
             spans: false,
+            each: true,
         });
         experiment
     }
