@@ -210,6 +210,16 @@ fn a_device_that_takes_all_of_its_thread_is_said_to() {
     assert!(machine.agreement(Tier::Disk, 300, |v| v.kind == VerdictKind::Generator) > 0.99);
 }
 
+/// One link of two disks under the host: the link is the limit, and the host does not blame the disks for it.
+#[test]
+fn a_host_with_one_link_leaves_the_verdict_to_the_link() {
+    let link = node(Tier::Link, "the link", disks(0, 2));
+    let machine = Machine::new(node(Tier::Host, "the host", vec![link]), &[("disk", 200.0), ("the link", 220.0)]);
+    assert!(machine.agreement(Tier::Link, 300, |v| v.kind == VerdictKind::Shared && v.limit == "the link") > 0.99);
+    let survey = machine.survey(1, 3);
+    assert!(survey.verdicts.iter().all(|verdict| verdict.kind != VerdictKind::Device), "{:?}", survey.verdicts);
+}
+
 #[test]
 fn processors_without_time_left_are_blamed() {
     let mut machine = four_files_on_one_disk();

@@ -56,7 +56,7 @@ use self::usage::Usage;
 /// The inode number of the directory at the top.
 pub const ROOT: u64 = 0;
 
-/// What a transfer is made for.
+/// The purpose of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Dirty blocks, with the summaries, indirect blocks and inodes that go with them.
@@ -244,7 +244,7 @@ impl Log {
         self.dirty.get(&(file, block)).copied().or_else(on_disk)
     }
 
-    /// What is on the disk when all transfers so far have been made.
+    /// The disk after all transfers so far.
     pub fn disk(&self) -> &Disk {
         &self.disk
     }

@@ -1,8 +1,9 @@
 //! File systems of modelled machines: what lies where on the disk, and what each operation reads and writes.
 //!
 //! Pure: no clock, no device, no cache. A file system here is the state of its disk. An operation changes that state
-//! at once and gives the [`Touch`]es that a machine makes for it, in order: which blocks are read, and which are written
-//! and how soon. A layer of a modelled operating system (crate `machine`) takes them through a buffer cache to a disk.
+//! at once and gives the [`Touch`]es that a machine makes for it, in order: which blocks are read, and which are
+//! written and how soon. A layer of a modelled operating system (crate `machine`) takes them through a buffer cache to
+//! a disk.
 //!
 //! # Rejected
 //! Stored bytes: a model of timing asks where a block lies and never what it says. The state is complete all the same:

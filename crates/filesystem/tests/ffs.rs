@@ -41,12 +41,12 @@ fn steps(at: &[u64]) -> String {
 /// Worked by hand. Group 1 begins at 7680, a cylinder has 480 fragments, a track 24. `foo` has the fewest directories
 /// beside it in group 1, and its name is in fragment 7688. The tables of group 1 are a track into it: 7720 to 7991.
 ///
-/// Blocks of 8 KB: three to a track, at the positions 0, 2 and 5 of 8. The first wants 7688, which is broken up, and gets
-/// the next block at position 2 of the cylinder, 7712. The next wants 16 further (a gap of 6.24 fragments is rounded up
-/// to a block, for 2 ms and for 4): a table is there, at position 0, and 7680 is the first block at that position. Then
-/// 7696 is free; 16 further is 7712 again, in use, and the next at position 2 behind the tables is 8000. From there each
-/// block finds its place, to the twelfth. The indirect block goes to the next group with the average, group 2, and the
-/// first block that it lists with it, in the same way.
+/// Blocks of 8 KB: three to a track, at the positions 0, 2 and 5 of 8. The first wants 7688, which is broken up, and
+/// gets the next block at position 2 of the cylinder, 7712. The next wants 16 further (a gap of 6.24 fragments is
+/// rounded up to a block, for 2 ms and for 4): a table is there, at position 0, and 7680 is the first block at that
+/// position. Then 7696 is free; 16 further is 7712 again, in use, and the next at position 2 behind the tables is
+/// 8000. From there each block finds its place, to the twelfth. The indirect block goes to the next group with the
+/// average, group 2, and the first block that it lists with it, in the same way.
 #[test]
 fn a_file_lies_where_the_allocator_worked_by_hand_puts_it() {
     let first = |block, delay| steps(&written(&mut eagle(block, delay), 20 * block).1);

@@ -9,10 +9,10 @@
 //!
 //! The study also ran one program per drive on two drives at once. Here two threads start together, one program a
 //! directory. With `b1`, `b2` the bytes, `c1`, `c2` the CPU times, and `t` the time from the start of the earlier
-//! program to the end of the later one, the rate is `(b1 + b2) / t`. Presumably the study prints the total, too; it
-//! does not say. The CPU share is `(c1 + c2) / t`, "the sum of the percentage of the test programs", and can exceed
-//! 100 %. The sum of the two rates was rejected: once the faster program has ended, the slower one has the bus and the
-//! processor to itself, and each rate is taken over a time of its own.
+//! program to the end of the later one, the rate is `(b1 + b2) / t`. The study does not say how it made one rate of
+//! two. The CPU share is `(c1 + c2) / t`, "the sum of the percentage of the test programs", and can exceed 100 %. The
+//! sum of the two rates was rejected: once the faster program has ended, the slower one has the bus and the processor
+//! to itself, and each rate is taken over a time of its own.
 //!
 //! Two things are not as they were. The VAX had 4 MB of memory, so 8 MiB did not stay in its cache; today they do, and
 //! what is measured is the memory. `cold` has the cache dropped before each run. And 4.2BSD wrote at most 1 MB behind;

@@ -3,6 +3,7 @@
 //! Every value that a check may refuse keeps its place in the text (`Spanned`), so that the message can point there.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use device::Device;
 use host::precaution::Precautions;
@@ -259,6 +260,7 @@ impl File {
         let described = described.collect::<Result<Vec<_>, _>>()?;
         let sync = self.io.engine == Some(Engine::Sync);
         let mut streams: Vec<StreamPlan> = Vec::new();
+        let mut made: Option<Range<usize>> = None;
         for (index, stream) in self.stream.into_iter().enumerate() {
             let place = stream.span();
             let name = stream.get_ref().name.clone();
@@ -291,7 +293,9 @@ impl File {
                             .error(given.span(), "only a file on a modelled file system is made by a run")
                             .help("take a system with a node of kind 'file-system' and way = \"files\", or leave out `file`"));
                     }
-                    *given.get_ref() == FileState::Absent
+                    let absent = *given.get_ref() == FileState::Absent;
+                    made = made.or(absent.then(|| given.span()));
+                    absent
                 }
             };
             let copies = Copies { number: stream.copies.take(), spread: stream.spread.take() };
@@ -316,6 +320,9 @@ impl File {
                 streams.push(StreamPlan { absent, ..plan });
             }
         }
+        if let Some(place) = made {
+            check_made(source, place, &streams, devices.len())?;
+        }
         let published = check_published(source, self.published)?;
         let precondition = self.precondition.map(|given| given.check(source)).transpose()?;
         Ok(Experiment {
@@ -331,6 +338,26 @@ impl File {
             streams,
         })
     }
+}
+
+/// A file that the run makes is only written: a read would find nothing where nothing was written yet.
+fn check_made(source: &Source, place: Range<usize>, streams: &[StreamPlan], devices: usize) -> Result<(), SourceError> {
+    let writes =
+        |plan: &StreamPlan| plan.absent && plan.stream.mix.reads == Ratio::ZERO && plan.stream.behind.is_none();
+    for device in 0..devices {
+        let mut on: Vec<&StreamPlan> = streams.iter().filter(|plan| plan.runs_on(device)).collect();
+        if on.iter().any(|plan| plan.absent) {
+            on.retain(|plan| !writes(plan));
+            if let Some(other) = on.first() {
+                let said =
+                    format!("the file is absent when the run begins, and stream '{}' needs it", other.stream.name);
+                return Err(source.error(place.clone(), said).help(
+                    "all streams on a drive with an absent file write, with file = \"absent\"; to read, leave out `file`",
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Each names rows that there are.

@@ -12,45 +12,17 @@ use toml::de::{DeTable, DeValue};
 use crate::bsd::Program;
 use crate::source::{Source, SourceError};
 
-/// What a program stands for.
-const fn stands_for(program: Program) -> &'static str {
+/// The keys of a stream that a program stands for: what all have in common, the size of a call, the file.
+const fn stands_for(program: Program) -> [&'static str; 3] {
+    const COMMON: &str = "pattern = \"sequential\"\ndepth = 1";
+    const BY_4096: &str = "size = \"4096 B\"\nlimit = { requests = 2048 }";
+    const BY_8192: &str = "size = \"8192 B\"\nlimit = { requests = 1024 }";
+    const NEW: &str = "operation = \"write\"\nfile = \"absent\"";
     match program {
-        Program::Read8192 => {
-            r#"
-            operation = "read"
-            size = "8192 B"
-            limit = { requests = 1024 }
-            file = "there"
-            pattern = "sequential"
-            depth = 1"#
-        }
-        Program::Write4096 => {
-            r#"
-            operation = "write"
-            size = "4096 B"
-            limit = { requests = 2048 }
-            file = "absent"
-            pattern = "sequential"
-            depth = 1"#
-        }
-        Program::Write8192 => {
-            r#"
-            operation = "write"
-            size = "8192 B"
-            limit = { requests = 1024 }
-            file = "absent"
-            pattern = "sequential"
-            depth = 1"#
-        }
-        Program::Rewrite8192 => {
-            r#"
-            operation = "write"
-            size = "8192 B"
-            limit = { requests = 1024 }
-            file = "there"
-            pattern = "sequential"
-            depth = 1"#
-        }
+        Program::Read8192 => [COMMON, BY_8192, "operation = \"read\"\nfile = \"there\""],
+        Program::Write4096 => [COMMON, BY_4096, NEW],
+        Program::Write8192 => [COMMON, BY_8192, NEW],
+        Program::Rewrite8192 => [COMMON, BY_8192, "operation = \"write\"\nfile = \"there\""],
     }
 }
 
@@ -73,8 +45,8 @@ fn expand_stream(source: &Source, stream: &mut DeTable) -> Result<(), SourceErro
         let known = Program::ALL.map(|program| format!("\"{}\"", program.name())).join(", ");
         return Err(source.error(place, format!("the programs are {known}")));
     };
-    let said = DeTable::parse(stands_for(program)).expect("what a program stands for is TOML").into_inner();
-    for (key, value) in said {
+    let keys = |text| DeTable::parse(text).expect("what a program stands for is TOML").into_inner();
+    for (key, value) in stands_for(program).into_iter().flat_map(keys) {
         let key = key.into_inner();
         if let Some((other, _)) = stream.get_key_value(&*key) {
             return Err(source

@@ -149,6 +149,28 @@ fn a_file_that_a_run_makes_is_written_down_as_absent() {
     assert!(!points(&old, &[]).unwrap()[0].experiment.streams[0].absent);
 }
 
+#[test]
+fn a_file_that_a_run_makes_is_not_read() {
+    let text =
+        |streams: &str| format!("[system]\nname = \"vax-780-sc780\"\nway = \"files\"\ndisks = [\"hp-0\"]\n{streams}");
+    let stream = |name: &str, more: &str| {
+        format!(
+            "[[stream]]\nname = \"{name}\"\nsize = \"8 KiB\"\npattern = \"random\"\ndepth = 1\nlimit = {{ requests = 10 }}\n{more}\n"
+        )
+    };
+    let makes = stream("new", "operation = \"write\"\nfile = \"absent\"");
+    points(&text(&makes), &[]).expect("a stream that only writes makes its file");
+    for reads in [
+        stream("new", "operation = \"read\"\nfile = \"absent\""),
+        stream("new", "operation = { reads = \"1 %\" }\nfile = \"absent\""),
+        makes.clone() + &stream("old", "operation = \"read\""),
+        makes.clone() + &stream("old", "operation = \"write\"\nfile = \"there\""),
+    ] {
+        let said = points(&text(&reads), &[]).unwrap_err();
+        assert!(said.contains("the file is absent when the run begins") && said.contains("absent\""), "{said}");
+    }
+}
+
 /// One message each, with the line of the experiment and what would be accepted.
 #[test]
 fn what_does_not_fit_is_refused_with_its_place() {

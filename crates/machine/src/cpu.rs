@@ -74,7 +74,7 @@ pub struct CpuParameters {
     pub cores: u32,
     /// Of these, those that take all interrupts and nothing else; all cores take them if there are none.
     pub interrupt_cores: Option<u32>,
-    /// What share of the time of instructions memory works for them: for that, they wait for DMA.
+    /// The share of the time of instructions in which they use memory. In that share they wait for DMA.
     pub memory_share: f64,
 }
 
@@ -108,7 +108,7 @@ impl CpuParameters {
         let interrupt_cores = count("interrupt-cores", 0, cores - 1)?.filter(|cores| *cores > 0);
         let memory_share = reader.find::<Ratio>("memory-share")?.unwrap_or(Ratio::ZERO).get();
         if memory_share > 0.0 && cores > 1 {
-            let message = "only a single processor waits for memory instruction by instruction; leave it away";
+            let message = "instructions of several cores do not wait for DMA; omit memory-share, or set cores = 1";
             return Err(reader.fault("memory-share", Problem::Contradiction(message.to_owned())));
         }
         if memory_share > 1.0 {
@@ -218,8 +218,8 @@ impl Cpu {
             }
         }
     }
-    /// For how long processes had it, interrupts in between included: what a system that looks at each tick of its clock
-    /// counts as theirs.
+    /// For how long processes had it, interrupts in between included. A system that samples at each tick of its clock
+    /// counts this as theirs.
     pub fn held(&self) -> Duration {
         self.turn.busy() / u64::from(self.turn.places())
     }

@@ -1,18 +1,18 @@
 //! The driver of disks under a file system: a queue for each drive, and what it does to have a request carried out.
 //!
 //! # Queues
-//! - *cylinders*: two lists on one chain, this sweep of the arm and the next, in the order of cylinders; requests of one
-//!   cylinder in the order of arrival (`disksort`);
+//! - *cylinders*: two lists on one chain, this sweep of the arm and the next, in the order of cylinders; requests of
+//!   one cylinder in the order of arrival (`disksort`);
 //! - *reads first*: two such chains, and that of writes waits while that of reads has something, as Kridle and McKusick
 //!   describe 4.2BSD; its sources have one chain;
 //! - *arrival*: as they come, up to `outstanding` of them at the controller.
 //!
 //! # Positioning
-//! A drive of a Massbus is positioned first ([`Positioned`]): a search for the sector `search-lead` before the one that is
-//! wanted, an interrupt, and then the order to move data. If the interrupt and the order take longer than these sectors,
-//! the wanted one has passed, and comes again a turn later. On the cylinder where the arm is, the search is left out when
-//! the sector that passes is one of the last `search-window` of its track. That test does not look at the sector that is
-//! wanted: a fault of the driver of 1983, which is kept here.
+//! A drive of a Massbus is positioned first ([`Positioned`]): a search for the sector `search-lead` before the one
+//! that is wanted, an interrupt, and then the order to move data. If the interrupt and the order take longer than
+//! these sectors, the wanted one has passed, and comes again a turn later. On the cylinder where the arm is, the
+//! search is left out when the sector that passes is one of the last `search-window` of its track. That test does not
+//! look at the sector that is wanted: a fault of the driver of 1983, which is kept here.
 //!
 //! # Sources
 //! ufs_disksubr.c, hp.c and uda.c of 4.2BSD (6.1, July 1983); Kridle and McKusick 1983, Sections 5 and 6.

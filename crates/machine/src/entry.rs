@@ -47,8 +47,8 @@ pub enum Way {
     Asynchronous,
     /// As reads and writes of a process to the array of disks that the system's `[array]` describes.
     Array,
-    /// As requests of clients to the network file server, where there is one; otherwise as reads and writes by processes
-    /// of a file on each drive.
+    /// As requests of clients to the network file server, where there is one; otherwise as reads and writes by
+    /// processes of a file on each drive.
     Files,
 }
 
@@ -296,12 +296,10 @@ impl Entry {
         }
     }
 
-    /// Of a file on a drive: whether it is there when the run begins. Other entries have nothing of the kind.
+    /// Makes or removes the file on a drive before a run begins. Panics if this is no such file.
     pub fn set_file(&self, state: State) -> Result<(), FfsError> {
-        match &self.door {
-            Door::Local(mounted, _) => mounted.set(state),
-            _ => Ok(()),
-        }
+        let Door::Local(mounted, _) = &self.door else { panic!("only a file on a drive is made or removed") };
+        mounted.set(state)
     }
 
     async fn local(
@@ -320,7 +318,11 @@ impl Entry {
         let completed = runtime.now();
         ledger.until(completed, self.os.part(), "return");
         ledger.close(completed);
-        (result.map_err(|_| DeviceError::Kernel { errno: NO_SPACE }), Stamps { submitted, completed })
+        let answer = result.map_err(|error| match error {
+            FfsError::NoSpace | FfsError::NoInodes => DeviceError::Kernel { errno: NO_SPACE },
+            _ => unreachable!("a file that is looked for by its own name, of a size that was checked: {error}"),
+        });
+        (answer, Stamps { submitted, completed })
     }
 
     async fn no_copy(&self, unit: &dyn Endpoint, write: bool, offset: Bytes, length: Bytes, id: u64) -> Stamps {

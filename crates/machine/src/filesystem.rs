@@ -5,17 +5,19 @@
 //!   process -> call -> address of the block (indirect blocks) -> buffer cache -> driver -> drive
 //!   process <- copy <-                              interrupt <------------------'
 //! ```
-//! *Reading*, a block that follows the last one has the next one read ahead; both are asked for before the process waits
-//! for the first. *Writing*, a block gets its place first (crate `filesystem`: the allocator), with what the kernel reads
-//! and writes of its maps; then it is copied into its buffer. A full block is written at once and nobody waits; a part of
-//! one waits in its buffer for the rest. What waits is written every half minute.
+//! *Reading*, a block that follows the last one has the next one read ahead; both are asked for before the process
+//! waits for the first. *Writing*, a block gets its place first (crate `filesystem`: the allocator), with what the
+//! kernel reads and writes of its maps; then it is copied into its buffer. A full block is written at once and nobody
+//! waits; a part of one waits in its buffer for the rest. What waits is written every half minute.
+//!
+//! One call at a time is in a file: the kernel locks its inode from the beginning of a read or write to its end.
 //!
 //! Every step costs the processor instructions, and copies move over memory; DMA slows both down
 //! ([`crate::cpu::CpuParameters::memory_share`]).
 //!
-//! Each drive has one file system, and on it the file `foo/tst2` of the study's script. Requests go to that file, offset
-//! by offset. It is there when a run begins ([`State::Laid`]), and nothing of it is in the cache; or the first write makes
-//! it ([`State::Absent`]).
+//! Each drive has one file system, and on it the file `foo/tst2` of the study's script. Requests go to that file,
+//! offset by offset. It is there when a run begins ([`State::Laid`]), and nothing of it is in the cache; or the first
+//! write makes it ([`State::Absent`]).
 //!
 //! # Sources
 //! sys_inode.c (rwip), ufs_bmap.c and ufs_bio.c of 4.2BSD (6.1, July 1983).
@@ -29,14 +31,14 @@ use std::rc::Rc;
 use filesystem::ffs::{Extent, Ffs, FfsError, InodeNumber, ROOT};
 use filesystem::{How, Touch};
 use record::PartName;
-use runtime::{Runtime, Signal};
+use runtime::{Grant, Resource, Runtime, Signal};
 use units::Bytes;
 
 use self::cache::{Buffer, Cache, Key, Place};
 use self::parameters::{LayerParameters, assumed};
 use crate::component::{Component, Kind};
 use crate::cpu::Level;
-use crate::driver::{Driver, Unit};
+use crate::driver::{self, Driver, Unit};
 use crate::endpoint::Endpoint;
 use crate::load::{Gauges, Reading};
 use crate::os::{Os, Process};
@@ -66,7 +68,8 @@ pub struct Layer {
 
 impl Component for Layer {
     fn gauges(&self, gauges: &mut Gauges) {
-        gauges.put("programs", Reading::Busy(self.os.cpu.held()));
+        // The processor's time, told once more: as a part of its own it would be blamed for what limits.
+        gauges.put("programs", Reading::Present(self.os.cpu.held()));
         gauges.put("blocks read", Reading::Count(self.cache.reads.get()));
         gauges.put("blocks written", Reading::Count(self.cache.writes.get()));
         gauges.put("cache hits", Reading::Count(self.cache.hits.get()));
@@ -93,6 +96,8 @@ pub struct Mounted {
     number: usize,
     ffs: RefCell<Ffs>,
     directory: InodeNumber,
+    /// Of the file's inode.
+    lock: Resource,
     file: Cell<Option<InodeNumber>>,
     size: Bytes,
     /// The last block that was read.
@@ -107,6 +112,8 @@ pub enum MountError {
         "the system has neither a file server nor a file system; add a node of kind 'file-system' on its operating system, or take another way"
     )]
     Nothing,
+    #[error("the system has {count} nodes of kind '{kind}'; files go through one of each: remove the others")]
+    Several { count: usize, kind: &'static str },
     #[error("the file system on {drive}: {source}")]
     Newfs { drive: String, source: filesystem::ffs::ParametersError },
     #[error("the file of {file} on {drive}: {source}; make the file smaller (file), or the drive larger")]
@@ -137,6 +144,19 @@ impl Caller<'_> {
         self.step(self.wake, "wake").await;
     }
 
+    /// Locks an inode, and leaves the processor to others until it is free.
+    async fn lock(&mut self, inode: &Resource) -> Grant {
+        if let Some(lock) = inode.try_acquire() {
+            return lock;
+        }
+        self.os.block(self.process);
+        let lock = inode.acquire(0).await;
+        self.ledger.until(self.runtime.now(), self.part, "inode");
+        self.os.wake(self.process, self.ledger).await;
+        self.step(self.wake, "wake").await;
+        lock
+    }
+
     pub async fn step(&mut self, instructions: u64, phase: &'static str) {
         self.os.cpu.execute(instructions, Level::Process).await;
         self.ledger.until(self.runtime.now(), self.part, phase);
@@ -146,8 +166,7 @@ impl Caller<'_> {
 impl Mounted {
     /// A file system on each of these drives, made and mounted, with its file laid out.
     pub fn mount(machine: &Machine, drives: &[(String, Rc<dyn Endpoint>)]) -> Result<Vec<Rc<Mounted>>, MountError> {
-        let layer: Rc<Layer> = machine.parts().next().ok_or(MountError::Nothing)?;
-        let driver: Rc<Driver> = machine.parts().next().ok_or(MountError::Nothing)?;
+        let (layer, driver): (Rc<Layer>, Rc<Driver>) = (only(machine, &KIND)?, only(machine, &driver::KIND)?);
         let mut all = Vec::new();
         for (number, (drive, endpoint)) in drives.iter().enumerate() {
             let tracks = endpoint.tracks().unwrap_or_else(|| assumed(endpoint.size()));
@@ -163,6 +182,7 @@ impl Mounted {
                 number,
                 ffs: RefCell::new(ffs),
                 directory,
+                lock: Resource::new(&machine.runtime, 1),
                 file: Cell::new(None),
                 size,
                 last: Cell::new(None),
@@ -224,6 +244,7 @@ impl Mounted {
         let mut caller =
             Caller { os, process, ledger, part, wake: steps.wake, buffer: steps.buffer, runtime: &self.runtime };
         caller.step(steps.call, "call").await;
+        let _lock = caller.lock(&self.lock).await;
         let file = match self.file.get() {
             Some(file) => file,
             None => self.create(&mut caller).await?,
@@ -248,15 +269,15 @@ impl Mounted {
     async fn create(&self, caller: &mut Caller<'_>) -> Result<InodeNumber, FfsError> {
         caller.step(self.layer.parameters.steps.open, "open").await;
         let (file, touches) = self.ffs.borrow_mut().create(self.directory, FILE)?;
-        self.touch(&touches, caller).await;
         self.file.set(Some(file));
+        self.touch(&touches, caller).await;
         Ok(file)
     }
 
     async fn read(&self, file: InodeNumber, number: u64, bytes: Bytes, caller: &mut Caller<'_>) {
         let LayerParameters { steps, read_ahead, .. } = self.layer.parameters;
         let found = |number| self.ffs.borrow().map(file, number);
-        let (extent, touches) = found(number).expect("a file has no holes where it is read");
+        let (extent, touches) = found(number).expect("a run that makes a file does not read it");
         self.touch(&touches, caller).await;
         caller.step(steps.block, "block").await;
         let sequential = number.checked_sub(1) == self.last.replace(Some(number)) && number > 0;
@@ -355,6 +376,16 @@ impl Mounted {
             offset: fragment * extent.fragment,
             bytes: fragment * extent.fragments,
         }
+    }
+}
+
+/// The only part of a kind that files need.
+fn only<P: Component>(machine: &Machine, kind: &Kind) -> Result<Rc<P>, MountError> {
+    let mut parts = machine.parts();
+    let first = parts.next().ok_or(MountError::Nothing)?;
+    match parts.count() {
+        0 => Ok(first),
+        others => Err(MountError::Several { count: others + 1, kind: kind.name }),
     }
 }
 

@@ -2,11 +2,11 @@
 //! moved data.
 //!
 //! # Theory
-//! Positioning goes on at all drives at once and needs no controller ([`crate::endpoint::Positioned`]). Data of one drive
-//! at a time pass through it, sector by sector, with one sector of buffer: a sector has to be in memory before the next
-//! is complete. To move it the controller takes part in the arbitration of the system bus, whose delay is exponential,
-//! and asks some time before the sector is complete (*arbitration lead*). If it gets the bus later than its lead allows,
-//! the sector is overrun and passes again a turn later:
+//! Positioning goes on at all drives at once and needs no controller ([`crate::endpoint::Positioned`]). Data of one
+//! drive at a time pass through it, sector by sector, with one sector of buffer: a sector has to be in memory before
+//! the next is complete. To move it the controller takes part in the arbitration of the system bus, whose delay is
+//! exponential, and asks some time before the sector is complete (*arbitration lead*). If it gets the bus later than
+//! its lead allows, the sector is overrun and passes again a turn later:
 //!
 //! ```text
 //!   P(overrun) = exp(-lead / delay)      for each sector

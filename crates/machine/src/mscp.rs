@@ -1,17 +1,17 @@
 //! A controller with a processor, a queue and a buffer of its own (UDA50): the host asks for logical blocks.
 //!
 //! # Theory
-//! Commands of all drives come into one queue. The controller's processor works on one at a time, for a time between two;
-//! then the drive of the command is positioned and its data pass through the buffer, while other drives may do the same.
-//! The next command of a drive is taken when the drive is free, in one of three orders:
+//! Commands of all drives come into one queue. The controller's processor works on one at a time, for a time between
+//! two; then the drive of the command is positioned and its data pass through the buffer, while other drives may do
+//! the same. The next command of a drive is taken when the drive is free, in one of three orders:
 //!
 //! - *arrival*;
 //! - *seek*: the cylinder that is nearest to the arm, and of one cylinder the command that came first;
 //! - *position*: what the heads reach first.
 //!
-//! A read comes into the buffer as it passes the heads and goes over the bus as fast as the bus takes it. A write starts
-//! when so much of it is in the buffer that the rest comes in time over a bus that nobody else uses. What is in the buffer
-//! waits for a slow bus without the loss of a turn.
+//! A read comes into the buffer as it passes the heads and goes over the bus as fast as the bus takes it. A write
+//! starts when so much of it is in the buffer that the rest comes in time over a bus that nobody else uses. What is in
+//! the buffer waits for a slow bus without the loss of a turn.
 //!
 //! The host knows nothing of cylinders, so it cannot have a read of the allocation map go before the writes that are
 //! queued.

@@ -8,9 +8,9 @@
 //! A controller positions the arm and waits for a sector (*search*), or moves data; what stands between the drive and
 //! memory is the controller's ([`crate::massbus`], [`crate::mscp`]).
 //!
-//! No two motors turn alike: each drive's speed is drawn once from the `tolerance` around the nominal one. So the heads of
-//! two drives that are in each other's way at one moment are not a minute later. All of a turn's share is the nominal
-//! one in what the file system believes.
+//! No two motors turn alike: each drive's speed is drawn once from the `tolerance` around the nominal one. So the
+//! heads of two drives that are in each other's way at one moment are not a minute later. All of a turn's share is the
+//! nominal one in what the file system believes.
 //!
 //! # Rejected
 //! The peak rates of the data sheets (2.2 and 1.859 MB/s): they are those within a sector. Gaps and headers take the

@@ -198,6 +198,35 @@ fn a_file_system_stands_on_any_machine() {
     assert!(took < FILE / 100e6, "a flash drive reads 8 MiB in {took} s");
 }
 
+/// The processor's time is told once more by the file system, and is no second part that could limit.
+#[test]
+fn a_file_system_is_no_part_that_works() {
+    let (_, load) = on("vax-780-sc780", &[], &["hp-0"], true, State::Absent, 8192);
+    let worked: Vec<&str> = load.at_work().into_iter().map(|(node, _)| node).collect();
+    assert!(worked.contains(&"host") && !worked.contains(&"fs"), "{worked:?}");
+    assert!(load.utilizations().iter().any(|(label, used)| label == "fs programs" && used.get() > 0.9));
+}
+
+#[test]
+fn calls_to_one_file_take_turns() {
+    let (runtime, machine) = machine("vax-780-sc780", &[]);
+    let file = Rc::new(entries(&machine, &["hp-0"], Way::Files).unwrap().remove(0));
+    file.set_file(State::Absent).unwrap();
+    let calls = (0..8).map(|call| {
+        let file = Rc::clone(&file);
+        runtime.spawn(async move {
+            let request = Request::write(Bytes::kib(call), Data::phantom(Bytes::kib(1)));
+            file.submit(request).await.result.expect("one of them makes the file, and the others find it");
+        })
+    });
+    let calls: Vec<_> = calls.collect();
+    runtime.block_on(async {
+        for call in calls {
+            call.await;
+        }
+    });
+}
+
 #[test]
 fn what_makes_no_file_system_is_refused() {
     let refused = |key: &str, value: &str| {

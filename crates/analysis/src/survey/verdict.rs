@@ -199,8 +199,9 @@ impl Book<'_> {
                 } else if generator >= SATURATED {
                     let evidence = text::driven(part, question, measured.mean, generator);
                     Some(verdict(VerdictKind::Generator, "the load generator", evidence, sure))
-                } else if !path.is_empty() {
-                    // Where there are several, what they share is the question.
+                } else if !path.is_empty() || part.order.len() > 1 {
+                    // Where there are several devices, the question is what they share; a part with a single part below
+                    // it leaves the answer to that one.
                     None
                 } else if busy >= SATURATED && others > MUCH {
                     let evidence = text::disturbed(part, question, measured.mean, others);

@@ -47,11 +47,10 @@ pub struct XddWords {
 /// times each, of which the first is not shown; printed are 1024-byte units a second and the percentage of a processor,
 /// as in the tables of the study. The file is made in the directory, and removed.
 ///
-/// With DIR2, each run starts the program in both directories together, on a file of its own in each; the study ran one
-/// program per drive. The rate is then the bytes of both programs divided by the time until the later one ended; the
-/// study presumably prints the total, too, but does not say. The percentage is the CPU time of both programs divided by
-/// that time, in the study "the sum of the percentage of the test programs", so it can exceed 100. With --json, `each`
-/// has the rate of each directory by its own program's time. Two directories on one device are run with a warning.
+/// With DIR2, each run starts the program in both directories at the same time, each on its own file. The rate is the
+/// bytes of both programs divided by the time until the later one ends. (The study does not say how it made one rate of
+/// two.) The percentage is the CPU time of both programs divided by that time, so it can exceed 100. With --json,
+/// `each` holds the rate of each program. A warning is printed if both directories are on one device.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -64,7 +63,7 @@ pub struct Bsd {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 
-    /// Run each program in this directory, too, at the same time
+    /// Also run each program in DIR2, at the same time
     #[arg(value_name = "DIR2")]
     pub second: Option<PathBuf>,
 

@@ -47,7 +47,7 @@ fn entry(name: &str) -> u64 {
 }
 
 impl Ffs {
-    /// What a name in a directory stands for, and what is read to know it.
+    /// Looks a name up in a directory: its inode, and the blocks that are read on the way.
     pub fn look_up(&self, directory: InodeNumber, name: &str) -> Result<(InodeNumber, Vec<Touch>), FfsError> {
         let names = self.names(directory, name)?;
         let (chunk, inode) = names.find(name).ok_or_else(|| FfsError::Absent { name: name.to_owned() })?;

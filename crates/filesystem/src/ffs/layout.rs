@@ -103,7 +103,7 @@ impl Layout {
             positions: Vec::new(),
         };
         let tables = (0..groups).map(|number| layout.data(number) - layout.base(number)).max().unwrap_or(0);
-        // The last group may be short of room for its tables: mkfs leaves it away.
+        // The last group may be short of room for its tables: mkfs omits it.
         let last = layout.base(groups - 1);
         let layout = match fragments - last <= layout.data(groups - 1) - last + per_block {
             true if groups > 1 => Layout { groups: groups - 1, fragments: last, ..layout },

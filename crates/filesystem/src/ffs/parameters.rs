@@ -1,4 +1,4 @@
-//! What newfs and tunefs are told: the disk's geometry and the file system's sizes.
+//! The parameters of newfs and tunefs: the disk's geometry and the file system's sizes.
 
 use units::Bytes;
 

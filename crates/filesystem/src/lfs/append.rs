@@ -1,6 +1,6 @@
 //! Writes to the log.
 //!
-//! What goes to the log is laid out as a *partial write*: a summary, data and names, indirect blocks, inodes, blocks of
+//! Data go to the log as a *partial write*: a summary, data and names, indirect blocks, inodes, blocks of
 //! tables. It ends with the segment at the latest. A partial write has the inodes and indirect blocks of all that is in
 //! it. So the log is consistent after each one, and a crash between two of them loses only the later.
 //!
@@ -16,7 +16,7 @@ use super::inode::parent_of;
 use super::parameters::{INODE, LEAST_WRITE, Layout};
 use super::{Log, Purpose, Transfer};
 
-/// What goes to the log. Indirect blocks and inodes follow from it.
+/// The contents of a write to the log. Indirect blocks and inodes follow from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Item {
     /// A dirty block of a file.

@@ -1,9 +1,9 @@
 //! The buffer cache: blocks of all drives that the system keeps in memory.
 //!
-//! A buffer is *busy* while somebody uses it or its data are under way; others wait. A free one keeps its block until its
-//! memory is wanted: first those that nobody is expected to ask for again (*aged*: written whole, or read ahead), then
-//! the least recently used. One whose block waits to be written is written first, while the search goes on. Who finds
-//! none waits, and those who wait get one in turn: the programs are alike, and none of them waits for ever.
+//! A buffer is *busy* while somebody uses it or its data are under way; others wait. A free one keeps its block until
+//! its memory is wanted: first those that nobody is expected to ask for again (*aged*: written whole, or read ahead),
+//! then the least recently used. One whose block waits to be written is written first, while the search goes on. Who
+//! finds none waits, and those who wait get one in turn: the programs are alike, and none of them waits for ever.
 //!
 //! # Source
 //! ufs_bio.c of 4.2BSD (6.1): bread, breada, bwrite, bdwrite, bawrite, brelse, getblk, getnewbuf.

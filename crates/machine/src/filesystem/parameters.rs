@@ -33,7 +33,7 @@ pub(super) struct LayerParameters {
     /// The file that requests go to.
     pub file: Bytes,
     pub steps: Steps,
-    /// What a new block is cleared for: so much of a copy of it. A copy reads and writes, this only writes.
+    /// The time to clear a new block, as a share of the time to copy it. A copy reads and writes; this only writes.
     pub clear: f64,
 }
 
