@@ -1,8 +1,9 @@
 //! The allocator: which block, fragment or inode comes next.
 //!
 //! - **Preference** ([`Ffs::preference`]): a file's first block wants the start of its inode's group; each next block
-//! wants to lie `rotdelay` behind the one before, so that the processor has time to ask for it; after `maxbpg` blocks,
-//!   and with the first indirect block, the file goes on to the next group with at least the average of free blocks.
+//!   wants to lie `rotdelay` behind the one before, so that the processor has time to ask for it; after `maxbpg`
+//!   blocks, and with the first indirect block, the file goes on to the next group with at least the average of free
+//!   blocks.
 //! - **Within a group**: the block that is wanted; else one of the same cylinder that comes round next, by the table of
 //!   rotational positions; else the next free one behind the place where the last was found.
 //! - **Between groups**: the one that is wanted; then 1, 2, 4, ... further on, each from the last (quadratic rehash);
