@@ -5,8 +5,8 @@ use units::{Duration, Ratio};
 
 use crate::Latency;
 
-/// An issue within this is on time: so much later than asked the kernel may wake a thread that sleeps (prctl(2),
-/// `PR_SET_TIMERSLACK`: 50 microseconds unless something else was set).
+/// An issue within this is on time: so much later than asked the kernel wakes a thread that sleeps, unless the thread
+/// has asked for less, as ours does (prctl(2), `PR_SET_TIMERSLACK`).
 pub const ON_TIME: Duration = Duration::micros(50);
 
 /// How late requests were issued.

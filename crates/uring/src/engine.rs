@@ -20,7 +20,7 @@ pub enum Engine {
     IoUring,
     /// System calls in the task's thread, one at a time.
     Sync,
-    /// Copied from the page cache, for files that are there and are not written.
+    /// Copied from the page cache and to it. Chosen for files that are there and are not written.
     Mapped,
     /// System calls in worker threads.
     Threads,

@@ -1,6 +1,6 @@
-//! Reading a mapping that may fail.
+//! Copies from and to a mapping, which may fail.
 //!
-//! A load from mapped memory has no way to return an error: if the file has become shorter, or its disk cannot deliver
+//! A load from mapped memory, or a store to it, has no way to return an error: if the file has become shorter, or its disk cannot deliver
 //! a page, the kernel sends SIGBUS, whose default is to end the process. Here, while a copy is under way, the handler
 //! puts a page of zeroes where the fault was and takes a note; the copy runs to its end, and the note makes it an
 //! error. This is what systemd does for its journal files (`src/basic/sigbus.c`). A fault anywhere else is left to
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 thread_local! {
-    /// The addresses that the copy on this thread reads, first and beyond the last. Without a destructor, so that a
+    /// The addresses of the mapping that the copy on this thread touches, first and beyond the last. Without a destructor, so that a
     /// signal handler may look.
     static COPYING: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
     /// A fault was met since the copy began.
@@ -45,7 +45,7 @@ pub(crate) fn install() {
 extern "C" fn on_fault(_signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid `info`, whose address is set for this signal. `COPYING` and `MET` are plain
     // cells of this thread without lazy initialization. mmap and sigaction are system calls without state in this
-    // process. The page replaced lies in a mapping that the interrupted copy is reading, and belongs to it alone.
+    // process. The page replaced lies in a mapping that the interrupted copy touches, and belongs to it alone.
     #[allow(unsafe_code)]
     unsafe {
         let address = (*info).si_addr().addr();
@@ -54,7 +54,7 @@ extern "C" fn on_fault(_signal: i32, info: *mut libc::siginfo_t, _context: *mut 
         if (*info).si_code > 0 && (first..beyond).contains(&address) {
             let page = std::ptr::without_provenance_mut(address / PAGE * PAGE);
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-            if libc::mmap(page, PAGE, libc::PROT_READ, flags, -1, 0) != libc::MAP_FAILED {
+            if libc::mmap(page, PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) != libc::MAP_FAILED {
                 MET.set(true);
                 return;
             }
@@ -74,11 +74,31 @@ extern "C" fn on_fault(_signal: i32, info: *mut libc::siginfo_t, _context: *mut 
 /// `from` must be readable for the length of `into`, or be a mapping of a file for which [`install`] was called.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn copy(from: *const u8, into: &mut [u8]) -> bool {
-    COPYING.set((from.addr(), from.addr() + into.len()));
-    compiler_fence(Ordering::SeqCst);
     // SAFETY: as the caller promises; the mapping and the slice are different memory. Others may change the file
     // meanwhile: then the bytes are any mixture, as they are after a `read`.
-    unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
+    watched(from.addr()..from.addr() + into.len(), || unsafe {
+        std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len());
+    })
+}
+
+/// Copies to a mapping; false if part of it could not be stored, which went to anonymous pages in its place.
+///
+/// # Safety
+/// `to` must be writable for the length of `from`, or be a mapping of a file that may be written, for which [`install`]
+/// was called. No reference to that memory exists.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn store(from: &[u8], to: *mut u8) -> bool {
+    // SAFETY: as the caller promises; the slice and the mapping are different memory.
+    watched(to.addr()..to.addr() + from.len(), || unsafe {
+        std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len());
+    })
+}
+
+/// Copies while the handler watches these addresses; false if it met a fault.
+fn watched(addresses: std::ops::Range<usize>, copy: impl FnOnce()) -> bool {
+    COPYING.set((addresses.start, addresses.end));
+    compiler_fence(Ordering::SeqCst);
+    copy();
     compiler_fence(Ordering::SeqCst);
     COPYING.set((0, 0));
     !MET.replace(false)

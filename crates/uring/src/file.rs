@@ -103,11 +103,11 @@ impl FileDevice {
             }
             Engine::Sync => Hands::Sync(Turns::default()),
             Engine::Mapped => {
-                let mapped = match (target.mode, target.store) {
+                let (file, size) = (&target.file, target.shape.size);
+                let mapped = match (target.mode, target.exclusive.is_some()) {
                     (Mode::Direct, _) => Err("direct I/O goes past the page cache; open it buffered".into()),
-                    (_, store) if store.is_device() => Err("it is for files, and this is a device".into()),
-                    _ if target.exclusive.is_some() => Err("it only reads; open it read-only".into()),
-                    _ => Mapping::new(&target.file, target.shape.size).map_err(|error| error.to_string()),
+                    (_, true) => Mapping::writable(file, size).map_err(|error| error.to_string()),
+                    (_, false) => Mapping::new(file, size).map_err(|error| error.to_string()),
                 };
                 let mapping: Mapping = mapped.map_err(refused)?;
                 if mapping.resident() >= IN_MEMORY {
@@ -248,8 +248,7 @@ impl FileDevice {
         match &self.hands {
             Hands::IoUring { ranges, .. } => ranges.carry_out(request).await,
             Hands::Threads(threads) => threads.carry_out(&self.ranges, request).await,
-            Hands::Sync(turns) => self.in_turn(turns, request).await,
-            Hands::Mapped(..) => unreachable!("what is mapped is not written"),
+            Hands::Sync(turns) | Hands::Mapped(_, turns) => self.in_turn(turns, request).await,
         }
     }
 

@@ -1,6 +1,7 @@
 //! A live runtime with the means of doing I/O under it.
 
 use std::cell::OnceCell;
+use std::num::NonZero;
 use std::rc::Rc;
 
 use device::Buffer;
@@ -38,7 +39,12 @@ struct Shared {
 
 impl Live {
     /// Starts one on this thread. Where there is no io_uring it does without; [`Live::ring`] then says why.
+    ///
+    /// Timers of this thread fire as soon as they can from now on: by itself the kernel lets them be late by 50 us, so
+    /// that several may share an interrupt (prctl(2), `PR_SET_TIMERSLACK`).
     pub fn start(options: &LiveOptions) -> Live {
+        // Refused by old kernels for threads of other rules only, whose timers are exact by themselves.
+        let _ = rustix::thread::set_current_timer_slack(NonZero::new(1));
         let start = options.start.unwrap_or_else(std::time::Instant::now);
         let ring = if options.without_ring { Err(RingError::NotWanted) } else { Ring::new(&options.ring) };
         let runtime = match &ring {

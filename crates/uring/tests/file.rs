@@ -136,11 +136,29 @@ fn a_file_in_the_page_cache_is_copied_from_there() {
     cached.drop_cache().unwrap();
     let cold = open(&live, &path, &options);
     assert_ne!(cold.choice().engine, Engine::Mapped, "{}", cold.choice().reason);
-    let Err(error) = FileDevice::create(&live, &path.with_extension("b"), Bytes::mib(1), &options.by(Engine::Mapped))
-    else {
-        panic!("what is mapped is not written");
-    };
-    assert!(error.to_string().ends_with("the engine mmap cannot be used: it only reads; open it read-only"), "{error}");
+}
+
+/// A store to a page that the file no longer has is a fault, as a load is.
+#[test]
+fn what_is_written_through_a_mapping_is_the_file_s() {
+    let live = Live::start(&LiveOptions::default());
+    let folder = folder();
+    let path = folder.path().join("a");
+    let mapped = FileOptions::buffered().by(Engine::Mapped);
+    let device = FileDevice::create(&live, &path, Bytes::mib(1), &mapped).unwrap();
+    let send = |request: Request| live.runtime().block_on(device.submit(request)).result;
+    assert_eq!(send(Request::write(Bytes::new(1024), filled(Bytes::kib(8), 7))), Ok(()));
+    assert_eq!(send(Request::write(Bytes::kib(64), filled(Bytes::kib(4), 8)).with_fua()), Ok(()));
+    assert_eq!(send(Request::flush()), Ok(()));
+    let bytes = std::fs::read(&path).unwrap();
+    assert!(bytes[1024..1024 + 8192].iter().all(|byte| *byte == 7) && bytes[..1024].iter().all(|byte| *byte == 0));
+    assert_eq!((bytes[65_535], bytes[65_536], bytes[69_631], bytes[69_632]), (0, 8, 8, 0));
+
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(8192).unwrap();
+    let beyond = DeviceError::OutOfRange { offset: Bytes::kib(4), length: Bytes::kib(16), size: Bytes::kib(8) };
+    assert_eq!(send(Request::write(Bytes::kib(4), filled(Bytes::kib(16), 9))), Err(beyond));
+    assert_eq!(send(Request::write(Bytes::ZERO, filled(Bytes::kib(8), 6))), Ok(()));
+    assert_eq!(std::fs::read(&path).unwrap(), vec![6; 8192]);
 }
 
 /// A read that is tried without waiting ends early where a page is missing, and at the end of a file that has become
@@ -177,10 +195,7 @@ fn zeroes_are_a_hole_only_where_they_may_be() {
     let length = Bytes::mib(1);
     for engine in engines(&live) {
         let path = folder.path().join(format!("{engine:?}"));
-        let Ok(device) = FileDevice::create(&live, &path, length * 2, &FileOptions::buffered().by(engine)) else {
-            assert_eq!(engine, Engine::Mapped, "the others write");
-            continue;
-        };
+        let device = FileDevice::create(&live, &path, length * 2, &FileOptions::buffered().by(engine)).unwrap();
         let stored = || std::fs::metadata(&path).unwrap().blocks() * 512;
         let send = |request: Request| live.runtime().block_on(device.submit(request)).result;
         assert_eq!(send(Request::write(Bytes::ZERO, filled(length * 2, 7))), Ok(()));
