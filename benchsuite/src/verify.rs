@@ -15,7 +15,9 @@ use rand::RngExt;
 use record::Row;
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Instant};
-use workload::{Context, Control, Drive, Heap, Kind, Ledger, Limits, Mix, Pattern, Stream, Tally, Verify, sweep};
+use workload::{
+    Context, Control, Drive, Heap, Kind, Ledger, Limits, Mix, Pattern, ReadBehind, Stream, Tally, Verify, sweep,
+};
 
 const SIZE: Bytes = Bytes::mib(256);
 const WRITTEN: Bytes = Bytes::gib(10);
@@ -114,7 +116,7 @@ fn load(request: Bytes, ledger: Option<&Ledger>) -> (f64, u64, Runtime, MemoryDe
     let device = MemoryDevice::new(&runtime, Shape::new("memory", SIZE));
     let requests = WRITTEN / request * 2;
     let stream = Stream {
-        behind: Some(4),
+        behind: Some(ReadBehind { lag: 4, lap: None }),
         verify: ledger.map(|_| Verify::Reads),
         limits: Limits { requests: Some(requests), ..Limits::NONE },
         ..Stream::closed("verify", Mix::WRITES, Pattern::Random, request, 8)

@@ -43,6 +43,10 @@ pub struct Side {
     /// By I/O priority, where it is wanted: the time at the device, or in all where percentiles of that are wanted.
     pub priorities: BTreeMap<u16, (Moments, Option<Box<Histogram>>)>,
     samples: BTreeMap<u64, (u64, u64)>,
+    /// When its first request was made, and its last one done.
+    span: Option<(Instant, Instant)>,
+    /// How long requests of this direction were the ones to be done next.
+    turn: Duration,
 }
 
 /// What fio counts of one job, or of a group of them.
@@ -67,6 +71,31 @@ pub struct JobTally {
     ended: Instant,
 }
 
+/// To which of fio's times the parts of a response time go. Their sum is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Booking {
+    /// The wait is `slat`, the service `clat`.
+    #[default]
+    AsStamped,
+    /// Submission carries requests out one by one (`libaio` through the page cache): the service is `slat`. What has
+    /// been done is taken in turn, so that the wait for the others is `clat`.
+    AtSubmission,
+    /// Requests are carried out one by one behind the program's back (`posixaio`): all is `clat`.
+    AtCompletion,
+}
+
+impl Booking {
+    /// `slat`, `clat` and `lat` of a request.
+    pub fn times(self, row: &Row) -> [Duration; 3] {
+        let [slat, clat] = match self {
+            Booking::AsStamped => [row.wait(), row.service()],
+            Booking::AtSubmission => [row.service(), row.wait()],
+            Booking::AtCompletion => [Duration::ZERO, row.response()],
+        };
+        [slat, clat, row.response()]
+    }
+}
+
 /// What is to be counted of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counting {
@@ -76,12 +105,34 @@ pub struct Counting {
     pub ends_with_flush: bool,
     /// Whether requests are told apart by their I/O priority.
     pub by_priority: bool,
+    /// To which times the parts of a response go.
+    pub booking: Booking,
+    /// How long each direction lasts.
+    pub lasting: Lasting,
+}
+
+/// How long one direction of a job lasts, by which its rate is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lasting {
+    /// As long as the job.
+    #[default]
+    Together,
+    /// From its first request to its last: of a mixed job that verifies the writes end before.
+    Apart,
+    /// As long as it is what the job does: of a job that writes a lap and then reads it, each lap anew.
+    InTurn,
 }
 
 impl Default for Counting {
     /// fio's: percentiles of the time at the device.
     fn default() -> Counting {
-        Counting { percentiles: [false, true, false], ends_with_flush: false, by_priority: false }
+        Counting {
+            percentiles: [false, true, false],
+            ends_with_flush: false,
+            by_priority: false,
+            booking: Booking::AsStamped,
+            lasting: Lasting::Together,
+        }
     }
 }
 
@@ -120,6 +171,11 @@ impl Side {
             let sample = self.samples.entry(*index).or_default();
             *sample = (sample.0 + bytes, sample.1 + requests);
         }
+        self.turn = self.turn.max(other.turn);
+        self.span = match (self.span, other.span) {
+            (Some((began, ended)), Some((from, to))) => Some((began.min(from), ended.max(to))),
+            (own, other) => own.or(other),
+        };
     }
 }
 
@@ -145,6 +201,7 @@ impl JobTally {
         if row.phase != Phase::Measure {
             return;
         }
+        let before = if self.began == Instant::NEVER { row.submitted } else { self.ended };
         self.began = self.began.min(row.submitted);
         self.ended = self.ended.max(row.completed);
         if row.errno != 0 {
@@ -161,23 +218,28 @@ impl JobTally {
         let depth = u32::from(row.depth.max(1)).ilog2().min(6) as usize;
         self.depths[depth] += 1;
         self.latencies[bin(row.response())] += 1;
+        let [slat, clat, lat] = self.counting.booking.times(row);
         let side = &mut self.sides[side];
+        side.span = Some(side.span.map_or((row.submitted, row.completed), |(began, ended)| {
+            (began.min(row.submitted), ended.max(row.completed))
+        }));
+        side.turn += row.completed.saturating_since(before);
         side.bytes += Bytes::new(row.length.into());
         side.requests += 1;
-        side.slat.add(nanos(row.wait()));
-        side.clat.add(nanos(row.service()));
-        side.lat.add(nanos(row.response()));
-        for (index, time) in [row.wait(), row.service(), row.response()].into_iter().enumerate() {
+        side.slat.add(nanos(slat));
+        side.clat.add(nanos(clat));
+        side.lat.add(nanos(lat));
+        for (index, time) in [slat, clat, lat].into_iter().enumerate() {
             if self.counting.percentiles[index] {
                 record(&mut side.times[index], time);
             }
         }
         if self.counting.by_priority {
-            let [_, clat, lat] = self.counting.percentiles;
-            let time = if lat { row.response() } else { row.service() };
+            let [_, of_clat, of_lat] = self.counting.percentiles;
+            let time = if of_lat { lat } else { clat };
             let own = side.priorities.entry(row.priority).or_default();
             own.0.add(nanos(time));
-            if clat || lat {
+            if of_clat || of_lat {
                 record(&mut own.1, time);
             }
         }
@@ -217,16 +279,36 @@ impl JobTally {
         whole
     }
 
-    /// From its first request to its last completion.
+    /// From its first request to its last completion, or until it was over.
     pub fn runtime(&self) -> Duration {
         self.ended.saturating_since(self.began)
+    }
+
+    /// How long one direction took, or all of them as one.
+    pub fn runtime_of(&self, side: &Side) -> Duration {
+        match (self.counting.lasting, side.span) {
+            (Lasting::Together, _) | (_, None) => self.runtime(),
+            (Lasting::Apart, Some((began, ended))) => ended.saturating_since(began),
+            (Lasting::InTurn, Some(_)) => side.turn,
+        }
+    }
+
+    /// The job was over then, and not before. One that made no request did not last.
+    pub fn lasts_until(&mut self, over: Instant) {
+        if self.began < Instant::NEVER && over < Instant::NEVER {
+            self.ended = self.ended.max(over);
+        }
     }
 
     /// Rates of bytes and of requests in each whole sample of a direction; of a shorter run, the one that there is.
     pub fn rates(&self, side: &Side) -> (Moments, Moments) {
         let (mut bytes, mut requests) = (Moments::default(), Moments::default());
         let samples = &side.samples;
-        let (first, last) = (self.began.as_nanos() / SAMPLE.as_nanos(), self.ended.as_nanos() / SAMPLE.as_nanos());
+        let (began, ended) = match (self.counting.lasting, side.span) {
+            (Lasting::Together, _) | (_, None) => (self.began, self.ended),
+            (_, Some(span)) => span,
+        };
+        let (first, last) = (began.as_nanos() / SAMPLE.as_nanos(), ended.as_nanos() / SAMPLE.as_nanos());
         // The first and the last are whole only by chance.
         let whole = if last > first + 2 { first + 1..last } else { 0..0 };
         for index in whole.clone() {
@@ -234,7 +316,7 @@ impl JobTally {
             bytes.add(moved as f64 / SAMPLE.as_seconds());
             requests.add(done as f64 / SAMPLE.as_seconds());
         }
-        let seconds = self.runtime().as_seconds();
+        let seconds = self.runtime_of(side).as_seconds();
         if whole.is_empty() && side.requests > 0 && seconds > 0.0 {
             bytes.add(side.bytes.get() as f64 / seconds);
             requests.add(side.requests as f64 / seconds);
@@ -300,6 +382,34 @@ mod tests {
         // Its time is part of the job's in either case.
         assert_eq!(counted(true), (2, 5_000.0, Duration::micros(900)));
         assert_eq!(counted(false), (3, 900_000.0, Duration::micros(900)));
+    }
+
+    #[test]
+    fn the_parts_of_a_response_go_where_the_engine_spends_them() {
+        let row = row(Operation::Read, 30_000, 2_000, 0);
+        let micros = |booking: Booking| booking.times(&row).map(|time| time.as_nanos() / 1000);
+        assert_eq!(micros(Booking::AsStamped), [30, 2, 32]);
+        assert_eq!(micros(Booking::AtSubmission), [2, 30, 32]);
+        assert_eq!(micros(Booking::AtCompletion), [0, 32, 32]);
+    }
+
+    /// Writes until 3 ms, reads from 5 ms on, and an end at 9 ms that a rate made it wait for.
+    #[test]
+    fn directions_last_together_or_apart() {
+        let count = |lasting| {
+            let mut tally = JobTally::new(Counting { lasting, ..Counting::default() });
+            tally.add(&row(Operation::Write, 0, 3_000_000, 0));
+            tally.add(&row(Operation::Read, 0, 1_000_000, 5_000_000));
+            tally.lasts_until(Instant::from_nanos(9_000_000));
+            [&tally.sides[0], &tally.sides[1]].map(|side| tally.runtime_of(side).as_nanos() / 1_000_000)
+        };
+        assert_eq!(count(Lasting::Together), [9, 9]);
+        assert_eq!(count(Lasting::Apart), [1, 3]);
+        // It was the reads' turn from the end of the writes on.
+        assert_eq!(count(Lasting::InTurn), [3, 3]);
+        let mut none = JobTally::default();
+        none.lasts_until(Instant::from_nanos(9_000_000));
+        assert_eq!(none.runtime(), Duration::ZERO, "without a request it did not last");
     }
 
     #[test]

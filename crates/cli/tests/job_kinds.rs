@@ -85,6 +85,10 @@ const SAME: &[&str] = &[
     "[j]\nrw=write\nsize=512k\nverify=crc32c\n",
     "[j]\nrw=write\nsize=512k\nverify=crc32c\nverify_backlog=16\n",
     "[j]\nrw=randwrite\nbs=8k\nsize=512k\nverify=md5\nioengine=libaio\niodepth=8\n",
+    "[j]\nrw=write\nsize=512k\nverify=crc32c\nverify_backlog=0\nloops=3\n",
+    "[j]\nrw=randwrite\nsize=512k\nverify=crc32c\nnumber_ios=50\n",
+    "[j]\nrw=write\nsize=512k\nverify=meta\nioengine=libaio\niodepth=16\niodepth_low=4\niodepth_batch=8\n",
+    "[j]\nioengine=null\nsize=1m\nrw=randread\niodepth=16\niodepth_batch_complete=8\n",
     "[j]\ncreate_only=1\nrw=write\nsize=256k\n",
     "[j]\nioengine=null\nsize=4m\nrw=read:512k\n",
     // Steps that end before the end of the file, at it, and behind it, with laps and with more than the file to move.
@@ -143,6 +147,87 @@ fn every_block_is_written_and_read_once_whatever_the_backlog() {
         let (moved, _) = ours(&format!("[j]\nrw=randwrite\nbs=4k\nsize=1m\nverify=md5\n{backlog}"));
         assert_eq!(moved[0].1, [(256, 1 << 20), (256, 1 << 20)], "{backlog}");
     }
+}
+
+/// By direction: what a job of 1 MiB that verifies came to, and for how many milliseconds.
+fn verified(options: &str) -> [(u64, u64); 2] {
+    let text = format!("[j]\nbs=4k\nsize=1m\nverify=crc32c\n{options}");
+    let said = job(&text).arraylab(&["run", "job.fio", "--format", "fio-json"]);
+    assert_eq!(said.code, 0, "{text}{}", said.stderr);
+    let document = said.json();
+    let of = |side: &str, value: &str| document["jobs"][0][side][value].as_u64().unwrap();
+    ["read", "write"].map(|side| (of(side, "total_ios"), of(side, "runtime")))
+}
+
+/// Besides what it reads anyhow, a mixed job reads again what it wrote; each direction has the time that it took.
+#[test]
+fn what_a_mixed_job_wrote_is_read_again_in_the_time_of_the_reads() {
+    for backlog in ["", "verify_backlog=8\n"] {
+        let [(reads, reading), (writes, writing)] = verified(&format!("rw=randrw\n{backlog}"));
+        assert!((90..=166).contains(&writes) && reads == 256, "{backlog}: {reads} and {writes}");
+        assert!(reading >= writing, "{backlog}: {reading} and {writing} ms");
+    }
+    // Writes first, then reads: at this rate each takes a quarter of a second.
+    let [(reads, reading), (writes, writing)] = verified("rw=write\nnumber_ios=50\nrate_iops=200\n");
+    assert_eq!((reads, writes), (50, 50));
+    assert!((200..=400).contains(&writing) && reading < 400, "{reading} and {writing} ms");
+}
+
+/// Where time alone ends a job, it reads what it wrote before it writes the file again, as fio does.
+#[test]
+fn a_job_that_goes_on_verifies_each_lap() {
+    let [(reads, _), (writes, _)] = verified("rw=write\ntime_based\nruntime=1\n");
+    assert!(reads > 256 && (reads..=reads + 256 + 1).contains(&writes), "{reads} and {writes}");
+}
+
+/// Of writes in one place only the last is there to be read.
+#[test]
+fn what_was_written_over_is_not_read_again() {
+    let [(reads, _), (writes, _)] = verified("rw=randwrite\nnorandommap\n");
+    // 256 draws of 256 blocks leave 1 - 1/e of them.
+    assert!(writes == 256 && (135..=190).contains(&reads), "{reads} and {writes}");
+}
+
+/// A request and a rate that lets the next one come after the end: fio's runtime is that of the job.
+#[test]
+fn a_job_that_is_held_back_lasts_until_its_end() {
+    let text = "[j]\nioengine=null\nsize=1m\nbs=4k\nrate=1250\nruntime=1\n";
+    let said = job(text).arraylab(&["run", "job.fio", "--format", "fio-json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let read = said.json()["jobs"][0]["read"].clone();
+    assert_eq!(read["total_ios"], 1);
+    assert!((900..=1100).contains(&read["runtime"].as_u64().unwrap()), "{}", read["runtime"]);
+}
+
+/// io_submit(2) carries out what goes through the page cache, and the C library's POSIX requests of one file follow
+/// each other: the queue is as deep as it is asked to be, and one request is under way.
+#[test]
+fn engines_that_make_one_request_at_a_time_have_their_queue_wait() {
+    let desk = Desk::new("");
+    let backing = desk.file("backing", 16 << 20);
+    let Some(device) = Loop::over(&backing) else { return };
+    let mut rates = BTreeMap::new();
+    for (name, options) in [
+        ("alone", "ioengine=psync"),
+        ("aio", "ioengine=libaio\niodepth=16"),
+        ("posix", "ioengine=posixaio\niodepth=16\ndirect=1"),
+    ] {
+        let text = format!("[j]\nfilename={}\nrw=randread\nbs=4k\ntime_based\nruntime=1\n{options}\n", device.node);
+        desk.write("job.fio", &text);
+        let said = desk.arraylab(&["run", "job.fio", "--format", "fio-json"]);
+        assert_eq!(said.code, 0, "{text}{}", said.stderr);
+        let read = said.json()["jobs"][0]["read"].clone();
+        let mean = |time: &str| read[time]["mean"].as_f64().unwrap();
+        rates.insert(name, (read["iops"].as_f64().unwrap(), [mean("slat_ns"), mean("clat_ns"), mean("lat_ns")]));
+    }
+    let (_, [_, _, alone]) = rates["alone"];
+    let (rate, [slat, clat, lat]) = rates["aio"];
+    // Sixteen wait, by Little's law, and the call itself takes a sixteenth of the time.
+    assert!((lat * rate / 1e9 / 16.0 - 1.0).abs() < 0.1, "{rates:?}");
+    assert!((0.02..0.2).contains(&(slat / lat)) && (slat + clat - lat).abs() < lat / 100.0, "{rates:?}");
+    assert!(lat > 4.0 * alone, "{rates:?}");
+    let (rate, [slat, clat, lat]) = rates["posix"];
+    assert!((lat * rate / 1e9 / 16.0 - 1.0).abs() < 0.1 && slat == 0.0 && clat == lat, "{rates:?}");
 }
 
 #[test]
@@ -302,6 +387,10 @@ fn what_cannot_be_done_is_refused_with_its_line() {
         ("[a]\nsize=4k\nallow_file_create=0\n", "job.fio:1: [a] may make no files, and a.0.0 is not there"),
         ("[a]\nsize=4k\nss=bw:1%\nss_dur=9\n[b]\nsize=4k\n", "job.fio:5: [b] is steady by another rule than [a]"),
         ("[a]\nsize=4k\nnuma_cpu_nodes=999\n", "job.fio:1: [a] names the memory node 999"),
+        (
+            "[a]\nsize=4k\nioengine=libaio\niodepth=8\n[b]\nsize=4k\nioengine=libaio\niodepth=8\niodepth_batch_complete=4\n",
+            "job.fio:5: [b] awaits 4 completions at a time and [a] 1",
+        ),
         ("[a]\nsize=1m\nzonemode=strided\nzonesize=2k\n", "job.fio:1: [a] has zones of 2 KiB"),
     ] {
         let said = job(text).arraylab(&["run", "job.fio"]);

@@ -232,6 +232,9 @@ pub const KEPT: &[&str] = &[
     "latency_window",
     "latency_percentile",
     "latency_run",
+    "serialize_overlap",
+    "iodepth_batch_complete_min",
+    "iodepth_low",
     "zonemode",
     "zonerange",
     "allow_file_create",
@@ -251,8 +254,6 @@ pub const KEPT: &[&str] = &[
 const AT_REST: &[(&str, &[&str])] = &[
     ("lockfile", &["none"]),
     ("file_service_type", &["roundrobin"]),
-    ("iodepth_batch_complete_min", &["1"]),
-    ("iodepth_batch", &["1"]),
     ("rw_sequencer", &["sequential"]),
     ("rate_ignore_thinktime", &["0"]),
     ("thinktime_spin", &["0"]),
@@ -273,7 +274,6 @@ const FLAGS: &[&str] = &[
     "pre_read",
     "file_append",
     "unlink_each_loop",
-    "serialize_overlap",
     "bs_is_seq_rand",
     "bs_unaligned",
     "nowait",
@@ -356,9 +356,10 @@ pub fn fate(name: &str, value: Option<&str>) -> Option<(Fate, &'static str)> {
         "uncached" | "nowait" | "force_async" | "stream_id" | "write_hint" | "atomic" => {
             not_kept("requests are plain reads and writes")
         }
-        "iodepth_batch" | "iodepth_batch_complete_min" | "iodepth_batch_complete_max" | "iodepth_low" => not_kept(
-            "requests are submitted as places become free; `io.gather` in TOML awaits several completions at a time",
+        "iodepth_batch" => no_effect(
+            "requests that may be made are submitted with one call; as in fio, a full queue waits for no more",
         ),
+        "iodepth_batch_complete_max" => no_effect("all that has completed is taken at once"),
         "verify_dump" => no_effect("each mismatch is named in the result, and the exit code is 1"),
         "verify_async" | "verify_async_cpus" => no_effect("what is read is checked by the thread that reads it"),
         "verify_interval" | "verify_offset" => {

@@ -78,7 +78,7 @@ impl Reader<'_> {
             all.into_iter().chain(each).filter(|drawn| drawn.percent > 0).collect()
         });
         let priorities = Priorities { usual, drawn };
-        if engine != Engine::Queue && priorities.drawn.iter().any(|drawn| !drawn.is_empty()) {
+        if !matches!(engine, Engine::Queue | Engine::Aio) && priorities.drawn.iter().any(|drawn| !drawn.is_empty()) {
             let option = if any(&shares) { "cmdprio_percentage" } else { "cmdprio_bssplit" };
             let next = "take ioengine=io_uring or libaio, or prioclass and prio for all requests";
             return Err(self.cannot(option, "gives single requests a priority, which its engine cannot", next));

@@ -152,6 +152,12 @@ impl<'s> Reader<'s> {
         self.read(name, "a whole number from 1 on, and none absurdly large", number)
     }
 
+    /// A number that fio takes as not given where it is 0.
+    pub fn none_at_zero(&self, name: &str, most: u64) -> Result<Option<u64>, JobError> {
+        let number = |text: &str| value::number(text, self.base).filter(|number| *number <= most);
+        Ok(self.read(name, "a whole number, and none absurdly large; 0 for none", number)?.filter(|number| *number > 0))
+    }
+
     pub fn text(&self, name: &str) -> Result<Option<String>, JobError> {
         self.read(name, "a text", |text| Some(text.to_owned()))
     }

@@ -29,6 +29,10 @@ pub struct Rules {
     pub steady: Option<Steady>,
     /// It searches for the deepest queue that keeps to a latency: `latency_target`.
     pub search: Option<Search>,
+    /// A request waits for those of its job that it overlaps with: `serialize_overlap`.
+    pub serial: bool,
+    /// When its queue is full, it makes no request before so few are under way: `iodepth_low`.
+    pub low: Option<u32>,
 }
 
 /// `latency_target`.
@@ -133,6 +137,8 @@ impl Reader<'_> {
             least: self.least(direction)?,
             steady: self.steady()?,
             search: self.search()?,
+            serial: self.flag("serialize_overlap")?.unwrap_or(false),
+            low: self.none_at_zero("iodepth_low", u32::MAX.into())?.map(|low| low as u32),
         })
     }
 

@@ -39,7 +39,7 @@ impl Reader<'_> {
         let sizes = self.sizes(direction)?;
         let rate = self.rate(direction)?;
         let depth = self.number("iodepth", MOST_DEPTH)?.unwrap_or(1) as u32;
-        let depth = if engine == Engine::Queue || engine == Engine::Null { depth } else { 1 };
+        let depth = if engine.is_queue() || engine == Engine::Null { depth } else { 1 };
         let think = self.time("thinktime", Duration::micros(1))?.unwrap_or(Duration::ZERO);
         if !think.is_zero() && depth > 1 {
             self.not_kept("thinktime", "each of the requests under way pauses by itself, not the job as a whole");
@@ -82,6 +82,7 @@ impl Reader<'_> {
             engine,
             direct,
             depth,
+            gather: self.gather(depth)?,
             copies: self.number("numjobs", MOST_COPIES)?.unwrap_or(1) as u32,
             files: self.files()?,
             directories: self.text("directory")?.map(|text| list(&text)).unwrap_or_default(),
@@ -95,7 +96,7 @@ impl Reader<'_> {
                 moved: self.amount("io_size")?.filter(|size| *size != Amount::Bytes(Bytes::ZERO)),
             },
             loops: self.number("loops", u64::from(u32::MAX))?.unwrap_or(1) as u32,
-            requests: self.number("number_ios", u64::MAX / 2)?,
+            requests: self.none_at_zero("number_ios", u64::MAX / 4)?,
             runtime,
             time_based,
             ramp: self.time("ramp_time", Duration::seconds(1))?.unwrap_or(Duration::ZERO),
@@ -179,7 +180,7 @@ impl Reader<'_> {
             return Err(self.cannot("verify_pattern", "begins anew in each block, and reads go elsewhere", next));
         }
         let at_end = self.flag("do_verify")?.unwrap_or(true);
-        let behind = self.number("verify_backlog", u64::from(u32::MAX) >> 1)?.map(|lag| lag as u32);
+        let behind = self.none_at_zero("verify_backlog", u64::from(u32::MAX) >> 1)?.map(|lag| lag as u32);
         if verify.flatten().is_none() {
             return Ok((None, None));
         }
@@ -189,7 +190,7 @@ impl Reader<'_> {
                 "discards, and nobody says what is read of what was discarded",
                 "take rw=write, or leave verify out",
             )),
-            (Direction::Write, Some(lag)) => Ok(Check::Behind(lag)),
+            (Direction::Write | Direction::Mixed(_), Some(lag)) => Ok(Check::Behind(lag)),
             _ => Ok(if at_end { Check::AtEnd } else { Check::Later }),
         };
         Ok((Some(check?), known))
@@ -218,7 +219,9 @@ impl Reader<'_> {
         // The engine of fio's default is psync.
         let Some(name) = self.text("ioengine")? else { return Ok(Engine::Sync) };
         Ok(match name.as_str() {
-            "libaio" | "io_uring" | "posixaio" | "linuxaio" => Engine::Queue,
+            "io_uring" => Engine::Queue,
+            "libaio" | "linuxaio" => Engine::Aio,
+            "posixaio" => Engine::Posix,
             "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "sg" | "splice" => Engine::Sync,
             "mmap" => Engine::Mmap,
             "null" => Engine::Null,
@@ -227,6 +230,12 @@ impl Reader<'_> {
                 return Err(self.cannot("ioengine", what, "there are libaio, io_uring, posixaio, sync, psync, vsync, pvsync, pvsync2, mmap and null; all of a kind are one here"));
             }
         })
+    }
+
+    /// How many completions fio waits for when its queue is full. Of none it waits for one all the same.
+    fn gather(&mut self, depth: u32) -> Result<u32, JobError> {
+        let least = self.read("iodepth_batch_complete_min", "a number of requests", |text| text.parse::<u32>().ok())?;
+        Ok(least.unwrap_or(1).min(depth).max(1))
     }
 
     /// `filename=a:b:c`.

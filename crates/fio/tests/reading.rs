@@ -64,7 +64,7 @@ fn the_usual_options_are_kept() {
     let file = read(USUAL).unwrap();
     assert_eq!(file.notes, []);
     let [readers, mixed] = &file.jobs[..] else { panic!("two jobs") };
-    assert_eq!((readers.name.as_str(), readers.engine, readers.direct), ("readers", Engine::Queue, true));
+    assert_eq!((readers.name.as_str(), readers.engine, readers.direct), ("readers", Engine::Aio, true));
     assert_eq!(
         (readers.depth, readers.copies, readers.order),
         (32, 4, [Order::Random { once: true, runs: 1, jumps: None }; 2])
@@ -471,6 +471,8 @@ fn rules_of_jobs_are_read_and_what_no_job_can_keep_is_refused() {
         least: None,
         steady: None,
         search: None,
+        serial: false,
+        low: None,
     };
     assert_eq!(none, usual);
     let all = rules(

@@ -114,6 +114,7 @@ impl Described {
         put("writeback", (every > 0).then_some(Value::Array(steps)));
         put("flush-after-reads", self.flushes.after_reads.then_some(Value::Boolean(true)));
         put("flush-after-last", (full + data + every > 0 && !self.flushes.after_last).then_some(Value::Boolean(false)));
+        put("flush-alone", self.flushes.alone.then_some(Value::Boolean(true)));
         put("flush-at-end", self.flush_at_end.then_some(Value::Boolean(true)));
         table
     }
@@ -158,6 +159,8 @@ pub(crate) struct FileDescribed {
     #[serde(default)]
     flush_after_reads: bool,
     flush_after_last: Option<bool>,
+    #[serde(default)]
+    flush_alone: bool,
     #[serde(default)]
     flush_at_end: bool,
 }
@@ -205,6 +208,7 @@ impl FileDescribed {
                 range: (every, if every > 0 { writeback } else { Writeback::default() }),
                 after_reads: given.flush_after_reads,
                 after_last: given.flush_after_last.unwrap_or(true),
+                alone: given.flush_alone,
             },
         };
         let (filled, advice) = (given.filled, given.advice);

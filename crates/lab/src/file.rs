@@ -13,7 +13,8 @@ use toml::Spanned;
 use units::{Bytes, Duration, Ratio};
 use uring::Engine;
 use workload::{
-    Discards, Fill, Flushes, Limits, Load, Mix, OnError, Priorities, Region, Rules, Share, Sizes, Stream, Verify,
+    Discards, Fill, Flushes, Limits, Load, Mix, OnError, Priorities, ReadBehind, Region, Rules, Share, Sizes, Stream,
+    Verify,
 };
 
 use crate::copies::{Copies, Spread};
@@ -119,6 +120,8 @@ struct FileStream {
     turns: Option<Spanned<u32>>,
     lock_step: Option<Spanned<bool>>,
     #[serde(default)]
+    one_at_a_time: bool,
+    #[serde(default)]
     overlap: bool,
     file: Option<Spanned<FileState>>,
 }
@@ -138,8 +141,18 @@ enum FileOperation {
     Write,
     Reads(Spanned<Ratio>),
     ReadBehind(u32),
+    Mixed(FileMix),
     Discard,
     DiscardAndWrite,
+}
+
+/// Reads and writes, of which writes are read again.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct FileMix {
+    reads: Spanned<Ratio>,
+    read_behind: u32,
+    lap: Option<Spanned<Bytes>>,
 }
 
 #[derive(Deserialize)]
@@ -517,13 +530,17 @@ impl FileStream {
             | FileOperation::ReadBehind(_)
             | FileOperation::Discard
             | FileOperation::DiscardAndWrite => Mix::WRITES,
-            FileOperation::Reads(ref reads) if *reads.get_ref() > Ratio::ONE => {
+            FileOperation::Reads(ref reads) | FileOperation::Mixed(FileMix { ref reads, .. })
+                if *reads.get_ref() > Ratio::ONE =>
+            {
                 let share = reads.get_ref();
                 return Err(source
                     .error(reads.span(), format!("{share} of the requests cannot be reads"))
                     .help("give a share from \"0 %\" to \"100 %\"; the rest are writes"));
             }
-            FileOperation::Reads(ref reads) => Mix { reads: *reads.get_ref() },
+            FileOperation::Reads(ref reads) | FileOperation::Mixed(FileMix { ref reads, .. }) => {
+                Mix { reads: *reads.get_ref() }
+            }
         };
         let discards = match operation {
             FileOperation::Discard => Discards::Only,
@@ -535,13 +552,22 @@ impl FileStream {
                 .error(verify.span(), "what is discarded cannot be verified: nobody says what is read there")
                 .help("leave out `verify`, or take `operation = \"write\"`"));
         }
-        let only_writes = mix == Mix::WRITES && !matches!(operation, FileOperation::ReadBehind(_));
+        let behind = match operation {
+            FileOperation::ReadBehind(lag) => Some(ReadBehind { lag, lap: None }),
+            FileOperation::Mixed(FileMix { lap: Some(ref lap), .. }) if lap.get_ref().is_zero() => {
+                return Err(source.error(lap.span(), "a `lap` must be above zero").help("leave it out for none"));
+            }
+            FileOperation::Mixed(FileMix { read_behind: lag, ref lap, .. }) => {
+                Some(ReadBehind { lag, lap: lap.as_ref().map(|lap| *lap.get_ref()) })
+            }
+            _ => None,
+        };
+        let only_writes = mix == Mix::WRITES && behind.is_none();
         if let (true, Some(given), true) = (pipeline, &self.pipeline, only_writes) {
             return Err(source
                 .error(given.span(), "`pipeline` makes disks read ahead, and this stream only writes")
                 .help("take `operation = \"read\"`, or leave it out"));
         }
-        let behind = if let FileOperation::ReadBehind(lag) = operation { Some(lag) } else { None };
         if let (Some(fill), true, true) = (&self.fill, self.verify.is_some(), mix.has_writes()) {
             return Err(source
                 .error(fill.span(), "what this stream writes is decided by `verify`: blocks that say what they are")
@@ -581,6 +607,7 @@ impl FileStream {
                 pipeline,
                 turns,
                 lock_step,
+                one_at_a_time: self.one_at_a_time,
                 overlap: self.overlap,
                 priorities: Priorities::default(),
                 known: None,

@@ -20,6 +20,7 @@ mod rules;
 mod writing;
 
 use std::hash::{BuildHasher, RandomState};
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use device::Writeback;
@@ -32,8 +33,8 @@ use runtime::Random;
 use units::{Bytes, Duration, Frequency, Ratio};
 use uring::Mode;
 use workload::{
-    Arrivals, Discards, Flushes, Jump, Law, Limits, Load, Mix, OnError, Pattern, Priorities, RateLimit, Region, Rules,
-    Sizes, Skew, Space, Stream, Verify, Zone, Zoned,
+    Arrivals, Discards, Flushes, Jump, Law, Limits, Load, Mix, OnError, Pattern, Priorities, RateLimit, ReadBehind,
+    Region, Rules, Sizes, Skew, Space, Stream, Verify, Zone, Zoned,
 };
 
 use crate::described::Described;
@@ -117,6 +118,12 @@ pub enum PlanError {
     )]
     Unlike { place: Place, job: String, other: String },
     #[error(
+        "{place}: [{job}] awaits {} completions at a time and [{other}] {}, and both run together; give both one number, or add stonewall",
+        of[0],
+        of[1]
+    )]
+    Gathers { place: Place, job: String, other: String, of: [u32; 2] },
+    #[error(
         "{place}: [{job}] has gaps in each of its {files} files, and its files are used as one here; write a job for each file"
     )]
     Steps { place: Place, job: String, files: u64 },
@@ -167,6 +174,7 @@ fn planned(name: &str, file: &fio::File, on: &[Target], now: Option<usize>) -> R
         filled.extend(fills.flat_map(|job| (0..job.copies).flat_map(|copy| job.paths(copy))));
         phase.check_verified(&file.jobs)?;
         phase.check_steady(&file.jobs)?;
+        phase.check_gathered(jobs.iter().map(|index| &file.jobs[*index]))?;
         phase.settle(&jobs.iter().map(|index| &file.jobs[*index]).collect::<Vec<_>>());
         phases.push(phase);
     }
@@ -227,6 +235,9 @@ impl Phase {
         if largest > LARGEST_REQUEST {
             return Err(PlanError::HugeBlock { place: place(), job: title(), request: largest });
         }
+        // What an engine makes of a queue is the kernel's and the C library's doing, which are not asked for what is
+        // reached otherwise.
+        let by_kernel = on.is_empty() || on.iter().any(|target| matches!(target, Target::Path(_)));
         let whole = job.whole(part.copy, largest, on, filled)?;
         self.later |= whole.later;
         let mut region = job.region(part.copy, &whole, largest)?;
@@ -270,9 +281,8 @@ impl Phase {
             // Of what it does not write a job can only say whether it is whole.
             (Some(_), Direction::Read) => (None, Some(Verify::Reads)),
             (Some(Check::Behind(lag)), _) => (Some(lag), Some(Verify::Reads)),
-            // What it only writes it reads itself when all is written, so that these reads are requests as in fio.
-            (Some(Check::AtEnd), Direction::Write) if !job.time_based => (Some(u32::MAX), Some(Verify::Reads)),
-            (Some(Check::AtEnd), _) => (None, Some(Verify::End)),
+            // What it wrote it reads itself when all is written, so that these reads are requests as in fio.
+            (Some(Check::AtEnd), _) => (Some(u32::MAX), Some(Verify::Reads)),
             (Some(Check::Later), _) => (None, Some(Verify::Later)),
         };
         if whole.files > 1 && matches!(pattern, Pattern::Strided { .. } | Pattern::Backward { .. }) {
@@ -300,9 +310,13 @@ impl Phase {
         // The last request is whole.
         let whole_requests = smallest == largest && (steps.is_some() || asked.is_some());
         let bytes = if whole_requests { bytes.map(|bytes| bytes.round_up(smallest)) } else { bytes };
+        // Before fio begins a job anew, it reads what was written.
+        let lap = (job.time_based || job.loops > 1).then_some(moved);
+        let behind = behind.map(|lag| ReadBehind { lag, lap });
         // What is read behind the writes is moved, too.
         let bytes = if behind.is_some() { bytes.map(|bytes| bytes * 2) } else { bytes };
-        let requests = if job.create_only { Some(0) } else { job.requests };
+        let requests = job.requests.map(|requests| if behind.is_some() { requests * 2 } else { requests });
+        let requests = if job.create_only { Some(0) } else { requests };
         let end_all = matches!(job.rules.ends, Ends::Beside | Ends::All);
         let limits = Limits { requests, bytes, time: job.runtime, end_all, stop: true, ..Limits::NONE };
         let mut device = whole.device;
@@ -320,7 +334,9 @@ impl Phase {
             // fio drops the page cache wherever it begins the file again: at the end of a sequence, when all blocks
             // have been, and in each loop.
             let laps = matches!(pattern, Pattern::RandomOnce) || !random(pattern) || job.loops > 1;
-            let drops = laps && job.invalidate && !job.direct && device.null.is_none();
+            // What is mapped stays: the kernel drops no pages that a process has mapped.
+            let cached = !job.direct && job.engine != Engine::Mmap;
+            let drops = laps && job.invalidate && cached && device.null.is_none();
             device.refresh = drops.then_some(length);
         }
         let stream = Stream {
@@ -352,6 +368,7 @@ impl Phase {
             pipeline: false,
             turns: None,
             lock_step: false,
+            one_at_a_time: by_kernel && job.is_made_singly(),
             overlap: true,
             priorities: rules::priorities(job),
             rules: rules::of(job, part, self.parts.len() as u32),
@@ -362,6 +379,7 @@ impl Phase {
         }
         let own = device.is_some();
         let flushes = job.flushes(given > length);
+        let flushes = Flushes { alone: flushes.alone && by_kernel, ..flushes };
         self.experiment.devices.extend(device.map(|device| Described { flushes, ..device }));
         self.experiment.streams.push(StreamPlan {
             stream,
@@ -434,6 +452,8 @@ impl Phase {
             (any(|stream| stream.rules.steady.is_some()), "steadystate"),
             (any(|stream| stream.rules.search.is_some()), "latency_target"),
             (any(|stream| stream.rules.ends_group), "exitall"),
+            (any(|stream| stream.rules.serial), "serialize_overlap"),
+            (any(|stream| stream.rules.low.is_some()), "iodepth_low"),
             (any(|stream| stream.content.is_some()), "buffer_pattern or its kin"),
             (any(|stream| stream.known.is_some()), "verify_pattern"),
             (any(|stream| stream.rules.ends_wrong), "verify_fatal"),
@@ -498,6 +518,18 @@ impl Phase {
         Ok(())
     }
 
+    /// Jobs that run together share rings, and each ring awaits as many completions as the next.
+    fn check_gathered<'j>(&self, jobs: impl Iterator<Item = &'j Job>) -> Result<(), PlanError> {
+        let mut queued = jobs.filter(|job| job.engine.is_queue());
+        let Some(first) = queued.next() else { return Ok(()) };
+        if let Some(other) = queued.find(|job| job.gather != first.gather) {
+            let (place, job, other, of) =
+                (other.place.clone(), other.name.clone(), first.name.clone(), [other.gather, first.gather]);
+            return Err(PlanError::Gathers { place, job, other, of });
+        }
+        Ok(())
+    }
+
     /// A name that no stream of the phase has.
     fn free_name(&self, wanted: &str) -> String {
         let taken = |name: &str| self.experiment.streams.iter().any(|plan| plan.stream.name == name);
@@ -515,6 +547,8 @@ impl Phase {
             }
         }
         experiment.io = jobs[0].io();
+        let gather = jobs.iter().find(|job| job.engine.is_queue()).map_or(1, |job| job.gather);
+        experiment.io.gather = NonZero::new(gather).expect("who gathers awaits one completion at least");
         let fresh = jobs.iter().any(|job| !job.repeatable && job.seed.is_none());
         let usual = if fresh { RandomState::new().hash_one(0) } else { 2 };
         experiment.seed = jobs.iter().find_map(|job| job.seed).unwrap_or(usual) >> 1;
@@ -643,7 +677,9 @@ impl Plan for Job {
                 let [wait_before, write, wait_after] = steps;
                 let range = (every, Writeback { wait_before, write, wait_after });
                 let ends_by_itself = self.requests.is_none() && self.extent.moved.is_none() && (rest || self.loops > 1);
-                Flushes { full, data, range, after_reads: true, after_last: ends_by_itself }
+                // The engines of libaio and of POSIX flush by a call that the job waits in.
+                let alone = self.depth > 1 && matches!(self.engine, Engine::Aio | Engine::Posix);
+                Flushes { full, data, range, after_reads: true, after_last: ends_by_itself, alone }
             }
         }
     }
@@ -651,10 +687,10 @@ impl Plan for Job {
     fn io(&self) -> Io {
         let engine = match self.engine {
             // What suits the target: a ring for what must be waited for, the calling thread for memory.
-            Engine::Queue | Engine::Null => None,
+            Engine::Aio if !self.direct => Some(uring::Engine::Sync),
+            Engine::Queue | Engine::Aio | Engine::Posix | Engine::Null => None,
             Engine::Sync => Some(uring::Engine::Sync),
-            Engine::Mmap if self.direction == Direction::Read => Some(uring::Engine::Mapped),
-            Engine::Mmap => Some(uring::Engine::Sync),
+            Engine::Mmap => Some(uring::Engine::Mapped),
         };
         let mode = if self.direct && self.engine != Engine::Mmap { Mode::Direct } else { Mode::Buffered };
         let cache = if self.invalidate { Cache::Drop } else { Cache::Keep };

@@ -360,6 +360,7 @@ impl Site<'_> {
             say(Report::Passed(Passed {
                 failures,
                 searched: pass::searched(&seats),
+                over: pass::over(&seats),
                 abandoned: if gave_up {
                     seats.iter().map(|seat| u64::from(seat.tally.under_way.get())).sum()
                 } else {

@@ -14,6 +14,7 @@ use futures_util::future::{Either, select};
 use rand::Rng;
 use record::{Phase, Row};
 use runtime::{Random, Resource, Runtime, Signal};
+use units::Instant;
 use workload::{Context, Control, Drive, Ledger, LockStep, Memory, Observer, Replay, Searched, StreamError, Tally};
 
 use crate::experiment::{Experiment, StreamPlan};
@@ -156,6 +157,11 @@ impl<D: Device> Pass<'_, D> {
 /// What the searches for a depth came to, by stream.
 pub(crate) fn searched(seats: &[Seat]) -> Vec<(usize, Searched)> {
     seats.iter().filter_map(|seat| Some((seat.stream, seat.tally.searched.get()?))).collect()
+}
+
+/// When each stream was over on each of its devices, by stream.
+pub(crate) fn over(seats: &[Seat]) -> Vec<(usize, Instant)> {
+    seats.iter().filter_map(|seat| Some((seat.stream, seat.tally.over.take()?))).collect()
 }
 
 /// Where the lanes of a stream meet, if it goes in lock-step. All of its seats are here: such an experiment has one

@@ -183,6 +183,8 @@ pub struct Conclusion {
     pub sizes: Vec<Bytes>,
     /// By stream that searched for a depth: what that came to.
     pub searched: Vec<(usize, Searched)>,
+    /// When each stream was over on each of its devices, by stream: it reached its limits, or was ended.
+    pub over: Vec<(usize, Instant)>,
     /// Files that were read although their medium does not store all of them, with the share that it does not.
     pub hollow: Vec<(String, Ratio)>,
     /// First errors, by stream and device.
@@ -201,6 +203,8 @@ pub struct Conclusion {
     pub processor_time: (Duration, Duration),
     /// How the passes became steady, if that was asked for. What is counted is of the window.
     pub rounds: Option<Rounds>,
+    /// The devices on which something was read that was not written there.
+    pub mismatched: Vec<usize>,
     /// What verification came to, on each device of which a stream verifies.
     pub verified: Vec<Verified>,
     /// That of this process, in user mode and in the kernel.

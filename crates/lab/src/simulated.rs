@@ -114,6 +114,7 @@ pub(crate) fn run(
         let Ok(failures) = pass.run(&observer, aside);
         conclusion.failures.extend(failures);
         conclusion.searched = pass::searched(&seats);
+        conclusion.over = pass::over(&seats);
         conclusion.unserved = seats.iter().map(|seat| seat.tally.unserved.get()).sum();
         conclusion.announced = seats.iter().map(|seat| seat.tally.announced.get()).sum();
         if control.was_interrupted() {

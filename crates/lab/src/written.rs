@@ -7,7 +7,7 @@ use host::precaution::Precautions;
 use toml::{Table, Value};
 use units::{Duration, Ratio};
 use uring::Mode;
-use workload::{Arrivals, Discards, Fill, Load, OnError, RateLimit, Region, Share, Stream, Verify};
+use workload::{Arrivals, Discards, Fill, Load, OnError, RateLimit, ReadBehind, Region, Share, Stream, Verify};
 
 use crate::experiment::{Cache, Experiment, Run, StreamPlan, engine_name};
 use crate::pattern;
@@ -161,7 +161,16 @@ impl StreamPlan {
         }
         let reads = stream.mix.reads;
         let operation = match (stream.behind, reads.get()) {
-            (Some(lag), _) => one("read-behind", i64::from(lag).into()),
+            (Some(ReadBehind { lag, lap: None }), 0.0) => one("read-behind", i64::from(lag).into()),
+            (Some(ReadBehind { lag, lap }), _) => {
+                let mut mixed = Table::new();
+                mixed.insert("reads".into(), text(reads));
+                mixed.insert("read-behind".into(), i64::from(lag).into());
+                if let Some(lap) = lap {
+                    mixed.insert("lap".into(), format!("{lap:#}").into());
+                }
+                one("mixed", mixed.into())
+            }
             (None, 1.0) => "read".into(),
             (None, _) if stream.discards == Discards::Only => "discard".into(),
             (None, _) if stream.discards == Discards::BeforeWrites => "discard-and-write".into(),
@@ -275,8 +284,13 @@ impl StreamPlan {
         if let Some(turns) = stream.turns {
             table.insert("turns".into(), i64::from(turns).into());
         }
-        for (name, on) in [("pipeline", stream.pipeline), ("lock-step", stream.lock_step), ("overlap", stream.overlap)]
-        {
+        let flags = [
+            ("pipeline", stream.pipeline),
+            ("lock-step", stream.lock_step),
+            ("one-at-a-time", stream.one_at_a_time),
+            ("overlap", stream.overlap),
+        ];
+        for (name, on) in flags {
             if on {
                 table.insert(name.into(), Value::Boolean(true));
             }

@@ -256,7 +256,8 @@ impl FioJob {
 
     fn side(&self, side: &Side) -> Value {
         // fio counts whole milliseconds, and what took less took one.
-        let runtime = if side.requests > 0 { self.tally.runtime().as_nanos().div_ceil(1_000_000).max(1) } else { 0 };
+        let runtime =
+            if side.requests > 0 { self.tally.runtime_of(side).as_nanos().div_ceil(1_000_000).max(1) } else { 0 };
         let per_second = |amount: u64| if runtime == 0 { 0.0 } else { amount as f64 * 1000.0 / runtime as f64 };
         let rate = per_second(side.bytes.get());
         let (bytes, requests) = match self.shown.samples {

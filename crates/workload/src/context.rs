@@ -59,6 +59,9 @@ pub struct Tally {
     pub unserved: Cell<u64>,
     /// What its search for a depth has come to.
     pub searched: Cell<Option<Searched>>,
+    /// When the stream was over: reached its limits, or was ended. Its last request may have completed earlier, as one
+    /// that keeps to a rate waits for its end, or later.
+    pub over: Cell<Option<Instant>>,
     /// Sectors that a pipelined stream has read to announce its requests.
     pub announced: Cell<u64>,
 }

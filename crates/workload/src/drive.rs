@@ -32,13 +32,14 @@ use runtime::{Random, Resource, Signal};
 use units::{Bytes, Duration, Instant};
 
 use crate::content::Filler;
-use crate::context::{Answer, Context, Observer};
+use crate::context::{Answer, Context, Observer, Tally};
 use crate::lanes;
 use crate::ledger::{Reading, Writing};
 use crate::rules::{Pace, Window};
 use crate::search::{Seeking, Step};
+use crate::serial::Serial;
 use crate::stream::{FILL_PAGES, PAGE};
-use crate::{Ask, Clockwork, Control, Discards, Flushes, Generator, Ledger, Load, LockStep, Stream, Verify};
+use crate::{Ask, Clockwork, Control, Discards, Flushes, Generator, Ledger, Load, LockStep, Next, Stream, Verify};
 
 /// One stream on one device, in one pass.
 pub struct Drive<'a, D, O> {
@@ -88,6 +89,14 @@ struct Shared {
     writes: u64,
     /// From the first byte that was written since the last flush to behind the last.
     written: Option<Range<Bytes>>,
+    /// A request has ended: whoever waits for that looks again.
+    ended: Signal,
+    /// Requests are made until all that may be under way are, where they wait to be few before.
+    filling: bool,
+    /// Where requests wait, if one is made at a time, or none while a flush is under way.
+    single: Option<Resource>,
+    /// What is under way, if requests wait for what they overlap with.
+    serial: Option<Rc<Serial>>,
     /// The search for a depth, and where lanes wait for a place in the queue.
     seeking: Option<(Seeking, Signal)>,
     random: Random,
@@ -113,8 +122,9 @@ impl Shared {
     }
 
     /// Counting is over for this stream; said to the others once.
-    fn report_done(&mut self, control: &Control, at: Instant) {
+    fn report_done(&mut self, (control, tally): (&Control, &Tally), at: Instant) {
         if !std::mem::replace(&mut self.reported_done, true) {
+            tally.over.set(Some(at));
             control.stream_done(at, self.ends_all);
             if let Some(standing) = control.standing() {
                 standing.leave(self.stream);
@@ -171,6 +181,10 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             filler: self.is_filled().then(|| self.filler(&mut random)).flatten(),
             writes: 0,
             written: None,
+            ended: Signal::default(),
+            filling: true,
+            single: (self.stream.one_at_a_time || self.flushes.alone).then(|| Resource::new(runtime, 1)),
+            serial: self.stream.rules.serial.then(Rc::default),
             seeking: self
                 .stream
                 .rules
@@ -190,7 +204,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             self.context.tally.searched.set(Some(seeking.searched()));
         }
         // Only an interrupt or a lost device ends the lanes before the limits do.
-        shared.borrow_mut().report_done(control, runtime.now());
+        shared.borrow_mut().report_done((control, self.context.tally), runtime.now());
         failure.into_inner()
     }
 
@@ -212,7 +226,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         let in_time = self.sleep_until(until).await;
         let ended = self.ended();
         if in_time || self.context.runtime.now() >= ended {
-            shared.borrow_mut().report_done(self.context.control, until.min(ended));
+            shared.borrow_mut().report_done((self.context.control, self.context.tally), until.min(ended));
         }
         std::future::pending().await
     }
@@ -355,6 +369,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         let mut owed: Option<(Ask, Phase)> = None;
         // A closed loop without think time goes on from a completion, which has been: it need not look at the clock.
         let waits = !matches!(self.stream.load, Load::Closed { think: Duration::ZERO, .. });
+        let (single, serial) = (shared.borrow().single.clone(), shared.borrow().serial.clone());
         loop {
             let owes = owed.take();
             let over = |shared: &mut Shared, intended: Instant| match owes {
@@ -399,6 +414,10 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             if owes.is_none() && (!self.flow(&mut intended).await || over(&mut shared.borrow_mut(), intended)) {
                 return;
             }
+            if let (Some(low), None) = (self.stream.rules.low, owes) {
+                self.drained(shared, low).await;
+                intended = intended.max(runtime.now());
+            }
             if !self.place(shared, &mut intended).await {
                 return;
             }
@@ -407,11 +426,16 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             }
             let ask = match owes {
                 Some((ask, _)) => ask,
-                None => match ahead.take().or_else(|| self.next_ask(&mut shared.borrow_mut())) {
-                    Some(ask) => self.discarded(ask),
-                    // Whoever completes the writes that are under way reads them.
-                    None => return self.leave_place(shared),
-                },
+                None => {
+                    let ask = match ahead.take() {
+                        Some(ask) => Some(ask),
+                        None => self.draw(shared, &mut intended).await,
+                    };
+                    match ask {
+                        Some(ask) => self.discarded(ask),
+                        None => return self.leave_place(shared),
+                    }
+                }
             };
             if let Some(due) = control.admit((self.context.stream_index, ask.operation), || runtime.now(), ask.length) {
                 self.hold_back(due).await;
@@ -423,6 +447,14 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                     return self.leave_place(shared);
                 }
             }
+            let alone = match &single {
+                Some(single) => Some(single.acquire(0).await).filter(|_| self.stream.one_at_a_time),
+                None => None,
+            };
+            let passage = match &serial {
+                Some(serial) => Some(serial.enter(ask).await),
+                None => None,
+            };
             let writing = self.begin_write(&ask).await;
             let image = match &writing {
                 Some(writing) => Some(self.image(writing, &ask, stamped)),
@@ -439,7 +471,10 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             let flush = self.flush_due(&mut shared.borrow_mut(), &ask);
 
             if self.stream.pipeline {
-                ahead = self.next_ask(&mut shared.borrow_mut());
+                ahead = match self.next_ask(&mut shared.borrow_mut()) {
+                    Next::Ask(ask) => Some(ask),
+                    Next::Wait | Next::End => None,
+                };
             }
             let announcement = ahead.and_then(|ask| self.announcement(&ask, sector));
             let mut announced = announcement.map(|request| Box::pin(device.submit(request)));
@@ -457,7 +492,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 },
             };
 
-            drop(turn);
+            drop((turn, alone, passage));
             if let (Some(writing), Some(ledger)) = (writing, self.ledger) {
                 ledger.end_write(writing, reply.result.is_ok());
             }
@@ -485,10 +520,10 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             };
             match answer {
                 Answer::Gone => return self.leave_place(shared),
-                Answer::Failed => {}
+                Answer::Failed => self.has_ended(shared, &ask, false),
                 Answer::Done => {
                     shared.borrow_mut().has_written(&ask);
-                    shared.borrow_mut().generator.completed(&ask);
+                    self.has_ended(shared, &ask, true);
                     self.judge(&mut shared.borrow_mut(), &ask, &row, failure);
                     if ask.operation == Operation::Discard && self.stream.discards == Discards::BeforeWrites {
                         owed = Some((Ask { operation: Operation::Write, ..ask }, phase));
@@ -504,6 +539,14 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             let flush = flush.filter(|_| may).and_then(|flush| shared.borrow_mut().ranged(flush));
             if let Some(flush) = flush {
                 let flush = flush.with_priority(self.stream.priorities.usual);
+                let _alone = match &single {
+                    Some(single) => {
+                        let alone = single.acquire(0).await;
+                        completed = completed.max(runtime.now());
+                        Some(alone)
+                    }
+                    None => None,
+                };
                 let (request, mut row) = self.context.ask(flush, phase);
                 let reply = device.submit(request).await;
                 match self.context.answer(&mut row, completed, (reply.result, reply.stamps), failure) {
@@ -559,9 +602,51 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         (stamps || self.is_filled()).then(|| Buffer::zeroed(self.stream.largest()))
     }
 
+    /// A request has ended, for which others may wait.
+    fn has_ended(&self, shared: &RefCell<Shared>, ask: &Ask, succeeded: bool) {
+        if self.stream.behind.is_some() || self.stream.rules.low.is_some() {
+            let mut shared = shared.borrow_mut();
+            shared.generator.ended(ask, succeeded);
+            let ended = shared.ended.clone();
+            drop(shared);
+            ended.notify();
+        }
+    }
+
+    /// Waits until few enough requests are under way, if all that may be have been since, or until it is over.
+    async fn drained(&self, shared: &RefCell<Shared>, low: u32) {
+        let fills = || {
+            let shared = &mut shared.borrow_mut();
+            let under_way = self.context.tally.under_way.get();
+            shared.filling = under_way <= low || shared.filling && under_way < self.stream.lanes();
+            shared.filling
+        };
+        let ended = shared.borrow().ended.clone();
+        select(pin!(ended.wait_until(fills)), pin!(self.sleep_until(Instant::NEVER))).await;
+    }
+
+    /// The next request; none at the end of a stream that reads behind its writes, or if it is over before there is
+    /// one.
+    async fn draw(&self, shared: &RefCell<Shared>, intended: &mut Instant) -> Option<Ask> {
+        let mut next = self.next_ask(&mut shared.borrow_mut());
+        if next == Next::Wait {
+            let ended = shared.borrow().ended.clone();
+            let looks = ended.wait_until(|| {
+                next = self.next_ask(&mut shared.borrow_mut());
+                next != Next::Wait
+            });
+            select(pin!(looks), pin!(self.sleep_until(Instant::NEVER))).await;
+            *intended = self.context.runtime.now().max(*intended);
+        }
+        match next {
+            Next::Ask(ask) => Some(ask),
+            Next::Wait | Next::End => None,
+        }
+    }
+
     /// The next request of the generator. Where reads and writes keep to rates of their own, one direction does not
     /// wait for the other.
-    fn next_ask(&self, shared: &mut Shared) -> Option<Ask> {
+    fn next_ask(&self, shared: &mut Shared) -> Next {
         let Context { control, stream_index, runtime, .. } = self.context;
         if !control.is_throttled_apart() {
             return shared.generator.next(|_| false);
@@ -605,7 +690,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         let ended = self.ended();
         let until = shared.until.min(ended);
         if intended >= until {
-            shared.report_done(self.context.control, until);
+            shared.report_done((self.context.control, self.context.tally), until);
         }
         // What was due before the end of an open loop is served late, so its being over is a matter of when a request
         // is due.
@@ -657,7 +742,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         {
             // This request is the last that counts.
             shared.counted_out = true;
-            shared.report_done(control, intended);
+            shared.report_done((control, self.context.tally), intended);
         }
         if starts_up { Phase::StartUp } else { Phase::Measure }
     }

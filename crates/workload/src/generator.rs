@@ -20,6 +20,17 @@ pub struct Ask {
     pub length: Bytes,
 }
 
+/// The next request, or why there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// This one.
+    Ask(Ask),
+    /// None before one that is under way has ended.
+    Wait,
+    /// None any more.
+    End,
+}
+
 /// Produces a stream's requests, for ever; the same ones for the same seed (and, of a stream that [reads
 /// behind](Stream::behind) its writes, for the same order of completions).
 ///
@@ -52,34 +63,40 @@ impl Generator {
             // Another order than that of the reads.
             (Cursor::new(pattern, sizes, ground, seed ^ 0x7772_6974_6573), ground)
         });
-        // Half of what a stream moves that reads behind its writes is written.
-        let behind = stream.behind.map(|lag| Behind::new(lag, stream.limits.bytes.map(|bytes| bytes / 2)));
+        let behind = stream.behind.map(|how| Behind::new(how, &stream.limits));
         Generator { stream: stream.clone(), start, ground, random: Random::new(seed), cursor, write, behind }
     }
 
     /// The next request.
     ///
     /// # Panics
-    /// Of a stream that reads behind its writes and has a limit of bytes, when all is written: ask by
+    /// Of a stream that reads behind its writes and has a limit of bytes or requests, when all is drawn: ask by
     /// [`Generator::next`].
     pub fn next_ask(&mut self) -> Ask {
-        self.next(|_| false).expect("a stream without an end of its own has a next request")
+        match self.next(|_| false) {
+            Next::Ask(ask) => ask,
+            none => panic!("a stream without an end of its own has a next request, and this one has {none:?}"),
+        }
     }
 
-    /// The next request; `None` while there is nothing to be asked before some write has completed, and at the end of a
-    /// stream that reads behind its writes. `held` says whether a direction is held back more than the other, which
+    /// The next request, or why there is none. `held` says whether a direction is held back more than the other, which
     /// then has its turn.
-    pub fn next(&mut self, held: impl Fn(Operation) -> bool) -> Option<Ask> {
+    pub fn next(&mut self, held: impl Fn(Operation) -> bool) -> Next {
         match self.behind.as_mut().map(Behind::next) {
-            Some(Turn::Read(read)) => return Some(read),
-            Some(Turn::Wait) => return None,
-            Some(Turn::Write) | None => {}
+            Some(Turn::Read(read)) => return Next::Ask(read),
+            Some(Turn::Wait) => return Next::Wait,
+            Some(Turn::End) => return Next::End,
+            Some(Turn::Draw) | None => {}
         }
+        Next::Ask(self.draw(held))
+    }
+
+    fn draw(&mut self, held: impl Fn(Operation) -> bool) -> Ask {
         if self.stream.write_sizes.is_none() && self.write.is_none() {
             let length = self.stream.sizes.draw(&mut self.random);
             let at = self.cursor.next(length, self.ground, &mut self.random);
             let operation = turned(operation(self.stream.mix, &mut self.random), held, self.stream.mix);
-            return Some(self.ask(operation, at, length));
+            return self.ask(operation, at, length);
         }
         // Which of the two it is decides how large it is, and where it may go.
         let operation = turned(operation(self.stream.mix, &mut self.random), held, self.stream.mix);
@@ -89,21 +106,21 @@ impl Generator {
             Some((cursor, ground)) if writes => cursor.next(length, *ground, &mut self.random),
             _ => self.cursor.next(length, self.ground, &mut self.random),
         };
-        Some(self.ask(operation, at, length))
+        self.ask(operation, at, length)
     }
 
     fn ask(&mut self, operation: Operation, at: Bytes, length: Bytes) -> Ask {
         assert!(at + length <= self.ground.length, "a request stays in its region");
-        if let (Some(behind), Operation::Write) = (&mut self.behind, operation) {
-            behind.asked(length);
+        if let Some(behind) = &mut self.behind {
+            behind.drawn(length);
         }
         Ask { operation, offset: self.start + at, length }
     }
 
-    /// A request has been carried out; a stream that reads behind its writes learns from it what may be read.
-    pub fn completed(&mut self, ask: &Ask) {
+    /// A request has ended; a stream that reads behind its writes learns from it what may be read.
+    pub fn ended(&mut self, ask: &Ask, succeeded: bool) {
         if let Some(behind) = &mut self.behind {
-            behind.completed(ask);
+            behind.ended(ask, succeeded);
         }
     }
 }

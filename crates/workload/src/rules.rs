@@ -44,6 +44,10 @@ pub struct Rules {
     pub steady: Option<Settling>,
     /// It searches for the deepest queue that keeps to a latency. Closed loops only.
     pub search: Option<Search>,
+    /// A request waits for those under way that it overlaps with.
+    pub serial: bool,
+    /// When all that may be under way is, no request is made before so few are: fio's `iodepth_low`.
+    pub low: Option<u32>,
 }
 
 impl Rules {

@@ -6,7 +6,7 @@ use runtime::Random;
 use units::{Bytes, Duration, Ratio};
 
 use crate::cursor::Ground;
-use crate::{Arrivals, Content, Limits, Memory, Pattern, Priorities, Rules, Sizes};
+use crate::{Arrivals, Content, Limits, Memory, Pattern, Priorities, ReadBehind, Rules, Sizes};
 
 /// Direct I/O wants page-aligned memory, so writes take their bytes from page boundaries.
 pub(crate) const PAGE: Bytes = Bytes::kib(4);
@@ -23,8 +23,8 @@ pub struct Stream {
     pub name: String,
     /// Reads and writes.
     pub mix: Mix,
-    /// The stream writes, and reads each write again when this many more have completed. Then `mix` is of writes only.
-    pub behind: Option<u32>,
+    /// The stream reads what it writes again, besides what `mix` has of reads.
+    pub behind: Option<ReadBehind>,
     /// Where requests go.
     pub pattern: Pattern,
     /// Where writes go, if they have a place of their own: then `pattern` is the reads'.
@@ -72,6 +72,9 @@ pub struct Stream {
     pub turns: Option<u32>,
     /// No request before those of all other lanes, on all devices of the stream, have completed. Closed loops only.
     pub lock_step: bool,
+    /// One request is at the device at a time, and the others wait in the order in which they were asked for. Their wait
+    /// is part of their response time, unlike that for [`turns`](Stream::turns).
+    pub one_at_a_time: bool,
     /// Other streams that say so, too, may write the same blocks; what is stored there in the end depends on luck.
     pub overlap: bool,
     /// I/O priorities of its requests.
@@ -170,6 +173,9 @@ pub struct Flushes {
     pub after_reads: bool,
     /// Whether the last request that the limits allow is followed by one, if one is due then.
     pub after_last: bool,
+    /// Whether the stream makes no request while one is under way, as where the thread that makes the requests waits in
+    /// fsync(2).
+    pub alone: bool,
 }
 
 impl Flushes {
@@ -180,6 +186,7 @@ impl Flushes {
         range: (0, Writeback { wait_before: false, write: false, wait_after: false }),
         after_reads: false,
         after_last: false,
+        alone: false,
     };
 
     /// The flush that is due when so many writes were made, the last request having been one or not. What a writeback
@@ -301,6 +308,7 @@ impl Stream {
             pipeline: false,
             turns: None,
             lock_step: false,
+            one_at_a_time: false,
             overlap: false,
             priorities: Priorities::default(),
             rules: Rules::default(),

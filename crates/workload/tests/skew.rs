@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use device::{Operation, Shape};
 use units::{Bytes, Ratio};
-use workload::{Generator, Jump, Law, Limits, Mix, Pattern, Share, Skew, Space, Stream, StreamError, Zone};
+use workload::{Generator, Jump, Law, Limits, Mix, Pattern, ReadBehind, Share, Skew, Space, Stream, StreamError, Zone};
 
 const BLOCK: Bytes = Bytes::kib(4);
 
@@ -245,8 +245,8 @@ fn a_lap_is_what_whole_requests_find_room_for() {
 /// What is read was written, and completed, with at least the lag of writes completed after it.
 #[test]
 fn reads_stay_behind_writes() {
-    let mut both = stream(Pattern::Random);
-    (both.mix, both.behind) = (Mix::WRITES, Some(5));
+    let mut both = stream(Pattern::RandomOnce);
+    (both.mix, both.behind) = (Mix::WRITES, Some(ReadBehind { lag: 5, lap: None }));
     let mut generator = Generator::new(&both, BLOCK * 1000, 8);
     let (mut written, mut under_way, mut reads) = (Vec::new(), Vec::new(), 0);
     for turn in 0..1000 {
@@ -262,7 +262,7 @@ fn reads_stay_behind_writes() {
         // Completions come in bunches, out of order.
         if turn % 3 == 0 {
             for done in under_way.drain(..).rev() {
-                generator.completed(&done);
+                generator.ended(&done, true);
                 written.push(done.offset);
             }
         }

@@ -10,8 +10,8 @@ use record::Row;
 use runtime::{Random, Runtime};
 use units::{Bytes, Duration, Instant, Ratio};
 use workload::{
-    Context, Control, Drive, Heap, Kind, Ledger, Limits, Load, Mismatch, Mix, OnError, Pattern, Sizes, Stream, Tally,
-    Verify, sweep,
+    Context, Control, Drive, Heap, Kind, Ledger, Limits, Load, Mismatch, Mix, OnError, Pattern, ReadBehind, Sizes,
+    Stream, Tally, Verify, sweep,
 };
 
 const BLOCK: Bytes = Bytes::kib(4);
@@ -101,7 +101,12 @@ fn without_a_plant_nothing_is_found() {
         both.sizes = Sizes::weighted([(BLOCK, 3), (BLOCK * 4, 2), (BLOCK * 16, 1)]).unwrap();
         both.align = BLOCK;
         rig.load(&both, 2000, 0, seed);
-        rig.load(&Stream { behind: Some(3), mix: Mix::WRITES, ..both }, 2000, 1, seed + 1000);
+        rig.load(
+            &Stream { behind: Some(ReadBehind { lag: 3, lap: None }), mix: Mix::WRITES, ..both },
+            2000,
+            1,
+            seed + 1000,
+        );
         assert_eq!(rig.sweep(), []);
         let findings = rig.ledger.findings();
         assert!(findings.checked > Bytes::mib(10), "{findings:?}");
@@ -131,7 +136,12 @@ fn a_stream_that_reads_behind_finds_what_its_device_lost() {
     for seed in 0..40 {
         let lost = Rule::new(Effect::Lose).on(Operation::Write).after(20 + seed).times(1);
         let rig = Rig::new(seed, BLOCK * 500, vec![lost]);
-        rig.load(&Stream { behind: Some(2), ..writer(Pattern::RandomOnce) }, 900, 0, seed);
+        rig.load(
+            &Stream { behind: Some(ReadBehind { lag: 2, lap: None }), ..writer(Pattern::RandomOnce) },
+            900,
+            0,
+            seed,
+        );
         let findings = rig.ledger.findings();
         let [one] = &findings.mismatches[..] else { panic!("seed {seed}: {findings:?}") };
         assert_eq!((one.kind, one.length, one.stream, one.found), (Kind::Stale, BLOCK, 3, None), "{one}");

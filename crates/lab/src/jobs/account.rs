@@ -5,9 +5,10 @@
 //! system calls have one each, and what it took is theirs; where one thread serves several jobs it is divided evenly
 //! among them, as one system call serves the requests of several.
 
-use analysis::by_job::{Counting, JobTally};
-use fio::{Engine, Job, Unified};
+use analysis::by_job::{Booking, Counting, JobTally, Lasting};
+use fio::{Check, Direction, Engine, Job, Unified};
 use report::{Directions, FioJob, Shown, Used};
+use workload::Stream;
 
 use crate::document::Point;
 use crate::experiment::StreamPlan;
@@ -17,10 +18,14 @@ use crate::runner::Conclusion;
 /// ENOSPC.
 const NO_SPACE: u16 = 28;
 
+/// EILSEQ, which is fio's word for what verification finds.
+const MISMATCH: u16 = 84;
+
 impl Phase {
     /// What is to be counted of each of its streams.
     pub fn countings(&self, jobs: &[Job]) -> Vec<Counting> {
-        self.parts.iter().map(|part| jobs[part.job].counting()).collect()
+        let streams = self.experiment.streams.iter().map(|plan| &plan.stream);
+        self.parts.iter().zip(streams).map(|(part, stream)| jobs[part.job].counting(stream)).collect()
     }
 
     /// Its jobs in the order of the file, `jobs`, with what each of its streams came to, and what the run's threads
@@ -36,12 +41,20 @@ impl Phase {
         let mut entries: Vec<FioJob> = Vec::new();
         for ((index, Part { job, group, .. }), mut tally) in self.parts.iter().copied().enumerate().zip(tallies) {
             let job = &jobs[job];
+            // As in fio, a job that is held back lasts until it is over.
+            let over = conclusion.over.iter().filter(|(of, _)| *of == index).map(|(_, over)| *over).max();
+            over.into_iter().for_each(|over| tally.lasts_until(over));
             if job.fills && tally.error == NO_SPACE {
                 tally.error = 0;
             }
             // What ended it need not be a request that failed.
             if let (0, Some(failed)) = (tally.error, conclusion.failures.iter().find(|failed| failed.stream == index)) {
                 tally.error = failed.error.errno() as u16;
+            }
+            let plan = &self.experiment.streams[index];
+            let wrong = |device: &usize| plan.on.as_ref().is_none_or(|on| on.contains(device));
+            if tally.error == 0 && plan.stream.verify.is_some() && conclusion.mismatched.iter().any(wrong) {
+                tally.error = MISMATCH;
             }
             let entry = FioJob {
                 name: job.name.clone(),
@@ -102,19 +115,39 @@ impl Point {
     }
 }
 
+/// To which of fio's times the parts of its responses go.
+pub(super) fn booking(job: &Job, stream: &Stream) -> Booking {
+    match job.engine {
+        _ if !stream.one_at_a_time => Booking::AsStamped,
+        Engine::Posix => Booking::AtCompletion,
+        _ => Booking::AtSubmission,
+    }
+}
+
 /// What of a job is counted and shown.
 trait Account {
-    fn counting(&self) -> Counting;
+    fn counting(&self, stream: &Stream) -> Counting;
     fn shown(&self) -> Shown;
     /// How many of its flushes were of times and attributes, too.
     fn fsyncs(&self, tally: &JobTally) -> u64;
 }
 
 impl Account for Job {
-    fn counting(&self) -> Counting {
+    fn counting(&self, stream: &Stream) -> Counting {
         // As in fio, where shares of requests have a priority of their own.
         let by_priority = self.priorities.drawn.iter().any(|drawn| !drawn.is_empty());
-        Counting { percentiles: self.reporting.percentiles, ends_with_flush: self.flush_at_end, by_priority }
+        let booking = booking(self, stream);
+        Counting {
+            percentiles: self.reporting.percentiles,
+            ends_with_flush: self.flush_at_end,
+            by_priority,
+            booking,
+            lasting: match (self.verify, self.direction) {
+                (None | Some(Check::Later), _) | (_, Direction::Read) => Lasting::Together,
+                (Some(Check::AtEnd), Direction::Write) => Lasting::InTurn,
+                (Some(_), _) => Lasting::Apart,
+            },
+        }
     }
 
     fn shown(&self) -> Shown {
@@ -123,7 +156,7 @@ impl Account for Job {
         let one_by_one = match self.engine {
             Engine::Sync | Engine::Mmap => true,
             Engine::Null => self.depth == 1,
-            Engine::Queue => false,
+            Engine::Queue | Engine::Aio | Engine::Posix => false,
         };
         let mut times: [(bool, bool); 3] =
             std::array::from_fn(|index| (reporting.times[index], reporting.percentiles[index]));

@@ -172,7 +172,8 @@ impl Extents for Job {
             false if !later => described.make = wanted,
             false => {}
         }
-        described.filled = self.overwrite;
+        // fio, too, fills files before it maps them.
+        described.filled = self.overwrite || self.engine == Engine::Mmap;
         described.chunk = (files > 1).then_some(largest);
         let size = match described.chunk {
             Some(chunk) => sizes.iter().min().expect("there is a file").round_down(chunk) * files,

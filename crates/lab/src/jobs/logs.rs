@@ -27,12 +27,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
+use analysis::by_job::Booking;
 use fio::{Engine, Job};
 use record::{Operation, Phase as Counted, Row};
 use units::{Duration, Instant};
 
-use crate::jobs::Phase;
 use crate::jobs::extent::Extents;
+use crate::jobs::{Phase, account};
 
 /// Why a log cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -64,13 +65,14 @@ impl Kind {
     }
 
     /// The value of one request.
-    fn of(self, row: &Row) -> u64 {
+    fn of(self, row: &Row, booking: Booking) -> u64 {
+        let [slat, clat, lat] = booking.times(row).map(Duration::as_nanos);
         match self {
             Kind::Bandwidth => (f64::from(row.length) / 1024.0 / row.response().as_seconds().max(1e-9)) as u64,
             Kind::Requests => 1,
-            Kind::Submission => row.wait().as_nanos(),
-            Kind::Completion => row.service().as_nanos(),
-            Kind::Total => row.response().as_nanos(),
+            Kind::Submission => slat,
+            Kind::Completion => clat,
+            Kind::Total => lat,
         }
     }
 }
@@ -80,6 +82,7 @@ struct Wanted<'j> {
     path: PathBuf,
     kind: Kind,
     job: &'j Job,
+    booking: Booking,
     streams: Vec<u16>,
 }
 
@@ -111,7 +114,7 @@ impl Phase {
                 for stream in &wanted.streams {
                     by_stream.entry(*stream).or_default().push(logs.len());
                 }
-                logs.push(Log::new(wanted.path, file, wanted.kind, wanted.job, begin));
+                logs.push(Log::new(wanted.path, file, wanted.kind, (wanted.job, wanted.booking), begin));
             }
             visit(&mut |row| {
                 for log in by_stream.get(&row.stream).into_iter().flatten() {
@@ -177,7 +180,9 @@ impl Phase {
                 for kind in kinds {
                     let numbered = if logs.apart { format!(".{number}") } else { String::new() };
                     let path = PathBuf::from(format!("{name}_{}{numbered}.log", kind.name()));
-                    wanted.push(Wanted { path, kind: *kind, job, streams: streams.clone() });
+                    let of = streams.first().map(|index| &self.experiment.streams[usize::from(*index)].stream);
+                    let booking = of.map_or(Booking::AsStamped, |of| account::booking(job, of));
+                    wanted.push(Wanted { path, kind: *kind, job, booking, streams: streams.clone() });
                 }
             }
         }
@@ -225,6 +230,7 @@ struct Log {
     priority: bool,
     /// Whether there is anything to say: who asks and waits in one call has no time of submission.
     silent: bool,
+    booking: Booking,
     /// By direction.
     windows: [Window; 3],
     failed: Option<io::Error>,
@@ -241,7 +247,7 @@ struct Window {
 }
 
 impl Log {
-    fn new(path: PathBuf, file: File, kind: Kind, job: &Job, begin: Instant) -> Log {
+    fn new(path: PathBuf, file: File, kind: Kind, (job, booking): (&Job, Booking), begin: Instant) -> Log {
         let logs = &job.reporting.logs;
         let one_by_one =
             matches!(job.engine, Engine::Sync | Engine::Mmap) || job.engine == Engine::Null && job.depth == 1;
@@ -262,6 +268,7 @@ impl Log {
             offset: logs.offset,
             priority: logs.priority,
             silent,
+            booking,
             windows: Default::default(),
             failed: None,
         }
@@ -278,7 +285,7 @@ impl Log {
             return;
         }
         let at = row.completed.saturating_since(self.begin);
-        let value = self.kind.of(row);
+        let value = self.kind.of(row, self.booking);
         let Some(every) = self.every else {
             let what = (u64::from(row.length), row.offset.get(), row.priority);
             return self.line(at, value, direction, what);

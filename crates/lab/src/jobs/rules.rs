@@ -27,7 +27,7 @@ pub(super) fn priorities(job: &Job) -> Priorities {
 
 /// Of the job that becomes this stream.
 pub(super) fn of(job: &Job, part: Part, stream: u32) -> Rules {
-    let fio::Rules { ignored, error_ends_all, ends, flow, longest, least, steady, search } = &job.rules;
+    let fio::Rules { ignored, error_ends_all, ends, flow, longest, least, steady, search, serial, low } = &job.rules;
     let on_error = if *error_ends_all { OnError::Stop } else { OnError::Leave };
     Rules {
         on_error: Some([on_error; 2]),
@@ -45,6 +45,8 @@ pub(super) fn of(job: &Job, part: Part, stream: u32) -> Rules {
             percent: search.percent,
             goes_on: search.goes_on,
         }),
+        serial: *serial,
+        low: low.filter(|low| *low < job.depth),
         least: least.map(|least| Least { every: least.every, bytes: least.bytes, requests: least.requests }),
         steady: steady.map(|steady| Settling {
             // Jobs that are reported as one are steady as one. No group has the number of a job that is none of it.

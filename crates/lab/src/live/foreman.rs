@@ -38,6 +38,8 @@ pub(super) struct Passed {
     pub(super) failures: Vec<Failure>,
     /// What searches for a depth came to, by stream.
     pub(super) searched: Vec<(usize, Searched)>,
+    /// When each stream was over.
+    pub(super) over: Vec<(usize, Instant)>,
     /// Requests that never completed.
     pub(super) abandoned: u64,
     pub(super) unserved: u64,
@@ -76,6 +78,7 @@ impl Site<'_> {
                 Ok(Report::Passed(passed)) => {
                     conclusion.failures.extend(passed.failures);
                     conclusion.searched.extend(passed.searched);
+                    conclusion.over.extend(passed.over);
                     conclusion.abandoned += passed.abandoned;
                     conclusion.unserved += passed.unserved;
                     conclusion.announced += passed.announced;
@@ -102,7 +105,10 @@ impl Site<'_> {
                 }
                 Ok(Report::Remark(remark)) if !conclusion.remarks.contains(&remark) => conclusion.remarks.push(remark),
                 Ok(Report::Remark(_)) => {}
-                Ok(Report::Verified(index, one)) => verified.push((index, one)),
+                Ok(Report::Verified(index, one)) => {
+                    conclusion.mismatched.extend((one.findings.count > 0).then_some(index));
+                    verified.push((index, one));
+                }
                 Ok(Report::CalledOff) => {
                     self.ways.party.inspect(|party| party.end_early());
                     conclusion.interrupted = true;
