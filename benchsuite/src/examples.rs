@@ -38,6 +38,13 @@ pub fn read(folder: &Path) -> Vec<(String, String)> {
     jobs
 }
 
+/// Whether a job has the engine that does nothing.
+pub fn is_of_null(text: &str) -> bool {
+    text.lines().any(|line| {
+        line.split_once('=').is_some_and(|(name, value)| (name.trim(), value.trim()) == ("ioengine", "null"))
+    })
+}
+
 /// The same jobs on `target`, which has so many MiB, for a second each.
 pub fn fitted(text: &str, target: &Path, mib: u64) -> String {
     let kept = |line: &&str| {

@@ -282,6 +282,25 @@ fn reads_and_writes_have_each_a_place_of_their_own() {
     assert!(in_order(&reads) && in_order(&writes) && reads[0] == 0 && writes[0] == 0);
 }
 
+/// fio's map of blocks: no block comes twice, so that requests are cut short toward the end, and there are more of them
+/// than uncut ones would be.
+#[test]
+fn a_lap_of_several_sizes_has_each_block_once() {
+    for direction in ["randread", "randrw"] {
+        let text = format!("[j]\nioengine=null\nsize=1000k\nrw={direction}\nbssplit=1k/50:16k/50\n");
+        let (moved, _) = ours(&text);
+        let [(reads, read), (writes, written)] = moved[0].1;
+        assert_eq!(read + written, 1000 << 10, "{direction}");
+        let uncut = 1000 * 2 / 17;
+        // fio 3.33 makes 171 to 233, as its seed is.
+        assert!((uncut * 5 / 4..2 * uncut + 50).contains(&(reads + writes)), "{direction}: {reads} and {writes}");
+    }
+    let (moved, _) = ours("[j]\nioengine=null\nsize=20000\nrw=randread\nbsrange=1k-4k\n");
+    assert_eq!(moved[0].1[0].1, 19 << 10, "whole blocks");
+    let (moved, _) = ours("[j]\nioengine=null\nsize=1000k\nrw=randread\nbssplit=1k/50:16k/50\nnorandommap\n");
+    assert!(moved[0].1[0].0 < 160, "none is cut short: {moved:?}");
+}
+
 #[test]
 fn steps_end_where_the_next_request_does_not_fit() {
     let [reads, _] = offsets("rw=read:512k\nbs=256k");

@@ -250,6 +250,10 @@ impl Phase {
             let goes_on = in_order && region.start + length.round_up(largest) <= whole.size;
             length = if goes_on { length.round_up(largest) } else { length.round_down(largest) };
             region.length = Some(length);
+        } else if job.is_covered() {
+            // The map has whole blocks.
+            length = length.round_down(smallest);
+            region.length = Some(length);
         }
         // In fio reads and writes have each a place of their own.
         let own = |writes: bool, sizes: &Sizes| -> Result<(Pattern, Bytes), PlanError> {
@@ -270,9 +274,12 @@ impl Phase {
         let mixed = matches!(job.direction, Direction::Mixed(_));
         let (pattern, align) = own(mix == Mix::WRITES, &sizes)?;
         let of_writes = if mixed { Some(own(true, write_sizes.as_ref().unwrap_or(&sizes))?) } else { None };
-        // Addresses without a memory are the same from one place as from two.
+        // Addresses without a memory are the same from one place as from two; and of several sizes fio has one map of
+        // what has been read or written.
+        let covered = pattern == Pattern::RandomOnce && job.is_covered();
         let one = |(write, write_align): &(Pattern, Bytes)| {
-            *write == pattern && *write_align == align && pattern == Pattern::Random && write_sizes.is_none()
+            let alike = *write == pattern && *write_align == align;
+            alike && (covered || pattern == Pattern::Random && write_sizes.is_none())
         };
         let (write_pattern, write_align) = of_writes.filter(|of| !one(of)).unzip();
         let (load, rates) = job.load();
@@ -590,6 +597,8 @@ trait Plan {
     fn pattern(&self, index: usize, length: Bytes, sizes: (Bytes, Bytes)) -> Result<Pattern, PlanError>;
     /// In which order they come, within a zone if there are any.
     fn order(&self, index: usize, length: Bytes, sizes: (Bytes, Bytes)) -> Result<Pattern, PlanError>;
+    /// Whether it has several sizes, and one map of the smallest of them says which blocks have been.
+    fn is_covered(&self) -> bool;
     /// When a copy makes its first request, by a draw of its own.
     fn begins_after(&self, copy: u32) -> Duration;
     fn io(&self) -> Io;
@@ -639,7 +648,7 @@ impl Plan for Job {
             Order::Random { .. } if self.skew[index].is_some() => skewed(self.skew[index].as_ref(), length),
             Order::Random { runs, .. } if runs > 1 => Pattern::Jumping(Jump::After(runs)),
             Order::Random { jumps: Some(chance), .. } => Pattern::Jumping(Jump::Chance(chance)),
-            Order::Random { once: true, .. } if smallest == largest => Pattern::RandomOnce,
+            Order::Random { once: true, .. } if smallest == largest || self.is_covered() => Pattern::RandomOnce,
             Order::Random { .. } => Pattern::Random,
             Order::Sequential { gap, back: true } => {
                 let refused = || {
@@ -654,6 +663,22 @@ impl Plan for Job {
             Order::Sequential { gap, .. } if gap.is_zero() => Pattern::Sequential { from: Bytes::ZERO },
             Order::Sequential { gap, .. } => Pattern::Strided { stride: smallest + gap, from: Bytes::ZERO },
         })
+    }
+
+    fn is_covered(&self) -> bool {
+        let of = |sizes: &[(Bytes, u32)]| sizes.iter().map(|(size, _)| *size).min();
+        let used: Vec<usize> = match self.direction {
+            Direction::Read => vec![0],
+            Direction::Mixed(_) => vec![0, 1],
+            Direction::Write | Direction::Trim | Direction::TrimWrite => vec![1],
+        };
+        let smallest = used.iter().map(|index| of(&self.sizes[*index])).collect::<Vec<_>>();
+        let several = used.iter().any(|index| self.sizes[*index].len() > 1);
+        let once = |order: &Order| matches!(order, Order::Random { once: true, runs: 1, jumps: None });
+        several
+            && used.iter().all(|index| once(&self.order[*index]))
+            && smallest.windows(2).all(|two| two[0] == two[1])
+            && used.iter().all(|index| self.align[*index].is_none())
     }
 
     fn begins_after(&self, copy: u32) -> Duration {
@@ -687,7 +712,8 @@ impl Plan for Job {
     fn io(&self) -> Io {
         let engine = match self.engine {
             // What suits the target: a ring for what must be waited for, the calling thread for memory.
-            Engine::Aio if !self.direct => Some(uring::Engine::Sync),
+            // A queue of one is a call that waits, at the cost of two; what goes through the page cache waits in any case.
+            Engine::Aio if !self.direct || self.depth == 1 => Some(uring::Engine::Sync),
             Engine::Queue | Engine::Aio | Engine::Posix | Engine::Null => None,
             Engine::Sync => Some(uring::Engine::Sync),
             Engine::Mmap => Some(uring::Engine::Mapped),

@@ -219,11 +219,13 @@ impl Around<'_> {
                 Some(FileFrom::Random(Anywhere::Random)) => Pattern::Jumping(Jump::Never),
             },
             FilePart::Random => Pattern::Random,
-            FilePart::RandomOnce if self.sizes.single().is_none() => {
+            FilePart::RandomOnce if self.sizes.single().is_none() && self.sizes.each().min() != Some(self.align) => {
+                let message =
+                    format!("every block once needs an `align` of the smallest size, and it is {:#}", self.align);
                 return Err(self
                     .source
-                    .error(place, "every block once needs blocks of one size, and this stream has several")
-                    .help("take `pattern = \"random\"`, or one `size`"));
+                    .error(place, message)
+                    .help("take `pattern = \"random\"`, or leave `align` out"));
             }
             FilePart::RandomOnce => Pattern::RandomOnce,
             FilePart::Strided(stride) => {

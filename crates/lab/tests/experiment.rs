@@ -214,9 +214,11 @@ fn what_is_wrong_is_said_with_its_place() {
         ("outstanding in a closed loop", with("size =", "outstanding = 2\nsize =")),
         ("small region", with("size =", "region = { length = \"1 KiB\" }\nsize =")),
         (
-            "once with two sizes",
-            with("\"random\"", "\"random-once\"")
-                .replace("\"4 KiB\"", "[{ size = \"4 KiB\", weight = 1 }, { size = \"8 KiB\", weight = 1 }]"),
+            "once with two sizes between blocks",
+            with("\"random\"", "\"random-once\"").replace(
+                "\"4 KiB\"",
+                "[{ size = \"4 KiB\", weight = 1 }, { size = \"8 KiB\", weight = 1 }]\nalign = \"2 KiB\"",
+            ),
         ),
         ("same name twice", format!("{MINIMAL}{}", &MINIMAL[MINIMAL.find("[[").unwrap()..])),
         ("unknown law", with_pattern("{ zipfian = 1.2 }")),

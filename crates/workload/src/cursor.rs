@@ -4,6 +4,7 @@ use rand::RngExt;
 use runtime::Random;
 use units::Bytes;
 
+use crate::cover::Cover;
 use crate::skew::Sampler;
 use crate::{Jump, Pattern, Permutation, Sizes, Zoned};
 
@@ -16,6 +17,8 @@ pub(crate) struct Ground {
     pub align: Bytes,
     /// The largest of them.
     pub largest: Bytes,
+    /// The size of all of them, if it is one.
+    pub single: Option<Bytes>,
 }
 
 impl Ground {
@@ -50,6 +53,8 @@ pub(crate) enum Cursor {
     Anywhere,
     /// Which block of which order comes next.
     Shuffled { order: Permutation, index: u64, blocks: u64, seed: u64 },
+    /// Which blocks have not come yet, of requests of several sizes.
+    Covering(Cover),
     /// No memory either, but preferences.
     Skewed(Sampler),
     /// How many requests were asked for, of this list.
@@ -74,11 +79,13 @@ impl Cursor {
                 Cursor::Retreating { next: Some(*from), stride: *stride, from: *from }
             }
             Pattern::Random => Cursor::Anywhere,
-            Pattern::RandomOnce => {
-                let block = sizes.single().expect("a checked stream of this pattern has one size");
-                let blocks = (ground.length - block) / block.round_up(ground.align) + 1;
-                Cursor::Shuffled { order: Permutation::new(blocks, seed), index: 0, blocks, seed }
-            }
+            Pattern::RandomOnce => match ground.single {
+                Some(block) => {
+                    let blocks = (ground.length - block) / block.round_up(ground.align) + 1;
+                    Cursor::Shuffled { order: Permutation::new(blocks, seed), index: 0, blocks, seed }
+                }
+                None => Cursor::Covering(Cover::new(ground.length, ground.align)),
+            },
             Pattern::Listed { blocks, stride } => Cursor::Listed { blocks: blocks.clone(), stride: *stride, asked: 0 },
             Pattern::Zoned(zones) => Cursor::InZone {
                 zones: (**zones).clone(),
@@ -100,9 +107,11 @@ impl Cursor {
         }
     }
 
-    /// Where a request of `length` goes.
-    pub fn next(&mut self, length: Bytes, ground: Ground, random: &mut Random) -> Bytes {
-        match self {
+    /// Where a request of `length` goes, and how much of it is left: less where blocks of it have come already, and no
+    /// block is to come twice.
+    pub fn next(&mut self, length: Bytes, ground: Ground, random: &mut Random) -> (Bytes, Bytes) {
+        let at = match self {
+            Cursor::Covering(cover) => return cover.next(length, random),
             Cursor::At(next) => {
                 let at = if *next + length <= ground.length { *next } else { Bytes::ZERO };
                 *next = (at + length).round_up(ground.align);
@@ -169,15 +178,17 @@ impl Cursor {
                     Box::new(Cursor::new(&zones.within, sizes, zone, *seed))
                 });
                 *asked += length;
-                *base + cursor.next(length, zone, random)
+                let (at, length) = cursor.next(length, zone, random);
+                return (*base + at, length);
             }
             Cursor::Skewed(sampler) => ground.align * sampler.draw(random),
             Cursor::Mixed(cursors) => {
                 let total = cursors.last().expect("a mixture is not empty").0;
                 let point = random.random_range(0..total);
                 let (_, cursor) = cursors.iter_mut().find(|(sum, _)| point < *sum).expect("a point below the sum");
-                cursor.next(length, ground, random)
+                return cursor.next(length, ground, random);
             }
-        }
+        };
+        (at, length)
     }
 }

@@ -55,11 +55,12 @@ impl Generator {
         let (start, length) = stream.range_on(size);
         assert!(stream.largest() <= length, "a checked stream's requests fit its region");
         let largest = if stream.write_pattern.is_some() { stream.sizes.largest() } else { stream.largest() };
-        let ground = Ground { length, align: stream.align, largest };
+        let single = stream.sizes.single().filter(|_| stream.write_pattern.is_some() || stream.write_sizes.is_none());
+        let ground = Ground { length, align: stream.align, largest, single };
         let cursor = Cursor::new(&stream.pattern, &stream.sizes, ground, seed);
         let write = stream.write_pattern.as_ref().map(|pattern| {
             let (sizes, align) = (stream.sizes_at(true), stream.write_align.unwrap_or(stream.align));
-            let ground = Ground { length, align, largest: sizes.largest() };
+            let ground = Ground { length, align, largest: sizes.largest(), single: sizes.single() };
             // Another order than that of the reads.
             (Cursor::new(pattern, sizes, ground, seed ^ 0x7772_6974_6573), ground)
         });
@@ -94,7 +95,7 @@ impl Generator {
     fn draw(&mut self, held: impl Fn(Operation) -> bool) -> Ask {
         if self.stream.write_sizes.is_none() && self.write.is_none() {
             let length = self.stream.sizes.draw(&mut self.random);
-            let at = self.cursor.next(length, self.ground, &mut self.random);
+            let (at, length) = self.cursor.next(length, self.ground, &mut self.random);
             let operation = turned(operation(self.stream.mix, &mut self.random), held, self.stream.mix);
             return self.ask(operation, at, length);
         }
@@ -102,7 +103,7 @@ impl Generator {
         let operation = turned(operation(self.stream.mix, &mut self.random), held, self.stream.mix);
         let writes = operation != Operation::Read;
         let length = self.stream.sizes_at(writes).draw(&mut self.random);
-        let at = match &mut self.write {
+        let (at, length) = match &mut self.write {
             Some((cursor, ground)) if writes => cursor.next(length, *ground, &mut self.random),
             _ => self.cursor.next(length, self.ground, &mut self.random),
         };

@@ -21,6 +21,7 @@ mod behind;
 mod content;
 mod context;
 mod control;
+mod cover;
 mod cursor;
 mod drive;
 mod generator;

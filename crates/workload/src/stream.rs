@@ -5,6 +5,7 @@ use rand::Rng;
 use runtime::Random;
 use units::{Bytes, Duration, Ratio};
 
+use crate::cover::Cover;
 use crate::cursor::Ground;
 use crate::{Arrivals, Content, Limits, Memory, Pattern, Priorities, ReadBehind, Rules, Sizes};
 
@@ -244,9 +245,9 @@ pub enum StreamError {
     )]
     Skew { stream: String, device: String, blocks: u64, why: &'static str },
     #[error(
-        "stream '{stream}' asks for every block once, which needs blocks of one size, and has another for its writes; take `pattern = \"random\"`, or one size"
+        "stream '{stream}' asks for every block once, which for several sizes needs an `align` of the smallest of them, {smallest:#}, and at most {most} blocks; it has {align:#} and {blocks}; take `pattern = \"random\"`, or one size", most = Cover::MOST
     )]
-    SeveralSizes { stream: String },
+    SeveralSizes { stream: String, align: Bytes, smallest: Bytes, blocks: u64 },
     #[error(
         "streams '{first}' and '{second}' both write {device} from {start:#} to {end:#}; give them regions that do not overlap, or both `overlap = true`"
     )]
@@ -423,7 +424,11 @@ impl Stream {
         let apart = self.write_pattern.is_some();
         let largest = if apart { sizes.largest() } else { self.largest() };
         if *pattern == Pattern::RandomOnce && (self.write_sizes.is_some() && !apart || sizes.single().is_none()) {
-            return Err(StreamError::SeveralSizes { stream: self.name.clone() });
+            let of_all = || self.each_size().filter(|_| !apart).chain(sizes.each());
+            let (smallest, blocks) = (of_all().min().unwrap_or(align), length / align);
+            if smallest != align || blocks > Cover::MOST {
+                return Err(StreamError::SeveralSizes { stream: self.name.clone(), align, smallest, blocks });
+            }
         }
         // Such a stream would quietly begin, or stay, at the start of its region.
         let beyond = |value: &Bytes| value.checked_add(largest).is_none_or(|end| end > length);
@@ -432,7 +437,7 @@ impl Stream {
             return Err(StreamError::PatternBeyondRegion { stream, device, what, value, length });
         }
         if let Pattern::Skewed(skew) = pattern {
-            let blocks = Ground { length, align, largest }.blocks();
+            let blocks = Ground { length, align, largest, single: None }.blocks();
             let refused =
                 |why| StreamError::Skew { stream: self.name.clone(), device: device.name.clone(), blocks, why };
             skew.law.check(blocks, align).map_err(refused)?;

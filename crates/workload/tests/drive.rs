@@ -44,6 +44,37 @@ fn a_closed_loop_keeps_its_depth_and_follows_completions() {
     assert_eq!(control.counted_until(), Some(Instant::START + Duration::millis(110)));
 }
 
+/// Four wait where the device could serve four at once: its rate is that of one, and the wait of the others counts.
+#[test]
+fn one_at_a_time_waits_in_turn_and_the_wait_is_response() {
+    let runtime = Runtime::simulated();
+    let device = Server::new(&runtime, 4, Duration::millis(1));
+    let mut stream = reads(4);
+    stream.one_at_a_time = true;
+    stream.limits.time = Some(Duration::millis(100));
+    let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+    let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
+    let later: Vec<&Row> = rows.iter().filter(|row| row.completed > Instant::START + Duration::millis(4)).collect();
+    assert!(rows.len() >= 100 && rows.len() <= 104, "one each millisecond, and who waits is served: {}", rows.len());
+    let alike = |row: &&Row| (row.wait(), row.service()) == (Duration::millis(3), Duration::millis(1));
+    assert!(later.iter().all(alike), "{later:?}");
+}
+
+/// A full queue of eight is let down to two before it is filled again: the device is given six at a time.
+#[test]
+fn a_full_queue_waits_until_it_is_low() {
+    let runtime = Runtime::simulated();
+    let device = Server::new(&runtime, 1, Duration::millis(1));
+    let mut stream = reads(8);
+    stream.rules.low = Some(2);
+    stream.limits.time = Some(Duration::millis(60));
+    let control = Control::new(Instant::START, Duration::ZERO, Duration::ZERO, 1);
+    let rows = load(&runtime, &device, &stream, &control, OnError::Stop);
+    let mut made: Vec<u64> = rows.iter().map(|row| row.submitted.as_nanos() / 1_000_000).collect();
+    made.dedup();
+    assert_eq!(made[..4], [0, 6, 12, 18], "all at once, then whenever six are done");
+}
+
 #[test]
 fn think_time_lowers_the_load() {
     let runtime = Runtime::simulated();
