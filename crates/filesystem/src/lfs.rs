@@ -44,7 +44,7 @@ use units::Bytes;
 pub use self::check::{Fault, check};
 pub use self::cost::Cost;
 pub use self::disk::{Checkpoint, Content, Disk, Inode, Kind, Owner, Pointers, Summary, Written};
-use self::inode::{File, InodeMap};
+use self::inode::{File, InodeMap, parent_of};
 use self::names::Directory;
 use self::parameters::{INODE, Layout};
 pub use self::parameters::{Parameters, ParametersError, Policy};
@@ -231,6 +231,15 @@ impl Log {
     /// Where a block of a file lies on the disk. None if it was never written there; a dirty block is in the cache.
     pub fn address(&self, file: u64, block: u64) -> Option<u64> {
         self.file(file)?.blocks.get(&block).copied().flatten()
+    }
+
+    /// Where the indirect blocks lie that lead to a block of a file, the doubly indirect one first; none of those that
+    /// were not written yet.
+    pub fn indirect(&self, file: u64, block: u64) -> Vec<u64> {
+        let single = self.layout.pointers_of(block);
+        let way = single.and_then(parent_of).into_iter().chain(single);
+        let address = |pointers| self.file(file)?.indirect.get(&pointers).copied().flatten();
+        way.filter_map(address).collect()
     }
 
     /// Whether the newest version of a block of a file is in the cache.

@@ -202,6 +202,11 @@ impl Unit {
         unit
     }
 
+    /// How much the drive holds.
+    pub fn size(&self) -> Bytes {
+        self.endpoint.size()
+    }
+
     /// Puts a request on the queue, at the expense of whoever calls.
     pub async fn strategy(&self, write: bool, offset: Bytes, bytes: Bytes) -> Rc<Ticket> {
         self.driver.execute(self.driver.parameters.strategy, Level::Process).await;

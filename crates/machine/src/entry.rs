@@ -23,11 +23,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use device::{Device, DeviceError, Operation, Payload, Reply, Request, Shape, Stamps};
-use filesystem::ffs::FfsError;
 use units::Bytes;
 
 use crate::endpoint::Endpoint;
-use crate::filesystem::{MountError, Mounted, State};
+use crate::filesystem::{FileError, MountError, Mounted, State};
 use crate::os::{Os, Process, Unmappable, command};
 use crate::raid::{Raid, RaidError, RaidParameters};
 use crate::scsi::target::BLOCK;
@@ -297,7 +296,7 @@ impl Entry {
     }
 
     /// Makes or removes the file on a drive before a run begins. Panics if this is no such file.
-    pub fn set_file(&self, state: State) -> Result<(), FfsError> {
+    pub fn set_file(&self, state: State) -> Result<(), FileError> {
         let Door::Local(mounted, _) = &self.door else { panic!("only a file on a drive is made or removed") };
         mounted.set(state)
     }
@@ -318,9 +317,9 @@ impl Entry {
         let completed = runtime.now();
         ledger.until(completed, self.os.part(), "return");
         ledger.close(completed);
-        let answer = result.map_err(|error| match error {
-            FfsError::NoSpace | FfsError::NoInodes => DeviceError::Kernel { errno: NO_SPACE },
-            _ => unreachable!("a file that is looked for by its own name, of a size that was checked: {error}"),
+        let answer = result.map_err(|error| match error.is_no_space() {
+            true => DeviceError::Kernel { errno: NO_SPACE },
+            false => unreachable!("a file that is looked for by its own name, of a size that was checked: {error}"),
         });
         (answer, Stamps { submitted, completed })
     }

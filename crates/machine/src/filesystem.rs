@@ -23,19 +23,23 @@
 //! sys_inode.c (rwip), ufs_bmap.c and ufs_bio.c of 4.2BSD (6.1, July 1983).
 
 mod cache;
+mod fast;
+mod log;
 mod parameters;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
-use filesystem::ffs::{Extent, Ffs, FfsError, InodeNumber, ROOT};
-use filesystem::{How, Touch};
+use filesystem::ffs::FfsError;
+use filesystem::lfs::LogError;
 use record::PartName;
 use runtime::{Grant, Resource, Runtime, Signal};
 use units::Bytes;
 
-use self::cache::{Buffer, Cache, Key, Place};
-use self::parameters::{LayerParameters, assumed};
+use self::cache::Cache;
+use self::fast::Fast;
+use self::log::Logged;
+use self::parameters::{Format, LayerParameters};
 use crate::component::{Component, Kind};
 use crate::cpu::Level;
 use crate::driver::{self, Driver, Unit};
@@ -88,17 +92,21 @@ pub enum State {
     Absent,
 }
 
+/// What lies where on the disk, and how it gets there.
+enum Disk {
+    Fast(Fast),
+    Log(Rc<Logged>),
+}
+
 /// A file system on a drive, mounted.
 pub struct Mounted {
     runtime: Runtime,
     layer: Rc<Layer>,
     unit: Rc<Unit>,
     number: usize,
-    ffs: RefCell<Ffs>,
-    directory: InodeNumber,
+    disk: Disk,
     /// Of the file's inode.
     lock: Resource,
-    file: Cell<Option<InodeNumber>>,
     size: Bytes,
     /// The last block that was read.
     last: Cell<Option<u64>>,
@@ -116,8 +124,30 @@ pub enum MountError {
     Several { count: usize, kind: &'static str },
     #[error("the file system on {drive}: {source}")]
     Newfs { drive: String, source: filesystem::ffs::ParametersError },
+    #[error("the log-structured file system on {drive}: {source}")]
+    NewLog { drive: String, source: filesystem::lfs::ParametersError },
     #[error("the file of {file} on {drive}: {source}; make the file smaller (file), or the drive larger")]
-    File { drive: String, file: Bytes, source: FfsError },
+    File { drive: String, file: Bytes, source: FileError },
+}
+
+/// Why a call failed, or a file cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // each is what its file system says
+pub enum FileError {
+    #[error(transparent)]
+    Fast(#[from] FfsError),
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+impl FileError {
+    /// Whether the file system had no room.
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            FileError::Fast(error) => matches!(error, FfsError::NoSpace | FfsError::NoInodes),
+            FileError::Log(error) => matches!(error, LogError::Full { .. } | LogError::NoInodes { .. }),
+        }
+    }
 }
 
 /// Who calls, for what waits.
@@ -169,32 +199,33 @@ impl Mounted {
         let (layer, driver): (Rc<Layer>, Rc<Driver>) = (only(machine, &KIND)?, only(machine, &driver::KIND)?);
         let mut all = Vec::new();
         for (number, (drive, endpoint)) in drives.iter().enumerate() {
-            let tracks = endpoint.tracks().unwrap_or_else(|| assumed(endpoint.size()));
-            let new = Ffs::new(layer.parameters.of(tracks));
-            let mut ffs = new.map_err(|source| MountError::Newfs { drive: drive.clone(), source })?;
             let size = layer.parameters.file;
-            let refused = |source| MountError::File { drive: drive.clone(), file: size, source };
-            let (directory, _) = ffs.make_directory(ROOT, "foo").map_err(refused)?;
+            let unit = Unit::new(&driver, endpoint);
+            let disk = match layer.parameters.format {
+                Format::Fast => Disk::Fast(Fast::new(&layer.parameters, drive, endpoint)?),
+                Format::Log => Disk::Log(Logged::new(&layer.parameters, drive, (number, &unit))?),
+            };
             let mounted = Mounted {
                 runtime: machine.runtime.clone(),
                 layer: Rc::clone(&layer),
-                unit: Unit::new(&driver, endpoint),
+                unit,
                 number,
-                ffs: RefCell::new(ffs),
-                directory,
+                disk,
                 lock: Resource::new(&machine.runtime, 1),
-                file: Cell::new(None),
                 size,
                 last: Cell::new(None),
             };
+            let refused = |source| MountError::File { drive: drive.clone(), file: size, source };
             mounted.set(State::Laid).map_err(refused)?;
             all.push(Rc::new(mounted));
         }
         let (runtime, update) = (machine.runtime.clone(), layer.parameters.update);
+        let logs: Vec<Rc<Logged>> = all.iter().filter_map(|mounted| mounted.log()).collect();
         machine.runtime.spawn_detached(async move {
             loop {
                 runtime.sleep(update).await;
                 layer.cache.flush().await;
+                logs.iter().for_each(|log| log.checkpoint(&runtime));
             }
         });
         Ok(all)
@@ -210,19 +241,18 @@ impl Mounted {
         self.size
     }
 
-    /// Whether the file is there when a run begins. Nothing of it is in the cache then.
-    pub fn set(&self, state: State) -> Result<(), FfsError> {
-        let ffs = &mut *self.ffs.borrow_mut();
-        if self.file.take().is_some() {
-            ffs.remove(self.directory, FILE)?;
+    fn log(&self) -> Option<Rc<Logged>> {
+        match &self.disk {
+            Disk::Log(log) => Some(Rc::clone(log)),
+            Disk::Fast(_) => None,
         }
-        if state == State::Laid {
-            let (file, _) = ffs.create(self.directory, FILE)?;
-            let block = self.layer.parameters.block;
-            for number in 0..self.size / block {
-                ffs.place(file, number, block.get())?;
-            }
-            self.file.set(Some(file));
+    }
+
+    /// Whether the file is there when a run begins. Nothing of it is in the cache then.
+    pub fn set(&self, state: State) -> Result<(), FileError> {
+        match &self.disk {
+            Disk::Fast(fast) => fast.set(state, self.size, self.layer.parameters.block)?,
+            Disk::Log(log) => log.set(state, self.size, self.layer.parameters.block)?,
         }
         self.layer.cache.forget(self.number);
         self.last.set(None);
@@ -237,7 +267,7 @@ impl Mounted {
         offset: Bytes,
         bytes: Bytes,
         ledger: &mut Ledger,
-    ) -> Result<(), FfsError> {
+    ) -> Result<(), FileError> {
         let (steps, part) = (self.layer.parameters.steps, self.layer.part);
         let os = &self.layer.os;
         os.resume(process, ledger, "call").await;
@@ -245,19 +275,16 @@ impl Mounted {
             Caller { os, process, ledger, part, wake: steps.wake, buffer: steps.buffer, runtime: &self.runtime };
         caller.step(steps.call, "call").await;
         let _lock = caller.lock(&self.lock).await;
-        let file = match self.file.get() {
-            Some(file) => file,
-            None => self.create(&mut caller).await?,
-        };
+        self.open(&mut caller).await?;
         let block = self.layer.parameters.block;
         let (mut at, end) = (offset, offset + bytes);
         while at < end {
             let number = at / block;
             let upto = end.min(block * (number + 1));
             if write {
-                self.write(file, number, (at - block * number, upto - block * number), &mut caller).await?;
+                self.write(number, (at - block * number, upto - block * number), &mut caller).await?;
             } else {
-                self.read(file, number, upto - at, &mut caller).await;
+                self.read(number, upto - at, &mut caller).await;
             }
             at = upto;
         }
@@ -265,117 +292,32 @@ impl Mounted {
         Ok(())
     }
 
-    /// Makes the file.
-    async fn create(&self, caller: &mut Caller<'_>) -> Result<InodeNumber, FfsError> {
-        caller.step(self.layer.parameters.steps.open, "open").await;
-        let (file, touches) = self.ffs.borrow_mut().create(self.directory, FILE)?;
-        self.file.set(Some(file));
-        self.touch(&touches, caller).await;
-        Ok(file)
+    /// Makes the file, if it is not there.
+    async fn open(&self, caller: &mut Caller<'_>) -> Result<(), FileError> {
+        match &self.disk {
+            Disk::Fast(fast) => Ok(fast.open(self, caller).await?),
+            Disk::Log(log) => Ok(log.open(self, caller).await?),
+        }
     }
 
-    async fn read(&self, file: InodeNumber, number: u64, bytes: Bytes, caller: &mut Caller<'_>) {
-        let LayerParameters { steps, read_ahead, .. } = self.layer.parameters;
-        let found = |number| self.ffs.borrow().map(file, number);
-        let (extent, touches) = found(number).expect("a run that makes a file does not read it");
-        self.touch(&touches, caller).await;
-        caller.step(steps.block, "block").await;
+    async fn read(&self, number: u64, bytes: Bytes, caller: &mut Caller<'_>) {
         let sequential = number.checked_sub(1) == self.last.replace(Some(number)) && number > 0;
-        let more = (number + 1) * self.layer.parameters.block.get() < self.ffs.borrow().size(file);
-        // Across the end of the indirect block at hand nothing is read ahead.
-        let ahead = found(number + 1).filter(|(_, next)| sequential && read_ahead && more && same(&touches, next));
-        let ahead = ahead.map(|(extent, _)| self.place(extent));
-        let buffer = self.layer.cache.read(&self.place(extent), ahead.as_ref(), caller).await;
-        self.copy(bytes, caller).await;
-        // A block that was read to its end is not expected to be read again.
-        self.layer.cache.release(&buffer, bytes == self.layer.parameters.block);
-    }
-
-    async fn write(
-        &self,
-        file: InodeNumber,
-        number: u64,
-        (from, to): (Bytes, Bytes),
-        caller: &mut Caller<'_>,
-    ) -> Result<(), FfsError> {
-        let LayerParameters { steps, block, clear, .. } = self.layer.parameters;
-        let placed = self.ffs.borrow_mut().place(file, number, to.get())?;
-        self.touch(&placed.touches, caller).await;
-        caller.step(steps.block, "block").await;
-        let place = self.place(placed.extent);
-        if placed.allocated {
-            caller.step(steps.allocate, "allocate").await;
-            let os = &self.layer.os;
-            // What a fragment had before it grew stays.
-            let new = place.bytes - from.round_up(self.layer.parameters.fragment).min(place.bytes);
-            let clears = Bytes::new((new.get() as f64 * clear) as u64);
-            os.pass_through(Some(caller.process), clears, caller.ledger, "clear").await;
-        }
-        let cache = &self.layer.cache;
-        let whole = from.is_zero() && to == block;
-        let buffer = match whole || placed.allocated {
-            true => cache.get(&place, caller).await,
-            false => cache.read(&place, None, caller).await,
-        };
-        if !whole {
-            caller.step(steps.partial, "partial").await;
-        }
-        self.copy(to - from, caller).await;
-        if to == block {
-            cache.start(&buffer, &place, true, true).await;
-            caller.ledger.until(self.runtime.now(), caller.part, "driver");
-        } else {
-            cache.delay(&buffer);
-        }
-        Ok(())
-    }
-
-    /// The kernel's own blocks that a step needs.
-    async fn touch(&self, touches: &[Touch], caller: &mut Caller<'_>) {
-        let cache = &self.layer.cache;
-        for touch in touches {
-            let place = self.place(Extent { fragment: touch.fragment, fragments: touch.fragments });
-            caller.step(self.layer.parameters.steps.own, "own blocks").await;
-            match touch.how {
-                How::Read => {
-                    let buffer = cache.read(&place, None, caller).await;
-                    cache.release(&buffer, false);
-                }
-                How::Delayed => {
-                    let buffer = self.mine(&place, caller).await;
-                    cache.delay(&buffer);
-                }
-                How::Started => {
-                    let buffer = self.mine(&place, caller).await;
-                    cache.start(&buffer, &place, true, true).await;
-                    caller.ledger.until(self.runtime.now(), caller.part, "driver");
-                }
-                How::Synchronous => {
-                    let buffer = self.mine(&place, caller).await;
-                    cache.write_through(&buffer, &place, caller).await;
-                }
-            }
+        let ahead = sequential && self.layer.parameters.read_ahead;
+        match &self.disk {
+            Disk::Fast(fast) => fast.read(self, (number, ahead), bytes, caller).await,
+            Disk::Log(log) => log.read(self, (number, ahead), bytes, caller).await,
         }
     }
 
-    async fn mine(&self, place: &Place, caller: &mut Caller<'_>) -> Rc<Buffer> {
-        let buffer = self.layer.cache.get(place, caller).await;
-        buffer.fill();
-        buffer
+    async fn write(&self, number: u64, range: (Bytes, Bytes), caller: &mut Caller<'_>) -> Result<(), FileError> {
+        match &self.disk {
+            Disk::Fast(fast) => Ok(fast.write(self, number, range, caller).await?),
+            Disk::Log(log) => Ok(log.write(self, number, range, caller).await?),
+        }
     }
 
     async fn copy(&self, bytes: Bytes, caller: &mut Caller<'_>) {
         self.layer.os.pass_through(Some(caller.process), bytes, caller.ledger, "copy").await;
-    }
-
-    fn place(&self, extent: Extent) -> Place {
-        let fragment = self.layer.parameters.fragment;
-        Place {
-            unit: Rc::clone(&self.unit),
-            key: Key { mount: self.number, fragment: extent.fragment },
-            offset: fragment * extent.fragment,
-            bytes: fragment * extent.fragments,
-        }
     }
 }
 
@@ -391,10 +333,5 @@ fn only<P: Component>(machine: &Machine, kind: &Kind) -> Result<Rc<P>, MountErro
 
 /// The study's file.
 const FILE: &str = "tst2";
-
-/// Whether two blocks are listed in the same indirect block, or both in the inode.
-fn same(here: &[Touch], next: &[Touch]) -> bool {
-    here.last().map(|touch| touch.fragment) == next.last().map(|touch| touch.fragment)
-}
 
 const _: () = assert!(BLOCK.get() == Bytes::SECTOR.get(), "a drive's block is a sector");

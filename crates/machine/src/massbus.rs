@@ -114,9 +114,9 @@ impl Massbus {
         self.runtime.sleep(self.parameters.start).await;
         ledger.until(self.runtime.now(), self.part, "start");
         let (mut block, end) = (command.first, command.first + command.blocks);
-        let mut first = true;
+        let (mut first, mut at) = (true, self.runtime.now());
         while block < end {
-            let run = medium.run(self.runtime.now(), block, command.write);
+            let run = medium.run(at, block, command.write);
             medium.stand(&run);
             if first && run.rotation + medium.sector() * 8 > medium.period() {
                 medium.lost.set(medium.lost.get() + 1);
@@ -127,7 +127,8 @@ impl Massbus {
             let wanted = run.blocks.min(end - block);
             // The sector that is overrun passes, and counts as time under the heads.
             let passed = (0..wanted).find(|_| self.overrun()).unwrap_or(wanted);
-            let under = run.passed((passed + 1).min(wanted)).since(self.runtime.now());
+            let passes = run.passed((passed + 1).min(wanted));
+            let under = passes.saturating_since(self.runtime.now());
             let moved = self.route.paced(BLOCK * passed, !command.write, lines, medium.rate());
             join(self.runtime.sleep(under), moved).await;
             medium.passing.set(medium.passing.get() + under);
@@ -137,6 +138,9 @@ impl Massbus {
                 medium.lost.set(medium.lost.get() + 1);
             }
             block += passed;
+            // Its buffer takes a sector of the next track while the last one of this track goes to memory.
+            let late = self.runtime.now().saturating_since(passes);
+            at = if late < medium.sector() { passes } else { self.runtime.now() };
         }
         self.runtime.sleep(self.parameters.completion).await;
         ledger.until(self.runtime.now(), self.part, "completion");

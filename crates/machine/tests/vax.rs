@@ -250,6 +250,80 @@ fn what_makes_no_file_system_is_refused() {
     holds(refused("fs.file", "12 KiB"), "whole blocks");
     holds(refused("fs.file", "512 MiB"), "make the file smaller");
     holds(refused("driver.queue", "elevator"), "cylinders");
+    holds(refused("fs.format", "ext4"), "ffs, lfs");
+    holds(refused("fs.longest-transfer", "100 B"), "whole sectors");
     holds(refused("eagle.speed", "1 rpm"), "60 to 60000 rpm");
     holds(refused("eagle.seek.full", "1 ms"), "single <= average <= full");
+}
+
+/// Writes of whole blocks in an order of its own, on one Eagle: how long each of them takes.
+fn writes(changes: &[(&str, &str)], order: impl Fn(u64) -> u64, calls: u64) -> (f64, Load) {
+    let (runtime, machine) = machine("vax-780-sc780", changes);
+    let file = Rc::new(entries(&machine, &["hp-0"], Way::Files).unwrap().remove(0));
+    let begun = runtime.now();
+    runtime.block_on(async {
+        for call in 0..calls {
+            let at = Bytes::kib(8) * order(call);
+            file.submit(Request::write(at, Data::phantom(Bytes::kib(8)))).await.result.unwrap();
+        }
+    });
+    (runtime.now().since(begun).as_seconds() / calls as f64, machine.load())
+}
+
+/// A file of 1024 blocks.
+const SCATTERED: fn(u64) -> u64 = |call| call * 611 % 1024;
+/// Heads are switched in no time, as what is written in one piece goes from track to track.
+const LOG: [(&str, &str); 5] = [FAST[0], FAST[1], FAST[2], ("fs.format", "lfs"), ("eagle.head-switch", "0 s")];
+
+#[test]
+fn a_log_writes_scattered_blocks_as_fast_as_blocks_in_order() {
+    let ((scattered, _), (in_order, load)) = (writes(&LOG, SCATTERED, 1024), writes(&LOG, |call| call, 1024));
+    assert!((scattered / in_order - 1.0).abs() < 0.02, "{scattered} s for a block, in order {in_order}");
+    // 64 blocks at a time, with a summary and what leads to them: pieces of 126 sectors, of each of which the beginning
+    // comes round once more, or twice where a cylinder or a segment begins.
+    let (least, most) = (16.0 * SECTOR, (126.0 * SECTOR + 2.0 * TURN) * 16.0 / 126.0);
+    assert!((least..most).contains(&in_order), "{in_order} s for a block, {least} without any wait, {most} with two turns");
+    assert!(count(&load, "fs", "blocks read") == 0, "nothing is looked up before it is written");
+    let (scattered, _) = writes(&FAST, SCATTERED, 1024);
+    assert!(scattered > 2.0 * in_order, "a seek for each block: {scattered} s");
+}
+
+/// Without a rotational delay the next block has begun to pass when it is asked for; the fast file system leaves as much
+/// room as the reader needs.
+#[test]
+fn a_log_read_block_by_block_loses_a_turn_on_each() {
+    let slow = [("host.instructions", "1 MIPS"), LOG[3]];
+    let period = 16.0 * SECTOR;
+    let found = read(&slow);
+    assert!((found - (period + TURN)).abs() < 0.1 * TURN, "{found} s for a block, {} expected", period + TURN);
+    assert!(read(&slow[..1]) < found);
+}
+
+#[test]
+fn what_waits_for_the_log_is_read_from_memory() {
+    let (runtime, machine) = machine("vax-780-sc780", &LOG);
+    let file = Rc::new(entries(&machine, &["hp-0"], Way::Files).unwrap().remove(0));
+    file.set_file(State::Absent).unwrap();
+    runtime.block_on(async {
+        for block in 0..32 {
+            let at = Bytes::kib(8) * block;
+            file.submit(Request::write(at, Data::phantom(Bytes::kib(8)))).await.result.unwrap();
+        }
+        for block in 0..32 {
+            file.submit(Request::read(Bytes::kib(8) * block, Buffer::phantom(Bytes::kib(8)))).await.result.unwrap();
+        }
+    });
+    let load = machine.load();
+    assert_eq!((count(&load, "fs", "blocks read"), count(&load, "fs", "cache hits")), (0, 32));
+    assert_eq!(load.time("hp-0", "data").as_seconds(), 0.0, "256 KiB are half a segment");
+}
+
+/// A file that takes three quarters of its disk, written over and over: what lives is copied, at the disk's expense.
+#[test]
+fn a_log_that_is_full_of_a_file_pays_for_its_cleaning() {
+    let small = [LOG[0], LOG[1], LOG[2], LOG[3], LOG[4], ("eagle.cylinders", "40")];
+    let (first, _) = writes(&small, SCATTERED, 512);
+    let (later, load) = writes(&small, SCATTERED, 4096);
+    assert!(later > 1.2 * first, "{later} s for a block, {first} before cleaning");
+    assert!(load.time("hp-0", "data").as_seconds() > 0.0);
 }

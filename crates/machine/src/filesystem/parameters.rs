@@ -6,9 +6,23 @@ use units::{Bytes, Duration, Ratio};
 use crate::endpoint::Tracks;
 use crate::part::{PartError, Problem, Reader};
 
+/// Which file system it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    /// The fast file system of 4.2BSD.
+    Fast,
+    /// A log-structured one.
+    Log,
+}
+
 /// Of a file system in an operating system. Steps are in instructions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LayerParameters {
+    pub format: Format,
+    /// Of a log.
+    pub segment: Bytes,
+    /// What a log sends to the driver in one piece, at most.
+    pub longest_transfer: Bytes,
     pub block: Bytes,
     pub fragment: Bytes,
     /// Milliseconds.
@@ -85,7 +99,15 @@ impl LayerParameters {
             let accepted = format!("at least eight blocks, {:#}", block * 8);
             return Err(reader.fault("cache", Problem::OutOfRange { accepted }));
         }
+        let longest_transfer: Bytes = reader.get("longest-transfer")?;
+        if longest_transfer.is_zero() || !longest_transfer.is_multiple_of(Bytes::SECTOR) {
+            let accepted = format!("whole sectors of {:#}, at least one", Bytes::SECTOR);
+            return Err(reader.fault("longest-transfer", Problem::OutOfRange { accepted }));
+        }
         let parameters = LayerParameters {
+            format: reader.choose("format", &[("ffs", Format::Fast), ("lfs", Format::Log)])?,
+            segment: reader.get("segment")?,
+            longest_transfer,
             block,
             fragment: reader.get("fragment")?,
             rotational_delay: whole_milliseconds(reader.get("rotational-delay")?)?,
