@@ -133,6 +133,7 @@ pub const EXPERIMENTS: &[Entry] = entries![
     "vax/780",
     "vax/emulex",
     "vax/evolution",
+    "vax/log",
     "vax/queues",
     "vax/rotational-delay",
     "vax/search-lead",

@@ -94,7 +94,7 @@ pub enum State {
 
 /// What lies where on the disk, and how it gets there.
 enum Disk {
-    Fast(Fast),
+    Fast(Box<Fast>),
     Log(Rc<Logged>),
 }
 
@@ -202,7 +202,7 @@ impl Mounted {
             let size = layer.parameters.file;
             let unit = Unit::new(&driver, endpoint);
             let disk = match layer.parameters.format {
-                Format::Fast => Disk::Fast(Fast::new(&layer.parameters, drive, endpoint)?),
+                Format::Fast => Disk::Fast(Box::new(Fast::new(&layer.parameters, drive, endpoint)?)),
                 Format::Log => Disk::Log(Logged::new(&layer.parameters, drive, (number, &unit))?),
             };
             let mounted = Mounted {

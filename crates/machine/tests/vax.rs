@@ -272,8 +272,8 @@ fn writes(changes: &[(&str, &str)], order: impl Fn(u64) -> u64, calls: u64) -> (
 
 /// A file of 1024 blocks.
 const SCATTERED: fn(u64) -> u64 = |call| call * 611 % 1024;
-/// Heads are switched in no time, as what is written in one piece goes from track to track.
-const LOG: [(&str, &str); 5] = [FAST[0], FAST[1], FAST[2], ("fs.format", "lfs"), ("eagle.head-switch", "0 s")];
+/// A log, and a bus on which no sector is overrun, of which long transfers have many.
+const LOG: [(&str, &str); 5] = [FAST[0], FAST[1], FAST[2], ("fs.format", "lfs"), ("sc780.arbitration-delay", "0 s")];
 
 #[test]
 fn a_log_writes_scattered_blocks_as_fast_as_blocks_in_order() {
@@ -282,10 +282,13 @@ fn a_log_writes_scattered_blocks_as_fast_as_blocks_in_order() {
     // 64 blocks at a time, with a summary and what leads to them: pieces of 126 sectors, of each of which the beginning
     // comes round once more, or twice where a cylinder or a segment begins.
     let (least, most) = (16.0 * SECTOR, (126.0 * SECTOR + 2.0 * TURN) * 16.0 / 126.0);
-    assert!((least..most).contains(&in_order), "{in_order} s for a block, {least} without any wait, {most} with two turns");
+    assert!(
+        (least..most).contains(&in_order),
+        "{in_order} s for a block, {least} without any wait, {most} with two turns"
+    );
     assert!(count(&load, "fs", "blocks read") == 0, "nothing is looked up before it is written");
     let (scattered, _) = writes(&FAST, SCATTERED, 1024);
-    assert!(scattered > 2.0 * in_order, "a seek for each block: {scattered} s");
+    assert!(scattered > 1.5 * in_order, "a search for each block, and often a seek: {scattered} s");
 }
 
 /// Without a rotational delay the next block has begun to pass when it is asked for; the fast file system leaves as much

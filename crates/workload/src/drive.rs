@@ -472,6 +472,9 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
             let request = self.request(&mut shared.borrow_mut(), &ask, memory, image.as_ref());
             let request = self.prioritized(&mut shared.borrow_mut(), &ask, request);
             let (request, mut row) = self.context.ask(request, phase);
+            if self.stream.rules.low.is_some() && self.context.tally.under_way.get() >= self.stream.lanes() {
+                shared.borrow_mut().filling = false;
+            }
             let reading = self.begin_read(&ask);
             let flush = self.flush_due(&mut shared.borrow_mut(), &ask);
 
@@ -622,8 +625,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
     async fn drained(&self, shared: &RefCell<Shared>, low: u32) {
         let fills = || {
             let shared = &mut shared.borrow_mut();
-            let under_way = self.context.tally.under_way.get();
-            shared.filling = under_way <= low || shared.filling && under_way < self.stream.lanes();
+            shared.filling |= self.context.tally.under_way.get() <= low;
             shared.filling
         };
         let ended = shared.borrow().ended.clone();

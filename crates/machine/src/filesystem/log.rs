@@ -19,8 +19,8 @@
 //! flush that needs it, before or after its data, in the order in which the log gives them.
 //!
 //! # Rejected
-//! Dirty blocks in the buffer cache: what evicts them would write them one by one. They take memory beside it, two
-//! segments at most, as Sprite's cache was larger than its segments by far.
+//! Dirty blocks in the buffer cache alone: what evicts them would write them one by one. They have memory beside it, two
+//! segments at most, as Sprite's cache was larger than its segments by far; the cache keeps what it has room for.
 //!
 //! # Source
 //! M. Rosenblum and J. K. Ousterhout, "The Design and Implementation of a Log-Structured File System", 1991, Sections 3
@@ -170,30 +170,35 @@ impl Logged {
         let LayerParameters { steps, block, .. } = of.layer.parameters;
         let (file, cache) = (self.file(), &of.layer.cache);
         caller.step(steps.block, "block").await;
-        if !(from.is_zero() && to == block) {
-            caller.step(steps.partial, "partial").await;
-            let stored = self.log.borrow().address(file, number).filter(|_| !self.log.borrow().is_dirty(file, number));
+        let stored = self.log.borrow().address(file, number).filter(|_| !self.log.borrow().is_dirty(file, number));
+        self.log.borrow_mut().write(file, number)?;
+        // What is written stays in the cache, too, for who reads it. Its home is known when it has been to the log.
+        let place = self.place(number, stored.unwrap_or_default());
+        let whole = from.is_zero() && to == block;
+        let buffer = match stored {
             // The rest of the block goes to the log with what is written.
-            if let Some(address) = stored {
-                let buffer = cache.read(&self.place(number, address), None, caller).await;
-                cache.release(&buffer, false);
-            }
+            Some(_) if !whole => cache.read(&place, None, caller).await,
+            _ => cache.get(&place, caller).await,
+        };
+        if !whole {
+            caller.step(steps.partial, "partial").await;
         }
         of.copy(to - from, caller).await;
-        self.log.borrow_mut().write(file, number)?;
+        buffer.fill();
+        cache.release(&buffer, to == block);
         if self.log.borrow().pending() >= self.segment {
-            self.flush(&of.runtime)?;
+            let sent = self.flush(&of.runtime)?;
             caller.ledger.until(of.runtime.now(), caller.part, "driver");
-            caller.wait(&self.written, || self.under_way.get() <= self.segment).await;
+            // What was sent before is on the disk then.
+            caller.wait(&self.written, || self.under_way.get() <= sent).await;
         }
         Ok(())
     }
 
-    /// Sends what is dirty to the log, and waits for none of it.
-    fn flush(self: &Rc<Logged>, runtime: &Runtime) -> Result<(), LogError> {
+    /// Sends what is dirty to the log, and waits for none of it: how much that is.
+    fn flush(self: &Rc<Logged>, runtime: &Runtime) -> Result<Bytes, LogError> {
         let transfers = self.log.borrow_mut().flush()?;
-        self.send(runtime, transfers);
-        Ok(())
+        Ok(self.send(runtime, transfers))
     }
 
     /// The same, with a checkpoint. A disk that is full stays as it is, and the next write says so.
@@ -203,10 +208,7 @@ impl Logged {
         }
     }
 
-    fn send(self: &Rc<Logged>, runtime: &Runtime, transfers: Vec<Transfer>) {
-        if transfers.is_empty() {
-            return;
-        }
+    fn send(self: &Rc<Logged>, runtime: &Runtime, transfers: Vec<Transfer>) -> Bytes {
         let bytes: Bytes = transfers.iter().map(|transfer| self.block * transfer.blocks).sum();
         self.under_way.set(self.under_way.get() + bytes);
         let turn = self.turn.borrow_mut().get_or_insert_with(|| Resource::new(runtime, 1)).acquire(0);
@@ -219,6 +221,7 @@ impl Logged {
                 log.written.notify();
             }
         });
+        bytes
     }
 
     /// All pieces of a transfer are at the driver together; the next one waits for the last of them.
