@@ -1,9 +1,9 @@
 //! Job files beside fio: the same file by fio and by `arraylab run`, in turns, on a loop device, on zram and on a file.
 //!
-//! The bar: our median within the run-to-run spread of fio's own (least to most, widened at each end by a tenth of
-//! itself, or by a percent of fio's median if that is more, as five runs do not show all of a spread), or above it. Where ours lies above, that is said: a device that
-//! keeps up shows the cost of the generator, and a cheaper generator is faster. The machine is shared; the turns share
-//! its moods.
+//! The bar: our median within the run-to-run spread of fio's own, or above it. The spread is least to most, widened at
+//! each end by a tenth of itself, or by a percent of fio's median if that is more, as five runs do not show all of it.
+//! Where ours lies above, that is said: a device that keeps up shows the cost of the generator, and a cheaper generator
+//! is faster. The machine is shared; the turns share its moods.
 //!
 //! `FIO_EXAMPLES=DIRECTORY` adds those of fio's own example job files that run, fitted to each target
 //! ([`crate::examples`]).

@@ -5,8 +5,8 @@ use units::{Duration, Ratio};
 
 use crate::Latency;
 
-/// An issue within this is on time: so much later than asked the kernel wakes a thread that sleeps, unless the thread
-/// has asked for less, as ours does (prctl(2), `PR_SET_TIMERSLACK`).
+/// An issue within this is on time. By itself the kernel may wake a thread that sleeps so much too late (prctl(2),
+/// `PR_SET_TIMERSLACK`); ours have asked it to be exact.
 pub const ON_TIME: Duration = Duration::micros(50);
 
 /// How late requests were issued.

@@ -407,8 +407,12 @@ fn what_cannot_be_done_is_refused_with_its_line() {
         ("[a]\nsize=4k\nss=bw:1%\nss_dur=9\n[b]\nsize=4k\n", "job.fio:5: [b] is steady by another rule than [a]"),
         ("[a]\nsize=4k\nnuma_cpu_nodes=999\n", "job.fio:1: [a] names the memory node 999"),
         (
-            "[a]\nsize=4k\nioengine=libaio\niodepth=8\n[b]\nsize=4k\nioengine=libaio\niodepth=8\niodepth_batch_complete=4\n",
-            "job.fio:5: [b] awaits 4 completions at a time and [a] 1",
+            "[global]\nsize=4k\nioengine=libaio\niodepth=8\ndirect=1\n[a]\n[b]\niodepth_batch_complete=4\n",
+            "job.fio:7: [b] awaits 4 completions at a time and [a] 1",
+        ),
+        (
+            "[a]\nsize=4k\nioengine=posixaio\niodepth=8\niodepth_batch_complete=4\n",
+            "job.fio:5: the option 'iodepth_batch_complete' is not supported: its engine carries requests out one by one",
         ),
         ("[a]\nsize=1m\nzonemode=strided\nzonesize=2k\n", "job.fio:1: [a] has zones of 2 KiB"),
     ] {

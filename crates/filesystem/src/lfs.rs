@@ -17,7 +17,7 @@
 //!
 //! # Rejected
 //! A log of directory operations, as in Sprite: groups of writes that count only as a whole keep names and inodes
-//! consistent, too, and cost nothing (`flush.rs`). Reads: [`Log::address`] says where a block lies, and the cache is
+//! consistent, too, and cost nothing (`flush.rs`). The path of a read: [`Log::address`] says where a block lies, and the cache is
 //! the machine's.
 //!
 //! # Source

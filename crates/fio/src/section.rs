@@ -82,7 +82,7 @@ impl Reader<'_> {
             engine,
             direct,
             depth,
-            gather: self.gather(depth)?,
+            gather: self.gather(engine, direct, depth)?,
             copies: self.number("numjobs", MOST_COPIES)?.unwrap_or(1) as u32,
             files: self.files()?,
             directories: self.text("directory")?.map(|text| list(&text)).unwrap_or_default(),
@@ -233,9 +233,13 @@ impl Reader<'_> {
     }
 
     /// How many completions fio waits for when its queue is full. Of none it waits for one all the same.
-    fn gather(&mut self, depth: u32) -> Result<u32, JobError> {
+    fn gather(&mut self, engine: Engine, direct: bool, depth: u32) -> Result<u32, JobError> {
         let least = self.read("iodepth_batch_complete_min", "a number of requests", |text| text.parse::<u32>().ok())?;
-        Ok(least.unwrap_or(1).min(depth).max(1))
+        let gather = least.unwrap_or(1).min(depth).max(1);
+        if gather > 1 && engine.makes_singly(direct) {
+            self.not_kept("iodepth_batch_complete_min", "its engine carries requests out one by one, and each is seen");
+        }
+        Ok(gather)
     }
 
     /// `filename=a:b:c`.

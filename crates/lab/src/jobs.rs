@@ -712,7 +712,7 @@ impl Plan for Job {
     fn io(&self) -> Io {
         let engine = match self.engine {
             // What suits the target: a ring for what must be waited for, the calling thread for memory.
-            // A queue of one is a call that waits, at the cost of two; what goes through the page cache waits in any case.
+            // Through the page cache each call waits. A queue of one waits, too, and takes two calls where one will do.
             Engine::Aio if !self.direct || self.depth == 1 => Some(uring::Engine::Sync),
             Engine::Queue | Engine::Aio | Engine::Posix | Engine::Null => None,
             Engine::Sync => Some(uring::Engine::Sync),

@@ -203,7 +203,7 @@ impl Mounted {
             let unit = Unit::new(&driver, endpoint);
             let disk = match layer.parameters.format {
                 Format::Fast => Disk::Fast(Box::new(Fast::new(&layer.parameters, drive, endpoint)?)),
-                Format::Log => Disk::Log(Logged::new(&layer.parameters, drive, (number, &unit))?),
+                Format::Log => Disk::Log(Logged::new(&layer.parameters, drive, (number, &unit), &machine.runtime)?),
             };
             let mounted = Mounted {
                 runtime: machine.runtime.clone(),
@@ -225,7 +225,7 @@ impl Mounted {
             loop {
                 runtime.sleep(update).await;
                 layer.cache.flush().await;
-                logs.iter().for_each(|log| log.checkpoint(&runtime));
+                logs.iter().for_each(Logged::checkpoint);
             }
         });
         Ok(all)

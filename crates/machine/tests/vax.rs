@@ -291,8 +291,8 @@ fn a_log_writes_scattered_blocks_as_fast_as_blocks_in_order() {
     assert!(scattered > 1.5 * in_order, "a search for each block, and often a seek: {scattered} s");
 }
 
-/// Without a rotational delay the next block has begun to pass when it is asked for; the fast file system leaves as much
-/// room as the reader needs.
+/// Without a rotational delay the next block has begun to pass when it is asked for. The fast file system leaves the
+/// reader time for that.
 #[test]
 fn a_log_read_block_by_block_loses_a_turn_on_each() {
     let slow = [("host.instructions", "1 MIPS"), LOG[3]];

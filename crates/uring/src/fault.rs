@@ -1,7 +1,7 @@
 //! Copies from and to a mapping, which may fail.
 //!
-//! A load from mapped memory, or a store to it, has no way to return an error: if the file has become shorter, or its disk cannot deliver
-//! a page, the kernel sends SIGBUS, whose default is to end the process. Here, while a copy is under way, the handler
+//! A load from mapped memory, or a store to it, has no way to return an error: if the file has become shorter, or its
+//! disk cannot deliver a page, the kernel sends SIGBUS, whose default is to end the process. Here, while a copy is under way, the handler
 //! puts a page of zeroes where the fault was and takes a note; the copy runs to its end, and the note makes it an
 //! error. This is what systemd does for its journal files (`src/basic/sigbus.c`). A fault anywhere else is left to
 //! whoever handled the signal before.
@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 thread_local! {
-    /// The addresses of the mapping that the copy on this thread touches, first and beyond the last. Without a destructor, so that a
-    /// signal handler may look.
+    /// The addresses of the mapping that the copy on this thread touches, first and beyond the last. Without a
+    /// destructor, so that a signal handler may look.
     static COPYING: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
     /// A fault was met since the copy began.
     static MET: Cell<bool> = const { Cell::new(false) };

@@ -2,9 +2,9 @@
 //!
 //! As fio does it where there is a map of blocks (no `norandommap`): a place is drawn; if its block has been asked for,
 //! the next one that has not is taken; and a request that would reach a block that has been is cut short before it. So
-//! the sizes of a lap are not those that are asked for: toward its end what is left lies in small pieces. A file server's
-//! load of 512 B to 64 KiB (fio's `iometer-file-access-server`) takes 2.4 times as many requests for a lap as it would
-//! take uncut.
+//! the sizes of a lap are not those that are asked for: toward its end what is left lies in small pieces. The load of a
+//! file server of 512 B to 64 KiB (fio's `iometer-file-access-server`, 64 MiB) takes 14,000 requests for a lap, and 5,700
+//! if none is cut.
 //!
 //! What has not been is a compressed set (`roaring`): a bit or less for each block, and the next one that is free is
 //! found without a walk over all that is not.
@@ -13,25 +13,22 @@
 //! A permutation, as for one size ([`crate::Permutation`]): it has no answer to what overlaps.
 
 use rand::RngExt;
-use roaring::RoaringBitmap;
+use roaring::RoaringTreemap;
 use runtime::Random;
 use units::Bytes;
 
 /// The blocks of a lap.
 #[derive(Debug)]
 pub(crate) struct Cover {
-    free: RoaringBitmap,
+    free: RoaringTreemap,
     block: Bytes,
-    blocks: u32,
+    blocks: u64,
 }
 
 impl Cover {
-    /// The most blocks that it can tell apart.
-    pub const MOST: u64 = u32::MAX as u64;
-
     /// All blocks that find room in `length`.
     pub fn new(length: Bytes, block: Bytes) -> Cover {
-        let blocks = u32::try_from(length / block).expect("a checked stream has no more blocks than can be told apart");
+        let blocks = length / block;
         assert!(blocks > 0, "a checked stream's region holds a request");
         Cover { free: all(blocks), block, blocks }
     }
@@ -43,26 +40,25 @@ impl Cover {
         }
         let drawn = random.random_range(0..self.blocks);
         let first = self.from(drawn).or_else(|| self.from(0)).expect("a block is left");
-        let wanted = u32::try_from(length.get().div_ceil(self.block.get())).unwrap_or(u32::MAX);
-        let end = first.saturating_add(wanted).min(self.blocks);
+        let end = first + length.get().div_ceil(self.block.get());
         let mut run = self.free.iter();
         run.advance_to(first);
-        let free = (first..end).zip(run).take_while(|(block, free)| block == free).count() as u32;
+        let free = (first..end).zip(run).take_while(|(block, free)| block == free).count() as u64;
         let removed = self.free.remove_range(first..first + free);
-        assert_eq!(removed, u64::from(free), "what is taken was left");
-        (self.block * u64::from(first), length.min(self.block * u64::from(free)))
+        assert_eq!(removed, free, "what is taken was left");
+        (self.block * first, length.min(self.block * free))
     }
 
     /// The first block from there on that is left.
-    fn from(&self, block: u32) -> Option<u32> {
+    fn from(&self, block: u64) -> Option<u64> {
         let mut left = self.free.iter();
         left.advance_to(block);
         left.next()
     }
 }
 
-fn all(blocks: u32) -> RoaringBitmap {
-    let mut free = RoaringBitmap::new();
+fn all(blocks: u64) -> RoaringTreemap {
+    let mut free = RoaringTreemap::new();
     free.insert_range(0..blocks);
     free
 }

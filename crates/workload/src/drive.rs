@@ -64,7 +64,7 @@ pub struct Drive<'a, D, O> {
 struct Shared {
     generator: Generator,
     clockwork: Option<Clockwork>,
-    /// The line of idle lanes, if there is a clockwork.
+    /// The line of idle lanes, if there is a clockwork, or a search for a depth: the first of them waits for what comes.
     line: Option<Resource>,
     /// When counting ends at the latest.
     until: Instant,
@@ -97,7 +97,7 @@ struct Shared {
     single: Option<Resource>,
     /// What is under way, if requests wait for what they overlap with.
     serial: Option<Rc<Serial>>,
-    /// The search for a depth, and where lanes wait for a place in the queue.
+    /// The search for a depth, and who is told when a place in the queue is free.
     seeking: Option<(Seeking, Signal)>,
     random: Random,
 }
@@ -165,7 +165,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         let most_bytes = [self.stream.limits.bytes, laps].into_iter().flatten().min();
         let shared = Rc::new(RefCell::new(Shared {
             generator: Generator::new(self.stream, device.shape().size, random.next_u64()),
-            line: clockwork.is_some().then(|| Resource::new(runtime, 1)),
+            line: (clockwork.is_some() || self.stream.rules.search.is_some()).then(|| Resource::new(runtime, 1)),
             clockwork,
             until,
             counted_requests: 0,
@@ -280,7 +280,13 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
         if take() {
             return true;
         }
-        let signal = shared.borrow().seeking.as_ref().map(|(_, signal)| signal.clone()).expect("it gives out places");
+        let (signal, line) = {
+            let shared = shared.borrow();
+            let (_, signal) = shared.seeking.as_ref().expect("it gives out places");
+            (signal.clone(), shared.line.clone().expect("who searches has idle lanes stand in line"))
+        };
+        // Of a deep queue all would look at the one place of a search that begins with a depth of one.
+        let _first = line.acquire(0).await;
         let over = self.sleep_until(Instant::NEVER);
         let taken = matches!(select(pin!(signal.wait_until(take)), pin!(over)).await, Either::Left(_));
         *intended = self.context.runtime.now().max(*intended);
@@ -291,12 +297,7 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
     fn leave_place(&self, shared: &RefCell<Shared>) {
         if let Some((seeking, signal)) = &mut shared.borrow_mut().seeking {
             seeking.give_back(self.context.runtime.now());
-            // All of a deep queue would look at the one place of a search that begins with a depth of one.
-            match seeking.free() {
-                0 => {}
-                1 => signal.notify_one(),
-                _ => signal.notify(),
-            }
+            signal.notify();
         }
     }
 
@@ -382,7 +383,8 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
                 None => self.is_over(shared, intended),
             };
             if owes.is_none() {
-                let first = shared.borrow().line.as_ref().map(|line| line.acquire(0));
+                let line = shared.borrow().line.clone().filter(|_| shared.borrow().clockwork.is_some());
+                let first = line.as_ref().map(|line| line.acquire(0));
                 let first = match first {
                     Some(first) => Some(first.await),
                     None => None,
@@ -612,11 +614,10 @@ impl<D: Device, O: Observer> Drive<'_, D, O> {
 
     /// A request has ended, for which others may wait.
     fn has_ended(&self, shared: &RefCell<Shared>, ask: &Ask, succeeded: bool) {
-        if self.stream.behind.is_some() || self.stream.rules.low.is_some() {
-            let mut shared = shared.borrow_mut();
-            shared.generator.ended(ask, succeeded);
-            let ended = shared.ended.clone();
-            drop(shared);
+        let is_low = self.stream.rules.low.is_some_and(|low| self.context.tally.under_way.get() <= low);
+        if self.stream.behind.is_some() || is_low {
+            shared.borrow_mut().generator.ended(ask, succeeded);
+            let ended = shared.borrow().ended.clone();
             ended.notify();
         }
     }

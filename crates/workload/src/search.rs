@@ -90,11 +90,6 @@ impl Seeking {
         free
     }
 
-    /// How many places are to be had.
-    pub fn free(&self) -> u32 {
-        if self.quiet { 0 } else { self.depth.saturating_sub(self.under_way) }
-    }
-
     /// Gives a place back, at `now`.
     pub fn give_back(&mut self, now: Instant) {
         assert!(self.under_way > 0, "a place that is given back was taken");

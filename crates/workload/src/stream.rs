@@ -5,7 +5,6 @@ use rand::Rng;
 use runtime::Random;
 use units::{Bytes, Duration, Ratio};
 
-use crate::cover::Cover;
 use crate::cursor::Ground;
 use crate::{Arrivals, Content, Limits, Memory, Pattern, Priorities, ReadBehind, Rules, Sizes};
 
@@ -73,8 +72,8 @@ pub struct Stream {
     pub turns: Option<u32>,
     /// No request before those of all other lanes, on all devices of the stream, have completed. Closed loops only.
     pub lock_step: bool,
-    /// One request is at the device at a time, and the others wait in the order in which they were asked for. Their wait
-    /// is part of their response time, unlike that for [`turns`](Stream::turns).
+    /// One request is at the device at a time, and the others wait in the order in which they were asked for. Their
+    /// wait is part of their response time, unlike that for [`turns`](Stream::turns).
     pub one_at_a_time: bool,
     /// Other streams that say so, too, may write the same blocks; what is stored there in the end depends on luck.
     pub overlap: bool,
@@ -245,9 +244,9 @@ pub enum StreamError {
     )]
     Skew { stream: String, device: String, blocks: u64, why: &'static str },
     #[error(
-        "stream '{stream}' asks for every block once, which for several sizes needs an `align` of the smallest of them, {smallest:#}, and at most {most} blocks; it has {align:#} and {blocks}; take `pattern = \"random\"`, or one size", most = Cover::MOST
+        "stream '{stream}' asks for every block once, which for several sizes needs an `align` of the smallest of them, {smallest:#}, and has {align:#}; leave `align` out, or take `pattern = \"random\"`"
     )]
-    SeveralSizes { stream: String, align: Bytes, smallest: Bytes, blocks: u64 },
+    SeveralSizes { stream: String, align: Bytes, smallest: Bytes },
     #[error(
         "streams '{first}' and '{second}' both write {device} from {start:#} to {end:#}; give them regions that do not overlap, or both `overlap = true`"
     )]
@@ -425,9 +424,9 @@ impl Stream {
         let largest = if apart { sizes.largest() } else { self.largest() };
         if *pattern == Pattern::RandomOnce && (self.write_sizes.is_some() && !apart || sizes.single().is_none()) {
             let of_all = || self.each_size().filter(|_| !apart).chain(sizes.each());
-            let (smallest, blocks) = (of_all().min().unwrap_or(align), length / align);
-            if smallest != align || blocks > Cover::MOST {
-                return Err(StreamError::SeveralSizes { stream: self.name.clone(), align, smallest, blocks });
+            let smallest = of_all().min().unwrap_or(align);
+            if smallest != align {
+                return Err(StreamError::SeveralSizes { stream: self.name.clone(), align, smallest });
             }
         }
         // Such a stream would quietly begin, or stay, at the start of its region.

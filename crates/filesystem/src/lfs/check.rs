@@ -154,7 +154,7 @@ fn check_names(log: &Log) -> Result<(), Fault> {
     }
 }
 
-/// What of a file is in the log.
+/// The part of a file that is in the log: whether it is a directory, its blocks, its indirect blocks.
 fn in_log(file: &File) -> (bool, Vec<(u64, u64)>, Vec<u64>) {
     let blocks = file.blocks.iter().filter_map(|(block, address)| Some((*block, (*address)?))).collect();
     (file.directory.is_some(), blocks, file.indirect.values().flatten().copied().collect())

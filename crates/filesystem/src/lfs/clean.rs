@@ -61,7 +61,7 @@ impl Log {
         self.usage.clean.len() as u64 * self.layout.segment + self.layout.segment - self.head.offset
     }
 
-    /// Segments that a checkpoint makes clean. What is live in cleaned ones is written with it.
+    /// The segments that the next checkpoint makes clean. The checkpoint also writes what is still live in them.
     fn reclaimable(&self) -> u64 {
         let empty = self.usage.empty([self.head.segment, self.head.next]);
         empty.filter(|segment| !self.cleaned.contains(segment)).count() as u64 + self.cleaned.len() as u64
@@ -129,8 +129,8 @@ impl Log {
         owners
     }
 
-    /// What is live in segments, in the order in which it is copied. Indirect blocks and inodes that go with copied
-    /// data anyway are omitted, and so are tables: the checkpoint writes them.
+    /// The live blocks of these segments, in the order in which they are copied. Left out are indirect blocks and inodes
+    /// that go to the log with copied data in any case, and tables, which the checkpoint writes.
     fn live_items(&self, segments: &[u64], scarce: bool) -> Vec<Item> {
         let (mut data, mut indirect, mut inodes) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for ((owner, modified), address) in segments.iter().flat_map(|segment| self.owners(*segment)) {

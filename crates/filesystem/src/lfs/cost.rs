@@ -19,7 +19,7 @@
 //! ```
 //!
 //! The formula holds for any mixture of utilizations, `u` being their mean, since it only adds up bytes. It knows no
-//! summaries, inodes, tables and checkpoints. What a log really moves is more by their share.
+//! summaries, inodes, tables and checkpoints. A log moves them, too, so that it moves more than the formula says.
 
 use units::{Bytes, Ratio};
 
@@ -42,7 +42,7 @@ pub fn write_cost_with_empty(utilization: Ratio, empty: Ratio) -> f64 {
     (2.0 - empty.get()) / (1.0 - utilization.get())
 }
 
-/// What a log has moved to and from the disk.
+/// The blocks that a log has moved to and from the disk, by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
     /// Data of files, written for the first time.

@@ -40,7 +40,7 @@ pub enum Owner {
     Usage { index: u64 },
 }
 
-/// What an inode is of.
+/// The kind of file that an inode describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A file.

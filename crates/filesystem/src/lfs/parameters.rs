@@ -94,13 +94,17 @@ pub enum ParametersError {
 }
 
 impl Parameters {
-    /// Blocks of 4 KiB and segments of 512 KiB, cleaned by cost and benefit with age sort: a sixteenth of the segments
-    /// is kept clean, and one inode is there for every 16 KiB.
+    /// Blocks of 4 KiB and segments of 512 KiB.
     pub fn new(disk: Bytes) -> Parameters {
-        let segment = Bytes::kib(512);
-        let clean_below = (disk.get() / segment.get() / 32).max(6);
+        Parameters::of(disk, Bytes::kib(4), Bytes::kib(512))
+    }
+
+    /// Cleaned by cost and benefit with age sort: a sixteenth of the segments is kept clean, and one inode is there for
+    /// every 16 KiB. The segment is above zero.
+    pub fn of(disk: Bytes, block: Bytes, segment: Bytes) -> Parameters {
+        let clean_below = (disk / segment / 32).max(6);
         Parameters {
-            block: Bytes::kib(4),
+            block,
             segment,
             disk,
             inodes: (disk.get() >> 14).clamp(2, 1 << 20),

@@ -20,7 +20,8 @@ fn parameters(policy: Policy, age_sort: bool) -> Parameters {
     }
 }
 
-/// What updates cost, once the disk has been written `warm` times over, and until it has been `measured` times more.
+/// The cost of updates. It counts after the disk has been written `warm` times, until it has been written `measured`
+/// times more.
 fn cost(parameters: Parameters, pattern: Pattern, share: f64, warm: f64, measured: f64) -> Cost {
     let mut next = random(11);
     let mut log = Log::new(parameters).unwrap();

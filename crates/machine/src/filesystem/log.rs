@@ -10,17 +10,16 @@
 //! The program goes on meanwhile, until another segment is full before the last one is on the disk: then it waits. What
 //! is dirty goes to the log every half minute, too, with a checkpoint.
 //!
-//! *Reading* is as in the fast file system: an address, a buffer, one block read ahead. Blocks that were written one
-//! after the other lie one behind the other, without a rotational delay between them, so that a reader that takes longer
-//! for a block than the head takes to reach the next one waits for a turn of the disk each time, unless the drive reads
-//! on into a buffer of its own. Dirty blocks are read from memory.
+//! *Reading* is as in the fast file system: an address, a buffer, one block read ahead. What was written in order lies
+//! on the disk without a rotational delay. A reader asks for the next block when its first sector has passed, and waits
+//! for a turn of the disk, unless the drive reads on into a buffer of its own. Dirty blocks are read from memory.
 //!
 //! Cleaning is what the crate `filesystem` says: segments are read, and what lives is written again. It comes with the
 //! flush that needs it, before or after its data, in the order in which the log gives them.
 //!
 //! # Rejected
-//! Dirty blocks in the buffer cache alone: what evicts them would write them one by one. They have memory beside it, two
-//! segments at most, as Sprite's cache was larger than its segments by far; the cache keeps what it has room for.
+//! Dirty blocks in the buffer cache alone: who needs a buffer would write them one by one. They have memory beside the
+//! cache, two segments at most, as Sprite's cache was larger than its segments by far.
 //!
 //! # Source
 //! M. Rosenblum and J. K. Ousterhout, "The Design and Implementation of a Log-Structured File System", 1991, Sections 3
@@ -46,6 +45,7 @@ const MOST: Bytes = Bytes::gib(1);
 
 /// A log-structured file system on a drive.
 pub(super) struct Logged {
+    runtime: Runtime,
     log: RefCell<Log>,
     path: String,
     file: Cell<Option<u64>>,
@@ -55,7 +55,7 @@ pub(super) struct Logged {
     segment: Bytes,
     transfer: Bytes,
     /// Flushes go to the disk one after the other.
-    turn: RefCell<Option<Resource>>,
+    turn: Resource,
     /// Of the log, on its way to the disk.
     under_way: Cell<Bytes>,
     written: Signal,
@@ -67,13 +67,10 @@ impl Logged {
         parameters: &LayerParameters,
         drive: &str,
         (number, unit): (usize, &Rc<Unit>),
+        runtime: &Runtime,
     ) -> Result<Rc<Logged>, MountError> {
         let (block, segment) = (parameters.block, parameters.segment);
-        let new = Parameters::new(unit.size().min(MOST).round_down(block));
-        // The shares of the segments that are kept clean go by their number, and so does the rest.
-        let scaled = |segments: u64| (segments * new.segment.get() / segment.get()).max(6);
-        let (clean_below, clean_until) = (scaled(new.clean_below), scaled(new.clean_until).max(7));
-        let made = Log::new(Parameters { block, segment, clean_below, clean_until, ..new });
+        let made = Log::new(Parameters::of(unit.size().min(MOST).round_down(block), block, segment));
         let mut log = made.map_err(|source| MountError::NewLog { drive: drive.to_owned(), source })?;
         log.create_directory("foo").map_err(|source| {
             let source = source.into();
@@ -88,7 +85,8 @@ impl Logged {
             block,
             segment,
             transfer: parameters.longest_transfer,
-            turn: RefCell::default(),
+            runtime: runtime.clone(),
+            turn: Resource::new(runtime, 1),
             under_way: Cell::default(),
             written: Signal::default(),
         }))
@@ -187,7 +185,7 @@ impl Logged {
         buffer.fill();
         cache.release(&buffer, to == block);
         if self.log.borrow().pending() >= self.segment {
-            let sent = self.flush(&of.runtime)?;
+            let sent = self.flush()?;
             caller.ledger.until(of.runtime.now(), caller.part, "driver");
             // What was sent before is on the disk then.
             caller.wait(&self.written, || self.under_way.get() <= sent).await;
@@ -196,24 +194,23 @@ impl Logged {
     }
 
     /// Sends what is dirty to the log, and waits for none of it: how much that is.
-    fn flush(self: &Rc<Logged>, runtime: &Runtime) -> Result<Bytes, LogError> {
+    fn flush(self: &Rc<Logged>) -> Result<Bytes, LogError> {
         let transfers = self.log.borrow_mut().flush()?;
-        Ok(self.send(runtime, transfers))
+        Ok(self.send(transfers))
     }
 
     /// The same, with a checkpoint. A disk that is full stays as it is, and the next write says so.
-    pub fn checkpoint(self: &Rc<Logged>, runtime: &Runtime) {
+    pub fn checkpoint(self: &Rc<Logged>) {
         if let Ok(transfers) = { self.log.borrow_mut().checkpoint() } {
-            self.send(runtime, transfers);
+            self.send(transfers);
         }
     }
 
-    fn send(self: &Rc<Logged>, runtime: &Runtime, transfers: Vec<Transfer>) -> Bytes {
+    fn send(self: &Rc<Logged>, transfers: Vec<Transfer>) -> Bytes {
         let bytes: Bytes = transfers.iter().map(|transfer| self.block * transfer.blocks).sum();
         self.under_way.set(self.under_way.get() + bytes);
-        let turn = self.turn.borrow_mut().get_or_insert_with(|| Resource::new(runtime, 1)).acquire(0);
-        let log = Rc::clone(self);
-        runtime.spawn_detached(async move {
+        let (turn, log) = (self.turn.acquire(0), Rc::clone(self));
+        self.runtime.spawn_detached(async move {
             let _turn = turn.await;
             for transfer in transfers {
                 log.carry_out(transfer).await;

@@ -104,9 +104,14 @@ impl LayerParameters {
             let accepted = format!("whole sectors of {:#}, at least one", Bytes::SECTOR);
             return Err(reader.fault("longest-transfer", Problem::OutOfRange { accepted }));
         }
+        let segment: Bytes = reader.get("segment")?;
+        if segment < block {
+            let accepted = format!("at least a block, {block:#}");
+            return Err(reader.fault("segment", Problem::OutOfRange { accepted }));
+        }
         let parameters = LayerParameters {
             format: reader.choose("format", &[("ffs", Format::Fast), ("lfs", Format::Log)])?,
-            segment: reader.get("segment")?,
+            segment,
             longest_transfer,
             block,
             fragment: reader.get("fragment")?,
