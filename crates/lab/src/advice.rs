@@ -7,6 +7,7 @@ use host::environment::Memory;
 use record::{Phase, RawError, Recording};
 use units::{Bytes, Duration, Frequency, Instant};
 use uring::Mode;
+use workload::Mix;
 
 use crate::experiment::{Experiment, StreamPlan};
 use crate::runner::{Conclusion, since};
@@ -53,11 +54,17 @@ pub(crate) fn loads(experiment: &Experiment, devices: usize) -> Vec<Load> {
     let of = |plan: &StreamPlan| {
         // Ranks that load one device load it several times.
         let on = plan.on.as_ref().map_or(devices, Vec::len) as u32;
-        if plan.rate_limit.or(experiment.run.rate_limit).is_some() {
+        let mix = plan.stream.mix;
+        let asked = [mix != Mix::WRITES, mix.has_writes()];
+        let each_way = plan.rates.iter().zip(asked).all(|(rate, asked)| rate.is_some() || !asked);
+        if plan.rate_limit.or(experiment.run.rate_limit).is_some() || each_way {
             return Load::Held;
         }
         match plan.stream.load {
-            workload::Load::Closed { depth, think } => Load::Closed { depth: depth * on, think },
+            workload::Load::Closed { think, .. } => {
+                let each = if plan.flushes.alone { 1 } else { plan.stream.least_under_way() };
+                Load::Closed { depth: (each * on).min(plan.stream.turns.unwrap_or(u32::MAX)), think }
+            }
             workload::Load::Open { arrivals, .. } => {
                 Load::Open { offered: Frequency::per_second(arrivals.rate().get() * f64::from(on)) }
             }
@@ -97,4 +104,34 @@ fn regions(experiment: &Experiment, sizes: &[Bytes]) -> Bytes {
         streams.map(|stream| stream.range_on(*size).1).sum::<Bytes>().min(*size)
     };
     sizes.iter().enumerate().map(on_device).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::plan;
+
+    /// What a job of sixteen places in its queue asks for.
+    fn load(options: &str) -> Load {
+        let surroundings =
+            fio::Surroundings { variable: &|_| None, keyword: &|_| None, include: &|_, _| Err("none".into()) };
+        let text = format!("[j]\nfilename=absent\nsize=1m\niodepth=16\n{options}\n");
+        let file = fio::read("test.fio", &text, &surroundings, fio::Rigour::Strict).unwrap();
+        loads(&plan("test", &file, &[]).unwrap()[0].experiment, 1)[0]
+    }
+
+    /// What a load holds back itself is not missing at the device.
+    #[test]
+    fn a_queue_is_to_be_as_full_as_its_load_keeps_it() {
+        let closed = |depth| Load::Closed { depth, think: Duration::ZERO };
+        assert_eq!(load("ioengine=libaio\ndirect=1"), closed(16));
+        assert_eq!(load("ioengine=libaio"), closed(1), "the page cache takes one at a time");
+        assert_eq!(load("ioengine=posixaio\ndirect=1"), closed(1));
+        assert_eq!(load("ioengine=io_uring\niodepth_low=4"), closed(4));
+        assert_eq!(load("ioengine=io_uring\nserialize_overlap=1"), closed(1));
+        assert_eq!(load("ioengine=libaio\ndirect=1\nrw=write\nfdatasync=1"), closed(1), "a flush holds up the job");
+        assert_eq!(load("ioengine=io_uring\nrate_iops=100"), Load::Held);
+        assert_eq!(load("ioengine=io_uring\nrw=randrw\nrate_iops=100,50"), Load::Held);
+        assert_eq!(load("ioengine=io_uring\nrw=randrw\nrate_iops=,50"), closed(16), "reads have no rate");
+    }
 }

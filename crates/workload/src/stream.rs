@@ -349,6 +349,17 @@ impl Stream {
         }
     }
 
+    /// How many requests a closed loop keeps under way on one device, at least: fewer than its [lanes](Stream::lanes)
+    /// where it holds requests back itself. What is missing of them at the device is somebody else's doing.
+    pub fn least_under_way(&self) -> u32 {
+        let Rules { serial, search, flow, low, .. } = &self.rules;
+        match (self.one_at_a_time || *serial || search.is_some() || flow.is_some(), low) {
+            (true, _) => 1,
+            (false, Some(low)) => self.lanes().min(*low),
+            (false, None) => self.lanes(),
+        }
+    }
+
     /// What writes of this stream store: some pages more than its largest request, so that each write can begin at one
     /// of several pages and the device does not see the same bytes each time. Empty for a stream that only reads.
     pub fn data(&self, memory: &dyn Memory, random: &mut Random) -> Data {
