@@ -27,6 +27,7 @@ pub mod geometry;
 mod grow;
 mod integrity;
 mod intent;
+mod joint;
 mod journal;
 mod lock;
 pub mod md;

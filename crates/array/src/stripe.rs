@@ -1,7 +1,8 @@
 //! Stripes: writing data with their parity, and computing what is lost.
 //!
 //! A write within a row is cut where the set of chunks it covers changes: at the in-chunk addresses at which it starts
-//! and ends, so into at most three *bands*. In each band some data chunks are written from end to end of the band and
+//! and ends, so into at most three *bands*. Where nothing is out of the ordinary they are written at once (`joint`);
+//! otherwise one after the other. In each band some data chunks are written from end to end of the band and
 //! the others not at all, and the new parity can be had in three ways, with `w` of `n` data chunks written and `m`
 //! parities:
 //!
@@ -82,6 +83,11 @@ impl Band {
         self.data.slice(self.at(index), self.length())
     }
 
+    /// The new bytes of a chunk from the band's start on, of which more may lie behind the band.
+    pub fn new_data_from(&self, index: usize, length: Bytes) -> Data {
+        self.data.slice(self.at(index), length)
+    }
+
     /// The same to look at; `None` if the caller brought no memory.
     pub fn bytes(&self, index: usize) -> Option<&[u8]> {
         let at = self.at(index).as_usize();
@@ -125,18 +131,23 @@ impl<D: Device> Array<D> {
         // start.
         let mut cuts = [Bytes::ZERO, from % chunk, end - (end - Bytes::new(1)).round_down(chunk), chunk];
         cuts.sort_unstable();
-        for cut in cuts.array_windows::<2>() {
-            let &[low, high] = cut;
+        let band = |&[low, high]: &[Bytes; 2]| {
             // Chunks that are written between the two.
             let first = from.saturating_sub(low).get().div_ceil(chunk.get());
             let behind = if high <= end { (end - high) / chunk + 1 } else { 0 };
             if low == high || first >= behind {
-                continue;
+                return None;
             }
             let range = chunk * row + low..chunk * row + high;
             let written = first as usize..behind as usize;
             let (skip, data) = (chunk * first + low - from, data.clone());
-            let band = Band { stripe, range, written, data, skip, chunk };
+            Some(Band { stripe, range, written, data, skip, chunk })
+        };
+        let bands: Few<Band> = cuts.array_windows::<2>().filter_map(band).collect();
+        if bands.len() > 1 && rarely(|| self.write_jointly(&bands, fua, id)).await? {
+            return Ok(());
+        }
+        for band in bands {
             let done = match (&self.ppl, &self.journal) {
                 (None, None) => self.write_band(&band, fua, id).await,
                 _ => self.write_steps(&band, fua, id).await,

@@ -18,6 +18,7 @@ mod integrity;
 mod integrity_join;
 mod integrity_return;
 mod join;
+mod joint;
 mod journal;
 mod md_bad;
 mod md_exchange;
