@@ -30,6 +30,7 @@ struct Cause {
 }
 
 const READS: &str = "operation = \"read\"\npattern = \"random\"\nsize = \"4 KiB\"\n";
+const WRITES: &str = "operation = \"write\"\npattern = \"random\"\nsize = \"4 KiB\"\n";
 const DEEP: &str = "depth = 32\n";
 
 const CAUSES: &[Cause] = &[
@@ -129,6 +130,30 @@ const CAUSES: &[Cause] = &[
         kinds: &["load"],
         said: "",
         plant: |g| g.servers(&[&["rdelay=1ms"], &["rdelay=1ms"]], READS, "arrivals = { poisson = \"300/s\" }\n"),
+    },
+    Cause {
+        name: "alike-deep",
+        kinds: &["none", "depth"],
+        said: "",
+        plant: |g| g.servers(&[&["rdelay=3ms"], &["rdelay=3ms"], &["rdelay=3ms"]], READS, "depth = 8\n"),
+    },
+    Cause {
+        name: "alike-writes",
+        kinds: &["none", "depth"],
+        said: "",
+        plant: |g| g.servers(&[&["wdelay=2ms"], &["wdelay=2ms"]], WRITES, "depth = 2\n"),
+    },
+    Cause {
+        name: "idle-two",
+        kinds: &["load"],
+        said: "",
+        plant: |g| g.two_devices(READS, "arrivals = { poisson = \"50/s\" }\n"),
+    },
+    Cause {
+        name: "thinking-two",
+        kinds: &["load"],
+        said: "thinks",
+        plant: |g| g.two_devices(READS, "depth = 1\nthink = \"5 ms\"\n"),
     },
     Cause {
         name: "held",

@@ -239,11 +239,19 @@ impl Ground {
         self.file(stream, load, |path| std::fs::File::create(path)?.set_len(FILE as u64))
     }
 
-    /// fio on the same device.
+    /// fio on the same device, in threads: its processes would outlive it.
     pub fn neighbour(&self, stream: &str, load: &str) -> Result<Planted, String> {
         let mut planted = self.device(stream, load)?;
-        let options =
-            ["--name=n", "--rw=randread", "--bs=64k", "--direct=1", "--time_based", "--runtime=60", "--ioengine=psync"];
+        let options = [
+            "--name=n",
+            "--rw=randread",
+            "--bs=64k",
+            "--direct=1",
+            "--time_based",
+            "--runtime=60",
+            "--ioengine=psync",
+            "--thread",
+        ];
         let mut command = Command::new("fio");
         command.args(options).arg("--rate=,400m").arg(format!("--filename={}", planted.targets[0]));
         planted.children.push(spawn(&mut command)?);
@@ -276,12 +284,14 @@ impl Ground {
         Ok(planted)
     }
 
-    /// Each write is followed by a flush.
+    /// Each write, which the page cache takes, is followed by a flush.
     pub fn flushed(&self) -> Result<Planted, String> {
         let stream = "operation = \"write\"\npattern = \"random\"\nsize = \"4 KiB\"\n";
         let mut planted = self.file(stream, "depth = 1\n", |path| std::fs::write(path, vec![1; FILE]))?;
         let path = planted.targets.remove(0);
-        planted.experiment.push_str(&format!("[[device]]\nfiles = [\"{path}\"]\nfsync-every = 1\n"));
+        planted
+            .experiment
+            .push_str(&format!("[[device]]\nfiles = [\"{path}\"]\nmode = \"buffered\"\nfsync-every = 1\n"));
         Ok(planted)
     }
 

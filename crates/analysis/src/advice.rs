@@ -111,11 +111,12 @@ pub fn advise(summary: &Summary, occupancies: &[Occupancy], trends: &[Trend], fa
     errors(summary, &mut advice);
     recording(summary, facts, &mut advice);
     holes(facts, &mut advice);
+    let flushing = flushing(summary);
     for (stream, load) in summary.streams.iter().zip(&facts.loads) {
         match load {
             Load::Open { offered } => open_loop(stream, *offered, &mut advice),
             Load::Held => {}
-            Load::Closed { depth, think } => closed_loop(stream, *depth, *think, facts, &mut advice),
+            Load::Closed { depth, think } => closed_loop(stream, (*depth, *think), flushing, facts, &mut advice),
         }
     }
     generator(facts, &mut advice);
@@ -206,12 +207,25 @@ fn open_loop(stream: &Group, offered: Frequency, advice: &mut Vec<Advice>) {
     }
 }
 
+/// Flushes that are under way on average. They belong to no stream, but each holds back the one that it follows.
+fn flushing(summary: &Summary) -> f64 {
+    let flushes = summary.operations.iter().find(|group| group.name == "flush");
+    let figures = flushes.map(|group| &group.figures);
+    figures.map_or(0.0, |it| it.iops.get() * it.service.map_or(0.0, |service| service.mean.as_seconds()))
+}
+
 /// A closed loop without think time keeps its queue full. What is missing from the queue at the device is in the
 /// generator.
-fn closed_loop(stream: &Group, depth: u32, think: Duration, facts: &Facts, advice: &mut Vec<Advice>) {
+fn closed_loop(
+    stream: &Group,
+    (depth, think): (u32, Duration),
+    flushing: f64,
+    facts: &Facts,
+    advice: &mut Vec<Advice>,
+) {
     let figures = &stream.figures;
     let Some(service) = figures.service else { return };
-    let at_device = figures.iops.get() * service.mean.as_seconds();
+    let at_device = figures.iops.get() * service.mean.as_seconds() + flushing;
     // The time of requests that failed is not in the mean, and in a short run the queue fills and drains for most of
     // it. A model's machine has no generator: what its queue lacks, the load itself has left out.
     let Some(generator_busy) = facts.generator_busy else { return };

@@ -196,6 +196,22 @@ fn a_model_has_no_generator_and_no_engine_to_change() {
     assert_eq!(remarks(&closed(8, 3, 1_000_000, steady), &modelled), []);
 }
 
+/// A flush belongs to no stream, and is what the next request waits for.
+#[test]
+fn what_waits_for_a_flush_is_not_the_generators() {
+    let mut rows = closed(8, 3, 1_000_000, steady);
+    let flush = |row: &Row| {
+        let mut flush = Row { operation: Operation::Flush, length: 0, ..*row };
+        (flush.intended, flush.submitted) = (row.completed, row.completed);
+        flush.completed = row.completed + Duration::millis(1);
+        flush
+    };
+    let flushes: Vec<Row> = rows.iter().map(flush).collect();
+    rows.extend(flushes);
+    rows.sort_by_key(|row| row.completed);
+    assert!(!kinds(&rows, &closed_facts(8)).contains(&AdviceKind::QueueNotFull));
+}
+
 /// What is missing from the queue then is in the requests that failed, or in the filling and draining of the queue.
 #[test]
 fn the_generator_is_not_blamed_for_failures_or_for_a_run_that_is_too_short() {

@@ -306,7 +306,12 @@ fn stalls_are_told_and_what_would_be_without_them() {
 #[test]
 fn flushes_are_told_from_what_they_flush() {
     is(&judged(&[USUAL], 20_000, &closed(1), |_, _| {}), LimitKind::Device, "sda: its flushes");
-    is(&judged(&[USUAL], 3000, &closed(1), |_, _| {}), LimitKind::Depth, DEPTH);
+    // Of ten requests of 1 ms and a flush of 3 ms, a fourth is the flush's: worth a word.
+    let some = judged(&[USUAL], 3000, &closed(1), |_, _| {});
+    is(&some, LimitKind::Depth, DEPTH);
+    assert!(some.limit.evidence.iter().any(|line| line.contains("flushes (fsync")), "{:?}", some.limit.evidence);
+    let few = judged(&[USUAL], 1000, &closed(1), |_, _| {});
+    assert!(!few.limit.evidence.iter().any(|line| line.contains("flushes")), "{:?}", few.limit.evidence);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use units::{Duration, Ratio};
 
-use super::super::findings::{Findings, IDLE, Shared, idle};
+use super::super::findings::{Findings, IDLE, MUCH, Shared, idle};
 use super::super::limit::Said::{self, Not, Unknown};
 use super::super::limit::{LimitKind, limit};
 use super::super::phase::{Make, PartTime};
@@ -110,6 +110,17 @@ pub fn kind_of(findings: &Findings, part: &str) -> LimitKind {
 
 /// Requests that wait for what was written to be durable.
 pub fn flushes(findings: &Findings) -> Said {
+    let Some((count, share)) = flushing(findings) else { return Unknown };
+    if share < IDLE || busiest(findings).is_none_or(|device| device.busy.get() < IDLE) {
+        return Unknown;
+    }
+    let who = busiest(findings).map_or("the device".to_owned(), |device| device.device.clone());
+    let evidence = of_flushes_said(count, share);
+    limit(LimitKind::Device, format!("{who}: its flushes"), Some(Ratio::new(share)), vec![evidence], 0.9)
+}
+
+/// How many flushes there were, and their share of the time of all requests; nothing without any.
+fn flushing(findings: &Findings) -> Option<(u64, f64)> {
     let time = |name: &str| {
         let group = findings.summary.operations.iter().find(|group| group.name == name);
         let service = |group: &Group| {
@@ -118,14 +129,11 @@ pub fn flushes(findings: &Findings) -> Said {
         group.and_then(service).unwrap_or((0, 0.0))
     };
     let ((count, flushes), all) = (time("flush"), ["read", "write", "discard", "flush"].map(|name| time(name).1));
-    let share = flushes / all.iter().sum::<f64>().max(1e-12);
-    if count == 0 || share < IDLE || busiest(findings).is_none_or(|device| device.busy.get() < IDLE) {
-        return Unknown;
-    }
-    let evidence =
-        format!("{} of the time of requests is that of {count} flushes (fsync, fdatasync)", Ratio::new(share));
-    let who = busiest(findings).map_or("the device".to_owned(), |device| device.device.clone());
-    limit(LimitKind::Device, format!("{who}: its flushes"), Some(Ratio::new(share)), vec![evidence], 0.9)
+    (count > 0).then(|| (count, flushes / all.iter().sum::<f64>().max(1e-12)))
+}
+
+fn of_flushes_said(count: u64, share: f64) -> String {
+    format!("{} of the time of requests is that of {count} flushes (fsync, fdatasync)", Ratio::new(share))
 }
 
 /// One device that is much slower than others with the same load.
@@ -182,7 +190,11 @@ pub fn depth(findings: &Findings) -> Said {
             "at most one request is under way on each device, and takes {}; the next one is submitted when it completes",
             device.service
         );
-        return limit(LimitKind::Depth, part, Some(device.busy), vec![evidence, SWEEP.to_owned()], 0.9);
+        // Where they take most of it, they are the verdict.
+        let of_flushes = flushing(findings).filter(|(_, share)| *share >= MUCH);
+        let of_flushes = of_flushes.map(|(count, share)| of_flushes_said(count, share));
+        let evidence = [evidence].into_iter().chain(of_flushes).chain([SWEEP.to_owned()]).collect();
+        return limit(LimitKind::Depth, part, Some(device.busy), evidence, 0.9);
     }
     let Some(Queueing { ratio, most, count }) = queueing(findings) else { return Unknown };
     let enough = findings.surroundings.is_none() || count >= 3;
