@@ -23,9 +23,9 @@
 //! ones.
 //!
 //! # Given hits
-//! A study may know how often its cache hits, and not what was asked for. `read-hits` then decides whether a read of at
-//! most a line is in the cache, and `parity-hits` whether a read is that the new parity of a host's write needs
-//! (`given.rs`). Larger reads miss.
+//! A study may know how often its cache hits, and not what was asked for. `read-hits` then decides whether a read is in
+//! the cache, whatever its size, and `parity-hits` whether a read is that the new parity of a host's write needs
+//! (`given.rs`).
 //!
 //! # Rejected
 //! A second RAID in here.
@@ -232,7 +232,7 @@ impl Controller {
                 self.cache.borrow_mut().keep(range);
             }
         } else {
-            let hit = match self.given.read(bytes) {
+            let hit = match self.given.read() {
                 Some(hit) => hit,
                 None => self.cache.borrow_mut().hits(range.clone()),
             };

@@ -11,11 +11,14 @@
 //! A drive of a Massbus is positioned first ([`Positioned`]): a search for the sector `search-lead` before the one
 //! that is wanted, an interrupt, and then the order to move data. If the interrupt and the order take longer than
 //! these sectors, the wanted one has passed, and comes again a turn later. On the cylinder where the arm is, the
-//! search is left out when the sector that passes is one of the last `search-window` of its track. That test does not
-//! look at the sector that is wanted: a fault of the driver of 1983, which is kept here.
+//! search is left out (`skip`)
+//!
+//! - *end-of-track*: when the sector that passes is one of the last `search-window` of its track. That test does not
+//!   look at the sector that is wanted: a fault of the driver of 1983;
+//! - *in-time*: when the wanted sector is `skip-least` to `skip-most` sectors ahead, as from March 1984 on.
 //!
 //! # Sources
-//! ufs_disksubr.c, hp.c and uda.c of 4.2BSD (6.1, July 1983); Kridle and McKusick 1983, Sections 5 and 6.
+//! ufs_disksubr.c, hp.c and uda.c of 4.2BSD (6.1, July 1983), hp.c 6.3; Kridle and McKusick 1983, Sections 5 and 6.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -30,7 +33,7 @@ use crate::endpoint::{Endpoint, Positioned, Tracks};
 use crate::lines::Lines;
 use crate::load::{Gauges, Reading};
 use crate::os::Os;
-use crate::part::{PartError, Reader};
+use crate::part::{PartError, Problem, Reader};
 use crate::scsi::target::{BLOCK, Command};
 use crate::trace::Trace;
 
@@ -62,6 +65,13 @@ enum Discipline {
     Arrival,
 }
 
+/// When the search before a transfer is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Skip {
+    EndOfTrack { window: u64 },
+    InTime { least: u64, most: u64 },
+}
+
 /// What distinguishes one driver from another. Steps are in instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct DriverParameters {
@@ -70,7 +80,7 @@ struct DriverParameters {
     outstanding: u32,
     /// Sectors.
     search_lead: u64,
-    search_window: u64,
+    skip: Skip,
     /// To put a request on the queue.
     strategy: u64,
     /// To send it.
@@ -89,11 +99,24 @@ impl DriverParameters {
             ("arrival", Discipline::Arrival),
         ];
         let steps = reader.table("instructions")?;
+        let window = reader.find("search-window")?.unwrap_or(0);
+        let (least, most) = (reader.find("skip-least")?.unwrap_or(0), reader.find("skip-most")?.unwrap_or(0));
+        if least > most {
+            let accepted = format!("at least {least} sectors, the least (skip-least)");
+            return Err(reader.fault("skip-most", Problem::OutOfRange { accepted }));
+        }
+        let skip = match reader.find::<String>("skip")?.is_some() {
+            false => Skip::EndOfTrack { window },
+            true => reader.choose(
+                "skip",
+                &[("end-of-track", Skip::EndOfTrack { window }), ("in-time", Skip::InTime { least, most })],
+            )?,
+        };
         let parameters = DriverParameters {
             queue: reader.choose("queue", &queues)?,
             outstanding: reader.count("outstanding", 4096)?,
             search_lead: reader.find("search-lead")?.unwrap_or(0),
-            search_window: reader.find("search-window")?.unwrap_or(0),
+            skip,
             strategy: steps.get("strategy")?,
             start: steps.get("start")?,
             search_interrupt: steps.find("search-interrupt")?.unwrap_or(0),
@@ -275,9 +298,15 @@ impl Unit {
     }
 
     fn searches(&self, drive: &dyn Positioned, ticket: &Ticket) -> bool {
-        let sectors = self.endpoint.tracks().map_or(0, |tracks| tracks.sectors);
-        let last = (drive.passes() + 1) % sectors.max(1) > sectors.saturating_sub(self.driver.parameters.search_window);
-        !(drive.same_cylinder(ticket.command.first) && last)
+        let sectors = self.endpoint.tracks().map_or(1, |tracks| tracks.sectors.max(1));
+        let passes = drive.passes();
+        let soon = match self.driver.parameters.skip {
+            Skip::EndOfTrack { window } => (passes + 1) % sectors > sectors.saturating_sub(window),
+            Skip::InTime { least, most } => {
+                (least..=most).contains(&((ticket.command.first % sectors + sectors - passes) % sectors))
+            }
+        };
+        !(drive.same_cylinder(ticket.command.first) && soon)
     }
 
     async fn complete(&self, ticket: &Ticket) {

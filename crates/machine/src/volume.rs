@@ -9,7 +9,8 @@
 //! # Theory
 //! `n` pieces that each take `s` where only one goes on at a time, and `t` where all do, take `n s + t` together if the
 //! work comes before the disk (piece by piece they start) and between `n s + t` and `max(n s, t)` if it comes behind.
-//! What tells the two apart is how many disks are at work at a time: `t / s`, or all.
+//! What tells the two apart is how many disks are at work at a time: `t / s`, or all. With `k` processors that do such
+//! work (`at-once`) it is `n s / k + t`: what a driver that splits in parallel would bring.
 //!
 //! # Sources
 //! Ruwart and O'Keefe, "A 500 MegaByte/Second Disk Array", 1994, Logical Volume Read and Write Tests.
@@ -40,7 +41,7 @@ pub const KIND: Kind = Kind {
         Ok(Rc::new(Volume {
             parameters,
             os: site.on(),
-            one: Resource::new(&runtime, 1),
+            one: Resource::new(&runtime, parameters.at_once),
             part: site.trace.part(site.name),
             begun: Cell::new(0),
             ended: Cell::new(0),
@@ -50,7 +51,7 @@ pub const KIND: Kind = Kind {
     },
 };
 
-/// What goes on for one piece at a time only.
+/// What goes on for one piece at a time only, or for few.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldsBack {
     /// Nothing.
@@ -78,6 +79,8 @@ const WAYS: [(&str, HoldsBack); 5] = [
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct VolumeParameters {
     holds_back: HoldsBack,
+    /// For how many pieces at a time it goes on.
+    at_once: u32,
     /// Instructions for a piece, and for each page of it.
     piece: u64,
     page: u64,
@@ -89,6 +92,7 @@ impl VolumeParameters {
     fn read(reader: &Reader) -> Result<VolumeParameters, PartError> {
         Ok(VolumeParameters {
             holds_back: reader.choose("holds-back", &WAYS)?,
+            at_once: reader.count("at-once", 1024)?,
             piece: reader.get("piece")?,
             page: reader.get("page")?,
             copy: reader.rate("copy")?,
@@ -102,7 +106,7 @@ pub struct Volume {
     runtime: Runtime,
     os: Rc<Os>,
     part: PartName,
-    /// What goes on for one piece at a time.
+    /// What goes on for one piece at a time, or for a few.
     one: Resource,
     /// Pieces sent and completed, and a signal for whose turn it is now.
     begun: Cell<u64>,
@@ -112,7 +116,8 @@ pub struct Volume {
 
 impl Component for Volume {
     fn gauges(&self, gauges: &mut Gauges) {
-        gauges.put("", Reading::Busy(self.one.busy()));
+        let busy = self.one.busy();
+        gauges.put("", if self.parameters.at_once == 1 { Reading::Busy(busy) } else { Reading::Present(busy) });
     }
 }
 

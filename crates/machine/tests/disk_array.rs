@@ -189,6 +189,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
         ("challenge-memory.saturation-loss", "20", "0 (a full bus stays full) to 10"),
         ("irix-5.2.buffer-offset", "4 KiB", "less than a page"),
         ("irix-lv.holds-back", "fate", "splitting"),
+        ("irix-lv.at-once", "0", "1 to 1024"),
         ("system.array.stripe-unit", "1000 B", "whole 512-byte blocks"),
     ] {
         let text = refused(key, value);
@@ -266,6 +267,10 @@ fn a_volume_is_held_back_by_what_goes_on_one_piece_at_a_time() {
     near(volume(30, false, &[way("order")]), free, 2.0, "the last piece is waited for anyway");
     assert!(free > 1.7 * split, "{free} with nothing that holds it back");
     assert!(volume(30, false, &[way("copy")]) <= 50e6, "one copy at 50 MB/s");
+    // By hand: 30 pieces of 2.75 ms and 50 ms for the last one's data are 132.5 ms; two at a time, 91. Those that send at
+    // once are in each other's way on the bus, so it is a little more.
+    near(volume(30, false, &[("irix-lv.at-once", "2")]), split * 132.5 / 91.25, 12.0, "two split at a time");
+    near(volume(30, false, &[("irix-lv.at-once", "30")]), free, 6.0, "all side by side");
     let (alone, full) = (volume(30, false, &[way("interrupts")]), volume(30, false, &[way("interrupts"), four]));
     assert!(full < 0.95 * alone, "{full} with a memory that all 30 ask at once, {alone} with twice as much");
 }

@@ -23,9 +23,10 @@ impl Given {
         Given { read: cache.read_hits, parity: cache.parity_hits, line: cache.line, random }
     }
 
-    /// Whether a read of the host hits, if that is given. One of more than a line only passes through the memory.
-    pub fn read(&self, bytes: Bytes) -> Option<bool> {
-        self.read.map(|share| bytes <= self.line && self.draw(share))
+    /// Whether a read of the host hits, if that is given, whatever its size: the share is what the memory spares the
+    /// drives of all that is read.
+    pub fn read(&self) -> Option<bool> {
+        self.read.map(|share| self.draw(share))
     }
 
     /// Whether what parity is computed from is here.

@@ -25,7 +25,7 @@
 //! write-back = true             # writes are complete when they are in the cache
 //! dirty-most = "50 %"           # of the cache; writes wait beyond
 //! destages = 16                 # writes to the drives at a time
-//! read-hits = "20 %"            # reads of at most a line that it has; without it the cache decides
+//! read-hits = "20 %"            # reads that it has; without it the cache decides
 //! parity-hits = "60 %"          # likewise of reads for new parity, which are never in the cache without it
 //! ```
 
