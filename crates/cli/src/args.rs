@@ -240,6 +240,9 @@ pub struct Run {
 
     /// Devices: paths, NBD URIs, memory:SIZE[:DELAY] and part:NAME (simulated), null:SIZE (the generator alone); none
     /// where the experiment names a [system]
+    ///
+    /// The load of a modelled file server (`scb/heavy`, `nfs/load`) goes to what is named here instead. In a directory
+    /// it makes a file, which stays for the next run.
     #[arg(long, value_name = "PATH,...", value_delimiter = ',')]
     pub on: Vec<Target>,
 
@@ -275,6 +278,12 @@ pub struct Run {
     /// p90, p99, p99.9 and max; exit code 1 if no rate keeps the bound.
     #[arg(long, value_name = "BOUND")]
     pub find_limit: Option<Bound>,
+
+    /// Go on with a sweep that was ended early: its folder; points that were run to their end are not run again
+    ///
+    /// Experiment, --set, devices and program must be those that it was begun with.
+    #[arg(long, value_name = "SWEEP")]
+    pub resume: Option<PathBuf>,
 
     /// While it goes on.
     #[command(flatten)]

@@ -65,6 +65,9 @@ fn attempt(args: &Run, source: &Source, account: &mut Account) -> Result<ExitCod
             "--find-limit varies the rates of an experiment; `arraylab import` makes one of a job file"
         )));
     }
+    if args.resume.is_some() {
+        return Err(Failure::input(anyhow::anyhow!("--resume is of sweeps, and a job file is none; leave it out")));
+    }
     let file = read(source, (args.strict, args.lenient))?;
     list(&source.name, &file);
     let phases = plan(&stem(source), &file, &args.on).map_err(Failure::input)?;
@@ -225,7 +228,7 @@ impl Account {
                 1 => String::new(),
                 count => format!("group {} of {count}: {}\n\n", index + 1, shortened(&names)),
             };
-            head + &text_of(std::slice::from_ref(done), 1, &[])
+            head + &text_of(std::slice::from_ref(done), 1, &[], None)
         });
         phases.collect::<Vec<_>>().join("\n")
     }

@@ -25,6 +25,7 @@ mod prepare;
 mod progress;
 mod replay;
 mod reproduce;
+mod resume;
 mod run;
 mod search;
 mod serve;

@@ -48,7 +48,11 @@ pub fn replay(args: &Replay) -> Result<ExitCode, Failure> {
         document["replay"] = planned_json(&planned, &late, how.speed);
         out::json(&document)?;
     } else {
-        out::text(&format!("{}{}", text_of(std::slice::from_ref(&done), 1, &[]), lines(&planned, &late, how.speed)))?;
+        out::text(&format!(
+            "{}{}",
+            text_of(std::slice::from_ref(&done), 1, &[], None),
+            lines(&planned, &late, how.speed)
+        ))?;
     }
     if let Some(failure) = done.take_unkept() {
         return Err(failure);

@@ -33,6 +33,7 @@ use crate::out;
 use crate::permit;
 use crate::prepare;
 use crate::progress::interrupt;
+use crate::resume::Resumed;
 use crate::search;
 use crate::sweep::Index;
 use crate::watch::Watch;
@@ -87,10 +88,17 @@ pub fn permits(args: &Run, on: &[Target], writes: bool) -> Result<HashMap<PathBu
 /// Runs all points of the experiment of this text, on this host or with other ranks, and prints what they came to.
 /// Gives the exit code.
 pub fn all(args: &Run, text: &str, points: Vec<Point>, conductor: Option<&Conductor>) -> Result<u8, Failure> {
-    let mut found = args.find_limit.map(|bound| search::hunt(&points, bound)).transpose()?;
-    crate::watch::check(&args.seen, points.iter().any(|point| in_virtual_time(&point.experiment, &args.on)))?;
     let rank = conductor.map_or_else(Rank::alone, |conductor| conductor.rank.clone());
     let on: Vec<Target> = args.on.iter().map(|target| rank.fill_target(target)).collect();
+    let system = |points: &[Point]| Some(points.first()?.experiment.system.as_ref()?.name.clone());
+    let modelled = system(&points);
+    let (mut points, on) = lab::elsewhere(points, &args.set, &on).map_err(Failure::input)?;
+    if let (Some(machine), None) = (modelled, system(&points)) {
+        let to = points[0].experiment.own_targets().unwrap_or_else(|| on.clone());
+        eprintln!("the load goes to {}, instead of the modelled machine '{machine}'", lab::names(&to).join(", "));
+    }
+    let mut found = args.find_limit.map(|bound| search::hunt(&points, bound)).transpose()?;
+    crate::watch::check(&args.seen, points.iter().any(|point| in_virtual_time(&point.experiment, &on)))?;
     for point in &points {
         lab::enough_devices(&point.experiment, &once_each(&on)).map_err(failure)?;
     }
@@ -119,7 +127,19 @@ pub fn all(args: &Run, text: &str, points: Vec<Point>, conductor: Option<&Conduc
     let mut done: Vec<Done> = Vec::new();
     let mut broken = None;
     let swept = args.find_limit.is_none() && points.len() > 1;
-    let mut index = swept.then(|| Index::new(args, text, &points, &targets));
+    let resumed = match &args.resume {
+        None => None,
+        Some(folder) if swept && conductor.is_none() => Some(Resumed::open(folder, args, text, &points, &targets)?),
+        Some(folder) => {
+            return Err(Failure::input(anyhow::anyhow!(
+                "{}: --resume is of sweeps on one host, and this is none; leave it out",
+                folder.display()
+            )));
+        }
+    };
+    let before = resumed.as_ref().map_or(0, |resumed| resumed.documents.len());
+    let kept_sweep = resumed.as_ref().map(|resumed| resumed.kept.clone());
+    let mut index = swept.then(|| Index::new(args, text, &points, &targets, kept_sweep));
     if let Some(hunt) = &mut found
         && let Err(failure) = search::search(hunt, &mut done, &attempt, || interrupted.load(Relaxed))
     {
@@ -129,8 +149,10 @@ pub fn all(args: &Run, text: &str, points: Vec<Point>, conductor: Option<&Conduc
         broken = Some(failure);
         found = None;
     }
-    let names: Vec<Option<String>> =
+    let mut names: Vec<Option<String>> =
         points.iter().enumerate().map(|(before, point)| name_of(point, before, points.len())).collect();
+    names.drain(..before);
+    points.drain(..before);
     let mut add = |one: Result<Done, Failure>| -> bool {
         let name = names.get(done.len()).cloned().flatten();
         match one {
@@ -147,7 +169,7 @@ pub fn all(args: &Run, text: &str, points: Vec<Point>, conductor: Option<&Conduc
     let modelled = |point: &Point| point.experiment.system.is_some();
     if args.find_limit.is_some() {
         // The search is over.
-    } else if points.len() > 1 && conductor.is_none() && metrics.is_none() && points.iter().all(modelled) {
+    } else if count > 1 && conductor.is_none() && metrics.is_none() && points.iter().all(modelled) {
         abreast(points, (&args.common.runs, &targets), &interrupted, &mut add);
     } else {
         for point in points {
@@ -170,11 +192,12 @@ pub fn all(args: &Run, text: &str, points: Vec<Point>, conductor: Option<&Conduc
             None
         }
     });
-    let compared = if found.is_some() { Vec::new() } else { compared(&done, &args.set)? };
+    // What an earlier process has run is not held against anything: its requests are in its folders.
+    let compared = if found.is_some() || before > 0 { Vec::new() } else { compared(&done, &args.set)? };
     if args.format == Some(Format::FioJson) {
         out::json(&jobs::streams(&done, broken.as_ref().map(Failure::message).as_deref()))?;
     } else if args.common.json {
-        let mut document = document(&done, count);
+        let mut document = document(&done, count, resumed.as_ref());
         if !compared.is_empty() {
             document["published"] = json!(compared);
         }
@@ -191,7 +214,7 @@ pub fn all(args: &Run, text: &str, points: Vec<Point>, conductor: Option<&Conduc
     } else {
         let answer = found.as_ref().map(|found| format!("\n{}\n", found.text())).unwrap_or_default();
         let index = index.map_or(String::new(), |path| format!("sweep folder: {}\n", path.display()));
-        out::text(&format!("{}{index}{answer}", text_of(&done, count, &compared)))?;
+        out::text(&format!("{}{index}{answer}", text_of(&done, count, &compared, resumed.as_ref())))?;
     }
     let unkept = done.iter_mut().find_map(|one| std::mem::replace(&mut one.kept, Ok(())).err());
     let lost = done.iter().find_map(|one| one.outcome.conclusion.hosts.as_ref()?.trouble.clone());
@@ -356,8 +379,10 @@ pub fn once_each(targets: &[Target]) -> Vec<Target> {
     unique
 }
 
-pub fn text_of(done: &[Done], count: usize, compared: &[Judged]) -> String {
+/// What one point, or those of a sweep, came to, as text. Of a sweep that went on, `resumed` has the first points.
+pub fn text_of(done: &[Done], count: usize, compared: &[Judged], resumed: Option<&Resumed>) -> String {
     let mut text = String::new();
+    let before = resumed.map_or(0, |resumed| resumed.documents.len());
     match done {
         [one] if count == 1 => {
             text.push_str(&report::run(&one.outcome.summary));
@@ -367,19 +392,22 @@ pub fn text_of(done: &[Done], count: usize, compared: &[Judged]) -> String {
         }
         _ => {
             let keys = |one: &Done| one.point.settings.iter().map(|set| set.key.clone()).collect();
-            let axes: Vec<String> = done.first().map_or(Vec::new(), keys);
+            let known = || resumed.map(|it| it.kept.sweep.axes.iter().map(|axis| axis.key.clone()).collect());
+            let axes: Vec<String> = done.first().map(keys).or_else(known).unwrap_or_default();
             let lines = done.iter().map(|one| Sweep {
                 values: one.point.settings.iter().map(|set| set.value.clone()).collect(),
                 total: &one.outcome.summary.total,
                 busiest: one.busiest(),
             });
-            text.push_str(&report::sweep(&axes, lines));
-            let gains = lab::gains(&points_of(done));
+            text.push_str(&report::sweep(&axes, resumed.into_iter().flat_map(Resumed::lines).chain(lines)));
+            // Gains are of requests, and those of the first points are in their folders.
+            let gains = if before > 0 { Vec::new() } else { lab::gains(&points_of(done)) };
             let lines = done.iter().zip(&gains).map(|(one, gain)| Gained {
                 values: one.point.settings.iter().map(|set| set.value.clone()).collect(),
                 over: gain.over,
                 bandwidth: gain.bandwidth,
                 iops: gain.iops,
+                response: gain.response,
                 rounds: gain.rounds.as_ref(),
             });
             let lines: Vec<Gained> = lines.collect();
@@ -398,6 +426,12 @@ pub fn text_of(done: &[Done], count: usize, compared: &[Judged]) -> String {
     }
     for line in advice(done) {
         text.push_str(&format!("\n{line}\n"));
+    }
+    if before > 0 {
+        let said = format!("{before} of {count} points were run before, and are taken from their folders");
+        let but =
+            if done.iter().any(|one| one.point.baseline.is_some()) { "; what points gain is not told" } else { "" };
+        text.push_str(&format!("\n{said}{but}\n"));
     }
     for (index, one) in done.iter().enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
@@ -478,16 +512,19 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-fn document(done: &[Done], count: usize) -> Value {
+fn document(done: &[Done], count: usize, resumed: Option<&Resumed>) -> Value {
     match done {
         [one] if count == 1 => one.document(),
         _ => {
-            let mut points: Vec<Value> = done.iter().map(Done::document).collect();
-            for (point, gain) in points.iter_mut().zip(lab::gains(&points_of(done))) {
+            let before = resumed.map_or(&[][..], |resumed| &resumed.documents);
+            let mut points: Vec<Value> = before.iter().cloned().chain(done.iter().map(Done::document)).collect();
+            let gains = if before.is_empty() { lab::gains(&points_of(done)) } else { Vec::new() };
+            for (point, gain) in points.iter_mut().zip(gains) {
                 point["gain"] = json!({
                     "over": gain.over,
                     "bandwidth": gain.bandwidth,
                     "iops": gain.iops,
+                    "response": gain.response,
                     "rounds": gain.rounds,
                 });
             }

@@ -29,7 +29,15 @@ pub struct Index<'a> {
 
 impl<'a> Index<'a> {
     /// Of a sweep that is about to be run.
-    pub fn new(args: &'a Run, text: &'a str, points: &[Point], targets: &'a [Target]) -> Index<'a> {
+    ///
+    /// With `kept`, one that was begun goes on.
+    pub fn new(
+        args: &'a Run,
+        text: &'a str,
+        points: &[Point],
+        targets: &'a [Target],
+        kept: Option<KeptSweep>,
+    ) -> Index<'a> {
         let simulated = points.iter().any(|point| in_virtual_time(&point.experiment, targets));
         Index {
             runs: &args.common.runs,
@@ -39,7 +47,7 @@ impl<'a> Index<'a> {
             targets,
             clock: if simulated { Clock::Simulated } else { Clock::Live },
             begun: SystemTime::now(),
-            sweeping: None,
+            sweeping: kept.map(Sweeping::resume),
         }
     }
 
@@ -49,7 +57,7 @@ impl<'a> Index<'a> {
             Some(sweeping) => sweeping,
             None => {
                 let own = self.plan[0].experiment.own_targets().filter(|_| self.targets.is_empty());
-                let on = (own.as_deref().unwrap_or(self.targets), self.clock, self.begun);
+                let on = (self.targets, own.as_deref().unwrap_or(self.targets), self.clock, self.begun);
                 let begun = Sweeping::begin(self.runs, (self.text, self.set), &self.plan, on, build());
                 begun.map_err(no_folder)?
             }

@@ -211,6 +211,11 @@ impl Experiment {
         }
     }
 
+    /// Whether all requests come when they are due, whatever has completed.
+    pub fn is_open(&self) -> bool {
+        self.streams.iter().all(|plan| matches!(plan.stream.load, workload::Load::Open { .. }))
+    }
+
     /// One without any load, which the caller adds.
     pub(crate) fn empty(name: String) -> Experiment {
         let mut experiment = Experiment::new(name, Duration::ZERO, Vec::new());

@@ -189,6 +189,32 @@ struct FileChoice {
     weight: u32,
 }
 
+/// A table of sizes by its name, all of them so many times as large.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct FileTable {
+    table: String,
+    times: Ratio,
+}
+
+impl FileTable {
+    /// The sizes, to the nearest whole sector.
+    fn sizes(&self) -> Result<Vec<(Bytes, u32)>, String> {
+        let names = Sizes::NAMED.join(", ");
+        let named = Sizes::named(&self.table);
+        let named = named.ok_or_else(|| format!("there is no table '{}'; there are: {names}", self.table))?;
+        let times = self.times.get();
+        if !(0.01..=100.0).contains(&times) {
+            return Err(format!("`times` is from 1 % to 10000 %, not {}", self.times));
+        }
+        let scaled = |(size, weight): (Bytes, u32)| {
+            let sectors = (size.get() as f64 * times / Bytes::SECTOR.get() as f64).round();
+            (Bytes::SECTOR * (sectors as u64).max(1), weight)
+        };
+        Ok(named.choices().map(scaled).collect())
+    }
+}
+
 /// One size as text, a list of sizes with weights, or what all members of a modelled array have side by side.
 enum FileSize {
     Sizes(Vec<(Bytes, u32)>),
@@ -204,7 +230,7 @@ impl<'de> Deserialize<'de> for FileSize {
                 let names = Sizes::NAMED.join(", ");
                 write!(
                     f,
-                    "a size such as \"4 KiB\", a list such as [{{ size = \"4 KiB\", weight = 3 }}], \"stripe\" of a modelled array, or a table by its name: {names}"
+                    "a size such as \"4 KiB\", a list such as [{{ size = \"4 KiB\", weight = 3 }}], \"stripe\" of a modelled array, a table by its name: {names}, or a table of larger or smaller ones, such as {{ table = \"laddis-reads\", times = \"125 %\" }}"
                 )
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<FileSize, E> {
@@ -218,6 +244,10 @@ impl<'de> Deserialize<'de> for FileSize {
             }
             fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<FileSize, E> {
                 self.visit_str(&number.to_string())
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<FileSize, A::Error> {
+                let table = FileTable::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+                table.sizes().map(FileSize::Sizes).map_err(serde::de::Error::custom)
             }
             fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<FileSize, A::Error> {
                 let mut choices = Vec::new();

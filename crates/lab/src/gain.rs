@@ -5,8 +5,8 @@
 //! changed together: the cure of rounds by pipelined reads needs another number of requests under way, too, and over
 //! the same number without them it would gain more than anybody has from it.
 //!
-//! The gain is that of the rates, with Welch's interval over the passes ([`analysis::against`]). Of several devices it
-//! is also said what share of their requests is in rounds, before and after: what a cure takes away, and whether it
+//! The gain is that of the rates, with Welch's interval over the passes ([`analysis::against`]). In an open loop the
+//! rate is what is asked for; there it is what becomes of the mean response. Of several devices it is also said what share of their requests is in rounds, before and after: what a cure takes away, and whether it
 //! did.
 
 use analysis::explain::unless_asked_together;
@@ -32,6 +32,8 @@ pub struct Gain {
     pub bandwidth: Option<Change>,
     /// Of requests a second.
     pub iops: Option<Change>,
+    /// Of the mean response, where both ask by arrivals alone.
+    pub response: Option<Change>,
     /// The rounds of the point itself, if it has several devices and completions enough.
     pub rounds: Option<Rounds>,
 }
@@ -49,8 +51,10 @@ pub fn gains(points: &[(&Point, &Outcome)]) -> Vec<Gain> {
             let (_, before) = points.get(over).expect("baselines are run first");
             analysis::against(&before.summary, &outcome.summary).swap_remove(0)
         });
-        let (bandwidth, iops) = compared.map_or((None, None), |total| (total.bandwidth, total.iops));
-        Some(Gain { over, bandwidth, iops, rounds: rounds_of(outcome) })
+        let (bandwidth, iops) = compared.as_ref().map_or((None, None), |total| (total.bandwidth, total.iops));
+        let open = point.experiment.is_open() && points[baseline].0.experiment.is_open();
+        let response = compared.filter(|_| open).and_then(|total| total.latency_mean);
+        Some(Gain { over, bandwidth, iops, response, rounds: rounds_of(outcome) })
     };
     points.iter().enumerate().filter_map(gain).collect()
 }

@@ -18,7 +18,7 @@ pub use comparison::{Comparison, KeptComparison, Pair, Side, Turn};
 pub use maximum::KeptMaximum;
 pub use survey::KeptSurvey;
 pub(crate) use survey::is_one as is_survey;
-pub use sweep::{Axis, Found, KeptSweep, Sweep, SweepPoint, Sweeping};
+pub use sweep::{Axis, Found, KeptSweep, Sweep, SweepPoint, Sweeping, program};
 
 /// What a folder holds.
 pub enum Kept {

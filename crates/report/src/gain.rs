@@ -17,6 +17,8 @@ pub struct Gained<'a> {
     pub bandwidth: Option<Change>,
     /// Of requests a second.
     pub iops: Option<Change>,
+    /// Of the mean response of open loops.
+    pub response: Option<Change>,
     /// The rounds of several devices.
     pub rounds: Option<&'a Rounds>,
 }
@@ -41,12 +43,15 @@ pub fn gains(axes: &[String], lines: &[Gained]) -> String {
     let apart = lines.iter().any(differ);
     let sure = lines.iter().any(|line| line.iops.is_some_and(|gain| gain.interval.is_some()));
     let in_rounds = lines.iter().any(|line| line.rounds.is_some());
-    let kinds: &[fn(&Gained) -> Option<Change>] = match apart {
-        true => &[|line| line.bandwidth, |line| line.iops],
-        false => &[|line| line.iops],
+    let open = lines.iter().any(|line| line.response.is_some());
+    let kinds: &[(&str, fn(&Gained) -> Option<Change>)] = match (open, apart) {
+        // The rates are those of the arrivals.
+        (true, _) => &[("mean response", |line| line.response)],
+        (false, true) => &[("gain in bytes/s", |line| line.bandwidth), ("gain in requests/s", |line| line.iops)],
+        (false, false) => &[("gain", |line| line.iops)],
     };
     let mut headings = names;
-    for kind in if apart { &["gain in bytes/s", "gain in requests/s"][..] } else { &["gain"] } {
+    for (kind, _) in kinds {
         headings.push((*kind).to_owned());
         headings.extend(sure.then(|| "95 % confidence".to_owned()));
     }
@@ -54,7 +59,7 @@ pub fn gains(axes: &[String], lines: &[Gained]) -> String {
     let mut table = Table::new(headings);
     for line in lines {
         let mut cells = line.values.clone();
-        for kind in kinds {
+        for (_, kind) in kinds {
             let gain = kind(line);
             cells.push(gain.map_or("-".to_owned(), |gain| percent(gain.ratio)));
             let interval = || gain?.interval.map(|[low, high]| format!("{} to {}", percent(low), percent(high)));
@@ -63,7 +68,8 @@ pub fn gains(axes: &[String], lines: &[Gained]) -> String {
         cells.extend(in_rounds.then(|| line.rounds.map_or("-".to_owned(), share)));
         table.row(cells);
     }
-    format!("Gain over {}, all else alike\n\n{table}", over.join(" and "))
+    let what = if open { "Mean response beside" } else { "Gain over" };
+    format!("{what} {}, all else alike\n\n{table}", over.join(" and "))
 }
 
 /// By how much more or less than all of it.

@@ -7,10 +7,11 @@
 //! Course in Stochastic Models", 2003, appendix B): both kinds contribute half of the mean, and two moments decide all.
 //! `c` of 1 is the Poisson process.
 //!
-//! *Distances known at points* are those of which a study prints the shares that are no longer than some times. Between
-//! two points, and beyond the last, the hazard (the chance of an arrival in the next moment) is constant: the
-//! cumulative hazard `H(t) = -ln(1 - F(t))` is drawn as straight lines through the points, and a distance is `H^-1` of
-//! a unit exponential. Straight lines through `F` were rejected: they need an end, which no study prints.
+//! *Distances known at points* are those of which a study prints the shares `F(t)` that are no longer than some times.
+//! `F` is drawn as straight lines through the points, the last of which goes on until all are within: so a distance is
+//! anywhere between two points alike, and is `F^-1` of an even number. That is how tables of shares are read (A. M. Law,
+//! "Simulation Modeling and Analysis", 2015, 6.2.4). A constant hazard between the points, which needs no end, was
+//! rejected: it presses distances toward the shorter point, and nothing in the print says so.
 //!
 //! *Bursts* are a Poisson process whose clock stands still between them: at a rate for some time, then nothing, and
 //! again.
@@ -47,25 +48,24 @@ impl Distances {
         &self.points[..self.count]
     }
 
-    /// The pieces of constant hazard: where each begins (seconds, cumulative hazard), and its hazard. The last has no
-    /// end.
+    /// The straight pieces: where each begins (seconds, share), and the share that comes with a second more.
     fn pieces(&self) -> impl Iterator<Item = (f64, f64, f64)> {
-        let at = |point: &(Duration, Ratio)| (point.0.as_seconds(), -(1.0 - point.1.get()).ln());
+        let at = |point: &(Duration, Ratio)| (point.0.as_seconds(), point.1.get());
         let before = std::iter::once((0.0, 0.0)).chain(self.points().iter().map(at));
         before.zip(self.points().iter().map(at)).map(|(from, to)| (from.0, from.1, (to.1 - from.1) / (to.0 - from.0)))
     }
 
-    /// The mean distance, in seconds: `(S(a) - S(b)) / h` of each piece, with `S = exp(-H)`.
+    /// The mean distance, in seconds: the middle of each piece, by its share.
     fn mean(&self) -> f64 {
-        let ends = self.pieces().skip(1).map(|(_, hazard, _)| (-hazard).exp()).chain([0.0]);
-        self.pieces().zip(ends).map(|((_, from, hazard), end)| ((-from).exp() - end) / hazard).sum()
+        let ends = self.pieces().skip(1).map(|(_, share, _)| share).chain([1.0]);
+        self.pieces().zip(ends).map(|((time, from, slope), to)| (to - from) * (time + (to - from) / slope / 2.0)).sum()
     }
 
-    /// The distance at which the cumulative hazard is `hazard`.
-    fn at(&self, hazard: f64) -> f64 {
-        let piece = self.pieces().take_while(|(_, from, _)| *from <= hazard).last();
-        let (time, from, slope) = piece.expect("a cumulative hazard begins at nothing");
-        time + (hazard - from) / slope
+    /// The distance that a share of all are no longer than.
+    fn at(&self, share: f64) -> f64 {
+        let piece = self.pieces().take_while(|(_, from, _)| *from <= share).last();
+        let (time, from, slope) = piece.expect("shares begin at nothing");
+        time + (share - from) / slope
     }
 }
 
@@ -174,8 +174,8 @@ impl Clockwork {
                 self.next + distance
             }
             Arrivals::Distances(distances) => {
-                let unit: f64 = Exp1.sample(&mut self.random);
-                self.next + Duration::from_seconds(distances.at(unit))
+                let share: f64 = self.random.random();
+                self.next + Duration::from_seconds(distances.at(share))
             }
             Arrivals::Bursts { rate, on, off } => {
                 let more = self.exponential(rate.get());

@@ -162,20 +162,23 @@ fn what_a_rate_limit_holds_back_in_an_open_loop_is_late() {
 }
 
 /// The three shares that R. Gusella's trace gives (50, 84 and 99 percent within 3, 10 and 90 ms), and the mean of
-/// constant hazards between them, by hand: `0.5/0.23105 + 0.34/0.16276 + 0.15/0.034657 + 0.01/0.034657` ms.
+/// straight lines through them, by hand: the last one goes on for 1/15 of its 80 ms.
 #[test]
-fn distances_known_at_points_keep_their_shares_and_the_mean_of_constant_hazards() {
+fn distances_known_at_points_keep_their_shares_and_the_mean_of_straight_lines() {
     let points = [(3, 0.5), (10, 0.84), (90, 0.99)].map(|(ms, share)| (Duration::millis(ms), Ratio::new(share)));
     let arrivals = Arrivals::Distances(Distances::new(&points).unwrap());
-    let theory = 2.1640 + 2.0889 + 4.3281 + 0.2885;
+    let theory = 0.5 * 1.5 + 0.34 * 6.5 + 0.15 * 50.0 + 0.01 * (90.0 + 80.0 / 15.0 / 2.0);
     assert!((1e3 / arrivals.rate().get() - theory).abs() < 1e-3, "{}", arrivals.rate().get());
     assert!((arrivals.faster(2.0).rate().get() / arrivals.rate().get() - 2.0).abs() < 1e-6);
     let mut clockwork = Clockwork::new(arrivals, Instant::START, Random::new(5));
     let n = 200_000;
     let (mut last, mut sum, mut within) = (Instant::START, 0.0, [0_u32; 3]);
+    let (mut longest, mut first_half) = (Duration::ZERO, 0_u32);
     for _ in 0..n {
         let arrival = clockwork.next_arrival();
         let gap = arrival.since(last);
+        longest = longest.max(gap);
+        first_half += u32::from(gap <= Duration::micros(1500));
         points.iter().zip(&mut within).for_each(|(point, count)| *count += u32::from(gap <= point.0));
         (last, sum) = (arrival, sum + gap.as_seconds());
     }
@@ -184,6 +187,9 @@ fn distances_known_at_points_keep_their_shares_and_the_mean_of_constant_hazards(
         let share = f64::from(count) / f64::from(n);
         assert!((share - point.1.get()).abs() < 0.005, "{share} within {}, not {}", point.0, point.1);
     }
+    let half = f64::from(first_half) / f64::from(n);
+    assert!((half - 0.25).abs() < 0.005, "half of the way to a point has half of its share: {half}");
+    assert!((Duration::millis(94)..Duration::micros(95_334)).contains(&longest), "{longest}");
     for bad in
         [&points[..0], &[points[1], points[0]], &[(points[0].0, Ratio::ONE)], &[(Duration::ZERO, Ratio::new(0.5))]]
     {

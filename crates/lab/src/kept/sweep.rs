@@ -5,6 +5,7 @@
 //! interrupted, lacks nothing. A verdict is not in it: it is found when it is asked for, from the rows of the point, as
 //! that of a single run is.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -42,6 +43,12 @@ pub struct Sweep {
     pub clock: Clock,
     /// Changes that were given for all points, as `key=value`.
     pub set: Vec<String>,
+    /// What was loaded, where the experiment does not say it itself.
+    #[serde(default)]
+    pub targets: Vec<String>,
+    /// Which program has run it: a sweep goes on with the same one only.
+    #[serde(default)]
+    pub program: Option<String>,
     /// What was varied, the last running fastest.
     pub axes: Vec<Axis>,
     /// How many points there are to be.
@@ -82,13 +89,14 @@ pub struct Sweeping {
 }
 
 impl Sweeping {
-    /// Makes the folder. `text` is the experiment as it was given, `set` what was changed for all points. Nothing of it
-    /// is read as a sweep before the first point is added.
+    /// Makes the folder. `text` is the experiment as it was given, `set` what was changed for all points; `given` are
+    /// the devices that the user named, and `targets` those that are loaded. Nothing of it is read as a sweep before
+    /// the first point is added.
     pub fn begin(
         runs: &Path,
         (text, set): (&str, &[Setting]),
         points: &[Point],
-        (targets, clock, begun): (&[Target], Clock, SystemTime),
+        (given, targets, clock, begun): (&[Target], &[Target], Clock, SystemTime),
         build: Build,
     ) -> Result<Sweeping, FolderError> {
         let name = points.first().map_or("", |point| point.experiment.name.as_str());
@@ -100,12 +108,21 @@ impl Sweeping {
             state: RunState::Running,
             clock,
             set: set.iter().map(|set| format!("{}={}", set.key, set.value)).collect(),
+            targets: crate::target::names(given),
+            program: Some(program()),
             axes: axes(points),
             planned: points.len(),
             points: Vec::new(),
             error: None,
         };
         Ok(Sweeping { folder, sweep, written: None })
+    }
+
+    /// Goes on with one that was ended early, behind the points that it has.
+    pub fn resume(kept: KeptSweep) -> Sweeping {
+        let KeptSweep { folder, mut sweep } = kept;
+        (sweep.state, sweep.error) = (RunState::Running, None);
+        Sweeping { folder, sweep, written: None }
     }
 
     /// Where it is.
@@ -133,6 +150,26 @@ impl Sweeping {
     }
 }
 
+/// Which program this is: its version, and a checksum of what runs, as a build has no number of its own.
+pub fn program() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut sum = 0;
+    let summed = std::fs::File::open("/proc/self/exe").and_then(|mut file| {
+        let mut block = vec![0; 1 << 20];
+        loop {
+            match file.read(&mut block)? {
+                0 => return Ok(()),
+                count => sum = crc32c::crc32c_append(sum, &block[..count]),
+            }
+        }
+    });
+    match summed {
+        Ok(()) => format!("{version}-{sum:08x}"),
+        // Nobody can tell whether it is the same one then.
+        Err(_) => version.to_owned(),
+    }
+}
+
 /// Each key with its values, in the order of the points.
 fn axes(points: &[Point]) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::new();
@@ -152,6 +189,7 @@ fn axes(points: &[Point]) -> Vec<Axis> {
 }
 
 /// A sweep that was kept.
+#[derive(Debug, Clone)]
 pub struct KeptSweep {
     /// Where it is.
     pub folder: IndexFolder,
@@ -246,7 +284,7 @@ mod tests {
 
     fn begin(runs: &Path) -> Sweeping {
         let build = Build { version: "0".into(), commit: None };
-        let on = (&[][..], Clock::Simulated, SystemTime::now());
+        let on = (&[][..], &[][..], Clock::Simulated, SystemTime::now());
         Sweeping::begin(runs, ("text", &[]), &points(), on, build).unwrap()
     }
 

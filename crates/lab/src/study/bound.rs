@@ -12,6 +12,11 @@ use crate::experiment::Experiment;
 use super::expression::{Expression, Fault, Measure, Moment, Node, Operator, Over, Quantity, What};
 use super::unit::{Amount, Dimension};
 
+/// Of tests that do not hold, so many are named.
+const TESTS_SHOWN: usize = 3;
+/// Of what tests are about, so many numbers are shown.
+const QUANTITIES_SHOWN: usize = 8;
+
 /// An expression and the trials of its quantities, each with those of its points.
 pub(crate) struct Bound {
     pub expression: Expression,
@@ -128,21 +133,45 @@ impl Bound {
         }
     }
 
-    /// Whether it holds, and the quantities that say so.
+    /// Whether it holds, and the quantities that say so. Of tests that must all hold, those that do not are named, with
+    /// their quantities alone.
     pub fn truth(&self, bench: &Bench, text: &str) -> Result<(bool, String), TrialError> {
-        let Value::Truth(holds) = self.value(bench, text, &self.expression.root)? else {
-            unreachable!("it was checked");
-        };
-        let mut shown = Vec::new();
-        for index in 0..self.expression.quantities.len() {
+        let mut tests = Vec::new();
+        self.expression.root.tests(&mut tests);
+        let (mut broken, all) = (Vec::new(), tests.len());
+        for test in tests {
+            let Value::Truth(holds) = self.value(bench, text, test)? else { unreachable!("it was checked") };
+            broken.extend((!holds).then_some(test));
+        }
+        let mut shown: Vec<String> = Vec::new();
+        if all > 1 && !broken.is_empty() {
+            let words = |node: &Node| text[node.place.clone()].split_whitespace().collect::<Vec<_>>().join(" ");
+            let named: Vec<String> = broken.iter().take(TESTS_SHOWN).map(|node| words(node)).collect();
+            let more = if broken.len() > named.len() { ", such as" } else { "" };
+            shown.push(format!("{} of {all} do not hold{more}: {}", broken.len(), named.join("; ")));
+        }
+        let mut indices = Vec::new();
+        match broken.is_empty() {
+            true => self.expression.root.quantities(&mut indices),
+            false => broken.iter().take(TESTS_SHOWN).for_each(|node| node.quantities(&mut indices)),
+        }
+        let mut quantities: Vec<String> = Vec::new();
+        for index in indices {
             let quantity = &self.expression.quantities[index];
             let dimension = quantity.measure.dimension();
             let numbers = self.quantity(bench, index)?;
             let amounts: Vec<String> =
                 numbers.into_iter().map(|value| Amount { value, dimension }.to_string()).collect();
-            shown.push(format!("{} = {}", &text[quantity.place.clone()], amounts.join(", ")));
+            let said = format!("{} = {}", &text[quantity.place.clone()], amounts.join(", "));
+            if !quantities.contains(&said) {
+                quantities.push(said);
+            }
         }
-        Ok((holds, shown.join("; ")))
+        let more = quantities.len().saturating_sub(QUANTITIES_SHOWN);
+        quantities.truncate(QUANTITIES_SHOWN);
+        shown.extend(quantities);
+        shown.extend((more > 0).then(|| format!("and {more} more")));
+        Ok((broken.is_empty(), shown.join("; ")))
     }
 
     fn value(&self, bench: &Bench, text: &str, node: &Node) -> Result<Value, TrialError> {

@@ -27,6 +27,30 @@ pub(crate) struct Node {
     pub what: What,
 }
 
+impl Node {
+    /// The tests that must all hold, if it is of several; otherwise itself.
+    pub fn tests<'n>(&'n self, into: &mut Vec<&'n Node>) {
+        match &self.what {
+            What::Two(Operator::And, left, right) => [left, right].into_iter().for_each(|side| side.tests(into)),
+            _ => into.push(self),
+        }
+    }
+
+    /// The numbers of the quantities in it, in their order.
+    pub fn quantities(&self, into: &mut Vec<usize>) {
+        match &self.what {
+            What::Number(_) => {}
+            What::Quantity(index) => into.push(*index),
+            What::Negative(inner) | What::Not(inner) => inner.quantities(into),
+            What::Over(_, inner) => inner.iter().for_each(|node| node.quantities(into)),
+            What::Two(_, left, right) => [left, right].into_iter().for_each(|node| node.quantities(into)),
+            What::Within(left, share, right) => {
+                [left, share, right].into_iter().for_each(|node| node.quantities(into));
+            }
+        }
+    }
+}
+
 /// What it is.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum What {

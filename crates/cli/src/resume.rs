@@ -1,0 +1,89 @@
+//! `arraylab run --resume`: a sweep that was ended early goes on, and points that were run are not run again.
+//!
+//! A point counts as run if its folder is there, complete, and says that it ran what this sweep would run. All else
+//! must be as it was: the experiment, what --set says, the targets and the program. What the sweep came to is then one
+//! table, whoever ran its points.
+
+use std::path::Path;
+
+use lab::kept::{Kept, KeptSweep, SweepPoint, program};
+use lab::{Point, Target, kept};
+use record::{RunFile, RunFolder, RunState};
+use report::Sweep;
+use serde_json::Value;
+
+use crate::args::Run;
+use crate::fail::Failure;
+
+/// What an earlier process has run of a sweep.
+pub struct Resumed {
+    /// The sweep, of which the points that stay are left.
+    pub kept: KeptSweep,
+    /// What each of those came to, as one document.
+    pub documents: Vec<Value>,
+}
+
+impl Resumed {
+    /// The sweep in this folder, if it is the one that would be run.
+    pub fn open(
+        folder: &Path,
+        args: &Run,
+        text: &str,
+        points: &[Point],
+        targets: &[Target],
+    ) -> Result<Resumed, Failure> {
+        let no = |why: String| Failure::input(anyhow::anyhow!("{}: {why}", folder.display()));
+        let Kept::Sweep(mut kept) = kept::open(folder).map_err(Failure::input)? else {
+            return Err(no("it is the folder of no sweep; `arraylab run` names it as 'sweep folder'".to_owned()));
+        };
+        let read = |file: RunFile| kept.folder.read_file(file).map_err(Failure::world);
+        let was = read(RunFile::Experiment)?.unwrap_or_default();
+        let differs = |what: &str| no(format!("{what} than this sweep was begun with; give the same, or run anew"));
+        if was != text.as_bytes() {
+            return Err(differs("the experiment is another one"));
+        }
+        if kept.sweep.set != args.set.iter().map(|set| format!("{}={}", set.key, set.value)).collect::<Vec<_>>() {
+            return Err(differs("--set says something else"));
+        }
+        if kept.sweep.targets != lab::names(targets) || kept.sweep.planned != points.len() {
+            return Err(differs("it would run on other devices"));
+        }
+        let now = program();
+        if kept.sweep.program.as_ref().is_none_or(|was| *was != now) {
+            return Err(no(
+                "another build of arraylab has begun this sweep, and may have measured otherwise; run anew".to_owned(),
+            ));
+        }
+        let mut documents = Vec::new();
+        for (point, ran) in points.iter().zip(&kept.sweep.points) {
+            match document(&kept.folder.run(&ran.run), point) {
+                Some(document) if ran.values == values(point) => documents.push(document),
+                _ => break,
+            }
+        }
+        kept.sweep.points.truncate(documents.len());
+        Ok(Resumed { kept: *kept, documents })
+    }
+
+    /// The lines of a table of the sweep.
+    pub fn lines(&self) -> impl Iterator<Item = Sweep<'_>> {
+        let points = self.kept.sweep.points.iter();
+        points.map(|SweepPoint { values, total, busiest, .. }| Sweep {
+            values: values.clone(),
+            total,
+            busiest: busiest.clone(),
+        })
+    }
+}
+
+fn values(point: &Point) -> Vec<String> {
+    point.settings.iter().map(|set| set.value.clone()).collect()
+}
+
+/// What a point came to, if its folder says that it was run, to its end, and as it would be run now.
+fn document(run: &Path, point: &Point) -> Option<Value> {
+    let (folder, info) = RunFolder::open(run).ok()?;
+    let ran = folder.read(RunFile::Experiment).ok()??;
+    let same = info.state == RunState::Complete && ran == point.experiment.to_toml().as_bytes();
+    same.then(|| folder.read_json(RunFile::Summary).ok()?).flatten()
+}
