@@ -15,10 +15,11 @@
 //!
 //! - *end-of-track*: when the sector that passes is one of the last `search-window` of its track. That test does not
 //!   look at the sector that is wanted: a fault of the driver of 1983;
-//! - *in-time*: when the wanted sector is `skip-least` to `skip-most` sectors ahead, as from March 1984 on.
+//! - *in-time*: when the wanted sector is `skip-least` to `skip-most` sectors ahead, as from October 1987 on;
+//! - *reversed*: when it is not: from March 1984 until then, so in 4.3BSD, the test was the wrong way round.
 //!
 //! # Sources
-//! ufs_disksubr.c, hp.c and uda.c of 4.2BSD (6.1, July 1983), hp.c 6.3; Kridle and McKusick 1983, Sections 5 and 6.
+//! ufs_disksubr.c, hp.c and uda.c of 4.2BSD (6.1, July 1983), hp.c 6.3 and 7.6; Kridle and McKusick 1983, Sections 5 and 6.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -70,6 +71,7 @@ enum Discipline {
 enum Skip {
     EndOfTrack { window: u64 },
     InTime { least: u64, most: u64 },
+    Reversed { least: u64, most: u64 },
 }
 
 /// What distinguishes one driver from another. Steps are in instructions.
@@ -105,12 +107,14 @@ impl DriverParameters {
             let accepted = format!("at least {least} sectors, the least (skip-least)");
             return Err(reader.fault("skip-most", Problem::OutOfRange { accepted }));
         }
+        let skips = [
+            ("end-of-track", Skip::EndOfTrack { window }),
+            ("in-time", Skip::InTime { least, most }),
+            ("reversed", Skip::Reversed { least, most }),
+        ];
         let skip = match reader.find::<String>("skip")?.is_some() {
-            false => Skip::EndOfTrack { window },
-            true => reader.choose(
-                "skip",
-                &[("end-of-track", Skip::EndOfTrack { window }), ("in-time", Skip::InTime { least, most })],
-            )?,
+            true => reader.choose("skip", &skips)?,
+            false => skips[0].1,
         };
         let parameters = DriverParameters {
             queue: reader.choose("queue", &queues)?,
@@ -300,11 +304,11 @@ impl Unit {
     fn searches(&self, drive: &dyn Positioned, ticket: &Ticket) -> bool {
         let sectors = self.endpoint.tracks().map_or(1, |tracks| tracks.sectors.max(1));
         let passes = drive.passes();
+        let ahead = (ticket.command.first % sectors + sectors - passes) % sectors;
         let soon = match self.driver.parameters.skip {
             Skip::EndOfTrack { window } => (passes + 1) % sectors > sectors.saturating_sub(window),
-            Skip::InTime { least, most } => {
-                (least..=most).contains(&((ticket.command.first % sectors + sectors - passes) % sectors))
-            }
+            Skip::InTime { least, most } => (least..=most).contains(&ahead),
+            Skip::Reversed { least, most } => !(least..=most).contains(&ahead),
         };
         !(drive.same_cylinder(ticket.command.first) && soon)
     }

@@ -119,17 +119,18 @@ fn the_fault_of_the_driver_leaves_out_searches_near_the_end_of_a_track() {
 
 #[test]
 fn a_driver_that_looks_at_the_wanted_sector_leaves_out_searches_for_what_comes_in_time() {
-    let searches = |least: &str, most: &str| {
-        let skip = [("hp-driver.skip", "in-time"), ("hp-driver.skip-least", least), ("hp-driver.skip-most", most)];
+    let searches = |test: &'static str, least: &'static str, most: &'static str| {
+        let skip = [("hp-driver.skip", test), ("hp-driver.skip-least", least), ("hp-driver.skip-most", most)];
         let changes = [FAST[0], FAST[1], FAST[2], skip[0], skip[1], skip[2]];
         let (_, load) = on("vax-780-sc780", &changes, &["hp-0"], true, State::Laid, 8192);
         count(&load, "driver", "searches")
     };
     // The next block is the gap of 16 sectors ahead when one has passed.
-    let (too_far, within) = (searches("3", "8"), searches("3", "20"));
+    let (too_far, within) = (searches("in-time", "3", "8"), searches("in-time", "3", "20"));
     assert!(too_far >= 990, "16 sectors are more than eight: {too_far}");
     assert!(within < 100, "no search but on another cylinder: {within}");
-    assert!(searches("17", "20") >= 990, "it would be too late");
+    assert!(searches("in-time", "17", "20") >= 990, "it would be too late");
+    assert!(searches("reversed", "3", "20") >= 990 && searches("reversed", "3", "8") < 100, "the other way round");
 }
 
 #[test]
