@@ -30,6 +30,8 @@ pub struct Planted {
     group: Option<Group>,
     stopper: Option<Stopper>,
     files: Vec<PathBuf>,
+    /// Files of sysfs that were changed, and what was in them.
+    settings: Vec<(PathBuf, String)>,
     one_processor: bool,
 }
 
@@ -70,6 +72,9 @@ impl Drop for Planted {
         }
         for file in &self.files {
             let _ = std::fs::remove_file(file);
+        }
+        for (file, before) in &self.settings {
+            let _ = std::fs::write(file, before);
         }
     }
 }
@@ -295,12 +300,16 @@ impl Ground {
         Ok(planted)
     }
 
-    /// Requests of 256 KiB on a device that takes 16 KiB at most.
+    /// Requests of 256 KiB on a device that takes 16 KiB at most. A loop device keeps that when it is set up anew, so it
+    /// is put back.
     pub fn split(&self, load: &str) -> Result<Planted, String> {
-        let planted = self.device("operation = \"read\"\npattern = \"random\"\nsize = \"256 KiB\"\n", load)?;
+        let mut planted = self.device("operation = \"read\"\npattern = \"random\"\nsize = \"256 KiB\"\n", load)?;
         let name = planted.devices[0].path().file_name().unwrap_or_default().to_owned();
         let most = Path::new("/sys/class/block").join(name).join("queue/max_sectors_kb");
-        std::fs::write(&most, "16").map_err(|error| format!("{}: {error}", most.display()))?;
+        let failed = |error| format!("{}: {error}", most.display());
+        let before = std::fs::read_to_string(&most).map_err(failed)?;
+        std::fs::write(&most, "16").map_err(failed)?;
+        planted.settings.push((most, before));
         Ok(planted)
     }
 }

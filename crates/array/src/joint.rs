@@ -33,7 +33,7 @@ use crate::stripe::Band;
 fn range_of(bands: &[Band]) -> Option<Range<Bytes>> {
     let adjoin = bands.array_windows().all(|[one, next]: &[Band; 2]| one.range.end == next.range.start);
     let (first, last) = (bands.first()?, bands.last()?);
-    (bands.len() > 1 && adjoin).then(|| first.range.start..last.range.end)
+    (bands.len() > 1 && adjoin).then_some(first.range.start..last.range.end)
 }
 
 /// What becomes of a data chunk in the range of all bands.

@@ -23,6 +23,9 @@ pub struct Gained<'a> {
     pub rounds: Option<&'a Rounds>,
 }
 
+/// What a column is of.
+type Of = fn(&Gained) -> Option<Change>;
+
 /// Gains that differ by less are the same in print.
 const ALIKE: f64 = 0.0005;
 
@@ -44,7 +47,7 @@ pub fn gains(axes: &[String], lines: &[Gained]) -> String {
     let sure = lines.iter().any(|line| line.iops.is_some_and(|gain| gain.interval.is_some()));
     let in_rounds = lines.iter().any(|line| line.rounds.is_some());
     let open = lines.iter().any(|line| line.response.is_some());
-    let kinds: &[(&str, fn(&Gained) -> Option<Change>)] = match (open, apart) {
+    let kinds: &[(&str, Of)] = match (open, apart) {
         // The rates are those of the arrivals.
         (true, _) => &[("mean response", |line| line.response)],
         (false, true) => &[("gain in bytes/s", |line| line.bandwidth), ("gain in requests/s", |line| line.iops)],
