@@ -5,6 +5,7 @@
 //! rounds; what is compared is done by turns, and the figure is a median.
 
 mod array;
+mod compare;
 mod drive;
 mod engines;
 mod examples;
@@ -35,6 +36,11 @@ struct Bench {
 
 const BENCHES: &[Bench] = &[
     Bench { name: "array", subject: "level 5 over eight members in memory, beside what these cost", run: array::run },
+    Bench {
+        name: "compare",
+        subject: "how often compare calls figures of one set-up different, and a true effect none (as root; nbdkit and a built arraylab are needed)",
+        run: compare::run,
+    },
     Bench {
         name: "engines",
         subject: "what a request costs on real devices, beside fio (as root; fio and 1 GiB of memory are needed)",

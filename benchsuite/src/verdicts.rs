@@ -5,7 +5,7 @@
 //! must blame nobody. What cannot be made on a machine (no loop devices, no control groups, no nbdkit) is skipped, and
 //! said to be. `BENCHSUITE_CAUSE=NAME` picks one.
 
-mod plant;
+pub(crate) mod plant;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
