@@ -98,10 +98,7 @@ impl Described {
         };
         put("mode", (self.io.mode != common.mode).then(|| mode.into()));
         put("engine", (self.io.engine != common.engine).then(|| engine_name(self.io.engine).into()));
-        let cache = match self.io.cache {
-            Cache::Drop => "drop",
-            Cache::Keep => "keep",
-        };
+        let cache = self.io.cache.name();
         put("cache", (self.io.cache != common.cache).then(|| cache.into()));
         put("durable", self.durable.then_some(Value::Boolean(true)));
         let (full, data) = (self.flushes.full, self.flushes.data);

@@ -110,10 +110,23 @@ impl Default for Io {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cache {
-    /// What it holds of the file is dropped: reads are the device's at first.
+    /// What it holds of the file is dropped, after what is dirty was written back: reads are the device's at first.
     Drop,
+    /// What is clean is dropped, as fio's `invalidate` does it: what was just written may be read from memory.
+    DropClean,
     /// It stays as it is.
     Keep,
+}
+
+impl Cache {
+    /// Its name in files.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Cache::Drop => "drop",
+            Cache::DropClean => "drop-clean",
+            Cache::Keep => "keep",
+        }
+    }
 }
 
 /// An engine by its name, or `auto`.

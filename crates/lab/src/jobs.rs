@@ -719,7 +719,7 @@ impl Plan for Job {
             Engine::Mmap => Some(uring::Engine::Mapped),
         };
         let mode = if self.direct && self.engine != Engine::Mmap { Mode::Direct } else { Mode::Buffered };
-        let cache = if self.invalidate { Cache::Drop } else { Cache::Keep };
+        let cache = if self.invalidate { Cache::DropClean } else { Cache::Keep };
         Io { mode, engine, cache, ..Io::default() }
     }
 }

@@ -308,8 +308,13 @@ impl Site<'_> {
             _ => Numbers { next: 0, step: 0 },
         };
         for number in 0..self.experiment.run.passes {
-            for station in stations.iter().filter(|station| drops_cache(self.io(station.index))) {
-                station.device.drop_cache();
+            for station in &stations {
+                let io = self.io(station.index);
+                match io.cache {
+                    Cache::Drop if drops_cache(io) => station.device.drop_cache(),
+                    Cache::DropClean if io.mode == Mode::Buffered => station.device.forget_cache(),
+                    Cache::Drop | Cache::DropClean | Cache::Keep => {}
+                }
             }
             let Some(control) = self.gate.pass(|| self.next(live.runtime().now())) else { break };
             let (used_before, took_before) = (thread_time(), ThreadUse::now());

@@ -9,7 +9,7 @@ use units::{Duration, Ratio};
 use uring::Mode;
 use workload::{Arrivals, Discards, Fill, Load, OnError, RateLimit, ReadBehind, Region, Share, Stream, Verify};
 
-use crate::experiment::{Cache, Experiment, Run, StreamPlan, engine_name};
+use crate::experiment::{Experiment, Run, StreamPlan, engine_name};
 use crate::pattern;
 use crate::system::System;
 
@@ -47,10 +47,7 @@ fn io(experiment: &Experiment) -> Value {
         Mode::Direct => "direct",
         Mode::Buffered => "buffered",
     };
-    let cache = match experiment.io.cache {
-        Cache::Drop => "drop",
-        Cache::Keep => "keep",
-    };
+    let cache = experiment.io.cache.name();
     let mut table = Table::new();
     table.insert("mode".into(), mode.into());
     table.insert("engine".into(), engine_name(experiment.io.engine).into());

@@ -59,6 +59,17 @@ impl LiveDevice {
         }
     }
 
+    /// Forgets what the page cache holds and is clean, without waiting for the rest.
+    pub(super) fn forget_cache(&self) {
+        match self {
+            LiveDevice::File(file) => file.forget_cache(),
+            LiveDevice::Ensemble(ensemble) => {
+                ensemble.parts().iter().filter_map(Single::file).for_each(FileDevice::forget_cache);
+            }
+            LiveDevice::Nbd(_) | LiveDevice::Null(_) => {}
+        }
+    }
+
     /// Forgets what the page cache holds. A file system that cannot is measured with its cache, which the advice on the
     /// run will notice; there is nothing else to be done about it here.
     pub(super) fn drop_cache(&self) {
