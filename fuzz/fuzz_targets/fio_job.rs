@@ -2,14 +2,17 @@
 
 #![no_main]
 
-use fio::Surroundings;
+use fio::{Rigour, Surroundings};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     // A file that includes itself is the worst that a file to include can be.
-    let surroundings =
-        Surroundings { variable: &|name| Some(format!("{name}=1")), include: &|_, _| Ok(text.to_owned()) };
-    match fio::read("job.fio", text, &surroundings, false) {
+    let surroundings = Surroundings {
+        variable: &|name| Some(format!("{name}=1")),
+        keyword: &|_| Some(2),
+        include: &|name, _| Ok((text.to_owned(), name.to_owned())),
+    };
+    match fio::read("job.fio", text, &surroundings, Rigour::Usual) {
         Ok(file) => {
             assert!(!file.jobs.is_empty());
             for job in &file.jobs {
@@ -17,7 +20,7 @@ fuzz_target!(|text: &str| {
                 assert!(job.sizes.iter().flatten().all(|(size, _)| !size.is_zero()));
             }
             // What is read the same twice has no memory of its own.
-            assert_eq!(fio::read("job.fio", text, &surroundings, false).as_ref(), Ok(&file));
+            assert_eq!(fio::read("job.fio", text, &surroundings, Rigour::Usual).as_ref(), Ok(&file));
         }
         Err(error) => {
             let said = error.to_string();

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use device::{AnyDevice, Buffer, MemoryDevice, Shape};
 use libfuzzer_sys::fuzz_target;
-use nbd::{Export, Exports, House, Limits, Pipe, Totals, Wire, converse};
+use nbd::{Export, Exports, House, Limits, Pipe, Wire, converse};
 use runtime::Runtime;
 use units::Bytes;
 use uring::Parcel;
@@ -32,13 +32,8 @@ fuzz_target!(|input: &[u8]| {
     let runtime = Runtime::simulated();
     let device = AnyDevice::new(MemoryDevice::new(&runtime, Shape::new("memory", Bytes::mib(1))));
     let export = Export::new("", device, stage & 4 != 0).expect("an empty name is one");
-    let house = Rc::new(House {
-        runtime: runtime.clone(),
-        exports: Exports::new(vec![export]).expect("one export"),
-        tls: None,
-        limits: Limits::default(),
-        totals: Totals::default(),
-    });
+    let exports = Exports::new(vec![export]).expect("one export");
+    let house = Rc::new(House::new(&runtime, exports, None, Limits::default()));
     let (ours, theirs) = Pipe::pair();
     let ours = Rc::new(ours);
     let serving = runtime.spawn(converse(house, Rc::new(theirs)));
