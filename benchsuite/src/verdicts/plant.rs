@@ -244,7 +244,7 @@ impl Ground {
         self.file(stream, load, |path| std::fs::File::create(path)?.set_len(FILE as u64))
     }
 
-    /// fio on the same device, in threads: its processes would outlive it.
+    /// fio on the same device, in threads: processes of its own would run on when it is killed.
     pub fn neighbour(&self, stream: &str, load: &str) -> Result<Planted, String> {
         let mut planted = self.device(stream, load)?;
         let options = [
@@ -300,8 +300,8 @@ impl Ground {
         Ok(planted)
     }
 
-    /// Requests of 256 KiB on a device that takes 16 KiB at most. A loop device keeps that when it is set up anew, so it
-    /// is put back.
+    /// Requests of 256 KiB on a device that takes 16 KiB at most. A loop device keeps that bound when it is set up
+    /// anew, so it is restored.
     pub fn split(&self, load: &str) -> Result<Planted, String> {
         let mut planted = self.device("operation = \"read\"\npattern = \"random\"\nsize = \"256 KiB\"\n", load)?;
         let name = planted.devices[0].path().file_name().unwrap_or_default().to_owned();

@@ -1,21 +1,20 @@
 //! The joint write: the bands of a row at once, with at most one read and one write of each member.
 //!
-//! A write that starts or ends within a chunk has several bands (see `stripe`). Band by band, whoever is touched in two
-//! of them is asked twice, and the bands wait for each other: 8 KiB and a fragment behind them on 4+1 are ten requests
-//! in four rounds. What lies side by side on a member is one request, as Linux' md has it, whose pages are joined again
-//! in the block layer: six in two rounds.
+//! A write that starts or ends within a chunk has several bands (see `stripe`). Band by band, a member that is in two
+//! of them is asked twice, and the bands wait for each other: 8 KiB and a fragment behind them on 4+1 are nine requests
+//! in four rounds, ten if all writes reconstruct. Here ranges that adjoin on a member are one request: six in two
+//! rounds. Linux' md comes to the same: it asks page by page, and the block layer merges the pages.
 //!
-//! | way | reads | possible when |
-//! |---|---|---|
-//! | parity of all data | of each data chunk, what the write leaves alone of the bands' range | |
-//! | parity changed | of each written chunk, what is written; the parities over the whole range | |
+//! | way | reads |
+//! |---|---|
+//! | parity of all data | of each data chunk, what the write leaves alone of the bands' range |
+//! | parity changed | of each written chunk, what is written; the parities over the whole range |
 //!
-//! The one with the fewer reads is taken, as in a single band. All of it is for a row in which nothing is out of the
-//! ordinary: members sound, room enough, no log to keep. Whatever is not is left to the general way, before anything
-//! was written.
+//! The one with fewer reads is taken, as in a single band. It needs sound members, enough room, and no log to keep;
+//! any other row is left to the general way, before anything was written.
 //!
-//! Rejected: bands with a gap between them, as of the end of a chunk and the beginning of the next. Nothing of theirs
-//! lies side by side.
+//! Rejected: bands with a gap between them, as of the end of a chunk and the beginning of the next. They adjoin on no
+//! member.
 
 use std::ops::Range;
 
@@ -27,7 +26,7 @@ use crate::few::{Few, side_by_side};
 use crate::geometry::Stripe;
 use crate::rarely::rarely;
 use crate::room::Refused;
-use crate::stripe::Band;
+use crate::stripe::{Band, Parities};
 
 /// The range that bands follow each other in, if they do.
 fn range_of(bands: &[Band]) -> Option<Range<Bytes>> {
@@ -87,17 +86,8 @@ impl<D: Device> Array<D> {
         });
         let of_parity = parities.iter().map(|(member, parity)| (*member, range.start, parity.clone()));
         let writes: Few<(usize, Bytes, Data)> = new.chain(of_parity).collect();
-        let write = |(member, at, data): (usize, Bytes, Data)| async move {
-            match self.members[member].write(at, data, fua, id).await {
-                Ok(()) => None,
-                Err(DeviceError::NoSpace) => Some(member),
-                Err(error) => {
-                    self.could_not_store(member, &error);
-                    None
-                }
-            }
-        };
-        let refused: Few<usize> = side_by_side(writes.into_iter().map(write)).await.into_iter().flatten().collect();
+        let store = |(member, at, data): (usize, Bytes, Data)| self.store(member, at, data, fua, id);
+        let refused: Few<usize> = side_by_side(writes.into_iter().map(store)).await.into_iter().flatten().collect();
         if !refused.is_empty() {
             rarely(|| self.take_bands_back(bands, &range, &parities, &refused, (fua, id))).await;
             return Err(DeviceError::NoSpace);
@@ -146,9 +136,6 @@ struct Joint<'a, D> {
     range: &'a Range<Bytes>,
     shares: &'a [Share],
 }
-
-/// New parities of the range of all bands, with the members that hold them: P, and Q where there is one.
-type Parities = Few<(usize, Data)>;
 
 impl<D: Device> Joint<'_, D> {
     fn length(&self) -> Bytes {

@@ -1,9 +1,9 @@
 //! Stripes: writing data with their parity, and computing what is lost.
 //!
 //! A write within a row is cut where the set of chunks it covers changes: at the in-chunk addresses at which it starts
-//! and ends, so into at most three *bands*. Where nothing is out of the ordinary they are written at once (`joint`);
-//! otherwise one after the other. In each band some data chunks are written from end to end of the band and
-//! the others not at all, and the new parity can be had in three ways, with `w` of `n` data chunks written and `m`
+//! and ends, so into at most three *bands*. Where all members are sound and no log is kept, all bands are written at
+//! once (`joint`); otherwise one after the other. In each band some data chunks are written from end to end of the band
+//! and the others not at all. The new parity can be had in three ways, with `w` of `n` data chunks written and `m`
 //! parities:
 //!
 //! | way | reads | possible when |
@@ -101,8 +101,8 @@ impl Band {
     }
 }
 
-/// New parities, with the members that hold them.
-type Parities = Few<(usize, Data)>;
+/// New parities, with the members that hold them: P, and Q where there is one.
+pub(crate) type Parities = Few<(usize, Data)>;
 
 /// The way to new parity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,16 +212,9 @@ impl<D: Device> Array<D> {
         let fua = fua || ticket.is_some();
         let data = band.written.clone().map(|index| (band.stripe.data_member(index), band.new_data(index)));
         let write = |(member, data): (usize, Data)| async move {
-            if !self.members[member].takes_writes(&band.range) {
-                return None;
-            }
-            match self.members[member].write(band.range.start, data, fua, id).await {
-                Ok(()) => None,
-                Err(DeviceError::NoSpace) => Some(member),
-                Err(error) => {
-                    self.could_not_store(member, &error);
-                    None
-                }
+            match self.members[member].takes_writes(&band.range) {
+                true => self.store(member, band.range.start, data, fua, id).await,
+                false => None,
             }
         };
         let mut refused: Few<usize> = Few::new();
@@ -259,6 +252,18 @@ impl<D: Device> Array<D> {
             rarely(|| self.close_journal()).await?;
         }
         Err(DeviceError::NoSpace)
+    }
+
+    /// Writes to a member, and judges it if it fails. Names it if it has no room.
+    pub(crate) async fn store(&self, member: usize, at: Bytes, data: Data, fua: bool, id: u64) -> Option<usize> {
+        match self.members[member].write(at, data, fua, id).await {
+            Ok(()) => None,
+            Err(DeviceError::NoSpace) => Some(member),
+            Err(error) => {
+                self.could_not_store(member, &error);
+                None
+            }
+        }
     }
 
     /// Whoever could not store its part has failed by now; is what is left enough to compute it?

@@ -1,8 +1,8 @@
 //! `arraylab run --resume`: a sweep that was ended early goes on, and points that were run are not run again.
 //!
-//! A point counts as run if its folder is there, complete, and says that it ran what this sweep would run. All else
-//! must be as it was: the experiment, what --set says, the targets and the program. What the sweep came to is then one
-//! table, whoever ran its points.
+//! A point counts as run if its folder is complete and has the same experiment, and if it ended well: verification
+//! found nothing, and it became steady where that was asked for. Experiment text, --set, targets and program must be
+//! those with which the sweep was begun. The result is one table of all points.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::args::Run;
 use crate::fail::Failure;
 
-/// What an earlier process has run of a sweep.
+/// The points of a sweep that an earlier process ran.
 pub struct Resumed {
     /// The sweep, of which the points that stay are left.
     pub kept: KeptSweep,
@@ -80,10 +80,18 @@ fn values(point: &Point) -> Vec<String> {
     point.settings.iter().map(|set| set.value.clone()).collect()
 }
 
-/// What a point came to, if its folder says that it was run, to its end, and as it would be run now.
+/// What a point came to, if its folder says that it was run to its end, as it would be run now, and that it ended well.
 fn document(run: &Path, point: &Point) -> Option<Value> {
     let (folder, info) = RunFolder::open(run).ok()?;
     let ran = folder.read(RunFile::Experiment).ok()??;
-    let same = info.state == RunState::Complete && ran == point.experiment.to_toml().as_bytes();
-    same.then(|| folder.read_json(RunFile::Summary).ok()?).flatten()
+    if info.state != RunState::Complete || ran != point.experiment.to_toml().as_bytes() {
+        return None;
+    }
+    folder.read_json(RunFile::Summary).ok()?.filter(ended_well)
+}
+
+/// Whether a run would have ended with exit code 0.
+fn ended_well(document: &Value) -> bool {
+    let mut verified = document["verification"].as_array().into_iter().flatten();
+    verified.all(|device| device["findings"]["count"] == 0) && document["rounds"]["steady"] != false
 }

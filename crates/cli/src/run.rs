@@ -129,6 +129,11 @@ pub fn all(args: &Run, text: &str, points: Vec<Point>, conductor: Option<&Conduc
     let swept = args.find_limit.is_none() && points.len() > 1;
     let resumed = match &args.resume {
         None => None,
+        Some(_) if args.format.is_some() => {
+            return Err(Failure::input(anyhow::anyhow!(
+                "--format has no place for points that were run before; take --json, or leave out --resume"
+            )));
+        }
         Some(folder) if swept && conductor.is_none() => Some(Resumed::open(folder, args, text, &points, &targets)?),
         Some(folder) => {
             return Err(Failure::input(anyhow::anyhow!(
@@ -192,7 +197,7 @@ pub fn all(args: &Run, text: &str, points: Vec<Point>, conductor: Option<&Conduc
             None
         }
     });
-    // What an earlier process has run is not held against anything: its requests are in its folders.
+    // Rows of points that were run before are in their folders, not here.
     let compared = if found.is_some() || before > 0 { Vec::new() } else { compared(&done, &args.set)? };
     if args.format == Some(Format::FioJson) {
         out::json(&jobs::streams(&done, broken.as_ref().map(Failure::message).as_deref()))?;
@@ -400,7 +405,7 @@ pub fn text_of(done: &[Done], count: usize, compared: &[Judged], resumed: Option
                 busiest: one.busiest(),
             });
             text.push_str(&report::sweep(&axes, resumed.into_iter().flat_map(Resumed::lines).chain(lines)));
-            // Gains are of requests, and those of the first points are in their folders.
+            // Gains are computed from rows, and those of the first points are in their folders.
             let gains = if before > 0 { Vec::new() } else { lab::gains(&points_of(done)) };
             let lines = done.iter().zip(&gains).map(|(one, gain)| Gained {
                 values: one.point.settings.iter().map(|set| set.value.clone()).collect(),

@@ -36,8 +36,8 @@ fn what_is_of_the_modelled_machine_cannot_be_set_elsewhere() {
     assert!(said.stderr.contains("server.cache.hit-ratio is of the modelled machine"), "{}", said.stderr);
 }
 
-/// The machine that is modelled and the one that is served are the same, and arrivals are drawn from the same seed: rates
-/// and response times agree. The study's own standard is a tenth.
+/// Both runs have the same machine and the same seed, so rates and response times agree within a tenth, the study's own
+/// standard.
 #[test]
 fn a_load_on_the_served_model_agrees_with_the_modelled_run() {
     let desk = Desk::new("");

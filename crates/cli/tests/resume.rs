@@ -61,6 +61,27 @@ fn points_that_were_run_are_not_run_again() {
     assert_eq!(table.len(), 4, "{}", again.stdout);
 }
 
+/// Its exit code was 1, and would be lost.
+#[test]
+fn a_point_in_which_something_was_wrong_is_run_again() {
+    let desk = desk();
+    let whole = desk.arraylab(&[&WORDS[..], &["--json"]].concat()).json();
+    let folder = whole["sweep"].as_str().unwrap().to_owned();
+    let summary = desk.path().join(whole["points"][1]["run"].as_str().unwrap()).join("summary.json");
+    let mut said: Value = serde_json::from_slice(&std::fs::read(&summary).unwrap()).unwrap();
+    for (key, value, before) in [
+        ("verification", serde_json::json!([{ "device": "d", "findings": { "count": 0 } }]), 4),
+        ("verification", serde_json::json!([{ "device": "d", "findings": { "count": 1 } }]), 1),
+    ] {
+        said[key] = value;
+        std::fs::write(&summary, serde_json::to_vec(&said).unwrap()).unwrap();
+        let again = desk.arraylab(&[&WORDS[..], &["--resume", &folder]].concat());
+        assert_eq!(again.code, 0, "{}", again.stderr);
+        let expected = format!("{before} of 4 points were run before");
+        assert!(again.stdout.contains(&expected), "{expected}: {}", again.stdout);
+    }
+}
+
 #[test]
 fn a_sweep_goes_on_only_as_it_was_begun() {
     let desk = desk();
@@ -79,6 +100,7 @@ fn a_sweep_goes_on_only_as_it_was_begun() {
     refused(&[&WORDS[..], &["--resume", &run]].concat(), "the folder of no sweep");
     refused(&[&WORDS[..], &["--resume", "nowhere"]].concat(), "nowhere");
     refused(&["run", "load.toml", "--on", "memory:16MiB", "--resume", &folder], "--resume is of sweeps");
+    refused(&[&WORDS[..], &["--resume", &folder, "--format", "fio-json"]].concat(), "--format has no place");
     desk.write("job.fio", "[a]\nrw=read\nsize=1m\n");
     refused(&["run", "job.fio", "--resume", &folder], "--resume is of sweeps");
     let index = desk.path().join(&folder).join("sweep.json");

@@ -16,9 +16,9 @@
 //! when a block is made dirty, as an error that changes nothing.
 //!
 //! # Rejected
-//! A log of directory operations, as in Sprite: groups of writes that count only as a whole keep names and inodes
-//! consistent, too, and cost nothing (`flush.rs`). The path of a read: [`Log::address`] says where a block lies, and
-//! the cache is the machine's.
+//! - A log of directory operations, as in Sprite. Groups of writes that count only as a whole keep names and inodes
+//!   consistent as well, and cost nothing (`flush.rs`).
+//! - The path of a read. [`Log::address`] says where a block lies; the cache is the machine's.
 //!
 //! # Source
 //! M. Rosenblum and J. K. Ousterhout, "The Design and Implementation of a Log-Structured File System", 1991. The groups

@@ -120,7 +120,7 @@ mod tests {
         loads(&plan("test", &file, &[]).unwrap()[0].experiment, 1)[0]
     }
 
-    /// What a load holds back itself is not missing at the device.
+    /// Requests that the load itself holds back are not missing from the queue at the device.
     #[test]
     fn a_queue_is_to_be_as_full_as_its_load_keeps_it() {
         let closed = |depth| Load::Closed { depth, think: Duration::ZERO };

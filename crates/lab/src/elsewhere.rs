@@ -1,16 +1,18 @@
 //! The load of a modelled file server, on the storage in front of the user instead.
 //!
 //! An experiment on a file server says what clients ask for and when. With `--on` the same requests, drawn from the
-//! same seed, go to real storage as an open loop, and the machine of [system] is left out, with all that the sweep
-//! changes about it. What is measured is the study's overhead per request: from a request's arrival to its answer.
+//! same seed, go to real storage as an open loop. The machine of [system] is left out, with all that the sweep changes
+//! about it. The response time, from a request's arrival to its answer, is the study's overhead per request.
 //!
 //! | `--on` | requests go |
 //! |---|---|
-//! | a directory | to a file in it as large as the modelled server's disks, through the page cache; a write is answered when it is durable, as in the model |
+//! | a directory | to a file in it, as large as the modelled server's disks, through the page cache |
 //! | anything else | to that device as any load: past the page cache |
 //!
-//! Rejected: experiments on modelled disks, arrays and their adapters. What they ask for is bound to the machine's parts
-//! and their names; [[stream]] on the user's own devices says it better.
+//! A write to the file is answered when it is durable, as in the model.
+//!
+//! Rejected: experiments on modelled disks, arrays and their adapters. They name parts of their machine, which the
+//! user's storage has not.
 
 use std::path::{Path, PathBuf};
 
@@ -24,14 +26,13 @@ use uring::Mode;
 use crate::described::Described;
 use crate::document::{Point, Setting};
 use crate::experiment::{Experiment, Io};
+use crate::survey::SHARE_OF_FREE;
 use crate::system::System;
 use crate::target::Target;
 
 /// The file that is made in a directory, and used again by the next run.
 pub const FILE: &str = "arraylab.files";
-/// Of free space, the file takes no more than this share.
-const SHARE_OF_FREE: u64 = 4;
-/// Less would be in the page cache at once.
+/// Some thousand requests read a smaller file once, and then no device is measured any more.
 const SMALLEST: Bytes = Bytes::mib(64);
 
 /// Why an experiment on a modelled machine cannot run elsewhere.

@@ -6,8 +6,8 @@
 //! the same number without them it would gain more than anybody has from it.
 //!
 //! The gain is that of the rates, with Welch's interval over the passes ([`analysis::against`]). In an open loop the
-//! rate is what is asked for; there it is what becomes of the mean response. Of several devices it is also said what share of their requests is in rounds, before and after: what a cure takes away, and whether it
-//! did.
+//! arrivals decide the rate, so mean response times are compared there. Of several devices it is also said what share
+//! of their requests is in rounds, before and after: what a cure takes away, and whether it did.
 
 use analysis::explain::unless_asked_together;
 use analysis::rounds::{Merged, Rounds, rounds};

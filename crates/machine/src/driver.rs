@@ -19,7 +19,8 @@
 //! - *reversed*: when it is not: from March 1984 until then, so in 4.3BSD, the test was the wrong way round.
 //!
 //! # Sources
-//! ufs_disksubr.c, hp.c and uda.c of 4.2BSD (6.1, July 1983), hp.c 6.3 and 7.6; Kridle and McKusick 1983, Sections 5 and 6.
+//! ufs_disksubr.c, hp.c and uda.c of 4.2BSD (6.1, July 1983); hp.c 6.3 and 7.6; Kridle and McKusick 1983, Sections 5
+//! and 6.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

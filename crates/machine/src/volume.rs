@@ -116,8 +116,8 @@ pub struct Volume {
 
 impl Component for Volume {
     fn gauges(&self, gauges: &mut Gauges) {
-        let busy = self.one.busy();
-        gauges.put("", if self.parameters.at_once == 1 { Reading::Busy(busy) } else { Reading::Present(busy) });
+        // Of several places: the share of all.
+        gauges.put("", Reading::Busy(self.one.busy() / u64::from(self.parameters.at_once)));
     }
 }
 

@@ -267,8 +267,8 @@ fn a_volume_is_held_back_by_what_goes_on_one_piece_at_a_time() {
     near(volume(30, false, &[way("order")]), free, 2.0, "the last piece is waited for anyway");
     assert!(free > 1.7 * split, "{free} with nothing that holds it back");
     assert!(volume(30, false, &[way("copy")]) <= 50e6, "one copy at 50 MB/s");
-    // By hand: 30 pieces of 2.75 ms and 50 ms for the last one's data are 132.5 ms; two at a time, 91. Those that send at
-    // once are in each other's way on the bus, so it is a little more.
+    // By hand: 30 pieces of 2.75 ms and 50 ms for the last one's data are 132.5 ms; two at a time, 91. Arrays that send
+    // at the same time delay each other on the bus, so it is a little more.
     near(volume(30, false, &[("irix-lv.at-once", "2")]), split * 132.5 / 91.25, 12.0, "two split at a time");
     near(volume(30, false, &[("irix-lv.at-once", "30")]), free, 6.0, "all side by side");
     let (alone, full) = (volume(30, false, &[way("interrupts")]), volume(30, false, &[way("interrupts"), four]));

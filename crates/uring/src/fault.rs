@@ -1,10 +1,10 @@
 //! Copies from and to a mapping, which may fail.
 //!
 //! A load from mapped memory, or a store to it, has no way to return an error: if the file has become shorter, or its
-//! disk cannot deliver a page, the kernel sends SIGBUS, whose default is to end the process. Here, while a copy is under way, the handler
-//! puts a page of zeroes where the fault was and takes a note; the copy runs to its end, and the note makes it an
-//! error. This is what systemd does for its journal files (`src/basic/sigbus.c`). A fault anywhere else is left to
-//! whoever handled the signal before.
+//! disk cannot deliver a page, the kernel sends SIGBUS, whose default is to end the process. Here, while a copy is
+//! under way, the handler puts a page of zeroes where the fault was and takes a note; the copy runs to its end, and
+//! the note makes it an error. This is what systemd does for its journal files (`src/basic/sigbus.c`). A fault
+//! anywhere else is left to whoever handled the signal before.
 
 use std::cell::Cell;
 use std::sync::OnceLock;

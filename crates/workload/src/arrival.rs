@@ -8,10 +8,10 @@
 //! `c` of 1 is the Poisson process.
 //!
 //! *Distances known at points* are those of which a study prints the shares `F(t)` that are no longer than some times.
-//! `F` is drawn as straight lines through the points, the last of which goes on until all are within: so a distance is
-//! anywhere between two points alike, and is `F^-1` of an even number. That is how tables of shares are read (A. M. Law,
-//! "Simulation Modeling and Analysis", 2015, 6.2.4). A constant hazard between the points, which needs no end, was
-//! rejected: it presses distances toward the shorter point, and nothing in the print says so.
+//! `F` is taken as straight lines through the points; the last line goes on until `F` is 1. A distance is `F^-1` of a
+//! number that is uniform from 0 to 1: the continuous empirical distribution (A. M. Law, "Simulation Modeling and
+//! Analysis", 2015, 6.2.4). Rejected: a constant hazard between the points. It needs no end, but makes short distances
+//! more frequent within a piece, for which no study gives a reason.
 //!
 //! *Bursts* are a Poisson process whose clock stands still between them: at a rate for some time, then nothing, and
 //! again.

@@ -3,8 +3,8 @@
 //! As fio does it where there is a map of blocks (no `norandommap`): a place is drawn; if its block has been asked for,
 //! the next one that has not is taken; and a request that would reach a block that has been is cut short before it. So
 //! the sizes of a lap are not those that are asked for: toward its end what is left lies in small pieces. The load of a
-//! file server of 512 B to 64 KiB (fio's `iometer-file-access-server`, 64 MiB) takes 14,000 requests for a lap, and 5,700
-//! if none is cut.
+//! file server of 512 B to 64 KiB (fio's `iometer-file-access-server`, 64 MiB) takes 14,000 requests for a lap, and
+//! 5,700 if none is cut.
 //!
 //! What has not been is a compressed set (`roaring`): a bit or less for each block, and the next one that is free is
 //! found without a walk over all that is not.

@@ -64,7 +64,7 @@ pub struct Drive<'a, D, O> {
 struct Shared {
     generator: Generator,
     clockwork: Option<Clockwork>,
-    /// The line of idle lanes, if there is a clockwork, or a search for a depth: the first of them waits for what comes.
+    /// The line of idle lanes, if there is a clockwork or a search for a depth: the first of them waits for what comes.
     line: Option<Resource>,
     /// When counting ends at the latest.
     until: Instant,

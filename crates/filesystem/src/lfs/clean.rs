@@ -129,8 +129,8 @@ impl Log {
         owners
     }
 
-    /// The live blocks of these segments, in the order in which they are copied. Left out are indirect blocks and inodes
-    /// that go to the log with copied data in any case, and tables, which the checkpoint writes.
+    /// The live blocks of these segments, in the order in which they are copied. Left out are indirect blocks and
+    /// inodes that go to the log with copied data in any case, and tables, which the checkpoint writes.
     fn live_items(&self, segments: &[u64], scarce: bool) -> Vec<Item> {
         let (mut data, mut indirect, mut inodes) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for ((owner, modified), address) in segments.iter().flat_map(|segment| self.owners(*segment)) {

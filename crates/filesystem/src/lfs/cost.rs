@@ -19,7 +19,7 @@
 //! ```
 //!
 //! The formula holds for any mixture of utilizations, `u` being their mean, since it only adds up bytes. It knows no
-//! summaries, inodes, tables and checkpoints. A log moves them, too, so that it moves more than the formula says.
+//! summaries, inodes, tables and checkpoints, which a log also writes: it moves more than the formula says.
 
 use units::{Bytes, Ratio};
 

@@ -33,7 +33,7 @@ const USUAL: Bytes = Bytes::mib(256);
 /// Less would be read in less than a measurement.
 const SMALLEST: Bytes = Bytes::mib(16);
 /// Of free space, files take no more than this share.
-const SHARE_OF_FREE: u64 = 4;
+pub(crate) const SHARE_OF_FREE: u64 = 4;
 
 impl Files {
     /// Makes `count` files of `size` in `directory`, full of random bytes, which no layer below can compress or leave

@@ -19,6 +19,7 @@ use record::{Keeping, Log, Meta, RecordError, Recorder, RunFolder, Spill, WhenBe
 use units::{Bytes, Duration};
 
 pub use conduct::conduct;
+pub(crate) use files::SHARE_OF_FREE;
 pub use files::{FileError, Files};
 pub use machine::{Machine, MachineError};
 pub use modelled::Modelled;
