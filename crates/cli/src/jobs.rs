@@ -66,7 +66,9 @@ fn attempt(args: &Run, source: &Source, account: &mut Account) -> Result<ExitCod
         )));
     }
     if args.resume.is_some() {
-        return Err(Failure::input(anyhow::anyhow!("--resume is of sweeps, and a job file is none; leave it out")));
+        return Err(Failure::input(anyhow::anyhow!(
+            "--resume is of sweeps, which a job file is not; leave --resume out"
+        )));
     }
     let file = read(source, (args.strict, args.lenient))?;
     list(&source.name, &file);

@@ -38,20 +38,22 @@ impl Resumed {
         };
         let read = |file: RunFile| kept.folder.read_file(file).map_err(Failure::world);
         let was = read(RunFile::Experiment)?.unwrap_or_default();
-        let differs = |what: &str| no(format!("{what} than this sweep was begun with; give the same, or run anew"));
+        let differs =
+            |what: &str| no(format!("{what} not as when this sweep was begun; give the same, or leave out --resume"));
         if was != text.as_bytes() {
-            return Err(differs("the experiment is another one"));
+            return Err(differs("the experiment is"));
         }
         if kept.sweep.set != args.set.iter().map(|set| format!("{}={}", set.key, set.value)).collect::<Vec<_>>() {
-            return Err(differs("--set says something else"));
+            return Err(differs("--set is"));
         }
         if kept.sweep.targets != lab::names(targets) || kept.sweep.planned != points.len() {
-            return Err(differs("it would run on other devices"));
+            return Err(differs("the devices are"));
         }
         let now = program();
         if kept.sweep.program.as_ref().is_none_or(|was| *was != now) {
             return Err(no(
-                "another build of arraylab has begun this sweep, and may have measured otherwise; run anew".to_owned(),
+                "another build of arraylab has begun this sweep, and may have measured otherwise; leave out --resume"
+                    .to_owned(),
             ));
         }
         let mut documents = Vec::new();

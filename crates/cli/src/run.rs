@@ -137,7 +137,7 @@ pub fn all(args: &Run, text: &str, points: Vec<Point>, conductor: Option<&Conduc
         Some(folder) if swept && conductor.is_none() => Some(Resumed::open(folder, args, text, &points, &targets)?),
         Some(folder) => {
             return Err(Failure::input(anyhow::anyhow!(
-                "{}: --resume is of sweeps on one host, and this is none; leave it out",
+                "{}: --resume is of sweeps on one host, which this run is not; leave --resume out",
                 folder.display()
             )));
         }

@@ -93,10 +93,13 @@ fn a_sweep_goes_on_only_as_it_was_begun() {
         assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{}", said.stderr);
         assert!(said.stderr.contains(why), "'{why}' in {}", said.stderr);
     };
-    refused(&[&WORDS[..], &["--resume", &folder, "--set", "run.passes=2"]].concat(), "--set says something else");
+    refused(
+        &[&WORDS[..], &["--resume", &folder, "--set", "run.passes=2"]].concat(),
+        "--set is not as when this sweep was begun",
+    );
     let mut others = WORDS;
     others[3] = "memory:32MiB";
-    refused(&[&others[..], &["--resume", &folder]].concat(), "other devices");
+    refused(&[&others[..], &["--resume", &folder]].concat(), "the devices are not as when");
     refused(&[&WORDS[..], &["--resume", &run]].concat(), "the folder of no sweep");
     refused(&[&WORDS[..], &["--resume", "nowhere"]].concat(), "nowhere");
     refused(&["run", "load.toml", "--on", "memory:16MiB", "--resume", &folder], "--resume is of sweeps");
@@ -111,5 +114,5 @@ fn a_sweep_goes_on_only_as_it_was_begun() {
     refused(&[&WORDS[..], &["--resume", &folder]].concat(), "another build");
     std::fs::write(&index, said).unwrap();
     desk.write("sweep.toml", &format!("{READS}{SWEEP}# changed\n"));
-    refused(&[&WORDS[..], &["--resume", &folder]].concat(), "the experiment is another one");
+    refused(&[&WORDS[..], &["--resume", &folder]].concat(), "the experiment is not as when");
 }
