@@ -10,6 +10,7 @@ mod drive;
 mod engines;
 mod examples;
 mod executor;
+mod explain;
 mod fio;
 mod isal;
 mod jobs;
@@ -51,6 +52,11 @@ const BENCHES: &[Bench] = &[
         name: "executor",
         subject: "what an event costs under the virtual clock, with a task for each request",
         run: executor::run,
+    },
+    Bench {
+        name: "explain",
+        subject: "what explaining ten million traced requests takes, and their page (a built arraylab is needed)",
+        run: explain::run,
     },
     Bench {
         name: "jobs",

@@ -90,6 +90,12 @@ const CAUSES: &[Cause] = &[
     },
     Cause { name: "generator", kinds: &["generator"], said: "busiest thread", plant: |g| g.null(READS, DEEP) },
     Cause { name: "page-cache", kinds: &["cache"], said: "page cache", plant: |g| g.cached(READS, "depth = 4\n") },
+    Cause {
+        name: "memory",
+        kinds: &["cache"],
+        said: "memory/planted",
+        plant: |g| g.little_memory(READS, "depth = 4\n"),
+    },
     Cause { name: "holes", kinds: &["holes"], said: "never written", plant: |g| g.hollow(READS, "depth = 4\n") },
     Cause { name: "neighbour", kinds: &["neighbour"], said: "fio", plant: |g| g.neighbour(READS, "depth = 4\n") },
     Cause { name: "stalls", kinds: &["stall"], said: "one every 1", plant: |g| g.stalls(READS, "depth = 4\n") },
@@ -112,6 +118,7 @@ const CAUSES: &[Cause] = &[
         said: "splits",
         plant: |g| g.split("depth = 8\n"),
     },
+    Cause { name: "scheduler", kinds: &["compared"], said: "bfq", plant: |g| g.scheduled(READS, DEEP) },
     // Nothing is wrong.
     Cause {
         name: "idle",
@@ -215,8 +222,14 @@ fn verdict(ours: &Path, cause: &Cause) -> Result<(bool, String), String> {
     if !planted.targets.is_empty() {
         command.args(["--on", &planted.targets.join(",")]);
     }
-    let run = json(&mut command)?;
-    let folder = run["run"].as_str().ok_or("a run has a folder")?.to_owned();
+    let mut measure = || -> Result<String, String> {
+        Ok(json(&mut command)?["run"].as_str().ok_or("a run has a folder")?.to_owned())
+    };
+    let folder = measure()?;
+    if let Some((file, value)) = &planted.change {
+        std::fs::write(file, value).map_err(|error| format!("{}: {error}", file.display()))?;
+        return compared(ours, cause, &[folder, measure()?]);
+    }
     drop(planted);
     let explained = json(Command::new(ours).args(["explain", &folder, "--json"]))?;
     let limit = &explained["limit"];
@@ -229,6 +242,13 @@ fn verdict(ours: &Path, cause: &Cause) -> Result<(bool, String), String> {
         limit["confidence"]
     );
     Ok((cause.kinds.contains(&kind) && said.contains(cause.said), said))
+}
+
+/// Whether what was changed between two runs is named among what differs.
+fn compared(ours: &Path, cause: &Cause, folders: &[String]) -> Result<(bool, String), String> {
+    let result = json(Command::new(ours).arg("compare").args(folders).arg("--json"))?;
+    let said = format!("compared: {}", result["comparisons"][0]["environment"]);
+    Ok((cause.kinds.contains(&"compared") && said.contains(cause.said), said))
 }
 
 fn json(command: &mut Command) -> Result<Value, String> {

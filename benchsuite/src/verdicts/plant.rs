@@ -13,6 +13,7 @@ use units::Bytes;
 
 const SIZE: Bytes = Bytes::mib(128);
 const FILE: usize = 32 << 20;
+const LARGE: usize = 512 << 20;
 const MEASURE: &str = "[run]\nmeasure = \"3 s\"\nstart-up = \"200 ms\"\npasses = 3\n";
 
 /// Where set-ups are made.
@@ -33,6 +34,8 @@ pub struct Planted {
     /// Files of sysfs that were changed, and what was in them.
     settings: Vec<(PathBuf, String)>,
     one_processor: bool,
+    /// A file of sysfs, and what is written to it between two runs that are compared.
+    pub change: Option<(PathBuf, &'static str)>,
 }
 
 /// A control group of version 1, and the program that enters it.
@@ -236,6 +239,30 @@ impl Ground {
     pub fn cached(&self, stream: &str, load: &str) -> Result<Planted, String> {
         let mut planted = self.file(stream, load, |path| std::fs::write(path, vec![1; FILE]))?;
         planted.experiment.insert_str(0, "[io]\nmode = \"buffered\"\ncache = \"keep\"\n");
+        Ok(planted)
+    }
+
+    /// A file that is written past the page cache, and is larger than what the control group of its reader may use.
+    pub fn little_memory(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.file(stream, load, |path| {
+            let mut file = std::fs::File::create(path)?;
+            (0..LARGE / FILE).try_for_each(|_| std::io::Write::write_all(&mut file, &vec![1; FILE]))?;
+            file.sync_all()?;
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).map_err(Into::into)
+        })?;
+        planted.experiment.insert_str(0, "[io]\nmode = \"buffered\"\ncache = \"keep\"\n");
+        planted.group = Some(self.group("memory", "memory.limit_in_bytes", &(LARGE / 2).to_string())?);
+        Ok(planted)
+    }
+
+    /// A device with an I/O scheduler, and then without.
+    pub fn scheduled(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.device(stream, load)?;
+        let name = planted.devices[0].path().file_name().unwrap_or_default().to_owned();
+        let scheduler = Path::new("/sys/class/block").join(name).join("queue/scheduler");
+        std::fs::write(&scheduler, "bfq").map_err(|error| format!("{}: bfq: {error}", scheduler.display()))?;
+        planted.settings.push((scheduler.clone(), "none".to_owned()));
+        planted.change = Some((scheduler, "none"));
         Ok(planted)
     }
 

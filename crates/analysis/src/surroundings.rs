@@ -36,6 +36,36 @@ pub struct Surroundings {
     pub holes: Vec<Hole>,
     /// The devices whose requests went through the page cache.
     pub cached: Vec<String>,
+    /// The memory that the page cache had; `None` where the kernel does not tell.
+    pub memory: Option<Memory>,
+}
+
+/// Memory, as the page cache found it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Memory {
+    /// Of the machine.
+    #[serde(with = "number", rename = "installed_bytes")]
+    pub installed: Bytes,
+    /// What a control group allows this program.
+    pub limit: Option<MemoryLimit>,
+    /// What the files of the run that go through the page cache hold.
+    #[serde(with = "number", rename = "wanted_bytes")]
+    pub wanted: Bytes,
+    /// Pages of files, of whichever program, that the kernel took back.
+    #[serde(with = "number", rename = "reclaimed_bytes")]
+    pub reclaimed: Bytes,
+    /// How often the control group's limit was reached.
+    pub reached: u64,
+}
+
+/// A limit of memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemoryLimit {
+    /// So much is allowed.
+    #[serde(with = "number", rename = "bytes")]
+    pub most: Bytes,
+    /// The control group that says so, below `/sys/fs/cgroup`.
+    pub group: String,
 }
 
 /// What one processor did. The shares are disjoint.

@@ -3,7 +3,9 @@
 use analysis::explain::{
     Alone, Cures, Explanation, Findings, LimitKind, PartTime, PhaseTime, Stalls, Together, Worsts, explain,
 };
-use analysis::surroundings::{Disk, Hole, Neighbour, Pressure, Processor, Surroundings, Throttle, Throttled};
+use analysis::surroundings::{
+    Disk, Hole, Memory, MemoryLimit, Neighbour, Pressure, Processor, Surroundings, Throttle, Throttled,
+};
 use analysis::{Advice, AdviceKind, Load, Occupancies, Summarizer};
 use record::{Labels, Operation, Phase, Row};
 use units::{Bytes, Duration, Frequency, Instant, Ratio};
@@ -278,6 +280,26 @@ fn memory_that_serves_is_no_device() {
         around.pressure.as_mut().unwrap().memory = Ratio::percent(60.0);
     });
     is(&short, LimitKind::Cache, "memory, which is short");
+    // Reads that the page cache could have served, had it not been made to drop what they want.
+    let dropped = |wanted: Bytes, reclaimed: u64, limit: Option<MemoryLimit>| {
+        usual(|around, _| {
+            around.cached = vec!["sda".to_owned()];
+            around.disks.push(disk(30 << 20, false));
+            let (installed, reclaimed) = (Bytes::gib(1), Bytes::mib(reclaimed));
+            around.memory = Some(Memory { installed, limit, wanted, reclaimed, reached: 9 });
+        })
+    };
+    let group = MemoryLimit { most: Bytes::mib(64), group: "memory/small".to_owned() };
+    let short = dropped(Bytes::mib(200), 29, Some(group));
+    is(&short, LimitKind::Cache, "memory, which is short");
+    assert!(short.limit.evidence[0].contains("memory/small allows this program 64 MiB"), "{short:#?}");
+    let taken = dropped(Bytes::mib(200), 29, None);
+    is(&taken, LimitKind::Cache, "memory, which is short");
+    assert!(taken.limit.evidence[0].contains("other programs hold the memory"), "{taken:#?}");
+    // First reads drop nothing, and data larger than the memory are the device's whoever holds it.
+    for (wanted, reclaimed) in [(Bytes::mib(200), 1), (Bytes::gib(2), 29)] {
+        assert_ne!(dropped(wanted, reclaimed, None).limit.part, "memory, which is short");
+    }
     let hollow = |share: f64| {
         usual(|around, _| around.holes = vec![Hole { device: "sda".into(), share: Ratio::percent(share) }])
     };

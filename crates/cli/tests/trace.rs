@@ -83,14 +83,37 @@ fn phases_in_the_kernel_add_up_to_the_response_time_of_each_request() {
 fn what_cannot_be_followed_is_said_and_the_run_goes_on() {
     let desk = Desk::new(READS);
     desk.file("data.bin", 4 << 20);
-    let said = desk.arraylab(&["run", "load.toml", "--on", "data.bin", "--trace"]);
+    let mut buffered = vec!["run", "load.toml", "--on", "data.bin", "--trace", "--set", "io.mode=buffered"];
+    let said = desk.arraylab(&buffered);
     assert_eq!(said.code, 0, "{}", said.stderr);
-    for line in
-        ["not traced: data.bin: it is a file; only block devices are followed yet", "not traced: none of the devices"]
-    {
+    assert!(said.stderr.contains("not traced: none of the devices"), "{}", said.stderr);
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return skip("there is no /dev/shm") };
+    let path = memory.path().join("data.bin");
+    std::fs::copy(desk.path().join("data.bin"), &path).unwrap();
+    buffered[3] = path.to_str().unwrap();
+    let said = desk.arraylab(&buffered);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    for line in ["its file system is on no single block device", "not traced: none of the devices"] {
         assert!(said.stdout.contains(line), "{}", said.stdout);
     }
-    assert!(said.stderr.contains("not traced: none of the devices"), "{}", said.stderr);
+}
+
+#[test]
+fn requests_to_a_file_are_followed_by_its_extents() {
+    let desk = Desk::new(READS);
+    desk.file("data.bin", 16 << 20);
+    let Some(said) = traced(&desk, &["run", "load.toml", "--on", "data.bin", "--trace", "--json"]) else { return };
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let document = said.json();
+    if said.stderr.contains("not traced") {
+        return skip(&said.stderr);
+    }
+    let number = |key: &str| document["timeline"][key].as_f64().unwrap();
+    // Where two extents meet a request may lie in both.
+    assert!(number("requests") > 100.0 && number("joined") >= 0.95 * number("requests"), "{document:#}");
+    let explained = desk.arraylab(&["explain", document["run"].as_str().unwrap(), "--json"]).json();
+    assert_eq!(explained["timeline"][0]["part"], "data.bin");
+    assert!(explained["timeline"][0]["phases"].as_array().unwrap().len() >= 4, "{explained:#}");
 }
 
 #[test]

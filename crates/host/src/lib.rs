@@ -26,6 +26,7 @@ pub mod level;
 mod limit;
 mod made;
 mod magic;
+pub mod memory;
 pub mod mount;
 pub mod neighbours;
 pub mod partition;

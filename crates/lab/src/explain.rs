@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use analysis::explain::{AloneWatch, StallWatch, Together};
-use analysis::explain::{Explanation, Findings, Make, PartTime, Worsts, explain as conclude};
+use analysis::explain::{Explanation, Findings, Make, PartTime, PartTimes, Worsts, explain as conclude};
 use analysis::rounds::model::Prediction;
 use analysis::rounds::{Finish, Merged, rounds};
 use analysis::surroundings::Surroundings;
 use analysis::{Advice, Course, Extents, Occupancies, Summarizer, Summary};
 use record::{
-    Clock, FolderError, ImportError, Labels, Meta, Records, Row, RowReader, RunFile, RunFolder, RunState, SpanLog,
+    Clock, FolderError, ImportError, Labels, Meta, Records, Row, RowReader, RunFile, RunFolder, RunState, SpanReader,
     TableError, TraceFormat, TraceText, import, live_phases,
 };
 use serde::Deserialize;
@@ -160,8 +160,8 @@ struct Case {
     meta: Meta,
     kept: Kept,
     shared: Vec<analysis::explain::Shared>,
-    parts: Vec<PartTime>,
-    timeline: Vec<PartTime>,
+    /// Where spans are kept, if they are.
+    spans: Option<PathBuf>,
     experiment: Option<Experiment>,
     predicted: Option<Prediction>,
     remarks: Vec<String>,
@@ -176,8 +176,7 @@ impl Case {
             meta,
             kept: Kept::default(),
             shared: Vec::new(),
-            parts: Vec::new(),
-            timeline: Vec::new(),
+            spans: None,
             experiment: None,
             predicted: None,
             remarks: Vec::new(),
@@ -199,6 +198,8 @@ pub fn explain(
     let labels = case.meta.labels.clone();
     let (mut summarizer, mut worsts, mut extents) = (Summarizer::new(&labels), Worsts::default(), Extents::default());
     let mut merged = Merged::at_most(MOST_FINISHES);
+    // Spans and rows are files of their own, and each takes seconds where there are millions.
+    let spans = case.spans.take().map(|path| std::thread::spawn(move || part_times(&path)));
     case.rows.visit(|rows| {
         summarizer.add(rows);
         worsts.add(rows);
@@ -229,6 +230,14 @@ pub fn explain(
     let (window, rows) = picture(&mut case.rows, &finishes, labels.devices.len(), window)?;
     let summary = summarizer.summary();
     let occupancies = occupancies.finish();
+    let spans = spans.map_or(Ok(vec![]), |spans| spans.join().expect("reading does not panic"));
+    let spans = spans.map_err(FolderError::Table)?;
+    // A modelled part does one thing at a time, and is used as much as it works; of a live device the kernel says only
+    // where requests were.
+    let (parts, timeline) = match case.meta.clock {
+        Clock::Simulated => (counted(spans, &case.kept.nodes), vec![]),
+        Clock::Live => (vec![], in_order(spans)),
+    };
     let cures = cures::cures(case.experiment.as_ref(), &summary, &occupancies);
     let loads = case.experiment.as_ref().map(|experiment| advice::loads(experiment, labels.devices.len()));
     let explanation = conclude(Findings {
@@ -236,8 +245,8 @@ pub fn explain(
         occupancies: &occupancies,
         rounds: found,
         predicted: case.predicted,
-        parts: case.parts,
-        timeline: case.timeline,
+        parts,
+        timeline,
         loads: loads.as_deref().unwrap_or_default(),
         surroundings: case.kept.surroundings.as_ref(),
         stalls: stalls.finish(&labels.devices),
@@ -288,6 +297,17 @@ fn picture(
     Ok(((begin.at, end), shown))
 }
 
+/// Where the time went, by the file of spans; nothing if there is none.
+fn part_times(path: &Path) -> Result<Vec<PartTime>, TableError> {
+    let (mut reader, _) = match SpanReader::open(path) {
+        Err(TableError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
+        opened => opened?,
+    };
+    let mut times = PartTimes::default();
+    reader.visit(|names, spans| times.add(names, spans))?;
+    Ok(times.finish(reader.names()))
+}
+
 /// A run folder, or its records alone.
 fn run(path: &Path) -> Result<Case, ExplainError> {
     if path.extension().is_some_and(|extension| extension == "parquet") {
@@ -305,21 +325,9 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
     if info.state != RunState::Complete {
         remarks.push("the run was ended early, or goes on: this is of what was recorded".to_owned());
     }
-    let kept = folder.read_json(RunFile::Summary)?.unwrap_or_default();
+    let kept: Kept = folder.read_json(RunFile::Summary)?.unwrap_or_default();
     let shared =
         shared::shared(&folder.read_json::<Vec<_>>(RunFile::Topology)?.unwrap_or_default(), &meta.labels.devices);
-    let spans = match SpanLog::read(&folder.spans_path()) {
-        Ok((log, _)) => analysis::explain::parts(&log),
-        Err(TableError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => vec![],
-        Err(error) => return Err(FolderError::Table(error).into()),
-    };
-    // A modelled part does one thing at a time, and is used as much as it works; of a live device the kernel says only
-    // where requests were.
-    let kept: Kept = kept;
-    let (parts, timeline) = match meta.clock {
-        Clock::Simulated => (counted(spans, &kept.nodes), vec![]),
-        Clock::Live => (vec![], in_order(spans)),
-    };
     remarks.extend(kept.timeline.iter().map(ToString::to_string));
     let experiment = folder.read(RunFile::Experiment)?.and_then(|text| experiment(&text));
     let predicted = experiment
@@ -341,8 +349,7 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         meta,
         kept,
         shared,
-        parts,
-        timeline,
+        spans: Some(folder.spans_path()),
         experiment,
         predicted,
         remarks,

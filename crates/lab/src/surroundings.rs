@@ -4,17 +4,21 @@
 //! Looking takes some 20 us for each program of the machine, so it is done when counting starts and when it ends and
 //! not between.
 
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use analysis::surroundings::{Disk, Hole, Neighbour, Pressure, Processor, Surroundings, Throttle, Throttled};
+use analysis::surroundings::{
+    Disk, Hole, Memory, MemoryLimit, Neighbour, Pressure, Processor, Surroundings, Throttle, Throttled,
+};
 use host::Kernel;
 use host::cpu::Usage;
 use host::disks::Disks;
 use host::neighbours::Neighbours;
 use host::throttle::{Limit, throttles, withheld};
-use units::{Duration, Ratio};
+use units::{Bytes, Duration, Ratio};
 use uring::Mode;
 
 use crate::experiment::Experiment;
@@ -52,6 +56,7 @@ pub(crate) struct Around {
     /// By device: the block devices below it.
     disks: Vec<(Device, Disks)>,
     pressure: Option<host::pressure::Pressure>,
+    memory: Option<host::memory::Counted>,
     withheld: Duration,
 }
 
@@ -63,6 +68,7 @@ impl Around {
             neighbours: Neighbours::now(kernel),
             disks: devices.iter().map(|device| (device.clone(), Disks::below(kernel, [&*device.path]))).collect(),
             pressure: host::pressure::Pressure::read(kernel),
+            memory: host::memory::Counted::read(kernel),
             withheld: withheld(kernel),
         }
     }
@@ -72,6 +78,7 @@ impl Around {
         let elapsed = self.at.elapsed();
         let share = |time: Duration| Ratio::new((time.as_seconds() / elapsed.as_secs_f64().max(1e-9)).max(0.0));
         let since = self.pressure.zip(host::pressure::Pressure::read(kernel)).map(|(then, now)| now.since(&then));
+        let counted = self.memory.zip(host::memory::Counted::read(kernel)).map(|(then, now)| now.since(&then));
         let neighbours = self.neighbours.until(&Neighbours::now(kernel)).into_iter().map(|one| Neighbour {
             processor: share(one.processor),
             name: one.name,
@@ -116,6 +123,11 @@ impl Around {
                 processors: share(since.processors),
                 io: share(since.io),
                 memory: share(since.memory),
+            }),
+            memory: counted.map(|counted| Memory {
+                reclaimed: counted.reclaimed,
+                reached: counted.reached,
+                ..Memory::default()
             }),
             withheld: share(withheld(kernel).saturating_sub(self.withheld)),
             disks,
@@ -169,6 +181,11 @@ pub(crate) fn joined(passes: &[Surroundings]) -> Option<Surroundings> {
             io: mean(a.io, b.io),
             memory: mean(a.memory, b.memory),
         });
+        all.memory = all.memory.take().zip(pass.memory.as_ref()).map(|(all, pass)| Memory {
+            reclaimed: all.reclaimed + pass.reclaimed,
+            reached: all.reached + pass.reached,
+            ..all
+        });
         (all.own, all.withheld) = (mean(all.own, pass.own), mean(all.withheld, pass.withheld));
         all.time += pass.time;
     }
@@ -206,13 +223,25 @@ pub(crate) fn complete(
     let mode = |index: usize| experiment.devices.get(index).map_or(experiment.io.mode, |device| device.io.mode);
     let names = target::names(targets).into_iter().zip(targets).enumerate();
     let cached = names.filter(|(index, (_, target))| mode(*index) == Mode::Buffered && target.paths().next().is_some());
-    around.cached = cached.map(|(_, (name, _))| name).collect();
+    let cached: Vec<(String, &Target)> = cached.map(|(_, named)| named).collect();
+    if let Some(memory) = &mut around.memory {
+        let sizes = cached.iter().flat_map(|(_, target)| target.paths()).filter_map(|path| size(path).ok());
+        memory.wanted = sizes.sum();
+        memory.installed = host::memory::installed(&kernel).unwrap_or(Bytes::ZERO);
+        memory.limit = host::memory::allowance(&kernel)
+            .map(|limit| MemoryLimit { most: limit.most, group: limit.group.display().to_string() });
+    }
+    around.cached = cached.into_iter().map(|(name, _)| name).collect();
+}
+
+/// The size of a file or a block device.
+fn size(path: &Path) -> std::io::Result<Bytes> {
+    File::open(path)?.seek(SeekFrom::End(0)).map(Bytes::new)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Bytes;
 
     fn pass(seconds: u64, user: f64, programs: &[(&str, u32, f64, u64)], moved: u64) -> Surroundings {
         let processor = Processor {

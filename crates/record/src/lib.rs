@@ -45,5 +45,5 @@ pub use recording::{Loss, Recording};
 pub use row::{Phase, Row};
 pub use rows::{RowReader, RowWriter};
 pub use span::live as live_phases;
-pub use span::{PartName, PhaseName, Span, SpanError, SpanLog, Spans};
+pub use span::{PartName, PhaseName, Span, SpanError, SpanLog, SpanNames, SpanReader, Spans};
 pub use table::{TableError, TableReader, TableWriter, Tabular};

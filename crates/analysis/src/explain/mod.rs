@@ -29,7 +29,7 @@ pub use alone::{Alone, AloneWatch};
 pub use findings::{Cures, Findings, Shared};
 pub use formulas::Formulas;
 pub use limit::{Excluded, Limit, LimitKind, Next};
-pub use phase::{Make, PartTime, PhaseTime, parts};
+pub use phase::{Make, PartTime, PartTimes, PhaseTime, parts};
 pub use sharing::Together;
 pub use stall::{StallWatch, Stalls};
 pub use worst::{Worst, Worsts};

@@ -1,9 +1,7 @@
 //! Where requests of a modelled machine, or of a traced kernel, spent their time: part by part, phase by phase, as the
 //! SCSI analyzer of RAID-I's Tables 5 to 11 prints it.
 
-use std::collections::BTreeMap;
-
-use record::SpanLog;
+use record::{Span, SpanLog, SpanNames};
 use serde::Serialize;
 use units::{Duration, Instant, Ratio};
 
@@ -64,50 +62,150 @@ fn waits(phase: &str) -> bool {
 
 /// The table of a log of spans: parts that work most first.
 pub fn parts(log: &SpanLog) -> Vec<PartTime> {
-    let mut phases: BTreeMap<(&str, &str), (u64, u128)> = BTreeMap::new();
-    let mut work: BTreeMap<&str, Vec<(Instant, Instant)>> = BTreeMap::new();
-    let (mut begin, mut end, mut all) = (Instant::NEVER, Instant::START, 0u128);
-    for span in log.spans() {
-        let (part, phase) = (log.part(span.part), log.phase(span.phase));
-        let (count, time) = phases.entry((part, phase)).or_default();
-        *count += 1;
-        *time += u128::from(span.time().as_nanos());
-        all += u128::from(span.time().as_nanos());
-        (begin, end) = (begin.min(span.start), end.max(span.end));
-        let spans = work.entry(part).or_default();
-        if !waits(phase) {
-            spans.push((span.start, span.end));
-        }
-    }
-    let whole = end.saturating_since(begin).as_seconds().max(1e-12);
-    let part = |(part, spans): (&str, Vec<(Instant, Instant)>)| {
-        let mut table: Vec<PhaseTime> = phases
-            .range((part, "")..)
-            .take_while(|((of, _), _)| *of == part)
-            .map(|((_, phase), (count, time))| PhaseTime {
-                phase: (*phase).to_owned(),
-                count: *count,
-                mean: Duration::nanos((time / u128::from(*count)) as u64),
-                share: Ratio::new(*time as f64 / (all as f64).max(1.0)),
-            })
-            .collect();
-        table.sort_by(|a, b| b.share.get().total_cmp(&a.share.get()));
-        let busy = Ratio::new((union(spans).as_seconds() / whole).min(1.0));
-        PartTime { part: part.to_owned(), make: None, busy, phases: table }
-    };
-    let mut parts: Vec<PartTime> = work.into_iter().map(part).collect();
-    parts.sort_by(|a, b| b.busy.get().total_cmp(&a.busy.get()));
-    parts
+    let mut times = PartTimes::default();
+    times.add(log.names(), log.spans());
+    times.finish(log.names())
 }
 
-/// How long at least one of the intervals lasts.
-fn union(mut intervals: Vec<(Instant, Instant)>) -> Duration {
-    intervals.sort_unstable();
-    let mut reached = Instant::START;
-    let mut sum = Duration::ZERO;
-    for (start, end) in intervals {
-        sum += end.saturating_since(start.max(reached));
-        reached = reached.max(end);
+/// Adds up the spans of a run, of which there may be more than memory should hold.
+#[derive(Debug, Default)]
+pub struct PartTimes {
+    /// By the number of the part.
+    parts: Vec<OfPart>,
+    begin: Option<Instant>,
+    end: Instant,
+}
+
+#[derive(Debug, Default)]
+struct OfPart {
+    /// By the number of the phase.
+    phases: Vec<OfPhase>,
+    work: Union,
+}
+
+#[derive(Debug, Clone, Default)]
+struct OfPhase {
+    count: u64,
+    /// Nanoseconds.
+    time: u128,
+    /// Set with the first span of the phase.
+    is_work: bool,
+}
+
+impl PartTimes {
+    /// Adds some spans. The numbers of names stay the same from call to call.
+    pub fn add(&mut self, names: &SpanNames, spans: &[Span]) {
+        for span in spans {
+            let part = at(&mut self.parts, span.part.index());
+            let phase = at(&mut part.phases, span.phase.index());
+            if phase.count == 0 {
+                phase.is_work = !waits(names.phase(span.phase));
+            }
+            phase.count += 1;
+            phase.time += u128::from(span.time().as_nanos());
+            if phase.is_work {
+                part.work.add(span.start, span.end);
+            }
+            self.begin = Some(self.begin.map_or(span.start, |begin| begin.min(span.start)));
+            self.end = self.end.max(span.end);
+        }
     }
-    sum
+
+    /// The table: parts that work most first.
+    pub fn finish(self, names: &SpanNames) -> Vec<PartTime> {
+        let whole = self.end.saturating_since(self.begin.unwrap_or(self.end)).as_seconds().max(1e-12);
+        let all: u128 = self.parts.iter().flat_map(|part| &part.phases).map(|phase| phase.time).sum();
+        let told = |part: OfPart, part_name: &str| {
+            let phases = part.phases.iter().zip(names.phases()).filter(|(phase, _)| phase.count > 0);
+            let mut phases: Vec<PhaseTime> = phases
+                .map(|(phase, name)| PhaseTime {
+                    phase: name.to_owned(),
+                    count: phase.count,
+                    mean: Duration::nanos((phase.time / u128::from(phase.count)) as u64),
+                    share: Ratio::new(phase.time as f64 / (all as f64).max(1.0)),
+                })
+                .collect();
+            phases.sort_by(|a, b| b.share.get().total_cmp(&a.share.get()).then_with(|| a.phase.cmp(&b.phase)));
+            let busy = Ratio::new((part.work.length().as_seconds() / whole).min(1.0));
+            PartTime { part: part_name.to_owned(), make: None, busy, phases }
+        };
+        let parts = self.parts.into_iter().zip(names.parts()).filter(|(part, _)| !part.phases.is_empty());
+        let mut parts: Vec<PartTime> = parts.map(|(part, name)| told(part, name)).collect();
+        parts.sort_by(|a, b| b.busy.get().total_cmp(&a.busy.get()).then_with(|| a.part.cmp(&b.part)));
+        parts
+    }
+}
+
+/// The place of this number, which is made if it is missing.
+fn at<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
+    if list.len() <= index {
+        list.resize_with(index + 1, T::default);
+    }
+    &mut list[index]
+}
+
+/// The time in which at least one of many intervals lasts. They come nearly in order: those at hand are merged into
+/// what is known from time to time, and touch its end only.
+#[derive(Debug, Clone, Default)]
+struct Union {
+    /// Disjoint, in order.
+    known: Vec<(Instant, Instant)>,
+    at_hand: Vec<(Instant, Instant)>,
+}
+
+impl Union {
+    const AT_HAND: usize = 1 << 16;
+
+    fn add(&mut self, start: Instant, end: Instant) {
+        self.at_hand.push((start, end));
+        if self.at_hand.len() >= Union::AT_HAND {
+            self.merge();
+        }
+    }
+
+    fn merge(&mut self) {
+        let Some(first) = self.at_hand.iter().map(|(start, _)| *start).min() else { return };
+        // What ends before the first of them begins stays as it is.
+        let kept = self.known.partition_point(|(_, end)| *end < first);
+        self.at_hand.extend(self.known.drain(kept..));
+        self.at_hand.sort_unstable();
+        for (start, end) in self.at_hand.drain(..) {
+            match self.known.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => self.known.push((start, end)),
+            }
+        }
+    }
+
+    fn length(mut self) -> Duration {
+        self.merge();
+        self.known.iter().fold(Duration::ZERO, |sum, (start, end)| sum + end.since(*start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_union_is_that_of_moments_however_it_is_merged(
+            intervals in prop::collection::vec((0u64..300, 0u64..20), 0..100),
+            every in 1usize..20,
+        ) {
+            let mut union = Union::default();
+            let mut covered = [false; 320];
+            for (number, (start, length)) in intervals.into_iter().enumerate() {
+                union.add(Instant::from_nanos(start), Instant::from_nanos(start + length));
+                covered[start as usize..(start + length) as usize].fill(true);
+                if number % every == 0 {
+                    union.merge();
+                    prop_assert!(union.known.windows(2).all(|two| two[0].1 < two[1].0), "disjoint, in order");
+                }
+            }
+            let moments = covered.iter().filter(|covered| **covered).count() as u64;
+            prop_assert_eq!(union.length(), Duration::nanos(moments));
+        }
+    }
 }

@@ -21,12 +21,19 @@ pub struct TracedDisk {
 }
 
 impl TracedDisk {
-    /// The block device at a path; `None` if there is none.
+    /// The block device at a path, or the one on which the file there lies; `None` if the kernel names none, as it does
+    /// for file systems that are on no disk or on several.
     pub fn find(kernel: &Kernel, path: &Path) -> Option<TracedDisk> {
         use std::os::unix::fs::{FileTypeExt, MetadataExt};
         let metadata = std::fs::metadata(path).ok()?;
-        let is_block = metadata.file_type().is_block_device();
-        is_block.then(|| TracedDisk::of(kernel, DeviceNumber::from_raw(metadata.rdev())))
+        let kind = metadata.file_type();
+        let number = match (kind.is_block_device(), kind.is_file()) {
+            (true, _) => metadata.rdev(),
+            (_, true) => metadata.dev(),
+            _ => return None,
+        };
+        let number = DeviceNumber::from_raw(number);
+        kernel.sys(format!("dev/block/{number}")).exists().then(|| TracedDisk::of(kernel, number))
     }
 
     /// The block device of a number.
@@ -69,5 +76,7 @@ mod tests {
         assert_eq!(found.codes().map(|code| code.0).collect::<Vec<_>>(), [8 << 20 | 2, 8 << 20]);
         assert_eq!(TracedDisk::of(&kernel, whole), TracedDisk { device: whole, disk: whole, first: 0 });
         assert_eq!(TracedDisk::find(&kernel, root.path()), None, "a directory");
+        let file = disk.join("dev");
+        assert_eq!(TracedDisk::find(&kernel, &file), None, "a file on what this kernel calls no disk");
     }
 }

@@ -14,10 +14,12 @@
 
 mod disk;
 pub mod event;
+mod extent;
 pub mod format;
 mod instance;
 pub mod page;
 
 pub use disk::TracedDisk;
 pub use event::{DeviceCode, Event, Point, Way};
+pub use extent::Extents;
 pub use instance::{Instance, Reader, TraceError};

@@ -4,6 +4,7 @@
 //! devices, and keeps them as they are; what belongs to what is found after the run ([`crate::timeline`]). A wait of 10
 //! ms between two looks makes its wake-ups cheap and leaves the buffers ten times the time they need.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -11,7 +12,7 @@ use std::time::Duration as Wall;
 
 use host::Kernel;
 use host::cpu::thread_time;
-use host::tracefs::{DeviceCode, Event, Instance, Reader, TracedDisk};
+use host::tracefs::{DeviceCode, Event, Extents, Instance, Reader, TracedDisk};
 use units::{Bytes, Duration};
 use uring::Mode;
 
@@ -30,7 +31,7 @@ const PAUSE: Wall = Wall::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Traced {
     /// By device of the run: the disk that its requests go to; `None` where they cannot be followed.
-    pub disks: Vec<Option<TracedDisk>>,
+    pub disks: Vec<Option<Followed>>,
     /// By processor, in order of time. On the clock of the kernel.
     pub events: Vec<Vec<Event>>,
     /// When the run's own clock began, on that clock.
@@ -43,10 +44,21 @@ pub(crate) struct Traced {
     pub cost: Duration,
 }
 
+/// A device of the run whose requests can be followed.
+#[derive(Debug, Clone)]
+pub(crate) struct Followed {
+    /// The block device that they go to.
+    pub disk: TracedDisk,
+    /// Of a file: where it lies there, when the run has ended.
+    pub extents: Option<Extents>,
+}
+
 /// The thread.
 pub(crate) struct Tracer {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Traced>>,
+    /// By device of the run: its path, if it is a file.
+    files: Vec<Option<PathBuf>>,
 }
 
 impl Tracer {
@@ -59,26 +71,27 @@ impl Tracer {
     ) -> (Result<Tracer, String>, Vec<String>) {
         let kernel = Kernel::running();
         let mut remarks = Vec::new();
-        let find = |(index, target): (usize, &Target)| match followed(&kernel, experiment, index, target) {
-            Ok(disk) => Some(disk),
-            Err(why) => {
-                remarks.push(format!("not traced: {target}: {why}"));
-                None
-            }
-        };
-        let disks: Vec<Option<TracedDisk>> = targets.iter().enumerate().map(find).collect();
-        let mut codes: Vec<DeviceCode> = disks.iter().flatten().flat_map(TracedDisk::codes).collect();
+        let mut found: Vec<Option<(TracedDisk, &Path)>> = Vec::new();
+        for (index, target) in targets.iter().enumerate() {
+            let one = followed(&kernel, experiment, index, target);
+            found.push(one.map_err(|why| remarks.push(format!("not traced: {target}: {why}"))).ok());
+        }
+        let mut codes: Vec<DeviceCode> = found.iter().flatten().flat_map(|(disk, _)| disk.codes()).collect();
         codes.sort_unstable();
         codes.dedup();
         if codes.is_empty() {
             return (Err("none of the devices can be followed through the kernel".to_owned()), remarks);
         }
-        (Tracer::follow(&kernel, disks, &codes, start), remarks)
+        let files = found.iter().map(|one| one.filter(|(_, path)| path.is_file()).map(|(_, path)| path.to_owned()));
+        let files = files.collect();
+        let disks = found.into_iter().map(|one| one.map(|(disk, _)| Followed { disk, extents: None })).collect();
+        (Tracer::follow(&kernel, disks, files, &codes, start), remarks)
     }
 
     fn follow(
         kernel: &Kernel,
-        disks: Vec<Option<TracedDisk>>,
+        disks: Vec<Option<Followed>>,
+        files: Vec<Option<PathBuf>>,
         codes: &[DeviceCode],
         start: std::time::Instant,
     ) -> Result<Tracer, String> {
@@ -98,13 +111,19 @@ impl Tracer {
         let told = stop.clone();
         let thread = std::thread::Builder::new().name("tracer".to_owned());
         let thread = thread.spawn(move || read(&instance, readers, traced, &told));
-        Ok(Tracer { stop, thread: Some(thread.map_err(|error| format!("no thread could be started: {error}"))?) })
+        let thread = thread.map_err(|error| format!("no thread could be started: {error}"))?;
+        Ok(Tracer { stop, thread: Some(thread), files })
     }
 
     /// Ends the tracing, and gives what was read.
     pub fn finish(mut self) -> Traced {
         let read = self.end().expect("it is finished once");
-        read.expect("reading does not panic")
+        let mut traced = read.expect("reading does not panic");
+        for (followed, file) in traced.disks.iter_mut().zip(&self.files) {
+            let extents = file.as_deref().map(|file| Extents::of(file).unwrap_or_default());
+            followed.iter_mut().for_each(|followed| followed.extents.clone_from(&extents));
+        }
+        traced
     }
 
     fn end(&mut self) -> Option<std::thread::Result<Traced>> {
@@ -122,24 +141,27 @@ impl Drop for Tracer {
     }
 }
 
-/// The disk behind a target, or why its requests cannot be told apart in the kernel.
-fn followed(
+/// The disk behind a target and its path, or why its requests cannot be told apart in the kernel.
+fn followed<'t>(
     kernel: &Kernel,
     experiment: &Experiment,
     index: usize,
-    target: &Target,
-) -> Result<TracedDisk, &'static str> {
+    target: &'t Target,
+) -> Result<(TracedDisk, &'t Path), &'static str> {
     let mode = experiment.devices.get(index).map_or(experiment.io.mode, |device| device.io.mode);
     let mut paths = target.paths();
     let (Some(path), None) = (paths.next(), paths.next()) else {
-        return Err("it is no single block device of this machine");
+        return Err("it is no single file or block device of this machine");
     };
     if matches!(target, Target::Described(described) if described.null.is_some()) {
-        return Err("it is no single block device of this machine");
+        return Err("it is no single file or block device of this machine");
     }
-    let disk = TracedDisk::find(kernel, path).ok_or("it is a file; only block devices are followed yet")?;
+    let disk = TracedDisk::find(kernel, path).ok_or("its file system is on no single block device")?;
+    if path.is_file() {
+        Extents::of(path).map_err(|_| "its file system does not tell where on the disk it lies")?;
+    }
     match mode {
-        Mode::Direct => Ok(disk),
+        Mode::Direct => Ok((disk, path)),
         Mode::Buffered => {
             Err("the page cache answers its requests, and asks the device for others (mode = \"direct\")")
         }

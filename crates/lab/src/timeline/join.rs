@@ -26,11 +26,12 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use device::Operation;
-use host::tracefs::{DeviceCode, Event, Point, TracedDisk, Way};
+use host::tracefs::{DeviceCode, Event, Extents, Point, Way};
 use record::Row;
 use units::{Bytes, Instant};
 
 use super::Passed;
+use crate::live::Followed;
 
 /// By how much stamps of the kernel and of the program may disagree, in nanoseconds.
 const SLACK: u64 = 2_000;
@@ -75,20 +76,33 @@ struct Under {
 
 /// Where the requests to a device of the run go.
 #[derive(Debug, Clone, Copy)]
-struct Route {
+struct Route<'r> {
     /// The place of its disk among all.
     disk: usize,
     /// The sector of the disk at which the device begins.
     first: u64,
+    /// Of a file: where it lies on the device.
+    extents: Option<&'r Extents>,
+}
+
+/// Where a request is.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// Its first sector, and the one behind its last.
+    first: u64,
+    end: u64,
+    /// The place of its disk among all.
+    disk: usize,
+    way: Way,
 }
 
 /// Goes through rows and events.
 pub(super) struct Joiner<'r> {
     rows: &'r [Row],
-    /// They by when they were submitted.
+    /// Those that have a place, by when they were submitted.
     order: Vec<(Instant, u32)>,
     /// By device of the run.
-    routes: Vec<Option<Route>>,
+    routes: Vec<Option<Route<'r>>>,
     /// The places of disks by the numbers under which they are known; few enough to look through.
     codes: Vec<(DeviceCode, usize)>,
     /// By disk, three directions each.
@@ -99,34 +113,37 @@ pub(super) struct Joiner<'r> {
 
 impl<'r> Joiner<'r> {
     /// Of rows with sectors, on devices whose disk is known.
-    pub fn new(rows: &'r [Row], disks: &[Option<TracedDisk>]) -> Joiner<'r> {
-        let mut order: Vec<(Instant, u32)> = rows.iter().map(|row| row.submitted).zip(0..).collect();
-        order.sort_unstable();
+    pub fn new(rows: &'r [Row], disks: &'r [Option<Followed>]) -> Joiner<'r> {
         let (mut codes, mut under): (Vec<(DeviceCode, usize)>, Vec<[Under; 3]>) = (Vec::new(), Vec::new());
-        let mut route = |disk: &TracedDisk| {
+        let mut route = |followed: &'r Followed| {
+            let disk = &followed.disk;
             let known = codes.iter().find(|(code, _)| *code == disk.disk.into()).map(|(_, place)| *place);
             let place = known.unwrap_or(under.len());
             under.resize_with(under.len().max(place + 1), Default::default);
             codes.extend(disk.codes().map(|code| (code, place)));
-            Route { disk: place, first: disk.first }
+            Route { disk: place, first: disk.first, extents: followed.extents.as_ref() }
         };
         let routes = disks.iter().map(|disk| disk.as_ref().map(&mut route)).collect();
-        let mut joiner = Joiner { rows, order, routes, codes, under, next: 0 };
-        for row in rows {
-            let (first, end, disk, way) = joiner.place(row);
-            let longest = &mut joiner.under[disk][way].longest;
+        let mut joiner = Joiner { rows, order: Vec::with_capacity(rows.len()), routes, codes, under, next: 0 };
+        for (row, index) in rows.iter().zip(0..) {
+            let Some(Place { first, end, disk, way }) = joiner.place(row) else { continue };
+            let longest = &mut joiner.under[disk][way as usize].longest;
             *longest = (*longest).max(end - first);
+            joiner.order.push((row.submitted, index));
         }
+        joiner.order.sort_unstable();
         joiner
     }
 
-    /// Where a request is: its sectors, its disk, its direction.
-    fn place(&self, row: &Row) -> (u64, u64, usize, usize) {
+    /// Where a request is; `None` of one that does not lie in one piece of its file.
+    fn place(&self, row: &Row) -> Option<Place> {
         let route = self.routes[usize::from(row.device)].expect("only rows of traced devices were given");
         let way = way(row.operation).expect("only requests with sectors were given");
-        let first = route.first + row.offset.get() / Bytes::SECTOR.get();
-        let end = route.first + (row.offset.get() + u64::from(row.length)).div_ceil(Bytes::SECTOR.get());
-        (first, end, route.disk, way as usize)
+        let length = Bytes::new(u64::from(row.length));
+        let begin = route.extents.map_or(Some(row.offset), |extents| extents.place(row.offset, length))?;
+        let first = route.first + begin.get() / Bytes::SECTOR.get();
+        let end = route.first + (begin + length).get().div_ceil(Bytes::SECTOR.get());
+        Some(Place { first, end, disk: route.disk, way })
     }
 
     /// Gives each request that was followed to its end to `take`. Events are in order of time; of equal times the order
@@ -151,12 +168,12 @@ impl<'r> Joiner<'r> {
     fn submit_until(&mut self, at: u64) {
         while let Some((_, index)) = self.order.get(self.next).filter(|(from, _)| from.as_nanos() <= at) {
             let row = &self.rows[*index as usize];
-            let (first, end, disk, way) = self.place(row);
+            let Place { first, end, disk, way } = self.place(row).expect("only requests with a place are in order");
             let (submitted, seen) = (row.submitted.as_nanos(), row.completed.as_nanos());
             let turn = self.next as u32;
             let (row, [queued, issued, done, queued_at, issued_at]) = (*index, [0; 5]);
             let flight = Flight { end, submitted, seen, row, queued, issued, done, queued_at, issued_at };
-            self.under[disk][way].flights.insert((first, turn), flight);
+            self.under[disk][way as usize].flights.insert((first, turn), flight);
             self.next += 1;
         }
     }
@@ -257,18 +274,20 @@ impl Under {
 mod tests {
     use super::*;
     use host::block::DeviceNumber;
+    use host::tracefs::TracedDisk;
     use proptest::prelude::*;
     use record::Phase;
 
     const DISK: DeviceNumber = DeviceNumber { major: 7, minor: 1 };
     const PARTITION: DeviceNumber = DeviceNumber { major: 8, minor: 2 };
 
-    fn disks() -> [Option<TracedDisk>; 2] {
+    fn disks() -> [Option<Followed>; 2] {
         let whole = DeviceNumber { major: 8, minor: 0 };
-        [
-            Some(TracedDisk { device: DISK, disk: DISK, first: 0 }),
-            Some(TracedDisk { device: PARTITION, disk: whole, first: 2048 }),
-        ]
+        let disks = [
+            TracedDisk { device: DISK, disk: DISK, first: 0 },
+            TracedDisk { device: PARTITION, disk: whole, first: 2048 },
+        ];
+        disks.map(|disk| Some(Followed { disk, extents: None }))
     }
 
     /// A read of `sectors` from `first` on, under way from one microsecond to another.

@@ -106,8 +106,9 @@ pub(crate) fn timeline(traced: Traced, recording: &Recording, devices: &[String]
     let Traced { disks, mut events, origin, lost, full, cost } = traced;
     let full = full.map(|at| at.saturating_sub(origin));
     let is_asked = |row: &Row| {
-        let disk = disks.get(usize::from(row.device)).copied().flatten();
-        disk.is_some() && row.length > 0 && way(row.operation).is_some()
+        disks.get(usize::from(row.device)).is_some_and(Option::is_some)
+            && row.length > 0
+            && way(row.operation).is_some()
     };
     let mut rows: Vec<Row> = Vec::new();
     recording.visit(|some| {

@@ -14,6 +14,8 @@ pub mod live;
 mod table;
 mod trace;
 
+pub use table::SpanReader;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -27,6 +29,20 @@ pub struct PartName(pub(crate) u16);
 /// A phase of a part's work, by number. Parts share names: `transfer` is one phase everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhaseName(pub(crate) u16);
+
+impl PartName {
+    /// Its number: numbers are given from 0 on.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl PhaseName {
+    /// Its number: numbers are given from 0 on.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
 
 /// One request in one part in one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,12 +91,12 @@ impl Spans {
 
     /// The number of a part's name. To be asked once, when the part is built.
     pub fn part(&self, name: &str) -> PartName {
-        PartName(self.log.as_ref().map_or(0, |log| log.borrow_mut().parts.number(name)))
+        PartName(self.log.as_ref().map_or(0, |log| log.borrow_mut().names.parts.number(name)))
     }
 
     /// The number of a phase's name.
     pub fn phase(&self, name: &str) -> PhaseName {
-        PhaseName(self.log.as_ref().map_or(0, |log| log.borrow_mut().phases.number(name)))
+        PhaseName(self.log.as_ref().map_or(0, |log| log.borrow_mut().names.phases.number(name)))
     }
 
     /// Keeps a span. Panics if it ends before it starts.
@@ -94,8 +110,7 @@ impl Spans {
     /// Takes what was kept so far; names stay known. `None` if spans are off.
     pub fn take(&self) -> Option<SpanLog> {
         let mut log = self.log.as_ref()?.borrow_mut();
-        let empty =
-            SpanLog { limit: log.limit, parts: log.parts.clone(), phases: log.phases.clone(), ..SpanLog::default() };
+        let empty = SpanLog { limit: log.limit, names: log.names.clone(), ..SpanLog::default() };
         Some(std::mem::replace(&mut log, empty))
     }
 }
@@ -104,10 +119,38 @@ impl Spans {
 #[derive(Debug, Clone, Default)]
 pub struct SpanLog {
     spans: Vec<Span>,
-    parts: Names,
-    phases: Names,
+    names: SpanNames,
     limit: usize,
     lost: u64,
+}
+
+/// What the parts and phases of spans are called.
+#[derive(Debug, Clone, Default)]
+pub struct SpanNames {
+    parts: Names,
+    phases: Names,
+}
+
+impl SpanNames {
+    /// What a part is called.
+    pub fn part(&self, part: PartName) -> &str {
+        &self.parts.list[part.index()]
+    }
+
+    /// What a phase is called.
+    pub fn phase(&self, phase: PhaseName) -> &str {
+        &self.phases.list[phase.index()]
+    }
+
+    /// All parts, in the order of their numbers.
+    pub fn parts(&self) -> impl Iterator<Item = &str> {
+        self.parts.list.iter().map(String::as_str)
+    }
+
+    /// All phases, in the order of their numbers.
+    pub fn phases(&self) -> impl Iterator<Item = &str> {
+        self.phases.list.iter().map(String::as_str)
+    }
 }
 
 impl SpanLog {
@@ -129,7 +172,7 @@ impl SpanLog {
     #[must_use]
     pub fn first(&self, count: usize) -> SpanLog {
         let spans = self.spans[..count.min(self.spans.len())].to_vec();
-        SpanLog { spans, parts: self.parts.clone(), phases: self.phases.clone(), limit: count, lost: 0 }
+        SpanLog { spans, names: self.names.clone(), limit: count, lost: 0 }
     }
 
     /// How many found no place in the memory granted.
@@ -139,12 +182,17 @@ impl SpanLog {
 
     /// What a part is called.
     pub fn part(&self, part: PartName) -> &str {
-        &self.parts.list[usize::from(part.0)]
+        self.names.part(part)
     }
 
     /// What a phase is called.
     pub fn phase(&self, phase: PhaseName) -> &str {
-        &self.phases.list[usize::from(phase.0)]
+        self.names.phase(phase)
+    }
+
+    /// What they are called.
+    pub fn names(&self) -> &SpanNames {
+        &self.names
     }
 
     /// Holds that the spans of each of these requests tile its time, and so sum to its latency to the last nanosecond.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use units::Instant;
 
-use super::{Names, PartName, PhaseName, Span, SpanLog};
+use super::{Names, PartName, PhaseName, Span, SpanLog, SpanNames};
 use crate::Meta;
 use crate::table::{Cells, Column, TableError, TableReader, TableWriter, Tabular, long};
 
@@ -63,26 +63,54 @@ fn stamp(nanos: u64) -> Option<Instant> {
 impl SpanLog {
     /// Writes `spans.parquet`.
     pub fn write(&self, path: &Path, meta: &Meta) -> Result<(), TableError> {
-        let mut writer = TableWriter::with_columns(path, meta, columns(&self.parts, &self.phases))?;
+        let mut writer = TableWriter::with_columns(path, meta, columns(&self.names.parts, &self.names.phases))?;
         writer.push(&self.spans)?;
         writer.finish()
     }
 
-    /// Reads `spans.parquet`. Parts and phases may have other numbers than when they were written, never other names.
+    /// Reads `spans.parquet` as a whole. Parts and phases may have other numbers than when they were written, never
+    /// other names.
     pub fn read(path: &Path) -> Result<(SpanLog, Meta), TableError> {
-        let (mut reader, meta) = TableReader::<Span>::open(path)?;
+        let (mut reader, meta) = SpanReader::open(path)?;
         let mut log = SpanLog::default();
-        reader.visit(|spans| {
-            log.spans.extend_from_slice(spans);
-            Ok::<_, TableError>(())
-        })?;
-        for name in reader.names("part") {
-            log.parts.number(name);
-        }
-        for name in reader.names("phase") {
-            log.phases.number(name);
-        }
+        reader.visit(|_, spans| log.spans.extend_from_slice(spans))?;
+        log.names = reader.names;
         log.limit = log.spans.len();
         Ok((log, meta))
+    }
+}
+
+/// `spans.parquet`, read a row group at a time: the spans of ten million requests would take 1.6 GB.
+pub struct SpanReader {
+    reader: TableReader<Span>,
+    names: SpanNames,
+}
+
+impl SpanReader {
+    /// Opens it.
+    pub fn open(path: &Path) -> Result<(SpanReader, Meta), TableError> {
+        let (reader, meta) = TableReader::open(path)?;
+        Ok((SpanReader { reader, names: SpanNames::default() }, meta))
+    }
+
+    /// What parts and phases are called, as far as was read.
+    pub fn names(&self) -> &SpanNames {
+        &self.names
+    }
+
+    /// Gives all spans to `take`, a row group at a time, with what their parts and phases are called.
+    pub fn visit(&mut self, mut take: impl FnMut(&SpanNames, &[Span])) -> Result<(), TableError> {
+        let mut spans = Vec::new();
+        for group in 0..self.reader.groups() {
+            self.reader.read_group(group, &mut spans)?;
+            // Names are numbered in the order in which they are found, so those that were known keep theirs.
+            for (column, names) in [("part", &mut self.names.parts), ("phase", &mut self.names.phases)] {
+                for name in self.reader.names(column).iter().skip(names.list.len()) {
+                    names.number(name);
+                }
+            }
+            take(&self.names, &spans);
+        }
+        Ok(())
     }
 }

@@ -29,7 +29,7 @@ impl SpanLog {
         sorted.sort_by_key(|span| (span.part, span.start, span.end));
         write!(out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         let mut separator = "\n";
-        for (number, part) in self.parts.list.iter().enumerate() {
+        for (number, part) in self.names.parts.list.iter().enumerate() {
             write!(
                 out,
                 "{separator}{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{number},\"args\":{{\"name\":{}}}}}",
@@ -37,7 +37,7 @@ impl SpanLog {
             )?;
             separator = ",\n";
         }
-        let phases: Vec<String> = self.phases.list.iter().map(|phase| json(phase)).collect();
+        let phases: Vec<String> = self.names.phases.list.iter().map(|phase| json(phase)).collect();
         for spans in sorted.chunk_by(|a, b| a.part == b.part) {
             // When each lane of the part is free again.
             let mut lanes: Vec<Instant> = Vec::new();

@@ -16,6 +16,9 @@ use crate::{Labels, Meta};
 /// 122,880, others a million.)
 const MOST_ROWS: usize = 1 << 24;
 
+/// So many cells are decoded at once: 128 KiB of texts.
+const BATCH: usize = 1 << 12;
+
 /// A table open for reading.
 pub struct TableReader<T> {
     path: PathBuf,
@@ -70,10 +73,15 @@ impl<T: Tabular> TableReader<T> {
         u64::try_from(self.file.metadata().file_metadata().num_rows()).unwrap_or(0)
     }
 
+    /// How many row groups there are.
+    pub(crate) fn groups(&self) -> usize {
+        self.file.num_row_groups()
+    }
+
     /// Gives all rows to `take`, a row group at a time.
     pub fn visit<E: From<TableError>>(&mut self, mut take: impl FnMut(&[T]) -> Result<(), E>) -> Result<(), E> {
         let mut rows = Vec::new();
-        for group in 0..self.file.num_row_groups() {
+        for group in 0..self.groups() {
             self.read_group(group, &mut rows)?;
             take(&rows)?;
         }
@@ -89,7 +97,8 @@ impl<T: Tabular> TableReader<T> {
         }
     }
 
-    fn read_group(&mut self, group: usize, rows: &mut Vec<T>) -> Result<(), TableError> {
+    /// Reads a row group, in place of what `rows` held.
+    pub(crate) fn read_group(&mut self, group: usize, rows: &mut Vec<T>) -> Result<(), TableError> {
         let path = &self.path;
         let format = |source| TableError::Format { path: path.clone(), source };
         let group = self.file.get_row_group(group).map_err(format)?;
@@ -106,22 +115,26 @@ impl<T: Tabular> TableReader<T> {
             let damaged = |what| TableError::Damaged { path: path.clone(), column: name, what };
             let reader = group.get_column_reader(*place).map_err(format)?;
             let fits = match (&mut column.cells, reader) {
-                (Cells::Long { scatter, .. }, ColumnReader::Int64ColumnReader(reader)) => {
-                    scatter(&read(reader, count).map_err(format)?, rows)
-                }
-                (Cells::Short { scatter, .. }, ColumnReader::Int32ColumnReader(reader)) => {
-                    scatter(&read(reader, count).map_err(format)?, rows)
-                }
+                (Cells::Long { scatter, .. }, ColumnReader::Int64ColumnReader(reader)) => read(reader, rows, scatter),
+                (Cells::Short { scatter, .. }, ColumnReader::Int32ColumnReader(reader)) => read(reader, rows, scatter),
                 (Cells::Text { names, open, scatter, .. }, ColumnReader::ByteArrayColumnReader(reader)) => {
-                    let texts = read(reader, count).map_err(format)?;
-                    let indices = texts.iter().map(|text| index(names, *open, text.data()));
-                    let indices: Option<Vec<u16>> = indices.collect();
-                    let indices = indices.ok_or_else(|| damaged("holds a name that is not of the schema"))?;
-                    scatter(&indices, rows);
-                    true
+                    let mut indices = Vec::with_capacity(BATCH);
+                    let mut known = true;
+                    let result = read(reader, rows, |texts, rows| {
+                        indices.clear();
+                        indices.extend(texts.iter().map_while(|text| index(names, *open, text.data())));
+                        known = indices.len() == texts.len();
+                        scatter(&indices, rows);
+                        known
+                    });
+                    if !known {
+                        return Err(damaged("holds a name that is not of the schema"));
+                    }
+                    result
                 }
                 _ => unreachable!("types were compared when the file was opened"),
-            };
+            }
+            .map_err(format)?;
             if !fits {
                 return Err(damaged("holds a number that is out of range"));
             }
@@ -135,16 +148,26 @@ impl<T: Tabular> TableReader<T> {
     }
 }
 
-/// Exactly `count` cells of a column.
-fn read<D: DataType>(mut reader: ColumnReaderImpl<D>, count: usize) -> Result<Vec<D::T>, ParquetError> {
-    let mut cells = Vec::with_capacity(count);
-    while cells.len() < count {
-        let (read, ..) = reader.read_records(count - cells.len(), None, None, &mut cells)?;
+/// Gives a column to rows, as many cells at a time as the processor's cache holds; says false if one does not fit.
+fn read<D: DataType, T>(
+    mut reader: ColumnReaderImpl<D>,
+    mut rows: &mut [T],
+    mut scatter: impl FnMut(&[D::T], &mut [T]) -> bool,
+) -> Result<bool, ParquetError> {
+    let mut cells = Vec::with_capacity(BATCH);
+    while !rows.is_empty() {
+        cells.clear();
+        let (read, ..) = reader.read_records(rows.len().min(BATCH), None, None, &mut cells)?;
         if read == 0 {
             return Err(ParquetError::EOF("a column is shorter than its row group".into()));
         }
+        let (these, rest) = rows.split_at_mut(read);
+        if !scatter(&cells, these) {
+            return Ok(false);
+        }
+        rows = rest;
     }
-    Ok(cells)
+    Ok(true)
 }
 
 /// Where a name stands in the list; in an open one, it is added if it is not there.

@@ -1,14 +1,14 @@
 //! What the machine lets pass, whatever the devices would do: control groups, the page cache, processors, and the
 //! generator itself.
 
-use units::Ratio;
+use units::{Bytes, Ratio};
 
 use super::super::findings::{Findings, IDLE, MUCH, SATURATED};
 use super::super::limit::Said::{self, Not, Unknown};
 use super::super::limit::{LimitKind, limit};
 use super::device::busiest;
 use crate::advice::AdviceKind;
-use crate::surroundings::{Surroundings, Throttled};
+use crate::surroundings::{Memory, Surroundings, Throttled};
 
 /// Processors that are so busy, while some program waits for one half of the time ([`IDLE`]), have little left: work
 /// comes in bursts that are larger than they are. `benchsuite verdicts` plants it (`processors`, `one-processor`).
@@ -82,13 +82,13 @@ pub fn cache(findings: &Findings) -> Said {
     if around.cached.is_empty() {
         return Not(LimitKind::Cache, "requests went past the page cache".to_owned());
     }
-    let (mut asked, mut moved, mut known) = (0u64, 0u64, false);
+    let (mut asked, mut moved, mut read, mut known) = (0u64, 0u64, 0u64, false);
     for device in &around.cached {
         let group = findings.summary.devices.iter().find(|group| group.name == *device);
         asked += group.map_or(0, |group| group.figures.bytes.get());
     }
     for disk in around.disks.iter().filter(|disk| disk.devices.iter().any(|one| around.cached.contains(one))) {
-        (moved, known) = (moved + disk.moved.iter().sum::<u64>(), true);
+        (moved, read, known) = (moved + disk.moved.iter().sum::<u64>(), read + disk.moved[0], true);
     }
     let short = around.pressure.map_or(0.0, |pressure| pressure.memory.get());
     if short >= MUCH {
@@ -100,16 +100,49 @@ pub fn cache(findings: &Findings) -> Said {
         return Unknown;
     }
     let share = moved as f64 / asked as f64;
+    let missed = read as f64 / asked as f64;
+    if missed >= MUCH
+        && let Some(memory) = around.memory.as_ref().filter(|memory| gave_way(memory, read))
+    {
+        let used = Some(Ratio::new(missed.min(1.0)));
+        return limit(LimitKind::Cache, "memory, which is short", used, vec![short_of(memory, asked, read)], 0.9);
+    }
     if share < 0.5 {
         let evidence = format!(
             "of {} that the run asked for, {} reached the device ({}): the page cache served the rest",
-            units::Bytes::new(asked),
-            units::Bytes::new(moved),
+            Bytes::new(asked),
+            Bytes::new(moved),
             Ratio::new(share)
         );
         return limit(LimitKind::Cache, "the page cache", Some(Ratio::new(1.0 - share)), vec![evidence], 0.95);
     }
     Not(LimitKind::Cache, format!("{} of what was asked for reached the device", Ratio::new(share.min(1.0))))
+}
+
+/// Whether data that fit into the machine's memory were read from the device because the page cache had to drop them:
+/// for each byte that came, about one was taken back. Data larger than the memory come from the device whatever is
+/// done, and what is read for the first time drops nothing.
+fn gave_way(memory: &Memory, read: u64) -> bool {
+    memory.wanted.get() > 0 && memory.wanted < memory.installed && memory.reclaimed.get() * 2 >= read
+}
+
+fn short_of(memory: &Memory, asked: u64, read: u64) -> String {
+    let why = match &memory.limit {
+        Some(limit) if limit.most < memory.wanted => format!(
+            "control group {} allows this program {}, a limit that was reached {} times",
+            limit.group, limit.most, memory.reached
+        ),
+        _ => "other programs hold the memory".to_owned(),
+    };
+    format!(
+        "of {} that the run asked for, {} came from the device, and {} of the page cache gave way meanwhile: the data \
+         ({}) would fit into the machine's memory ({}), but {why}",
+        Bytes::new(asked),
+        Bytes::new(read),
+        memory.reclaimed,
+        memory.wanted,
+        memory.installed
+    )
 }
 
 pub fn processors(findings: &Findings) -> Said {
