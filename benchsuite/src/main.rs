@@ -26,6 +26,7 @@ mod serve;
 mod trace;
 mod verdicts;
 mod verify;
+mod what_if;
 
 /// One subject.
 struct Bench {
@@ -103,6 +104,11 @@ const BENCHES: &[Bench] = &[
         name: "verify",
         subject: "what verification costs over 10 GiB written and read, and that it finds nothing there",
         run: verify::run,
+    },
+    Bench {
+        name: "what-if",
+        subject: "whether what-if says what a faster drive brings, of modelled drives served (a built arraylab is needed)",
+        run: what_if::run,
     },
 ];
 

@@ -6,6 +6,7 @@
 mod advice;
 mod against;
 mod bend;
+mod brought;
 pub mod by_job;
 pub mod compare;
 mod course;
@@ -29,6 +30,7 @@ mod trend;
 pub use advice::{Advice, AdviceKind, Facts, Load, PageCache, SATURATED, advise, hollow};
 pub use against::{Change, Compared, against};
 pub use bend::{Bend, Curve, Verdict, bend};
+pub use brought::Brought;
 pub use course::{Course, Extents, Pass};
 pub use estimate::{Estimate, half_width, student_t};
 pub use json::Quantity;

@@ -284,7 +284,8 @@ fn memory_that_serves_is_no_device() {
     let dropped = |wanted: Bytes, reclaimed: u64, limit: Option<MemoryLimit>| {
         usual(|around, _| {
             around.cached = vec!["sda".to_owned()];
-            around.disks.push(disk(30 << 20, false));
+            let read = 30 << 20;
+            around.disks.push(Disk { requests: [read / 4096, 0], moved: [read, 0], ..disk(0, false) });
             let (installed, reclaimed) = (Bytes::gib(1), Bytes::mib(reclaimed));
             around.memory = Some(Memory { installed, limit, wanted, reclaimed, reached: 9 });
         })

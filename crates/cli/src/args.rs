@@ -19,6 +19,7 @@ mod storm;
 mod studies;
 mod subject;
 mod verify;
+mod what_if;
 mod zero;
 
 use std::path::PathBuf;
@@ -48,6 +49,7 @@ pub use serving::Bounds;
 pub use storm::Storm;
 pub use studies::{Bsd, XddWords};
 pub use verify::Verify;
+pub use what_if::WhatIf;
 
 /// A laboratory for disk arrays.
 ///
@@ -96,6 +98,7 @@ pub enum Command {
     Experiments(Experiments),
     Explain(Explain),
     Compare(Compare),
+    WhatIf(WhatIf),
     Report(Report),
     Predict(Predict),
     Reproduce(Reproduce),

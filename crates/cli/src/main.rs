@@ -38,6 +38,7 @@ mod systemd;
 mod validate;
 mod verify;
 mod watch;
+mod what_if;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         args::Command::Replay(replay) => replay::replay(&replay),
         args::Command::Xdd(xdd) => studies::xdd(&xdd),
         args::Command::Bsd(bsd) => studies::bsd(&bsd),
+        args::Command::WhatIf(words) => what_if::what_if(&words),
         args::Command::Serve(serve) => serve::serve(&serve),
         args::Command::Experiments(experiments) => experiments::experiments(&experiments),
         args::Command::Explain(explain) => explain::explain(&explain),

@@ -6,11 +6,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use common::{filled, memory};
-use device::filter::{Arbitration, Delay, Event, Latency, Limited, Link, Recorder};
+use device::filter::{Arbitration, Delay, Event, Latency, Limited, Link, Pace, Recorder, Slow};
 use device::{Buffer, Device, Request};
 use futures_util::future::join_all;
 use runtime::Runtime;
-use units::{Bytes, Duration, Instant, Rate};
+use units::{Bytes, Duration, Instant, Rate, Ratio};
 
 fn read(length: Bytes) -> Request {
     Request::read(Bytes::ZERO, Buffer::phantom(length))
@@ -189,4 +189,37 @@ fn a_recorder_sees_each_request_start_and_end() {
     assert_eq!((seen[1].id, seen[1].fua, seen[1].offset), (77, true, Bytes::new(1536)));
     assert_eq!((stamps.service(), errno), (Duration::millis(1), 0));
     assert_eq!(seen[3].ended.unwrap().1, 22);
+}
+
+/// How long a closed loop of `depth` takes for 40 requests of 4 KiB, 1 ms each and one at a time, at this pace.
+fn slowed(depth: usize, pace: Pace) -> Duration {
+    let runtime = Runtime::simulated();
+    let rate = Rate::bytes_per_second(4.0 * 1024.0 * 1000.0);
+    let device = Rc::new(Slow::new(&runtime, Limited::to(&runtime, memory(&runtime, Bytes::mib(1)), rate), pace));
+    let lanes: Vec<_> = (0..depth)
+        .map(|_| {
+            let device = Rc::clone(&device);
+            runtime.spawn(async move {
+                for _ in 0..40 / depth {
+                    device.submit(read(Bytes::kib(4))).await.result.unwrap();
+                }
+            })
+        })
+        .collect();
+    runtime.block_on(join_all(lanes));
+    runtime.now().since(Instant::START)
+}
+
+#[test]
+fn a_device_in_slow_motion_passes_less_also_where_requests_queue() {
+    let pace = |percent: f64, at_once| Pace { by: Ratio::percent(percent), beyond: Duration::ZERO, at_once };
+    assert_eq!(slowed(1, pace(0.0, None)), Duration::millis(40));
+    assert_eq!(slowed(1, pace(100.0, None)), Duration::millis(80));
+    assert_eq!(slowed(8, pace(0.0, Some(1))), Duration::millis(40), "a bound alone costs nothing");
+    assert_eq!(slowed(8, pace(50.0, Some(1))), Duration::millis(60));
+    // Without the bound the queue hides what is held, all but the last round.
+    assert!(slowed(8, pace(50.0, None)) < Duration::millis(46));
+    // What is the asker's is no part of the share.
+    let beyond = Pace { beyond: Duration::micros(400), ..pace(100.0, None) };
+    assert_eq!(slowed(1, beyond), Duration::millis(64));
 }

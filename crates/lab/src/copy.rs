@@ -22,7 +22,7 @@ use serde::Serialize;
 use units::{Bytes, Duration, Instant, Ratio};
 use uring::{FileDevice, FileOptions, Live, LiveOptions, Mode};
 
-use crate::live::LiveDevice;
+use crate::live::Bare;
 use crate::pulse::Pulse;
 use crate::runner::{RunError, Tick, Ways};
 use crate::target::Target;
@@ -121,14 +121,14 @@ pub(crate) fn open(
     target: &Target,
     mode: Mode,
     permits: &HashMap<PathBuf, WritePermit>,
-) -> Result<LiveDevice, RunError> {
+) -> Result<Bare, RunError> {
     let options = match mode {
         Mode::Direct => FileOptions::direct(),
         Mode::Buffered => FileOptions::buffered(),
     };
     Ok(match target {
-        Target::Nbd(uri) => LiveDevice::Nbd(live.runtime().block_on(Client::connect(live, uri))?),
-        Target::Path(path) => LiveDevice::File(match permits.get(path) {
+        Target::Nbd(uri) => Bare::Nbd(live.runtime().block_on(Client::connect(live, uri))?),
+        Target::Path(path) => Bare::File(match permits.get(path) {
             Some(permit) => FileDevice::open_writable(live, permit, &options)?,
             None => FileDevice::open_read_only(live, path, &options)?,
         }),
@@ -207,7 +207,7 @@ pub fn copy(name: &str, plan: &Plan, ways: &Ways) -> Result<Copied, CopyError> {
 }
 
 /// How much is to be copied, if it can be.
-fn fits(plan: &Plan, source: &LiveDevice, target: &LiveDevice) -> Result<Bytes, CopyError> {
+fn fits(plan: &Plan, source: &Bare, target: &Bare) -> Result<Bytes, CopyError> {
     let (from, to) = (source.shape(), target.shape());
     if from.size > to.size {
         let (source_name, source_size) = (plan.source.clone(), from.size);
@@ -244,7 +244,7 @@ struct State<'a> {
 
 impl State<'_> {
     /// One place in the queue.
-    async fn lane(&self, live: &Live, source: &LiveDevice, target: &LiveDevice) {
+    async fn lane(&self, live: &Live, source: &Bare, target: &Bare) {
         let mut memory = Buffer::zeroed(self.plan.size);
         loop {
             let offset = self.next.get();

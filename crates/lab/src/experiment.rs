@@ -19,6 +19,7 @@ use workload::{Control, Flushes, OnError, RateLimit, Script, Stream};
 
 use crate::described::Described;
 use crate::file::File;
+use crate::slow::Slow;
 use crate::source::{Source, SourceError};
 use crate::steady::{Precondition, Steady};
 use crate::system::System;
@@ -48,6 +49,8 @@ pub struct Experiment {
     pub care: Precautions,
     /// Published rows that results are compared with: the beginnings of their ids.
     pub published: Vec<String>,
+    /// Parts that are held up on purpose.
+    pub slow: Vec<Slow>,
     /// The load. Never empty.
     pub streams: Vec<StreamPlan>,
 }
@@ -211,6 +214,7 @@ impl Experiment {
             io: Io::default(),
             care: Precautions::default(),
             published: Vec::new(),
+            slow: Vec::new(),
             streams,
         }
     }

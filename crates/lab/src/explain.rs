@@ -330,6 +330,8 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
         shared::shared(&folder.read_json::<Vec<_>>(RunFile::Topology)?.unwrap_or_default(), &meta.labels.devices);
     remarks.extend(kept.timeline.iter().map(ToString::to_string));
     let experiment = folder.read(RunFile::Experiment)?.and_then(|text| experiment(&text));
+    let held = experiment.iter().flat_map(|experiment| &experiment.slow);
+    remarks.extend(held.map(|slow| format!("held up on purpose: {}", slow.said(&meta.labels.devices))));
     let predicted = experiment
         .as_ref()
         .and_then(formulas::predict)

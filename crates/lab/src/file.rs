@@ -22,6 +22,7 @@ use crate::described::FileDescribed;
 use crate::experiment::{Experiment, Io, Run, StreamPlan};
 use crate::offered::{FileArrivals, FileRateLimit, check_load};
 use crate::pattern::{Around, FileFrom, FilePattern};
+use crate::slow::FileSlow;
 use crate::source::{Source, SourceError};
 use crate::steady::{FilePrecondition, FileSteady};
 use crate::system::FileSystem;
@@ -45,6 +46,8 @@ pub(crate) struct File {
     #[serde(default)]
     care: FileCare,
     #[serde(default)]
+    slow: Vec<Spanned<FileSlow>>,
+    #[serde(default)]
     stream: Vec<Spanned<FileStream>>,
     /// Already applied; here only so that it is a known key.
     #[serde(default, rename = "sweep")]
@@ -55,8 +58,21 @@ pub(crate) struct File {
 }
 
 /// The keys of an experiment.
-pub(crate) const KEYS: [&str; 12] =
-    ["name", "seed", "published", "run", "precondition", "system", "device", "io", "care", "stream", "sweep", "gain"];
+pub(crate) const KEYS: [&str; 13] = [
+    "name",
+    "seed",
+    "published",
+    "run",
+    "precondition",
+    "system",
+    "device",
+    "io",
+    "care",
+    "slow",
+    "stream",
+    "sweep",
+    "gain",
+];
 
 fn one() -> u64 {
     1
@@ -366,6 +382,7 @@ impl File {
         if let Some(place) = made {
             check_made(source, place, &streams, devices.len())?;
         }
+        let slow = FileSlow::check(self.slow, source)?;
         let published = check_published(source, self.published)?;
         let precondition = self.precondition.map(|given| given.check(source)).transpose()?;
         Ok(Experiment {
@@ -378,6 +395,7 @@ impl File {
             io: self.io,
             care,
             published,
+            slow,
             streams,
         })
     }

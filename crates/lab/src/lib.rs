@@ -52,6 +52,7 @@ mod rounds_wren7;
 mod runner;
 pub mod served;
 mod simulated;
+pub mod slow;
 mod source;
 mod status;
 pub mod steady;
@@ -66,6 +67,7 @@ mod trial;
 pub mod validation;
 pub mod verification;
 pub mod verify;
+pub mod what_if;
 mod written;
 pub mod xdd;
 

@@ -32,8 +32,8 @@ use crate::experiment::{Cache, Experiment, Io, StreamPlan};
 use crate::gate::Gate;
 use crate::journal::Journal;
 use crate::live::foreman::{Passed, Report};
-pub(crate) use crate::live::real::LiveDevice;
 use crate::live::real::Single;
+pub(crate) use crate::live::real::{Bare, LiveDevice};
 use crate::live::tracer::Tracer;
 pub(crate) use crate::live::tracer::{Followed, Traced};
 use crate::pass::{self, Pass, Seat, Station};
@@ -413,10 +413,10 @@ impl Site<'_> {
                 unreachable!("the runner sorts targets by their world")
             }
             Target::Null { size } => {
-                LiveDevice::Null(NullDevice::new(live.runtime(), Shape::new(self.targets[index].to_string(), *size)))
+                Bare::Null(NullDevice::new(live.runtime(), Shape::new(self.targets[index].to_string(), *size)))
             }
-            Target::Nbd(uri) => LiveDevice::Nbd(live.runtime().block_on(Client::connect(live, uri))?),
-            Target::Path(path) => LiveDevice::File(self.open_path(live, path, &self.experiment.io, None)?),
+            Target::Nbd(uri) => Bare::Nbd(live.runtime().block_on(Client::connect(live, uri))?),
+            Target::Path(path) => Bare::File(self.open_path(live, path, &self.experiment.io, None)?),
             Target::Described(described) => {
                 let name = described.name();
                 let mut parts = Vec::new();
@@ -426,9 +426,10 @@ impl Site<'_> {
                 // Nothing takes requests of any size.
                 let shape = |size| Shape { logical_block: Bytes::new(1), ..Shape::new(&name, size) };
                 parts.extend(described.null.map(|size| Single::Null(NullDevice::new(live.runtime(), shape(size)))));
-                LiveDevice::Ensemble(Ensemble::new(live.runtime(), name, parts, described))
+                Bare::Ensemble(Ensemble::new(live.runtime(), name, parts, described))
             }
         };
+        let device = LiveDevice::new(live, device, &self.experiment.slow, index);
         pass::check(self.experiment, &self.streams[index], device.shape())?;
         let ledger = verification::ledger(self.experiment, index, self.identity);
         let ledger = if self.journal.is_some() { ledger.map(Ledger::noting) } else { ledger };

@@ -25,6 +25,7 @@ use crate::hosts::Together;
 use crate::modelled::Modelled;
 use crate::pass::Failure;
 use crate::pulse::Beat;
+use crate::slow::Slow;
 use crate::steady::Rounds;
 use crate::target::{self, Target};
 use crate::timeline::{Timeline, timeline};
@@ -146,6 +147,16 @@ pub enum RunError {
         "in virtual time no request goes through the kernel, so there is nothing to trace; leave out --trace (run.trace): a modelled machine keeps spans of its own (system.spans)"
     )]
     NothingToTrace,
+    #[error(
+        "[[slow]] names device {device}, but only {given} are given (they count from 0); give more, or change `device`"
+    )]
+    NothingSlow { device: usize, given: usize },
+    #[error(
+        "the parts of a modelled machine are made slower by their values (--set NODE.VALUE=...), not by [[slow]]; leave it out"
+    )]
+    SlowModel,
+    #[error("in virtual time the generator takes no time, and is not held up; leave out [[slow]] with `generator`")]
+    SlowGenerator,
     #[error(
         "{target} stores no bytes, so there is nothing to verify; leave out `verify`, or take a file, a device or memory:SIZE"
     )]
@@ -290,6 +301,7 @@ pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways
     } else if experiment.run.trace {
         return Err(RunError::NothingToTrace);
     }
+    held_up(experiment, targets, simulated)?;
     let before = precondition(name, experiment, targets, ways)?;
     let hollow = hollow(experiment, targets);
     for (name, share) in &hollow {
@@ -325,6 +337,8 @@ pub(crate) fn make(name: &str, experiment: &Experiment, targets: &[Target], ways
     }?;
     let mut conclusion: Conclusion = conclusion;
     conclusion.remarks.splice(0..0, before);
+    let said = experiment.slow.iter().map(|slow| format!("held up on purpose: {}", slow.said(&labels.devices)));
+    conclusion.remarks.extend(said);
     if let Some(around) = &mut conclusion.surroundings {
         surroundings::complete(around, experiment, targets, &hollow);
     }
@@ -363,6 +377,21 @@ pub fn enough_devices(experiment: &Experiment, given: &[Target]) -> Result<(), R
         Some(wanted) if wanted > given && given > 0 => Err(RunError::TooFewDevices { wanted, given }),
         _ => Ok(()),
     }
+}
+
+/// Whether what is to be held up is there, and can be.
+fn held_up(experiment: &Experiment, targets: &[Target], simulated: bool) -> Result<(), RunError> {
+    for slow in &experiment.slow {
+        match slow {
+            _ if experiment.system.is_some() => return Err(RunError::SlowModel),
+            Slow::Device { device, .. } if *device >= targets.len() => {
+                return Err(RunError::NothingSlow { device: *device, given: targets.len() });
+            }
+            Slow::Generator(_) if simulated => return Err(RunError::SlowGenerator),
+            Slow::Device { .. } | Slow::Generator(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// What the records of a run say.

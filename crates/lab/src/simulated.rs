@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 use std::sync::atomic::Ordering::Relaxed;
 
-use device::filter::{Delay, Latency};
+use device::filter::{Delay, Latency, Slow};
 use device::{Device, MemoryDevice, Reply, Request, Shape};
 use host::precaution::Precautions;
 use machine::standalone::Standalone;
@@ -16,6 +16,7 @@ use workload::{Control, Heap, Memory, Phantoms, sweep};
 use crate::experiment::Experiment;
 use crate::pass::{self, Pass, Station};
 use crate::runner::{Conclusion, RunError, Ways};
+use crate::slow;
 use crate::steady::{Done, Rounds};
 use crate::target::{Target, names};
 use crate::verification::{self, Verified};
@@ -51,6 +52,28 @@ impl Device for Simulated {
     }
 }
 
+/// One that is as it is, or in slow motion.
+enum Paced {
+    Plain(Simulated),
+    Slow(Slow<Simulated>),
+}
+
+impl Device for Paced {
+    fn shape(&self) -> &Shape {
+        match self {
+            Paced::Plain(device) => device.shape(),
+            Paced::Slow(device) => device.shape(),
+        }
+    }
+
+    async fn submit(&self, request: Request) -> Reply {
+        match self {
+            Paced::Plain(device) => device.submit(request).await,
+            Paced::Slow(device) => device.submit(request).await,
+        }
+    }
+}
+
 /// Runs all passes of an experiment on targets that are all simulated.
 pub(crate) fn run(
     experiment: &Experiment,
@@ -73,6 +96,10 @@ pub(crate) fn run(
             Target::Path(_) | Target::Nbd(_) | Target::Null { .. } | Target::Described(_) | Target::Modelled { .. } => {
                 unreachable!("the runner sorts targets by their world")
             }
+        };
+        let device = match slow::of_device(&experiment.slow, index) {
+            Some(pace) => Paced::Slow(Slow::new(&runtime, device, pace)),
+            None => Paced::Plain(device),
         };
         pass::check(experiment, &streams[index], device.shape())?;
         let ledger = verification::ledger(experiment, index, experiment.seed);

@@ -11,6 +11,7 @@ use workload::{Arrivals, Discards, Fill, Load, OnError, RateLimit, ReadBehind, R
 
 use crate::experiment::{Experiment, Run, StreamPlan, engine_name};
 use crate::pattern;
+use crate::slow::Slow;
 use crate::system::System;
 
 impl Experiment {
@@ -37,6 +38,9 @@ impl Experiment {
         }
         table.insert("io".into(), io(self));
         table.insert("care".into(), care(&self.care));
+        if !self.slow.is_empty() {
+            table.insert("slow".into(), Value::Array(self.slow.iter().map(Slow::written).collect()));
+        }
         table.insert("stream".into(), Value::Array(self.streams.iter().map(|plan| plan.written().into()).collect()));
         toml::to_string(&table).expect("a table of plain values becomes TOML")
     }

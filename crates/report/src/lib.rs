@@ -4,6 +4,7 @@
 //! only one that knows HTML; nothing is measured or decided here.
 
 mod against;
+mod brought;
 mod chart;
 mod compared;
 pub mod distribution;
@@ -23,6 +24,7 @@ mod text;
 mod ticks;
 
 pub use against::against;
+pub use brought::brought;
 pub use compared::compared;
 pub use explanation::explanation;
 pub use fio_json::{Directions, DiskUse, FioJob, Search, Shown, Used, fio_json};

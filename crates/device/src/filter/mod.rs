@@ -34,6 +34,7 @@ mod medium;
 mod overlay;
 mod record;
 mod slice;
+mod slow;
 mod thin;
 
 pub use backed::Backed;
@@ -46,4 +47,5 @@ pub use medium::{Damage, Medium};
 pub use overlay::Overlay;
 pub use record::{Event, Recorder};
 pub use slice::{Slice, SliceError};
+pub use slow::{Pace, Slow};
 pub use thin::{Share, Store, Thin};

@@ -1,13 +1,30 @@
 //! What is loaded in real time: a file or block device, one behind a server, several as one, or nothing.
 
+use std::time::Instant;
+
+use device::filter::{Pace, Slow};
 use device::{Device, NullDevice, Reply, Request, Shape};
 use nbd::Client;
-use uring::{Choice, FileDevice};
+use units::{Duration, Ratio};
+use uring::{Choice, FileDevice, Live};
 
 use crate::ensemble::{Ensemble, Forget};
+use crate::slow;
+
+/// A real device, one behind a server, or none; as it is, or held up on purpose.
+pub(crate) enum LiveDevice {
+    Plain(Bare),
+    HeldUp(HeldUp),
+}
+
+/// One that is held up, by a generator that computes before each request, and by a device in slow motion.
+pub(crate) struct HeldUp {
+    computing: Duration,
+    device: Slow<Bare>,
+}
 
 /// A real device, one behind a server, or none.
-pub(crate) enum LiveDevice {
+pub(crate) enum Bare {
     File(FileDevice),
     Nbd(Client),
     Null(NullDevice),
@@ -50,54 +67,107 @@ impl Device for Single {
     }
 }
 
-impl LiveDevice {
-    pub(super) fn choice(&self) -> Option<Choice> {
+impl Bare {
+    fn choice(&self) -> Option<Choice> {
         match self {
-            LiveDevice::File(file) => Some(file.choice().clone()),
-            LiveDevice::Ensemble(ensemble) => Some(ensemble.parts()[0].file()?.choice().clone()),
-            LiveDevice::Nbd(_) | LiveDevice::Null(_) => None,
+            Bare::File(file) => Some(file.choice().clone()),
+            Bare::Ensemble(ensemble) => Some(ensemble.parts()[0].file()?.choice().clone()),
+            Bare::Nbd(_) | Bare::Null(_) => None,
         }
     }
 
     /// Forgets what the page cache holds and is clean, without waiting for the rest.
-    pub(super) fn forget_cache(&self) {
+    fn forget_cache(&self) {
         match self {
-            LiveDevice::File(file) => file.forget_cache(),
-            LiveDevice::Ensemble(ensemble) => {
+            Bare::File(file) => file.forget_cache(),
+            Bare::Ensemble(ensemble) => {
                 ensemble.parts().iter().filter_map(Single::file).for_each(FileDevice::forget_cache);
             }
-            LiveDevice::Nbd(_) | LiveDevice::Null(_) => {}
+            Bare::Nbd(_) | Bare::Null(_) => {}
         }
     }
 
     /// Forgets what the page cache holds. A file system that cannot is measured with its cache, which the advice on the
     /// run will notice; there is nothing else to be done about it here.
-    pub(super) fn drop_cache(&self) {
+    fn drop_cache(&self) {
         match self {
-            LiveDevice::File(file) => drop(file.drop_cache()),
-            LiveDevice::Ensemble(ensemble) => {
+            Bare::File(file) => drop(file.drop_cache()),
+            Bare::Ensemble(ensemble) => {
                 ensemble.parts().iter().filter_map(Single::file).for_each(|file| drop(file.drop_cache()));
             }
-            LiveDevice::Nbd(_) | LiveDevice::Null(_) => {}
+            Bare::Nbd(_) | Bare::Null(_) => {}
         }
+    }
+}
+
+impl Device for Bare {
+    fn shape(&self) -> &Shape {
+        match self {
+            Bare::File(file) => file.shape(),
+            Bare::Nbd(client) => client.shape(),
+            Bare::Null(null) => null.shape(),
+            Bare::Ensemble(ensemble) => ensemble.shape(),
+        }
+    }
+    async fn submit(&self, request: Request) -> Reply {
+        match self {
+            Bare::Ensemble(ensemble) => ensemble.submit(request).await,
+            Bare::File(file) => file.submit(request).await,
+            Bare::Nbd(client) => client.submit(request).await,
+            Bare::Null(null) => null.submit(request).await,
+        }
+    }
+}
+
+impl LiveDevice {
+    /// The device, held up as is asked for.
+    pub(super) fn new(live: &Live, bare: Bare, slow: &[crate::slow::Slow], index: usize) -> LiveDevice {
+        let (of_device, computing) = (slow::of_device(slow, index), slow::of_generator(slow));
+        if of_device.is_none() && computing == Duration::ZERO {
+            return LiveDevice::Plain(bare);
+        }
+        let still = Pace { by: Ratio::ZERO, beyond: Duration::ZERO, at_once: None };
+        LiveDevice::HeldUp(HeldUp { computing, device: Slow::new(live.runtime(), bare, of_device.unwrap_or(still)) })
+    }
+
+    fn bare(&self) -> &Bare {
+        match self {
+            LiveDevice::Plain(bare) => bare,
+            LiveDevice::HeldUp(held) => held.device.inner(),
+        }
+    }
+
+    /// How requests reach the kernel.
+    pub(super) fn choice(&self) -> Option<Choice> {
+        self.bare().choice()
+    }
+
+    /// Forgets what the page cache holds and is clean, without waiting for the rest.
+    pub(super) fn forget_cache(&self) {
+        self.bare().forget_cache();
+    }
+
+    /// Forgets what the page cache holds.
+    pub(super) fn drop_cache(&self) {
+        self.bare().drop_cache();
     }
 }
 
 impl Device for LiveDevice {
     fn shape(&self) -> &Shape {
-        match self {
-            LiveDevice::File(file) => file.shape(),
-            LiveDevice::Nbd(client) => client.shape(),
-            LiveDevice::Null(null) => null.shape(),
-            LiveDevice::Ensemble(ensemble) => ensemble.shape(),
-        }
+        self.bare().shape()
     }
     async fn submit(&self, request: Request) -> Reply {
         match self {
-            LiveDevice::Ensemble(ensemble) => ensemble.submit(request).await,
-            LiveDevice::File(file) => file.submit(request).await,
-            LiveDevice::Nbd(client) => client.submit(request).await,
-            LiveDevice::Null(null) => null.submit(request).await,
+            LiveDevice::Plain(bare) => bare.submit(request).await,
+            LiveDevice::HeldUp(held) => {
+                // A thread that computes does nothing else: that is what is meant.
+                let until = Instant::now() + std::time::Duration::from_nanos(held.computing.as_nanos());
+                while Instant::now() < until {
+                    std::hint::spin_loop();
+                }
+                held.device.submit(request).await
+            }
         }
     }
 }
