@@ -18,6 +18,7 @@ mod load;
 mod machine;
 mod measure;
 mod parity;
+mod phases;
 mod record;
 mod replay;
 mod rounds;
@@ -70,6 +71,11 @@ const BENCHES: &[Bench] = &[
         run: machine::run,
     },
     Bench { name: "parity", subject: "P and P+Q beside ISA-L, in cache and from memory", run: parity::run },
+    Bench {
+        name: "phases",
+        subject: "whether measured phases are those that were planted (as root; nbdkit, tracefs and a built arraylab are needed)",
+        run: phases::run,
+    },
     Bench {
         name: "record",
         subject: "what it costs to keep a row, and to write and sum up millions",

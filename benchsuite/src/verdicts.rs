@@ -251,7 +251,8 @@ fn compared(ours: &Path, cause: &Cause, folders: &[String]) -> Result<(bool, Str
     Ok((cause.kinds.contains(&"compared") && said.contains(cause.said), said))
 }
 
-fn json(command: &mut Command) -> Result<Value, String> {
+/// What a command prints as one document; or why it failed.
+pub(crate) fn json(command: &mut Command) -> Result<Value, String> {
     let output = command.output().map_err(|error| error.to_string())?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());

@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::jobs::arraylab;
 use crate::measure::{IS_FOR_TESTS, line};
 use crate::runs::Table;
+use crate::verdicts::json;
 
 /// The most by which the answer may differ from the truth, in percent.
 const BAR: f64 = 10.0;
@@ -146,7 +147,7 @@ fn one(ours: &Path, set_up: &SetUp) -> Result<(f64, f64, f64), String> {
         rate(&json(&mut command)?)
     };
     let by_model = model(set_up.faster)? / model(set_up.slow)?;
-    let served = |slow: &str| Served::start(ours, &system, folder.path(), &values(slow));
+    let served = |slow: &str| Served::start(ours, &system, &folder.path().join(format!("{slow}.sock")), &values(slow));
     let run = |server: &Served| {
         let mut command = Command::new(ours);
         command.arg("run").arg(&live).args(["--on", &server.targets, "--json", "--runs"]).arg(&runs);
@@ -165,14 +166,6 @@ fn one(ours: &Path, set_up: &SetUp) -> Result<(f64, f64, f64), String> {
     Ok((said, faster / rate(&was)?, by_model))
 }
 
-fn json(command: &mut Command) -> Result<Value, String> {
-    let output = command.output().map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
-}
-
 /// The machine, served.
 struct Served {
     server: Child,
@@ -181,8 +174,7 @@ struct Served {
 }
 
 impl Served {
-    fn start(ours: &Path, system: &Path, folder: &Path, values: &[String]) -> Result<Served, String> {
-        let socket = folder.join("served.sock");
+    fn start(ours: &Path, system: &Path, socket: &Path, values: &[String]) -> Result<Served, String> {
         let mut command = Command::new(ours);
         command.arg("serve").arg("--system").arg(system).args(["--way", "asynchronous", "--nbd"]);
         command.arg(format!("unix:{}", socket.display()));
@@ -195,7 +187,7 @@ impl Served {
         let served = Served { server, targets: (0..4).map(target).collect::<Vec<_>>().join(",") };
         let until = Instant::now() + Duration::from_secs(20);
         while Instant::now() < until {
-            if std::os::unix::net::UnixStream::connect(&socket).is_ok() {
+            if std::os::unix::net::UnixStream::connect(socket).is_ok() {
                 return Ok(served);
             }
             std::thread::sleep(Duration::from_millis(20));

@@ -2,7 +2,7 @@
 //!
 //! It is what `arraylab what-if` makes its runs of, and part of their experiment, so that nobody takes such a run for
 //! one of the machine as it is. A device that is held up takes longer for each request by a share of what that took
-//! ([`device::filter::Slow`]); the generator computes for so long before each request.
+//! ([`device::filter::Slow`]); the generator computes for so long for each request.
 
 use device::filter::Pace;
 use serde::Deserialize;
@@ -27,7 +27,7 @@ pub enum Slow {
         /// By how much.
         pace: Pace,
     },
-    /// The generator: it computes for so long before each request.
+    /// The generator: it computes for so long for each request, half of it before and half after.
     Generator(Duration),
 }
 
@@ -117,7 +117,7 @@ impl Slow {
                 let beyond = if beyond.is_zero() { String::new() } else { format!(" beyond {beyond}") };
                 format!("{name} takes {by} longer{beyond}{at_once}")
             }
-            Slow::Generator(time) => format!("the generator computes {time} before each request"),
+            Slow::Generator(time) => format!("the generator computes {time} for each request"),
         }
     }
 }
@@ -130,7 +130,7 @@ pub(crate) fn of_device(slow: &[Slow], index: usize) -> Option<Pace> {
     })
 }
 
-/// For how long the generator computes before each request.
+/// For how long the generator computes for each request.
 pub(crate) fn of_generator(slow: &[Slow]) -> Duration {
     let of = |slow: &Slow| if let Slow::Generator(time) = slow { Some(*time) } else { None };
     slow.iter().find_map(of).unwrap_or(Duration::ZERO)

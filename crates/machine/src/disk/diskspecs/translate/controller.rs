@@ -4,7 +4,7 @@ use super::block::Params;
 use super::value::{flag, milliseconds, milliseconds_scaled, name, number, numeric, share, time_text, whole};
 use crate::disk::diskspecs::ImportError;
 use crate::disk::diskspecs::syntax::Item;
-use crate::part::{Node, Table, Value};
+use crate::part::{Table, Value};
 
 /// What a controller parameter becomes.
 type Convert = fn(&Item) -> Result<Value, String>;
@@ -16,10 +16,6 @@ pub(super) fn controller(disk: &Params, values: &mut Table, notes: &mut Vec<Stri
     let mut buffer = fresh();
     for (ours, theirs, convert) in BUFFER {
         disk.copy(&mut buffer, ours, theirs, convert)?;
-    }
-    if number(&disk.entry("High (read) water mark")?.item) == Some(0.0) {
-        let source = Some("assumed: 4 KiB; the file leaves it to the drive when the bus is asked for".to_owned());
-        buffer.set("piece", Node { source, ..disk.node(line, Value::Integer(PIECE_BLOCKS)) });
     }
     values.set("buffer", disk.node(line, Value::Table(buffer)));
 
@@ -93,13 +89,6 @@ const BUSES: [(&str, f64, f64, &str); 5] = [
     ("HP_C2490A", 0.14841, 0.14841, "DiskSim 4.0 valid/hp_c2490a.parv, BUS1"),
     ("Seagate_ST41601N", 0.09552, 0.09552, "DiskSim 4.0 valid/st41601n.parv, BUS1"),
 ];
-
-/// What the bus is asked for at a time by drives whose files set no mark, which DiskSim takes for one block.
-///
-/// The SCSI buffer full ratio of zero leaves it to the drive. Buffer and bus of the measured drives are worked in
-/// pieces: the last blocks of their reads come late by the time of several blocks on the bus. 4 KiB, the page of the
-/// hosts, is an assumption; the scores of all drives are about the same from 4 to 12 blocks.
-const PIECE_BLOCKS: i64 = 8;
 
 const BUFFER: [(&str, &str, Convert); 11] = [
     ("segments", "Number of buffer segments", whole),

@@ -1,0 +1,138 @@
+//! Whether measured phases are those that were planted: a server that waits before it answers, one that lets so many
+//! bytes pass, and a control group that holds requests back in the kernel.
+//!
+//! What a request takes besides (the socket, the server's own work) is measured on the same set-up without the plant,
+//! and taken off. The bar: within 5 percent or 5 us of what was planted.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::jobs::arraylab;
+use crate::runs::Table;
+use crate::verdicts::json;
+use crate::verdicts::plant::{Ground, Planted};
+
+const SHARE: f64 = 0.05;
+const MICROS: f64 = 5.0;
+
+const READS: &str = "operation = \"read\"\npattern = \"random\"\nsize = \"4 KiB\"\n";
+const LARGE: &str = "operation = \"read\"\npattern = \"sequential\"\nsize = \"64 KiB\"\n";
+const ONE: &str = "depth = 1\n";
+const FOUR: &str = "depth = 4\n";
+/// The rate that [`Ground::throttled`] allows, a second.
+const ALLOWED: f64 = 1000.0;
+/// 64 KiB at the 40 Mbit/s of [`Ground::one_link`], in microseconds.
+const PASSES: f64 = 65_536.0 * 8.0 / 40.0;
+
+type Plant = fn(&Ground) -> Result<Planted, String>;
+
+/// A plant: with it, without it, and the microseconds that it adds to a phase.
+struct Case {
+    name: &'static str,
+    /// The phase, by the name of the kernel timeline; `None` for all that passes at the device.
+    phase: Option<&'static str>,
+    with: Plant,
+    without: Plant,
+    /// From the mean response of the set-up without.
+    planted: fn(f64) -> f64,
+}
+
+const CASES: [Case; 5] = [
+    Case {
+        name: "2 ms before an answer",
+        phase: None,
+        with: |g| g.servers(&[&["rdelay=2ms"]], READS, ONE),
+        without: |g| g.servers(&[&["rdelay=0"]], READS, ONE),
+        planted: |_| 2_000.0,
+    },
+    Case {
+        name: "5 ms before an answer",
+        phase: None,
+        with: |g| g.servers(&[&["rdelay=5ms"]], READS, ONE),
+        without: |g| g.servers(&[&["rdelay=0"]], READS, ONE),
+        planted: |_| 5_000.0,
+    },
+    Case {
+        name: "20 ms before an answer",
+        phase: None,
+        with: |g| g.servers(&[&["rdelay=20ms"]], READS, ONE),
+        without: |g| g.servers(&[&["rdelay=0"]], READS, ONE),
+        planted: |_| 20_000.0,
+    },
+    Case {
+        name: "40 Mbit/s for two",
+        phase: None,
+        with: |g| g.one_link(LARGE, ONE),
+        without: |g| g.servers(&[&["rdelay=0"], &["rdelay=0"]], LARGE, ONE),
+        // Each waits for the other's turn, too, and what the machine takes passes meanwhile.
+        planted: |without| 2.0 * PASSES - without,
+    },
+    Case {
+        name: "1000/s in a control group",
+        phase: Some("submit to queue"),
+        with: |g| g.throttled(READS, FOUR),
+        without: |g| g.device(READS, FOUR),
+        // By Little's law four under way take 4 ms; what they take without the limit passes in other phases.
+        planted: |without| 4e6 / ALLOWED - without,
+    },
+];
+
+/// Measures all.
+pub fn run() -> bool {
+    let Some(ours) = arraylab() else {
+        println!("  skipped: there is no arraylab beside the benchsuite; build it with cargo build --release -p cli");
+        return true;
+    };
+    let mut table = Table::new("phases", &["plant", "planted_us", "measured_us"]);
+    let mut met = true;
+    for case in &CASES {
+        match measured(&ours, case) {
+            Ok((planted, measured)) => {
+                let near = (measured - planted).abs() <= (SHARE * planted).max(MICROS);
+                met &= near;
+                let apart = (measured / planted - 1.0) * 100.0;
+                let verdict = if near { "met" } else { "MISSED" };
+                println!(
+                    "  {:<28} planted {planted:>8.1} us, measured {measured:>8.1} us ({apart:+.2} %): {verdict}",
+                    case.name
+                );
+                table.row(&[case.name.to_owned(), format!("{planted:.1}"), format!("{measured:.1}")]);
+            }
+            Err(why) => println!("  {:<28} skipped: {}", case.name, why.trim()),
+        }
+    }
+    table.keep();
+    met
+}
+
+/// What was planted, and what the measurement says of it, in microseconds.
+fn measured(ours: &Path, case: &Case) -> Result<(f64, f64), String> {
+    let (without, _) = once(ours, case.without, None)?;
+    let (with, phase) = once(ours, case.with, case.phase)?;
+    let planted = (case.planted)(without);
+    Ok((planted, phase.unwrap_or(with - without)))
+}
+
+/// The mean response of a set-up, and that of a phase where one is asked for.
+fn once(ours: &Path, plant: Plant, phase: Option<&str>) -> Result<(f64, Option<f64>), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let planted = plant(&Ground::new(folder.path()))?;
+    let file = folder.path().join("load.toml");
+    std::fs::write(&file, &planted.experiment).map_err(|error| error.to_string())?;
+    let runs = folder.path().join("runs");
+    let mut command = planted.command(ours);
+    command.arg("run").arg(&file).args(["--json", "--on", &planted.targets.join(","), "--runs"]).arg(&runs);
+    if phase.is_some() {
+        command.arg("--trace");
+    }
+    let run = json(&mut command)?;
+    let micros = |value: &Value| value.as_f64().map(|nanos| nanos / 1e3).ok_or("a run has requests".to_owned());
+    let mean = micros(&run["total"]["service_ns"]["mean"])?;
+    let Some(phase) = phase else { return Ok((mean, None)) };
+    let explained =
+        json(std::process::Command::new(ours).args(["explain", run["run"].as_str().unwrap_or_default(), "--json"]))?;
+    let mut phases = explained["timeline"][0]["phases"].as_array().into_iter().flatten();
+    let found = phases.find(|one| one["phase"] == phase).ok_or("the run was not traced; is tracefs mounted?")?;
+    Ok((mean, Some(micros(&found["mean_ns"])?)))
+}
