@@ -1,6 +1,6 @@
 //! `arraylab what-if`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use analysis::explain::AloneWatch;
 use analysis::{Brought, Figures};
 use host::guard::WritePermit;
+use lab::layout::read_paths;
 use lab::what_if::{Known, KnownDevice, Part, alone, brought, check, plan};
 use lab::{Cost, Experiment, Point, Source, Target};
 use record::{RunFile, RunFolder};
@@ -19,18 +20,19 @@ use crate::explain;
 use crate::fail::Failure;
 use crate::out;
 use crate::permit;
+use crate::prepare;
 use crate::progress::interrupt;
 use crate::run::{Done, Kept, in_virtual_time, one};
 
 /// Makes the runs, and says what each part would bring.
 pub fn what_if(args: &WhatIf) -> Result<ExitCode, Failure> {
-    let (experiment, targets) = read(args)?;
+    let (experiment, targets) = again(args)?;
     let name = args.run.display().to_string();
     check(&name, &experiment, args.times).map_err(Failure::input)?;
     let given = experiment.own_targets().filter(|_| targets.is_empty()).unwrap_or_else(|| targets.clone());
     let names = lab::names(&given[..experiment.run.devices.map_or(given.len(), |most| most.min(given.len()))]);
     let parts = parts(args, &names, in_virtual_time(&experiment, &targets))?;
-    let permits = match experiment.writes() {
+    let permits = match experiment.writes() && !targets.is_empty() {
         true => {
             permit::ask_servers(&targets, args.common.destroy_data)?;
             permit::ask(targets.iter().flat_map(Target::paths), args.common.destroy_data)?
@@ -38,7 +40,8 @@ pub fn what_if(args: &WhatIf) -> Result<ExitCode, Failure> {
         false => HashMap::new(),
     };
     let interrupted = interrupt(Vec::new());
-    let runs = Runs { args, targets: &targets, permits, interrupted: &interrupted };
+    let read = read_paths([&experiment]);
+    let runs = Runs { args, targets: &targets, permits, read, interrupted: &interrupted };
     let Some((known, was)) = runs.known(&experiment, names.len())? else { return Ok(cut_short(args)) };
     let plans: Vec<_> = parts.into_iter().map(|part| plan(&experiment, &known, part, args.times)).collect();
     let mut figures: Vec<[Vec<Figures>; 2]> = plans.iter().map(|_| <[Vec<Figures>; 2]>::default()).collect();
@@ -74,7 +77,7 @@ fn cut_short(args: &WhatIf) -> ExitCode {
 }
 
 /// The experiment of the run, and what it ran on.
-fn read(args: &WhatIf) -> Result<(Experiment, Vec<Target>), Failure> {
+fn again(args: &WhatIf) -> Result<(Experiment, Vec<Target>), Failure> {
     let no = |why: &str| Failure::input(anyhow::anyhow!("{}: {why}", args.run.display()));
     let (folder, _) = RunFolder::open(&args.run).map_err(|error| explain::failure(error.into()))?;
     let text = folder.read(RunFile::Experiment).map_err(Failure::world)?;
@@ -124,6 +127,8 @@ struct Runs<'a> {
     args: &'a WhatIf,
     targets: &'a [Target],
     permits: HashMap<PathBuf, WritePermit>,
+    /// Files of its own that it reads.
+    read: HashSet<PathBuf>,
     interrupted: &'a AtomicBool,
 }
 
@@ -135,7 +140,11 @@ impl Runs<'_> {
         experiment.seed = experiment.seed.wrapping_add(u64::from(turn));
         let point = Point { settings: Vec::new(), experiment, baseline: None };
         let kept = Kept { runs: &self.args.common.runs, watch: false, metrics: None, conductor: None };
-        let mut done = one(point, &kept, self.targets, &self.permits, self.interrupted)?;
+        let destroy = self.args.common.destroy_data;
+        let own = prepare::permits(&point.experiment, destroy, &self.read, self.interrupted)?;
+        let permits = own.as_ref().unwrap_or(&self.permits);
+        let mut done = one(point, &kept, self.targets, permits, self.interrupted)?;
+        own.iter().for_each(|own| prepare::leave(own, &[]));
         if let Some(failure) = done.take_unkept() {
             return Err(failure);
         }

@@ -3,7 +3,7 @@
 use analysis::Brought;
 use analysis::compare::{Effect, Metric};
 
-use crate::compared::{between, named};
+use crate::compared::{between, follows, named};
 use crate::gain::percent;
 use crate::table::Table;
 
@@ -33,11 +33,6 @@ pub fn brought(run: &str, parts: &[Brought], turns: u16) -> String {
     for part in &parts {
         for (nth, metric) in part.metrics.iter().enumerate() {
             let (name, shown) = named(&metric.name);
-            let verdict = match metric.verdict {
-                Effect::NoDifference => format!("no difference shown; any is smaller than {}", metric.most()),
-                Effect::More => "more".to_owned(),
-                Effect::Less => "less".to_owned(),
-            };
             let first = nth == 0;
             table.row([
                 if first { part.part.clone() } else { String::new() },
@@ -47,7 +42,7 @@ pub fn brought(run: &str, parts: &[Brought], turns: u16) -> String {
                 shown(metric.b),
                 percent(metric.effect),
                 between(metric),
-                verdict,
+                follows(metric),
             ]);
         }
     }

@@ -17,21 +17,25 @@ pub(crate) fn table(metrics: &[Metric]) -> Table {
     let mut table = Table::new(["", "A", "B", "B against A", "between", ""]).left(5);
     for metric in metrics {
         let (name, shown) = named(&metric.name);
-        let verdict = match metric.verdict {
-            Effect::More => "more".to_owned(),
-            Effect::Less => "less".to_owned(),
-            Effect::NoDifference => format!("no difference shown; any is smaller than {}", metric.most()),
-        };
         table.row([
             name.to_owned(),
             shown(metric.a),
             shown(metric.b),
             percent(metric.effect),
             between(metric),
-            verdict,
+            follows(metric),
         ]);
     }
     table
+}
+
+/// What follows of a figure, in a word or two.
+pub(crate) fn follows(metric: &Metric) -> String {
+    match metric.verdict {
+        Effect::More => "more".to_owned(),
+        Effect::Less => "less".to_owned(),
+        Effect::NoDifference => format!("no difference shown; any is smaller than {}", metric.most()),
+    }
 }
 
 /// What a figure is called, and how its values are written.

@@ -27,7 +27,7 @@ pub struct WhatIf {
     /// The folder of the run
     pub run: PathBuf,
 
-    /// A device of the run, or \"generator\"; may be given several times. All of them if absent
+    /// A device of the run, or "generator"; may be given several times. All of them if absent
     #[arg(long, value_name = "PART")]
     pub part: Vec<String>,
 
