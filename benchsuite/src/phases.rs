@@ -68,7 +68,7 @@ const CASES: [Case; 5] = [
         phase: None,
         with: |g| g.one_link(LARGE, ONE),
         without: |g| g.servers(&[&["rdelay=0"], &["rdelay=0"]], LARGE, ONE),
-        // Each waits for the other's turn, too, and what the machine takes passes meanwhile.
+        // Both take turns, so each waits for two transfers. The machine's own time passes meanwhile.
         planted: |without| 2.0 * PASSES - without,
     },
     Case {

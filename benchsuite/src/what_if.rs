@@ -47,8 +47,8 @@ on = "root"
 count = 4
 "#;
 
-/// A set-up: the value of a drive that says how slow it is, that of the three others, that of the slow one, and the one
-/// that makes it so many times as fast.
+/// A set-up: which value of a drive decides its speed; what it is of the three others and of the slow one; and what
+/// makes the slow one faster by the factor `times`.
 struct SetUp {
     name: &'static str,
     value: &'static str,

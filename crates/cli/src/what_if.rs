@@ -13,7 +13,7 @@ use lab::what_if::{Known, KnownDevice, Part, alone, brought, check, plan};
 use lab::{Cost, Experiment, Point, Source, Target};
 use record::{RunFile, RunFolder};
 use serde_json::json;
-use units::Duration;
+use units::{Duration, Frequency};
 
 use crate::args::WhatIf;
 use crate::explain;
@@ -45,8 +45,9 @@ pub fn what_if(args: &WhatIf) -> Result<ExitCode, Failure> {
     let Some((known, was)) = runs.known(&experiment, names.len())? else { return Ok(cut_short(args)) };
     let plans: Vec<_> = parts.into_iter().map(|part| plan(&experiment, &known, part, args.times)).collect();
     let mut figures: Vec<[Vec<Figures>; 2]> = plans.iter().map(|_| <[Vec<Figures>; 2]>::default()).collect();
+    let mut own: Vec<[f64; 2]> = vec![[0.0; 2]; plans.len()];
     for turn in 0..args.repeat {
-        for (plan, figures) in plans.iter().zip(&mut figures) {
+        for ((plan, figures), own) in plans.iter().zip(&mut figures).zip(&mut own) {
             let mut order = [(0, &plan.control), (1, &plan.held)];
             if turn % 2 == 1 {
                 order.reverse();
@@ -54,13 +55,17 @@ pub fn what_if(args: &WhatIf) -> Result<ExitCode, Failure> {
             for (which, experiment) in order {
                 let Some(done) = runs.one(experiment, turn)? else { return Ok(cut_short(args)) };
                 figures[which].push(done.outcome.summary.total.figures.clone());
+                own[which] += rate_of(&done, plan.part).unwrap_or(0.0) / f64::from(args.repeat);
             }
         }
     }
     let brought_by: Vec<Brought> = plans
         .iter()
-        .zip(&figures)
-        .map(|(plan, [control, held])| brought(plan, (control, held), was.iops, &names, args.times))
+        .zip(figures.iter().zip(&own))
+        .map(|(plan, ([control, held], own))| {
+            let own = matches!(plan.part, Part::Device(_)).then(|| own.map(Frequency::per_second));
+            brought(plan, (control, held), own, was.iops, &names, args.times)
+        })
         .collect();
     if args.common.json {
         out::json(&json!({ "run": name, "repeat": args.repeat, "parts": brought_by }))?;
@@ -68,6 +73,14 @@ pub fn what_if(args: &WhatIf) -> Result<ExitCode, Failure> {
         out::text(&report::brought(&name, &brought_by, args.repeat))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Requests a second of a device of the run.
+fn rate_of(done: &Done, part: Part) -> Option<f64> {
+    let Part::Device(index) = part else { return None };
+    let name = &done.outcome.meta.labels.devices[index];
+    let groups = &mut done.outcome.summary.devices.iter();
+    groups.find(|group| group.name == *name).map(|group| group.figures.iops.get())
 }
 
 fn cut_short(args: &WhatIf) -> ExitCode {
@@ -122,7 +135,7 @@ fn parts(args: &WhatIf, names: &[String], in_virtual_time: bool) -> Result<Vec<P
     args.part.iter().map(known).collect()
 }
 
-/// What all runs have in common.
+/// What each run is made with.
 struct Runs<'a> {
     args: &'a WhatIf,
     targets: &'a [Target],
@@ -151,7 +164,7 @@ impl Runs<'_> {
         Ok((!self.interrupted.load(Relaxed) && !done.is_cut_short()).then_some(done))
     }
 
-    /// What the run comes to now, and how long its requests take alone.
+    /// Makes the run as it is, and at depth 1: what is known of the parts, and the figures of the former.
     fn known(&self, experiment: &Experiment, devices: usize) -> Result<Option<(Known, Figures)>, Failure> {
         let Some(now) = self.one(experiment, 0)? else { return Ok(None) };
         let Some(single) = self.one(&alone(experiment), 0)? else { return Ok(None) };
@@ -164,7 +177,7 @@ impl Runs<'_> {
             let group = now.outcome.summary.devices.iter().find(|group| group.name == names[index]);
             let figures = group.map(|group| &group.figures);
             KnownDevice {
-                rate: figures.map_or(units::Frequency::per_second(0.0), |figures| figures.iops),
+                rate: figures.map_or(Frequency::per_second(0.0), |figures| figures.iops),
                 service: figures.and_then(|figures| figures.service).map_or(Duration::ZERO, |service| service.mean),
                 alone: found.iter().find(|one| one.device == names[index]).map(|one| one.mean),
             }

@@ -19,7 +19,7 @@ fn page() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// What the kernel has counted since the machine, or the group, started.
+/// The kernel's counts since the machine started; those of a control group since the group was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counted {
     /// Pages of files that were taken back, whosever they were.

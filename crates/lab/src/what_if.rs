@@ -7,10 +7,14 @@
 //! figures: a formula would need to know how they share.
 //!
 //! # Parts
-//! The devices of the run, and the generator, which is this program. A device is held up by a share of what each request
-//! took there, with its way through the kernel; the generator computes for k times the processor time that a request
-//! cost it. Most of that passes while the request is under way, so it is taken off before the share is. What devices share (a link, the processors of the kernel's threads) is inside of them and cannot be held up
-//! apart: then each of them is slower, and none alone brings anything, which is the truth.
+//! The devices of the run, and the generator, which is this program. A device is held up by a share of what each
+//! request took there, with its way through the kernel. The generator computes for k times the processor time that a
+//! request cost it; most of that passes while the request is under way, so it is taken off before the share is.
+//!
+//! What devices share (a link, the processors of the kernel's threads) cannot be held up: while the others ask for less
+//! of it, the part that is not held up has more. That is found. One part that is s times as fast raises no rate by more
+//! than s, as all parts together would raise it by s. So where the part's own rate rises by more, it shares something,
+//! and nothing is said of it.
 //!
 //! # How many at once
 //! A device that serves c requests at a time, while more queue, must not serve more than c while it is held up: what is
@@ -28,8 +32,11 @@ use workload::{Arrivals, Distances, Load, RateLimit, Rules};
 use crate::experiment::Experiment;
 use crate::slow::Slow;
 
-/// What takes at most this many times as long as alone does not queue.
+/// What takes at most this many times as long as alone does not queue: the bound of `explain`'s rule for the depth.
 const QUEUES: f64 = 1.3;
+
+/// A part's rate may exceed what it can be by this share, as rates of short runs vary by some percent (assumed).
+const VARIES: f64 = 0.05;
 
 /// A part of a live run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +151,7 @@ pub fn check(run: &str, experiment: &Experiment, times: Ratio) -> Result<(), Wha
     Ok(())
 }
 
-/// The two runs for a part that would be so many times as fast.
+/// The two runs that show what a part would bring if it were faster by this factor.
 ///
 /// # Panics
 /// If the experiment does not pass [`check`].
@@ -174,7 +181,7 @@ pub fn plan(experiment: &Experiment, known: &Known, part: Part, times: Ratio) ->
     Plan { part, control, held, at_once }
 }
 
-/// The experiment on a clock that runs so many times as slowly.
+/// The experiment with all its times longer by this factor, and its rates lower.
 fn stretched(experiment: &Experiment, times: Ratio) -> Experiment {
     let times = times.get();
     let slower = |limit: RateLimit| RateLimit {
@@ -227,7 +234,7 @@ fn later(arrivals: &Arrivals, times: f64) -> Arrivals {
     }
 }
 
-/// What a run with every other part held up stands for: the figures on the clock that runs so many times as slowly.
+/// What a run with every other part held up stands for: its figures with times shorter by this factor and rates higher.
 #[must_use]
 pub fn as_if(held: &Figures, times: Ratio) -> Figures {
     let mut figures = held.clone();
@@ -250,12 +257,14 @@ pub fn as_if(held: &Figures, times: Ratio) -> Figures {
     figures
 }
 
-/// What a part would bring, from the totals of the runs of its plan, turn by turn; `was` is the rate of the run as it is.
-/// Panics unless there are as many of both, and two at least.
+/// What a part would bring, from the totals of the runs of its plan, turn by turn. `own` are the mean rates of the part
+/// itself in both, of a device; `was` is the rate of the run as it is. Panics unless there are as many of both runs,
+/// and two at least.
 #[must_use]
 pub fn brought(
     plan: &Plan,
     (control, held): (&[Figures], &[Figures]),
+    own: Option<[Frequency; 2]>,
     was: Frequency,
     names: &[String],
     times: Ratio,
@@ -272,6 +281,8 @@ pub fn brought(
         times,
         metrics: turns(control, &held),
         control: Ratio::new(mean / was.get().max(1e-9)),
+        // Both times the same clock: what rises here rises by more than `times` on the other one.
+        shares: own.is_some_and(|[control, held]| held.get() > control.get() * (1.0 + VARIES)),
         at_once: bounded.collect(),
     }
 }
@@ -329,6 +340,23 @@ mod tests {
         assert_eq!(slow.streams[0].rate_limit.unwrap().requests, Some(Frequency::per_second(5.0)));
         assert_eq!(slow.streams[0].stream.limits.time, Some(Duration::seconds(2)));
         assert_eq!(alone(&closed).streams[0].stream.load, Load::Closed { depth: 1, think: Duration::millis(3) });
+    }
+
+    #[test]
+    fn a_part_that_gains_more_than_it_can_shares_something() {
+        let devices = vec![device(50.0, 10, 10), device(50.0, 10, 10)];
+        let known = Known { generator: Duration::ZERO, devices };
+        let plan = plan(&experiment(LOAD), &known, Part::Device(0), Ratio::new(2.0));
+        let of = |rate: f64| Figures { iops: Frequency::per_second(rate), ..Figures::default() };
+        let names = ["a".to_owned(), "b".to_owned()];
+        let shares = |held: f64| {
+            let own = Some([Frequency::per_second(50.0), Frequency::per_second(held)]);
+            let (control, held) = ([of(100.0), of(100.0)], [of(100.0), of(100.0)]);
+            brought(&plan, (&control, &held), own, Frequency::per_second(100.0), &names, Ratio::new(2.0)).shares
+        };
+        // Two devices behind a link of 100 a second: b asks for half as much, and a has the rest.
+        assert!(shares(75.0));
+        assert!(!shares(50.0) && !shares(51.0));
     }
 
     #[test]

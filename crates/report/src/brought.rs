@@ -17,7 +17,7 @@ pub fn brought(run: &str, parts: &[Brought], turns: u16) -> String {
     parts.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
     let mut text =
         format!("What a faster part would bring to {run}, by {turns} turns in which all others were held up\n\n");
-    let shown = parts.iter().find(|part| part.metrics.iter().any(better));
+    let shown = parts.iter().find(|part| !part.shares && part.metrics.iter().any(better));
     text.push_str(&match shown.and_then(|part| Some((part, part.rate()?))) {
         Some((part, rate)) => format!(
             "{} limits: {} times as fast it would bring {} requests/s in place of {} ({}).\n\n",
@@ -42,11 +42,17 @@ pub fn brought(run: &str, parts: &[Brought], turns: u16) -> String {
                 shown(metric.b),
                 percent(metric.effect),
                 between(metric),
-                follows(metric),
+                if part.shares { "unknown".to_owned() } else { follows(metric) },
             ]);
         }
     }
     text.push_str(&table.to_string());
+    for part in parts.iter().filter(|part| part.shares) {
+        text.push_str(&format!(
+            "\nremark: {} did more while the others were held up than it can do by itself. It shares something with them that cannot be held up (a link, a store, processors), so what it would bring is unknown; `arraylab explain` and `arraylab survey` look for what is shared.\n",
+            part.part
+        ));
+    }
     for part in parts.iter().filter(|part| part.control.get() < ALIKE) {
         let bounded: Vec<String> = part.at_once.iter().map(|(device, most)| format!("{device} {most}")).collect();
         text.push_str(&format!(

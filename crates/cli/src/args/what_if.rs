@@ -15,7 +15,7 @@ use super::Common;
 /// nothing; they are compared as `compare` does it. All runs are kept, and their experiments say what was held up
 /// ([[slow]]).
 ///
-/// What devices share cannot be held up apart: where a link limits, none of its devices alone brings anything. A
+/// What devices share cannot be held up: a part that is found to share something, such as a link, is called unknown. A
 /// modelled machine's parts are made faster by their values instead.
 #[derive(clap::Args)]
 #[command(after_long_help = "\
