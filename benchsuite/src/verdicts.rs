@@ -98,6 +98,14 @@ const CAUSES: &[Cause] = &[
     },
     Cause { name: "holes", kinds: &["holes"], said: "never written", plant: |g| g.hollow(READS, "depth = 4\n") },
     Cause { name: "neighbour", kinds: &["neighbour"], said: "fio", plant: |g| g.neighbour(READS, "depth = 4\n") },
+    Cause {
+        name: "neighbour-bursts",
+        kinds: &["neighbour"],
+        said: "by fio",
+        plant: |g| g.neighbour_in_bursts(READS, "depth = 4\n"),
+    },
+    Cause { name: "hog-bursts", kinds: &["processors"], said: "bursts", plant: |g| g.hog_in_bursts(READS, DEEP) },
+    Cause { name: "cliff", kinds: &["depth"], said: "changes at 1", plant: |g| g.cliff(READS, "depth = 1\n") },
     Cause { name: "stalls", kinds: &["stall"], said: "one every 1", plant: |g| g.stalls(READS, "depth = 4\n") },
     Cause {
         name: "stalls-open",
@@ -235,11 +243,13 @@ fn verdict(ours: &Path, cause: &Cause) -> Result<(bool, String), String> {
     let limit = &explained["limit"];
     let kind = limit["kind"].as_str().unwrap_or_default();
     let evidence: Vec<&str> = limit["evidence"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let remarks: Vec<&str> = explained["remarks"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let said = format!(
-        "{kind}: {}: {} ({})",
+        "{kind}: {}: {} ({}) {}",
         limit["part"].as_str().unwrap_or_default(),
         evidence.join("; "),
-        limit["confidence"]
+        limit["confidence"],
+        remarks.join("; ")
     );
     Ok((cause.kinds.contains(&kind) && said.contains(cause.said), said))
 }

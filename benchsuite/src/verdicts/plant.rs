@@ -14,6 +14,31 @@ use units::Bytes;
 const SIZE: Bytes = Bytes::mib(128);
 const FILE: usize = 32 << 20;
 const LARGE: usize = 512 << 20;
+/// A machine with one drive.
+const DRIVE: &str = r#"kind = "system"
+name = "one drive"
+status = "made for a test"
+source = "made for a test"
+[[node]]
+name = "memory"
+part = "ddr4-8-channels"
+[[node]]
+name = "processors"
+part = "epyc-32-core"
+on = "memory"
+[[node]]
+name = "linux"
+part = "linux-6-direct"
+on = "processors"
+[[node]]
+name = "root"
+part = "pcie-4-root"
+on = "memory"
+[[node]]
+name = "drive"
+part = "flash-nvme-3.84tb"
+on = "root"
+"#;
 const MEASURE: &str = "[run]\nmeasure = \"3 s\"\nstart-up = \"200 ms\"\npasses = 3\n";
 
 /// Where set-ups are made.
@@ -41,7 +66,7 @@ pub struct Planted {
 /// A control group of version 1, and the program that enters it.
 struct Group(PathBuf);
 
-/// Stops a program for 100 ms each second.
+/// Stops programs for a part of each period.
 struct Stopper {
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -83,6 +108,36 @@ impl Drop for Planted {
 }
 
 impl Planted {
+    /// Lets its programs work until a period is over but for `stopped`, and then stops them until it is.
+    fn pulse(&mut self, period: Duration, stopped: Duration) {
+        let programs: Vec<String> = self.children.iter().map(|child| child.id().to_string()).collect();
+        let end = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&end);
+        let thread = std::thread::spawn(move || {
+            let signal = |name: &str| Command::new("kill").arg(name).args(&programs).status().is_ok();
+            let (began, mut number) = (Instant::now(), 1);
+            let wait = |until: Instant| {
+                while Instant::now() < until && !stop.load(Ordering::Relaxed) {
+                    std::thread::sleep(until.saturating_duration_since(Instant::now()).min(Duration::from_millis(20)));
+                }
+            };
+            while !stop.load(Ordering::Relaxed) {
+                wait(began + period * number - stopped);
+                signal("-STOP");
+                wait(began + period * number);
+                signal("-CONT");
+                number += 1;
+            }
+        });
+        self.stopper = Some(Stopper { end, thread: Some(thread) });
+    }
+
+    /// Long enough for bursts of two seconds in eight.
+    fn long(mut self) -> Planted {
+        self.experiment = self.experiment.replace(MEASURE, "[run]\nmeasure = \"20 s\"\nstart-up = \"200 ms\"\n");
+        self
+    }
+
     /// The command to run, in its control group or on its processor.
     pub fn command(&self, program: &Path) -> Command {
         if let Some(Group(group)) = &self.group {
@@ -158,6 +213,21 @@ impl Ground {
             planted.children.push(spawn(&mut command)?);
             planted.targets.push(reached(&socket)?);
         }
+        Ok(planted)
+    }
+
+    /// A modelled drive whose controller takes so long for a read, served in real time.
+    pub fn modelled(&self, overhead: &str, stream: &str, load: &str) -> Result<Planted, String> {
+        let ours = crate::jobs::arraylab().ok_or("there is no arraylab beside the benchsuite")?;
+        let mut planted = self.plant(stream, load);
+        let (system, socket) = (self.folder.join("drive.toml"), self.folder.join("drive.sock"));
+        std::fs::write(&system, DRIVE).map_err(|error| error.to_string())?;
+        let mut command = Command::new(ours);
+        command.arg("serve").arg("--system").arg(&system).args(["--way", "asynchronous", "--nbd"]);
+        command.arg(format!("unix:{}", socket.display()));
+        command.arg("--set").arg(format!("drive.controller.read-overhead={overhead}"));
+        planted.children.push(spawn(&mut command)?);
+        planted.targets.push(reached(&socket)?);
         Ok(planted)
     }
 
@@ -291,28 +361,50 @@ impl Ground {
         Ok(planted)
     }
 
+    /// fio on another file of the same file system, for two seconds of each eight.
+    pub fn neighbour_in_bursts(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let written = |path: &Path| {
+            let mut file = std::fs::File::create(path)?;
+            (0..LARGE / FILE).try_for_each(|_| std::io::Write::write_all(&mut file, &vec![1; FILE]))?;
+            file.sync_all()
+        };
+        let mut planted = self.file(stream, load, written)?.long();
+        let other = planted.files[0].with_extension("other");
+        planted.files.push(other.clone());
+        written(&other).map_err(|error| format!("{}: {error}", other.display()))?;
+        let options = ["--name=n", "--rw=randread", "--bs=256k", "--direct=1", "--time_based", "--runtime=60"];
+        let mut command = Command::new("fio");
+        command.args(options).args(["--ioengine=libaio", "--iodepth=32", "--thread"]);
+        planted.children.push(spawn(command.arg(format!("--filename={}", other.display())))?);
+        planted.pulse(Duration::from_secs(8), Duration::from_secs(6));
+        Ok(planted)
+    }
+
+    /// Programs that compute for two seconds of each eight.
+    pub fn hog_in_bursts(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.hog(stream, load)?.long();
+        planted.pulse(Duration::from_secs(8), Duration::from_secs(6));
+        Ok(planted)
+    }
+
+    /// A server that takes 20 ms for each request from the twelfth second on.
+    pub fn cliff(&self, stream: &str, load: &str) -> Result<Planted, String> {
+        let mut planted = self.plant(stream, load).long();
+        let socket = self.folder.join("cliff.sock");
+        let read = "pread=if [ $(date +%s) -ge $cliff ]; then sleep 0.02; fi; head -c $3 /dev/zero";
+        let cliff = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_err(|e| e.to_string())?;
+        let mut command = Command::new("nbdkit");
+        command.env("cliff", (cliff.as_secs() + 12).to_string());
+        command.args(["-f", "-U"]).arg(&socket).args(["eval", "get_size=echo 64M", read]);
+        planted.children.push(spawn(&mut command)?);
+        planted.targets.push(reached(&socket)?);
+        Ok(planted)
+    }
+
     /// A server that does nothing for 100 ms of each second.
     pub fn stalls(&self, stream: &str, load: &str) -> Result<Planted, String> {
         let mut planted = self.servers(&[&["rdelay=1ms"]], stream, load)?;
-        let server = planted.children[0].id().to_string();
-        let end = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&end);
-        let thread = std::thread::spawn(move || {
-            let signal = |name: &str| Command::new("kill").args([name, &server]).status().is_ok();
-            let began = Instant::now();
-            let mut second = 1;
-            while !stop.load(Ordering::Relaxed) {
-                let next = began + Duration::from_secs(second);
-                std::thread::sleep(next.saturating_duration_since(Instant::now()).min(Duration::from_millis(20)));
-                if Instant::now() >= next {
-                    signal("-STOP");
-                    std::thread::sleep(Duration::from_millis(100));
-                    signal("-CONT");
-                    second += 1;
-                }
-            }
-        });
-        planted.stopper = Some(Stopper { end, thread: Some(thread) });
+        planted.pulse(Duration::from_secs(1), Duration::from_millis(100));
         Ok(planted)
     }
 

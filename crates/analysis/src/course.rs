@@ -107,6 +107,12 @@ impl Course {
         }
     }
 
+    /// The time by the clock of the records at a place of the axis.
+    pub fn clock(&self, at: Duration) -> Duration {
+        let within = self.shifts.values().take_while(|(_, place)| *place <= at).last();
+        within.map_or(at, |(begins, place)| begins.since(Instant::START) + (at - *place))
+    }
+
     /// From the begin of the first pass to the end of the last.
     pub fn length(&self) -> Duration {
         self.passes.last().map_or(Duration::ZERO, |pass| pass.whole.end)

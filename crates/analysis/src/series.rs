@@ -66,7 +66,8 @@ impl Interval {
         (self.requests > 0).then(|| Duration::nanos((self.response_nanos / u128::from(self.requests)) as u64))
     }
 
-    fn add(&mut self, row: &Row) {
+    /// Counts a row.
+    pub(crate) fn add(&mut self, row: &Row) {
         if row.errno != 0 {
             self.errors += 1;
             return;

@@ -6,7 +6,7 @@
 //! (another user's programs, pressure, a file system without a device) is absent, and no verdict rests on it.
 
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Duration, Ratio};
+use units::{Bytes, Duration, Frequency, Ratio};
 
 use crate::json::{number, seconds};
 
@@ -38,6 +38,55 @@ pub struct Surroundings {
     pub cached: Vec<String>,
     /// The memory that the page cache had; `None` where the kernel does not tell.
     pub memory: Option<Memory>,
+    /// Interrupts of devices, the most frequent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupts: Vec<Interrupt>,
+    /// The frequency of the run's processors; `None` where the kernel does not tell.
+    pub clocks: Option<Clocks>,
+    /// The same by the second, or by longer intervals where the run was long. They have no intervals themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<Interval>,
+}
+
+/// The surroundings for a part of the counted time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// When it began, by the clock of the records.
+    #[serde(with = "seconds", rename = "from_s")]
+    pub from: Duration,
+    /// When it ended.
+    #[serde(with = "seconds", rename = "until_s")]
+    pub until: Duration,
+    /// What was seen.
+    #[serde(flatten)]
+    pub around: Surroundings,
+}
+
+/// Interrupts of one device, or of one of its queues.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Interrupt {
+    /// The name that the driver gave it.
+    pub name: String,
+    /// So many came.
+    pub count: u64,
+    /// The processor that had the most of them.
+    pub processor: u32,
+    /// Its share of them.
+    #[serde(with = "number")]
+    pub share: Ratio,
+}
+
+/// How fast the processors ran.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Clocks {
+    /// The mean frequency.
+    #[serde(with = "number", rename = "mean_hz")]
+    pub mean: Frequency,
+    /// The highest that one of them can have.
+    #[serde(with = "number", rename = "most_hz")]
+    pub most: Frequency,
+    /// How often heat slowed one of them.
+    pub slowed: u64,
 }
 
 /// Memory, as the page cache found it.
@@ -149,6 +198,7 @@ pub struct Disk {
     /// Its name in `/dev`.
     pub name: String,
     /// The devices of the run that stand on it with nothing between: itself, its partitions, files of its file system.
+    /// None of a member of an array or a volume.
     pub devices: Vec<String>,
     /// True if it is a device of the run itself: nothing but its users sends it requests. A file system has requests of
     /// its own.
@@ -158,6 +208,12 @@ pub struct Disk {
     /// What they moved.
     #[serde(rename = "moved_bytes")]
     pub moved: [u64; 2],
+    /// Reads and writes that the block layer joined to a neighbour.
+    #[serde(default)]
+    pub merges: [u64; 2],
+    /// Requests under way, averaged over time.
+    #[serde(default)]
+    pub in_flight: f64,
     /// The share of the time with a request under way.
     #[serde(with = "number")]
     pub busy: Ratio,

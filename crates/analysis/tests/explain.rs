@@ -57,6 +57,8 @@ fn explained(rows: &[Row], change: impl FnOnce(&mut Findings)) -> Explanation {
         loads: &[],
         surroundings: None,
         stalls: vec![],
+        bursts: vec![],
+        steps: vec![],
         together: None,
         alone: vec![],
         shared: vec![],

@@ -273,13 +273,38 @@ fn a_throttle_that_somebody_set_is_named() {
     let mut machine = Machine::new(Part::device(0, "/dev/loop7"), &[("disk", 101.0)]);
     let what = "a cgroup throttle".to_owned();
     let bandwidth = Some(Rate::bytes_per_second(100e6));
-    machine.tree.limits.push(KnownLimit { what, bandwidth, requests: None });
+    machine.tree.limits.push(KnownLimit { what, bandwidth, requests: None, piece: None });
     assert!(
         machine.agreement(Tier::Disk, 300, |v| v.kind == VerdictKind::Known && v.limit == "a cgroup throttle") > 0.99
     );
     machine.capacity.insert("disk", 40.0);
     let throttle = machine.agreement(Tier::Disk, 300, |v| v.kind == VerdictKind::Known);
     assert_eq!(throttle, 0.0, "far below the throttle it is not to blame");
+}
+
+#[test]
+fn a_throttle_of_requests_counts_the_pieces_of_large_ones() {
+    let mut machine = Machine::new(Part::device(0, "/dev/loop7"), &[("disk", 100.0)]);
+    let request = machine.findings(1, 1).request;
+    let limit = |requests: f64, piece: Option<Bytes>| KnownLimit {
+        what: "a cgroup throttle".to_owned(),
+        bandwidth: None,
+        requests: Some(Frequency::per_second(requests)),
+        piece,
+    };
+    // Samples of this machine count requests of 4 KiB, whatever is asked.
+    let per_second = 100e6 / KIB4;
+    let known = |machine: &Machine| {
+        let of_bandwidth = |v: &Verdict| v.kind == VerdictKind::Known && v.question == Question::Bandwidth;
+        let verdicts = machine.survey(1, 3).verdicts;
+        verdicts.into_iter().find(of_bandwidth).map(|verdict| verdict.evidence)
+    };
+    machine.tree.limits = vec![limit(per_second * 8.0, Some(request / 8))];
+    assert!(known(&machine).unwrap().ends_with("and each of these is split into 8"));
+    machine.tree.limits = vec![limit(per_second * 8.0, None)];
+    assert_eq!(known(&machine), None, "whole requests are far from that");
+    machine.tree.limits = vec![limit(per_second, None)];
+    assert!(known(&machine).is_some(), "large requests may be held back by their number");
 }
 
 /// A survey that was cut short says what it has and no more.

@@ -92,6 +92,8 @@ fn judged(
         loads,
         surroundings: None,
         stalls: vec![],
+        bursts: vec![],
+        steps: vec![],
         together: None,
         alone: vec![],
         shared: vec![],
@@ -243,7 +245,8 @@ fn a_throttle_is_the_limit_where_it_is_reached() {
 
 fn disk(moved: u64, is_raw: bool) -> Disk {
     let devices = vec!["sda".to_owned()];
-    Disk { name: "sda".to_owned(), devices, is_raw, requests: [0, moved / 4096], moved: [0, moved], busy: Ratio::ONE }
+    let (name, requests) = ("sda".to_owned(), [0, moved / 4096]);
+    Disk { name, devices, is_raw, requests, moved: [0, moved], merges: [0; 2], in_flight: 1.0, busy: Ratio::ONE }
 }
 
 #[test]
@@ -318,6 +321,7 @@ fn stalls_are_told_and_what_would_be_without_them() {
         share: Ratio::percent(10.0),
         first: Duration::seconds(1),
         period: Some(Duration::seconds(1)),
+        begins: vec![],
         usual: Duration::micros(1000),
     };
     let explanation = usual(|_, findings| findings.stalls = vec![stalls]);

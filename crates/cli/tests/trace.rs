@@ -66,7 +66,7 @@ fn phases_in_the_kernel_add_up_to_the_response_time_of_each_request() {
     let explained = desk.arraylab(&["explain", document["run"].as_str().unwrap(), "--json"]).json();
     let phases = explained["timeline"][0]["phases"].as_array().unwrap();
     let names: Vec<&str> = phases.iter().map(|phase| phase["phase"].as_str().unwrap()).collect();
-    let [before, submit, scheduler, device_, _, seen] = live_phases::ALL;
+    let [before, submit, scheduler, device_, _, _, _, seen] = live_phases::ALL;
     assert_eq!(names, [before, submit, scheduler, device_, seen], "{phases:#?}");
     let mean = |phase: &Value| phase["mean_ns"].as_f64().unwrap();
     let sum: f64 = phases.iter().map(mean).sum();
@@ -114,6 +114,51 @@ fn requests_to_a_file_are_followed_by_its_extents() {
     let explained = desk.arraylab(&["explain", document["run"].as_str().unwrap(), "--json"]).json();
     assert_eq!(explained["timeline"][0]["part"], "data.bin");
     assert!(explained["timeline"][0]["phases"].as_array().unwrap().len() >= 4, "{explained:#}");
+}
+
+#[test]
+fn what_a_loop_device_asks_of_its_disk_is_part_of_the_way() {
+    let desk = Desk::new(READS);
+    let backing = desk.file("backing", 32 << 20);
+    let Some(device) = Loop::over(&backing) else { return };
+    let direct = Command::new("losetup").args(["--direct-io=on", &device.node]).status();
+    if !direct.is_ok_and(|status| status.success()) {
+        return skip("the file system of the desk takes no direct I/O");
+    }
+    let Some(said) = traced(&desk, &["run", "load.toml", "--on", &device.node, "--trace", "--json"]) else { return };
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let document = said.json();
+    let number = |key: &str| document["timeline"][key].as_f64().unwrap();
+    let extents = host::tracefs::Extents::of(&backing);
+    let on_disk = host::tracefs::TracedDisk::find(&host::Kernel::running(), &backing);
+    let (Ok(_), Some(disk)) = (extents, on_disk) else { return skip("the desk is on no single block device") };
+    // Where two extents of the backing file meet, a request may lie in both.
+    assert!(number("joined") > 100.0 && number("below") >= 0.95 * number("joined"), "{document:#}");
+    let run = document["run"].as_str().unwrap();
+    let explained = desk.arraylab(&["explain", run, "--json"]).json();
+    let phases = |part: &str| -> Vec<String> {
+        let part = explained["timeline"].as_array().unwrap().iter().find(|one| one["part"] == part);
+        let phases = part.unwrap_or_else(|| panic!("{explained:#}"))["phases"].as_array().unwrap();
+        phases.iter().map(|phase| phase["phase"].as_str().unwrap().to_owned()).collect()
+    };
+    let [before, submit, scheduler, device_, _, down, back, seen] = live_phases::ALL;
+    let above = phases(&device.node);
+    assert!([before, submit, scheduler, down, back, seen].iter().all(|phase| above.iter().any(|one| one == phase)));
+    assert_eq!(phases(&disk.name(&host::Kernel::running())), [scheduler, device_]);
+    // They still tile the time of each request.
+    let (folder, _) = RunFolder::open(&desk.path().join(run)).unwrap();
+    let (spans, _) = SpanLog::read(&folder.spans_path()).unwrap();
+    let (mut records, _) = folder.records().unwrap();
+    let followed: HashSet<u64> = spans.spans().iter().map(|span| span.request).collect();
+    let mut times = Vec::new();
+    records
+        .visit(|rows| {
+            let ours = rows.iter().filter(|row| row.phase == Phase::Measure && followed.contains(&row.request.into()));
+            times.extend(ours.map(|row| (row.request.into(), row.intended, row.completed)));
+            Ok::<(), record::FolderError>(())
+        })
+        .unwrap();
+    spans.check(times).unwrap();
 }
 
 #[test]

@@ -78,11 +78,22 @@ impl Disks {
         Disks { at: std::time::Instant::now(), counters }
     }
 
-    /// What they did since then. One that is gone is left out.
+    /// The counters of the same devices now. One that is gone is left out.
+    pub fn again(&self) -> Disks {
+        let counters = self.counters.iter().filter_map(|(disk, _)| Some((disk.clone(), read(disk)?))).collect();
+        Disks { at: std::time::Instant::now(), counters }
+    }
+
+    /// What they did since then.
     pub fn since_then(&self) -> Vec<DiskUse> {
-        let elapsed = Duration::nanos(self.at.elapsed().as_nanos() as u64);
+        self.until(&self.again())
+    }
+
+    /// What they did between this moment and a later one of the same devices.
+    pub fn until(&self, later: &Disks) -> Vec<DiskUse> {
+        let elapsed = Duration::nanos(later.at.duration_since(self.at).as_nanos() as u64);
         let done = |(disk, before): &(PathBuf, [u64; COUNTERS])| {
-            let now = read(disk)?;
+            let (_, now) = later.counters.iter().find(|(other, _)| other == disk)?;
             let count = |index: usize| now[index].saturating_sub(before[index]);
             let millis = |index: usize| Duration::millis(count(index));
             Some(DiskUse {

@@ -1,15 +1,37 @@
-//! Processor time while requests count: read from the kernel's accounts when counting starts and when it ends, in each
-//! pass.
+//! Processor time and surroundings while requests count: read from the kernel's accounts when counting starts and when
+//! it ends, in each pass, and each second between.
 
 use host::Kernel;
-use host::cpu::{Snapshot, Usage};
+use host::cpu::{Snapshot, Usage, thread_time};
+use host::interrupts::Interrupts;
 use units::{Duration, Instant, Ratio};
 use workload::Control;
 
-use analysis::surroundings::Surroundings;
+use analysis::surroundings::{Interval, Surroundings};
 use analysis::survey::Processors;
 
-use crate::surroundings::{Around, Device, joined};
+use crate::surroundings::{Around, Device, Intervals, interrupts, joined};
+
+/// An interval is this long, or so many times as long as looking takes of a processor.
+const INTERVAL: Duration = Duration::seconds(1);
+const COSTS: u64 = 200;
+
+/// The accounts at one moment.
+struct Look {
+    at: Instant,
+    snapshot: Snapshot,
+    around: Around,
+}
+
+/// A pass that counts.
+struct Opened {
+    begin: Look,
+    interrupts: Interrupts,
+    /// The last look, if there was one since.
+    last: Option<Look>,
+    /// When the next is due.
+    next: Instant,
+}
 
 /// Reads the accounts at the right moments.
 pub(crate) struct Accounts {
@@ -18,9 +40,10 @@ pub(crate) struct Accounts {
     measure: Option<Duration>,
     /// The pass that was looked at last, by its beginning.
     pass: Option<Instant>,
-    opened: Option<(Snapshot, Around)>,
+    opened: Option<Opened>,
     usages: Vec<Usage>,
     surroundings: Vec<Surroundings>,
+    intervals: Intervals,
     devices: Vec<Device>,
     /// The processors that the load may use; empty if all.
     allowed: Vec<u32>,
@@ -37,6 +60,7 @@ impl Accounts {
             opened: None,
             usages,
             surroundings,
+            intervals: Intervals::default(),
             devices,
             allowed,
         }
@@ -47,7 +71,7 @@ impl Accounts {
         let Some(control) = control else { return most };
         let next = match (&self.opened, self.pass == Some(control.begin())) {
             (None, false) => Some(control.counts_from()),
-            (Some(_), _) => self.closes(control),
+            (Some(opened), _) => Some(self.closes(control).map_or(opened.next, |closes| closes.min(opened.next))),
             (None, true) => None,
         };
         next.map_or(most, |next| next.saturating_since(now).min(most).max(Duration::micros(100)))
@@ -58,18 +82,53 @@ impl Accounts {
         let Some(control) = control else { return };
         if self.pass != Some(control.begin()) && now >= control.counts_from() {
             self.pass = Some(control.begin());
-            let around = Around::take(&self.kernel, &self.devices);
-            self.opened = Snapshot::take(&self.kernel).ok().map(|snapshot| (snapshot, around));
+            self.open(now);
         }
-        if self.pass == Some(control.begin())
-            && self.closes(control).is_some_and(|at| now >= at)
-            && let Some((opened, around)) = self.opened.take()
-            && let Ok(closed) = Snapshot::take(&self.kernel)
-        {
-            let usage = opened.until(&closed);
-            self.surroundings.push(around.until_now(&self.kernel, &usage, &self.allowed));
-            self.usages.push(usage);
+        if self.pass != Some(control.begin()) {
+            return;
         }
+        if self.closes(control).is_some_and(|at| now >= at) {
+            self.close(now);
+        } else if self.opened.as_ref().is_some_and(|opened| now >= opened.next) {
+            self.sample(now);
+        }
+    }
+
+    fn open(&mut self, now: Instant) {
+        let from = thread_time();
+        let interrupts = Interrupts::read(&self.kernel);
+        let around = Around::take(&self.kernel, &self.devices, &self.allowed);
+        let Ok(snapshot) = Snapshot::take(&self.kernel) else { return };
+        let begin = Look { at: now, snapshot, around };
+        self.opened = Some(Opened { begin, interrupts, last: None, next: due(now, from) });
+    }
+
+    /// Ends an interval and begins another.
+    fn sample(&mut self, now: Instant) {
+        let (from, Some(opened)) = (thread_time(), &mut self.opened) else { return };
+        let around = opened.begin.around.again(&self.kernel, &self.allowed);
+        let Ok(snapshot) = Snapshot::take(&self.kernel) else { return };
+        let look = Look { at: now, snapshot, around };
+        let before = opened.last.as_ref().unwrap_or(&opened.begin);
+        self.intervals.push(interval(before, &look, &self.allowed));
+        (opened.last, opened.next) = (Some(look), due(now, from));
+    }
+
+    fn close(&mut self, now: Instant) {
+        let Some(opened) = self.opened.take() else { return };
+        let around = opened.begin.around.again(&self.kernel, &self.allowed);
+        let Ok(snapshot) = Snapshot::take(&self.kernel) else { return };
+        let closed = Look { at: now, snapshot, around };
+        let before = opened.last.as_ref().unwrap_or(&opened.begin);
+        // The last one may be short, and ticks of 10 ms say little of it then.
+        if closed.at.saturating_since(before.at) * 2 >= INTERVAL {
+            self.intervals.push(interval(before, &closed, &self.allowed));
+        }
+        let usage = opened.begin.snapshot.until(&closed.snapshot);
+        let around = opened.begin.around.until(&closed.around, &usage, &self.allowed);
+        let interrupts = interrupts(opened.interrupts.until(&Interrupts::read(&self.kernel)));
+        self.surroundings.push(Surroundings { interrupts, ..around });
+        self.usages.push(usage);
     }
 
     fn closes(&self, control: &Control) -> Option<Instant> {
@@ -100,9 +159,10 @@ impl Accounts {
         })
     }
 
-    /// What else the machine did, over all passes.
-    pub fn surroundings(&self) -> Option<Surroundings> {
-        joined(&self.surroundings)
+    /// What else the machine did, over all passes. Takes the intervals along.
+    pub fn surroundings(&mut self) -> Option<Surroundings> {
+        let intervals = std::mem::take(&mut self.intervals).finish();
+        Some(Surroundings { intervals, ..joined(&self.surroundings)? })
     }
 
     /// Processor time of this process, in user mode and in the kernel, over all counted time.
@@ -117,4 +177,17 @@ impl Accounts {
         let kernel = self.usages.iter().flat_map(|usage| &usage.kernel_threads).map(|thread| thread.time).sum();
         (process, kernel)
     }
+}
+
+/// When the next look is due, after one at `now`; `from` is the processor time of this thread when it began.
+fn due(now: Instant, from: Duration) -> Instant {
+    now + INTERVAL.max(thread_time().saturating_sub(from) * COSTS)
+}
+
+/// What lies between two looks.
+fn interval(before: &Look, after: &Look, allowed: &[u32]) -> Interval {
+    let usage = before.snapshot.until(&after.snapshot);
+    let around = before.around.until(&after.around, &usage, allowed);
+    let around = joined(&[around]).expect("one is enough");
+    Interval { from: before.at.since(Instant::START), until: after.at.since(Instant::START), around }
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use analysis::explain::{AloneWatch, StallWatch, Together};
+use analysis::explain::{AloneWatch, BurstWatch, StallWatch, Together, steps};
 use analysis::explain::{Explanation, Findings, Make, PartTime, PartTimes, Worsts, explain as conclude};
 use analysis::rounds::model::Prediction;
 use analysis::rounds::{Finish, Merged, rounds};
@@ -216,11 +216,14 @@ pub fn explain(
     let mut occupancies = Occupancies::new(&summarizer);
     let mut course = extents.course(labels.devices.len());
     let (mut stalls, mut alone) = (StallWatch::default(), AloneWatch::default());
+    let around = case.kept.surroundings.as_ref();
+    let mut bursts = BurstWatch::new(around.map_or(&[], |around| &around.intervals), labels.devices.len());
     case.rows.visit(|rows| {
         occupancies.add(rows);
         course.add(rows);
         stalls.add(rows);
         alone.add(rows);
+        bursts.add(rows);
     })?;
     if left_out > 0 {
         let of = MOST_FINISHES as u64 + left_out;
@@ -248,8 +251,11 @@ pub fn explain(
         parts,
         timeline,
         loads: loads.as_deref().unwrap_or_default(),
-        surroundings: case.kept.surroundings.as_ref(),
+        surroundings: around,
         stalls: stalls.finish(&labels.devices),
+        bursts: around.map_or(vec![], |around| bursts.finish(around, &labels.devices)),
+        // Of a model its parts say why it is slower.
+        steps: if case.meta.clock == Clock::Live { steps(&course, &labels.devices) } else { vec![] },
         together: Together::of(&course, labels.devices.len()),
         alone: alone.finish(&labels.devices),
         shared: case.shared,

@@ -1,8 +1,8 @@
 //! What else the machine does while requests count: the kernel's accounts at two moments, and what lies between; see
 //! [`analysis::surroundings`].
 //!
-//! Looking takes some 20 us for each program of the machine, so it is done when counting starts and when it ends and
-//! not between.
+//! Looking takes some 20 us for each program of the machine, so it is done by the thread that makes no load, each
+//! second or, where it takes longer than a two-hundredth of that, less often.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -11,14 +11,16 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use analysis::surroundings::{
-    Disk, Hole, Memory, MemoryLimit, Neighbour, Pressure, Processor, Surroundings, Throttle, Throttled,
+    Clocks, Disk, Hole, Interrupt, Interval, Memory, MemoryLimit, Neighbour, Pressure, Processor, Surroundings,
+    Throttle, Throttled,
 };
 use host::Kernel;
 use host::cpu::Usage;
-use host::disks::Disks;
+use host::disks::{DiskUse, Disks};
+use host::frequency;
 use host::neighbours::Neighbours;
 use host::throttle::{Limit, throttles, withheld};
-use units::{Bytes, Duration, Ratio};
+use units::{Bytes, Duration, Frequency, Ratio};
 use uring::Mode;
 
 use crate::experiment::Experiment;
@@ -49,6 +51,11 @@ pub(crate) fn devices(targets: &[Target]) -> Vec<Device> {
     target::names(targets).into_iter().zip(targets).filter_map(device).collect()
 }
 
+/// So many intervals are kept. Of a longer run two and two are joined.
+const MOST_INTERVALS: usize = 256;
+/// So many interrupts are named.
+const INTERRUPTS: usize = 8;
+
 /// The accounts at one moment.
 pub(crate) struct Around {
     at: Instant,
@@ -58,28 +65,41 @@ pub(crate) struct Around {
     pressure: Option<host::pressure::Pressure>,
     memory: Option<host::memory::Counted>,
     withheld: Duration,
+    clocks: Option<frequency::Clocks>,
 }
 
 impl Around {
-    /// Reads them, of the machine and of what the devices stand on.
-    pub fn take(kernel: &Kernel, devices: &[Device]) -> Around {
+    /// Reads them, of the machine, of the processors that the load may use and of what the devices stand on.
+    pub fn take(kernel: &Kernel, devices: &[Device], allowed: &[u32]) -> Around {
+        let below = |device: &Device| (device.clone(), Disks::below(kernel, [&*device.path]));
+        Around::read(kernel, devices.iter().map(below).collect(), allowed)
+    }
+
+    /// Reads the same at a later moment.
+    pub fn again(&self, kernel: &Kernel, allowed: &[u32]) -> Around {
+        let disks = self.disks.iter().map(|(device, disks)| (device.clone(), disks.again())).collect();
+        Around::read(kernel, disks, allowed)
+    }
+
+    fn read(kernel: &Kernel, disks: Vec<(Device, Disks)>, allowed: &[u32]) -> Around {
         Around {
             at: Instant::now(),
             neighbours: Neighbours::now(kernel),
-            disks: devices.iter().map(|device| (device.clone(), Disks::below(kernel, [&*device.path]))).collect(),
+            disks,
             pressure: host::pressure::Pressure::read(kernel),
             memory: host::memory::Counted::read(kernel),
             withheld: withheld(kernel),
+            clocks: frequency::Clocks::read(kernel, allowed),
         }
     }
 
-    /// What has happened since, beside what the processors did.
-    pub fn until_now(&self, kernel: &Kernel, usage: &Usage, allowed: &[u32]) -> Surroundings {
-        let elapsed = self.at.elapsed();
+    /// What has happened until a later moment, beside what the processors did.
+    pub fn until(&self, later: &Around, usage: &Usage, allowed: &[u32]) -> Surroundings {
+        let elapsed = later.at.duration_since(self.at);
         let share = |time: Duration| Ratio::new((time.as_seconds() / elapsed.as_secs_f64().max(1e-9)).max(0.0));
-        let since = self.pressure.zip(host::pressure::Pressure::read(kernel)).map(|(then, now)| now.since(&then));
-        let counted = self.memory.zip(host::memory::Counted::read(kernel)).map(|(then, now)| now.since(&then));
-        let neighbours = self.neighbours.until(&Neighbours::now(kernel)).into_iter().map(|one| Neighbour {
+        let since = self.pressure.zip(later.pressure).map(|(then, now)| now.since(&then));
+        let counted = self.memory.zip(later.memory).map(|(then, now)| now.since(&then));
+        let neighbours = self.neighbours.until(&later.neighbours).into_iter().map(|one| Neighbour {
             processor: share(one.processor),
             name: one.name,
             id: one.id,
@@ -87,19 +107,14 @@ impl Around {
             written: one.written,
         });
         let mut disks: Vec<Disk> = Vec::new();
-        for (device, counters) in &self.disks {
+        for ((device, before), (_, after)) in self.disks.iter().zip(&later.disks) {
             // The first is the nearest; what follows are members of an array or a volume.
-            let Some(disk) = counters.since_then().into_iter().next() else { continue };
-            match disks.iter_mut().find(|known| known.name == disk.name) {
-                Some(known) => known.devices.push(device.name.clone()),
-                None => disks.push(Disk {
-                    is_raw: device.is_raw,
-                    name: disk.name,
-                    devices: vec![device.name.clone()],
-                    requests: disk.requests,
-                    moved: disk.bytes.map(units::Bytes::get),
-                    busy: Ratio::new(disk.busy.as_seconds() / disk.elapsed.as_seconds().max(1e-9)),
-                }),
+            for (place, disk) in before.until(after).into_iter().enumerate() {
+                let stands = (place == 0).then(|| device.name.clone());
+                match disks.iter_mut().find(|known| known.name == disk.name) {
+                    Some(known) => known.devices.extend(stands),
+                    None => disks.push(told(disk, stands, place == 0 && device.is_raw)),
+                }
             }
         }
         let cpus = usage.cpus.iter().filter(|cpu| allowed.is_empty() || allowed.contains(&cpu.cpu));
@@ -129,11 +144,91 @@ impl Around {
                 reached: counted.reached,
                 ..Memory::default()
             }),
-            withheld: share(withheld(kernel).saturating_sub(self.withheld)),
+            withheld: share(later.withheld.saturating_sub(self.withheld)),
+            clocks: self.clocks.zip(later.clocks).map(|(then, now)| Clocks {
+                mean: Frequency::per_second((then.mean.get() + now.mean.get()) / 2.0),
+                most: now.most,
+                slowed: now.slowed.saturating_sub(then.slowed),
+            }),
             disks,
             ..Surroundings::default()
         }
     }
+}
+
+/// What a block device did, on which a device of the run stands, or none.
+fn told(disk: DiskUse, device: Option<String>, is_raw: bool) -> Disk {
+    let share = |time: Duration| time.as_seconds() / disk.elapsed.as_seconds().max(1e-9);
+    Disk {
+        is_raw,
+        busy: Ratio::new(share(disk.busy)),
+        in_flight: share(disk.in_queue),
+        devices: device.into_iter().collect(),
+        requests: disk.requests,
+        merges: disk.merges,
+        moved: disk.bytes.map(Bytes::get),
+        name: disk.name,
+    }
+}
+
+/// Interrupts that came, for [`Surroundings::interrupts`].
+pub(crate) fn interrupts(came: Vec<host::interrupts::Interrupted>) -> Vec<Interrupt> {
+    let told = |one: host::interrupts::Interrupted| Interrupt {
+        name: one.name,
+        count: one.count,
+        processor: one.processor,
+        share: Ratio::new(one.there as f64 / one.count.max(1) as f64),
+    };
+    came.into_iter().take(INTERRUPTS).map(told).collect()
+}
+
+/// The surroundings by the second, as many as are worth keeping.
+#[derive(Debug, Default)]
+pub(crate) struct Intervals {
+    kept: Vec<Interval>,
+    /// How many of those that are taken are joined into one that is kept, if more than one.
+    joined: usize,
+    open: Vec<Interval>,
+}
+
+impl Intervals {
+    /// Takes the next one.
+    pub fn push(&mut self, interval: Interval) {
+        if self.open.last().is_some_and(|last| last.until < interval.from) {
+            // Another pass: what lies between two passes was not looked at.
+            self.close();
+        }
+        self.open.push(interval);
+        if self.open.len() >= self.joined.max(1) {
+            self.close();
+        }
+        if self.kept.len() == MOST_INTERVALS {
+            let two = |two: &[Interval]| match two {
+                [one, other] if one.until < other.from => two.to_vec(),
+                more => join(more).into_iter().collect(),
+            };
+            self.kept = self.kept.chunks(2).flat_map(two).collect();
+            self.joined = self.joined.max(1) * 2;
+        }
+    }
+
+    /// All of them.
+    pub fn finish(mut self) -> Vec<Interval> {
+        self.close();
+        self.kept
+    }
+
+    fn close(&mut self) {
+        self.kept.extend(join(&self.open));
+        self.open.clear();
+    }
+}
+
+/// Intervals that follow each other, as one.
+fn join(intervals: &[Interval]) -> Option<Interval> {
+    let around: Vec<Surroundings> = intervals.iter().map(|interval| interval.around.clone()).collect();
+    let around = joined(&around)?;
+    Some(Interval { from: intervals.first()?.from, until: intervals.last()?.until, around })
 }
 
 /// The mean over passes, which are weighed by their time.
@@ -173,7 +268,9 @@ pub(crate) fn joined(passes: &[Surroundings]) -> Option<Surroundings> {
             for way in 0..2 {
                 disk.requests[way] += other.requests[way];
                 disk.moved[way] += other.moved[way];
+                disk.merges[way] += other.merges[way];
             }
+            disk.in_flight = (disk.in_flight * was + other.in_flight * is) / (was + is).max(1e-9);
             disk.busy = mean(disk.busy, other.busy);
         }
         all.pressure = all.pressure.zip(pass.pressure).map(|(a, b)| Pressure {
@@ -186,6 +283,22 @@ pub(crate) fn joined(passes: &[Surroundings]) -> Option<Surroundings> {
             reached: all.reached + pass.reached,
             ..all
         });
+        all.clocks = all.clocks.zip(pass.clocks).map(|(a, b)| Clocks {
+            mean: Frequency::per_second((a.mean.get() * was + b.mean.get() * is) / (was + is).max(1e-9)),
+            most: b.most,
+            slowed: a.slowed + b.slowed,
+        });
+        for other in &pass.interrupts {
+            match all.interrupts.iter_mut().find(|one| one.name == other.name) {
+                Some(one) => {
+                    let there = |one: &Interrupt| one.share.get() * one.count as f64;
+                    let at_its = if one.processor == other.processor { there(other) } else { 0.0 };
+                    let (sum, count) = (there(one) + at_its, one.count + other.count);
+                    (one.count, one.share) = (count, Ratio::new(sum / count.max(1) as f64));
+                }
+                None => all.interrupts.push(other.clone()),
+            }
+        }
         (all.own, all.withheld) = (mean(all.own, pass.own), mean(all.withheld, pass.withheld));
         all.time += pass.time;
     }
@@ -266,6 +379,8 @@ mod tests {
             is_raw: true,
             requests: [moved / 4096, 0],
             moved: [moved, 0],
+            merges: [1, 0],
+            in_flight: 2.0,
             busy: Ratio::ONE,
         };
         Surroundings {
@@ -289,5 +404,24 @@ mod tests {
             all.neighbours.iter().map(|one| (one.name.as_str(), (one.processor.get() * 1000.0).round())).collect();
         assert_eq!(told, [("hog", 500.0), ("late", 150.0)]);
         assert_eq!(all.neighbours[0].read, Bytes::mib(1));
+        assert_eq!((all.disks[0].merges, all.disks[0].in_flight), ([2, 0], 2.0));
+    }
+
+    #[test]
+    fn a_long_run_keeps_longer_intervals_and_passes_stay_apart() {
+        let mut intervals = Intervals::default();
+        // Two passes of 300 s, an hour apart.
+        for second in (0..300).chain(3600..3900) {
+            let around = pass(1, 50.0, &[("hog", 7, 80.0, 0)], 4096);
+            let [from, until] = [second, second + 1].map(Duration::seconds);
+            intervals.push(Interval { from, until, around });
+        }
+        let kept = intervals.finish();
+        assert!(kept.len() < MOST_INTERVALS, "{}", kept.len());
+        let seconds: f64 = kept.iter().map(|one| (one.until - one.from).as_seconds()).sum();
+        assert_eq!(seconds, 600.0, "nothing between the passes, and all of both");
+        let moved: u64 = kept.iter().map(|one| one.around.disks[0].moved[0]).sum();
+        assert_eq!(moved, 600 * 4096);
+        assert!(kept.iter().all(|one| one.around.neighbours[0].name == "hog"));
     }
 }

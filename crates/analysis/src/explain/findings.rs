@@ -4,9 +4,11 @@ use serde::Serialize;
 use units::Ratio;
 
 use super::alone::Alone;
+use super::bursts::Bursts;
 use super::phase::PartTime;
 use super::sharing::Together;
 use super::stall::Stalls;
+use super::step::Step;
 use super::worst::Worst;
 use crate::advice::{Advice, Load};
 use crate::occupancy::Occupancy;
@@ -45,6 +47,10 @@ pub struct Findings<'a> {
     pub surroundings: Option<&'a Surroundings>,
     /// See [`super::Explanation::stalls`].
     pub stalls: Vec<Stalls>,
+    /// See [`super::Explanation::bursts`].
+    pub bursts: Vec<Bursts>,
+    /// See [`super::Explanation::steps`].
+    pub steps: Vec<Step>,
     /// See [`super::Explanation::together`].
     pub together: Option<Together>,
     /// Requests that found their device idle.

@@ -1,7 +1,8 @@
 //! Why a run came to what it came to: what limits it, on what evidence, and what would change if that were otherwise.
 //!
 //! `judge` gives the verdict by the rules in `rules`. Beside it stand the parts' times (`phase`), stalls (`stall`),
-//! what requests take that find their device idle (`alone`), whether devices share a limit (`sharing`), the formulas
+//! bursts of other programs (`bursts`), moments from which on a device is slower (`step`), what requests take that find
+//! their device idle (`alone`), whether devices share a limit (`sharing`), the formulas
 //! for rounds (`formulas`) and the longest requests (`worst`).
 //!
 //! Bounds come from the utilization law (P. J. Denning and J. P. Buzen, "The operational analysis of queueing network
@@ -11,6 +12,7 @@
 //! ladder; for a live machine the survey finds it by measuring.
 
 mod alone;
+mod bursts;
 mod findings;
 mod formulas;
 mod judge;
@@ -19,6 +21,7 @@ mod phase;
 mod rules;
 mod sharing;
 pub(crate) mod stall;
+mod step;
 mod way;
 mod worst;
 
@@ -26,12 +29,14 @@ use serde::Serialize;
 use units::{Duration, Frequency, Rate, Ratio};
 
 pub use alone::{Alone, AloneWatch};
+pub use bursts::{BurstWatch, Bursts};
 pub use findings::{Cures, Findings, Shared};
 pub use formulas::Formulas;
 pub use limit::{Excluded, Limit, LimitKind, Next};
 pub use phase::{Make, PartTime, PartTimes, PhaseTime, parts};
 pub use sharing::Together;
 pub use stall::{StallWatch, Stalls};
+pub use step::{Step, steps};
 pub use worst::{Worst, Worsts};
 
 use crate::advice::Advice;
@@ -75,6 +80,10 @@ pub struct Explanation {
     pub phases: Vec<Phase>,
     /// Pauses of devices that had requests.
     pub stalls: Vec<Stalls>,
+    /// Bursts of other programs, and what they cost.
+    pub bursts: Vec<Bursts>,
+    /// Moments at which a device became slower or faster.
+    pub steps: Vec<Step>,
     /// How the rates of devices vary together.
     pub together: Option<Together>,
     /// What else the machine did; `None` for models and traces.
@@ -176,9 +185,12 @@ pub fn explain(mut findings: Findings) -> Explanation {
         let used = findings.cures.in_use.join(" and ");
         findings.remarks.push(format!("against rounds, {used} are in use already, and do not end them here"));
     }
+    findings.remarks.extend(step::remark(&findings));
     let total = &findings.summary.total.figures;
     let ladder = ladder(&findings.parts, total);
     let verdict = judge::judge(&findings);
+    let untold = |said: &String| !verdict.limit.evidence.contains(said);
+    findings.remarks.extend(findings.bursts.iter().map(Bursts::said).filter(untold));
     let what_if = changes(&findings, &verdict.limit, &ladder);
     let devices: Vec<DeviceTime> =
         findings.occupancies.iter().filter_map(|occupancy| device(occupancy, findings.summary)).collect();
@@ -196,6 +208,8 @@ pub fn explain(mut findings: Findings) -> Explanation {
         excluded: verdict.excluded,
         next: verdict.next,
         stalls: findings.stalls,
+        bursts: findings.bursts,
+        steps: findings.steps,
         together: findings.together,
         surroundings: findings.surroundings.cloned(),
         ladder,
@@ -322,8 +336,10 @@ fn changes(findings: &Findings, limit: &Limit, ladder: &[Rung]) -> Vec<Change> {
             changes.push(at_most("twice as many requests under way".to_owned(), 2.0, "Little's law at equal latency"));
         }
         LimitKind::Neighbour => {
+            let in_bursts = findings.bursts.iter().any(|bursts| Some(bursts.cost) == limit.utilization);
+            let source = if in_bursts { "what is done between bursts" } else { "their share of the device's bytes" };
             let change = "without the I/O of other programs".to_owned();
-            changes.push(at_most(change, without(limit.utilization), "their share of the device's bytes"));
+            changes.push(at_most(change, without(limit.utilization), source));
         }
         LimitKind::Stall => {
             let change = "without the stalls".to_owned();

@@ -49,6 +49,9 @@ pub struct Stalls {
     /// The time from one to the next, if it is always about the same.
     #[serde(rename = "period_ns", serialize_with = "nanoseconds")]
     pub period: Option<Duration>,
+    /// When each began.
+    #[serde(skip)]
+    pub begins: Vec<Duration>,
     /// What the other gaps last on average.
     #[serde(with = "number", rename = "usual_ns")]
     pub usual: Duration,
@@ -129,6 +132,7 @@ impl Watch {
             longest: long.iter().map(|(_, gap)| *gap).max()?,
             share: Ratio::new(share),
             first: long[0].0.since(Instant::START),
+            begins: long.iter().map(|(begin, _)| begin.since(Instant::START)).collect(),
             period: period(&long),
             usual: Duration::from_seconds(
                 ((all - taken(&long)).max(0.0)) / (self.gaps.count() as f64 - long.len() as f64).max(1.0),
@@ -139,7 +143,7 @@ impl Watch {
 
 /// The distance of beginnings, if half of the distances are within a tenth of it. Passes have distances of their own,
 /// so four are asked for.
-fn period(stalls: &[(Instant, Duration)]) -> Option<Duration> {
+pub(super) fn period(stalls: &[(Instant, Duration)]) -> Option<Duration> {
     let mut apart: Vec<Duration> = stalls.windows(2).map(|two| two[1].0.since(two[0].0)).collect();
     apart.sort_unstable();
     let median = *apart.get(apart.len() / 2)?;

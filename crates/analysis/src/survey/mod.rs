@@ -69,6 +69,15 @@ pub struct KnownLimit {
     pub bandwidth: Option<Rate>,
     /// Requests per second, if it bounds those.
     pub requests: Option<Frequency>,
+    /// It counts what is larger than this as several requests: the block layer splits them.
+    pub piece: Option<Bytes>,
+}
+
+impl KnownLimit {
+    /// So many requests it counts for one of this size.
+    pub fn pieces(&self, request: Bytes) -> u64 {
+        self.piece.filter(|piece| !piece.is_zero()).map_or(1, |piece| request.get().div_ceil(piece.get()).max(1))
+    }
 }
 
 /// How requests reach the devices.

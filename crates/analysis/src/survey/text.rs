@@ -109,13 +109,25 @@ impl Story<'_> {
     }
 }
 
-pub(super) fn known(part: &Part, limit: &KnownLimit, question: Question, measured: f64) -> String {
-    let bound = match question {
-        Question::Bandwidth => limit.bandwidth.map(Rate::get),
-        Question::Requests => limit.requests.map(Frequency::get),
+/// What a known limit allows, in the unit in which it was reached.
+pub(super) enum Bound {
+    Rate(Rate),
+    /// It counts each request as so many pieces.
+    Requests {
+        number: Frequency,
+        pieces: u64,
+    },
+}
+
+pub(super) fn known(part: &Part, limit: &KnownLimit, bound: Bound, question: Question, measured: f64) -> String {
+    let allows = match bound {
+        Bound::Rate(rate) => rate.to_string(),
+        Bound::Requests { number, pieces: 1 } => format!("{:.0} requests/s", number.get()),
+        Bound::Requests { number, pieces } => {
+            format!("{:.0} requests/s, and each of these is split into {pieces}", number.get())
+        }
     };
-    let bound = amount(question, bound.unwrap_or_default());
-    format!("{} delivers {}: {} allows {bound}", part.name, amount(question, measured), limit.what)
+    format!("{} delivers {}: {} allows {allows}", part.name, amount(question, measured), limit.what)
 }
 
 /// A device alone that keeps the thread which drives it busy all the time.

@@ -177,12 +177,19 @@ impl Book<'_> {
             evidence,
             confidence: Ratio::new(confidence),
         };
-        let known = part.limits.iter().find(|limit| {
-            let value = match question {
-                Question::Bandwidth => limit.bandwidth.map(Rate::get),
-                Question::Requests => limit.requests.map(Frequency::get),
+        // Large requests may be held back by their number, and small ones by their bytes.
+        let known = part.limits.iter().find_map(|limit| {
+            let at = |value: f64, done: f64| (AT_LIMIT * value..=OVER_LIMIT * value).contains(&done);
+            let pieces = match question {
+                Question::Bandwidth => limit.pieces(self.findings.request),
+                Question::Requests => 1,
             };
-            value.is_some_and(|value| (AT_LIMIT * value..=OVER_LIMIT * value).contains(&measured.mean))
+            let bytes = mean(samples.iter().map(|sample| sample.bandwidth.get()));
+            let requests = mean(samples.iter().map(|sample| sample.requests.get())) * pieces as f64;
+            let rate = limit.bandwidth.filter(|rate| at(rate.get(), bytes)).map(text::Bound::Rate);
+            let number = limit.requests.filter(|number| at(number.get(), requests));
+            let bound = rate.or(number.map(|number| text::Bound::Requests { number, pieces }))?;
+            Some((limit, bound))
         });
         let generator = mean(samples.iter().map(|sample| sample.generator.get()));
         let processors = || samples.iter().filter_map(|sample| sample.processors);
@@ -193,8 +200,8 @@ impl Book<'_> {
             // Of a device alone only a limit from elsewhere can be told, and whether it was driven hard enough.
             None => {
                 let sure = 1.0 - measured.doubt_of_mean();
-                return if let Some(known) = known {
-                    let evidence = text::known(part, known, question, measured.mean);
+                return if let Some((known, bound)) = known {
+                    let evidence = text::known(part, known, bound, question, measured.mean);
                     Some(verdict(VerdictKind::Known, &known.what, evidence, sure))
                 } else if generator >= SATURATED {
                     let evidence = text::driven(part, question, measured.mean, generator);
@@ -228,8 +235,8 @@ impl Book<'_> {
         if below < SURE {
             return Some(verdict(VerdictKind::Noise, "", story.noise(measured.relative()), below.max(1.0 - below)));
         }
-        Some(if let Some(known) = known {
-            verdict(VerdictKind::Known, &known.what, text::known(part, known, question, measured.mean), below)
+        Some(if let Some((known, bound)) = known {
+            verdict(VerdictKind::Known, &known.what, text::known(part, known, bound, question, measured.mean), below)
         } else if generator >= SATURATED {
             verdict(VerdictKind::Generator, "the load generator", story.generator(generator), below)
         } else if busy >= SATURATED && others > MUCH {

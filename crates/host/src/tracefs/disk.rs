@@ -3,11 +3,14 @@
 //! A request to a partition is queued under the partition's number and issued under the disk's; its sectors count from
 //! the beginning of the disk both times (`submit_bio_noacct`, `blk_partition_remap` in `block/blk-core.c`).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use units::Bytes;
 
 use super::event::DeviceCode;
 use crate::block::DeviceNumber;
 use crate::kernel::{Kernel, number, text};
+use crate::topology::backing_file;
 
 /// Which numbers and which sectors the requests to a block device have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +48,20 @@ impl TracedDisk {
         TracedDisk { device, disk: disk.unwrap_or(device), first }
     }
 
+    /// The file or block device to which a loop device passes its requests on, and the byte there at which it begins.
+    pub fn backing(&self, kernel: &Kernel) -> Option<(PathBuf, Bytes)> {
+        let directory = kernel.sys(format!("dev/block/{}", self.disk));
+        let offset = number(directory.join("loop/offset")).map_or(Bytes::ZERO, Bytes::new);
+        Some((backing_file(&directory)?, offset))
+    }
+
+    /// Its name in `/dev`.
+    pub fn name(&self, kernel: &Kernel) -> String {
+        let directory = std::fs::canonicalize(kernel.sys(format!("dev/block/{}", self.device)));
+        let name = directory.ok().and_then(|directory| Some(directory.file_name()?.to_string_lossy().into_owned()));
+        name.unwrap_or_else(|| self.device.to_string())
+    }
+
     /// The numbers under which its requests are recorded.
     pub fn codes(&self) -> impl Iterator<Item = DeviceCode> {
         let disk = (self.disk != self.device).then_some(self.disk);
@@ -75,6 +92,11 @@ mod tests {
         assert_eq!(found, TracedDisk { device: part, disk: whole, first: 4096 });
         assert_eq!(found.codes().map(|code| code.0).collect::<Vec<_>>(), [8 << 20 | 2, 8 << 20]);
         assert_eq!(TracedDisk::of(&kernel, whole), TracedDisk { device: whole, disk: whole, first: 0 });
+        assert_eq!((found.name(&kernel), found.backing(&kernel)), ("sda2".to_owned(), None));
+        std::fs::create_dir_all(disk.join("loop")).unwrap();
+        std::fs::write(disk.join("loop/backing_file"), "/images/a\n").unwrap();
+        std::fs::write(disk.join("loop/offset"), "1048576\n").unwrap();
+        assert_eq!(found.backing(&kernel), Some(("/images/a".into(), Bytes::mib(1))), "of a partition, its disk's");
         assert_eq!(TracedDisk::find(&kernel, root.path()), None, "a directory");
         let file = disk.join("dev");
         assert_eq!(TracedDisk::find(&kernel, &file), None, "a file on what this kernel calls no disk");

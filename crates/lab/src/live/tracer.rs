@@ -44,21 +44,67 @@ pub(crate) struct Traced {
     pub cost: Duration,
 }
 
-/// A device of the run whose requests can be followed.
+/// A device whose requests can be followed.
 #[derive(Debug, Clone)]
 pub(crate) struct Followed {
     /// The block device that they go to.
     pub disk: TracedDisk,
-    /// Of a file: where it lies there, when the run has ended.
+    /// Its name.
+    pub name: String,
+    /// Of a loop device, the byte there at which what lies above begins.
+    pub from: Bytes,
+    /// If a file lies there and not the device itself.
+    pub file: Option<PathBuf>,
+    /// Where it lies, when the run has ended.
     pub extents: Option<Extents>,
+    /// Where a loop device passes its requests on to, if they can be followed there.
+    pub below: Option<Box<Followed>>,
+}
+
+/// Loop devices upon loop devices are followed so far.
+const DEEPEST: usize = 4;
+
+impl Followed {
+    /// What is at a path; or why it cannot be followed.
+    fn find(kernel: &Kernel, path: &Path, from: Bytes, depth: usize) -> Result<Followed, &'static str> {
+        let disk = TracedDisk::find(kernel, path).ok_or("its file system is on no single block device")?;
+        if path.is_file() {
+            Extents::of(path).map_err(|_| "its file system does not tell where on the disk it lies")?;
+        }
+        let backing = disk.backing(kernel).filter(|_| depth < DEEPEST);
+        let below = backing.and_then(|(path, from)| Followed::find(kernel, &path, from, depth + 1).ok());
+        Ok(Followed {
+            name: disk.name(kernel),
+            disk,
+            from,
+            file: path.is_file().then(|| path.to_owned()),
+            extents: None,
+            below: below.map(Box::new),
+        })
+    }
+
+    /// It and what lies below it.
+    pub fn levels(&self) -> impl Iterator<Item = &Followed> {
+        std::iter::successors(Some(self), |followed| followed.below.as_deref())
+    }
+
+    /// Where a stretch of it lies on its disk; `None` if that is in no one piece.
+    pub fn place(&self, offset: Bytes, length: Bytes) -> Option<Bytes> {
+        let begin = self.from + offset;
+        let begin = self.extents.as_ref().map_or(Some(begin), |extents| extents.place(begin, length))?;
+        Some(Bytes::SECTOR * self.disk.first + begin)
+    }
+
+    fn locate(&mut self) {
+        self.extents = self.file.as_deref().map(|file| Extents::of(file).unwrap_or_default());
+        self.below.iter_mut().for_each(|below| below.locate());
+    }
 }
 
 /// The thread.
 pub(crate) struct Tracer {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Traced>>,
-    /// By device of the run: its path, if it is a file.
-    files: Vec<Option<PathBuf>>,
 }
 
 impl Tracer {
@@ -71,27 +117,24 @@ impl Tracer {
     ) -> (Result<Tracer, String>, Vec<String>) {
         let kernel = Kernel::running();
         let mut remarks = Vec::new();
-        let mut found: Vec<Option<(TracedDisk, &Path)>> = Vec::new();
+        let mut found: Vec<Option<Followed>> = Vec::new();
         for (index, target) in targets.iter().enumerate() {
             let one = followed(&kernel, experiment, index, target);
             found.push(one.map_err(|why| remarks.push(format!("not traced: {target}: {why}"))).ok());
         }
-        let mut codes: Vec<DeviceCode> = found.iter().flatten().flat_map(|(disk, _)| disk.codes()).collect();
+        let levels = found.iter().flatten().flat_map(Followed::levels);
+        let mut codes: Vec<DeviceCode> = levels.flat_map(|followed| followed.disk.codes()).collect();
         codes.sort_unstable();
         codes.dedup();
         if codes.is_empty() {
             return (Err("none of the devices can be followed through the kernel".to_owned()), remarks);
         }
-        let files = found.iter().map(|one| one.filter(|(_, path)| path.is_file()).map(|(_, path)| path.to_owned()));
-        let files = files.collect();
-        let disks = found.into_iter().map(|one| one.map(|(disk, _)| Followed { disk, extents: None })).collect();
-        (Tracer::follow(&kernel, disks, files, &codes, start), remarks)
+        (Tracer::follow(&kernel, found, &codes, start), remarks)
     }
 
     fn follow(
         kernel: &Kernel,
         disks: Vec<Option<Followed>>,
-        files: Vec<Option<PathBuf>>,
         codes: &[DeviceCode],
         start: std::time::Instant,
     ) -> Result<Tracer, String> {
@@ -112,17 +155,14 @@ impl Tracer {
         let thread = std::thread::Builder::new().name("tracer".to_owned());
         let thread = thread.spawn(move || read(&instance, readers, traced, &told));
         let thread = thread.map_err(|error| format!("no thread could be started: {error}"))?;
-        Ok(Tracer { stop, thread: Some(thread), files })
+        Ok(Tracer { stop, thread: Some(thread) })
     }
 
     /// Ends the tracing, and gives what was read.
     pub fn finish(mut self) -> Traced {
         let read = self.end().expect("it is finished once");
         let mut traced = read.expect("reading does not panic");
-        for (followed, file) in traced.disks.iter_mut().zip(&self.files) {
-            let extents = file.as_deref().map(|file| Extents::of(file).unwrap_or_default());
-            followed.iter_mut().for_each(|followed| followed.extents.clone_from(&extents));
-        }
+        traced.disks.iter_mut().flatten().for_each(Followed::locate);
         traced
     }
 
@@ -141,13 +181,8 @@ impl Drop for Tracer {
     }
 }
 
-/// The disk behind a target and its path, or why its requests cannot be told apart in the kernel.
-fn followed<'t>(
-    kernel: &Kernel,
-    experiment: &Experiment,
-    index: usize,
-    target: &'t Target,
-) -> Result<(TracedDisk, &'t Path), &'static str> {
+/// Where the requests to a target go, or why they cannot be told apart in the kernel.
+fn followed(kernel: &Kernel, experiment: &Experiment, index: usize, target: &Target) -> Result<Followed, &'static str> {
     let mode = experiment.devices.get(index).map_or(experiment.io.mode, |device| device.io.mode);
     let mut paths = target.paths();
     let (Some(path), None) = (paths.next(), paths.next()) else {
@@ -156,12 +191,9 @@ fn followed<'t>(
     if matches!(target, Target::Described(described) if described.null.is_some()) {
         return Err("it is no single file or block device of this machine");
     }
-    let disk = TracedDisk::find(kernel, path).ok_or("its file system is on no single block device")?;
-    if path.is_file() {
-        Extents::of(path).map_err(|_| "its file system does not tell where on the disk it lies")?;
-    }
+    let followed = Followed::find(kernel, path, Bytes::ZERO, 0)?;
     match mode {
-        Mode::Direct => Ok((disk, path)),
+        Mode::Direct => Ok(followed),
         Mode::Buffered => {
             Err("the page cache answers its requests, and asks the device for others (mode = \"direct\")")
         }

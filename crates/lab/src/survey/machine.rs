@@ -258,7 +258,12 @@ fn part(group: &Group, topology: &[Topology], throttles: &[Throttle]) -> Part {
         None => group.part.name.clone(),
     };
     let links = std::iter::once(&group.part).chain(&group.on).filter_map(|part| Some((part, part.limit?)));
-    let links = links.map(|(part, rate)| KnownLimit { what: part.name.clone(), bandwidth: Some(rate), requests: None });
+    let links = links.map(|(part, rate)| KnownLimit {
+        what: part.name.clone(),
+        bandwidth: Some(rate),
+        requests: None,
+        piece: None,
+    });
     // A throttle on a device that several paths lie on bounds them together; for one path it is that path's.
     let targets: Vec<&Topology> = group.order().into_iter().map(|path| &topology[path]).collect();
     let throttled = throttles.iter().filter(|throttle| targets.iter().all(|target| throttle.holds_for(target)));
@@ -268,7 +273,10 @@ fn part(group: &Group, topology: &[Topology], throttles: &[Throttle]) -> Part {
             Limit::ReadFrequency(frequency) => (None, Some(frequency)),
             Limit::WriteRate(_) | Limit::WriteFrequency(_) => return None,
         };
-        Some(KnownLimit { what: format!("the control group {}", throttle.group), bandwidth, requests })
+        let layers = targets.iter().flat_map(|target| target.layers());
+        let block = layers.filter_map(|layer| layer.block.as_ref()).find(|block| block.number == throttle.device);
+        let piece = block.and_then(|block| block.largest_io);
+        Some(KnownLimit { what: format!("the control group {}", throttle.group), bandwidth, requests, piece })
     });
     Part {
         tier,

@@ -26,7 +26,7 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use device::Operation;
-use host::tracefs::{DeviceCode, Event, Extents, Point, Way};
+use host::tracefs::{DeviceCode, Event, Point, Way};
 use record::Row;
 use units::{Bytes, Instant};
 
@@ -74,17 +74,6 @@ struct Under {
     longest: u64,
 }
 
-/// Where the requests to a device of the run go.
-#[derive(Debug, Clone, Copy)]
-struct Route<'r> {
-    /// The place of its disk among all.
-    disk: usize,
-    /// The sector of the disk at which the device begins.
-    first: u64,
-    /// Of a file: where it lies on the device.
-    extents: Option<&'r Extents>,
-}
-
 /// Where a request is.
 #[derive(Debug, Clone, Copy)]
 struct Place {
@@ -101,8 +90,8 @@ pub(super) struct Joiner<'r> {
     rows: &'r [Row],
     /// Those that have a place, by when they were submitted.
     order: Vec<(Instant, u32)>,
-    /// By device of the run.
-    routes: Vec<Option<Route<'r>>>,
+    /// By device of the run: its way down, and the place of the disk at its end among all.
+    routes: Vec<Option<(Vec<&'r Followed>, usize)>>,
     /// The places of disks by the numbers under which they are known; few enough to look through.
     codes: Vec<(DeviceCode, usize)>,
     /// By disk, three directions each.
@@ -112,18 +101,20 @@ pub(super) struct Joiner<'r> {
 }
 
 impl<'r> Joiner<'r> {
-    /// Of rows with sectors, on devices whose disk is known.
-    pub fn new(rows: &'r [Row], disks: &'r [Option<Followed>]) -> Joiner<'r> {
+    /// Of rows with sectors, on devices whose disk is known, or what it stands on `level` storeys below. Devices that
+    /// stand on less have no requests there.
+    pub fn new(rows: &'r [Row], disks: &'r [Option<Followed>], level: usize) -> Joiner<'r> {
         let (mut codes, mut under): (Vec<(DeviceCode, usize)>, Vec<[Under; 3]>) = (Vec::new(), Vec::new());
         let mut route = |followed: &'r Followed| {
-            let disk = &followed.disk;
+            let way: Vec<&Followed> = followed.levels().take(level + 1).collect();
+            let disk = &way.get(level)?.disk;
             let known = codes.iter().find(|(code, _)| *code == disk.disk.into()).map(|(_, place)| *place);
             let place = known.unwrap_or(under.len());
             under.resize_with(under.len().max(place + 1), Default::default);
             codes.extend(disk.codes().map(|code| (code, place)));
-            Route { disk: place, first: disk.first, extents: followed.extents.as_ref() }
+            Some((way, place))
         };
-        let routes = disks.iter().map(|disk| disk.as_ref().map(&mut route)).collect();
+        let routes = disks.iter().map(|disk| disk.as_ref().and_then(&mut route)).collect();
         let mut joiner = Joiner { rows, order: Vec::with_capacity(rows.len()), routes, codes, under, next: 0 };
         for (row, index) in rows.iter().zip(0..) {
             let Some(Place { first, end, disk, way }) = joiner.place(row) else { continue };
@@ -135,20 +126,20 @@ impl<'r> Joiner<'r> {
         joiner
     }
 
-    /// Where a request is; `None` of one that does not lie in one piece of its file.
+    /// Where a request is; `None` of one that does not lie in one piece of its file, or goes nowhere here.
     fn place(&self, row: &Row) -> Option<Place> {
-        let route = self.routes[usize::from(row.device)].expect("only rows of traced devices were given");
+        let (levels, disk) = self.routes[usize::from(row.device)].as_ref()?;
         let way = way(row.operation).expect("only requests with sectors were given");
         let length = Bytes::new(u64::from(row.length));
-        let begin = route.extents.map_or(Some(row.offset), |extents| extents.place(row.offset, length))?;
-        let first = route.first + begin.get() / Bytes::SECTOR.get();
-        let end = route.first + (begin + length).get().div_ceil(Bytes::SECTOR.get());
-        Some(Place { first, end, disk: route.disk, way })
+        let begin = levels.iter().try_fold(row.offset, |at, followed| followed.place(at, length))?;
+        let first = begin.get() / Bytes::SECTOR.get();
+        let end = (begin + length).get().div_ceil(Bytes::SECTOR.get());
+        Some(Place { first, end, disk: *disk, way })
     }
 
-    /// Gives each request that was followed to its end to `take`. Events are in order of time; of equal times the order
+    /// Gives each request that was followed to its end to `take`, by the place of its row. Events are in order of time; of equal times the order
     /// is that of a request's way.
-    pub fn join(&mut self, events: impl Iterator<Item = Event>, mut take: impl FnMut(&Row, Passed)) {
+    pub fn join(&mut self, events: impl Iterator<Item = Event>, mut take: impl FnMut(u32, Passed)) {
         for (nth, event) in events.enumerate() {
             self.submit_until(event.at.saturating_add(SLACK));
             if nth % FORGET == FORGET - 1 {
@@ -159,8 +150,7 @@ impl<'r> Joiner<'r> {
                 continue;
             }
             let Some((_, disk)) = self.codes.iter().find(|(code, _)| *code == event.device) else { continue };
-            let rows = self.rows;
-            self.under[*disk][event.way as usize].pass(&event, |row, passed| take(&rows[row as usize], passed));
+            self.under[*disk][event.way as usize].pass(&event, &mut take);
         }
     }
 
@@ -180,21 +170,21 @@ impl<'r> Joiner<'r> {
 }
 
 /// The events of all processors in order of time. Those of one are in order already.
-pub(super) fn merged(processors: Vec<Vec<Event>>) -> impl Iterator<Item = Event> {
-    let mut rest: Vec<_> = processors.into_iter().map(Vec::into_iter).collect();
-    let head = |(index, events): (usize, &std::vec::IntoIter<Event>)| {
-        events.as_slice().first().map(|event| Reverse((event.at, event.point as u8, index)))
-    };
+pub(super) fn merged(processors: &[Vec<Event>]) -> impl Iterator<Item = Event> {
+    let mut rest: Vec<&[Event]> = processors.iter().map(Vec::as_slice).collect();
+    let head =
+        |(index, events): (usize, &&[Event])| events.first().map(|event| Reverse((event.at, event.point as u8, index)));
     let mut heads: BinaryHeap<_> = rest.iter().enumerate().filter_map(head).collect();
     std::iter::from_fn(move || {
         let mut top = heads.peek_mut()?;
         let index = top.0.2;
-        let event = rest[index].next();
+        let (event, behind) = rest[index].split_first().expect("who has a head has an event");
+        rest[index] = behind;
         match head((index, &rest[index])) {
             Some(next) => *top = next,
             None => drop(PeekMut::pop(top)),
         }
-        event
+        Some(*event)
     })
 }
 
@@ -287,7 +277,12 @@ mod tests {
             TracedDisk { device: DISK, disk: DISK, first: 0 },
             TracedDisk { device: PARTITION, disk: whole, first: 2048 },
         ];
-        disks.map(|disk| Some(Followed { disk, extents: None }))
+        disks.map(|disk| Some(followed(disk)))
+    }
+
+    fn followed(disk: TracedDisk) -> Followed {
+        let (name, from) = (disk.device.to_string(), Bytes::ZERO);
+        Followed { disk, name, from, file: None, extents: None, below: None }
     }
 
     /// A read of `sectors` from `first` on, under way from one microsecond to another.
@@ -312,10 +307,15 @@ mod tests {
     fn joined(rows: &[Row], events: &[Event]) -> Vec<(u32, u64, Option<u64>, u64)> {
         let mut found = Vec::new();
         // Each as if it were of a processor of its own.
-        let events = merged(events.iter().map(|event| vec![*event]).collect());
-        Joiner::new(rows, &disks()).join(events, |row, passed| {
+        let events: Vec<Vec<Event>> = events.iter().map(|event| vec![*event]).collect();
+        Joiner::new(rows, &disks(), 0).join(merged(&events), |row, passed| {
             let micros = |at: Instant| at.as_nanos() / 1000;
-            found.push((row.request, micros(passed.queued), passed.issued.map(micros), micros(passed.completed)));
+            found.push((
+                rows[row as usize].request,
+                micros(passed.queued),
+                passed.issued.map(micros),
+                micros(passed.completed),
+            ));
         });
         found.sort_unstable();
         found
@@ -426,6 +426,25 @@ mod tests {
         let rows = [row(1, 0, (0, 8), (0, 90))];
         let events = [event(5, Point::Queued, (0, 8)), event(9, Point::BioCompleted, (0, 8))];
         assert_eq!(joined(&rows, &events), [(1, 5, None, 9)]);
+    }
+
+    #[test]
+    fn what_a_loop_device_passes_on_is_found_where_its_file_lies() {
+        let (mut top, lower) =
+            (followed(TracedDisk { device: DISK, disk: DISK, first: 0 }), disks()[1].clone().unwrap());
+        // The loop device begins a MiB into the partition, which begins a MiB into its disk.
+        top.below = Some(Box::new(Followed { from: Bytes::mib(1), ..lower }));
+        let rows = [row(1, 0, (8, 8), (0, 90))];
+        let whole = DeviceCode::from(DeviceNumber { major: 8, minor: 0 });
+        let points = [(20, Point::Queued), (25, Point::Issued), (60, Point::Completed)];
+        let below = points.map(|(at, point)| Event { device: whole, ..event(at, point, (4096 + 8, 8)) });
+        let disks = [Some(top), None];
+        let mut found = Vec::new();
+        for level in 0..3 {
+            Joiner::new(&rows, &disks, level).join(below.into_iter(), |row, passed| found.push((level, row, passed)));
+        }
+        let [(1, 0, passed)] = found[..] else { panic!("{found:?}") };
+        assert_eq!((passed.queued.as_nanos(), passed.completed.as_nanos()), (20_000, 60_000));
     }
 
     proptest! {

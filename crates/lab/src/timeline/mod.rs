@@ -13,7 +13,7 @@ use record::{Phase, RawError, Recording, Row, SpanLog, Spans, live_phases};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Instant, Ratio};
 
-use crate::live::Traced;
+use crate::live::{Followed, Traced};
 use join::{Joiner, merged, way};
 
 /// Memory for spans: 16 million, of 3.3 million requests.
@@ -56,6 +56,10 @@ pub struct Tally {
     /// Set if memory for events was used up: the requests until then are those of the timeline.
     #[serde(with = "if_known")]
     pub until: Option<Duration>,
+    /// Of those that were followed, how many also through what a loop device passes its requests on to. The page cache
+    /// between the two may answer others.
+    #[serde(default)]
+    pub below: u64,
     /// Processor time for each request of reading the events during the run.
     #[serde(with = "number", rename = "reading_per_request_ns")]
     pub reading: Duration,
@@ -86,6 +90,9 @@ impl fmt::Display for Tally {
             "kernel timeline: {joined} of {requests} requests ({}) were followed from submission to completion, by {events} events",
             self.share
         )?;
+        if self.below > 0 {
+            write!(f, "; {} of them also through what the device stands on", self.below)?;
+        }
         if *lost > 0 {
             write!(f, "; {lost} more were lost, because they came faster than they were read or kept")?;
         }
@@ -120,15 +127,28 @@ pub(crate) fn timeline(traced: Traced, recording: &Recording, devices: &[String]
         // Nothing of ours happened before the run.
         event.at = event.at.saturating_sub(origin);
     }
-    let mut draft = Draft::new(devices);
+    let levels = |followed: &Followed| followed.levels().count();
+    let deepest = disks.iter().flatten().map(levels).max().unwrap_or(0);
+    // By row, from the first storey below the device down.
+    let mut below: Vec<Vec<Option<Passed>>> = Vec::new();
+    for level in 1..deepest {
+        let mut passed = vec![None; rows.len()];
+        Joiner::new(&rows, &disks, level).join(merged(&events), |row, one| passed[row as usize] = Some(one));
+        below.push(passed);
+    }
+    let mut draft = Draft::new(devices, &disks);
     let requests = rows.iter().filter(|row| row.phase == Phase::Measure).count() as u64;
     let read = events.iter().map(Vec::len).sum::<usize>() as u64;
-    Joiner::new(&rows, &disks).join(merged(events), |row, passed| draft.keep(row, &passed));
+    Joiner::new(&rows, &disks, 0).join(merged(&events), |row, passed| {
+        let below: Vec<Passed> = below.iter().map_while(|passed| passed[row as usize]).collect();
+        draft.keep(&rows[row as usize], &passed, &below);
+    });
     let share = Ratio::new(draft.joined as f64 / requests.max(1) as f64);
     let each = |time: Duration| Duration::nanos(time.as_nanos() / requests.max(1));
     let tally = Tally {
         requests,
         joined: draft.joined,
+        below: draft.below,
         share,
         events: read,
         lost,
@@ -151,44 +171,61 @@ struct Passed {
 /// Spans in the making.
 struct Draft {
     spans: Spans,
-    parts: Vec<record::PartName>,
+    /// By device of the run: it, and what it stands on, from above.
+    parts: Vec<Vec<record::PartName>>,
     phases: [record::PhaseName; live_phases::ALL.len()],
     joined: u64,
+    below: u64,
 }
 
 impl Draft {
-    fn new(devices: &[String]) -> Draft {
+    fn new(devices: &[String], disks: &[Option<Followed>]) -> Draft {
         let spans = Spans::on(SPANS);
-        let parts = devices.iter().map(|device| spans.part(device)).collect();
+        let part = |(index, device): (usize, &String)| {
+            let below = disks.get(index).into_iter().flatten().flat_map(|disk| disk.levels().skip(1));
+            let names = [device.as_str()].into_iter().chain(below.map(|followed| followed.name.as_str()));
+            names.map(|name| spans.part(name)).collect()
+        };
+        let parts = devices.iter().enumerate().map(part).collect();
         let phases = live_phases::ALL.map(|phase| spans.phase(phase));
-        Draft { spans, parts, phases, joined: 0 }
+        Draft { spans, parts, phases, joined: 0, below: 0 }
     }
 
-    /// Keeps the spans of a request that counts. They tile its time: a time stamp that lies a little before the one
-    /// that came before it, on a clock that the kernel reads without a lock, counts as equal to it.
-    fn keep(&mut self, row: &Row, passed: &Passed) {
+    /// Keeps the spans of a request that counts, with what is known of it below its device. They tile its time: a time
+    /// stamp that lies a little before the one that came before it, on a clock that the kernel reads without a lock,
+    /// counts as equal to it.
+    fn keep(&mut self, row: &Row, passed: &Passed, below: &[Passed]) {
         if row.phase != Phase::Measure {
             return;
         }
         self.joined += 1;
-        let [before, submit, scheduler, device, bio, seen] = self.phases;
-        let part = self.parts[usize::from(row.device)];
+        self.below += u64::from(!below.is_empty());
+        let [before, submit, scheduler, device, bio, down, back, seen] = self.phases;
+        let parts = &self.parts[usize::from(row.device)];
         let mut reached = row.intended;
-        let mut until = |phase, at: Instant| {
+        let mut until = |level: usize, phase, at: Instant| {
             let at = at.clamp(reached, row.completed);
-            self.spans.keep(u64::from(row.request), part, phase, reached, at);
+            self.spans.keep(u64::from(row.request), parts[level], phase, reached, at);
             reached = at;
         };
-        until(before, row.submitted);
-        until(submit, passed.queued);
-        match passed.issued {
-            Some(issued) => {
-                until(scheduler, issued);
-                until(device, passed.completed);
+        until(0, before, row.submitted);
+        until(0, submit, passed.queued);
+        let deepest = below.len();
+        let way = [*passed].into_iter().chain(below.iter().copied()).enumerate();
+        for (level, here) in way.clone() {
+            if let Some(issued) = here.issued {
+                until(level, scheduler, issued);
             }
-            None => until(bio, passed.completed),
+            if let Some(next) = below.get(level) {
+                until(level, down, next.queued);
+            } else {
+                until(level, if here.issued.is_some() { device } else { bio }, here.completed);
+            }
         }
-        until(seen, row.completed);
+        for (level, here) in way.collect::<Vec<_>>().into_iter().rev().filter(|(level, _)| *level < deepest) {
+            until(level, back, here.completed);
+        }
+        until(0, seen, row.completed);
     }
 }
 
@@ -207,11 +244,11 @@ mod tests {
             request,
             ..Row::new(Operation::Read, phase)
         };
-        let mut draft = Draft::new(&["d".to_owned()]);
+        let mut draft = Draft::new(&["d".to_owned()], &[]);
         let passed = Passed { queued: at(190), issued: Some(at(400)), completed: at(901) };
-        draft.keep(&row(1, Phase::Measure), &passed);
-        draft.keep(&row(2, Phase::Measure), &Passed { queued: at(300), issued: None, completed: at(800) });
-        draft.keep(&row(3, Phase::StartUp), &passed);
+        draft.keep(&row(1, Phase::Measure), &passed, &[]);
+        draft.keep(&row(2, Phase::Measure), &Passed { queued: at(300), issued: None, completed: at(800) }, &[]);
+        draft.keep(&row(3, Phase::StartUp), &passed, &[]);
         assert_eq!(draft.joined, 2, "start-up does not count");
         let log = draft.spans.take().unwrap();
         log.check([1, 2].map(|request| (request, at(100), at(900)))).unwrap();

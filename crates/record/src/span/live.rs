@@ -13,8 +13,14 @@ pub const DEVICE: &str = "in the device (issue to complete)";
 /// In place of the two before, of a device without requests of its own, such as zram, md or device mapper
 /// (`block_bio_complete`).
 pub const BIO: &str = "in the device (bio to complete)";
+/// In place of the two before, of a device that has its requests done by another one, such as a loop device: until the
+/// block layer has the request to that one.
+pub const DOWN: &str = "passed on (issue to queue below)";
+/// And from when that one has completed it until the device itself has. Between the two the request is in the phases of
+/// the other device.
+pub const BACK: &str = "passed back (complete below to complete)";
 /// Until the program sees that.
 pub const SEEN: &str = "wait to be seen (complete to seen)";
 
 /// All of them, in the order in which a request passes them.
-pub const ALL: [&str; 6] = [BEFORE, SUBMIT, SCHEDULER, DEVICE, BIO, SEEN];
+pub const ALL: [&str; 8] = [BEFORE, SUBMIT, SCHEDULER, DEVICE, BIO, DOWN, BACK, SEEN];

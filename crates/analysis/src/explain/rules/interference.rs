@@ -2,16 +2,24 @@
 
 use units::Ratio;
 
+use super::super::bursts::{Bursts, foreign};
 use super::super::findings::{Findings, MUCH, SATURATED};
 use super::super::limit::Said::{self, Not, Unknown};
 use super::super::limit::{LimitKind, limit};
 use super::device::FULL;
 use crate::surroundings::{Disk, Neighbour, Surroundings};
 
+/// Bursts that cost less are remarks.
+const MATTERS: f64 = 0.05;
+
 pub fn stall(findings: &Findings) -> Said {
     let Some(worst) = findings.stalls.iter().max_by(|a, b| a.share.get().total_cmp(&b.share.get())) else {
         return Not(LimitKind::Stall, "no device paused while it had requests".to_owned());
     };
+    if let Some(bursts) = findings.bursts.iter().find(|bursts| bursts.explain(&worst.device, &worst.begins)) {
+        let because = format!("its pauses lie in bursts of other programs on {}", bursts.part);
+        return Not(LimitKind::Stall, because);
+    }
     // A generator that waits for a processor completes nothing either.
     if findings.surroundings.and_then(Surroundings::busy).is_some_and(|busy| busy >= SATURATED) {
         let because = format!(
@@ -45,36 +53,38 @@ pub fn stall(findings: &Findings) -> Said {
 
 pub fn neighbour(findings: &Findings) -> Said {
     let Some(around) = findings.surroundings else { return Unknown };
-    let looked = around.disks.iter().filter_map(|disk| Some((disk, foreign(findings, around, disk)?)));
-    let Some((disk, (share, names))) = looked.max_by(|a, b| a.1.0.total_cmp(&b.1.0)) else { return Unknown };
-    if share < MUCH {
-        let because = format!("{} of what {} moved was asked for by others", Ratio::new(share), disk.name);
-        return Not(LimitKind::Neighbour, because);
+    let looked = around.disks.iter().filter_map(|disk| Some((disk, had_by_others(findings, around, disk)?)));
+    let most = looked.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let bursts = in_bursts(findings, LimitKind::Neighbour);
+    if let Some((disk, (share, names))) = most.as_ref().filter(|(_, (share, _))| *share >= MUCH) {
+        let by = if names.is_empty() { "programs that cannot be seen".to_owned() } else { names.join("; ") };
+        let share = Ratio::new(*share);
+        let mut evidence = vec![format!("{share} of what {} moved meanwhile was asked for by others: {by}", disk.name)];
+        evidence.extend(bursts.filter(|bursts| bursts.part == disk.name).map(Bursts::said));
+        return limit(LimitKind::Neighbour, format!("other programs on {}", disk.name), Some(share), evidence, 0.9);
     }
-    let by = if names.is_empty() { "programs that cannot be seen".to_owned() } else { names.join("; ") };
-    let evidence = format!("{} of what {} moved meanwhile was asked for by others: {by}", Ratio::new(share), disk.name);
-    let part = format!("other programs on {}", disk.name);
-    limit(LimitKind::Neighbour, part, Some(Ratio::new(share)), vec![evidence], 0.9)
+    if let Some(bursts) = bursts {
+        let part = format!("other programs on {}, at times", bursts.part);
+        return limit(LimitKind::Neighbour, part, Some(bursts.cost), vec![bursts.said()], 0.8);
+    }
+    let Some((disk, (share, _))) = most else { return Unknown };
+    Not(LimitKind::Neighbour, format!("{} of what {} moved was asked for by others", Ratio::new(share), disk.name))
 }
 
-/// The share of a block device's bytes that others had, if their programs are known or nobody else could have asked for
-/// them.
-fn foreign(findings: &Findings, around: &Surroundings, disk: &Disk) -> Option<(f64, Vec<String>)> {
-    if disk.devices.iter().any(|device| around.cached.contains(device)) {
+/// Bursts that cost enough to be what limits.
+pub(super) fn in_bursts<'f>(findings: &'f Findings, kind: LimitKind) -> Option<&'f Bursts> {
+    findings.bursts.iter().find(|bursts| bursts.kind == kind && bursts.cost.get() >= MATTERS)
+}
+
+/// The share of a block device's bytes that others had over the whole run, and what each of them did.
+fn had_by_others(findings: &Findings, around: &Surroundings, disk: &Disk) -> Option<(f64, Vec<String>)> {
+    if disk.devices.is_empty() || disk.devices.iter().any(|device| around.cached.contains(device)) {
         return None;
     }
     let ours = |name: &String| findings.summary.devices.iter().find(|group| group.name == *name);
-    let own: u64 = disk.devices.iter().filter_map(ours).map(|group| group.figures.bytes.get()).sum();
-    let moved: u64 = disk.moved.iter().sum();
-    let others = moved.saturating_sub(own);
-    let share = others as f64 / (moved as f64).max(1.0);
-    let has_io = |one: &&Neighbour| (one.read + one.written).get() * 10 >= others.max(1);
-    let mut named: Vec<_> = around.neighbours.iter().filter(has_io).collect();
-    named.sort_by_key(|one| std::cmp::Reverse((one.read + one.written).get()));
-    let known: u64 = named.iter().map(|one| (one.read + one.written).get()).sum();
-    let names = named
-        .iter()
-        .take(4)
-        .map(|one| format!("{} ({}), which read {} and wrote {}", one.name, one.id, one.read, one.written));
-    (disk.is_raw || known * 2 >= others).then(|| (share, names.collect()))
+    let own = disk.devices.iter().filter_map(ours).map(|group| group.figures.bytes.get()).sum();
+    let (share, programs) = foreign(around, disk, own)?;
+    let named =
+        |one: &Neighbour| format!("{} ({}), which read {} and wrote {}", one.name, one.id, one.read, one.written);
+    Some((share, programs.into_iter().map(named).collect()))
 }

@@ -3,12 +3,14 @@
 
 use units::{Bytes, Ratio};
 
+use super::super::bursts::Bursts;
 use super::super::findings::{Findings, IDLE, MUCH, SATURATED};
 use super::super::limit::Said::{self, Not, Unknown};
 use super::super::limit::{LimitKind, limit};
 use super::device::busiest;
+use super::interference::in_bursts;
 use crate::advice::AdviceKind;
-use crate::surroundings::{Memory, Surroundings, Throttled};
+use crate::surroundings::{Interrupt, Memory, Surroundings, Throttled};
 
 /// Processors that are so busy, while some program waits for one half of the time ([`IDLE`]), have little left: work
 /// comes in bursts that are larger than they are. `benchsuite verdicts` plants it (`processors`, `one-processor`).
@@ -163,9 +165,11 @@ pub fn processors(findings: &Findings) -> Said {
         format!("; some program waited for a processor for {} of the time", pressure.processors)
     });
     let full = busy >= SATURATED || crowded;
+    let bursts = in_bursts(findings, LimitKind::Processors);
     if full && others >= MUCH * few as f64 {
-        let evidence = format!("other programs use the processors: {}{waited}", names());
-        return limit(LimitKind::Processors, "the processors, which other programs use", used, vec![evidence], 0.95);
+        let mut evidence = vec![format!("other programs use the processors: {}{waited}", names())];
+        evidence.extend(bursts.map(Bursts::said));
+        return limit(LimitKind::Processors, "the processors, which other programs use", used, evidence, 0.95);
     }
     if few == 1 && full {
         let evidence =
@@ -174,8 +178,13 @@ pub fn processors(findings: &Findings) -> Said {
     }
     let interrupted = around.processors.iter().max_by(|a, b| a.interrupts().total_cmp(&b.interrupts()));
     if let Some(one) = interrupted.filter(|one| one.interrupts() >= 0.5 && one.busy() >= SATURATED) {
+        let here = around.interrupts.iter().filter(|other| other.processor == one.number).take(2);
+        let of = |other: &Interrupt| format!("{} ({:.0}/s)", other.name, other.count as f64 / around.time.as_seconds());
+        let of: Vec<String> = here.map(of).collect();
+        let most =
+            if of.is_empty() { String::new() } else { format!("; most interrupts there are of {}", of.join(" and ")) };
         let evidence = format!(
-            "processor {} is busy for {} of the time, for {} of it with interrupts and what they defer: it completes the requests of all",
+            "processor {} is busy for {} of the time, for {} of it with interrupts and what they defer: it completes the requests of all{most}",
             one.number,
             Ratio::new(one.busy()),
             Ratio::new(one.interrupts())
@@ -190,7 +199,12 @@ pub fn processors(findings: &Findings) -> Said {
             around.own
         );
         let confidence = if busy >= SATURATED { 0.9 } else { 0.7 };
-        return limit(LimitKind::Processors, "the processors", used, vec![evidence], confidence);
+        let evidence = [evidence].into_iter().chain(bursts.map(Bursts::said)).collect();
+        return limit(LimitKind::Processors, "the processors", used, evidence, confidence);
+    }
+    if let Some(bursts) = bursts {
+        let part = "the processors, which other programs use at times";
+        return limit(LimitKind::Processors, part, used, vec![bursts.said()], 0.8);
     }
     let who = if names().is_empty() { String::new() } else { format!(", other programs among them: {}", names()) };
     Not(LimitKind::Processors, format!("they were busy for {} of the time{who}", Ratio::new(busy)))
