@@ -66,8 +66,8 @@ fn phases_in_the_kernel_add_up_to_the_response_time_of_each_request() {
     let explained = desk.arraylab(&["explain", document["run"].as_str().unwrap(), "--json"]).json();
     let phases = explained["timeline"][0]["phases"].as_array().unwrap();
     let names: Vec<&str> = phases.iter().map(|phase| phase["phase"].as_str().unwrap()).collect();
-    let [before, submit, scheduler, device_, _, _, _, seen] = live_phases::ALL;
-    assert_eq!(names, [before, submit, scheduler, device_, seen], "{phases:#?}");
+    let [before, ring, submit, scheduler, device_, _, _, _, posted, seen] = live_phases::ALL;
+    assert_eq!(names, [before, ring, submit, scheduler, device_, posted, seen], "{phases:#?}");
     let mean = |phase: &Value| phase["mean_ns"].as_f64().unwrap();
     let sum: f64 = phases.iter().map(mean).sum();
     let whole = explained["devices"][0]["wait_mean_ns"].as_f64().unwrap()
@@ -141,7 +141,7 @@ fn what_a_loop_device_asks_of_its_disk_is_part_of_the_way() {
         let phases = part.unwrap_or_else(|| panic!("{explained:#}"))["phases"].as_array().unwrap();
         phases.iter().map(|phase| phase["phase"].as_str().unwrap().to_owned()).collect()
     };
-    let [before, submit, scheduler, device_, _, down, back, seen] = live_phases::ALL;
+    let [before, _, submit, scheduler, device_, _, down, back, _, seen] = live_phases::ALL;
     let above = phases(&device.node);
     assert!([before, submit, scheduler, down, back, seen].iter().all(|phase| above.iter().any(|one| one == phase)));
     assert_eq!(phases(&disk.name(&host::Kernel::running())), [scheduler, device_]);

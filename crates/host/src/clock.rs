@@ -65,6 +65,18 @@ pub fn monotonic() -> u64 {
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
+/// When an [`Instant`] was, by [`monotonic`], to some tens of nanoseconds: each try reads the clock before and after the
+/// instant's age, and the tightest counts. A single try may be off by a microsecond, as the first reading is slow.
+pub fn monotonic_at(instant: Instant) -> u64 {
+    let once = |_| {
+        let before = monotonic();
+        let age = instant.elapsed().as_nanos() as u64;
+        let after = monotonic();
+        (after - before, (before + (after - before) / 2).saturating_sub(age))
+    };
+    (0..32).map(once).min().map_or(0, |(_, at)| at)
+}
+
 fn nanos(time: std::time::Duration) -> Duration {
     Duration::nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -1,4 +1,4 @@
-//! The trace points of the block layer that a request passes, and what their records say.
+//! The trace points of io_uring and of the block layer that a request passes, and what their records say.
 
 use super::format::{Field, Format};
 use crate::block::DeviceNumber;
@@ -65,9 +65,66 @@ impl Way {
     }
 }
 
-/// A request at a trace point. 32 bytes.
+/// Where in io_uring a call was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum RingPoint {
+    /// The kernel took it out of the ring (`io_uring_submit_req`). What it asks of the block layer follows on the same
+    /// processor, unless it would have to wait.
+    Taken,
+    /// Its result was put into the ring (`io_uring_complete`).
+    Posted,
+}
+
+impl RingPoint {
+    /// With the kernel's names. Kernels before 6.3 name the first otherwise, and then nothing is known of the ring.
+    pub const ALL: [(RingPoint, &str); 2] =
+        [(RingPoint::Taken, "io_uring_submit_req"), (RingPoint::Posted, "io_uring_complete")];
+}
+
+/// What was seen at a trace point. 32 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
+pub enum Event {
+    /// In the block layer.
+    Block(BlockEvent),
+    /// In io_uring: the kernel took a call out of its ring.
+    Taken(RingCall),
+    /// The result of a call was put into its ring.
+    Posted(RingCall),
+}
+
+impl Event {
+    /// When, in nanoseconds.
+    pub fn at(&self) -> u64 {
+        match self {
+            Event::Block(event) => event.at,
+            Event::Taken(call) | Event::Posted(call) => call.at,
+        }
+    }
+
+    /// Counts its time from a later moment on.
+    pub fn since(&mut self, origin: u64) {
+        let at = match self {
+            Event::Block(event) => &mut event.at,
+            Event::Taken(call) | Event::Posted(call) => &mut call.at,
+        };
+        *at = at.saturating_sub(origin);
+    }
+}
+
+/// A call of a ring at a trace point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingCall {
+    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub at: u64,
+    /// The ring, by a number of the kernel's.
+    pub ring: u64,
+    /// The call, by the number that the program gave it; it may be given again when the result is posted.
+    pub call: u64,
+}
+
+/// A request of the block layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockEvent {
     /// When, in nanoseconds of `CLOCK_MONOTONIC`.
     pub at: u64,
     /// The first sector of 512 bytes; from the beginning of the disk, also where the device is a partition.
@@ -94,6 +151,12 @@ impl From<DeviceNumber> for DeviceCode {
     }
 }
 
+impl From<DeviceCode> for DeviceNumber {
+    fn from(code: DeviceCode) -> DeviceNumber {
+        DeviceNumber { major: code.0 >> 20, minor: code.0 & 0xf_ffff }
+    }
+}
+
 /// `EAGAIN`.
 const AGAIN: i32 = rustix::io::Errno::AGAIN.raw_os_error();
 
@@ -101,27 +164,35 @@ const AGAIN: i32 = rustix::io::Errno::AGAIN.raw_os_error();
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     id: u16,
-    point: Point,
-    device: Field,
-    sector: Field,
-    sectors: Field,
-    rwbs: Field,
-    error: Option<Field>,
+    fields: Fields,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Fields {
+    Block { point: Point, device: Field, sector: Field, sectors: Field, rwbs: Field, error: Option<Field> },
+    Ring { point: RingPoint, ring: Field, call: Field },
 }
 
 impl Layout {
     /// Of this point, from the text of its `format`; `None` if it has not what is needed.
     pub fn parse(point: Point, text: &str) -> Option<Layout> {
         let format = Format::parse(text);
-        Some(Layout {
-            id: format.id?,
+        let fields = Fields::Block {
             point,
             device: format.field("dev").filter(|field| field.size == 4)?,
             sector: format.field("sector")?,
             sectors: format.field("nr_sector")?,
             rwbs: format.field("rwbs")?,
             error: format.field("error").filter(|field| field.size == 4),
-        })
+        };
+        Some(Layout { id: format.id?, fields })
+    }
+
+    /// Likewise of a point of io_uring.
+    pub fn of_ring(point: RingPoint, text: &str) -> Option<Layout> {
+        let format = Format::parse(text);
+        let fields = Fields::Ring { point, ring: format.field("ctx")?, call: format.field("user_data")? };
+        Some(Layout { id: format.id?, fields })
     }
 }
 
@@ -130,19 +201,27 @@ impl Layout {
 pub(super) fn event(layouts: &[Layout], at: u64, record: &[u8]) -> Option<Event> {
     let id = u16::from_ne_bytes(*record.first_chunk()?);
     let layout = layouts.iter().find(|layout| layout.id == id)?;
-    let error = || layout.error.and_then(|field| field.number(record)).map(|number| (number as u32).cast_signed());
-    let point = match layout.point {
-        Point::BioCompleted if error() == Some(-AGAIN) => Point::Returned,
-        point => point,
-    };
-    Some(Event {
-        at,
-        sector: layout.sector.number(record)?,
-        sectors: layout.sectors.number(record)? as u32,
-        device: DeviceCode(layout.device.number(record)? as u32),
-        point,
-        way: Way::of(layout.rwbs.bytes(record)?),
-    })
+    match layout.fields {
+        Fields::Ring { point, ring, call } => {
+            let call = RingCall { at, ring: ring.number(record)?, call: call.number(record)? };
+            Some(if point == RingPoint::Taken { Event::Taken(call) } else { Event::Posted(call) })
+        }
+        Fields::Block { point, device, sector, sectors, rwbs, error } => {
+            let error = || error.and_then(|field| field.number(record)).map(|number| (number as u32).cast_signed());
+            let point = match point {
+                Point::BioCompleted if error() == Some(-AGAIN) => Point::Returned,
+                point => point,
+            };
+            Some(Event::Block(BlockEvent {
+                at,
+                sector: sector.number(record)?,
+                sectors: sectors.number(record)? as u32,
+                device: DeviceCode(device.number(record)? as u32),
+                point,
+                way: Way::of(rwbs.bytes(record)?),
+            }))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -165,8 +244,9 @@ mod tests {
         record[24..28].copy_from_slice(&8u32.to_ne_bytes());
         record[34..36].copy_from_slice(b"WS");
         let device = DeviceCode::from(DeviceNumber { major: 7, minor: 3 });
-        let expected = Event { at: 5, sector: 1 << 40, sectors: 8, device, point: Point::Issued, way: Way::Write };
-        assert_eq!(event(&[layout], 5, &record), Some(expected));
+        let (point, way) = (Point::Issued, Way::Write);
+        let expected = BlockEvent { at: 5, sector: 1 << 40, sectors: 8, device, point, way };
+        assert_eq!(event(&[layout], 5, &record), Some(Event::Block(expected)));
         record[0] ^= 1;
         assert_eq!(event(&[layout], 5, &record), None, "another event");
         assert!(Layout::parse(Point::Issued, &FORMAT.replace("rwbs", "flags")).is_none());
@@ -180,9 +260,23 @@ mod tests {
             let mut record = vec![0; 44];
             record[0..2].copy_from_slice(&2104u16.to_ne_bytes());
             record[28..32].copy_from_slice(&error.to_ne_bytes());
-            event(&[layout], 0, &record).unwrap().point
+            let Some(Event::Block(event)) = event(&[layout], 0, &record) else { panic!("a request") };
+            event.point
         };
         assert_eq!([0, -5, -11].map(point), [Point::BioCompleted, Point::BioCompleted, Point::Returned]);
+    }
+
+    #[test]
+    fn a_call_of_a_ring_is_known_by_its_ring_and_its_number() {
+        let format = "ID: 2141\n\tfield:void * ctx;\toffset:8;\tsize:8;\tsigned:0;\n\
+            \tfield:u64 user_data;\toffset:24;\tsize:8;\tsigned:0;\n";
+        let layout = Layout::of_ring(RingPoint::Posted, format).unwrap();
+        let mut record = vec![0; 56];
+        record[0..2].copy_from_slice(&2141u16.to_ne_bytes());
+        record[8..16].copy_from_slice(&77u64.to_ne_bytes());
+        record[24..32].copy_from_slice(&3u64.to_ne_bytes());
+        assert_eq!(event(&[layout], 5, &record), Some(Event::Posted(RingCall { at: 5, ring: 77, call: 3 })));
+        assert_eq!(event(&[layout], 5, &record[..20]), None, "cut short");
     }
 
     #[test]

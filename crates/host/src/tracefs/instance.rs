@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use units::Bytes;
 
-use super::event::{DeviceCode, Event, Layout, Point, event};
+use super::event::{DeviceCode, Event, Layout, Point, RingPoint, event};
 use super::page::Header;
+use crate::block::DeviceNumber;
 use crate::kernel::{Kernel, names, number, text};
 
 /// The instances of processes of this program: this and their process number.
@@ -62,11 +63,11 @@ impl Instance {
         })?;
         // Dropping it removes the directory, whatever fails from here on.
         let mut instance = Instance { path, header, layouts: Vec::new() };
-        instance.prepare(devices, memory)?;
+        instance.prepare(kernel, devices, memory)?;
         Ok(instance)
     }
 
-    fn prepare(&mut self, devices: &[DeviceCode], memory: Bytes) -> Result<(), TraceError> {
+    fn prepare(&mut self, kernel: &Kernel, devices: &[DeviceCode], memory: Bytes) -> Result<(), TraceError> {
         let processors = self.processors().len().max(1) as u64;
         self.write("tracing_on", "0")?;
         self.write("trace_clock", "mono")?;
@@ -76,13 +77,32 @@ impl Instance {
         let _ = self.write("trace_options", "norecord-cmd");
         let one = |code: &DeviceCode| format!("dev == {}", code.0);
         let filter = devices.iter().map(one).collect::<Vec<_>>().join(" || ");
+        // Where there are requests their ends say all, but for bios that were given back.
+        let end = |code: &DeviceCode| match has_requests(kernel, *code) {
+            true => format!("(dev == {} && error != 0)", code.0),
+            false => one(code),
+        };
+        let ends = devices.iter().map(end).collect::<Vec<_>>().join(" || ");
         for (point, name) in Point::ALL {
             let folder = format!("events/block/{name}");
             let format = whole(&self.path.join(&folder).join("format")).ok();
             let layout = format.and_then(|format| Layout::parse(point, &format));
             self.layouts.push(layout.ok_or(TraceError::Unknown(name))?);
-            self.write(&format!("{folder}/filter"), &filter)?;
+            let filtered = format!("{folder}/filter");
+            // Not every kernel tells the error of a bio.
+            if point != Point::BioCompleted || self.write(&filtered, &ends).is_err() {
+                self.write(&filtered, &filter)?;
+            }
             self.write(&format!("{folder}/enable"), "1")?;
+        }
+        for (point, name) in RingPoint::ALL {
+            let folder = format!("events/io_uring/{name}");
+            let format = whole(&self.path.join(&folder).join("format")).ok();
+            // Without them less is known of a request, and no less of the rest.
+            if let Some(layout) = format.and_then(|format| Layout::of_ring(point, &format)) {
+                self.layouts.push(layout);
+                self.write(&format!("{folder}/enable"), "1")?;
+            }
         }
         self.write("tracing_on", "1")
     }
@@ -122,6 +142,12 @@ impl Drop for Instance {
         // Events that stay on cost every request of their devices. The kernel switches them off with the instance.
         let _ = fs::remove_dir(&self.path);
     }
+}
+
+/// True of a device that makes requests of its bios (blk-mq), and of a partition of one.
+fn has_requests(kernel: &Kernel, code: DeviceCode) -> bool {
+    let directory = kernel.sys(format!("dev/block/{}", DeviceNumber::from(code)));
+    ["mq", "../mq"].iter().any(|queues| directory.join(queues).exists())
 }
 
 /// Where tracefs is.

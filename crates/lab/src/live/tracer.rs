@@ -141,7 +141,7 @@ impl Tracer {
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         let instance = Instance::start(kernel, codes, (BUFFER * processors).min(BUFFERS)).map_err(|e| e.to_string())?;
         let readers = instance.readers().map_err(|error| error.to_string())?;
-        let origin = host::clock::monotonic() - start.elapsed().as_nanos() as u64;
+        let origin = host::clock::monotonic_at(start);
         let traced = Traced {
             disks,
             events: vec![Vec::new(); readers.len()],
@@ -217,7 +217,7 @@ fn read(instance: &Instance, mut readers: Vec<Reader>, mut traced: Traced, stop:
                     events.push(event);
                 } else {
                     *lost += 1;
-                    *full = Some(full.map_or(event.at, |at| at.min(event.at)));
+                    *full = Some(full.map_or(event.at(), |at| at.min(event.at())));
                 }
             });
             // A processor that goes away takes its buffer along. What was read stays.

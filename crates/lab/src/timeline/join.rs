@@ -3,9 +3,8 @@
 //! An event says device, sectors and direction, and no number of ours. A request is under way between two stamps of its
 //! row, `submitted` and `completed`, which lie on the same clock; so an event is of a request that is under way at its
 //! time, on its disk, in its direction, and whose sectors it touches. Rows and events are gone through once, in order
-//! of time, with the requests under way in a tree by their first sector. (One more way would have been the `user_data`
-//! of io_uring's own trace points: that names requests without doubt, but costs two more events each, and only one
-//! engine has it.)
+//! of time, with the requests under way in a tree by their first sector. Which way a request went through its ring is
+//! found in `ring`.
 //!
 //! - **Splits**: each part of a request that is issued or completed counts its sectors. The request is issued with its
 //!   first part and complete with its last.
@@ -22,19 +21,19 @@
 //! stamps of a request, if it lies between those of no other.
 
 use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use device::Operation;
-use host::tracefs::{DeviceCode, Event, Point, Way};
+use host::tracefs::{BlockEvent, DeviceCode, Event, Point, Way};
 use record::Row;
 use units::{Bytes, Instant};
 
 use super::Passed;
+use super::ring::{Call, Rings};
 use crate::live::Followed;
 
 /// By how much stamps of the kernel and of the program may disagree, in nanoseconds.
-const SLACK: u64 = 2_000;
+pub(super) const SLACK: u64 = 2_000;
 /// Requests that were not followed to their end are forgotten after so many events.
 const FORGET: usize = 1 << 16;
 
@@ -64,6 +63,8 @@ struct Flight {
     done: u64,
     queued_at: u64,
     issued_at: u64,
+    /// The call of a ring that it came with.
+    call: Option<Call>,
 }
 
 /// Requests under way to one disk in one direction, by their first sector and the order in which they were submitted.
@@ -72,6 +73,8 @@ struct Under {
     flights: BTreeMap<(u64, u32), Flight>,
     /// The longest that there ever is, in sectors.
     longest: u64,
+    /// The disk has requests of its own. Then those say when it has done something, and the ends of bios say nothing.
+    has_requests: bool,
 }
 
 /// Where a request is.
@@ -137,21 +140,33 @@ impl<'r> Joiner<'r> {
         Some(Place { first, end, disk: *disk, way })
     }
 
-    /// Gives each request that was followed to its end to `take`, by the place of its row. Events are in order of time; of equal times the order
-    /// is that of a request's way.
-    pub fn join(&mut self, events: impl Iterator<Item = Event>, mut take: impl FnMut(u32, Passed)) {
-        for (nth, event) in events.enumerate() {
-            self.submit_until(event.at.saturating_add(SLACK));
+    /// Gives each request that was followed to its end to `take`, by the place of its row. Events are in order of time,
+    /// each with its processor; of equal times the order is that of a request's way.
+    pub fn join(&mut self, events: impl Iterator<Item = (usize, Event)>, mut take: impl FnMut(u32, Passed)) {
+        let mut rings = Rings::default();
+        for (nth, (processor, event)) in events.enumerate() {
+            self.submit_until(event.at().saturating_add(SLACK));
             if nth % FORGET == FORGET - 1 {
-                let over = |flight: &Flight| flight.seen + SLACK < event.at;
+                let over = |flight: &Flight| flight.seen + SLACK < event.at();
                 self.under.iter_mut().flatten().for_each(|under| under.flights.retain(|_, flight| !over(flight)));
+                rings.forget(event.at(), &mut take);
             }
-            if event.way == Way::Other {
-                continue;
+            match event {
+                Event::Taken(call) => rings.taken(processor, &call, &mut take),
+                Event::Posted(call) => rings.posted(&call, &mut take),
+                Event::Block(event) if event.way == Way::Other => {}
+                Event::Block(event) => {
+                    let place = self.codes.iter().find(|(code, _)| *code == event.device);
+                    let Some((_, disk)) = place else { continue };
+                    let call = rings.call(processor, &event);
+                    let rows = self.rows;
+                    self.under[*disk][event.way as usize].pass(&event, call, |row, call, passed| {
+                        rings.completed(call, row, rows[row as usize].completed, passed, &mut take);
+                    });
+                }
             }
-            let Some((_, disk)) = self.codes.iter().find(|(code, _)| *code == event.device) else { continue };
-            self.under[*disk][event.way as usize].pass(&event, &mut take);
         }
+        rings.forget(u64::MAX, &mut take);
     }
 
     /// Puts those under way that were submitted by then.
@@ -162,35 +177,57 @@ impl<'r> Joiner<'r> {
             let (submitted, seen) = (row.submitted.as_nanos(), row.completed.as_nanos());
             let turn = self.next as u32;
             let (row, [queued, issued, done, queued_at, issued_at]) = (*index, [0; 5]);
-            let flight = Flight { end, submitted, seen, row, queued, issued, done, queued_at, issued_at };
+            let flight = Flight { end, submitted, seen, row, queued, issued, done, queued_at, issued_at, call: None };
             self.under[disk][way as usize].flights.insert((first, turn), flight);
             self.next += 1;
         }
     }
 }
 
-/// The events of all processors in order of time. Those of one are in order already.
-pub(super) fn merged(processors: &[Vec<Event>]) -> impl Iterator<Item = Event> {
+/// The events of all processors in order of time, each with the place of its processor. Those of one are in order
+/// already.
+pub(super) fn merged(processors: &[Vec<Event>]) -> impl Iterator<Item = (usize, Event)> {
     let mut rest: Vec<&[Event]> = processors.iter().map(Vec::as_slice).collect();
     let head =
-        |(index, events): (usize, &&[Event])| events.first().map(|event| Reverse((event.at, event.point as u8, index)));
+        |(index, events): (usize, &&[Event])| events.first().map(|event| Reverse((event.at(), turn(event), index)));
     let mut heads: BinaryHeap<_> = rest.iter().enumerate().filter_map(head).collect();
+    // Mostly many events of one processor follow each other: the first, and how many more.
+    let mut run = (0, 0);
     std::iter::from_fn(move || {
-        let mut top = heads.peek_mut()?;
-        let index = top.0.2;
-        let (event, behind) = rest[index].split_first().expect("who has a head has an event");
-        rest[index] = behind;
-        match head((index, &rest[index])) {
-            Some(next) => *top = next,
-            None => drop(PeekMut::pop(top)),
+        if run.1 == 0 {
+            let Reverse((_, _, index)) = heads.pop()?;
+            let events = rest[index];
+            let before_others =
+                |event: &Event| heads.peek().is_none_or(|Reverse(other)| (event.at(), turn(event), index) < *other);
+            let length = events.iter().take_while(|event| before_others(event)).count().max(1);
+            run = (index, length);
         }
-        Some(*event)
+        let (index, left) = run;
+        let (event, behind) = rest[index].split_first().expect("a run has events");
+        (rest[index], run) = (behind, (index, left - 1));
+        if left == 1 {
+            heads.extend(head((index, &rest[index])));
+        }
+        Some((index, *event))
     })
 }
 
+/// The place of an event among those of one time: into the ring, through the block layer, and back.
+fn turn(event: &Event) -> u8 {
+    match event {
+        Event::Taken(_) => 0,
+        Event::Block(event) => 1 + event.point as u8,
+        Event::Posted(_) => u8::MAX,
+    }
+}
+
 impl Under {
-    /// An event, and whom it completes.
-    fn pass(&mut self, event: &Event, mut complete: impl FnMut(u32, Passed)) {
+    /// An event, the call that it came with, and whom it completes.
+    fn pass(&mut self, event: &BlockEvent, call: Option<Call>, mut complete: impl FnMut(u32, Option<Call>, Passed)) {
+        self.has_requests |= event.point == Point::Issued;
+        if event.point == Point::BioCompleted && self.has_requests {
+            return;
+        }
         let (mut at, end) = (event.sector, event.sector.saturating_add(u64::from(event.sectors)));
         while at < end {
             let Some((key, flight)) = self.owner(at, event) else {
@@ -205,7 +242,7 @@ impl Under {
             match event.point {
                 Point::Queued => {
                     if flight.queued == 0 {
-                        flight.queued_at = event.at;
+                        (flight.queued_at, flight.call) = (event.at, call);
                     }
                     flight.queued += taken;
                 }
@@ -222,10 +259,11 @@ impl Under {
                     if flight.done >= flight.end - key.0 {
                         let instant = Instant::from_nanos;
                         let issued = (event.point == Point::Completed).then(|| instant(flight.issued_at));
-                        let passed = Passed { queued: instant(flight.queued_at), issued, completed: instant(event.at) };
-                        let row = flight.row;
+                        let (queued, completed) = (instant(flight.queued_at), instant(event.at));
+                        let passed = Passed { taken: None, queued, issued, completed, posted: None };
+                        let (row, call) = (flight.row, flight.call);
                         self.flights.remove(&key);
-                        complete(row, passed);
+                        complete(row, call, passed);
                     }
                 }
             }
@@ -233,7 +271,7 @@ impl Under {
     }
 
     /// Of those that have a sector and may pass this point with it, the one whose turn it is.
-    fn owner(&mut self, sector: u64, event: &Event) -> Option<((u64, u32), &mut Flight)> {
+    fn owner(&mut self, sector: u64, event: &BlockEvent) -> Option<((u64, u32), &mut Flight)> {
         let from = (sector + 1).saturating_sub(self.longest);
         let may = |((first, _), flight): &(&(u64, u32), &mut Flight)| {
             let all = flight.end - first;
@@ -299,15 +337,15 @@ mod tests {
         }
     }
 
-    fn event(at: u64, point: Point, (sector, sectors): (u64, u32)) -> Event {
-        Event { at: at * 1000, sector, sectors, device: DISK.into(), point, way: Way::Read }
+    fn event(at: u64, point: Point, (sector, sectors): (u64, u32)) -> BlockEvent {
+        BlockEvent { at: at * 1000, sector, sectors, device: DISK.into(), point, way: Way::Read }
     }
 
     /// Request, and the microseconds at which it was queued, issued and completed.
-    fn joined(rows: &[Row], events: &[Event]) -> Vec<(u32, u64, Option<u64>, u64)> {
+    fn joined(rows: &[Row], events: &[BlockEvent]) -> Vec<(u32, u64, Option<u64>, u64)> {
         let mut found = Vec::new();
         // Each as if it were of a processor of its own.
-        let events: Vec<Vec<Event>> = events.iter().map(|event| vec![*event]).collect();
+        let events: Vec<Vec<Event>> = events.iter().map(|event| vec![Event::Block(*event)]).collect();
         Joiner::new(rows, &disks(), 0).join(merged(&events), |row, passed| {
             let micros = |at: Instant| at.as_nanos() / 1000;
             found.push((
@@ -331,9 +369,9 @@ mod tests {
         all.extend(
             [(15, Point::Queued), (17, Point::Issued), (19, Point::Completed)].map(|(at, p)| event(at, p, (64, 8))),
         );
-        all.extend(own.map(|one| Event { at: one.at - 7000, way: Way::Write, ..one }));
-        all.extend(own.map(|one| Event { at: one.at - 7000, device: DeviceCode(1), ..one }));
-        all.extend(own.map(|one| Event { at: one.at + 100_000, ..one }));
+        all.extend(own.map(|one| BlockEvent { at: one.at - 7000, way: Way::Write, ..one }));
+        all.extend(own.map(|one| BlockEvent { at: one.at - 7000, device: DeviceCode(1), ..one }));
+        all.extend(own.map(|one| BlockEvent { at: one.at + 100_000, ..one }));
         assert_eq!(joined(&rows, &all), [(1, 20, Some(30), 40)]);
     }
 
@@ -412,7 +450,7 @@ mod tests {
     fn a_partition_is_queued_by_its_own_number_and_issued_by_the_disks() {
         let rows = [row(1, 1, (0, 8), (0, 90))];
         let [part, whole] = [PARTITION, DeviceNumber { major: 8, minor: 0 }].map(DeviceCode::from);
-        let on = |device, one: Event| Event { device, ..one };
+        let on = |device, one: BlockEvent| BlockEvent { device, ..one };
         let events = [
             on(part, event(5, Point::Queued, (2048, 8))),
             on(whole, event(6, Point::Issued, (2048, 8))),
@@ -437,11 +475,14 @@ mod tests {
         let rows = [row(1, 0, (8, 8), (0, 90))];
         let whole = DeviceCode::from(DeviceNumber { major: 8, minor: 0 });
         let points = [(20, Point::Queued), (25, Point::Issued), (60, Point::Completed)];
-        let below = points.map(|(at, point)| Event { device: whole, ..event(at, point, (4096 + 8, 8)) });
+        let below = points.map(|(at, point)| BlockEvent { device: whole, ..event(at, point, (4096 + 8, 8)) });
         let disks = [Some(top), None];
         let mut found = Vec::new();
         for level in 0..3 {
-            Joiner::new(&rows, &disks, level).join(below.into_iter(), |row, passed| found.push((level, row, passed)));
+            Joiner::new(&rows, &disks, level)
+                .join(below.map(|event| (0, Event::Block(event))).into_iter(), |row, passed| {
+                    found.push((level, row, passed))
+                });
         }
         let [(1, 0, passed)] = found[..] else { panic!("{found:?}") };
         assert_eq!((passed.queued.as_nanos(), passed.completed.as_nanos()), (20_000, 60_000));

@@ -4,6 +4,7 @@
 //! of a modelled machine do ([`record::live_phases`]), and a [`Tally`] of how much was found and what that cost.
 
 mod join;
+mod ring;
 
 use std::fmt;
 
@@ -125,7 +126,7 @@ pub(crate) fn timeline(traced: Traced, recording: &Recording, devices: &[String]
     })?;
     for event in events.iter_mut().flatten() {
         // Nothing of ours happened before the run.
-        event.at = event.at.saturating_sub(origin);
+        event.since(origin);
     }
     let levels = |followed: &Followed| followed.levels().count();
     let deepest = disks.iter().flatten().map(levels).max().unwrap_or(0);
@@ -162,10 +163,14 @@ pub(crate) fn timeline(traced: Traced, recording: &Recording, devices: &[String]
 /// When a request passed the trace points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Passed {
+    /// When the kernel took it out of its ring, if it is known there.
+    taken: Option<Instant>,
     queued: Instant,
     /// `None` of a device without requests of its own.
     issued: Option<Instant>,
     completed: Instant,
+    /// When its result was in the ring.
+    posted: Option<Instant>,
 }
 
 /// Spans in the making.
@@ -200,7 +205,7 @@ impl Draft {
         }
         self.joined += 1;
         self.below += u64::from(!below.is_empty());
-        let [before, submit, scheduler, device, bio, down, back, seen] = self.phases;
+        let [before, ring, submit, scheduler, device, bio, down, back, to_ring, seen] = self.phases;
         let parts = &self.parts[usize::from(row.device)];
         let mut reached = row.intended;
         let mut until = |level: usize, phase, at: Instant| {
@@ -209,6 +214,9 @@ impl Draft {
             reached = at;
         };
         until(0, before, row.submitted);
+        if let Some(taken) = passed.taken {
+            until(0, ring, taken);
+        }
         until(0, submit, passed.queued);
         let deepest = below.len();
         let way = [*passed].into_iter().chain(below.iter().copied()).enumerate();
@@ -225,6 +233,9 @@ impl Draft {
         for (level, here) in way.collect::<Vec<_>>().into_iter().rev().filter(|(level, _)| *level < deepest) {
             until(level, back, here.completed);
         }
+        if let Some(posted) = passed.posted {
+            until(0, to_ring, posted);
+        }
         until(0, seen, row.completed);
     }
 }
@@ -233,6 +244,42 @@ impl Draft {
 mod tests {
     use super::*;
     use device::Operation;
+
+    const NOWHERE: Passed =
+        Passed { taken: None, queued: Instant::START, issued: None, completed: Instant::START, posted: None };
+
+    #[test]
+    fn a_request_through_a_ring_and_a_loop_device_is_in_one_phase_at_a_time() {
+        let at = Instant::from_nanos;
+        let row =
+            Row { intended: at(0), submitted: at(10), completed: at(900), ..Row::new(Operation::Read, Phase::Measure) };
+        let mut draft = Draft::new(&["d".to_owned()], &[]);
+        draft.parts[0].push(draft.spans.part("below"));
+        let (taken, posted) = (Some(at(30)), Some(at(800)));
+        let above = Passed { taken, queued: at(40), issued: Some(at(60)), completed: at(700), posted };
+        let below = Passed { queued: at(100), issued: Some(at(150)), completed: at(600), ..NOWHERE };
+        draft.keep(&row, &above, &[below]);
+        let log = draft.spans.take().unwrap();
+        log.check([(0, at(0), at(900))]).unwrap();
+        let told: Vec<(&str, &str, u64)> = log
+            .spans()
+            .iter()
+            .map(|span| (log.part(span.part), log.phase(span.phase), span.time().as_nanos()))
+            .collect();
+        let expected = [
+            ("d", live_phases::BEFORE, 10),
+            ("d", live_phases::RING, 20),
+            ("d", live_phases::SUBMIT, 10),
+            ("d", live_phases::SCHEDULER, 20),
+            ("d", live_phases::DOWN, 40),
+            ("below", live_phases::SCHEDULER, 50),
+            ("below", live_phases::DEVICE, 450),
+            ("d", live_phases::BACK, 100),
+            ("d", live_phases::POSTED, 100),
+            ("d", live_phases::SEEN, 100),
+        ];
+        assert_eq!(told, expected);
+    }
 
     #[test]
     fn spans_tile_the_time_of_a_request_also_where_a_stamp_lies_before_the_last() {
@@ -245,9 +292,9 @@ mod tests {
             ..Row::new(Operation::Read, phase)
         };
         let mut draft = Draft::new(&["d".to_owned()], &[]);
-        let passed = Passed { queued: at(190), issued: Some(at(400)), completed: at(901) };
+        let passed = Passed { queued: at(190), issued: Some(at(400)), completed: at(901), ..NOWHERE };
         draft.keep(&row(1, Phase::Measure), &passed, &[]);
-        draft.keep(&row(2, Phase::Measure), &Passed { queued: at(300), issued: None, completed: at(800) }, &[]);
+        draft.keep(&row(2, Phase::Measure), &Passed { queued: at(300), completed: at(800), ..NOWHERE }, &[]);
         draft.keep(&row(3, Phase::StartUp), &passed, &[]);
         assert_eq!(draft.joined, 2, "start-up does not count");
         let log = draft.spans.take().unwrap();

@@ -4,6 +4,9 @@
 
 /// From the intended arrival until the program submits it.
 pub const BEFORE: &str = "wait before submission";
+/// From there until the kernel takes it out of the ring (`io_uring_submit_req`): the program gathers requests, or is not
+/// at its turn. Only of requests that went through a ring, and are known there; else it is in the next one.
+pub const RING: &str = "in the ring (submit to taken)";
 /// From there until the block layer has it (`block_bio_queue`).
 pub const SUBMIT: &str = "submit to queue";
 /// Then the driver gets it (`block_rq_issue`).
@@ -19,8 +22,10 @@ pub const DOWN: &str = "passed on (issue to queue below)";
 /// And from when that one has completed it until the device itself has. Between the two the request is in the phases of
 /// the other device.
 pub const BACK: &str = "passed back (complete below to complete)";
+/// Until its result is in the ring (`io_uring_complete`); where that is not known, it is in the next one.
+pub const POSTED: &str = "wait to be posted (complete to ring)";
 /// Until the program sees that.
 pub const SEEN: &str = "wait to be seen (complete to seen)";
 
 /// All of them, in the order in which a request passes them.
-pub const ALL: [&str; 8] = [BEFORE, SUBMIT, SCHEDULER, DEVICE, BIO, DOWN, BACK, SEEN];
+pub const ALL: [&str; 10] = [BEFORE, RING, SUBMIT, SCHEDULER, DEVICE, BIO, DOWN, BACK, POSTED, SEEN];
