@@ -16,36 +16,11 @@ use crate::jobs::arraylab;
 use crate::measure::{IS_FOR_TESTS, line};
 use crate::runs::Table;
 use crate::verdicts::json;
+use crate::verdicts::plant::DRIVE;
 
 /// The most by which the answer may differ from the truth, in percent.
 const BAR: f64 = 10.0;
 const SECONDS: u32 = if IS_FOR_TESTS { 1 } else { 4 };
-
-const SYSTEM: &str = r#"kind = "system"
-name = "four drives"
-status = "made for a test"
-source = "made for a test"
-[[node]]
-name = "memory"
-part = "ddr4-8-channels"
-[[node]]
-name = "processors"
-part = "epyc-32-core"
-on = "memory"
-[[node]]
-name = "linux"
-part = "linux-6-direct"
-on = "processors"
-[[node]]
-name = "root"
-part = "pcie-4-root"
-on = "memory"
-[[node]]
-name = "drive"
-part = "flash-nvme-3.84tb"
-on = "root"
-count = 4
-"#;
 
 /// A set-up: which value of a drive decides its speed; what it is of the three others and of the slow one; and what
 /// makes the slow one faster by the factor `times`.
@@ -123,7 +98,7 @@ fn one(ours: &Path, set_up: &SetUp) -> Result<(f64, f64, f64), String> {
         let path = folder.path().join(name);
         std::fs::write(&path, text).map(|()| path).map_err(|error| error.to_string())
     };
-    let system = write("four.toml", SYSTEM)?;
+    let system = write("four.toml", &format!("{DRIVE}count = 4\n"))?;
     let load = format!(
         "[run]\nmeasure = \"{SECONDS} s\"\nstart-up = \"200 ms\"\n[[stream]]\nname = \"load\"\noperation = \"read\"\npattern = \"random\"\n\
          size = \"4 KiB\"\nregion = {{ length = \"1 GiB\" }}\ndepth = {}\nlock-step = true\n",

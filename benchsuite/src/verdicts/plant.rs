@@ -14,9 +14,9 @@ use units::Bytes;
 const SIZE: Bytes = Bytes::mib(128);
 const FILE: usize = 32 << 20;
 const LARGE: usize = 512 << 20;
-/// A machine with one drive.
-const DRIVE: &str = r#"kind = "system"
-name = "one drive"
+/// A machine with one drive, which stands at the end: a line more makes it several.
+pub(crate) const DRIVE: &str = r#"kind = "system"
+name = "flash drives"
 status = "made for a test"
 source = "made for a test"
 [[node]]
