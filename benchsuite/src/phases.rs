@@ -3,9 +3,9 @@
 //!
 //! What a request takes besides (the socket, the server's own work, and how late its timer wakes it) is measured on the
 //! same set-up with a wait that is shorter by what is planted, and taken off. Without any wait there is no timer: then
-//! some 0.15 ms of nbdkit's were taken for ours. A processor that sleeps takes up to 300 us to wake, the longer it slept; so meanwhile programs that
-//! want nothing but a processor, and give way to all others, keep all of them awake. The bar: within 5 percent or 5 us
-//! of what was planted.
+//! some 0.15 ms of nbdkit's were taken for ours. A processor that sleeps takes up to 300 us to wake, the longer it
+//! slept; so meanwhile programs that want nothing but a processor, and give way to all others, keep all of them awake.
+//! The bar: within 5 percent or 5 us of what was planted.
 
 use std::path::Path;
 use std::process::{Child, Command};

@@ -21,8 +21,8 @@ pub struct Brought {
     /// once, as a share of that of the run as it was.
     #[serde(with = "number")]
     pub control: Ratio,
-    /// The part did more than it can do by itself if it is so many times as fast: it shares something with the others
-    /// that could not be held up, and had more of it while they asked for less. Then nothing is known of it.
+    /// The part gained more than its own speed can give. So it shares something with the others that could not be held
+    /// up, and had more of it while they asked for less. Then nothing is known of it.
     pub shares: bool,
     /// How many requests other devices were given at once, where that was bounded.
     pub at_once: Vec<(String, u32)>,

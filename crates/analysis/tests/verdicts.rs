@@ -1,10 +1,12 @@
 //! What limits a live run: each kind of limit is told from its neighbours by what the kernel said meanwhile.
 
 use analysis::explain::{
-    Alone, Cures, Explanation, Findings, LimitKind, PartTime, PhaseTime, Stalls, Together, Worsts, explain,
+    Alone, Bursts, Cures, Explanation, Findings, LimitKind, PartTime, PhaseTime, Stalls, Step, Together, Worsts,
+    explain,
 };
 use analysis::surroundings::{
-    Disk, Hole, Memory, MemoryLimit, Neighbour, Pressure, Processor, Surroundings, Throttle, Throttled,
+    Clocks, Disk, Hole, Interrupt, Interval, Memory, MemoryLimit, Neighbour, Pressure, Processor, Surroundings,
+    Throttle, Throttled,
 };
 use analysis::{Advice, AdviceKind, Load, Occupancies, Summarizer};
 use record::{Labels, Operation, Phase, Row};
@@ -196,8 +198,15 @@ fn processors_are_told_by_who_uses_them() {
         findings.generator_busy = Some(Ratio::percent(96.0));
     });
     is(&single, LimitKind::Processors, "the one processor that the run may use");
-    let interrupted = usual(|around, _| around.processors[1].softirq = Ratio::percent(75.0));
+    let interrupted = usual(|around, _| {
+        around.processors[1].softirq = Ratio::percent(75.0);
+        let of =
+            |name: &str, processor| Interrupt { name: name.to_owned(), count: 50_000, processor, share: Ratio::ONE };
+        around.interrupts = vec![of("nvme0q1", 0), of("nvme0q2", 1)];
+    });
     is(&interrupted, LimitKind::Processors, "processor 1, with interrupts");
+    let evidence = &interrupted.limit.evidence[0];
+    assert!(evidence.ends_with("most interrupts there are of nvme0q2 (5000/s)"), "{evidence}");
     // Bursts that are larger than the processors leave them idle in between.
     let crowded = |busy: f64, waited: f64| {
         usual(|around, _| {
@@ -392,4 +401,82 @@ fn where_the_kernel_was_traced_the_evidence_says_where_requests_were() {
     assert_eq!(explanation.limit.evidence.last().unwrap(), said);
     assert_eq!(explanation.timeline.len(), 1);
     assert!(usual(|_, _| {}).limit.evidence.iter().all(|line| !line.contains("in the kernel")));
+}
+
+/// Two bursts of fio of two seconds each.
+fn bursts(cost: f64) -> Bursts {
+    let seconds = Duration::seconds;
+    Bursts {
+        kind: LimitKind::Neighbour,
+        part: "sda".to_owned(),
+        devices: vec!["sda".to_owned()],
+        by: vec!["fio (9)".to_owned()],
+        count: 2,
+        mean: seconds(2),
+        share: Ratio::percent(40.0),
+        first: seconds(1),
+        period: None,
+        within: Duration::millis(5),
+        otherwise: Duration::millis(1),
+        cost: Ratio::percent(cost),
+        when: vec![(seconds(1), seconds(3)), (seconds(6), seconds(8))],
+    }
+}
+
+#[test]
+fn bursts_that_cost_much_limit_and_others_are_remarks() {
+    let limited = usual(|_, findings| findings.bursts = vec![bursts(16.0)]);
+    is(&limited, LimitKind::Neighbour, "other programs on sda, at times");
+    assert!(limited.limit.evidence[0].starts_with("bursts of I/O on sda by fio (9): 2, 2 s long"), "{limited:#?}");
+    assert!((limited.what_if[0].high.get() - 1.0 / 0.84).abs() < 1e-9, "{limited:#?}");
+    let remarked = usual(|_, findings| findings.bursts = vec![bursts(2.0)]);
+    is(&remarked, LimitKind::Depth, DEPTH);
+    assert!(remarked.remarks.iter().any(|remark| remark.starts_with("bursts of I/O on sda")), "{remarked:#?}");
+}
+
+#[test]
+fn pauses_within_bursts_of_others_are_no_stalls_of_the_device() {
+    let pauses = |begins: [u64; 2]| Stalls {
+        device: "sda".to_owned(),
+        count: 2,
+        mean: Duration::millis(300),
+        longest: Duration::millis(300),
+        share: Ratio::percent(6.0),
+        first: Duration::seconds(begins[0]),
+        period: None,
+        begins: begins.map(Duration::seconds).to_vec(),
+        usual: Duration::millis(1),
+    };
+    let judged =
+        |begins| usual(|_, findings| (findings.bursts, findings.stalls) = (vec![bursts(16.0)], vec![pauses(begins)]));
+    is(&judged([2, 7]), LimitKind::Neighbour, "other programs on sda, at times");
+    is(&judged([4, 9]), LimitKind::Stall, "sda");
+}
+
+#[test]
+fn a_step_is_remarked_with_what_the_processors_did() {
+    let step = |at: u64| Step {
+        device: "sda".to_owned(),
+        at: Duration::seconds(at),
+        before: Duration::millis(1),
+        after: Duration::millis(3),
+        ratio: Ratio::new(3.0),
+    };
+    let remark = |explanation: Explanation| {
+        explanation.remarks.into_iter().find(|remark| remark.starts_with("sda changes at 5 s")).unwrap_or_default()
+    };
+    let of_device = remark(usual(|_, findings| findings.steps = vec![step(5)]));
+    assert!(of_device.ends_with("a write cache that is full, garbage collection or heat"), "{of_device}");
+    let of_heat = remark(usual(|around, findings| {
+        findings.steps = vec![step(5)];
+        let interval = |from: u64, ghz: f64, slowed| {
+            let [mean, most] = [ghz, 3.0].map(|ghz| Frequency::per_second(ghz * 1e9));
+            let around = Surroundings { clocks: Some(Clocks { mean, most, slowed }), ..Surroundings::default() };
+            Interval { from: Duration::seconds(from), until: Duration::seconds(from + 1), around }
+        };
+        around.intervals = vec![interval(3, 3.0, 0), interval(4, 3.0, 0), interval(5, 1.2, 7), interval(6, 1.2, 0)];
+    }));
+    assert!(of_heat.ends_with("ran at 3.00 GHz before and at 1.20 GHz then, slowed for heat 7 times"), "{of_heat}");
+    let in_burst = usual(|_, findings| (findings.bursts, findings.steps) = (vec![bursts(16.0)], vec![step(7)]));
+    assert!(!in_burst.remarks.iter().any(|remark| remark.contains("changes at")), "{in_burst:#?}");
 }

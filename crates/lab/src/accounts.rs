@@ -12,8 +12,9 @@ use analysis::survey::Processors;
 
 use crate::surroundings::{Around, Device, Intervals, interrupts, joined};
 
-/// An interval is this long, or so many times as long as looking takes of a processor.
+/// How long an interval is at least.
 const INTERVAL: Duration = Duration::seconds(1);
+/// It is also at least this many times the processor time that looking takes, so that looking costs half a percent.
 const COSTS: u64 = 200;
 
 /// The accounts at one moment.

@@ -2,7 +2,7 @@
 //! [`analysis::surroundings`].
 //!
 //! Looking takes some 20 us for each program of the machine, so it is done by the thread that makes no load, each
-//! second or, where it takes longer than a two-hundredth of that, less often.
+//! second, or less often where that would take more than half a percent of a processor.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -112,7 +112,11 @@ impl Around {
             for (place, disk) in before.until(after).into_iter().enumerate() {
                 let stands = (place == 0).then(|| device.name.clone());
                 match disks.iter_mut().find(|known| known.name == disk.name) {
-                    Some(known) => known.devices.extend(stands),
+                    Some(known) => {
+                        // The members of an array are asked by it, too.
+                        known.is_raw &= place == 0;
+                        known.devices.extend(stands);
+                    }
                     None => disks.push(told(disk, stands, place == 0 && device.is_raw)),
                 }
             }

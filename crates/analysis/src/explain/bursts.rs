@@ -14,18 +14,19 @@ use record::{Phase, Row};
 use serde::Serialize;
 use units::{Bytes, Duration, Instant, Ratio};
 
-use super::findings::{IDLE, MUCH, SATURATED};
+use super::findings::{MUCH, full};
 use super::limit::LimitKind;
-use super::stall::period;
+use super::stall::{nanoseconds, period};
 use crate::json::{number, seconds};
 use crate::series;
 use crate::surroundings::{Disk, Interval, Neighbour, Surroundings};
 
-/// Requests that take so many times as long did worse.
+/// Requests do worse in an interval if their mean response is this many times that of the others. This and what follows
+/// is assumed; `benchsuite verdicts` plants bursts that cost more, and the tests have some that cost nothing.
 const WORSE: f64 = 1.25;
-/// So much worse they are believed of a single interval.
+/// With a ratio of this, one interval is enough.
 const MUCH_WORSE: f64 = 2.0;
-/// Without so many intervals of each kind there is nothing to compare.
+/// With fewer intervals that nobody took there is nothing to compare.
 const FEW: usize = 3;
 /// If others had the most of the time, that is no burst, and the shares of the whole run say it.
 const RULE: f64 = 0.6;
@@ -52,9 +53,9 @@ pub struct Bursts {
     /// When the first began, from the begin of the run.
     #[serde(with = "seconds", rename = "first_s")]
     pub first: Duration,
-    /// The time from one to the next in nanoseconds, if it is always about the same.
-    #[serde(rename = "period_ns")]
-    pub period: Option<u64>,
+    /// The time from one to the next, if it is always about the same.
+    #[serde(rename = "period_ns", serialize_with = "nanoseconds")]
+    pub period: Option<Duration>,
     /// Mean response of requests that completed in a burst.
     #[serde(with = "number", rename = "response_within_ns")]
     pub within: Duration,
@@ -131,11 +132,9 @@ impl BurstWatch {
         let all: Vec<usize> = (0..names.len()).collect();
         let taken = |place: usize| {
             let here = &around.intervals[place].around;
-            let full = here.busy().is_some_and(|busy| busy >= SATURATED)
-                || here.pressure.is_some_and(|pressure| pressure.processors.get() >= IDLE);
             let much = MUCH * here.processors.len() as f64;
             let programs = here.neighbours.iter().filter(|one| one.processor.get() * 4.0 >= much).map(program);
-            (full && here.of_neighbours() >= much).then(|| programs.collect())
+            (full(here) && here.of_neighbours() >= much).then(|| programs.collect())
         };
         self.bursts(around, LimitKind::Processors, "the processors", &all, names, taken)
     }
@@ -196,7 +195,7 @@ impl BurstWatch {
             mean: Duration::from_seconds(within.time / when.len() as f64),
             share: Ratio::new(share),
             first: when[0].0,
-            period: period(&stamped).map(Duration::as_nanos),
+            period: period(&stamped),
             within: Duration::from_seconds(within.slowness()),
             otherwise: Duration::from_seconds(otherwise.slowness()),
             cost: Ratio::new(cost),
@@ -245,7 +244,7 @@ impl Bursts {
     pub fn said(&self) -> String {
         let by = if self.by.is_empty() { "programs that cannot be seen".to_owned() } else { self.by.join(", ") };
         let what = if self.kind == LimitKind::Processors { "work" } else { "I/O" };
-        let every = self.period.map_or(String::new(), |period| format!(", one every {}", Duration::nanos(period)));
+        let every = self.period.map_or(String::new(), |period| format!(", one every {period}"));
         format!(
             "bursts of {what} on {} by {by}: {}, {} long on average, in {} of the time; the first began at {}{every}; \
              requests took {} meanwhile, and {} otherwise",

@@ -23,6 +23,16 @@ pub(super) const SATURATED: f64 = 0.9;
 /// Who is idle half of the time limits nothing.
 pub(super) const IDLE: f64 = 0.5;
 
+/// Processors that are so busy, while some program waits for one half of the time ([`IDLE`]), have little left: work
+/// comes in bursts that are larger than they are. `benchsuite verdicts` plants it (`processors`, `one-processor`).
+const CROWDED: f64 = 0.75;
+
+/// Whether the processors of the run have nothing left.
+pub(super) fn full(around: &Surroundings) -> bool {
+    let waits = around.pressure.is_some_and(|pressure| pressure.processors.get() >= IDLE);
+    around.busy().is_some_and(|busy| busy >= SATURATED || waits && busy >= CROWDED)
+}
+
 /// From this share on foreign I/O, withheld processors and programs beside the run matter.
 pub(super) const MUCH: f64 = 0.2;
 

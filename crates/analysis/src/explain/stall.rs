@@ -57,7 +57,7 @@ pub struct Stalls {
     pub usual: Duration,
 }
 
-fn nanoseconds<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn nanoseconds<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     time.map(Duration::as_nanos).serialize(serializer)
 }
 

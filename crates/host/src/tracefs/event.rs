@@ -76,7 +76,7 @@ pub(super) enum RingPoint {
 }
 
 impl RingPoint {
-    /// With the kernel's names. Kernels before 6.3 name the first otherwise, and then nothing is known of the ring.
+    /// With the kernel's names. Older kernels name the first otherwise, and then nothing is known of the ring.
     pub const ALL: [(RingPoint, &str); 2] =
         [(RingPoint::Taken, "io_uring_submit_req"), (RingPoint::Posted, "io_uring_complete")];
 }

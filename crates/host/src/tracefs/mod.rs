@@ -3,8 +3,9 @@
 //!
 //! tracefs keeps *instances*: buffers of their own, with events, filters and a clock of their own, which leave whatever
 //! others trace alone. [`Instance`] makes one named after this process, switches on the trace points of the block layer
-//! for some devices and those of io_uring for all rings, and removes it when dropped. Its [`Reader`]s take the binary pages of each processor. `trace_pipe`
-//! was rejected: the kernel formats each event as text there, which costs microseconds.
+//! for some devices and those of io_uring for all rings, and removes it when dropped. Its [`Reader`]s take the binary
+//! pages of each processor. `trace_pipe` was rejected: the kernel formats each event as text there, which costs
+//! microseconds.
 //!
 //! The clock is `mono`, `CLOCK_MONOTONIC`, which is that of `std::time::Instant`, so that events and records of our own
 //! have one time.

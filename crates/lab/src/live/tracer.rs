@@ -22,8 +22,8 @@ use crate::target::Target;
 /// Memory of the kernel for what is not yet read, all processors together; each has 8 MiB on machines of up to 32.
 const BUFFERS: Bytes = Bytes::mib(256);
 const BUFFER: Bytes = Bytes::mib(8);
-/// Events that are kept: 256 MiB of them, 2.7 million requests.
-const MOST: usize = 8 << 20;
+/// Events that are kept: 384 MiB of them, of 2.5 million requests that go through a ring.
+const MOST: usize = 12 << 20;
 /// Between two looks.
 const PAUSE: Wall = Wall::from_millis(10);
 

@@ -17,7 +17,7 @@ use units::{Bytes, Duration, Instant, Ratio};
 use crate::live::{Followed, Traced};
 use join::{Joiner, merged, way};
 
-/// Memory for spans: 16 million, of 3.3 million requests.
+/// Memory for spans: 16 million, of 2.4 million requests that go through a ring.
 const SPANS: Bytes = Bytes::mib(512);
 
 /// What was found.

@@ -110,7 +110,7 @@ impl Rings {
     }
 }
 
-/// What is known of a request whose call is not.
+/// The request without stamps of its ring.
 fn without(passed: Passed) -> Passed {
     Passed { taken: None, posted: None, ..passed }
 }

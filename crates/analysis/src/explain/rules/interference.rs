@@ -9,7 +9,7 @@ use super::super::limit::{LimitKind, limit};
 use super::device::FULL;
 use crate::surroundings::{Disk, Neighbour, Surroundings};
 
-/// Bursts that cost less are remarks.
+/// Bursts that cost less are remarks (assumed).
 const MATTERS: f64 = 0.05;
 
 pub fn stall(findings: &Findings) -> Said {

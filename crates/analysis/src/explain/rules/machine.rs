@@ -4,17 +4,13 @@
 use units::{Bytes, Ratio};
 
 use super::super::bursts::Bursts;
-use super::super::findings::{Findings, IDLE, MUCH, SATURATED};
+use super::super::findings::{Findings, IDLE, MUCH, SATURATED, full};
 use super::super::limit::Said::{self, Not, Unknown};
 use super::super::limit::{LimitKind, limit};
 use super::device::busiest;
 use super::interference::in_bursts;
 use crate::advice::AdviceKind;
 use crate::surroundings::{Interrupt, Memory, Surroundings, Throttled};
-
-/// Processors that are so busy, while some program waits for one half of the time ([`IDLE`]), have little left: work
-/// comes in bursts that are larger than they are. `benchsuite verdicts` plants it (`processors`, `one-processor`).
-const CROWDED: f64 = 0.75;
 
 /// A control group's limit counts as reached from here on: it is kept on average over slices of 100 ms.
 const REACHED: f64 = 0.85;
@@ -160,11 +156,10 @@ pub fn processors(findings: &Findings) -> Said {
             much.map(|one| format!("{} ({}, {} of one)", one.name, one.id, one.processor)).collect();
         each.join(", ")
     };
-    let crowded = busy >= CROWDED && around.pressure.is_some_and(|pressure| pressure.processors.get() >= IDLE);
     let waited = around.pressure.map_or(String::new(), |pressure| {
         format!("; some program waited for a processor for {} of the time", pressure.processors)
     });
-    let full = busy >= SATURATED || crowded;
+    let full = full(around);
     let bursts = in_bursts(findings, LimitKind::Processors);
     if full && others >= MUCH * few as f64 {
         let mut evidence = vec![format!("other programs use the processors: {}{waited}", names())];
