@@ -400,6 +400,23 @@ fn where_the_kernel_was_traced_the_evidence_says_where_requests_were() {
     let said = "in the kernel, requests of sda spend 10 us to be issued (75 %), 10 us in the device (24 %)";
     assert_eq!(explanation.limit.evidence.last().unwrap(), said);
     assert_eq!(explanation.timeline.len(), 1);
+    // The members of an array together; and the one apart that is slower than the others.
+    let member = |name: &str, micros: u64, share: f64| {
+        let phases = vec![PhaseTime { mean: Duration::micros(micros), ..phase("in the device", share) }];
+        PartTime { phases, ..PartTime::at_work(name.to_owned(), Ratio::ONE) }
+    };
+    let evidence = |micros: [u64; 3]| {
+        let phases = vec![phase("passed on", 28.0)];
+        let array = PartTime { phases, ..PartTime::at_work("sda".to_owned(), Ratio::ONE) };
+        let members = ["x", "y", "z"].into_iter().zip(micros).map(|(name, micros)| member(name, micros, 4.0));
+        let timeline = [array].into_iter().chain(members).collect();
+        usual(|_, findings| findings.timeline = timeline).limit.evidence.last().unwrap().clone()
+    };
+    let said =
+        "in the kernel, requests of sda spend 10 us passed on (70 %), 20 us in the device of 3 parts below (30 %)";
+    assert_eq!(evidence([20, 25, 15]), said);
+    let slow = "28 us in the device of 3 parts below, 50 us in y and 17 us in the others (30 %)";
+    assert!(evidence([19, 50, 15]).ends_with(slow), "{}", evidence([19, 50, 15]));
     assert!(usual(|_, _| {}).limit.evidence.iter().all(|line| !line.contains("in the kernel")));
 }
 

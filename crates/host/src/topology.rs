@@ -96,7 +96,8 @@ pub enum What {
     },
     /// A device-mapper volume.
     Mapped {
-        /// Its name in `/dev/mapper`.
+        /// Its name in `/dev/mapper`. In JSON it is `volume`: `name` is the layer's, beside which it stands.
+        #[serde(rename = "volume")]
         name: String,
         /// Who made it, such as `LVM`, `CRYPT`, `mpath`.
         maker: Option<String>,

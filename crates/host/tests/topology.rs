@@ -2,9 +2,14 @@
 
 mod trees;
 
+use std::collections::BTreeSet;
+use std::fmt::{self, Formatter};
+
 use host::block::Transport;
 use host::hardware::HopKind;
 use host::topology::{Node, Target, TopologyError, What};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use trees::*;
 use units::{Bytes, Rate};
 
@@ -160,6 +165,74 @@ fn a_volume_on_an_encrypted_array_branches_at_the_array() {
         })
         .collect();
     assert_eq!(makers, [("vg-home", Some("LVM")), ("luks", Some("CRYPT"))]);
+}
+
+/// JSON in which no object names a field twice. Readers that know their fields refuse the others.
+struct Unambiguous;
+
+impl<'de> Deserialize<'de> for Unambiguous {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Unambiguous, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Unambiguous;
+
+            fn expecting(&self, f: &mut Formatter) -> fmt::Result {
+                f.write_str("JSON")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Unambiguous, A::Error> {
+                let mut known = BTreeSet::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    map.next_value::<Unambiguous>()?;
+                    if let Some(twice) = known.replace(key) {
+                        return Err(A::Error::custom(format!("{twice} is named twice")));
+                    }
+                }
+                Ok(Unambiguous)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Unambiguous, A::Error> {
+                while list.next_element::<Unambiguous>()?.is_some() {}
+                Ok(Unambiguous)
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Unambiguous, E> {
+                Ok(Unambiguous)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Unambiguous, E> {
+                Ok(Unambiguous)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Unambiguous, E> {
+                Ok(Unambiguous)
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Unambiguous, E> {
+                Ok(Unambiguous)
+            }
+
+            fn visit_unit<E>(self) -> Result<Unambiguous, E> {
+                Ok(Unambiguous)
+            }
+        }
+        json.deserialize_any(Any)
+    }
+}
+
+#[test]
+fn whatever_a_path_stands_on_is_told_in_fields_of_different_names() {
+    let tree = sata_machine();
+    tree.md("md0", "9:0", "raid5", &["sda1", "sdb1", "sdc1", "sdd1"]);
+    tree.dm("dm-0", "253:0", "luks", "CRYPT-LUKS2-aa", &["md0"]);
+    tree.mounts(&[("253:0", "/", "xfs", "/dev/mapper/luks", "rw")]);
+    tree.loop_device("loop0", "7:0", "/images/disk.img");
+    for target in [tree.device_target("/dev/loop0", "7:0"), tree.file_target("/data")] {
+        let json = serde_json::to_string(&target).unwrap();
+        serde_json::from_str::<Unambiguous>(&json).unwrap_or_else(|error| panic!("{error}: {json}"));
+        assert!(json.contains(r#""name":"dm-0","is":"mapped","volume":"luks""#), "{json}");
+    }
+    assert!(serde_json::from_str::<Unambiguous>(r#"[{"a": 1, "b": {}, "a": null}]"#).is_err());
 }
 
 #[test]

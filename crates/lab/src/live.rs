@@ -34,6 +34,8 @@ use crate::journal::Journal;
 use crate::live::foreman::{Passed, Report};
 use crate::live::real::Single;
 pub(crate) use crate::live::real::{Bare, LiveDevice};
+#[cfg(test)]
+pub(crate) use crate::live::tracer::Member;
 use crate::live::tracer::Tracer;
 pub(crate) use crate::live::tracer::{Followed, Traced};
 use crate::pass::{self, Pass, Seat, Station};

@@ -9,7 +9,7 @@ use units::Bytes;
 
 use super::event::DeviceCode;
 use crate::block::DeviceNumber;
-use crate::kernel::{Kernel, number, text};
+use crate::kernel::{Kernel, names, number, text};
 use crate::topology::backing_file;
 
 /// Which numbers and which sectors the requests to a block device have.
@@ -55,6 +55,25 @@ impl TracedDisk {
         Some((backing_file(&directory)?, offset))
     }
 
+    /// The disks and partitions to which its disk passes requests on, and those to which these do: the members of an
+    /// array, what a volume of device mapper lies on. Each once.
+    pub fn members(&self, kernel: &Kernel) -> Vec<TracedDisk> {
+        let mut found: Vec<TracedDisk> = Vec::new();
+        let mut above = vec![self.disk];
+        while let Some(disk) = above.pop() {
+            let slaves = kernel.sys(format!("dev/block/{disk}/slaves"));
+            let number = |name: String| text(slaves.join(name).join("dev"))?.parse().ok();
+            for device in names(&slaves).into_iter().filter_map(number) {
+                if found.iter().all(|known| known.device != device) {
+                    let one = TracedDisk::of(kernel, device);
+                    found.push(one);
+                    above.push(one.disk);
+                }
+            }
+        }
+        found
+    }
+
     /// Its name in `/dev`.
     pub fn name(&self, kernel: &Kernel) -> String {
         let directory = std::fs::canonicalize(kernel.sys(format!("dev/block/{}", self.device)));
@@ -97,6 +116,19 @@ mod tests {
         std::fs::write(disk.join("loop/backing_file"), "/images/a\n").unwrap();
         std::fs::write(disk.join("loop/offset"), "1048576\n").unwrap();
         assert_eq!(found.backing(&kernel), Some(("/images/a".into(), Bytes::mib(1))), "of a partition, its disk's");
+        // An array of the disk's partition and of another array of the same.
+        for (name, number) in [("md0", "9:0"), ("md1", "9:1")] {
+            let array = root.path().join("sys/devices").join(name);
+            std::fs::create_dir_all(array.join("slaves")).unwrap();
+            std::fs::write(array.join("dev"), number).unwrap();
+            std::os::unix::fs::symlink("../../sda/sda2", array.join("slaves/sda2")).unwrap();
+            let link = root.path().join("sys/dev/block").join(number);
+            std::os::unix::fs::symlink(format!("../../devices/{name}"), link).unwrap();
+        }
+        std::os::unix::fs::symlink("../../md1", root.path().join("sys/devices/md0/slaves/md1")).unwrap();
+        let [array, lower] = [0, 1].map(|minor| TracedDisk::of(&kernel, DeviceNumber { major: 9, minor }));
+        assert_eq!(array.members(&kernel), [lower, found]);
+        assert_eq!(found.members(&kernel), []);
         assert_eq!(TracedDisk::find(&kernel, root.path()), None, "a directory");
         let file = disk.join("dev");
         assert_eq!(TracedDisk::find(&kernel, &file), None, "a file on what this kernel calls no disk");

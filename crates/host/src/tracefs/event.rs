@@ -20,6 +20,12 @@ pub enum Point {
     Completed,
     /// A device without requests of its own has (`block_bio_complete`): zram, md, device mapper.
     BioCompleted,
+    /// A device that stands on others passes it on, or a part of it (`block_bio_remap`, `block_rq_remap`): what it is
+    /// there. Always followed by [`Point::Handed`] on the same processor.
+    Left,
+    /// And what it is on the device that it goes to. If that is a partition, its sectors count from the partition's
+    /// beginning.
+    Handed,
 }
 
 impl Point {
@@ -31,6 +37,8 @@ impl Point {
         (Point::Completed, "block_rq_complete"),
         (Point::BioCompleted, "block_bio_complete"),
     ];
+    /// The trace points of what is passed on: of bios, and of requests.
+    pub(super) const PASSED_ON: [&str; 2] = ["block_bio_remap", "block_rq_remap"];
 }
 
 /// What is asked for.
@@ -76,9 +84,12 @@ pub(super) enum RingPoint {
 }
 
 impl RingPoint {
-    /// With the kernel's names. Older kernels name the first otherwise, and then nothing is known of the ring.
-    pub const ALL: [(RingPoint, &str); 2] =
-        [(RingPoint::Taken, "io_uring_submit_req"), (RingPoint::Posted, "io_uring_complete")];
+    /// With the kernel's names; the first had another one before.
+    pub const ALL: [(RingPoint, &str); 3] = [
+        (RingPoint::Taken, "io_uring_submit_req"),
+        (RingPoint::Taken, "io_uring_submit_sqe"),
+        (RingPoint::Posted, "io_uring_complete"),
+    ];
 }
 
 /// What was seen at a trace point. 32 bytes.
@@ -139,6 +150,13 @@ pub struct BlockEvent {
     pub way: Way,
 }
 
+impl BlockEvent {
+    /// The sector behind its last.
+    pub fn end(&self) -> u64 {
+        self.sector.saturating_add(u64::from(self.sectors))
+    }
+}
+
 const _: () = assert!(size_of::<Event>() <= 32, "millions are kept");
 
 /// A device number as records have it: `major << 20 | minor`.
@@ -171,6 +189,7 @@ pub(super) struct Layout {
 enum Fields {
     Block { point: Point, device: Field, sector: Field, sectors: Field, rwbs: Field, error: Option<Field> },
     Ring { point: RingPoint, ring: Field, call: Field },
+    PassedOn { from: (Field, Field), to: (Field, Field), sectors: Field, rwbs: Field },
 }
 
 impl Layout {
@@ -188,6 +207,19 @@ impl Layout {
         Some(Layout { id: format.id?, fields })
     }
 
+    /// Likewise of a point at which requests are passed on.
+    pub fn of_passing_on(text: &str) -> Option<Layout> {
+        let format = Format::parse(text);
+        let device = |name| format.field(name).filter(|field| field.size == 4);
+        let fields = Fields::PassedOn {
+            from: (device("old_dev")?, format.field("old_sector")?),
+            to: (device("dev")?, format.field("sector")?),
+            sectors: format.field("nr_sector")?,
+            rwbs: format.field("rwbs")?,
+        };
+        Some(Layout { id: format.id?, fields })
+    }
+
     /// Likewise of a point of io_uring.
     pub fn of_ring(point: RingPoint, text: &str) -> Option<Layout> {
         let format = Format::parse(text);
@@ -196,15 +228,15 @@ impl Layout {
     }
 }
 
-/// What a record says; `None` if it is of no trace point that is known here.
+/// What a record says, one event or two; `None` if it is of no trace point that is known here.
 #[inline]
-pub(super) fn event(layouts: &[Layout], at: u64, record: &[u8]) -> Option<Event> {
+pub(super) fn event(layouts: &[Layout], at: u64, record: &[u8]) -> Option<(Event, Option<Event>)> {
     let id = u16::from_ne_bytes(*record.first_chunk()?);
     let layout = layouts.iter().find(|layout| layout.id == id)?;
     match layout.fields {
         Fields::Ring { point, ring, call } => {
             let call = RingCall { at, ring: ring.number(record)?, call: call.number(record)? };
-            Some(if point == RingPoint::Taken { Event::Taken(call) } else { Event::Posted(call) })
+            Some((if point == RingPoint::Taken { Event::Taken(call) } else { Event::Posted(call) }, None))
         }
         Fields::Block { point, device, sector, sectors, rwbs, error } => {
             let error = || error.and_then(|field| field.number(record)).map(|number| (number as u32).cast_signed());
@@ -212,14 +244,23 @@ pub(super) fn event(layouts: &[Layout], at: u64, record: &[u8]) -> Option<Event>
                 Point::BioCompleted if error() == Some(-AGAIN) => Point::Returned,
                 point => point,
             };
-            Some(Event::Block(BlockEvent {
+            let event = BlockEvent {
                 at,
                 sector: sector.number(record)?,
                 sectors: sectors.number(record)? as u32,
                 device: DeviceCode(device.number(record)? as u32),
                 point,
                 way: Way::of(rwbs.bytes(record)?),
-            }))
+            };
+            Some((Event::Block(event), None))
+        }
+        Fields::PassedOn { from, to, sectors, rwbs } => {
+            let (sectors, way) = (sectors.number(record)? as u32, Way::of(rwbs.bytes(record)?));
+            let side = |(device, sector): (Field, Field), point| {
+                let (sector, device) = (sector.number(record)?, DeviceCode(device.number(record)? as u32));
+                Some(Event::Block(BlockEvent { at, sector, sectors, device, point, way }))
+            };
+            Some((side(from, Point::Left)?, side(to, Point::Handed)))
         }
     }
 }
@@ -246,7 +287,7 @@ mod tests {
         let device = DeviceCode::from(DeviceNumber { major: 7, minor: 3 });
         let (point, way) = (Point::Issued, Way::Write);
         let expected = BlockEvent { at: 5, sector: 1 << 40, sectors: 8, device, point, way };
-        assert_eq!(event(&[layout], 5, &record), Some(Event::Block(expected)));
+        assert_eq!(event(&[layout], 5, &record), Some((Event::Block(expected), None)));
         record[0] ^= 1;
         assert_eq!(event(&[layout], 5, &record), None, "another event");
         assert!(Layout::parse(Point::Issued, &FORMAT.replace("rwbs", "flags")).is_none());
@@ -260,7 +301,7 @@ mod tests {
             let mut record = vec![0; 44];
             record[0..2].copy_from_slice(&2104u16.to_ne_bytes());
             record[28..32].copy_from_slice(&error.to_ne_bytes());
-            let Some(Event::Block(event)) = event(&[layout], 0, &record) else { panic!("a request") };
+            let Some((Event::Block(event), None)) = event(&[layout], 0, &record) else { panic!("a request") };
             event.point
         };
         assert_eq!([0, -5, -11].map(point), [Point::BioCompleted, Point::BioCompleted, Point::Returned]);
@@ -275,8 +316,33 @@ mod tests {
         record[0..2].copy_from_slice(&2141u16.to_ne_bytes());
         record[8..16].copy_from_slice(&77u64.to_ne_bytes());
         record[24..32].copy_from_slice(&3u64.to_ne_bytes());
-        assert_eq!(event(&[layout], 5, &record), Some(Event::Posted(RingCall { at: 5, ring: 77, call: 3 })));
+        let posted = Event::Posted(RingCall { at: 5, ring: 77, call: 3 });
+        assert_eq!(event(&[layout], 5, &record), Some((posted, None)));
         assert_eq!(event(&[layout], 5, &record[..20]), None, "cut short");
+    }
+
+    #[test]
+    fn what_is_passed_on_is_told_by_where_it_was_and_where_it_goes() {
+        let format = format!(
+            "{FORMAT}\tfield:dev_t old_dev;\toffset:28;\tsize:4;\tsigned:0;\n\
+             \tfield:sector_t old_sector;\toffset:48;\tsize:8;\tsigned:0;\n"
+        );
+        let layout = Layout::of_passing_on(&format).unwrap();
+        let mut record = vec![0; 56];
+        record[0..2].copy_from_slice(&2104u16.to_ne_bytes());
+        record[8..12].copy_from_slice(&(8u32 << 20).to_ne_bytes());
+        record[16..24].copy_from_slice(&2056u64.to_ne_bytes());
+        record[24..28].copy_from_slice(&8u32.to_ne_bytes());
+        record[28..32].copy_from_slice(&(9u32 << 20).to_ne_bytes());
+        record[34..36].copy_from_slice(b"R\0");
+        record[48..56].copy_from_slice(&16u64.to_ne_bytes());
+        let side = |major, sector, point| {
+            let device = DeviceCode::from(DeviceNumber { major, minor: 0 });
+            Event::Block(BlockEvent { at: 5, sector, sectors: 8, device, point, way: Way::Read })
+        };
+        let expected = (side(9, 16, Point::Left), Some(side(8, 2056, Point::Handed)));
+        assert_eq!(event(&[layout], 5, &record), Some(expected));
+        assert!(Layout::of_passing_on(FORMAT).is_none(), "it does not say from where");
     }
 
     #[test]

@@ -95,6 +95,17 @@ impl Instance {
             }
             self.write(&format!("{folder}/enable"), "1")?;
         }
+        // Partitions pass all their requests on to their disk, under one name for both here; that need not be told.
+        let stacked = devices.iter().filter(|code| stands_on_others(kernel, **code));
+        let stacked = stacked.map(|code| format!("old_dev == {}", code.0)).collect::<Vec<_>>().join(" || ");
+        for name in Point::PASSED_ON.into_iter().filter(|_| !stacked.is_empty()) {
+            let folder = format!("events/block/{name}");
+            let format = whole(&self.path.join(&folder).join("format")).ok();
+            let layout = format.and_then(|format| Layout::of_passing_on(&format));
+            self.layouts.push(layout.ok_or(TraceError::Unknown(name))?);
+            self.write(&format!("{folder}/filter"), &stacked)?;
+            self.write(&format!("{folder}/enable"), "1")?;
+        }
         for (point, name) in RingPoint::ALL {
             let folder = format!("events/io_uring/{name}");
             let format = whole(&self.path.join(&folder).join("format")).ok();
@@ -148,6 +159,11 @@ impl Drop for Instance {
 fn has_requests(kernel: &Kernel, code: DeviceCode) -> bool {
     let directory = kernel.sys(format!("dev/block/{}", DeviceNumber::from(code)));
     ["mq", "../mq"].iter().any(|queues| directory.join(queues).exists())
+}
+
+/// True of a device that has its requests done by others: md, device mapper.
+fn stands_on_others(kernel: &Kernel, code: DeviceCode) -> bool {
+    !names(kernel.sys(format!("dev/block/{}/slaves", DeviceNumber::from(code)))).is_empty()
 }
 
 /// Where tracefs is.
@@ -230,7 +246,10 @@ impl Reader {
             };
             let (records, lost) = self.header.read(&self.page[..read]);
             self.lost += lost;
-            records.filter_map(|(at, record)| event(&self.layouts, at, record)).for_each(&mut take);
+            for (first, second) in records.filter_map(|(at, record)| event(&self.layouts, at, record)) {
+                take(first);
+                second.map(&mut take);
+            }
         }
     }
 

@@ -5,13 +5,21 @@
 //! that only the same devices share is named with it.
 
 use analysis::explain::Shared;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
+use serde_json::Value;
 
 /// A path and its stack, as far as it is needed.
 #[derive(Deserialize)]
 pub(super) struct Target {
     path: String,
+    #[serde(deserialize_with = "any_json")]
     top: Layer,
+}
+
+/// A stack from JSON in which a field may stand twice, where the last counts: folders of 2026 tell the name of a volume
+/// of device mapper in a second field `name`.
+fn any_json<'de, D: Deserializer<'de>>(json: D) -> Result<Layer, D::Error> {
+    serde_json::from_value(Value::deserialize(json)?).map_err(de::Error::custom)
 }
 
 #[derive(Deserialize)]
@@ -75,7 +83,13 @@ mod tests {
     use super::*;
 
     fn target(path: &str, json: &str) -> Target {
-        Target { path: path.to_owned(), top: serde_json::from_str(json).unwrap() }
+        serde_json::from_str(&format!(r#"{{"path":"{path}","top":{json}}}"#)).unwrap()
+    }
+
+    #[test]
+    fn a_volume_may_have_two_names() {
+        let volume = r#"{"name":"dm-0","is":"mapped","name":"luks","maker":"CRYPT","below":[]}"#;
+        assert_eq!(target("/dev/dm-0", volume).chain(), ["luks"]);
     }
 
     #[test]

@@ -57,8 +57,17 @@ pub(crate) struct Followed {
     pub file: Option<PathBuf>,
     /// Where it lies, when the run has ended.
     pub extents: Option<Extents>,
+    /// What its disk passes its requests on to by telling the kernel so, if anything: see [`TracedDisk::members`].
+    pub members: Vec<Member>,
     /// Where a loop device passes its requests on to, if they can be followed there.
     pub below: Option<Box<Followed>>,
+}
+
+/// A disk that another one stands on.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    pub disk: TracedDisk,
+    pub name: String,
 }
 
 /// Loop devices upon loop devices are followed so far.
@@ -73,8 +82,10 @@ impl Followed {
         }
         let backing = disk.backing(kernel).filter(|_| depth < DEEPEST);
         let below = backing.and_then(|(path, from)| Followed::find(kernel, &path, from, depth + 1).ok());
+        let member = |disk: TracedDisk| Member { name: disk.name(kernel), disk };
         Ok(Followed {
             name: disk.name(kernel),
+            members: disk.members(kernel).into_iter().map(member).collect(),
             disk,
             from,
             file: path.is_file().then(|| path.to_owned()),
@@ -83,7 +94,12 @@ impl Followed {
         })
     }
 
-    /// It and what lies below it.
+    /// The disks that its requests may go to.
+    fn disks(&self) -> impl Iterator<Item = &TracedDisk> {
+        self.levels().flat_map(|level| [&level.disk].into_iter().chain(level.members.iter().map(|member| &member.disk)))
+    }
+
+    /// It and what lies below it, as loop devices count.
     pub fn levels(&self) -> impl Iterator<Item = &Followed> {
         std::iter::successors(Some(self), |followed| followed.below.as_deref())
     }
@@ -122,8 +138,8 @@ impl Tracer {
             let one = followed(&kernel, experiment, index, target);
             found.push(one.map_err(|why| remarks.push(format!("not traced: {target}: {why}"))).ok());
         }
-        let levels = found.iter().flatten().flat_map(Followed::levels);
-        let mut codes: Vec<DeviceCode> = levels.flat_map(|followed| followed.disk.codes()).collect();
+        let disks = found.iter().flatten().flat_map(Followed::disks);
+        let mut codes: Vec<DeviceCode> = disks.flat_map(TracedDisk::codes).collect();
         codes.sort_unstable();
         codes.dedup();
         if codes.is_empty() {

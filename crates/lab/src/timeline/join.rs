@@ -3,8 +3,8 @@
 //! An event says device, sectors and direction, and no number of ours. A request is under way between two stamps of its
 //! row, `submitted` and `completed`, which lie on the same clock; so an event is of a request that is under way at its
 //! time, on its disk, in its direction, and whose sectors it touches. Rows and events are gone through once, in order
-//! of time, with the requests under way in a tree by their first sector. Which way a request went through its ring is
-//! found in `ring`.
+//! of time, with the requests under way in a tree by their first sector (`under`). Which way a request went through its
+//! ring is found in `ring`.
 //!
 //! - **Splits**: each part of a request that is issued or completed counts its sectors. The request is issued with its
 //!   first part and complete with its last.
@@ -14,6 +14,10 @@
 //!   if there is one, and among several of the one that was seen first. If any assignment has each request pass its
 //!   points in order between its stamps, this one does: where another request got the earlier event, the two can be
 //!   exchanged from there on (as for unit jobs with deadlines: the earliest deadline first).
+//! - **Passed on** by md or device mapper: each part is a request of its own to the device that gets it, and may be
+//!   passed on again. Of a request that was, what counts below is the part that was done last: the one it waited for.
+//!   Device mapper cuts its bio shorter with each part, and tells the end of the last part only: all of a request ends
+//!   with it, if all parts are back.
 //! - **Requeued** by the driver: it waits again, and the next issue counts. **Returned** by the block layer, because it
 //!   was not to wait: the next time counts at which it is queued.
 //!
@@ -21,15 +25,16 @@
 //! stamps of a request, if it lies between those of no other.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use device::Operation;
-use host::tracefs::{BlockEvent, DeviceCode, Event, Point, Way};
+use host::tracefs::{BlockEvent, DeviceCode, Event, Point, TracedDisk, Way};
 use record::Row;
-use units::{Bytes, Instant};
+use units::Bytes;
 
 use super::Passed;
-use super::ring::{Call, Rings};
+use super::ring::Rings;
+use super::under::{Flight, Key, Under, Whose};
 use crate::live::Followed;
 
 /// By how much stamps of the kernel and of the program may disagree, in nanoseconds.
@@ -47,138 +52,237 @@ pub(super) fn way(operation: Operation) -> Option<Way> {
     }
 }
 
-/// A request under way.
-#[derive(Debug, Clone, Copy)]
-struct Flight {
-    /// The sector behind its last.
-    end: u64,
-    /// When it was submitted, and when its completion was seen.
+/// Where a row's request goes, in order of when it was submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Asked {
     submitted: u64,
-    seen: u64,
     /// The place of its row.
     row: u32,
-    /// Sectors that have passed each point.
-    queued: u64,
-    issued: u64,
-    done: u64,
-    queued_at: u64,
-    issued_at: u64,
-    /// The call of a ring that it came with.
-    call: Option<Call>,
-}
-
-/// Requests under way to one disk in one direction, by their first sector and the order in which they were submitted.
-#[derive(Debug, Default)]
-struct Under {
-    flights: BTreeMap<(u64, u32), Flight>,
-    /// The longest that there ever is, in sectors.
-    longest: u64,
-    /// The disk has requests of its own. Then those say when it has done something, and the ends of bios say nothing.
-    has_requests: bool,
-}
-
-/// Where a request is.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    /// Its first sector, and the one behind its last.
+    /// How many sectors, from which on.
+    sectors: u32,
     first: u64,
-    end: u64,
-    /// The place of its disk among all.
+}
+
+/// The disks that events may be of, by their places.
+#[derive(Debug, Default)]
+struct Disks<'r> {
+    names: Vec<&'r str>,
+    /// The numbers under which they are known, and the sector at which what has the number begins; few enough to look
+    /// through.
+    codes: Vec<(DeviceCode, usize, u64)>,
+}
+
+impl<'r> Disks<'r> {
+    fn known(&self, code: DeviceCode) -> Option<(usize, u64)> {
+        self.codes.iter().find(|(known, ..)| *known == code).map(|(_, place, first)| (*place, *first))
+    }
+
+    /// The place of one, which may be known already.
+    fn add(&mut self, disk: &TracedDisk, name: &'r str) -> usize {
+        let place = self.known(disk.disk.into()).map_or(self.names.len(), |(place, _)| place);
+        if place == self.names.len() {
+            self.names.push(name);
+        }
+        let first = |code| if code == DeviceCode::from(disk.device) { disk.first } else { 0 };
+        self.codes.extend(disk.codes().map(|code| (code, place, first(code))));
+        place
+    }
+}
+
+/// A request that a device passed on, seen from above.
+#[derive(Debug, Clone, Copy)]
+struct Parent {
+    /// The disk that passed it on, and the request there.
     disk: usize,
     way: Way,
+    key: Key,
+    /// The disk that it went to.
+    to: usize,
 }
 
 /// Goes through rows and events.
 pub(super) struct Joiner<'r> {
     rows: &'r [Row],
     /// Those that have a place, by when they were submitted.
-    order: Vec<(Instant, u32)>,
+    order: Vec<Asked>,
     /// By device of the run: its way down, and the place of the disk at its end among all.
     routes: Vec<Option<(Vec<&'r Followed>, usize)>>,
-    /// The places of disks by the numbers under which they are known; few enough to look through.
-    codes: Vec<(DeviceCode, usize)>,
+    disks: Disks<'r>,
     /// By disk, three directions each.
     under: Vec<[Under; 3]>,
     /// How many of the rows are or were under way.
     next: usize,
+    /// All that was passed on.
+    parents: Vec<Parent>,
+    /// What was done of it: on which disk, and when.
+    lower: Vec<(usize, Passed)>,
+    /// By processor: what is just passed on there.
+    left: Vec<Option<(usize, BlockEvent)>>,
 }
 
 impl<'r> Joiner<'r> {
     /// Of rows with sectors, on devices whose disk is known, or what it stands on `level` storeys below. Devices that
     /// stand on less have no requests there.
     pub fn new(rows: &'r [Row], disks: &'r [Option<Followed>], level: usize) -> Joiner<'r> {
-        let (mut codes, mut under): (Vec<(DeviceCode, usize)>, Vec<[Under; 3]>) = (Vec::new(), Vec::new());
+        let mut known = Disks::default();
         let mut route = |followed: &'r Followed| {
             let way: Vec<&Followed> = followed.levels().take(level + 1).collect();
-            let disk = &way.get(level)?.disk;
-            let known = codes.iter().find(|(code, _)| *code == disk.disk.into()).map(|(_, place)| *place);
-            let place = known.unwrap_or(under.len());
-            under.resize_with(under.len().max(place + 1), Default::default);
-            codes.extend(disk.codes().map(|code| (code, place)));
+            let here = way.get(level)?;
+            let place = known.add(&here.disk, &here.name);
+            for member in &here.members {
+                known.add(&member.disk, &member.name);
+            }
             Some((way, place))
         };
         let routes = disks.iter().map(|disk| disk.as_ref().and_then(&mut route)).collect();
-        let mut joiner = Joiner { rows, order: Vec::with_capacity(rows.len()), routes, codes, under, next: 0 };
+        let mut under = Vec::new();
+        under.resize_with(known.names.len(), Default::default);
+        let mut joiner = Joiner {
+            rows,
+            order: Vec::with_capacity(rows.len()),
+            routes,
+            disks: known,
+            under,
+            next: 0,
+            parents: Vec::new(),
+            lower: Vec::new(),
+            left: Vec::new(),
+        };
         for (row, index) in rows.iter().zip(0..) {
-            let Some(Place { first, end, disk, way }) = joiner.place(row) else { continue };
-            let longest = &mut joiner.under[disk][way as usize].longest;
-            *longest = (*longest).max(end - first);
-            joiner.order.push((row.submitted, index));
+            let Some(begin) = joiner.place(row) else { continue };
+            let first = begin.get() / Bytes::SECTOR.get();
+            let end = (begin.get() + u64::from(row.length)).div_ceil(Bytes::SECTOR.get());
+            let (submitted, sectors) = (row.submitted.as_nanos(), (end - first) as u32);
+            joiner.order.push(Asked { submitted, row: index, sectors, first });
         }
-        joiner.order.sort_unstable();
+        // Rows of one thread are in order but for a few.
+        joiner.order.sort();
         joiner
     }
 
-    /// Where a request is; `None` of one that does not lie in one piece of its file, or goes nowhere here.
-    fn place(&self, row: &Row) -> Option<Place> {
-        let (levels, disk) = self.routes[usize::from(row.device)].as_ref()?;
-        let way = way(row.operation).expect("only requests with sectors were given");
-        let length = Bytes::new(u64::from(row.length));
-        let begin = levels.iter().try_fold(row.offset, |at, followed| followed.place(at, length))?;
-        let first = begin.get() / Bytes::SECTOR.get();
-        let end = (begin + length).get().div_ceil(Bytes::SECTOR.get());
-        Some(Place { first, end, disk: *disk, way })
+    /// The names of the disks, by their places.
+    pub fn names(&self) -> &[&'r str] {
+        &self.disks.names
     }
 
-    /// Gives each request that was followed to its end to `take`, by the place of its row. Events are in order of time,
-    /// each with its processor; of equal times the order is that of a request's way.
-    pub fn join(&mut self, events: impl Iterator<Item = (usize, Event)>, mut take: impl FnMut(u32, Passed)) {
-        let mut rings = Rings::default();
+    /// Where on its disk a request is; `None` of one that does not lie in one piece of its file, or goes nowhere here.
+    fn place(&self, row: &Row) -> Option<Bytes> {
+        let (levels, _) = self.routes[usize::from(row.device)].as_ref()?;
+        let length = Bytes::new(u64::from(row.length));
+        levels.iter().try_fold(row.offset, |at, followed| followed.place(at, length))
+    }
+
+    /// Gives each request that was followed to its end to `take`, by the place of its row: how it passed its disk, and
+    /// those that this passed it on to, each with the place of the disk. Events are in order of time, each with its
+    /// processor; of equal times the order is that of a request's way.
+    pub fn join(
+        &mut self,
+        events: impl Iterator<Item = (usize, Event)>,
+        mut take: impl FnMut(u32, &[(usize, Passed)]),
+    ) {
+        let (mut rings, mut over, mut way) = (Rings::default(), Vec::new(), Vec::new());
+        let (rows, disks) = (self.rows, self.homes());
+        let disk = |row: u32| disks[usize::from(rows[row as usize].device)].expect("it has a place");
+        let mut told = |row, passed: Passed, lower: &[(usize, Passed)]| {
+            way.clear();
+            way.push((disk(row), passed));
+            while let Some(next) = way.last().and_then(|(_, passed)| passed.lower) {
+                way.push(lower[next as usize]);
+            }
+            take(row, &way);
+        };
         for (nth, (processor, event)) in events.enumerate() {
             self.submit_until(event.at().saturating_add(SLACK));
             if nth % FORGET == FORGET - 1 {
-                let over = |flight: &Flight| flight.seen + SLACK < event.at();
-                self.under.iter_mut().flatten().for_each(|under| under.flights.retain(|_, flight| !over(flight)));
-                rings.forget(event.at(), &mut take);
+                self.under.iter_mut().flatten().for_each(|under| under.forget(event.at().saturating_sub(SLACK)));
+                rings.forget(event.at(), &mut |row, passed| told(row, passed, &self.lower));
             }
             match event {
-                Event::Taken(call) => rings.taken(processor, &call, &mut take),
-                Event::Posted(call) => rings.posted(&call, &mut take),
+                Event::Taken(call) => rings.taken(processor, &call, &mut |row, passed| told(row, passed, &self.lower)),
+                Event::Posted(call) => rings.posted(&call, &mut |row, passed| told(row, passed, &self.lower)),
                 Event::Block(event) if event.way == Way::Other => {}
+                Event::Block(event) if matches!(event.point, Point::Left | Point::Handed) => {
+                    self.pass_on(processor, event);
+                }
                 Event::Block(event) => {
-                    let place = self.codes.iter().find(|(code, _)| *code == event.device);
-                    let Some((_, disk)) = place else { continue };
+                    let Some((disk, _)) = self.disks.known(event.device) else { continue };
                     let call = rings.call(processor, &event);
-                    let rows = self.rows;
-                    self.under[*disk][event.way as usize].pass(&event, call, |row, call, passed| {
-                        rings.completed(call, row, rows[row as usize].completed, passed, &mut take);
-                    });
+                    self.under[disk][event.way as usize].pass(&event, call, &mut over);
+                    for (flight, passed) in over.drain(..) {
+                        match flight.whose {
+                            Whose::Row(row) => {
+                                let seen = rows[row as usize].completed;
+                                let lower = &self.lower;
+                                rings.completed(flight.call, row, seen, passed, &mut |row, passed| {
+                                    told(row, passed, lower);
+                                });
+                            }
+                            Whose::Passed(parent) => self.done_below(parent, passed),
+                        }
+                    }
                 }
             }
         }
-        rings.forget(u64::MAX, &mut take);
+        rings.forget(u64::MAX, &mut |row, passed| told(row, passed, &self.lower));
+    }
+
+    /// A device passes a request on, or parts of several.
+    fn pass_on(&mut self, processor: usize, event: BlockEvent) {
+        let known = self.disks.known(event.device);
+        self.left.resize(self.left.len().max(processor + 1), None);
+        if event.point == Point::Left {
+            self.left[processor] = known.map(|(disk, _)| (disk, event));
+            return;
+        }
+        let (Some((from, left)), Some((to, begin))) = (self.left[processor].take(), known) else { return };
+        if from == to {
+            return;
+        }
+        let way = event.way;
+        let mut parts = Vec::new();
+        self.under[from][way as usize].each(&left, |key, flight, at, sectors| {
+            flight.passed = flight.passed.saturating_add(sectors);
+            flight.away += 1;
+            parts.push((Parent { disk: from, way, key, to }, at - left.sector, sectors, flight.seen));
+            false
+        });
+        let under = &mut self.under[to][way as usize];
+        for (parent, skipped, sectors, seen) in parts {
+            let first = event.sector.saturating_add(begin).saturating_add(skipped);
+            let (end, turn) = (first.saturating_add(u64::from(sectors)), self.parents.len() as u32);
+            let flight = Flight::new(end, (event.at, seen), Whose::Passed(turn)).passed_on(sectors);
+            // Turns of rows count from 0 on.
+            under.insert((first, u32::MAX - turn), flight);
+            self.parents.push(parent);
+        }
+    }
+
+    /// What was passed on is done: the request above waits for the rest, or for no more.
+    fn done_below(&mut self, parent: u32, passed: Passed) {
+        let Parent { disk, way, key, to } = self.parents[parent as usize];
+        if let Some(above) = self.under[disk][way as usize].get(&key) {
+            above.away = above.away.saturating_sub(1);
+            above.lower = Some(self.lower.len() as u32);
+            self.lower.push((to, passed));
+        }
+    }
+
+    /// By device of the run: the place of the disk that its requests go to.
+    fn homes(&self) -> Vec<Option<usize>> {
+        self.routes.iter().map(|route| Some(route.as_ref()?.1)).collect()
     }
 
     /// Puts those under way that were submitted by then.
     fn submit_until(&mut self, at: u64) {
-        while let Some((_, index)) = self.order.get(self.next).filter(|(from, _)| from.as_nanos() <= at) {
-            let row = &self.rows[*index as usize];
-            let Place { first, end, disk, way } = self.place(row).expect("only requests with a place are in order");
-            let (submitted, seen) = (row.submitted.as_nanos(), row.completed.as_nanos());
-            let turn = self.next as u32;
-            let (row, [queued, issued, done, queued_at, issued_at]) = (*index, [0; 5]);
-            let flight = Flight { end, submitted, seen, row, queued, issued, done, queued_at, issued_at, call: None };
-            self.under[disk][way as usize].flights.insert((first, turn), flight);
+        while let Some(Asked { submitted, row, sectors, first }) = self.order.get(self.next).copied()
+            && submitted <= at
+        {
+            let Row { device, operation, completed, .. } = &self.rows[row as usize];
+            let (_, disk) = self.routes[usize::from(*device)].as_ref().expect("only what has a place is in order");
+            let way = way(*operation).expect("only requests with sectors were given");
+            let times = (submitted, completed.as_nanos());
+            let flight = Flight::new(first + u64::from(sectors), times, Whose::Row(row));
+            self.under[*disk][way as usize].insert((first, self.next as u32), flight);
             self.next += 1;
         }
     }
@@ -188,27 +292,22 @@ impl<'r> Joiner<'r> {
 /// already.
 pub(super) fn merged(processors: &[Vec<Event>]) -> impl Iterator<Item = (usize, Event)> {
     let mut rest: Vec<&[Event]> = processors.iter().map(Vec::as_slice).collect();
-    let head =
-        |(index, events): (usize, &&[Event])| events.first().map(|event| Reverse((event.at(), turn(event), index)));
-    let mut heads: BinaryHeap<_> = rest.iter().enumerate().filter_map(head).collect();
-    // Mostly many events of one processor follow each other: the first, and how many more.
-    let mut run = (0, 0);
+    let head = |index: usize, event: &Event| (event.at(), turn(event), index);
+    let first = |(index, events): (usize, &&[Event])| Some(Reverse(head(index, events.first()?)));
+    // The processor whose turn it is, and the first events of all others: mostly its next one is before those, too.
+    let (mut current, mut others) = (0, rest.iter().enumerate().skip(1).filter_map(first).collect::<BinaryHeap<_>>());
     std::iter::from_fn(move || {
-        if run.1 == 0 {
-            let Reverse((_, _, index)) = heads.pop()?;
-            let events = rest[index];
-            let before_others =
-                |event: &Event| heads.peek().is_none_or(|Reverse(other)| (event.at(), turn(event), index) < *other);
-            let length = events.iter().take_while(|event| before_others(event)).count().max(1);
-            run = (index, length);
+        loop {
+            if let Some((event, behind)) = rest.get(current)?.split_first() {
+                let here = Reverse(head(current, event));
+                if others.peek().is_none_or(|other| here > *other) {
+                    rest[current] = behind;
+                    return Some((current, *event));
+                }
+                others.push(here);
+            }
+            Reverse((.., current)) = others.pop()?;
         }
-        let (index, left) = run;
-        let (event, behind) = rest[index].split_first().expect("a run has events");
-        (rest[index], run) = (behind, (index, left - 1));
-        if left == 1 {
-            heads.extend(head((index, &rest[index])));
-        }
-        Some((index, *event))
     })
 }
 
@@ -221,90 +320,14 @@ fn turn(event: &Event) -> u8 {
     }
 }
 
-impl Under {
-    /// An event, the call that it came with, and whom it completes.
-    fn pass(&mut self, event: &BlockEvent, call: Option<Call>, mut complete: impl FnMut(u32, Option<Call>, Passed)) {
-        self.has_requests |= event.point == Point::Issued;
-        if event.point == Point::BioCompleted && self.has_requests {
-            return;
-        }
-        let (mut at, end) = (event.sector, event.sector.saturating_add(u64::from(event.sectors)));
-        while at < end {
-            let Some((key, flight)) = self.owner(at, event) else {
-                // Nobody has this sector; somebody may have one behind it.
-                let Some(next) = self.flights.range((at + 1, 0)..(end, 0)).next() else { return };
-                at = next.0.0;
-                continue;
-            };
-            let until = end.min(flight.end);
-            let taken = until - at;
-            at = until;
-            match event.point {
-                Point::Queued => {
-                    if flight.queued == 0 {
-                        (flight.queued_at, flight.call) = (event.at, call);
-                    }
-                    flight.queued += taken;
-                }
-                Point::Issued => {
-                    if flight.issued == 0 {
-                        flight.issued_at = event.at;
-                    }
-                    flight.issued += taken;
-                }
-                Point::Requeued => flight.issued = flight.issued.saturating_sub(taken),
-                Point::Returned => flight.queued = flight.queued.saturating_sub(taken),
-                Point::Completed | Point::BioCompleted => {
-                    flight.done += taken;
-                    if flight.done >= flight.end - key.0 {
-                        let instant = Instant::from_nanos;
-                        let issued = (event.point == Point::Completed).then(|| instant(flight.issued_at));
-                        let (queued, completed) = (instant(flight.queued_at), instant(event.at));
-                        let passed = Passed { taken: None, queued, issued, completed, posted: None };
-                        let (row, call) = (flight.row, flight.call);
-                        self.flights.remove(&key);
-                        complete(row, call, passed);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Of those that have a sector and may pass this point with it, the one whose turn it is.
-    fn owner(&mut self, sector: u64, event: &BlockEvent) -> Option<((u64, u32), &mut Flight)> {
-        let from = (sector + 1).saturating_sub(self.longest);
-        let may = |((first, _), flight): &(&(u64, u32), &mut Flight)| {
-            let all = flight.end - first;
-            let passes = match event.point {
-                Point::Queued => flight.queued < all,
-                Point::Issued => flight.issued < flight.queued,
-                Point::Requeued => flight.issued > flight.done,
-                Point::Returned => flight.queued > flight.issued.max(flight.done),
-                Point::Completed => flight.done < flight.issued,
-                Point::BioCompleted => flight.issued == 0 && flight.done < flight.queued,
-            };
-            passes && flight.end > sector && flight.seen + SLACK >= event.at
-        };
-        let all = self.flights.range_mut((from, 0)..(sector + 1, 0)).filter(may);
-        let behind = event.sector.saturating_add(u64::from(event.sectors));
-        let other = |((first, _), flight): &(&(u64, u32), &mut Flight)| (*first, flight.end) != (event.sector, behind);
-        let outside = |flight: &Flight| event.at < flight.submitted || event.at > flight.seen;
-        let one = match event.point {
-            // Of several, the last that got so far goes back.
-            Point::Requeued | Point::Returned => all.max_by_key(|one| (!other(one), one.1.seen)),
-            _ => all.min_by_key(|one| (other(one), outside(one.1), one.1.seen)),
-        };
-        one.map(|(key, flight)| (*key, flight))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live::Member;
     use host::block::DeviceNumber;
-    use host::tracefs::TracedDisk;
     use proptest::prelude::*;
     use record::Phase;
+    use units::Instant;
 
     const DISK: DeviceNumber = DeviceNumber { major: 7, minor: 1 };
     const PARTITION: DeviceNumber = DeviceNumber { major: 8, minor: 2 };
@@ -320,7 +343,7 @@ mod tests {
 
     fn followed(disk: TracedDisk) -> Followed {
         let (name, from) = (disk.device.to_string(), Bytes::ZERO);
-        Followed { disk, name, from, file: None, extents: None, below: None }
+        Followed { disk, name, from, file: None, extents: None, members: Vec::new(), below: None }
     }
 
     /// A read of `sectors` from `first` on, under way from one microsecond to another.
@@ -346,7 +369,8 @@ mod tests {
         let mut found = Vec::new();
         // Each as if it were of a processor of its own.
         let events: Vec<Vec<Event>> = events.iter().map(|event| vec![Event::Block(*event)]).collect();
-        Joiner::new(rows, &disks(), 0).join(merged(&events), |row, passed| {
+        Joiner::new(rows, &disks(), 0).join(merged(&events), |row, way| {
+            let (_, passed) = way[0];
             let micros = |at: Instant| at.as_nanos() / 1000;
             found.push((
                 rows[row as usize].request,
@@ -480,12 +504,94 @@ mod tests {
         let mut found = Vec::new();
         for level in 0..3 {
             Joiner::new(&rows, &disks, level)
-                .join(below.map(|event| (0, Event::Block(event))).into_iter(), |row, passed| {
-                    found.push((level, row, passed))
+                .join(below.map(|event| (0, Event::Block(event))).into_iter(), |row, way| {
+                    found.push((level, row, way[0].1))
                 });
         }
         let [(1, 0, passed)] = found[..] else { panic!("{found:?}") };
         assert_eq!((passed.queued.as_nanos(), passed.completed.as_nanos()), (20_000, 60_000));
+    }
+
+    /// A volume upon an array of a partition and of a disk.
+    #[test]
+    fn of_what_is_passed_on_the_part_counts_that_was_done_last() {
+        let number = |major, minor| DeviceNumber { major, minor };
+        let whole = |device| TracedDisk { device, disk: device, first: 0 };
+        let [array, disk] = [number(9, 0), number(8, 16)];
+        let part = disks()[1].clone().unwrap().disk;
+        let member = |name: &str, disk| Member { disk, name: name.to_owned() };
+        let members = vec![member("md0", whole(array)), member("sda2", part), member("sdb", whole(disk))];
+        let top = Followed { members, ..followed(whole(number(253, 0))) };
+        // 16 sectors of the volume, which begins 100 sectors into the array, which stripes by 8 sectors.
+        let rows = [row(1, 0, (0, 16), (0, 90)), row(2, 0, (64, 8), (0, 90))];
+        let on = |device: DeviceNumber, one: BlockEvent| BlockEvent { device: device.into(), ..one };
+        let passed = |at, from: (DeviceNumber, u64), to: (DeviceNumber, u64), sectors| {
+            let side = |point, (device, sector)| on(device, event(at, point, (sector, sectors)));
+            [side(Point::Left, from), side(Point::Handed, to)]
+        };
+        let (volume, sda) = (number(253, 0), number(8, 0));
+        let mut events = vec![on(volume, event(5, Point::Queued, (0, 16)))];
+        events.extend(passed(6, (volume, 0), (array, 100), 16));
+        events.push(on(array, event(7, Point::Queued, (100, 16))));
+        events.extend(passed(8, (array, 100), (part.device, 1000), 8));
+        // A partition passes it on to its disk, which is nothing new.
+        events.extend(passed(9, (part.device, 1000), (sda, 3048), 8));
+        events.push(on(part.device, event(10, Point::Queued, (3048, 8))));
+        events.extend(passed(11, (array, 108), (disk, 1000), 8));
+        events.push(on(disk, event(12, Point::Queued, (1000, 8))));
+        events.push(on(sda, event(20, Point::Issued, (3048, 8))));
+        events.push(on(disk, event(21, Point::Issued, (1000, 8))));
+        events.push(on(disk, event(30, Point::Completed, (1000, 8))));
+        events.push(on(sda, event(40, Point::Completed, (3048, 8))));
+        events.push(on(array, event(41, Point::BioCompleted, (100, 16))));
+        events.push(on(volume, event(42, Point::BioCompleted, (0, 16))));
+        let processor: Vec<Event> = events.into_iter().map(Event::Block).collect();
+        let (mut found, disks) = (Vec::new(), [Some(top), None]);
+        let mut joiner = Joiner::new(&rows, &disks, 0);
+        let names: Vec<String> = joiner.names().iter().map(|name| (*name).to_owned()).collect();
+        joiner.join(merged(&[processor]), |row, way| {
+            let micros = |at: Instant| at.as_nanos() / 1000;
+            let storey = |(disk, passed): &(usize, Passed)| {
+                (names[*disk].clone(), micros(passed.queued), passed.issued.map(micros), micros(passed.completed))
+            };
+            found.push((row, way.iter().map(storey).collect::<Vec<_>>()));
+        });
+        let way = [("253:0", 5, None, 42), ("md0", 6, None, 41), ("sda2", 8, Some(20), 40)];
+        assert_eq!(found, [(0, way.map(|(name, a, b, c)| (name.to_owned(), a, b, c)).to_vec())]);
+    }
+
+    #[test]
+    fn a_volume_of_stripes_ends_with_the_end_of_its_last_part() {
+        let number = |minor| DeviceNumber { major: 8, minor };
+        let whole = |device| TracedDisk { device, disk: device, first: 0 };
+        let members = [0, 16].map(|minor| Member { disk: whole(number(minor)), name: format!("sd{minor}") });
+        let volume = Followed { members: members.to_vec(), ..followed(whole(DISK)) };
+        let (rows, disks) = ([row(1, 0, (0, 16), (0, 90))], [Some(volume)]);
+        let on = |minor, one: BlockEvent| BlockEvent { device: number(minor).into(), ..one };
+        let events = |ends: [(u64, u64); 2]| {
+            let mut events = vec![event(5, Point::Queued, (0, 16))];
+            for (minor, from) in [(0, 0), (16, 8)] {
+                events.push(event(6, Point::Left, (from, 8)));
+                events.push(on(minor, event(6, Point::Handed, (100, 8))));
+                events.push(on(minor, event(7, Point::Issued, (100, 8))));
+            }
+            events.extend([0, 16].map(|minor| on(minor, event(30, Point::Completed, (100, 8)))));
+            events.extend(ends.map(|(at, from)| event(at, Point::BioCompleted, (from, 8))));
+            vec![events.into_iter().map(Event::Block).collect::<Vec<Event>>()]
+        };
+        let ended = |events: &[Vec<Event>]| {
+            let mut found = Vec::new();
+            Joiner::new(&rows, &disks, 0).join(merged(events), |_, way| found.push(way[0].1.completed.as_nanos()));
+            found
+        };
+        // Device mapper tells the end of the last part, md those of both.
+        let both = events([(40, 0), (41, 8)]);
+        assert_eq!(ended(&both), [41_000]);
+        let last = vec![both[0].iter().copied().filter(|event| event.at() != 40_000).collect()];
+        assert_eq!(ended(&last), [41_000]);
+        let part = |event: &Event| !matches!(event, Event::Block(one) if one.device == number(16).into());
+        let lost = vec![last[0].iter().copied().filter(part).collect()];
+        assert!(ended(&lost).is_empty(), "a part of which nothing is known may still be under way");
     }
 
     proptest! {

@@ -5,12 +5,13 @@
 
 mod join;
 mod ring;
+mod under;
 
 use std::fmt;
 
 use analysis::json::number;
 use host::cpu::thread_time;
-use record::{Phase, RawError, Recording, Row, SpanLog, Spans, live_phases};
+use record::{PartName, Phase, PhaseName, RawError, Recording, Row, SpanLog, Spans, live_phases};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Instant, Ratio};
 
@@ -57,8 +58,8 @@ pub struct Tally {
     /// Set if memory for events was used up: the requests until then are those of the timeline.
     #[serde(with = "if_known")]
     pub until: Option<Duration>,
-    /// Of those that were followed, how many also through what a loop device passes its requests on to. The page cache
-    /// between the two may answer others.
+    /// Of those that were followed, how many also through what their device passes its requests on to: a loop device, an
+    /// array, a volume. What lies between the two, such as the page cache, may answer others.
     #[serde(default)]
     pub below: u64,
     /// Processor time for each request of reading the events during the run.
@@ -130,19 +131,31 @@ pub(crate) fn timeline(traced: Traced, recording: &Recording, devices: &[String]
     }
     let levels = |followed: &Followed| followed.levels().count();
     let deepest = disks.iter().flatten().map(levels).max().unwrap_or(0);
-    // By row, from the first storey below the device down.
-    let mut below: Vec<Vec<Option<Passed>>> = Vec::new();
+    let mut draft = Draft::new(devices);
+    // By row, where anything lies below a device: what was found there, from the first storey down.
+    let mut below: Vec<Vec<Below>> = vec![Vec::new(); if deepest > 1 { rows.len() } else { 0 }];
     for level in 1..deepest {
-        let mut passed = vec![None; rows.len()];
-        Joiner::new(&rows, &disks, level).join(merged(&events), |row, one| passed[row as usize] = Some(one));
-        below.push(passed);
+        let mut joiner = Joiner::new(&rows, &disks, level);
+        let parts = draft.parts_of(joiner.names());
+        joiner.join(merged(&events), |row, way| {
+            let known = &mut below[row as usize];
+            // Below what was not found nothing is told.
+            if level == 1 || known.last().is_some_and(|last| last.level + 1 == level) {
+                known.extend(way.iter().map(|(disk, passed)| Below { level, part: parts[*disk], passed: *passed }));
+            }
+        });
     }
-    let mut draft = Draft::new(devices, &disks);
     let requests = rows.iter().filter(|row| row.phase == Phase::Measure).count() as u64;
     let read = events.iter().map(Vec::len).sum::<usize>() as u64;
-    Joiner::new(&rows, &disks, 0).join(merged(&events), |row, passed| {
-        let below: Vec<Passed> = below.iter().map_while(|passed| passed[row as usize]).collect();
-        draft.keep(&rows[row as usize], &passed, &below);
+    let mut joiner = Joiner::new(&rows, &disks, 0);
+    let parts = draft.parts_of(joiner.names());
+    let mut storeys = Vec::new();
+    joiner.join(merged(&events), |row, way| {
+        let ((_, own), passed_on) = way.split_first().expect("a request passes its own disk");
+        storeys.clear();
+        storeys.extend(passed_on.iter().map(|(disk, passed)| (parts[*disk], *passed)));
+        storeys.extend(below.get(row as usize).into_iter().flatten().map(|below| (below.part, below.passed)));
+        draft.keep(&rows[row as usize], own, &storeys);
     });
     let share = Ratio::new(draft.joined as f64 / requests.max(1) as f64);
     let each = |time: Duration| Duration::nanos(time.as_nanos() / requests.max(1));
@@ -171,72 +184,82 @@ struct Passed {
     completed: Instant,
     /// When its result was in the ring.
     posted: Option<Instant>,
+    /// Of what its disk passed on of it, the part that was done last, by its place in the joiner's list.
+    lower: Option<u32>,
+}
+
+/// When it passed a disk on which its own device stands.
+#[derive(Debug, Clone, Copy)]
+struct Below {
+    /// How many storeys below, as loop devices count: what these pass on lies on one storey with them.
+    level: usize,
+    part: PartName,
+    passed: Passed,
 }
 
 /// Spans in the making.
 struct Draft {
     spans: Spans,
-    /// By device of the run: it, and what it stands on, from above.
-    parts: Vec<Vec<record::PartName>>,
-    phases: [record::PhaseName; live_phases::ALL.len()],
+    /// By device of the run.
+    devices: Vec<PartName>,
+    phases: [PhaseName; live_phases::ALL.len()],
     joined: u64,
     below: u64,
 }
 
 impl Draft {
-    fn new(devices: &[String], disks: &[Option<Followed>]) -> Draft {
+    fn new(devices: &[String]) -> Draft {
         let spans = Spans::on(SPANS);
-        let part = |(index, device): (usize, &String)| {
-            let below = disks.get(index).into_iter().flatten().flat_map(|disk| disk.levels().skip(1));
-            let names = [device.as_str()].into_iter().chain(below.map(|followed| followed.name.as_str()));
-            names.map(|name| spans.part(name)).collect()
-        };
-        let parts = devices.iter().enumerate().map(part).collect();
+        let devices = devices.iter().map(|device| spans.part(device)).collect();
         let phases = live_phases::ALL.map(|phase| spans.phase(phase));
-        Draft { spans, parts, phases, joined: 0, below: 0 }
+        Draft { spans, devices, phases, joined: 0, below: 0 }
+    }
+
+    /// The parts for disks of these names.
+    fn parts_of(&self, names: &[&str]) -> Vec<PartName> {
+        names.iter().map(|name| self.spans.part(name)).collect()
     }
 
     /// Keeps the spans of a request that counts, with what is known of it below its device. They tile its time: a time
     /// stamp that lies a little before the one that came before it, on a clock that the kernel reads without a lock,
     /// counts as equal to it.
-    fn keep(&mut self, row: &Row, passed: &Passed, below: &[Passed]) {
+    fn keep(&mut self, row: &Row, passed: &Passed, below: &[(PartName, Passed)]) {
         if row.phase != Phase::Measure {
             return;
         }
         self.joined += 1;
         self.below += u64::from(!below.is_empty());
         let [before, ring, submit, scheduler, device, bio, down, back, to_ring, seen] = self.phases;
-        let parts = &self.parts[usize::from(row.device)];
+        let own = self.devices[usize::from(row.device)];
         let mut reached = row.intended;
-        let mut until = |level: usize, phase, at: Instant| {
+        let mut until = |part, phase, at: Instant| {
             let at = at.clamp(reached, row.completed);
-            self.spans.keep(u64::from(row.request), parts[level], phase, reached, at);
+            self.spans.keep(u64::from(row.request), part, phase, reached, at);
             reached = at;
         };
-        until(0, before, row.submitted);
+        until(own, before, row.submitted);
         if let Some(taken) = passed.taken {
-            until(0, ring, taken);
+            until(own, ring, taken);
         }
-        until(0, submit, passed.queued);
-        let deepest = below.len();
-        let way = [*passed].into_iter().chain(below.iter().copied()).enumerate();
-        for (level, here) in way.clone() {
+        until(own, submit, passed.queued);
+        let storey = |level: usize| level.checked_sub(1).map_or((own, *passed), |level| below[level]);
+        for level in 0..=below.len() {
+            let (part, here) = storey(level);
             if let Some(issued) = here.issued {
-                until(level, scheduler, issued);
+                until(part, scheduler, issued);
             }
-            if let Some(next) = below.get(level) {
-                until(level, down, next.queued);
-            } else {
-                until(level, if here.issued.is_some() { device } else { bio }, here.completed);
+            match below.get(level) {
+                Some((_, next)) => until(part, down, next.queued),
+                None => until(part, if here.issued.is_some() { device } else { bio }, here.completed),
             }
         }
-        for (level, here) in way.collect::<Vec<_>>().into_iter().rev().filter(|(level, _)| *level < deepest) {
-            until(level, back, here.completed);
+        for (part, here) in (0..below.len()).rev().map(storey) {
+            until(part, back, here.completed);
         }
         if let Some(posted) = passed.posted {
-            until(0, to_ring, posted);
+            until(own, to_ring, posted);
         }
-        until(0, seen, row.completed);
+        until(own, seen, row.completed);
     }
 }
 
@@ -245,20 +268,26 @@ mod tests {
     use super::*;
     use device::Operation;
 
-    const NOWHERE: Passed =
-        Passed { taken: None, queued: Instant::START, issued: None, completed: Instant::START, posted: None };
+    const NOWHERE: Passed = Passed {
+        taken: None,
+        queued: Instant::START,
+        issued: None,
+        completed: Instant::START,
+        posted: None,
+        lower: None,
+    };
 
     #[test]
     fn a_request_through_a_ring_and_a_loop_device_is_in_one_phase_at_a_time() {
         let at = Instant::from_nanos;
         let row =
             Row { intended: at(0), submitted: at(10), completed: at(900), ..Row::new(Operation::Read, Phase::Measure) };
-        let mut draft = Draft::new(&["d".to_owned()], &[]);
-        draft.parts[0].push(draft.spans.part("below"));
+        let mut draft = Draft::new(&["d".to_owned()]);
+        let part = draft.spans.part("below");
         let (taken, posted) = (Some(at(30)), Some(at(800)));
-        let above = Passed { taken, queued: at(40), issued: Some(at(60)), completed: at(700), posted };
+        let above = Passed { taken, queued: at(40), issued: Some(at(60)), completed: at(700), posted, lower: None };
         let below = Passed { queued: at(100), issued: Some(at(150)), completed: at(600), ..NOWHERE };
-        draft.keep(&row, &above, &[below]);
+        draft.keep(&row, &above, &[(part, below)]);
         let log = draft.spans.take().unwrap();
         log.check([(0, at(0), at(900))]).unwrap();
         let told: Vec<(&str, &str, u64)> = log
@@ -291,7 +320,7 @@ mod tests {
             request,
             ..Row::new(Operation::Read, phase)
         };
-        let mut draft = Draft::new(&["d".to_owned()], &[]);
+        let mut draft = Draft::new(&["d".to_owned()]);
         let passed = Passed { queued: at(190), issued: Some(at(400)), completed: at(901), ..NOWHERE };
         draft.keep(&row(1, Phase::Measure), &passed, &[]);
         draft.keep(&row(2, Phase::Measure), &Passed { queued: at(300), completed: at(800), ..NOWHERE }, &[]);

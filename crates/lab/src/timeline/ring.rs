@@ -135,7 +135,14 @@ mod tests {
 
     /// A request that was queued and done at these microseconds, and seen at 100.
     fn done(rings: &mut Rings, call: Option<Call>, row: u32, times: (u64, u64), told: &mut Vec<(u32, Passed)>) {
-        let passed = Passed { taken: None, queued: at(times.0), issued: None, completed: at(times.1), posted: None };
+        let passed = Passed {
+            taken: None,
+            queued: at(times.0),
+            issued: None,
+            completed: at(times.1),
+            posted: None,
+            lower: None,
+        };
         rings.completed(call, row, at(100), passed, &mut |row, passed| told.push((row, passed)));
     }
 

@@ -16,8 +16,8 @@ pub const DEVICE: &str = "in the device (issue to complete)";
 /// In place of the two before, of a device without requests of its own, such as zram, md or device mapper
 /// (`block_bio_complete`).
 pub const BIO: &str = "in the device (bio to complete)";
-/// In place of the two before, of a device that has its requests done by another one, such as a loop device: until the
-/// block layer has the request to that one.
+/// In place of the two before, of a device that has its requests done by others, such as a loop device, md or device
+/// mapper: until the block layer has the request to the other one (`block_bio_queue`, `block_bio_remap`).
 pub const DOWN: &str = "passed on (issue to queue below)";
 /// And from when that one has completed it until the device itself has. Between the two the request is in the phases of
 /// the other device.
