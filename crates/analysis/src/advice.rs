@@ -75,6 +75,8 @@ pub enum Load {
     Open {
         /// Their rate, on all devices of the stream together.
         offered: Frequency,
+        /// The standard deviation of the distances between them over their mean: of a Poisson process 1.
+        variation: Ratio,
     },
     /// A rate that it keeps to decides: neither its queue nor its rate says anything of the generator.
     Held,
@@ -114,7 +116,7 @@ pub fn advise(summary: &Summary, occupancies: &[Occupancy], trends: &[Trend], fa
     let flushing = flushing(summary);
     for (stream, load) in summary.streams.iter().zip(&facts.loads) {
         match load {
-            Load::Open { offered } => open_loop(stream, *offered, &mut advice),
+            Load::Open { offered, variation } => open_loop(stream, *offered, *variation, &mut advice),
             Load::Held => {}
             Load::Closed { depth, think } => closed_loop(stream, (*depth, *think), flushing, facts, &mut advice),
         }
@@ -184,11 +186,12 @@ pub fn hollow(name: &str, share: Ratio) -> String {
     )
 }
 
-fn open_loop(stream: &Group, offered: Frequency, advice: &mut Vec<Advice>) {
+fn open_loop(stream: &Group, offered: Frequency, variation: Ratio, advice: &mut Vec<Advice>) {
     let figures = &stream.figures;
     let reached = figures.iops.get() / offered.get();
-    // The scatter of a Poisson count is its root; three of them are no news.
-    let chance = 3.0 / (offered.get() * figures.time.as_seconds()).max(1.0).sqrt();
+    // The scatter of a count of arrivals is its root, times the variation of their distances; three of them are no news.
+    // What has a schedule without chance is late by a request or two at the end.
+    let chance = 3.0 * variation.get().max(1.0) / (offered.get() * figures.time.as_seconds()).max(1.0).sqrt();
     let waits = figures.wait.map_or(Duration::ZERO, |wait| wait.mean);
     if reached < REACHED && reached < 1.0 - chance {
         let message = format!(

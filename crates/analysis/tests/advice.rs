@@ -225,7 +225,9 @@ fn the_generator_is_not_blamed_for_failures_or_for_a_run_that_is_too_short() {
 
 #[test]
 fn an_offered_load_that_is_not_reached_is_told_from_one_that_is() {
-    let load = |rate| facts(Load::Open { offered: Frequency::per_second(rate) });
+    let varied =
+        |rate, variation| facts(Load::Open { offered: Frequency::per_second(rate), variation: Ratio::new(variation) });
+    let load = |rate| varied(rate, 1.0);
     let of_load = |kinds: Vec<AdviceKind>| -> Vec<AdviceKind> {
         kinds
             .into_iter()
@@ -234,6 +236,10 @@ fn an_offered_load_that_is_not_reached_is_told_from_one_that_is() {
     };
     // 1000 offered, 1000 done, though by chance a few less.
     assert_eq!(of_load(kinds(&open(1000.0), &load(1000.0))), []);
+    // 1000 done of 1150 offered is news of a Poisson process, and none of arrivals in bursts.
+    let late = [AdviceKind::OfferedLoadNotReached];
+    assert_eq!(of_load(kinds(&open(1000.0), &varied(1150.0, 1.0))), late);
+    assert_eq!(of_load(kinds(&open(1000.0), &varied(1150.0, 4.0))), []);
     // Of 3000 offered, only what the device could do was issued and counted.
     let mut rows = open(3000.0);
     rows.retain(|row| row.phase != Phase::Measure || row.submitted < Instant::from_nanos(2_100_000_000));

@@ -160,7 +160,7 @@ fn whether_requests_queue_tells_a_device_from_depth() {
 
 #[test]
 fn arrivals_that_are_served_ask_for_no_more() {
-    let open = [Load::Open { offered: Frequency::per_second(1000.0) }];
+    let open = [Load::Open { offered: Frequency::per_second(1000.0), variation: Ratio::ONE }];
     let explanation = judged(&[USUAL], 0, &open, |_, _| {});
     is(&explanation, LimitKind::Load, "the load");
     assert_eq!(explanation.next.map(|next| next.part), Some("sda".to_owned()));

@@ -81,6 +81,7 @@ fn run(args: &Report) -> Result<String, Failure> {
         summary: &explained.summary,
         course: &explained.course,
         lanes: bars(&explained),
+        ways: explained.ways.as_ref(),
         files: &origin.files,
     }))
 }

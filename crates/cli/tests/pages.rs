@@ -65,6 +65,20 @@ fn the_page_of_a_survey_begins_with_its_verdicts() {
     }
 }
 
+#[test]
+fn the_page_of_a_run_shows_the_way_of_its_requests_where_spans_say_it() {
+    let machine = "[system]\nname = \"./small.toml\"\nway = \"raw\"\nspans = SPANS\n[[stream]]";
+    for (spans, shown) in [("true", true), ("false", false)] {
+        let desk = Desk::new(&READS.replace("[[stream]]", &machine.replace("SPANS", spans)));
+        desk.write("small.toml", SMALL);
+        let said = desk.arraylab(&["run", "load.toml", "--json"]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let html = page(&desk, said.json()["run"].as_str().unwrap(), 3);
+        assert_eq!(html.contains("Their way through the parts"), shown);
+        assert_eq!(html.contains(", a read of 4 KiB: "), shown);
+    }
+}
+
 /// Four points, and the sweep's document.
 fn swept(desk: &Desk) -> Value {
     let sweep = "[sweep]\n\"stream.readers.depth\" = [1, 8]\n\"stream.readers.size\" = [\"4 KiB\", \"8 KiB\"]\n";

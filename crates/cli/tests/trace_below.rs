@@ -105,8 +105,11 @@ fn requests_to_arrays_and_volumes_are_followed_to_their_disks() {
                 why["timeline"].as_array().unwrap().iter().map(|part| part["part"].as_str().unwrap()).collect();
             assert!(parts.contains(&device), "{case}: {parts:?}");
             let disks = parts.iter().filter(|part| part.starts_with("vd")).count();
-            let expected = if matches!(name, "stripes" | "parity" | "both") { 4 } else { 2 };
-            assert_eq!(disks, expected, "{case}: {parts:?}");
+            let all = if matches!(name, "stripes" | "parity" | "both") { 4 } else { 2 };
+            // Of two mirrors the one counts that was done last, which may be the same one each time.
+            let is_mirrored = matches!(name, "mirror" | "both" | "volume-on-array");
+            let least = if is_mirrored { all / 2 } else { all };
+            assert!((least..=all).contains(&disks), "{case}: {parts:?}");
             assert_eq!(parts.contains(&"md0"), name == "volume-on-array", "{case}: {parts:?}");
         }
     }

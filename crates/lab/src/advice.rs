@@ -66,7 +66,8 @@ pub(crate) fn loads(experiment: &Experiment, devices: usize) -> Vec<Load> {
                 Load::Closed { depth: (each * on).min(plan.stream.turns.unwrap_or(u32::MAX)), think }
             }
             workload::Load::Open { arrivals, .. } => {
-                Load::Open { offered: Frequency::per_second(arrivals.rate().get() * f64::from(on)) }
+                let offered = Frequency::per_second(arrivals.rate().get() * f64::from(on));
+                Load::Open { offered, variation: arrivals.variation() }
             }
         }
     };

@@ -11,8 +11,8 @@ use analysis::rounds::{Finish, Merged, rounds};
 use analysis::surroundings::Surroundings;
 use analysis::{Advice, Course, Extents, Occupancies, Summarizer, Summary};
 use record::{
-    Clock, FolderError, ImportError, Labels, Meta, Records, Row, RowReader, RunFile, RunFolder, RunState, SpanReader,
-    TableError, TraceFormat, TraceText, import, live_phases,
+    Clock, FolderError, ImportError, Labels, Meta, Records, Row, RowReader, RunFile, RunFolder, RunState, SpanLog,
+    SpanReader, TableError, TraceFormat, TraceText, import, live_phases,
 };
 use serde::Deserialize;
 use units::{Duration, Instant, Ratio};
@@ -32,6 +32,9 @@ const MOST_FINISHES: usize = 1 << 22;
 
 /// A picture of more requests than this is a blur, and a file that browsers take long to open.
 const MOST_BARS: usize = 20_000;
+
+/// So many requests of the picture are shown part by part, too, as the study of PC file servers looked at its own.
+const MOST_WAYS: usize = 100;
 
 /// The picture shows about so many requests of each device, if nobody says.
 const BARS_EACH: usize = 8;
@@ -72,6 +75,8 @@ pub struct Explained {
     pub rows: Vec<Row>,
     /// The time that it shows.
     pub window: (Instant, Instant),
+    /// The spans of the first of these requests, where spans were kept.
+    pub ways: Option<SpanLog>,
     /// What it came to.
     pub summary: Summary,
     /// How it went.
@@ -199,7 +204,8 @@ pub fn explain(
     let (mut summarizer, mut worsts, mut extents) = (Summarizer::new(&labels), Worsts::default(), Extents::default());
     let mut merged = Merged::at_most(MOST_FINISHES);
     // Spans and rows are files of their own, and each takes seconds where there are millions.
-    let spans = case.spans.take().map(|path| std::thread::spawn(move || part_times(&path)));
+    let kept = case.spans.take();
+    let spans = kept.clone().map(|path| std::thread::spawn(move || part_times(&path)));
     case.rows.visit(|rows| {
         summarizer.add(rows);
         worsts.add(rows);
@@ -231,6 +237,7 @@ pub fn explain(
     }
     let found = rounds(&finishes, &labels.devices, threshold).map_err(|error| error.to_string());
     let (window, rows) = picture(&mut case.rows, &finishes, labels.devices.len(), window)?;
+    let ways = kept.map_or(Ok(None), |path| ways(&path, &rows, window)).map_err(FolderError::Table)?;
     let summary = summarizer.summary();
     let occupancies = occupancies.finish();
     let spans = spans.map_or(Ok(vec![]), |spans| spans.join().expect("reading does not panic"));
@@ -265,7 +272,7 @@ pub fn explain(
         advice: case.kept.advice,
         remarks: case.remarks,
     });
-    Ok(Explained { explanation, names: labels.devices, rows, window, summary, course, origin: case.origin })
+    Ok(Explained { explanation, names: labels.devices, rows, window, ways, summary, course, origin: case.origin })
 }
 
 /// The window of the picture and the requests in it, and one completion before, from which the first gap is counted.
@@ -303,12 +310,25 @@ fn picture(
     Ok(((begin.at, end), shown))
 }
 
+/// What the first of these requests did in each part; nothing if no file of spans was kept.
+fn ways(path: &Path, rows: &[Row], window: (Instant, Instant)) -> Result<Option<SpanLog>, TableError> {
+    let mut first: Vec<&Row> = rows.iter().collect();
+    first.sort_by_key(|row| row.intended);
+    let requests = first.iter().take(MOST_WAYS).map(|row| row.request.into()).collect();
+    if_there(SpanLog::read_some(path, &requests, window))
+}
+
+/// Nothing where there is no file.
+fn if_there<T>(read: Result<T, TableError>) -> Result<Option<T>, TableError> {
+    match read {
+        Err(TableError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
 /// Where the time went, by the file of spans; nothing if there is none.
 fn part_times(path: &Path) -> Result<Vec<PartTime>, TableError> {
-    let (mut reader, _) = match SpanReader::open(path) {
-        Err(TableError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
-        opened => opened?,
-    };
+    let Some((mut reader, _)) = if_there(SpanReader::open(path))? else { return Ok(vec![]) };
     let mut times = PartTimes::default();
     reader.visit(|names, spans| times.add(names, spans))?;
     Ok(times.finish(reader.names()))

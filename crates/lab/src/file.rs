@@ -205,12 +205,13 @@ struct FileChoice {
     weight: u32,
 }
 
-/// A table of sizes by its name, all of them so many times as large.
+/// A table of sizes by its name, all of them so many times as large, or the large ones so many times as frequent.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct FileTable {
     table: String,
-    times: Ratio,
+    times: Option<Ratio>,
+    large: Option<Ratio>,
 }
 
 impl FileTable {
@@ -219,12 +220,15 @@ impl FileTable {
         let names = Sizes::NAMED.join(", ");
         let named = Sizes::named(&self.table);
         let named = named.ok_or_else(|| format!("there is no table '{}'; there are: {names}", self.table))?;
-        let times = self.times.get();
-        if !(0.01..=100.0).contains(&times) {
-            return Err(format!("`times` is from 1 % to 10000 %, not {}", self.times));
+        let named = self.large.map_or(Ok(named.clone()), |times| {
+            named.with_large(times).map_err(|most| format!("`large` is from 1 % to {most} of this table, not {times}"))
+        })?;
+        let times = self.times.unwrap_or(Ratio::ONE);
+        if !(0.01..=100.0).contains(&times.get()) {
+            return Err(format!("`times` is from 1 % to 10000 %, not {times}"));
         }
         let scaled = |(size, weight): (Bytes, u32)| {
-            let sectors = (size.get() as f64 * times / Bytes::SECTOR.get() as f64).round();
+            let sectors = (size.get() as f64 * times.get() / Bytes::SECTOR.get() as f64).round();
             (Bytes::SECTOR * (sectors as u64).max(1), weight)
         };
         Ok(named.choices().map(scaled).collect())
@@ -246,7 +250,7 @@ impl<'de> Deserialize<'de> for FileSize {
                 let names = Sizes::NAMED.join(", ");
                 write!(
                     f,
-                    "a size such as \"4 KiB\", a list such as [{{ size = \"4 KiB\", weight = 3 }}], \"stripe\" of a modelled array, a table by its name: {names}, or a table of larger or smaller ones, such as {{ table = \"laddis-reads\", times = \"125 %\" }}"
+                    "a size such as \"4 KiB\", a list such as [{{ size = \"4 KiB\", weight = 3 }}], \"stripe\" of a modelled array, a table by its name: {names}, or a table with larger ones, such as {{ table = \"laddis-reads\", times = \"125 %\" }}, or with large ones more often, such as {{ table = \"laddis-reads\", large = \"150 %\" }}"
                 )
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<FileSize, E> {

@@ -207,6 +207,8 @@ fn what_is_wrong_is_said_with_its_place() {
         ("not toml", with("[run]", "[run")),
         ("zero size", with("4 KiB", "0 B")),
         ("huge size", with("4 KiB", "2 GiB")),
+        ("no such table", with("\"4 KiB\"", "{ table = \"laddis\", times = \"125 %\" }")),
+        ("too many large ones", with("\"4 KiB\"", "{ table = \"laddis-reads\", large = \"700 %\" }")),
         ("endless measuring", with("10 s", "100000 h")),
         ("endless thinking", with("size =", "think = \"5000000 h\"\nsize =")),
         ("depth zero", with("size =", "depth = 0\nsize =")),

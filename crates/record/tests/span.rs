@@ -1,6 +1,6 @@
 //! Spans tile the time of their request, come back from files, and draw without overlap.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use proptest::prelude::*;
 use record::{Clock, Labels, Meta, SpanError, SpanLog, Spans};
@@ -113,6 +113,34 @@ fn files_are_whole() {
     log().write_trace(&path).unwrap();
     assert!(serde_json::from_slice::<serde_json::Value>(&std::fs::read(&path).unwrap()).is_ok());
     assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+}
+
+/// More spans than a row group has, and other parts in each group: what is skipped takes no name along.
+#[test]
+fn some_requests_within_some_time_are_read_alone() {
+    let spans = Spans::on(Bytes::mib(32));
+    let work = spans.phase("work");
+    for index in 0..600_000u64 {
+        let part = spans.part(&format!("part {}", index / 100_000));
+        spans.keep(index / 3, part, work, at(10 * index), at(10 * index + 10));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("spans.parquet");
+    spans.take().unwrap().write(&path, &meta()).unwrap();
+    let requests = BTreeSet::from([7, 133_332, 133_333, 133_334, 133_400]);
+    let some = SpanLog::read_some(&path, &requests, (at(3_999_990), at(4_000_040))).unwrap();
+    let told: Vec<_> =
+        some.spans().iter().map(|span| (span.request, some.part(span.part), span.start.as_nanos())).collect();
+    let expected = [
+        (133_333, "part 3", 3_999_990),
+        (133_333, "part 4", 4_000_000),
+        (133_333, "part 4", 4_000_010),
+        (133_334, "part 4", 4_000_020),
+        (133_334, "part 4", 4_000_030),
+    ];
+    assert_eq!(told, expected);
+    let nothing = SpanLog::read_some(&path, &requests, (at(0), at(0))).unwrap();
+    assert!(nothing.spans().is_empty());
 }
 
 proptest! {

@@ -6,6 +6,7 @@
 //! when the pointer rests on it.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use record::{Operation, Row};
 use units::{Duration, Instant};
@@ -13,13 +14,13 @@ use units::{Duration, Instant};
 use crate::text::escaped;
 
 /// The picture's width, its margins and the height of a bar, in CSS pixels.
-const WIDTH: f64 = 1200.0;
-const LEFT: f64 = 150.0;
-const RIGHT: f64 = 20.0;
+pub(crate) const WIDTH: f64 = 1200.0;
+pub(crate) const LEFT: f64 = 150.0;
+pub(crate) const RIGHT: f64 = 20.0;
 const TOP: f64 = 56.0;
-const BOTTOM: f64 = 44.0;
+pub(crate) const BOTTOM: f64 = 44.0;
 const BAR: f64 = 16.0;
-const GAP: f64 = 10.0;
+pub(crate) const GAP: f64 = 10.0;
 
 /// A device's name is cut to what fits into the margin.
 const NAME: usize = 20;
@@ -44,7 +45,9 @@ pub fn lanes(lanes: &Lanes) -> String {
     let span = end.saturating_since(begin).as_nanos().max(1) as f64;
     let scale = (WIDTH - LEFT - RIGHT) / span;
     let x = |at: Instant| LEFT + at.clamp(begin, end).since(begin).as_nanos() as f64 * scale;
-    let (places, heights) = stack(lanes);
+    let bars: Vec<(usize, Instant, Instant)> =
+        lanes.rows.iter().map(|row| (usize::from(row.device), row.intended, row.completed)).collect();
+    let (places, heights) = stack(&bars, lanes.names.len());
     let tops: Vec<f64> = heights
         .iter()
         .scan(TOP, |top, rows| Some(std::mem::replace(top, *top + f64::from(*rows) * (BAR + 2.0) + GAP)))
@@ -61,7 +64,7 @@ pub fn lanes(lanes: &Lanes) -> String {
         escaped(lanes.title)
     );
     shade(&mut svg, lanes, &x, bottom);
-    axis(&mut svg, lanes.window, &x, bottom);
+    axis(&mut svg, lanes.window, &x, TOP - 6.0..bottom);
     for (device, (name, top)) in lanes.names.iter().zip(&tops).enumerate() {
         let middle = top + f64::from(heights[device]) * (BAR + 2.0) / 2.0 + 4.0;
         let _ = writeln!(
@@ -81,20 +84,21 @@ pub fn lanes(lanes: &Lanes) -> String {
     svg
 }
 
-/// For each request its place below others of its device, and for each device how many places it needs.
-fn stack(lanes: &Lanes) -> (Vec<u32>, Vec<u32>) {
-    let mut order: Vec<usize> = (0..lanes.rows.len()).collect();
-    order.sort_by_key(|index| (lanes.rows[*index].intended, lanes.rows[*index].completed));
-    let mut free: Vec<Vec<Instant>> = vec![Vec::new(); lanes.names.len()];
-    let mut places = vec![0; lanes.rows.len()];
+/// For each bar, of a lane from one moment to another, its place below others of its lane; and for each lane how many
+/// places it needs.
+pub(crate) fn stack(bars: &[(usize, Instant, Instant)], lanes: usize) -> (Vec<u32>, Vec<u32>) {
+    let mut order: Vec<usize> = (0..bars.len()).collect();
+    order.sort_by_key(|index| (bars[*index].1, bars[*index].2));
+    let mut free: Vec<Vec<Instant>> = vec![Vec::new(); lanes];
+    let mut places = vec![0; bars.len()];
     for index in order {
-        let row = &lanes.rows[index];
-        let ends = &mut free[usize::from(row.device)];
-        let place = ends.iter().position(|end| *end <= row.intended).unwrap_or_else(|| {
+        let (lane, from, until) = bars[index];
+        let ends = &mut free[lane];
+        let place = ends.iter().position(|end| *end <= from).unwrap_or_else(|| {
             ends.push(Instant::START);
             ends.len() - 1
         });
-        ends[place] = row.completed;
+        ends[place] = until;
         places[index] = place as u32;
     }
     (places, free.iter().map(|ends| ends.len().max(1) as u32).collect())
@@ -153,16 +157,20 @@ fn shade(svg: &mut String, lanes: &Lanes, x: &impl Fn(Instant) -> f64, bottom: f
 }
 
 /// Ticks at round times, counted from the window's begin.
-fn axis(svg: &mut String, (begin, end): (Instant, Instant), x: &impl Fn(Instant) -> f64, bottom: f64) {
+pub(crate) fn axis(
+    svg: &mut String,
+    (begin, end): (Instant, Instant),
+    x: &impl Fn(Instant) -> f64,
+    Range { start: top, end: bottom }: Range<f64>,
+) {
     let span = end.saturating_since(begin);
     let step = (span / 8).round_up();
     for tick in 0..=span.as_nanos() / step.as_nanos() {
         let at = x(begin + step * tick);
         let _ = writeln!(
             svg,
-            "<line class=\"grid\" x1=\"{at:.2}\" y1=\"{:.1}\" x2=\"{at:.2}\" y2=\"{bottom:.1}\"/>\
+            "<line class=\"grid\" x1=\"{at:.2}\" y1=\"{top:.1}\" x2=\"{at:.2}\" y2=\"{bottom:.1}\"/>\
              <text x=\"{at:.2}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            TOP - 6.0,
             bottom + 16.0,
             step * tick
         );
@@ -207,7 +215,7 @@ fn legend(svg: &mut String, lanes: &Lanes) {
 }
 
 /// The end of a name that is too long: paths differ there.
-fn tail(name: &str) -> String {
+pub(crate) fn tail(name: &str) -> String {
     let count = name.chars().count();
     if count <= NAME {
         name.to_owned()

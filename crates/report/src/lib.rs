@@ -22,6 +22,7 @@ mod swept;
 mod table;
 mod text;
 mod ticks;
+mod ways;
 
 pub use against::against;
 pub use brought::brought;

@@ -14,6 +14,7 @@ use std::time::SystemTime;
 
 use analysis::explain::Explanation;
 use analysis::{Course, Interval, Pass, Summary};
+use record::SpanLog;
 use units::{Bytes, Duration, Rate, Ratio};
 
 use crate::chart::{Chart, Line, MOST_LINES, Scale};
@@ -22,6 +23,7 @@ use crate::lanes::{Lanes, lanes};
 use crate::run;
 use crate::text::sentence;
 use crate::ticks::step;
+use crate::ways::ways;
 use frame::Frame;
 
 pub use comparison::{ComparisonPage, Pair, SAME, Turn, comparison_page};
@@ -45,6 +47,8 @@ pub struct Page<'a> {
     pub course: &'a Course,
     /// Some of its requests as bars.
     pub lanes: Lanes<'a>,
+    /// The way of the first of them through the parts, if it is known.
+    pub ways: Option<&'a SpanLog>,
     /// Texts of the run folder with their names, to be unfolded.
     pub files: &'a [(&'static str, String)],
 }
@@ -74,6 +78,11 @@ pub fn page(page: &Page) -> String {
     rounds(&mut frame, explanation);
     frame.heading("Some requests, from the middle of the run");
     frame.picture(&format!("<div class=\"scroll\">\n{}</div>\n", lanes(&page.lanes)));
+    if let Some(svg) = page.ways.and_then(|log| ways(log, page.lanes.rows, page.lanes.window)) {
+        frame.heading("Their way through the parts");
+        frame.paragraph("", "The first hundred of them at most. A request keeps its colour from part to part.");
+        frame.picture(&format!("<div class=\"scroll\">\n{svg}</div>\n"));
+    }
     if !explanation.ladder.is_empty() {
         frame.section("What each part allows if it alone limits", &said::ladder(explanation));
     }

@@ -61,6 +61,18 @@ impl Distances {
         self.pieces().zip(ends).map(|((time, from, slope), to)| (to - from) * (time + (to - from) / slope / 2.0)).sum()
     }
 
+    /// The standard deviation of the distances over their mean.
+    fn variation(&self) -> f64 {
+        let ends = self.pieces().skip(1).map(|(_, share, _)| share).chain([1.0]);
+        // Of a piece its square is that of its middle, and a twelfth of the square of its length.
+        let square = |((time, from, slope), to): ((f64, f64, f64), f64)| {
+            let length = (to - from) / slope;
+            (to - from) * ((time + length / 2.0).powi(2) + length.powi(2) / 12.0)
+        };
+        let squares: f64 = self.pieces().zip(ends).map(square).sum();
+        (squares / self.mean().powi(2) - 1.0).max(0.0).sqrt()
+    }
+
     /// The distance that a share of all are no longer than.
     fn at(&self, share: f64) -> f64 {
         let piece = self.pieces().take_while(|(_, from, _)| *from <= share).last();
@@ -118,6 +130,17 @@ impl Arrivals {
             Arrivals::Bursts { rate, on, off } => {
                 Frequency::per_second(rate.get() * on.as_seconds() / (*on + *off).as_seconds())
             }
+        }
+    }
+
+    /// The standard deviation of the distances over their mean; of bursts that within a burst. So far the number of
+    /// arrivals in a long time varies as the root of their mean number, times this.
+    pub fn variation(&self) -> Ratio {
+        match self {
+            Arrivals::Constant(_) => Ratio::ZERO,
+            Arrivals::Poisson(_) | Arrivals::Bursts { .. } => Ratio::ONE,
+            Arrivals::HyperExponential { variation, .. } => *variation,
+            Arrivals::Distances(distances) => Ratio::new(distances.variation()),
         }
     }
 
@@ -190,5 +213,22 @@ impl Clockwork {
     fn exponential(&mut self, rate: f64) -> Duration {
         let unit: f64 = Exp1.sample(&mut self.random);
         Duration::from_seconds(unit / rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_and_the_variation_of_distances_are_those_of_what_is_drawn() {
+        let point = |millis, percent| (Duration::millis(millis), Ratio::percent(percent));
+        let distances = Distances::new(&[point(3, 50.0), point(10, 84.0), point(90, 99.0)]).unwrap();
+        let drawn: Vec<f64> = (0..100_000).map(|index| distances.at((f64::from(index) + 0.5) / 1e5)).collect();
+        let mean = drawn.iter().sum::<f64>() / 1e5;
+        let square = drawn.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / 1e5;
+        assert!((distances.mean() / mean - 1.0).abs() < 1e-6, "{} {mean}", distances.mean());
+        let variation = Arrivals::Distances(distances).variation().get();
+        assert!((variation / (square.sqrt() / mean) - 1.0).abs() < 1e-4, "{variation}");
     }
 }

@@ -9,9 +9,10 @@
 //! | reads, percent | | 85, without a fragment | 8 | 4 | 2 | 1 |
 //! | writes, percent | 49 | 36 | 8 | 4 | 2 | 1 |
 //!
-//! The means are 12.52 KiB of reads and 12.00 KiB of writes.
+//! The means are 12.52 KiB of reads and 12.00 KiB of writes. Other servers have other shares of large requests, and the
+//! same blocks: [`Sizes::with_large`].
 
-use units::Bytes;
+use units::{Bytes, Ratio};
 
 use crate::Sizes;
 
@@ -21,6 +22,10 @@ pub(crate) const NAMES: [&str; 2] = ["laddis-reads", "laddis-writes"];
 const READS: &[(u64, u32)] = &[(2, 8), (4, 4), (8, 2), (16, 1)];
 const WRITES: &[(u64, u32)] = &[(0, 49), (1, 36), (2, 8), (4, 4), (8, 2), (16, 1)];
 const FRAGMENTS: u32 = 7;
+/// Requests of two blocks and more are larger than this.
+const LARGE: Bytes = Bytes::kib(16);
+/// Parts into which shares are rounded.
+const PARTS: f64 = 1e8;
 
 impl Sizes {
     /// The names of all distributions that have one.
@@ -43,6 +48,24 @@ impl Sizes {
             _ => None,
         }
     }
+
+    /// Requests of two blocks and more so many times as often, and the others as much more rarely as that asks for.
+    /// Otherwise the most that is possible: at least one request in a hundred stays small.
+    pub fn with_large(&self, times: Ratio) -> Result<Sizes, Ratio> {
+        let all: f64 = self.choices().map(|(_, weight)| f64::from(weight)).sum();
+        let large: f64 = self.choices().filter(|(size, _)| *size > LARGE).map(|(_, weight)| f64::from(weight)).sum();
+        let share = large / all;
+        let most = 0.99 / share;
+        if !(0.01..=most).contains(&times.get()) {
+            return Err(Ratio::new(most));
+        }
+        let rest = (1.0 - share * times.get()) / (1.0 - share);
+        let changed = |(size, weight): (Bytes, u32)| {
+            let factor = if size > LARGE { times.get() } else { rest };
+            (size, (f64::from(weight) / all * factor * PARTS).round() as u32)
+        };
+        Ok(Sizes::weighted(self.choices().map(changed)).expect("the sizes of a distribution, and weights above zero"))
+    }
 }
 
 #[cfg(test)]
@@ -59,5 +82,21 @@ mod tests {
             assert_eq!((weights, sizes.largest()), (700.0, Bytes::kib(135)));
         }
         assert!(Sizes::named("laddis").is_none());
+    }
+
+    #[test]
+    fn more_large_requests_leave_the_blocks_as_they_are() {
+        let share = |sizes: &Sizes, of: &dyn Fn(Bytes) -> bool| {
+            let weight = |(_, weight): (Bytes, u32)| f64::from(weight);
+            let all: f64 = sizes.choices().map(weight).sum();
+            sizes.choices().filter(|(size, _)| of(*size)).map(weight).sum::<f64>() / all
+        };
+        let reads = Sizes::named("laddis-reads").unwrap().with_large(Ratio::percent(200.0)).unwrap();
+        assert!((share(&reads, &|size| size == Bytes::kib(8)) - 0.70).abs() < 1e-6);
+        assert!((share(&reads, &|size| size > Bytes::kib(128)) - 0.02).abs() < 1e-6);
+        let writes = Sizes::named("laddis-writes").unwrap().with_large(Ratio::percent(50.0)).unwrap();
+        assert!((share(&writes, &|size| size < Bytes::kib(8)) - 0.49 * 0.925 / 0.85).abs() < 1e-6);
+        let refused = Sizes::named("laddis-reads").unwrap().with_large(Ratio::percent(700.0)).unwrap_err();
+        assert!((refused.get() - 6.6).abs() < 1e-9, "15 percent are large: {refused}");
     }
 }

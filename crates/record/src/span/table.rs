@@ -1,6 +1,7 @@
 //! Spans as a table: `spans.parquet`, with parts and phases by name, for the analyses that nobody has thought of yet.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use units::Instant;
@@ -78,6 +79,24 @@ impl SpanLog {
         log.limit = log.spans.len();
         Ok((log, meta))
     }
+
+    /// Reads what `spans.parquet` has of some requests within some time, and no more of the file than that takes.
+    pub fn read_some(
+        path: &Path,
+        requests: &BTreeSet<u64>,
+        (from, until): (Instant, Instant),
+    ) -> Result<SpanLog, TableError> {
+        let (mut reader, _) = SpanReader::open(path)?;
+        let mut log = SpanLog::default();
+        let groups = (0..reader.reader.groups())
+            .filter(|group| reader.reader.may_reach(*group, ("start_ns", until), ("end_ns", from)))
+            .collect();
+        let is_asked = |span: &&Span| span.start < until && span.end > from && requests.contains(&span.request);
+        reader.visit_groups(groups, |_, spans| log.spans.extend(spans.iter().filter(is_asked)))?;
+        log.names = reader.names;
+        log.limit = log.spans.len();
+        Ok(log)
+    }
 }
 
 /// `spans.parquet`, read a row group at a time: the spans of ten million requests would take 1.6 GB.
@@ -99,9 +118,17 @@ impl SpanReader {
     }
 
     /// Gives all spans to `take`, a row group at a time, with what their parts and phases are called.
-    pub fn visit(&mut self, mut take: impl FnMut(&SpanNames, &[Span])) -> Result<(), TableError> {
+    pub fn visit(&mut self, take: impl FnMut(&SpanNames, &[Span])) -> Result<(), TableError> {
+        self.visit_groups((0..self.reader.groups()).collect(), take)
+    }
+
+    fn visit_groups(
+        &mut self,
+        groups: Vec<usize>,
+        mut take: impl FnMut(&SpanNames, &[Span]),
+    ) -> Result<(), TableError> {
         let mut spans = Vec::new();
-        for group in 0..self.reader.groups() {
+        for group in groups {
             self.reader.read_group(group, &mut spans)?;
             // Names are numbered in the order in which they are found, so those that were known keep theirs.
             for (column, names) in [("part", &mut self.names.parts), ("phase", &mut self.names.phases)] {

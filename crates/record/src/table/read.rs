@@ -8,6 +8,8 @@ use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::statistics::Statistics;
+use units::Instant;
 
 use super::{Cells, Column, KEY_META, KEY_SCHEMA, KEY_TABLE, SCHEMA, TableError, Tabular};
 use crate::{Labels, Meta};
@@ -76,6 +78,21 @@ impl<T: Tabular> TableReader<T> {
     /// How many row groups there are.
     pub(crate) fn groups(&self) -> usize {
         self.file.num_row_groups()
+    }
+
+    /// False if, by the extremes that the file tells of two columns of times, a row group has no row that begins before
+    /// the one moment and ends after the other.
+    pub(crate) fn may_reach(&self, group: usize, begin: (&str, Instant), end: (&str, Instant)) -> bool {
+        let extremes = |name: &str| {
+            let place = self.columns.iter().position(|column| column.name == name)?;
+            match self.file.metadata().row_group(group).column(self.places[place]?).statistics()? {
+                Statistics::Int64(numbers) => Some((*numbers.min_opt()?, *numbers.max_opt()?)),
+                _ => None,
+            }
+        };
+        let nanos = |at: Instant| i64::try_from(at.as_nanos()).unwrap_or(i64::MAX);
+        extremes(begin.0).is_none_or(|(first, _)| first < nanos(begin.1))
+            && extremes(end.0).is_none_or(|(_, last)| last > nanos(end.1))
     }
 
     /// Gives all rows to `take`, a row group at a time.

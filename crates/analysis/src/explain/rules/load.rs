@@ -33,7 +33,7 @@ pub fn load(findings: &Findings) -> Said {
     for (stream, load) in findings.summary.streams.iter().zip(findings.loads) {
         let figures = &stream.figures;
         match load {
-            Load::Open { offered } if !late => {
+            Load::Open { offered, .. } if !late => {
                 asked.push(format!("stream '{}' offered {offered}, and {} were done", stream.name, figures.iops));
             }
             Load::Held => asked.push(format!("stream '{}' keeps to a rate", stream.name)),
@@ -51,7 +51,7 @@ pub fn load(findings: &Findings) -> Said {
             Load::Closed { .. } => {
                 return Not(LimitKind::Load, format!("stream '{}' asks again as soon as it is answered", stream.name));
             }
-            Load::Open { offered } => {
+            Load::Open { offered, .. } => {
                 let because =
                     format!("stream '{}' offered {offered}, and only {} were done", stream.name, figures.iops);
                 return Not(LimitKind::Load, because);
